@@ -1,0 +1,87 @@
+/**
+ * A machine read back as a table: its states, and every arrow with its event, guard and deeds.
+ *
+ * Charts are drawn from this and from nothing else, so a drawing can't say what the machine does not do. Guards and
+ * deeds must have names: an anonymous one would be an arrow nobody can read, and is refused.
+ */
+import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
+
+export interface ChartState {
+  /** Dotted, from the root; the root itself is ''. */
+  readonly path: string
+  readonly kind: 'plain' | 'nested' | 'final'
+  readonly initial: string | undefined
+  readonly description: string | undefined
+  readonly entry: readonly string[]
+  readonly exit: readonly string[]
+}
+
+export interface ChartArrow {
+  readonly from: string
+  /** The same state: it is not left. */
+  readonly to: string
+  /** undefined: at once, whenever the guard holds. */
+  readonly event: string | undefined
+  readonly guard: string | undefined
+  readonly deeds: readonly string[]
+}
+
+export interface Chart {
+  readonly id: string
+  readonly states: readonly ChartState[]
+  readonly arrows: readonly ChartArrow[]
+}
+
+export function chartOf(machine: AnyStateMachine): Chart {
+  const nodes = [...walk(machine.root)]
+  return { id: machine.id, states: nodes.map(stateOf), arrows: nodes.flatMap(arrowsOf) }
+}
+
+function* walk(node: AnyStateNode): Iterable<AnyStateNode> {
+  yield node
+  for (const child of Object.values(node.states)) yield* walk(child)
+}
+
+const pathOf = (node: AnyStateNode): string => node.path.join('.')
+
+function stateOf(node: AnyStateNode): ChartState {
+  if (node.type === 'parallel' || node.type === 'history') {
+    throw new Error(`${node.id} is ${node.type}: charts (and records) are for plain and nested states`)
+  }
+  const initial = node.initial?.target[0]
+  return {
+    path: pathOf(node),
+    kind: node.type === 'final' ? 'final' : node.type === 'compound' ? 'nested' : 'plain',
+    initial: initial === undefined ? undefined : pathOf(initial),
+    description: node.description,
+    entry: node.entry.map((deed) => nameOf(deed, `an entry deed of ${node.id}`)),
+    exit: node.exit.map((deed) => nameOf(deed, `an exit deed of ${node.id}`)),
+  }
+}
+
+function arrowsOf(node: AnyStateNode): ChartArrow[] {
+  const eventless = (node.always ?? []).map((transition) => arrowOf(node, transition, undefined))
+  const onEvents = [...node.transitions].flatMap(([event, transitions]) =>
+    transitions.map((transition) => arrowOf(node, transition, event)),
+  )
+  return [...eventless, ...onEvents]
+}
+
+function arrowOf(node: AnyStateNode, transition: AnyTransitionDefinition, event: string | undefined): ChartArrow {
+  const where = `of ${node.id} on ${event ?? 'always'}`
+  return {
+    from: pathOf(node),
+    to: pathOf(transition.target?.[0] ?? node),
+    event,
+    guard: transition.guard === undefined ? undefined : nameOf(transition.guard, `the guard ${where}`),
+    deeds: transition.actions.map((deed) => nameOf(deed, `a deed ${where}`)),
+  }
+}
+
+function nameOf(thing: unknown, what: string): string {
+  if (typeof thing === 'string') return thing
+  if (typeof thing === 'object' && thing !== null && 'type' in thing && typeof thing.type === 'string') {
+    if (!thing.type.startsWith('xstate.')) return thing.type
+  }
+  throw new Error(`${what} has no name: name it in setup()`)
+}

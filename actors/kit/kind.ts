@@ -1,0 +1,56 @@
+/**
+ * A kind of life: its logic, how it is written down, and what happens when it throws.
+ */
+import type { AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate'
+import type { RecordLayout } from './records.ts'
+import type { Address, Effect } from './tray.ts'
+
+/** What a rule outside a transition may ask for: an effect after the next commit, or an event for a life. */
+export type Outgoing =
+  | { readonly is: 'effect'; readonly effect: Effect }
+  | { readonly is: 'event'; readonly to: Address; readonly event: EventObject }
+
+export interface Supervision {
+  /** Pauses before the first, second … restart; the last one repeats. Empty: never restarted. */
+  readonly restartAfterMs: readonly number[]
+  /** With this many crashes within `withinMs` it is given up. */
+  readonly crashesMax: number
+  readonly withinMs: number
+  /**
+   * Given up, it is:
+   * `closed`: taken out of the registry and off the disk, after saying its last words;
+   * `kept`: taken out of the registry, its record left on disk for the next start (nothing is lost);
+   * `fatal`: the whole host stops.
+   */
+  readonly finally: 'closed' | 'kept' | 'fatal'
+  /** What others must be told when it is given up. */
+  readonly lastWords?: (key: string, last: AnyMachineSnapshot, reason: string) => readonly Outgoing[]
+}
+
+export interface Kind {
+  /** Also the actor id of every life of this kind: an id of its own for each would leak in the parent. */
+  readonly name: string
+  readonly logic: AnyStateMachine
+  /** Absent: lives of this kind do not outlive the process. */
+  readonly layout?: RecordLayout
+  readonly supervision: Supervision
+  /**
+   * What a restored state implies: an effect may have been lost between its commit and its running, so every state
+   * must be able to say which effect it is waiting for.
+   */
+  readonly implied?: (key: string, restored: AnyMachineSnapshot) => readonly Outgoing[]
+}
+
+/** Links, watchers and the like: brought back again and again, the host stops when that does not help. */
+export const restartedOrFatal: Supervision = {
+  restartAfterMs: [1_000, 2_000, 4_000],
+  crashesMax: 5,
+  withinMs: 60_000,
+  finally: 'fatal',
+}
+
+/** Connections and short flows: gone at the first crash; the peer comes back. */
+export const closedAtOnce: Supervision = { restartAfterMs: [], crashesMax: 1, withinMs: 60_000, finally: 'closed' }
+
+/** What only a bug can break, and nothing works without: the root. */
+export const fatalAtOnce: Supervision = { restartAfterMs: [], crashesMax: 1, withinMs: 60_000, finally: 'fatal' }

@@ -1,0 +1,104 @@
+/**
+ * How a life is written down, and read back years later.
+ *
+ * A record carries the version of its layout. A newer program lifts an older record by one function a version; an
+ * older program refuses a newer record rather than guess. State names may be renamed freely: what is on disk is a
+ * short code. `fingerprint` changes whenever states, codes or fields change, so a test can insist on a new version.
+ */
+import { createHash } from 'node:crypto'
+import type { AnyMachineSnapshot, StateValue } from 'xstate'
+import type { LifeRecord } from '../../core/ports.ts'
+
+/** What the fields of a life look like: a check that names the wrong field, and a text that is the same only for the same shape. */
+export interface Shape<C> {
+  readonly check: (value: unknown) => { readonly ok: true; readonly value: C } | { readonly ok: false; readonly error: string }
+  readonly text: string
+}
+
+export interface LayoutOptions<C> {
+  readonly v: number
+  /** Every state, dotted (`held.streaming`), with its code. */
+  readonly states: Readonly<Record<string, string>>
+  readonly shape: Shape<C>
+  /** By the version they lift from; each answers a record of the next version. */
+  readonly lifts: Readonly<Record<number, (record: LifeRecord) => LifeRecord>>
+}
+
+export interface Restored {
+  readonly value: StateValue
+  readonly context: unknown
+  readonly deadlines: Readonly<Record<string, number>>
+}
+
+export type Decoded =
+  | { readonly is: 'life'; readonly life: Restored }
+  | { readonly is: 'newer'; readonly reason: string }
+  | { readonly is: 'damaged'; readonly reason: string }
+
+export interface RecordLayout {
+  readonly v: number
+  encode(snapshot: AnyMachineSnapshot, deadlines: ReadonlyMap<string, number> | undefined): LifeRecord
+  decode(record: LifeRecord): Decoded
+  fingerprint(): string
+}
+
+export function layout<C>(options: LayoutOptions<C>): RecordLayout {
+  const codes = new Map(Object.entries(options.states))
+  const values = new Map([...codes].map(([state, code]) => [code, valueOf(state)]))
+  if (values.size !== codes.size) throw new Error('two states of one layout share a code')
+
+  return {
+    v: options.v,
+    encode(snapshot, deadlines) {
+      const state = pathOf(snapshot.value)
+      const s = codes.get(state)
+      if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
+      const record = { v: options.v, s, c: snapshot.context as unknown }
+      return deadlines === undefined || deadlines.size === 0 ? record : { ...record, d: Object.fromEntries(deadlines) }
+    },
+    decode(record) {
+      if (record.v > options.v) {
+        return { is: 'newer', reason: `layout ${record.v} was written by a newer version; this one knows ${options.v}` }
+      }
+      const lifted = lift(record, options)
+      if (lifted === undefined) return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.v}` }
+      const value = values.get(lifted.s)
+      if (value === undefined) return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
+      const fields = options.shape.check(lifted.c)
+      if (!fields.ok) return { is: 'damaged', reason: fields.error }
+      return { is: 'life', life: { value, context: fields.value, deadlines: lifted.d ?? {} } }
+    },
+    fingerprint: () =>
+      createHash('sha256')
+        .update(JSON.stringify([options.v, [...codes].sort(), options.shape.text]))
+        .digest('hex')
+        .slice(0, 16),
+  }
+}
+
+function lift<C>(record: LifeRecord, options: LayoutOptions<C>): LifeRecord | undefined {
+  let lifted = record
+  while (lifted.v < options.v) {
+    const step = options.lifts[lifted.v]
+    if (step === undefined) return undefined
+    const next = step(lifted)
+    if (next.v <= lifted.v) throw new Error(`the lift from layout ${lifted.v} does not raise the version`)
+    lifted = next
+  }
+  return lifted
+}
+
+/** `{ held: 'streaming' }` → `held.streaming`. Parallel states are not allowed in persisted kinds. */
+export function pathOf(value: StateValue): string {
+  if (typeof value === 'string') return value
+  const [entry, ...others] = Object.entries(value)
+  if (entry === undefined || entry[1] === undefined || others.length > 0) {
+    throw new Error('a persisted life may not have parallel states')
+  }
+  return `${entry[0]}.${pathOf(entry[1])}`
+}
+
+function valueOf(path: string): StateValue {
+  const dot = path.indexOf('.')
+  return dot < 0 ? path : { [path.slice(0, dot)]: valueOf(path.slice(dot + 1)) }
+}

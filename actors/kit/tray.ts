@@ -1,0 +1,49 @@
+/**
+ * The tray: where a life's deeds are put down while its transition runs.
+ *
+ * A life never touches the world. Its actions lay values on the tray (effects to run once their cause is on disk,
+ * mail for other lives, deadlines to set); when the transition succeeds the host takes them, when it throws they are
+ * thrown away with it. The tray is found through the actor's system, so many hosts can live in one process.
+ */
+import type { AnyActorRef, EventObject } from 'xstate'
+
+/** Something to be done to the world, as a value. Who does it is decided where the effects are joined. */
+export interface Effect {
+  readonly type: string
+}
+
+/** Which life: its kind, and its key within the kind. */
+export interface Address {
+  readonly kind: string
+  readonly key: string
+}
+
+export type Mail =
+  | { readonly is: 'event'; readonly to: Address; readonly event: EventObject }
+  | { readonly is: 'birth'; readonly to: Address; readonly input: unknown }
+
+export type DeadlineChange =
+  | { readonly is: 'set'; readonly name: string; readonly at: number }
+  | { readonly is: 'cancel'; readonly name: string }
+
+export interface Tray {
+  readonly effects: Effect[]
+  readonly mail: Mail[]
+  readonly deadlines: DeadlineChange[]
+}
+
+type System = AnyActorRef['system']
+
+const trays = new WeakMap<System, Tray>()
+
+export function newTray(system: System): Tray {
+  const tray: Tray = { effects: [], mail: [], deadlines: [] }
+  trays.set(system, tray)
+  return tray
+}
+
+export function trayOf(system: System): Tray {
+  const tray = trays.get(system)
+  if (tray === undefined) throw new Error('this actor was not started by a host: its deeds have no tray to land on')
+  return tray
+}

@@ -1,0 +1,61 @@
+/**
+ * Where the configuration in force is kept, secrets included. Lives never hold it; effects and the front desk read
+ * it here, and what leaves the process leaves as `redacted`.
+ */
+import type { CompletedConfig } from '../../protocol/config.ts'
+import { redact } from '../../core/settings/redact.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+
+export class ConfigVault {
+  #configuration: CompletedConfig
+  #redacted: ServiceConfig
+  #fileText: string | undefined
+  #fileRefused = false
+
+  readonly #adopted: (effective: ServiceConfig) => void
+
+  /** @param fileText what the file held when this configuration was read from it */
+  constructor(
+    configuration: CompletedConfig,
+    fileText: string | undefined,
+    adopted: (effective: ServiceConfig) => void = () => {},
+  ) {
+    this.#adopted = adopted
+    this.#configuration = configuration
+    this.#redacted = redact(configuration.effective)
+    this.#fileText = fileText
+  }
+
+  get configuration(): CompletedConfig {
+    return this.#configuration
+  }
+
+  /** The same object until the configuration changes. */
+  get redacted(): ServiceConfig {
+    return this.#redacted
+  }
+
+  /** What the file held when it was last looked at. */
+  get fileText(): string | undefined {
+    return this.#fileText
+  }
+
+  /** The file holds something that does not validate, and that a write would destroy. */
+  get fileRefused(): boolean {
+    return this.#fileRefused
+  }
+
+  adopt(configuration: CompletedConfig, fileText: string | undefined): void {
+    this.#configuration = configuration
+    this.#redacted = redact(configuration.effective)
+    this.#fileText = fileText
+    this.#fileRefused = false
+    this.#adopted(configuration.effective)
+  }
+
+  /** The file was edited into something that can't be used: remember it, keep the last good configuration. */
+  refuse(fileText: string | undefined): void {
+    this.#fileText = fileText
+    this.#fileRefused = fileText !== undefined
+  }
+}

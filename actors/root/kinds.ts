@@ -1,0 +1,15 @@
+/**
+ * Every kind of life a host knows, with what happens to it when it throws.
+ */
+import { fatalAtOnce, type Kind, restartedOrFatal } from '../kit/kind.ts'
+import { rootMachine } from './root.machine.ts'
+import { settingsMachine } from './settings.machine.ts'
+
+/** There is one of each; its key is its name. */
+export const ROOT = 'root'
+export const SETTINGS = 'settings'
+
+const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce }
+const settings: Kind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
+
+export const hostKinds: readonly Kind[] = [root, settings]

@@ -1,0 +1,128 @@
+/**
+ * What the settings do to the world: decide a patch against what is in force, replace the file, look at hand edits,
+ * answer, and tell the dashboards. Each ends by telling the settings what happened.
+ */
+import { isNativeError } from 'node:util/types'
+import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
+import { no, yes } from '../../core/refusal.ts'
+import { decideChange } from '../../core/settings/change.ts'
+import { adoptEdit } from '../../core/settings/edit.ts'
+import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { Drawer } from '../kit/drawer.ts'
+import type { ConfigVault } from './config-vault.ts'
+import type { SettingsEvent } from './settings.machine.ts'
+
+export type SettingsEffect =
+  | { readonly type: 'settings.change'; readonly handle: number }
+  | { readonly type: 'settings.look' }
+  | { readonly type: 'settings.answer'; readonly handle: number }
+  | { readonly type: 'settings.refuse crowd'; readonly handle: number }
+  | { readonly type: 'settings.refuse restless'; readonly handle: number }
+  | { readonly type: 'settings.announce' }
+
+export type SettingsDrawer = Drawer<Record<string, unknown>, SettingsUpdateResponse>
+
+export interface SettingsPorts {
+  readonly file: ConfigFile
+  readonly vault: ConfigVault
+  readonly drawer: SettingsDrawer
+  readonly log: Log
+  readonly meters: Meters
+  readonly push: (push: DashboardPush) => void
+  readonly tell: (event: SettingsEvent) => void
+}
+
+export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) => void {
+  const { drawer } = ports
+  /** Decided, and waiting for the settings to say that it may be told. */
+  const outcomes = new Map<number, Answer<SettingsUpdateResponse>>()
+
+  return (effect) => {
+    switch (effect.type) {
+      case 'settings.change':
+        void change(ports, effect.handle, outcomes).then(ports.tell)
+        return
+      case 'settings.look':
+        void look(ports).then(ports.tell)
+        return
+      case 'settings.answer':
+        drawer.settle(effect.handle, outcomes.get(effect.handle) ?? no('failed', 'the change was not decided'))
+        outcomes.delete(effect.handle)
+        return
+      case 'settings.refuse crowd':
+        drawer.settle(
+          effect.handle,
+          no('unavailable', `${SETTINGS_CHANGES_WAITING_MAX} settings changes are waiting already; try again`),
+        )
+        return
+      case 'settings.refuse restless':
+        drawer.settle(
+          effect.handle,
+          no('conflict', 'config.json keeps being edited by something else; stop that, then try again'),
+        )
+        return
+      case 'settings.announce':
+        ports.push({ type: 'config', config: ports.vault.redacted })
+        return
+    }
+  }
+}
+
+async function change(
+  { file, vault, drawer, log, meters }: SettingsPorts,
+  handle: number,
+  outcomes: Map<number, Answer<SettingsUpdateResponse>>,
+): Promise<SettingsEvent> {
+  const refuse = (answer: Answer<never>): SettingsEvent => {
+    outcomes.set(handle, answer)
+    meters.count('settings_changes_total', { outcome: answer.ok ? 'ok' : answer.refusal.kind })
+    return { type: 'change refused' }
+  }
+  try {
+    const patch = drawer.question(handle)
+    if (patch === undefined) return { type: 'change refused' }
+    const decided = decideChange(vault.configuration, patch)
+    if (!decided.ok) return refuse(decided)
+    const { applied, text, changed, stored, effective } = decided.value
+    if (changed) {
+      if (vault.fileRefused && vault.fileText !== undefined) {
+        const copy = await file.setAside(vault.fileText)
+        log.warn({ copy }, 'config.json did not validate and is being replaced; what it held was kept in a copy')
+      }
+      const replaced = await file.replace(vault.fileText, text)
+      if (replaced.is === 'changed') return { type: 'file differs' }
+      vault.adopt({ stored, effective }, text)
+    }
+    outcomes.set(handle, yes({ config: vault.redacted, applied }))
+    meters.count('settings_changes_total', { outcome: applied })
+    if (applied === 'restart') log.warn({}, 'a changed setting takes effect at the next start')
+    return { type: changed ? 'change written' : 'change refused' }
+  } catch (error) {
+    const reason = isNativeError(error) ? error.message : String(error)
+    log.error({ err: error }, 'config.json could not be written')
+    return refuse(no('failed', `config.json could not be written, and nothing was changed: ${reason}`))
+  }
+}
+
+async function look({ file, vault, log }: SettingsPorts): Promise<SettingsEvent> {
+  try {
+    const text = await file.read()
+    if (text === vault.fileText) return { type: 'file unchanged' }
+    const edit = adoptEdit(vault.configuration, text)
+    if (!edit.ok) {
+      vault.refuse(text)
+      log.error({ problem: edit.refusal.message }, 'config.json was edited into something invalid; it is ignored, the last good configuration stays in force')
+      return { type: 'edit refused' }
+    }
+    vault.adopt(edit.value, text)
+    log.info({}, 'config.json was edited; the new configuration is in force')
+    if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect at the next start')
+    return { type: 'edit adopted' }
+  } catch (error) {
+    log.error({ err: error }, 'config.json could not be read; the last good configuration stays in force')
+    return { type: 'file unchanged' }
+  }
+}

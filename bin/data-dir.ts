@@ -1,0 +1,22 @@
+/**
+ * Where a host keeps everything: the flag, else the environment, else what the platform's custom says.
+ */
+import { homedir, platform } from 'node:os'
+import { join, resolve } from 'node:path'
+
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly platform: NodeJS.Platform
+  readonly home: string
+}
+
+const here = (): Surroundings => ({ env: process.env, platform: platform(), home: homedir() })
+
+export function dataDirectory(flag: string | undefined, name = 'switchyard', { env, platform, home } = here()): string {
+  const said = flag ?? env.SWITCHYARD_DATA_DIR
+  if (said !== undefined && said !== '') return resolve(said)
+  if (platform === 'darwin') return join(home, 'Library', 'Application Support', name)
+  // A relative XDG_DATA_HOME is to be ignored, says its specification.
+  const xdg = env.XDG_DATA_HOME
+  return join(xdg?.startsWith('/') ? xdg : join(home, '.local', 'share'), name)
+}

@@ -1,0 +1,45 @@
+/**
+ * The log: lines for a person on a terminal, JSON for everything else, and no secrets in either.
+ */
+import { Writable } from 'node:stream'
+import pino from 'pino'
+import pretty from 'pino-pretty'
+import type { Log } from '../core/ports.ts'
+import type { Scrubber } from './scrub.ts'
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+export const LOG_FORMATS = ['auto', 'human', 'json'] as const
+export type LogFormat = (typeof LOG_FORMATS)[number]
+
+export interface LogOptions {
+  readonly level: LogLevel
+  readonly format: LogFormat
+  readonly scrubber: Scrubber
+  readonly out?: NodeJS.WriteStream
+}
+
+export function openLog({ level, format, scrubber, out = process.stderr }: LogOptions): Log {
+  const human = format === 'human' || (format === 'auto' && out.isTTY)
+  const raw = { write: (line: string) => void out.write(scrubber.scrub(line)) }
+  const sink = human
+    ? pretty({ destination: scrubbed(out, scrubber), sync: true, colorize: out.isTTY && !process.env.NO_COLOR, ignore: 'pid,hostname', translateTime: 'SYS:HH:MM:ss' })
+    : raw
+  const logger = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, sink)
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.warn(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+  }
+}
+
+/** pino-pretty wants a stream; this one cleans each chunk on its way. */
+function scrubbed(out: NodeJS.WriteStream, scrubber: Scrubber) {
+  return new Writable({
+    write(chunk, _encoding, done) {
+      out.write(scrubber.scrub(String(chunk)))
+      done()
+    },
+  })
+}

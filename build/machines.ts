@@ -1,0 +1,19 @@
+/**
+ * `npm run machines`: draws machines.md from the machines themselves. With `--check` it writes nothing and fails when
+ * the file is out of step.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { hostKinds } from '../actors/root/kinds.ts'
+import { drawMachines } from './draw.ts'
+
+const FILE = 'machines.md'
+const drawn = drawMachines(hostKinds.map((kind) => kind.logic))
+
+if (process.argv.includes('--check')) {
+  if (readFileSync(FILE, 'utf8') !== drawn) {
+    console.error(`${FILE} is out of step with the machines: npm run machines`)
+    process.exitCode = 1
+  }
+} else {
+  writeFileSync(FILE, drawn)
+}

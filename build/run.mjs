@@ -1,0 +1,43 @@
+/**
+ * `node build/run.mjs FILE.ts ARGS…`: runs one TypeScript file with everything it imports.
+ *
+ * The bundle is kept below node_modules/.cache, where Node still finds the packages that stay outside it, and is used
+ * again while none of its sources changed. `import.meta.url` inside is the bundle's, not the source's.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { isFresh, options, root, writeStamp } from './bundle.mjs'
+
+const [file, ...args] = process.argv.slice(2)
+if (file === undefined || !existsSync(file)) {
+  console.error(file === undefined ? 'usage: node build/run.mjs FILE.ts ARGS…' : `run: no such file: ${file}`)
+  process.exit(2)
+}
+
+const entry = resolve(file)
+const key = createHash('sha256').update(entry).digest('hex').slice(0, 12)
+const cached = join(root, 'node_modules', '.cache', 'switchyard', `${basename(entry, '.ts')}-${key}`)
+const [bundle, stamp] = [`${cached}.mjs`, `${cached}.json`]
+
+if (!isFresh(stamp) || !existsSync(bundle)) await rebuild()
+process.setSourceMapsEnabled(true)
+process.argv = [process.execPath, entry, ...args]
+await import(pathToFileURL(bundle).href)
+
+async function rebuild() {
+  const { build } = await import('esbuild')
+  try {
+    const { metafile } = await build({
+      ...options,
+      entryPoints: [entry],
+      outfile: bundle,
+      legalComments: 'none',
+    })
+    writeStamp(stamp, metafile)
+  } catch (error) {
+    if (error.errors === undefined) throw error
+    process.exit(1)
+  }
+}

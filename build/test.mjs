@@ -1,0 +1,61 @@
+/**
+ * `npm test`: everything that must hold before a change is good.
+ *
+ * System, build, types, lint, then the tests; a failure doesn't hide what comes after it. The last line counts all of
+ * it, each check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/core`).
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root } from './bundle.mjs'
+import { checkSystem } from './system.mjs'
+
+const tally = { passed: 0, failed: 0 }
+
+await checkSystem()
+check('build', 'build/build.mjs')
+check('types', 'node_modules/typescript/bin/tsc', '--noEmit')
+check('lint', 'node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.')
+test(process.argv.slice(2))
+console.log(`${tally.passed} passed, ${tally.failed} failed`)
+process.exitCode = tally.failed === 0 ? 0 : 1
+
+function check(name, ...script) {
+  const good = runNode(script)
+  tally[good ? 'passed' : 'failed'] += 1
+  console.log(`${good ? 'ok    ' : 'FAILED'} ${name}`)
+}
+
+function test(args) {
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  const report = join(folder, 'jest.json')
+  const jest = 'node_modules/jest/bin/jest.js'
+  const flags = [
+    '--experimental-vm-modules',
+    '--conditions=development',
+    '--disable-warning=ExperimentalWarning',
+  ]
+  const good = runNode([...flags, jest, '--json', `--outputFile=${report}`, ...args])
+  const { passed, failed } = countsIn(report)
+  rmSync(folder, { recursive: true })
+  tally.passed += passed
+  // Jest can also fail without a failing test: no test found, a crash, a threshold.
+  tally.failed += good ? failed : Math.max(failed, 1)
+}
+
+/** A file that could not even be loaded has no failing test, but fails nevertheless. */
+function countsIn(report) {
+  try {
+    const counts = JSON.parse(readFileSync(report, 'utf8'))
+    return { passed: counts.numPassedTests, failed: counts.numFailedTests + counts.numRuntimeErrorTestSuites }
+  } catch {
+    return { passed: 0, failed: 1 }
+  }
+}
+
+function runNode(args) {
+  return (
+    spawnSync(process.execPath, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }).status === 0
+  )
+}

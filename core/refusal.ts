@@ -1,0 +1,32 @@
+/**
+ * The ways to say no.
+ *
+ * A rule answers with a value, yes or no; it throws only for bugs. A refusal names its kind, which a door turns into
+ * a status, and one sentence for the person who asked: what was wrong, and what cures it. Never a secret.
+ */
+export type RefusalKind =
+  | 'invalid' //      the request itself is wrong; asking again unchanged is pointless
+  | 'unauthorized' // who is asking is not known
+  | 'forbidden' //    who is asking is known, or comes from a place that may not ask
+  | 'unknown' //      no such thing
+  | 'conflict' //     not in this state; may be possible later
+  | 'gone' //         it was there, and is not coming back
+  | 'failed' //       the service could not do it
+  | 'unbuilt' //      the route exists, its work does not yet
+  | 'unavailable' //  the service is stopping, or its disk is full
+
+export interface Refusal {
+  readonly kind: RefusalKind
+  readonly message: string
+}
+
+export type Answer<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly refusal: Refusal }
+
+export const yes = <T>(value: T): Answer<T> => ({ ok: true, value })
+
+export const no = (kind: RefusalKind, message: string): Answer<never> => ({
+  ok: false,
+  refusal: { kind, message },
+})

@@ -1,0 +1,49 @@
+/**
+ * Whether a patch may become the configuration, and what the file then holds.
+ *
+ * The whole merged result is judged, never the patch alone. Yes is said only of a text that was read back and means
+ * exactly what was decided, so that a change that was accepted cannot be one that the next start refuses.
+ */
+import type { CompletedConfig } from '../../protocol/config.ts'
+import { type Answer, no, yes } from '../refusal.ts'
+import { guardCredentials } from './guard.ts'
+import { isObject, merge } from './merge.ts'
+import { readConfig } from './read.ts'
+import { needsRestart } from './restart.ts'
+import { same } from './sameness.ts'
+import { soundness } from './soundness.ts'
+
+export interface DecidedChange extends CompletedConfig {
+  /** What the file holds from now on. */
+  readonly text: string
+  readonly applied: 'live' | 'restart'
+  /** False when the patch says what was stored already; then there is nothing to write. */
+  readonly changed: boolean
+}
+
+export function decideChange(current: CompletedConfig, patch: unknown): Answer<DecidedChange> {
+  if (!isObject(patch)) return no('invalid', '/patch: must be an object')
+  const sound = soundness(patch)
+  if (!sound.ok) return sound
+  const merged = merge(current.stored, patch)
+  const guarded = guardCredentials(current.stored, merged)
+  return guarded.ok ? settle(current, merged) : guarded
+}
+
+/** 2 spaces and a last newline: the file is edited by hand, too. */
+export function renderConfig(stored: unknown): string {
+  return `${JSON.stringify(stored, undefined, 2)}\n`
+}
+
+function settle(current: CompletedConfig, merged: unknown): Answer<DecidedChange> {
+  const text = renderConfig(merged)
+  const read = readConfig(text)
+  if (!read.ok) return read
+  if (!same(read.value.stored, merged)) return no('failed', '/: does not read back as it was written')
+  return yes({
+    ...read.value,
+    text,
+    applied: needsRestart(current.effective, read.value.effective) ? 'restart' : 'live',
+    changed: !same(read.value.stored, current.stored),
+  })
+}

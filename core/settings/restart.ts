@@ -1,0 +1,11 @@
+/**
+ * Whether a change reaches something that is bound once, at start. Compared is what is in effect: writing down a
+ * default that held anyway changes nothing.
+ */
+import { RESTART_PATHS, type ServiceConfig } from '../../protocol/config.ts'
+import { valueAt } from './path.ts'
+import { same } from './sameness.ts'
+
+export function needsRestart(before: ServiceConfig, after: ServiceConfig): boolean {
+  return RESTART_PATHS.some((path) => !same(valueAt(before, path), valueAt(after, path)))
+}

@@ -1,0 +1,18 @@
+/**
+ * Whether two JSON values mean the same. The order of an object's keys doesn't matter, that of an array does; a key
+ * that is absent and one that holds `undefined` are the same, for JSON cannot tell them apart.
+ */
+import { isObject } from './merge.ts'
+
+export function same(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((inner, index) => same(inner, b[index]))
+  }
+  if (!isObject(a) || !isObject(b)) return false
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => same(own(a, key), own(b, key)))
+}
+
+function own(value: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(value, key) ? value[key] : undefined
+}

@@ -1,0 +1,17 @@
+/** Tests run as ES modules straight from the TypeScript sources; `npm run jest` adds the flag this needs. */
+export default {
+  testMatch: ['<rootDir>/test/**/*.test.ts'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' }, sourceMaps: 'inline' },
+    ],
+  },
+  injectGlobals: false,
+  setupFiles: ['<rootDir>/test/support/setup.ts'],
+  testEnvironment: 'node',
+  testTimeout: 30_000,
+  workerIdleMemoryLimit: '768MB',
+  maxWorkers: 2,
+}

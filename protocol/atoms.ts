@@ -1,0 +1,55 @@
+/**
+ * The smallest words of the protocol: ids, instants, texts and counts, each with its bound.
+ *
+ * Records built with `record` are closed: a key nobody declared is a mistake worth naming, not worth ignoring.
+ * A record's title is also its name in the OpenAPI document, so a title stands for one shape only.
+ */
+import Type, { type TObject, type TProperties, type TSchema, type TUnsafe } from 'typebox'
+import { ID_CHARS_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX } from './limits.ts'
+
+export function record<P extends TProperties>(title: string, fields: P, description?: string): TObject<P> {
+  return Type.Object(fields, {
+    title,
+    ...(description === undefined ? {} : { description }),
+    additionalProperties: false,
+  })
+}
+
+/** One of a few fixed words. */
+export function words<V extends string>(values: readonly V[], description?: string): TUnsafe<V> {
+  return Type.Unsafe<V>(Type.Enum([...values], description === undefined ? {} : { description }))
+}
+
+export const text = (max: number, description?: string) =>
+  Type.String({ maxLength: max, ...(description === undefined ? {} : { description }) })
+
+/** Text that says something: at least one character. */
+export const filled = (max: number, description?: string) =>
+  Type.String({ minLength: 1, maxLength: max, ...(description === undefined ? {} : { description }) })
+
+/** A string of a form. `expects` completes the sentence "must be …" when it has another form. */
+export const formed = (pattern: string, expects: string, max: number) =>
+  Type.String({ maxLength: max, pattern, 'x-expects': expects })
+
+export const list = <T extends TSchema>(items: T, max: number) => Type.Array(items, { maxItems: max })
+
+/** Made by switchyard itself, and safe as a file name. */
+export const Id = formed('^[A-Za-z0-9][A-Za-z0-9_-]*$', 'an id of letters, digits, - and _', ID_CHARS_MAX)
+/** Made by someone else: anything short. */
+export const ForeignId = filled(ID_CHARS_MAX)
+export const Name = text(NAME_CHARS_MAX)
+export const Text = text(TEXT_CHARS_MAX)
+export const Url = text(URL_CHARS_MAX)
+export const Instant = formed(
+  '^[0-9]{4}-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3}Z$',
+  'an instant such as 2026-01-31T12:00:00.000Z',
+  24,
+)
+export const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+/** Frames of one lease are numbered from 1. */
+export const Seq = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+export const Milliseconds = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+export const Usd = Type.Number({ minimum: 0, maximum: 1e9 })
+
+/** A JSON object whose insides belong to somebody else. */
+export const AnyObject = Type.Unsafe<Record<string, unknown>>({ type: 'object' })

@@ -1,0 +1,418 @@
+/**
+ * The configuration: every key, its bounds and its default; which keys are credentials, and which need a restart.
+ *
+ * Two shapes: what a person keeps in the file (everything may be left out) and what the service works with (defaults
+ * filled in). A secret is optional in both, and reads as the mask wherever a configuration leaves the service, so
+ * that the masked form has the same type. The file itself must never hold the mask: that would be a lost credential.
+ */
+import Type, { type Static, type TProperties } from 'typebox'
+import { filled, formed, list, Name, record, text, Url, words } from './atoms.ts'
+import { asShape, type Shape } from './explain.ts'
+import {
+  CONFIG_LIST_MAX,
+  CREDENTIAL_CHARS_MAX,
+  HEARTBEAT_TIMEOUT_SECONDS_MAX,
+  INSTRUCTIONS_CHARS_MAX,
+  LOGIN_CHARS_MAX,
+  NAME_CHARS_MAX,
+  PATH_CHARS_MAX,
+  PORT_MAX,
+  RECONNECT_GRACE_SECONDS_MAX,
+  REPO_KEY_CHARS_MAX,
+  REPOS_MAX,
+  RETENTION_HOURS_MAX,
+  RUN_COST_USD_MAX,
+  RUN_MINUTES_MAX,
+  RUN_TURNS_MAX,
+  SANDBOX_DISK_GIB_MAX,
+  SANDBOX_MEMORY_MIB_MAX,
+  SANDBOX_MEMORY_MIB_MIN,
+  SANDBOX_PROCESSES_MAX,
+  SANDBOX_PROCESSES_MIN,
+  SCRIPT_CHARS_MAX,
+  TRACKER_POLL_SECONDS_MAX,
+  URL_CHARS_MAX,
+  WORKER_CONCURRENCY_MAX,
+} from './limits.ts'
+import { checker, type Parsed } from './parse.ts'
+
+/** What every secret reads as. */
+export const MASK = '***'
+
+// ---- words of the configuration --------------------------------------------------------------------------------
+
+const Port = Type.Integer({ minimum: 0, maximum: PORT_MAX })
+const positive = (maximum: number) => Type.Number({ exclusiveMinimum: 0, maximum })
+const whole = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum })
+const strings = (max = NAME_CHARS_MAX) => list(filled(max), CONFIG_LIST_MAX)
+const Path = filled(PATH_CHARS_MAX)
+
+const Loopback = formed(
+  '^(localhost|127(\\.(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])){3}|::1|\\[::1\\])$',
+  'a loopback name or address, such as 127.0.0.1',
+  64,
+)
+const Host = formed('^[A-Za-z0-9:.\\[\\]_-]+$', 'a host name or address', 255)
+const Origin = formed(
+  '^(null|[a-z][a-z0-9+.-]*://[A-Za-z0-9.:_\\[\\]-]*)$',
+  'an origin such as https://example.org, with no path',
+  255,
+)
+const AllowedHost = formed(
+  '^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$',
+  'a host name, *. in front for its subdomains, a port behind',
+  255,
+)
+/** Path-safe and shell-safe, because it ends up in file names and addresses. */
+const Remote = formed(
+  '^(?![.-])[A-Za-z0-9._-]{1,100}/(?!-|\\.{1,2}$)[A-Za-z0-9._-]{1,100}$',
+  'a repository as owner/name',
+  201,
+)
+const Branch = formed('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
+/** Never an option and never a transport helper (`ext::…` runs a command). */
+const CloneUrl = formed(
+  '^(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
+  'an address that git can clone: https, ssh, file or a path',
+  URL_CHARS_MAX,
+)
+/** Goes into HTTP headers, so no spaces and no line ends. */
+const Secret = Type.String({
+  maxLength: CREDENTIAL_CHARS_MAX,
+  pattern: '^[!-~]*$',
+  'x-expects': 'a credential of printable characters without spaces',
+  'x-secret': true,
+})
+const Login = Type.String({ maxLength: LOGIN_CHARS_MAX, 'x-secret': true })
+/** A string, so that it can be masked like the credential it belongs to. */
+const SecretInstant = Type.String({
+  maxLength: 64,
+  pattern: '^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?Z|\\*\\*\\*)?$',
+  'x-expects': 'an instant such as 2026-01-31T12:00:00.000Z',
+  'x-secret': true,
+})
+
+const REPO_KEY = `^[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
+
+export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
+export const AgentProvider = words(AGENT_PROVIDERS)
+export type AgentProvider = Static<typeof AgentProvider>
+
+// ---- sections --------------------------------------------------------------------------------------------------
+
+const server = { host: Loopback, port: Port, allowedOrigins: list(Origin, CONFIG_LIST_MAX) }
+
+const fleet = {
+  host: Type.Optional(Host),
+  port: Port,
+  publicUrl: Type.Optional(Url),
+  tls: Type.Optional(record('FleetTls', { certFile: Path, keyFile: Path })),
+  heartbeatTimeoutSeconds: positive(HEARTBEAT_TIMEOUT_SECONDS_MAX),
+  reconnectGraceSeconds: positive(RECONNECT_GRACE_SECONDS_MAX),
+}
+
+const sandbox = {
+  provider: words(['bwrap']),
+  concurrency: whole(1, WORKER_CONCURRENCY_MAX),
+  retentionHours: Type.Number({ minimum: 0, maximum: RETENTION_HOURS_MAX }),
+  network: words(['open', 'allowlist', 'none']),
+  allowedHosts: list(AllowedHost, CONFIG_LIST_MAX),
+  memoryMib: Type.Optional(whole(SANDBOX_MEMORY_MIB_MIN, SANDBOX_MEMORY_MIB_MAX)),
+  maxProcesses: whole(SANDBOX_PROCESSES_MIN, SANDBOX_PROCESSES_MAX),
+  maxRunMinutes: positive(RUN_MINUTES_MAX),
+  diskQuotaGib: Type.Optional(positive(SANDBOX_DISK_GIB_MAX)),
+  exposeCodehostToken: Type.Boolean(),
+}
+
+const commands = {
+  agentA: Type.Optional(filled(SCRIPT_CHARS_MAX)),
+  agentB: Type.Optional(filled(SCRIPT_CHARS_MAX)),
+  agentC: Type.Optional(filled(SCRIPT_CHARS_MAX)),
+}
+
+const agent = {
+  provider: AgentProvider,
+  orchestratorModel: Name,
+  orchestratorEffort: words(['low', 'medium', 'high']),
+  maxCostUsd: Type.Optional(positive(RUN_COST_USD_MAX)),
+  maxTurns: Type.Optional(whole(1, RUN_TURNS_MAX)),
+  commands: record('AgentCommands', commands, "Command lines in place of a provider's own."),
+  agentAApiKey: Type.Optional(Secret),
+  agentAOauthToken: Type.Optional(Secret),
+  agentBApiKey: Type.Optional(Secret),
+  agentBLogin: Type.Optional(Login),
+  agentCApiKey: Type.Optional(Secret),
+  agentCLogin: Type.Optional(Login),
+}
+
+const eligible = { states: strings(), labels: strings(), projects: strings(), assignees: strings() }
+
+const tracker = {
+  driver: words(['linear', 'github', 'local']),
+  apiUrl: Type.Optional(Url),
+  apiKey: Type.Optional(Secret),
+  refreshToken: Type.Optional(Secret),
+  tokenExpiresAt: Type.Optional(SecretInstant),
+  pollSeconds: positive(TRACKER_POLL_SECONDS_MAX),
+  eligible: record('EligibleTickets', eligible, 'Which tickets may become runs; an empty list allows all.'),
+  startedState: Type.Optional(Name),
+  reviewState: Type.Optional(Name),
+  path: Type.Optional(Path),
+}
+
+const codehost = {
+  driver: words(['github', 'local']),
+  apiUrl: Type.Optional(Url),
+  token: Type.Optional(Secret),
+  path: Type.Optional(Path),
+}
+
+const storage = { bucket: Name, publicBaseUrl: Url }
+
+const repo = {
+  remote: Remote,
+  cloneUrl: Type.Optional(CloneUrl),
+  defaultBranch: Type.Optional(Branch),
+  trackerProject: Type.Optional(Name),
+  label: Type.Optional(Name),
+  agent: Type.Optional(AgentProvider),
+  setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
+  instructions: Type.Optional(text(INSTRUCTIONS_CHARS_MAX)),
+  draftPulls: Type.Optional(Type.Boolean()),
+}
+
+const connect = {
+  codehostClientId: Type.Optional(Name),
+  trackerClientId: Type.Optional(Name),
+  trackerClientSecret: Type.Optional(Secret),
+  apiBase: Type.Optional(Url),
+}
+
+const worker = { local: Type.Boolean({ description: 'The host runs a worker itself where it can.' }) }
+
+export const RepoMapping = record('RepoMapping', repo)
+export type RepoMapping = Static<typeof RepoMapping>
+
+const Repos = Type.Record(Type.String({ pattern: REPO_KEY }), RepoMapping, {
+  additionalProperties: false,
+  maxProperties: REPOS_MAX,
+  'x-expects-key': `1 to ${REPO_KEY_CHARS_MAX} characters, none of them a control character`,
+})
+
+export const ServiceConfig = record('ServiceConfig', {
+  server: record('ServerConfig', server),
+  fleet: record('FleetConfig', fleet),
+  sandbox: record('SandboxConfig', sandbox),
+  agent: record('AgentConfig', agent),
+  tracker: record('TrackerConfig', tracker),
+  codehost: record('CodehostConfig', codehost),
+  storage: record('StorageConfig', storage),
+  repos: Repos,
+  connect: record('ConnectConfig', connect),
+  worker: record('WorkerConfig', worker),
+})
+/** What the service works with: defaults filled in. */
+export type ServiceConfig = Static<typeof ServiceConfig>
+
+// ---- as it is stored -------------------------------------------------------------------------------------------
+
+/** A section as the file holds it: any of its keys may be missing, and so may the section. */
+function part<P extends TProperties>(title: string, fields: P) {
+  return Type.Optional(Type.Partial(Type.Object(fields), { title, additionalProperties: false }))
+}
+
+export const StoredConfig = record('StoredConfig', {
+  server: part('StoredServer', server),
+  fleet: part('StoredFleet', fleet),
+  sandbox: part('StoredSandbox', sandbox),
+  agent: part('StoredAgent', agent),
+  tracker: part('StoredTracker', { ...tracker, eligible: part('StoredEligible', eligible) }),
+  codehost: part('StoredCodehost', codehost),
+  storage: part('StoredStorage', storage),
+  repos: Type.Optional(Repos),
+  connect: part('StoredConnect', connect),
+  worker: part('StoredWorker', worker),
+})
+export type StoredConfig = Static<typeof StoredConfig>
+
+// ---- as it is changed ------------------------------------------------------------------------------------------
+
+/** Every key may be missing, and `null` deletes it; a repository's mapping may be given in part, too. */
+function patchable(shape: Shape): Shape {
+  const { type, properties, patternProperties, maxProperties, 'x-expects-key': expectsKey } = shape
+  if (type !== 'object') return shape
+  return {
+    type,
+    additionalProperties: false,
+    ...(properties === undefined ? {} : { properties: deletable(properties) }),
+    ...(patternProperties === undefined ? {} : { patternProperties: deletable(patternProperties) }),
+    ...(maxProperties === undefined ? {} : { maxProperties }),
+    ...(expectsKey === undefined ? {} : { 'x-expects-key': expectsKey }),
+  }
+}
+
+function deletable(fields: Readonly<Record<string, Shape>>): Record<string, Shape> {
+  const entries = Object.entries(fields)
+  return Object.fromEntries(
+    entries.map(([key, field]) => [key, { anyOf: [patchable(field), { type: 'null' }] }]),
+  )
+}
+
+export const ConfigPatch = Type.Unsafe<Record<string, unknown>>({
+  ...patchable(asShape(ServiceConfig)),
+  title: 'ConfigPatch',
+  description: 'Any part of the configuration; null deletes a key.',
+})
+
+// ---- which keys are special ------------------------------------------------------------------------------------
+
+/** Written only by flows that have checked them with their provider. */
+export const CREDENTIAL_PATHS = [
+  '/tracker/apiKey',
+  '/tracker/refreshToken',
+  '/tracker/tokenExpiresAt',
+  '/codehost/token',
+  '/agent/agentAApiKey',
+  '/agent/agentAOauthToken',
+  '/agent/agentBApiKey',
+  '/agent/agentBLogin',
+  '/agent/agentCApiKey',
+  '/agent/agentCLogin',
+] as const
+
+/** Read as the mask wherever a configuration leaves the service. */
+export const SECRET_PATHS = [...CREDENTIAL_PATHS, '/connect/trackerClientSecret'] as const
+
+/** Bound once, when the listeners open. */
+export const RESTART_PATHS = ['/server/port', '/server/host', '/fleet/host', '/fleet/port'] as const
+
+// ---- defaults --------------------------------------------------------------------------------------------------
+
+export const configDefaults: ServiceConfig = {
+  server: { host: '127.0.0.1', port: 4400, allowedOrigins: [] },
+  fleet: { port: 4401, heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 },
+  sandbox: {
+    provider: 'bwrap',
+    concurrency: 2,
+    retentionHours: 24,
+    network: 'open',
+    allowedHosts: [],
+    maxProcesses: 512,
+    maxRunMinutes: 120,
+    exposeCodehostToken: false,
+  },
+  agent: { provider: 'agentA', orchestratorModel: '', orchestratorEffort: 'medium', commands: {} },
+  tracker: {
+    driver: 'linear',
+    pollSeconds: 30,
+    eligible: { states: ['Todo'], labels: [], projects: [], assignees: [] },
+  },
+  codehost: { driver: 'github' },
+  storage: { bucket: '', publicBaseUrl: '' },
+  repos: {},
+  connect: {},
+  worker: { local: true },
+}
+
+/** The two forms of one configuration. */
+export interface CompletedConfig {
+  readonly stored: StoredConfig
+  readonly effective: ServiceConfig
+}
+
+const checkStored = checker(StoredConfig)
+
+/** From what a file holds to what the service works with. The argument is left alone, and shares nothing with the answer. */
+export function completeConfig(stored: unknown): Parsed<CompletedConfig> {
+  const checked = checkStored(stored)
+  if (!checked.ok) return checked
+  const own = structuredClone(checked.value)
+  const effective = withDefaults(own)
+  const problem = maskProblem(own) ?? configProblems(effective)
+  return problem === undefined
+    ? { ok: true, value: { stored: own, effective } }
+    : { ok: false, error: problem }
+}
+
+function withDefaults(stored: StoredConfig): ServiceConfig {
+  const defaults = structuredClone(configDefaults)
+  const own = structuredClone(stored)
+  return {
+    server: { ...defaults.server, ...own.server },
+    fleet: { ...defaults.fleet, ...own.fleet },
+    sandbox: { ...defaults.sandbox, ...own.sandbox },
+    agent: { ...defaults.agent, ...own.agent },
+    tracker: {
+      ...defaults.tracker,
+      ...own.tracker,
+      eligible: { ...defaults.tracker.eligible, ...own.tracker?.eligible },
+    },
+    codehost: { ...defaults.codehost, ...own.codehost },
+    storage: { ...defaults.storage, ...own.storage },
+    repos: own.repos ?? {},
+    connect: { ...own.connect },
+    worker: { ...defaults.worker, ...own.worker },
+  }
+}
+
+// ---- what a schema cannot say ----------------------------------------------------------------------------------
+
+/** The first thing wrong with a configuration that is otherwise of its schema: `/path: sentence`. */
+export function configProblems(config: ServiceConfig): string | undefined {
+  return addressProblem(config) ?? driverProblem(config)
+}
+
+function maskProblem(stored: StoredConfig): string | undefined {
+  const masked = SECRET_PATHS.find((path) => {
+    const [, section = '', key = ''] = path.split('/')
+    const fields: Readonly<Record<string, unknown>> = Object(Reflect.get(stored, section))
+    return fields[key] === MASK
+  })
+  return masked === undefined
+    ? undefined
+    : `${masked}: is the mask, not a credential; leave the key out instead`
+}
+
+/** A driver that works on a folder cannot guess which. */
+function driverProblem({ tracker, codehost }: ServiceConfig): string | undefined {
+  if (tracker.driver === 'local' && tracker.path === undefined) {
+    return '/tracker/path: is required by the local driver: the folder with the tickets'
+  }
+  if (codehost.driver === 'local' && codehost.path === undefined) {
+    return '/codehost/path: is required by the local driver: the folder with the bare repositories'
+  }
+  return undefined
+}
+
+function addressProblem({ fleet, tracker, codehost, storage, connect }: ServiceConfig): string | undefined {
+  return (
+    urlProblem('/fleet/publicUrl', fleet.publicUrl, ['http:', 'https:', 'ws:', 'wss:']) ??
+    upstreamProblem('/tracker/apiUrl', tracker.apiUrl) ??
+    upstreamProblem('/codehost/apiUrl', codehost.apiUrl) ??
+    upstreamProblem('/connect/apiBase', connect.apiBase) ??
+    urlProblem('/storage/publicBaseUrl', storage.publicBaseUrl || undefined, ['http:', 'https:'])
+  )
+}
+
+/** Tokens travel to it, so the way there is encrypted, or does not leave this machine. */
+function upstreamProblem(path: string, value: string | undefined): string | undefined {
+  const problem = urlProblem(path, value, ['http:', 'https:'])
+  if (problem !== undefined || value === undefined) return problem
+  const { protocol, hostname } = new URL(value)
+  if (protocol === 'https:' || isLoopback(hostname)) return undefined
+  return `${path}: must be an https address, or http to this machine`
+}
+
+function urlProblem(path: string, value: string | undefined, schemes: readonly string[]): string | undefined {
+  if (value === undefined) return undefined
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  const names = schemes.map((scheme) => `${scheme}//`).join(' or ')
+  if (url === undefined || !schemes.includes(url.protocol)) return `${path}: must be an address that begins with ${names}`
+  if (url.username !== '' || url.password !== '') return `${path}: must not hold a user name or password`
+  return undefined
+}
+
+/** `hostname` as URL writes it: IPv4 is in four parts whatever was typed, IPv6 is in brackets. */
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
+}

@@ -1,0 +1,181 @@
+/**
+ * How accounts are connected: the dashboard's connect flows, storage, and the public helper that holds the client
+ * secrets.
+ *
+ * `r2` is a historical name that clients in the field depend on. A configuration in an answer is masked.
+ */
+import Type, { type Static } from 'typebox'
+import { filled, Name, record, Text, text, Url, words } from './atoms.ts'
+import { ServiceConfig } from './config.ts'
+import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PORT_MAX } from './limits.ts'
+
+export const CONNECT_PROVIDERS = ['tracker', 'codehost', 'agentA', 'agentB', 'agentC'] as const
+export const ConnectProvider = words(CONNECT_PROVIDERS)
+export type ConnectProvider = Static<typeof ConnectProvider>
+
+const Seconds = Type.Number({ minimum: 0, maximum: 86_400 })
+
+export const ConnectResponse = Type.Union(
+  [
+    record('Connected', {
+      status: Type.Literal('connected'),
+      provider: ConnectProvider,
+      detail: Text,
+      config: ServiceConfig,
+    }),
+    record('ConnectByDevice', {
+      status: Type.Literal('device'),
+      provider: Type.Literal('codehost'),
+      userCode: Name,
+      verificationUri: Url,
+      interval: Seconds,
+      expiresIn: Seconds,
+    }),
+    record('ConnectByRedirect', {
+      status: Type.Literal('redirect'),
+      provider: Type.Literal('tracker'),
+      url: Url,
+    }),
+    record('ConnectByHand', {
+      status: Type.Literal('manual'),
+      provider: ConnectProvider,
+      reason: Text,
+    }),
+  ],
+  { title: 'ConnectResponse' },
+)
+export type ConnectResponse = Static<typeof ConnectResponse>
+
+export const ConnectPollResponse = Type.Union(
+  [
+    record('PollPending', { status: Type.Literal('pending') }),
+    record('PollConnected', { status: Type.Literal('connected'), detail: Text, config: ServiceConfig }),
+    record('PollError', { status: Type.Literal('error'), detail: Text }),
+  ],
+  { title: 'ConnectPollResponse' },
+)
+export type ConnectPollResponse = Static<typeof ConnectPollResponse>
+
+// ---- storage ---------------------------------------------------------------------------------------------------
+
+export const StorageStatus = record('StorageStatus', {
+  installed: Type.Boolean(),
+  loggedIn: Type.Boolean(),
+  account: Type.Optional(Name),
+  bucket: Name,
+  publicBaseUrl: Url,
+  ready: Type.Boolean({
+    description: 'Nothing is missing: installed, logged in, bucket and public address set.',
+  }),
+})
+export type StorageStatus = Static<typeof StorageStatus>
+
+export const StorageConnectResponse = Type.Union(
+  [
+    record('StorageConnected', { status: Type.Literal('connected'), r2: StorageStatus }),
+    record('StorageLoginStarted', { status: Type.Literal('login-started'), detail: Text }),
+    record('StorageUnavailable', { status: Type.Literal('unavailable'), reason: Text }),
+  ],
+  { title: 'StorageConnectResponse' },
+)
+export type StorageConnectResponse = Static<typeof StorageConnectResponse>
+
+// ---- credentials -----------------------------------------------------------------------------------------------
+
+/** Checked with its provider, so that any text may be tried; an empty one disconnects. */
+const Credential = Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })
+
+export const CredentialsRequest = record('CredentialsRequest', {
+  trackerApiKey: Type.Optional(Credential),
+  codehostToken: Type.Optional(Credential),
+  agentAApiKey: Type.Optional(Credential),
+  agentCApiKey: Type.Optional(Credential),
+})
+export type CredentialsRequest = Static<typeof CredentialsRequest>
+
+export const CredentialResult = record('CredentialResult', { ok: Type.Boolean(), detail: Text })
+export type CredentialResult = Static<typeof CredentialResult>
+
+export const CredentialsResponse = record('CredentialsResponse', {
+  results: record('CredentialResults', {
+    tracker: Type.Optional(CredentialResult),
+    codehost: Type.Optional(CredentialResult),
+    agentA: Type.Optional(CredentialResult),
+    agentC: Type.Optional(CredentialResult),
+  }),
+  config: ServiceConfig,
+})
+export type CredentialsResponse = Static<typeof CredentialsResponse>
+
+// ---- the callback and the helper -------------------------------------------------------------------------------
+
+/** What the browser brings back. A refusal at the tracker comes as `error`, without a code. */
+export const TrackerCallbackQuery = Type.Object({
+  code: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
+  state: Type.Optional(Type.String({ maxLength: OAUTH_STATE_CHARS_MAX, 'x-secret': true })),
+  error: Type.Optional(text(256)),
+  error_description: Type.Optional(text(1024)),
+})
+export type TrackerCallbackQuery = Static<typeof TrackerCallbackQuery>
+
+const CallbackPort = Type.Integer({ minimum: 1, maximum: PORT_MAX })
+const Code = Type.String({ minLength: 1, maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })
+
+export const HelperIndex = record('HelperIndex', {
+  service: Name,
+  docs: Url,
+  endpoints: Type.Array(Name),
+})
+export type HelperIndex = Static<typeof HelperIndex>
+
+export const HelperHealth = record('HelperHealth', { ok: Type.Literal(true) })
+export type HelperHealth = Static<typeof HelperHealth>
+
+export const TrackerAuthorizeQuery = Type.Object({
+  state: filled(OAUTH_STATE_CHARS_MAX),
+  port: CallbackPort,
+})
+export type TrackerAuthorizeQuery = Static<typeof TrackerAuthorizeQuery>
+
+export const TrackerTokenRequest = record('TrackerTokenRequest', { code: Code, port: CallbackPort })
+export type TrackerTokenRequest = Static<typeof TrackerTokenRequest>
+
+export const TrackerRefreshRequest = record('TrackerRefreshRequest', { refresh_token: Code })
+export type TrackerRefreshRequest = Static<typeof TrackerRefreshRequest>
+
+export const TrackerTokens = record('TrackerTokens', {
+  access_token: Code,
+  refresh_token: Type.Optional(Code),
+  expires_in: Type.Optional(Type.Number({ minimum: 0 })),
+})
+export type TrackerTokens = Static<typeof TrackerTokens>
+
+export const DeviceTokenRequest = record('DeviceTokenRequest', { device_code: Code })
+export type DeviceTokenRequest = Static<typeof DeviceTokenRequest>
+
+/** The code host's own fields, passed through; these are the ones that are used. */
+export const DeviceCode = Type.Object(
+  {
+    device_code: Code,
+    user_code: Name,
+    verification_uri: Url,
+    expires_in: Seconds,
+    interval: Type.Optional(Seconds),
+  },
+  { title: 'DeviceCode' },
+)
+export type DeviceCode = Static<typeof DeviceCode>
+
+/** A token, or `error` (`authorization_pending`, `slow_down`, …) while there is none. */
+export const DeviceToken = Type.Object(
+  {
+    access_token: Type.Optional(Code),
+    token_type: Type.Optional(Name),
+    scope: Type.Optional(Text),
+    error: Type.Optional(Name),
+    error_description: Type.Optional(Text),
+    interval: Type.Optional(Seconds),
+  },
+  { title: 'DeviceToken' },
+)
+export type DeviceToken = Static<typeof DeviceToken>

@@ -1,0 +1,49 @@
+/**
+ * What an agent execution cost: tokens always, dollars when somebody knows them.
+ *
+ * `estimated` tells a person whether a figure was billed or worked out. Sums are `core/run/cost`'s business.
+ */
+import Type, { type Static } from 'typebox'
+import { Count, list, Name, record, Usd } from './atoms.ts'
+import { COST_MODELS_MAX } from './limits.ts'
+
+const tokens = {
+  inputTokens: Count,
+  outputTokens: Count,
+  cacheReadTokens: Count,
+  cacheWriteTokens: Count,
+}
+
+export const CostModelUsage = record('CostModelUsage', {
+  model: Name,
+  ...tokens,
+  costUsd: Type.Optional(Usd),
+})
+export type CostModelUsage = Static<typeof CostModelUsage>
+
+export const CostEntry = record('CostEntry', {
+  label: Name,
+  provider: Name,
+  model: Type.Optional(Name),
+  ...tokens,
+  costUsd: Type.Optional(Usd),
+  estimated: Type.Boolean(),
+  breakdown: Type.Optional(list(CostModelUsage, COST_MODELS_MAX)),
+})
+export type CostEntry = Static<typeof CostEntry>
+
+export const CostModelTotal = record('CostModelTotal', {
+  model: Name,
+  ...tokens,
+  costUsd: Type.Optional(Usd),
+  estimated: Type.Boolean(),
+})
+export type CostModelTotal = Static<typeof CostModelTotal>
+
+export const CostTotals = record('CostTotals', {
+  ...tokens,
+  costUsd: Type.Optional(Usd),
+  estimated: Type.Boolean(),
+  byModel: Type.Array(CostModelTotal),
+})
+export type CostTotals = Static<typeof CostTotals>

@@ -1,0 +1,81 @@
+/**
+ * What dashboards and terminals say over their sockets.
+ *
+ * `linearStatus` and `linear-status` are historical names that clients in the field depend on; whatever the tracker
+ * is, they stay. Every configuration here is masked.
+ */
+import Type, { type Static } from 'typebox'
+import { Id, record, Text, text } from './atoms.ts'
+import { ServiceConfig } from './config.ts'
+import { ATTACH_DATA_CHARS_MAX, TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from './limits.ts'
+import { Run, RunEvent, Ticket } from './run.ts'
+import { TrackerStatus } from './tracker.ts'
+import { WorkerView } from './worker.ts'
+
+// ---- dashboard, from the service -------------------------------------------------------------------------------
+
+export const HelloFrame = record('HelloFrame', {
+  type: Type.Literal('hello'),
+  runs: Type.Array(Run),
+  tickets: Type.Array(Ticket),
+  config: ServiceConfig,
+  linearStatus: TrackerStatus,
+  workers: Type.Array(WorkerView),
+})
+export type HelloFrame = Static<typeof HelloFrame>
+
+export const DashboardPush = Type.Union(
+  [
+    record('ConfigPush', { type: Type.Literal('config'), config: ServiceConfig }),
+    record('TicketsPush', { type: Type.Literal('tickets'), tickets: Type.Array(Ticket) }),
+    record('WorkersPush', { type: Type.Literal('workers'), workers: Type.Array(WorkerView) }),
+    record('RunUpdatedPush', { type: Type.Literal('run-updated'), run: Run }),
+    record('RunEventPush', { type: Type.Literal('run-event'), event: RunEvent }),
+    record('TrackerStatusPush', { type: Type.Literal('linear-status'), linearStatus: TrackerStatus }),
+  ],
+  { title: 'DashboardPush' },
+)
+/** Every frame after the hello. */
+export type DashboardPush = Static<typeof DashboardPush>
+
+export const DashboardFrame = Type.Union([HelloFrame, DashboardPush], { title: 'DashboardFrame' })
+export type DashboardFrame = Static<typeof DashboardFrame>
+
+// ---- dashboard, to the service ---------------------------------------------------------------------------------
+
+export const DashboardRequest = Type.Union(
+  [
+    record('SubscribeRequest', { type: Type.Literal('subscribe'), runId: Id }),
+    record('UnsubscribeRequest', { type: Type.Literal('unsubscribe'), runId: Id }),
+  ],
+  { title: 'DashboardRequest' },
+)
+export type DashboardRequest = Static<typeof DashboardRequest>
+
+// ---- terminal --------------------------------------------------------------------------------------------------
+
+export const Columns = Type.Integer({ minimum: 1, maximum: TERMINAL_COLUMNS_MAX })
+export const Rows = Type.Integer({ minimum: 1, maximum: TERMINAL_ROWS_MAX })
+export const TerminalData = text(ATTACH_DATA_CHARS_MAX)
+export const ExitCode = Type.Integer({ minimum: -0x8000_0000, maximum: 0xffff_ffff })
+
+/** From the service to a terminal view. */
+export const AttachOutput = Type.Union(
+  [
+    record('AttachDataOutput', { type: Type.Literal('data'), data: TerminalData }),
+    record('AttachExitOutput', { type: Type.Literal('exit'), code: ExitCode }),
+    record('AttachErrorOutput', { type: Type.Literal('error'), message: Text }),
+  ],
+  { title: 'AttachOutput' },
+)
+export type AttachOutput = Static<typeof AttachOutput>
+
+/** From a terminal view to the service. */
+export const AttachInput = Type.Union(
+  [
+    record('AttachKeys', { type: Type.Literal('input'), data: TerminalData }),
+    record('AttachResize', { type: Type.Literal('resize'), cols: Columns, rows: Rows }),
+  ],
+  { title: 'AttachInput' },
+)
+export type AttachInput = Static<typeof AttachInput>

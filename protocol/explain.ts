@@ -1,0 +1,292 @@
+/**
+ * Why a value is not of a schema: the first real cause, as `/path/to/field: what it must be`.
+ *
+ * Called only after a compiled schema has said no. Walks value and schema side by side, once: of a union only the
+ * branch that the value itself names is looked at, so a hostile value costs no more than its size. Says what was seen
+ * only where that cannot be a secret: numbers, truth values, and words where a fixed word was expected; never free text,
+ * and nothing at all where the schema is marked `x-secret`.
+ */
+import type { TSchema } from 'typebox'
+import { ERROR_PATH_CHARS_MAX, ERROR_VALUE_CHARS_MAX } from './limits.ts'
+
+/** The keywords that protocol/ uses. What is not here must not be used there; a test compares. */
+export interface Shape {
+  readonly title?: string
+  readonly description?: string
+  readonly type?: string
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Shape[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly required?: readonly string[]
+  readonly patternProperties?: Readonly<Record<string, Shape>>
+  readonly additionalProperties?: boolean
+  readonly maxProperties?: number
+  readonly minProperties?: number
+  readonly items?: Shape
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly pattern?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly 'x-expects'?: string
+  readonly 'x-expects-key'?: string
+  readonly 'x-secret'?: boolean
+}
+
+/** A typebox schema is a JSON Schema document; here it is read as one. */
+export const asShape = (schema: TSchema): Shape => schema
+
+interface Problem {
+  readonly path: readonly string[]
+  readonly says: string
+}
+
+type Found = Problem | undefined
+
+export function explain(schema: TSchema, value: unknown): string {
+  const found = problem(asShape(schema), value, [])
+  return found === undefined ? at([], 'is not of the expected form') : at(found.path, found.says)
+}
+
+/** One error sentence: the path, then what is the matter. Keys are somebody's text, so they are made printable. */
+export function at(path: readonly string[], says: string): string {
+  const joined = `/${path.join('/')}`
+  const short = joined.length > ERROR_PATH_CHARS_MAX ? `${joined.slice(0, ERROR_PATH_CHARS_MAX)}…` : joined
+  return `${printable(short)}: ${says}`
+}
+
+/** Control characters and those that turn the direction of text would let a key forge a log line. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '�')
+}
+
+// ---- one value ---------------------------------------------------------------------------------------------------
+
+function problem(schema: Shape, value: unknown, path: readonly string[]): Found {
+  if (schema.anyOf !== undefined) return ofUnion(branches(schema), value, path)
+  const says = ofWords(schema, value) ?? ofType(schema, value)
+  if (says !== undefined) return { path, says }
+  if (isObject(value)) return ofObject(schema, value, path)
+  if (Array.isArray(value)) return ofList(schema, value, path)
+  const scalar = typeof value === 'string' ? ofString(schema, value) : ofNumber(schema, value)
+  return scalar === undefined ? undefined : { path, says: scalar }
+}
+
+function ofWords(schema: Shape, value: unknown): string | undefined {
+  const allowed = schema.enum ?? ('const' in schema ? [schema.const] : undefined)
+  if (allowed === undefined || allowed.includes(value)) return undefined
+  return `must be ${oneOf(allowed)}, not ${seenWord(value, schema)}`
+}
+
+function ofType(schema: Shape, value: unknown): string | undefined {
+  if (schema.type === undefined || isOfType(schema.type, value)) return undefined
+  return `must be ${typeNames[schema.type] ?? schema.type}, not ${seen(value, schema)}`
+}
+
+function ofString(schema: Shape, value: string): string | undefined {
+  const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = schema
+  if (shorter(value, minLength)) {
+    return minLength === 1 ? 'must not be empty' : `must have at least ${minLength} characters`
+  }
+  if (longer(value, maxLength)) return `must have at most ${maxLength} characters`
+  if (schema.pattern === undefined || new RegExp(schema.pattern, 'u').test(value)) return undefined
+  return `must be ${schema['x-expects'] ?? `of the form ${schema.pattern}`}`
+}
+
+function ofNumber(schema: Shape, value: unknown): string | undefined {
+  if (typeof value !== 'number') return undefined
+  const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = schema
+  if (value < minimum) return `must be at least ${minimum}, not ${value}`
+  if (value > maximum) return `must be at most ${maximum}, not ${value}`
+  return value <= exclusiveMinimum ? `must be more than ${exclusiveMinimum}, not ${value}` : undefined
+}
+
+function ofList(schema: Shape, value: readonly unknown[], path: readonly string[]): Found {
+  const { minItems = 0, maxItems = Infinity, items } = schema
+  if (value.length < minItems) return { path, says: `must have at least ${minItems} entries` }
+  if (value.length > maxItems) return { path, says: `must have at most ${maxItems} entries` }
+  if (items === undefined) return undefined
+  for (const [index, item] of value.entries()) {
+    const found = problem(items, item, [...path, String(index)])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+// ---- objects -----------------------------------------------------------------------------------------------------
+
+/** What is wrong inside comes before an unknown key, and that before a missing one: a typo causes both. */
+function ofObject(schema: Shape, value: Readonly<Record<string, unknown>>, path: readonly string[]): Found {
+  const keys = Object.keys(value)
+  const { minProperties = 0, maxProperties = Infinity } = schema
+  if (keys.length > maxProperties) return { path, says: `must have at most ${maxProperties} keys` }
+  if (keys.length < minProperties) return { path, says: `must have at least ${minProperties} keys` }
+  return (
+    ofEntries(schema, value, keys, path) ?? ofUnknown(schema, keys, path) ?? ofMissing(schema, value, path)
+  )
+}
+
+function ofEntries(
+  schema: Shape,
+  value: Readonly<Record<string, unknown>>,
+  keys: readonly string[],
+  path: readonly string[],
+): Found {
+  for (const key of keys) {
+    const inner = value[key] === undefined ? undefined : shapeOf(schema, key)
+    const found = inner === undefined ? undefined : problem(inner, value[key], [...path, key])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function ofUnknown(schema: Shape, keys: readonly string[], path: readonly string[]): Found {
+  if (schema.additionalProperties !== false) return undefined
+  const key = keys.find((name) => shapeOf(schema, name) === undefined)
+  if (key === undefined) return undefined
+  const expects = schema['x-expects-key']
+  if (expects !== undefined) return { path: [...path, key], says: `its name must be ${expects}` }
+  const near = nearest(key, Object.keys(schema.properties ?? {}))
+  return { path: [...path, key], says: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?` }
+}
+
+function ofMissing(schema: Shape, value: Readonly<Record<string, unknown>>, path: readonly string[]): Found {
+  const key = schema.required?.find((name) => value[name] === undefined)
+  return key === undefined ? undefined : { path: [...path, key], says: 'is required' }
+}
+
+function shapeOf(schema: Shape, key: string): Shape | undefined {
+  if (schema.properties !== undefined && Object.hasOwn(schema.properties, key)) return schema.properties[key]
+  for (const [pattern, inner] of Object.entries(schema.patternProperties ?? {})) {
+    if (new RegExp(pattern, 'u').test(key)) return inner
+  }
+  return undefined
+}
+
+// ---- unions ------------------------------------------------------------------------------------------------------
+
+/** The keys by which the records of a union tell which one they are. */
+const TAGS = ['type', 'kind', 'status'] as const
+
+function branches(schema: Shape): Shape[] {
+  return schema.anyOf === undefined ? [schema] : schema.anyOf.flatMap(branches)
+}
+
+function ofUnion(union: readonly Shape[], value: unknown, path: readonly string[]): Found {
+  const tag = TAGS.find((key) => union.every((branch) => tagOf(branch, key) !== undefined))
+  if (tag !== undefined && isObject(value)) return ofTagged(union, tag, value, path)
+  const likely = union.filter(
+    (branch) => ofWords(branch, value) === undefined && ofType(branch, value) === undefined,
+  )
+  if (likely.length === 0) return { path, says: noneOf(union, value) }
+  const found = likely.map((branch) => problem(branch, value, path))
+  return found.includes(undefined) ? undefined : deepest(found)
+}
+
+function ofTagged(
+  union: readonly Shape[],
+  tag: string,
+  value: Readonly<Record<string, unknown>>,
+  path: readonly string[],
+): Found {
+  const said = value[tag]
+  const chosen = union.filter((branch) => tagOf(branch, tag) === said)
+  if (chosen.length > 0) return deepest(chosen.map((branch) => problem(branch, value, path)))
+  if (said === undefined) return { path: [...path, tag], says: 'is required' }
+  const allowed = union.map((branch) => tagOf(branch, tag))
+  return { path: [...path, tag], says: `must be ${oneOf(allowed)}, not ${seenWord(said, {})}` }
+}
+
+function tagOf(branch: Shape, key: string): unknown {
+  return branch.properties?.[key]?.const
+}
+
+function deepest(found: readonly Found[]): Found {
+  return found.reduce((best, next) => ((next?.path.length ?? -1) > (best?.path.length ?? -1) ? next : best))
+}
+
+function noneOf(union: readonly Shape[], value: unknown): string {
+  const names = union.map((branch) =>
+    branch.enum !== undefined ? oneOf(branch.enum) : (typeNames[branch.type ?? ''] ?? oneOf([branch.const])),
+  )
+  return `must be ${[...new Set(names)].join(' or ')}, not ${seen(value, union.find((one) => one['x-secret']) ?? {})}`
+}
+
+// ---- words of the sentences ----------------------------------------------------------------------------------------
+
+const typeNames: Readonly<Record<string, string>> = {
+  object: 'an object',
+  array: 'a list',
+  string: 'a string',
+  number: 'a number',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  null: 'null',
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isOfType(type: string, value: unknown): boolean {
+  if (type === 'object') return isObject(value)
+  if (type === 'array') return Array.isArray(value)
+  if (type === 'integer') return Number.isInteger(value)
+  if (type === 'number') return Number.isFinite(value)
+  if (type === 'null') return value === null
+  return typeof value === type
+}
+
+function oneOf(allowed: readonly unknown[]): string {
+  const words = allowed.map((one) => JSON.stringify(one))
+  return words.length === 1 ? `${words[0]}` : `one of ${words.join(', ')}`
+}
+
+function seen(value: unknown, schema: Shape): string {
+  if (value === null || value === undefined) return String(value)
+  const open = schema['x-secret'] !== true && (typeof value === 'number' || typeof value === 'boolean')
+  if (open) return String(value)
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'boolean' ? 'a truth value' : (typeNames[typeof value] ?? typeof value)
+}
+
+/** Where one of a few words was expected, a wrong word is a typo, and repeating it helps. */
+function seenWord(value: unknown, schema: Shape): string {
+  if (typeof value !== 'string' || value.length > ERROR_VALUE_CHARS_MAX) return seen(value, schema)
+  return JSON.stringify(printable(value))
+}
+
+function shorter(value: string, min: number): boolean {
+  return value.length < min || (value.length < min * 2 && [...value].length < min)
+}
+
+function longer(value: string, max: number): boolean {
+  return value.length > max && (value.length > max * 2 || [...value].length > max)
+}
+
+// ---- typos -------------------------------------------------------------------------------------------------------
+
+function nearest(key: string, known: readonly string[]): string | undefined {
+  if (key.length > ERROR_VALUE_CHARS_MAX) return undefined
+  const close = known.map((name) => ({ name, apart: distance(key.toLowerCase(), name.toLowerCase()) }))
+  const best = close.reduce((a, b) => (b.apart < a.apart ? b : a), { name: '', apart: 3 })
+  return best.apart <= Math.min(2, Math.floor(key.length / 2)) ? best.name : undefined
+}
+
+/** Letters to add, drop or change to make one word the other. */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1]
+    for (let j = 1; j <= to.length; j++) {
+      const change = (row[j - 1] ?? 0) + (letter === to[j - 1] ? 0 : 1)
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[to.length] ?? 0
+}

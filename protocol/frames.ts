@@ -1,0 +1,436 @@
+/**
+ * The worker channel, protocol version 1: what a worker and the host say to each other.
+ *
+ * Closed records, one for each `type`. A frame is checked by its own schema alone (`workerFrames[type]`), so checking
+ * costs what that frame is, and an error speaks of that frame. Reporting frames carry the lease they belong to and
+ * their number in it; relay frames carry a session; `worker-state` and `revoked` belong to the fleet.
+ */
+import Type, { type Static, type TSchema } from 'typebox'
+import {
+  Count,
+  ForeignId,
+  filled,
+  formed,
+  Id,
+  Instant,
+  list,
+  Milliseconds,
+  Name,
+  record,
+  Seq,
+  Text,
+  text,
+  Url,
+  Usd,
+  words,
+} from './atoms.ts'
+import { AgentProvider } from './config.ts'
+import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
+import {
+  ARTIFACT_NAME_BYTES_MAX,
+  ARTIFACT_PART_BYTES_MAX,
+  CONFIG_LIST_MAX,
+  CREDENTIAL_CHARS_MAX,
+  FOLLOW_UP_ITEMS_MAX,
+  ID_CHARS_MAX,
+  INSTRUCTIONS_CHARS_MAX,
+  LOGIN_CHARS_MAX,
+  MEMORY_CHARS_MAX,
+  RUN_MEMORIES_FACT_CHARS_MAX,
+  RUN_MEMORIES_FACTS_MAX,
+  SCRIPT_CHARS_MAX,
+  URL_CHARS_MAX,
+  USAGE_ENTRIES_MAX,
+  WORKER_LEASES_MAX,
+} from './limits.ts'
+import { type Checker, checker, type Parsed } from './parse.ts'
+import { PullComment, PullReview, PullThread } from './pulls.ts'
+import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { WorkerCapabilities, WorkerState } from './worker.ts'
+
+// ---- leases ----------------------------------------------------------------------------------------------------
+
+/** A lease as its worker knows it. `lastSeq`: the highest number it has stamped, 0 before the first. */
+export const RunLease = record('RunLease', { id: Id, runId: Id, expiresAt: Instant, lastSeq: Count })
+export type RunLease = Static<typeof RunLease>
+
+/** `expiresAt` is for people; the worker counts `remainingMs` on its own clock. */
+export const GrantedLease = record('GrantedLease', {
+  id: Id,
+  runId: Id,
+  expiresAt: Instant,
+  remainingMs: Milliseconds,
+})
+export type GrantedLease = Static<typeof GrantedLease>
+
+/** `seq`: everything up to and including it is on disk. */
+export const AcknowledgedLease = record('AcknowledgedLease', {
+  leaseId: Id,
+  seq: Count,
+  expiresAt: Instant,
+  remainingMs: Milliseconds,
+})
+export type AcknowledgedLease = Static<typeof AcknowledgedLease>
+
+const Leases = list(RunLease, WORKER_LEASES_MAX)
+
+// ---- a job -----------------------------------------------------------------------------------------------------
+
+const Credential = (max: number) => Type.String({ minLength: 1, maxLength: max, 'x-secret': true })
+
+/** What one run needs and nobody keeps: it travels with the run and goes away with its sandbox. */
+export const RunCredentials = record('RunCredentials', {
+  codehost: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
+  agent: Type.Optional(
+    record('AgentCredential', {
+      kind: words(['api-key', 'oauth-token', 'login']),
+      value: Credential(LOGIN_CHARS_MAX),
+    }),
+  ),
+  tracker: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
+})
+export type RunCredentials = Static<typeof RunCredentials>
+
+/** Commands of the repository's own, run inside the sandbox around the agent. */
+export const RepoHooks = record('RepoHooks', {
+  beforeAgent: Type.Optional(text(SCRIPT_CHARS_MAX)),
+  afterAgent: Type.Optional(text(SCRIPT_CHARS_MAX)),
+})
+export type RepoHooks = Static<typeof RepoHooks>
+
+export const JobRepo = record('JobRepo', {
+  key: filled(ID_CHARS_MAX),
+  remote: Name,
+  defaultBranch: Name,
+  cloneUrl: Type.Optional(Url),
+  setup: Type.Optional(text(SCRIPT_CHARS_MAX)),
+  hooks: Type.Optional(RepoHooks),
+})
+export type JobRepo = Static<typeof JobRepo>
+
+/** Where the pull request is opened, as far as it is not the public code host. */
+export const JobCodehost = record('JobCodehost', {
+  driver: words(['github', 'local']),
+  apiUrl: Type.Optional(Url),
+  path: Type.Optional(text(URL_CHARS_MAX)),
+  draftPulls: Type.Optional(Type.Boolean()),
+})
+export type JobCodehost = Static<typeof JobCodehost>
+
+export const JobAgent = record('JobAgent', {
+  provider: AgentProvider,
+  model: Type.Optional(Name),
+  effort: Type.Optional(words(['low', 'medium', 'high'])),
+  command: Type.Optional(filled(SCRIPT_CHARS_MAX, "In place of the provider's own command line.")),
+  instructions: text(INSTRUCTIONS_CHARS_MAX),
+  memories: list(filled(MEMORY_CHARS_MAX), FOLLOW_UP_ITEMS_MAX),
+})
+export type JobAgent = Static<typeof JobAgent>
+
+/** The walls around the agent, as the host's configuration wants them. */
+export const JobSandbox = record('JobSandbox', {
+  network: words(['open', 'allowlist', 'none']),
+  allowedHosts: list(Name, CONFIG_LIST_MAX),
+  maxProcesses: Count,
+  memoryMib: Type.Optional(Count),
+  diskQuotaGib: Type.Optional(Type.Number({ minimum: 0 })),
+  exposeCodehostToken: Type.Boolean(),
+})
+export type JobSandbox = Static<typeof JobSandbox>
+
+/** The pull request that a follow-up works on, with what people have said there. */
+export const JobPull = record('JobPull', {
+  number: Type.Integer({ minimum: 1 }),
+  url: Url,
+  headBranch: Name,
+  headRemote: Name,
+  baseBranch: Name,
+  threads: list(PullThread, FOLLOW_UP_ITEMS_MAX),
+  reviews: list(PullReview, FOLLOW_UP_ITEMS_MAX),
+  comments: list(PullComment, FOLLOW_UP_ITEMS_MAX),
+})
+export type JobPull = Static<typeof JobPull>
+
+export const JobLimits = record('JobLimits', {
+  maxMinutes: Type.Optional(Type.Number({ minimum: 0 })),
+  maxCostUsd: Type.Optional(Usd),
+  maxTurns: Type.Optional(Count),
+})
+export type JobLimits = Static<typeof JobLimits>
+
+export const Job = record('Job', {
+  kind: words(['run', 'follow-up']),
+  run: Run,
+  repo: JobRepo,
+  branch: Name,
+  base: Name,
+  agent: JobAgent,
+  credentials: RunCredentials,
+  codehost: Type.Optional(JobCodehost),
+  sandbox: Type.Optional(JobSandbox),
+  pull: Type.Optional(JobPull),
+  limits: JobLimits,
+  retentionHours: Type.Number({ minimum: 0 }),
+})
+export type Job = Static<typeof Job>
+
+// ---- what a worker reports ---------------------------------------------------------------------------------------
+
+/** How a worker says who it is, in its first frame. */
+export const WorkerAuth = Type.Union(
+  [
+    record('PairingAuth', { kind: Type.Literal('pairing'), token: Credential(CREDENTIAL_CHARS_MAX) }),
+    record('CredentialAuth', {
+      kind: Type.Literal('credential'),
+      workerId: ForeignId,
+      secret: Credential(CREDENTIAL_CHARS_MAX),
+    }),
+  ],
+  { title: 'WorkerAuth' },
+)
+export type WorkerAuth = Static<typeof WorkerAuth>
+
+/** A status only ever moves forward; a worker cannot end a run this way. */
+export const RunPatch = record('RunPatch', {
+  status: Type.Optional(words(['preparing', 'running', 'finalizing'])),
+  agentSessionId: Type.Optional(ForeignId),
+  prUrl: Type.Optional(Url),
+  prState: Type.Optional(PullState),
+  sandbox: Type.Optional(RunSandbox),
+  costs: Type.Optional(RunCosts),
+})
+export type RunPatch = Static<typeof RunPatch>
+
+export const RunOutcome = record('RunOutcome', {
+  status: words(['completed', 'failed', 'cancelled']),
+  result: Type.Optional(RunResult),
+  error: Type.Optional(Text),
+  costs: RunCosts,
+  agentSessionId: Type.Optional(ForeignId),
+  prUrl: Type.Optional(Url),
+  prState: Type.Optional(PullState),
+  sandbox: Type.Optional(RunSandbox),
+})
+export type RunOutcome = Static<typeof RunOutcome>
+
+/** Becomes part of a file's path. */
+const PathPart = formed('^[A-Za-z0-9][A-Za-z0-9._-]*$', 'a name of letters, digits, ., - and _', 200)
+
+/** Numbers and names only: no word of a prompt or an answer has a field to be in. */
+export const UsageEntry = record('UsageEntry', {
+  id: ForeignId,
+  at: Instant,
+  model: Name,
+  inputTokens: Count,
+  outputTokens: Count,
+  cacheReadTokens: Count,
+  cacheWriteTokens: Count,
+  costUsd: Type.Optional(Usd),
+})
+export type UsageEntry = Static<typeof UsageEntry>
+
+export const UsageSnapshot = record('UsageSnapshot', {
+  projectKey: PathPart,
+  sessionId: PathPart,
+  subagentId: Type.Optional(PathPart),
+  entries: list(UsageEntry, USAGE_ENTRIES_MAX),
+  sha256: Type.Optional(formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)),
+})
+export type UsageSnapshot = Static<typeof UsageSnapshot>
+
+const Base64 = formed('^[A-Za-z0-9+/]*={0,2}$', 'base64', Math.ceil(ARTIFACT_PART_BYTES_MAX / 3) * 4)
+
+const numbered = { leaseId: Id, seq: Seq }
+
+/** Tolerant of everything else, so that a worker of another version hears of its version and not of a field. */
+export const RegisterHead = Type.Object({
+  type: Type.Literal('register'),
+  protocolVersion: Type.Number(),
+})
+
+/** Worker → host, each by its type. */
+export const workerFrames = {
+  register: record('RegisterFrame', {
+    type: Type.Literal('register'),
+    protocolVersion: Type.Number(),
+    auth: WorkerAuth,
+    name: Text,
+    capabilities: WorkerCapabilities,
+    activeLeases: Leases,
+  }),
+  heartbeat: record('HeartbeatFrame', {
+    type: Type.Literal('heartbeat'),
+    leases: Leases,
+    attachSessions: Count,
+    sentAt: Milliseconds,
+    capabilities: Type.Optional(WorkerCapabilities),
+  }),
+  'dispatch-accepted': record('DispatchAcceptedFrame', {
+    type: Type.Literal('dispatch-accepted'),
+    leaseId: Id,
+  }),
+  'dispatch-rejected': record('DispatchRejectedFrame', {
+    type: Type.Literal('dispatch-rejected'),
+    leaseId: Id,
+    reason: Text,
+  }),
+  'run-patch': record('RunPatchFrame', { type: Type.Literal('run-patch'), ...numbered, patch: RunPatch }),
+  'run-event': record('RunEventFrame', {
+    type: Type.Literal('run-event'),
+    ...numbered,
+    event: ReportedEvent,
+  }),
+  'run-artifact': record('RunArtifactFrame', {
+    type: Type.Literal('run-artifact'),
+    ...numbered,
+    name: filled(ARTIFACT_NAME_BYTES_MAX),
+    part: Count,
+    final: Type.Boolean(),
+    data: Base64,
+  }),
+  'run-memories': record('RunMemoriesFrame', {
+    type: Type.Literal('run-memories'),
+    ...numbered,
+    repo: filled(ID_CHARS_MAX, 'The repository as owner/name.'),
+    facts: list(text(RUN_MEMORIES_FACT_CHARS_MAX), RUN_MEMORIES_FACTS_MAX),
+  }),
+  'run-usage-snapshot': record('RunUsageSnapshotFrame', {
+    type: Type.Literal('run-usage-snapshot'),
+    leaseId: Type.Optional(Id),
+    seq: Type.Optional(Seq),
+    snapshot: UsageSnapshot,
+  }),
+  'run-complete': record('RunCompleteFrame', {
+    type: Type.Literal('run-complete'),
+    ...numbered,
+    outcome: RunOutcome,
+  }),
+  'lease-gap': record('LeaseGapFrame', { type: Type.Literal('lease-gap'), leaseId: Id, from: Seq, to: Seq }),
+  'sandbox-ready': record('SandboxReadyFrame', { type: Type.Literal('sandbox-ready'), requestId: Id }),
+  'sandbox-failed': record('SandboxFailedFrame', {
+    type: Type.Literal('sandbox-failed'),
+    requestId: Id,
+    message: Text,
+  }),
+  'attach-data': record('AttachDataFrame', {
+    type: Type.Literal('attach-data'),
+    sessionId: Id,
+    data: TerminalData,
+  }),
+  'attach-exit': record('AttachExitFrame', {
+    type: Type.Literal('attach-exit'),
+    sessionId: Id,
+    code: ExitCode,
+  }),
+  'attach-error': record('AttachErrorFrame', {
+    type: Type.Literal('attach-error'),
+    sessionId: Id,
+    message: Text,
+  }),
+} as const
+
+// ---- what the host says ------------------------------------------------------------------------------------------
+
+export const REJECTION_CODES = [
+  'invalid-token',
+  'expired-token',
+  'unauthorized',
+  'protocol',
+  'malformed',
+] as const
+export const RejectionCode = words(REJECTION_CODES)
+export type RejectionCode = Static<typeof RejectionCode>
+
+/** Host → worker, each by its type. */
+export const hostFrames = {
+  registered: record('RegisteredFrame', {
+    type: Type.Literal('registered'),
+    protocolVersion: Type.Number(),
+    heartbeatIntervalMs: Milliseconds,
+    hostVersion: Name,
+    workerId: Id,
+    name: Name,
+    state: WorkerState,
+    credential: Type.Optional(Credential(CREDENTIAL_CHARS_MAX)),
+  }),
+  rejected: record('RejectedFrame', { type: Type.Literal('rejected'), code: RejectionCode, reason: Text }),
+  'heartbeat-ack': record('HeartbeatAckFrame', {
+    type: Type.Literal('heartbeat-ack'),
+    state: WorkerState,
+    echo: Milliseconds,
+  }),
+  dispatch: record('DispatchFrame', { type: Type.Literal('dispatch'), lease: GrantedLease, job: Job }),
+  'lease-ack': record('LeaseAckFrame', {
+    type: Type.Literal('lease-ack'),
+    leases: list(AcknowledgedLease, WORKER_LEASES_MAX),
+    echo: Type.Optional(Milliseconds),
+  }),
+  'run-complete-ack': record('RunCompleteAckFrame', { type: Type.Literal('run-complete-ack'), leaseId: Id }),
+  'lease-lost': record('LeaseLostFrame', { type: Type.Literal('lease-lost'), leaseId: Id, reason: Text }),
+  cancel: record('CancelFrame', { type: Type.Literal('cancel'), leaseId: Id, reason: Text }),
+  discard: record('DiscardFrame', { type: Type.Literal('discard'), runId: Id }),
+  'worker-state': record('WorkerStateFrame', { type: Type.Literal('worker-state'), state: WorkerState }),
+  revoked: record('RevokedFrame', { type: Type.Literal('revoked'), reason: Text }),
+  'sandbox-boot': record('SandboxBootFrame', {
+    type: Type.Literal('sandbox-boot'),
+    requestId: Id,
+    runId: Id,
+    credentials: RunCredentials,
+  }),
+  'sandbox-release': record('SandboxReleaseFrame', { type: Type.Literal('sandbox-release'), runId: Id }),
+  'attach-open': record('AttachOpenFrame', {
+    type: Type.Literal('attach-open'),
+    sessionId: Id,
+    runId: Id,
+    cols: Columns,
+    rows: Rows,
+  }),
+  'attach-input': record('AttachInputFrame', {
+    type: Type.Literal('attach-input'),
+    sessionId: Id,
+    data: TerminalData,
+  }),
+  'attach-resize': record('AttachResizeFrame', {
+    type: Type.Literal('attach-resize'),
+    sessionId: Id,
+    cols: Columns,
+    rows: Rows,
+  }),
+  'attach-close': record('AttachCloseFrame', { type: Type.Literal('attach-close'), sessionId: Id }),
+} as const
+
+// ---- both directions, whole --------------------------------------------------------------------------------------
+
+type FrameOf<Table extends Record<string, TSchema>> = { [T in keyof Table]: Static<Table[T]> }[keyof Table]
+
+export type WorkerFrame = FrameOf<typeof workerFrames>
+export type WorkerFrameType = WorkerFrame['type']
+export type WorkerFrameOf<T extends WorkerFrameType> = Extract<WorkerFrame, { type: T }>
+
+export type HostFrame = FrameOf<typeof hostFrames>
+export type HostFrameType = HostFrame['type']
+export type HostFrameOf<T extends HostFrameType> = Extract<HostFrame, { type: T }>
+
+export const WorkerFrame = Type.Unsafe<WorkerFrame>(
+  Type.Union(Object.values<TSchema>(workerFrames), { title: 'WorkerFrame' }),
+)
+export const HostFrame = Type.Unsafe<HostFrame>(
+  Type.Union(Object.values<TSchema>(hostFrames), { title: 'HostFrame' }),
+)
+
+export const checkWorkerFrame: Checker<WorkerFrame> = byType(workerFrames)
+export const checkHostFrame: Checker<HostFrame> = byType(hostFrames)
+export const checkRegisterHead = checker(RegisterHead)
+
+/** A checker that looks at a frame's own schema only. */
+function byType<Table extends Record<string, TSchema>>(table: Table): Checker<FrameOf<Table>> {
+  const checkers = new Map(Object.entries(table).map(([type, schema]) => [type, checker(schema)]))
+  const open = checker(Type.Object({ type: words([...checkers.keys()]) }))
+  return (frame) => {
+    const opened = open(frame)
+    if (!opened.ok) return opened
+    const check = checkers.get(opened.value.type)
+    // The map was made of this very table, so what its checker answers is one of the table's frames.
+    return (check?.(frame) ?? opened) as Parsed<FrameOf<Table>>
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * The interface as an OpenAPI 3.1 document, made of the route table and the very schemas that check requests.
+ *
+ * A schema with a title becomes a shared component of that name and is referred to wherever it occurs. Sockets are
+ * listed as the upgrade they begin with; their frames are named in an extension.
+ */
+import type { TObject, TSchema } from 'typebox'
+import { asShape, type Shape } from './explain.ts'
+import { ErrorBody, type PlainAnswer, type Route, routes, type Tag, type Who } from './routes.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+let made: { readonly version: string; readonly document: Json } | undefined
+
+/** Made when first asked for, since few who start the service ever read it. */
+export function openApiDocument(version: string): Json {
+  if (made?.version !== version) made = { version, document: build(version) }
+  return made.document
+}
+
+function build(version: string): Json {
+  const components = new Components()
+  const paths = pathsOf(Object.entries<Route>(routes), components)
+  const responses = errorResponses(components)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'switchyard',
+      version,
+      description: 'A local orchestrator for coding agents. Listens on this machine only.',
+    },
+    servers: [
+      {
+        url: 'http://127.0.0.1:{port}',
+        variables: { port: { default: '4400', description: 'server.port of the configuration' } },
+      },
+    ],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+    paths,
+    components: { schemas: components.all(), responses, securitySchemes },
+  }
+}
+
+// ---- components ------------------------------------------------------------------------------------------------
+
+class Components {
+  readonly #schemas = new Map<string, Json>()
+
+  /** A reference for a schema with a name, else the schema itself. */
+  of(schema: TSchema): Json {
+    const name = titleOf(schema)
+    if (name === undefined) return this.#inline(schema)
+    if (!this.#schemas.has(name)) {
+      // The place is taken before the inside is looked at, which keeps the order of first mention.
+      this.#schemas.set(name, {})
+      this.#schemas.set(name, { title: name, ...this.#inline(schema) })
+    }
+    return { $ref: `#/components/schemas/${name}` }
+  }
+
+  all(): Json {
+    return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)))
+  }
+
+  #inline(schema: TSchema): Json {
+    const shape = asShape(schema)
+    const plain = Object.entries(shape).filter(
+      ([key]) => !key.startsWith('x-') && key !== 'title' && key !== 'anyOf',
+    )
+    return {
+      ...Object.fromEntries(plain.map(([key, value]) => [key, this.#keyword(key, value)])),
+      ...this.#union(shape.anyOf),
+      ...hints(shape),
+    }
+  }
+
+  #keyword(key: string, value: unknown): unknown {
+    if (key === 'properties' || key === 'patternProperties') {
+      const fields = Object.entries<TSchema>(Object(value))
+      return Object.fromEntries(fields.map(([name, field]) => [name, this.of(field)]))
+    }
+    return key === 'items' ? this.of(Object(value)) : value
+  }
+
+  /** A union whose records tell which one they are says by which key. */
+  #union(branches: readonly Shape[] | undefined): Json {
+    if (branches === undefined) return {}
+    const refs = branches.map((branch) => this.of(branch))
+    const tag = ['type', 'kind', 'status'].find((key) =>
+      branches.every(
+        (branch) => titleOf(branch) !== undefined && branch.properties?.[key]?.const !== undefined,
+      ),
+    )
+    if (tag === undefined) return { anyOf: refs }
+    const mapping = branches.map((branch, index) => [branch.properties?.[tag]?.const, refs[index]?.$ref])
+    return {
+      oneOf: refs,
+      discriminator: { propertyName: tag, mapping: Object.fromEntries(mapping) },
+    }
+  }
+}
+
+function hints(shape: Shape): Json {
+  const { description, 'x-expects': expects, 'x-secret': secret } = shape
+  return {
+    ...(description === undefined && expects !== undefined ? { description: `Must be ${expects}.` } : {}),
+    ...(secret === true ? { format: 'password' } : {}),
+  }
+}
+
+function titleOf(schema: TSchema): string | undefined {
+  return asShape(schema).title
+}
+
+// ---- paths -----------------------------------------------------------------------------------------------------
+
+function pathsOf(rows: readonly (readonly [string, Route])[], components: Components): Json {
+  const paths = new Map<string, Json>()
+  for (const [name, route] of rows) {
+    const path = route.path.replace(/:([a-z]+)/gi, '{$1}')
+    paths.set(path, { ...paths.get(path), [route.method.toLowerCase()]: operation(name, route, components) })
+  }
+  return Object.fromEntries(paths)
+}
+
+function operation(name: string, route: Route, components: Components): Json {
+  const parameters = [
+    ...parametersOf('path', route.params, components),
+    ...parametersOf('query', route.query, components),
+  ]
+  return {
+    operationId: name,
+    tags: [route.tag],
+    summary: route.summary,
+    security: security(route),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(route.body === undefined
+      ? {}
+      : { requestBody: { required: true, content: json(route.body, components) } }),
+    responses: responsesOf(route, components),
+    'x-listeners': route.listeners,
+    ...(route.frames === undefined
+      ? {}
+      : {
+          'x-frames': {
+            fromClient: components.of(route.frames.from),
+            fromServer: components.of(route.frames.to),
+          },
+        }),
+  }
+}
+
+function parametersOf(place: 'path' | 'query', schema: TObject | undefined, components: Components): Json[] {
+  const { properties = {}, required = [] } = schema === undefined ? {} : asShape(schema)
+  return Object.entries(properties).map(([name, field]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    ...(field.description === undefined ? {} : { description: field.description }),
+    schema: components.of(field),
+  }))
+}
+
+// ---- answers ---------------------------------------------------------------------------------------------------
+
+function responsesOf(route: Route, components: Components): Json {
+  const own =
+    route.socket === true
+      ? { 101: { description: 'The connection becomes a WebSocket.' } }
+      : answered(route, components)
+  const refusals = [...new Set([...route.refuses, ...usualRefusals(route)])].sort((a, b) => a - b)
+  return { ...own, ...Object.fromEntries(refusals.map((status) => [status, { $ref: responseRef(status) }])) }
+}
+
+function answered({ answer }: Route, components: Components): Json {
+  if (answer === 'redirect') return { 302: { description: 'Leads the browser on.' } }
+  const content = isPlain(answer) ? { [mediaTypes[answer]]: {} } : json(answer, components)
+  return { 200: { description: 'Done.', content } }
+}
+
+function isPlain(answer: TSchema | PlainAnswer): answer is PlainAnswer {
+  return typeof answer === 'string'
+}
+
+const mediaTypes: Readonly<Record<PlainAnswer, string>> = {
+  bytes: 'application/octet-stream',
+  html: 'text/html',
+  text: 'text/plain',
+  redirect: 'text/plain',
+  frames: 'application/json',
+}
+
+function json(schema: TSchema, components: Components): Json {
+  return { 'application/json': { schema: components.of(schema) } }
+}
+
+/** What any route of this kind may say. */
+function usualRefusals({ who, body }: Route): number[] {
+  const byWho: Readonly<Record<Who, readonly number[]>> = {
+    anyone: [403],
+    'launch-token': [401, 403],
+    worker: [403],
+    'first-frame': [],
+  }
+  return [...byWho[who], ...(body === undefined ? [] : [400, 413])]
+}
+
+const refusals: Readonly<Record<number, string>> = {
+  400: 'The request is wrong; the error names the field.',
+  401: 'The launch token is missing or wrong.',
+  403: 'Who asks, or from where, is not allowed.',
+  404: 'There is no such thing.',
+  409: 'Not in the state it is in now.',
+  410: 'It was there and is gone for good.',
+  413: 'The body is too large.',
+  429: 'Asked too often; Retry-After says when to ask again.',
+  500: 'The service could not do it.',
+  502: 'The service behind this one failed.',
+}
+
+function responseRef(status: number): string {
+  return `#/components/responses/Refused${status}`
+}
+
+function errorResponses(components: Components): Json {
+  const named = Object.entries(refusals).map(([status, description]) => [
+    `Refused${status}`,
+    { description, content: json(ErrorBody, components) },
+  ])
+  return Object.fromEntries(named)
+}
+
+// ---- who may ask -----------------------------------------------------------------------------------------------
+
+function security({ who, socket }: Route): Json[] {
+  if (who === 'worker') return [{ workerCredential: [] }]
+  if (who !== 'launch-token') return []
+  return socket === true ? [{ launchToken: [] }, { launchTokenInAddress: [] }] : [{ launchToken: [] }]
+}
+
+const securitySchemes: Json = {
+  launchToken: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'Made anew at each start; launch.json in the data directory holds it.',
+  },
+  launchTokenInAddress: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'token',
+    description: 'The launch token for sockets, where a browser cannot set headers.',
+  },
+  workerCredential: {
+    type: 'http',
+    scheme: 'bearer',
+    description: "The worker's own credential, from its credential file.",
+  },
+}
+
+const tags: Readonly<Record<Exclude<Tag, 'helper'>, string>> = {
+  service: 'The service itself and its configuration.',
+  runs: 'Tickets and the runs made of them.',
+  workers: 'The machines that runs execute on.',
+  connect: 'Accounts and how they are connected.',
+  pulls: 'Repositories, pull requests and tracker projects.',
+  memories: 'What runs have recorded about repositories.',
+}

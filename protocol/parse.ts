@@ -1,0 +1,152 @@
+/**
+ * From untrusted text to a value of a known shape, or one sentence that says which field is wrong and why.
+ *
+ * Two gates in a row: `parseJson` refuses what could hurt the process whatever it means (depth, key floods,
+ * prototype keys), and a `checker` compares with a schema. A compiled schema only says yes or no; on no, the value is
+ * walked once more beside the schema for the sentence.
+ */
+import type { Static, TObject, TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import { asShape, at, explain } from './explain.ts'
+import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
+
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: string }
+export type Checker<T> = (value: unknown) => Parsed<T>
+
+const refuse = (error: string): Parsed<never> => ({ ok: false, error })
+
+// ---- text to value ---------------------------------------------------------------------------------------------
+
+/** `keysMax` is for senders who are known, and whose texts are bounded otherwise. */
+export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    return refuse(notJson(text, error))
+  }
+  const harm = harmOf(value, keysMax)
+  return harm === undefined ? { ok: true, value } : refuse(harm)
+}
+
+/** The engine's own message quotes the text, which may hold a credential; only the place is taken from it. */
+function notJson(text: string, error: unknown): string {
+  if (text.trim() === '') return 'is not JSON: there is nothing'
+  const position = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1]
+  if (position === undefined) return 'is not JSON'
+  const before = text.slice(0, Number(position)).split('\n')
+  return `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+/** A container that waits to be looked into; the way back to the root is walked only for an error. */
+interface Nest {
+  readonly value: object
+  readonly depth: number
+  readonly key: string
+  readonly parent: Nest | undefined
+}
+
+/** With a stack of its own: how deep the value goes is the sender's choice. */
+function harmOf(root: unknown, keysMax: number): string | undefined {
+  const waiting: Nest[] = []
+  push(waiting, root, '', undefined)
+  let keys = 0
+  for (let nest = waiting.pop(); nest !== undefined; nest = waiting.pop()) {
+    if (nest.depth > JSON_DEPTH_MAX) return at(pathOf(nest), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
+    if (Array.isArray(nest.value)) {
+      for (const [index, item] of nest.value.entries()) push(waiting, item, index, nest)
+      continue
+    }
+    for (const [key, inner] of Object.entries(nest.value)) {
+      keys += 1
+      if (keys > keysMax) return at([], `has more than ${keysMax} keys`)
+      if (JSON_KEYS_REFUSED.includes(key))
+        return at([...pathOf(nest), key], 'is a key that is never accepted')
+      push(waiting, inner, key, nest)
+    }
+  }
+  return undefined
+}
+
+function push(waiting: Nest[], value: unknown, key: string | number, parent: Nest | undefined): void {
+  if (typeof value !== 'object' || value === null) return
+  waiting.push({ value, depth: (parent?.depth ?? 0) + 1, key: String(key), parent })
+}
+
+function pathOf(nest: Nest): string[] {
+  const path: string[] = []
+  for (let one: Nest | undefined = nest; one?.parent !== undefined; one = one.parent) path.unshift(one.key)
+  return path
+}
+
+// ---- value to shape --------------------------------------------------------------------------------------------
+
+/** A schema's checker, made once: schemas are constants of their modules, so there are only so many. */
+const checkers = new WeakMap<TSchema, Checker<unknown>>()
+
+/** Compiles on first use: most schemas of a process are never asked, and starting should be quick. */
+export function checker<S extends TSchema>(schema: S): Checker<Static<S>> {
+  const made = checkers.get(schema) ?? make(schema)
+  checkers.set(schema, made)
+  // Kept under the very schema it was made of, so what it lets through is that schema's.
+  return made as Checker<Static<S>>
+}
+
+function make(schema: TSchema): Checker<unknown> {
+  let compiled: Validator | undefined
+  return (value) => {
+    compiled ??= Compile(schema)
+    return compiled.Check(value) ? { ok: true, value } : refuse(explain(schema, value))
+  }
+}
+
+/** An error inside a part of something larger, told with the path from the whole. */
+export function within<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
+  return parsed.ok ? parsed : refuse(`${prefix}${parsed.error.replace(/^\/: /, ': ')}`)
+}
+
+// ---- an address's texts to values --------------------------------------------------------------------------------
+
+/** Keys that the schema does not know are somebody else's (a token, a cache key) and stay unread. */
+export function readQuery<S extends TObject>(schema: S, given: URLSearchParams | string): Parsed<Static<S>> {
+  const query = new URLSearchParams(given)
+  return readTexts(schema, (key) => query.getAll(key), '/query')
+}
+
+/** `given`: by name, percent-decoded. */
+export function readParams<S extends TObject>(
+  schema: S,
+  given: Readonly<Record<string, string>>,
+): Parsed<Static<S>> {
+  return readTexts(schema, (key) => (Object.hasOwn(given, key) ? [given[key] ?? ''] : []), '/params')
+}
+
+/** In an address everything is text; what the schema wants as a number or a list is made one before it is checked. */
+function readTexts<S extends TObject>(
+  schema: S,
+  textsOf: (key: string) => readonly string[],
+  part: string,
+): Parsed<Static<S>> {
+  const value = new Map<string, unknown>()
+  for (const [key, field] of Object.entries(schema.properties)) {
+    const texts = textsOf(key)
+    if (texts.length === 0) continue
+    const { type, items } = asShape(field)
+    if (type === 'array')
+      value.set(
+        key,
+        texts.map((text) => fromText(items?.type, text)),
+      )
+    else if (texts.length > 1) return refuse(`${part}/${key}: is given more than once`)
+    else value.set(key, fromText(type, texts[0] ?? ''))
+  }
+  return within(part, checker(schema)(Object.fromEntries(value)))
+}
+
+/** What is no number stays text, for the schema to refuse. */
+function fromText(type: string | undefined, text: string): unknown {
+  const numeric = type === 'integer' || type === 'number'
+  return numeric && /^-?[0-9]{1,16}$/.test(text) ? Number(text) : text
+}

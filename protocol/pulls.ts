@@ -1,0 +1,159 @@
+/**
+ * Repositories and pull requests as the code host reports them, in one vocabulary for every code host.
+ *
+ * Comment and thread ids are opaque: only the driver that made one can resolve it again.
+ */
+import Type, { type Static } from 'typebox'
+import { Count, ForeignId, filled, Instant, list, Name, record, Text, text, Url, words } from './atoms.ts'
+import { FOLLOW_UP_ITEMS_MAX, PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX } from './limits.ts'
+import { PullState } from './run.ts'
+
+const Prose = text(PROSE_CHARS_MAX)
+
+export const CodehostRepo = record('CodehostRepo', {
+  fullName: Name,
+  defaultBranch: Name,
+  private: Type.Boolean(),
+  description: Text,
+  pushedAt: Instant,
+})
+export type CodehostRepo = Static<typeof CodehostRepo>
+
+const summary = {
+  repo: filled(256, 'The key of the repository mapping.'),
+  remote: Name,
+  number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  url: Url,
+  title: Text,
+  state: PullState,
+  author: Name,
+  baseBranch: Name,
+  headBranch: Name,
+  createdAt: Instant,
+  updatedAt: Instant,
+  mergedAt: Type.Optional(Instant),
+}
+
+export const PullSummary = record('PullSummary', summary)
+export type PullSummary = Static<typeof PullSummary>
+
+export const PullComment = record('PullComment', {
+  id: ForeignId,
+  author: Name,
+  body: Prose,
+  createdAt: Instant,
+  url: Url,
+})
+export type PullComment = Static<typeof PullComment>
+
+export const PullReview = record('PullReview', {
+  id: ForeignId,
+  author: Name,
+  state: Name,
+  body: Prose,
+  submittedAt: Instant,
+})
+export type PullReview = Static<typeof PullReview>
+
+export const PullThread = record('PullThread', {
+  id: ForeignId,
+  resolved: Type.Boolean(),
+  path: text(PATH_CHARS_MAX),
+  line: Type.Optional(Count),
+  diffHunk: Prose,
+  comments: list(PullComment, FOLLOW_UP_ITEMS_MAX),
+})
+export type PullThread = Static<typeof PullThread>
+
+export const PullFile = record('PullFile', {
+  path: text(PATH_CHARS_MAX),
+  previousPath: Type.Optional(text(PATH_CHARS_MAX)),
+  status: Name,
+  additions: Count,
+  deletions: Count,
+  patch: Type.Optional(text(PATCH_CHARS_MAX)),
+})
+export type PullFile = Static<typeof PullFile>
+
+export const PullCommit = record('PullCommit', {
+  sha: Name,
+  message: Prose,
+  author: Name,
+  committedAt: Instant,
+})
+export type PullCommit = Static<typeof PullCommit>
+
+export const PullCheck = record('PullCheck', {
+  name: Name,
+  status: words(['queued', 'in_progress', 'completed']),
+  conclusion: Type.Optional(Name),
+  url: Type.Optional(Url),
+  source: words(['check-run', 'status']),
+})
+export type PullCheck = Static<typeof PullCheck>
+
+export const PullConversation = record('PullConversation', {
+  comments: Type.Array(PullComment),
+  reviews: Type.Array(PullReview),
+  threads: Type.Array(PullThread),
+})
+export type PullConversation = Static<typeof PullConversation>
+
+export const PullDetail = record('PullDetail', {
+  ...summary,
+  body: Prose,
+  draft: Type.Boolean(),
+  headSha: Name,
+  mergeableState: Type.Optional(Name),
+  additions: Count,
+  deletions: Count,
+  changedFiles: Count,
+  conversation: PullConversation,
+  files: Type.Array(PullFile),
+  commits: Type.Array(PullCommit),
+  checks: Type.Array(PullCheck),
+  checksLookupFailed: Type.Optional(Type.Boolean({ description: 'Some checks could not be read.' })),
+})
+export type PullDetail = Static<typeof PullDetail>
+
+export const PullListError = record('PullListError', { repo: Name, remote: Name, message: Text })
+
+export const PullListResponse = record('PullListResponse', {
+  pulls: Type.Array(PullSummary),
+  errors: Type.Array(PullListError),
+})
+export type PullListResponse = Static<typeof PullListResponse>
+
+export const RunPullResponse = record('RunPullResponse', {
+  url: Url,
+  number: summary.number,
+  state: PullState,
+})
+export type RunPullResponse = Static<typeof RunPullResponse>
+
+// ---- what a person may do to one -------------------------------------------------------------------------------
+
+export const MergeRequest = record('MergeRequest', { method: words(['merge', 'squash', 'rebase']) })
+export type MergeRequest = Static<typeof MergeRequest>
+
+export const MergeResponse = record('MergeResponse', { merged: Type.Literal(true), message: Text })
+export type MergeResponse = Static<typeof MergeResponse>
+
+export const CommentRequest = record('CommentRequest', { body: filled(PROSE_CHARS_MAX) })
+export type CommentRequest = Static<typeof CommentRequest>
+
+/** An approval needs no words; what else a review needs is for the code host to say. */
+export const ReviewRequest = record('ReviewRequest', {
+  event: words(['APPROVE', 'REQUEST_CHANGES', 'COMMENT']),
+  body: Prose,
+})
+export type ReviewRequest = Static<typeof ReviewRequest>
+
+export const ReplyRequest = record('ReplyRequest', { commentId: ForeignId, body: filled(PROSE_CHARS_MAX) })
+export type ReplyRequest = Static<typeof ReplyRequest>
+
+export const ResolveThreadRequest = record('ResolveThreadRequest', {
+  threadId: ForeignId,
+  resolved: Type.Boolean(),
+})
+export type ResolveThreadRequest = Static<typeof ResolveThreadRequest>

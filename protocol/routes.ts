@@ -1,0 +1,709 @@
+/**
+ * Every route there is: one row each, in the order of the tables in the documentation.
+ *
+ * A row says how a request reaches it, who may ask and where, what goes in and what comes out. Doors, the typed client
+ * and the OpenAPI document all read this table, so none of them can know a route that the others do not.
+ */
+import Type, { type Static, type TObject, type TSchema } from 'typebox'
+import { AnyObject, filled, Id, list, record, Text, words } from './atoms.ts'
+import { ConfigPatch, ServiceConfig } from './config.ts'
+import {
+  ConnectPollResponse,
+  ConnectProvider,
+  ConnectResponse,
+  CredentialsRequest,
+  CredentialsResponse,
+  DeviceCode,
+  DeviceToken,
+  DeviceTokenRequest,
+  HelperHealth,
+  HelperIndex,
+  StorageConnectResponse,
+  StorageStatus,
+  TrackerAuthorizeQuery,
+  TrackerCallbackQuery,
+  TrackerRefreshRequest,
+  TrackerTokenRequest,
+  TrackerTokens,
+} from './connect.ts'
+import { AttachInput, AttachOutput, DashboardFrame, DashboardRequest } from './dashboard.ts'
+import { HostFrame, WorkerFrame } from './frames.ts'
+import { LIST_LIMIT_MAX, REPO_KEY_CHARS_MAX } from './limits.ts'
+import {
+  CodehostRepo,
+  CommentRequest,
+  MergeRequest,
+  MergeResponse,
+  PullDetail,
+  PullListResponse,
+  ReplyRequest,
+  ResolveThreadRequest,
+  ReviewRequest,
+  RunPullResponse,
+} from './pulls.ts'
+import { MemoriesResponse, Run, RunEvent, RunStatus, Ticket } from './run.ts'
+import { TrackerProject } from './tracker.ts'
+import {
+  FleetDemandResponse,
+  FleetResponse,
+  HealthResponse,
+  PairingTokenResponse,
+  ProvisionRequest,
+  ProvisionResponse,
+  RenameRequest,
+  WorkerState,
+} from './worker.ts'
+
+// ---- what a row is ---------------------------------------------------------------------------------------------
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+/** Who may ask. `first-frame`: the socket opens to anybody, and its first frame must say who it is. */
+export type Who = 'anyone' | 'launch-token' | 'worker' | 'first-frame'
+export type Listener = 'management' | 'fleet' | 'helper'
+export type Tag = 'service' | 'runs' | 'workers' | 'connect' | 'pulls' | 'memories' | 'helper'
+/** An answer that is not JSON. `frames`: the connection becomes a socket. */
+export type PlainAnswer = 'bytes' | 'html' | 'text' | 'redirect' | 'frames'
+
+export interface Route {
+  readonly method: Method
+  readonly path: string
+  readonly tag: Tag
+  readonly who: Who
+  readonly listeners: readonly Listener[]
+  readonly socket?: true
+  /** What goes over the socket, from the client and to it. */
+  readonly frames?: { readonly from: TSchema; readonly to: TSchema }
+  /** One property for each `:name` of the path. */
+  readonly params?: TObject
+  readonly query?: TObject
+  readonly body?: TSchema
+  readonly answer: TSchema | PlainAnswer
+  /** Statuses of its own that it may refuse with; those that any route may give (401, 405, 413, 503 …) are not repeated. */
+  readonly refuses: readonly number[]
+  readonly summary: string
+}
+
+// ---- shapes that only routes have ------------------------------------------------------------------------------
+
+export const ErrorBody = record('ErrorBody', { error: Text })
+export type ErrorBody = Static<typeof ErrorBody>
+
+export const Done = record('Done', { ok: Type.Literal(true) })
+export type Done = Static<typeof Done>
+
+export const SettingsUpdateRequest = record('SettingsUpdateRequest', { patch: ConfigPatch })
+export type SettingsUpdateRequest = Static<typeof SettingsUpdateRequest>
+
+export const SettingsUpdateResponse = record('SettingsUpdateResponse', {
+  config: ServiceConfig,
+  applied: words(['live', 'restart']),
+})
+export type SettingsUpdateResponse = Static<typeof SettingsUpdateResponse>
+
+export const ResumeRunResponse = record('ResumeRunResponse', {
+  run: Run,
+  attach: record('AttachTarget', {
+    kind: Type.Literal('worker'),
+    workerId: Id,
+    workerName: Text,
+  }),
+})
+export type ResumeRunResponse = Static<typeof ResumeRunResponse>
+
+export const ForgetRequest = record('ForgetRequest', { id: filled(256) })
+export type ForgetRequest = Static<typeof ForgetRequest>
+
+const Limit = Type.Integer({ minimum: 1, maximum: LIST_LIMIT_MAX })
+const After = Type.Integer({ minimum: -1, maximum: Number.MAX_SAFE_INTEGER })
+
+const RunListQuery = Type.Object({
+  limit: Type.Optional(Limit),
+  before: Type.Optional(filled(256, 'Only runs older than this one.')),
+  status: Type.Optional(list(RunStatus, 16)),
+  ticket: Type.Optional(filled(256)),
+})
+const RunEventsQuery = Type.Object({ after: Type.Optional(After), limit: Type.Optional(Limit) })
+const WorkerQuery = Type.Object({ workerId: filled(256) })
+const WorkerStateQuery = Type.Object({ workerId: filled(256), state: WorkerState })
+
+const ById = Type.Object({ id: filled(256) })
+const Artifact = Type.Object({ id: filled(256), name: filled(1024) })
+const Pull = Type.Object({
+  repo: filled(REPO_KEY_CHARS_MAX, 'The key of the repository mapping, URL-encoded.'),
+  number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+})
+const ByRemote = Type.Object({
+  repo: filled(REPO_KEY_CHARS_MAX, 'The repository as owner/name, URL-encoded.'),
+})
+const ByProvider = Type.Object({ provider: ConnectProvider })
+
+// ---- the table -------------------------------------------------------------------------------------------------
+
+/** A management route of the launch token's holder, which most are. */
+const managed = { who: 'launch-token', listeners: ['management'] } as const
+const service = { ...managed, tag: 'service' } as const
+const runs = { ...managed, tag: 'runs' } as const
+const workers = { ...managed, tag: 'workers' } as const
+const connect = { ...managed, tag: 'connect' } as const
+const pulls = { ...managed, tag: 'pulls' } as const
+const memories = { ...managed, tag: 'memories' } as const
+const supervisor = { tag: 'workers', who: 'worker', listeners: ['management', 'fleet'] } as const
+const helper = { tag: 'helper', who: 'anyone', listeners: ['helper'] } as const
+
+export const routes = {
+  // -- service and configuration
+  health: {
+    ...service,
+    who: 'anyone',
+    method: 'GET',
+    path: '/api/health',
+    answer: HealthResponse,
+    refuses: [],
+    summary: 'Whether the service is up, its version, and whether this machine can run agents itself.',
+  },
+  readConfig: {
+    ...service,
+    method: 'GET',
+    path: '/api/config',
+    answer: ServiceConfig,
+    refuses: [],
+    summary: 'The configuration in force, with every secret masked.',
+  },
+  changeSettings: {
+    ...service,
+    method: 'PUT',
+    path: '/api/settings',
+    body: SettingsUpdateRequest,
+    answer: SettingsUpdateResponse,
+    refuses: [400],
+    summary: 'Merges a patch into the configuration: objects by key, null deletes, everything else replaces.',
+  },
+  changeCredentials: {
+    ...service,
+    method: 'PUT',
+    path: '/api/settings/credentials',
+    body: CredentialsRequest,
+    answer: CredentialsResponse,
+    refuses: [400],
+    summary:
+      'Checks each credential sent with its provider and keeps those that work; an empty one disconnects.',
+  },
+  dashboardSocket: {
+    ...service,
+    method: 'GET',
+    path: '/ws',
+    socket: true,
+    frames: { from: DashboardRequest, to: DashboardFrame },
+    answer: 'frames',
+    refuses: [],
+    summary: 'Everything at once in a hello frame, then every change as it happens.',
+  },
+  readOpenApi: {
+    ...service,
+    method: 'GET',
+    path: '/api/openapi.json',
+    answer: AnyObject,
+    refuses: [],
+    summary: 'This interface as an OpenAPI document.',
+  },
+  readMetrics: {
+    ...service,
+    method: 'GET',
+    path: '/metrics',
+    answer: 'text',
+    refuses: [],
+    summary: 'Figures about the service in the Prometheus text format.',
+  },
+
+  // -- tickets and runs
+  listTickets: {
+    ...runs,
+    method: 'GET',
+    path: '/api/tickets',
+    answer: Type.Array(Ticket),
+    refuses: [],
+    summary: 'The eligible tickets, in the order in which they will be taken.',
+  },
+  runTicket: {
+    ...runs,
+    method: 'POST',
+    path: '/api/tickets/:id/run',
+    params: ById,
+    answer: Run,
+    refuses: [404, 409],
+    summary: 'Queues a run of a ticket by hand, unless it has an active one.',
+  },
+  listRuns: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs',
+    query: RunListQuery,
+    answer: Type.Array(Run),
+    refuses: [400],
+    summary: 'Runs, newest first; all of them unless a limit is given, and then a Link header leads on.',
+  },
+  readRun: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id',
+    params: ById,
+    answer: Run,
+    refuses: [404],
+    summary: 'One run; asking also refreshes the state of its pull request.',
+  },
+  readRunEvents: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id/events',
+    params: ById,
+    query: RunEventsQuery,
+    answer: Type.Array(RunEvent),
+    refuses: [400, 404],
+    summary: 'What happened in a run, oldest first.',
+  },
+  readArtifact: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id/artifacts/:name',
+    params: Artifact,
+    answer: 'bytes',
+    refuses: [400, 404],
+    summary: "One file of the run's artifact folder.",
+  },
+  cancelRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/cancel',
+    params: ById,
+    answer: Run,
+    refuses: [404],
+    summary: 'Stops a run; one that has ended is answered as it is.',
+  },
+  retryRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/retry',
+    params: ById,
+    answer: Run,
+    refuses: [404, 409],
+    summary: 'Queues an ended run once more; its pull request and costs stay with it.',
+  },
+  followUpRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/followup',
+    params: ById,
+    answer: Run,
+    refuses: [400, 404, 409],
+    summary:
+      "Brings the run's open pull request up to date: rebase, conflicts, review feedback, one comment.",
+  },
+  readRunPull: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id/pr',
+    params: ById,
+    answer: RunPullResponse,
+    refuses: [400, 404, 409],
+    summary: "The run's pull request and its state right now.",
+  },
+  resumeRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/resume',
+    params: ById,
+    answer: ResumeRunResponse,
+    refuses: [400, 404, 409, 410],
+    summary: 'Boots the retained sandbox and readies its agent session for the attach socket.',
+  },
+  releaseRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/release',
+    params: ById,
+    answer: Run,
+    refuses: [404, 409],
+    summary: 'Stops the compute of a resumed sandbox; its disk stays until retention ends.',
+  },
+  discardRun: {
+    ...runs,
+    method: 'POST',
+    path: '/api/runs/:id/discard',
+    params: ById,
+    answer: Run,
+    refuses: [404, 409],
+    summary: "Deletes an ended run's retained sandbox now.",
+  },
+  attachSocket: {
+    ...runs,
+    method: 'GET',
+    path: '/ws/runs/:id/attach',
+    params: ById,
+    socket: true,
+    frames: { from: AttachInput, to: AttachOutput },
+    answer: 'frames',
+    refuses: [],
+    summary: "A terminal in the run's resumed agent session; several views may share it.",
+  },
+
+  // -- workers
+  listWorkers: {
+    ...workers,
+    method: 'GET',
+    path: '/api/workers',
+    answer: FleetResponse,
+    refuses: [],
+    summary: 'Every enrolled worker, oldest enrollment first.',
+  },
+  provisionWorker: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/provision',
+    body: ProvisionRequest,
+    answer: ProvisionResponse,
+    refuses: [400, 409, 500],
+    summary: 'Sets up a Linux machine as a worker over SSH.',
+  },
+  mintPairingToken: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/pairing-tokens',
+    answer: PairingTokenResponse,
+    refuses: [],
+    summary: 'A single-use token that enrolls one worker, for machines that SSH cannot reach.',
+  },
+  renameWorker: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/:id/rename',
+    params: ById,
+    body: RenameRequest,
+    answer: FleetResponse,
+    refuses: [400, 404],
+    summary: 'Gives a worker another display name.',
+  },
+  drainWorker: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/:id/drain',
+    params: ById,
+    answer: FleetResponse,
+    refuses: [404],
+    summary: 'Lets a worker finish what it runs and gives it nothing new.',
+  },
+  enableWorker: {
+    ...workers,
+    method: 'POST',
+    path: '/api/workers/:id/enable',
+    params: ById,
+    answer: FleetResponse,
+    refuses: [404],
+    summary: 'Puts a draining worker back to work.',
+  },
+  revokeWorker: {
+    ...workers,
+    method: 'DELETE',
+    path: '/api/workers/:id',
+    params: ById,
+    answer: FleetResponse,
+    refuses: [400, 404],
+    summary: "Ends a worker's enrollment and disconnects it.",
+  },
+  readDemand: {
+    ...supervisor,
+    method: 'GET',
+    path: '/api/worker/demand',
+    query: WorkerQuery,
+    answer: FleetDemandResponse,
+    refuses: [400, 403],
+    summary: "How much work waits and runs, for a supervisor on the worker's machine.",
+  },
+  changeWorkerState: {
+    ...supervisor,
+    method: 'POST',
+    path: '/api/worker/state',
+    query: WorkerStateQuery,
+    answer: FleetDemandResponse,
+    refuses: [400, 403],
+    summary: 'Drains or enables the calling worker; the answer already counts with it.',
+  },
+  workerSocket: {
+    ...supervisor,
+    who: 'first-frame',
+    method: 'GET',
+    path: '/ws/worker',
+    socket: true,
+    frames: { from: WorkerFrame, to: HostFrame },
+    answer: 'frames',
+    refuses: [],
+    summary: 'The worker channel; its first frame must register within ten seconds.',
+  },
+
+  // -- connect
+  pollCodehost: {
+    ...connect,
+    method: 'POST',
+    path: '/api/connect/codehost/poll',
+    answer: ConnectPollResponse,
+    refuses: [],
+    summary: 'How far the code host device flow is.',
+  },
+  readStorage: {
+    ...connect,
+    method: 'GET',
+    path: '/api/connect/storage',
+    answer: StorageStatus,
+    refuses: [],
+    summary: 'Whether artifacts can be uploaded to object storage, probed now.',
+  },
+  connectStorage: {
+    ...connect,
+    method: 'POST',
+    path: '/api/connect/storage',
+    answer: StorageConnectResponse,
+    refuses: [],
+    summary: "Starts the bucket command's own login on the host, unless it is logged in.",
+  },
+  trackerCallback: {
+    ...connect,
+    who: 'anyone',
+    method: 'GET',
+    path: '/api/connect/tracker/callback',
+    query: TrackerCallbackQuery,
+    answer: 'html',
+    refuses: [400],
+    summary: "Where the tracker's authorize page sends the browser back to.",
+  },
+  connectProvider: {
+    ...connect,
+    method: 'POST',
+    path: '/api/connect/:provider',
+    params: ByProvider,
+    answer: ConnectResponse,
+    refuses: [400],
+    summary: 'Begins to connect an account; the answer says what the person does next.',
+  },
+
+  // -- code host, pull requests, tracker
+  listCodehostRepos: {
+    ...pulls,
+    method: 'GET',
+    path: '/api/codehost/repos',
+    answer: Type.Array(CodehostRepo),
+    refuses: [400, 404, 409],
+    summary: 'Repositories the connected account can reach, most recently pushed first.',
+  },
+  listPulls: {
+    ...pulls,
+    method: 'GET',
+    path: '/api/pulls',
+    answer: PullListResponse,
+    refuses: [400],
+    summary: 'Pull requests of every configured repository; one that cannot be read is named beside them.',
+  },
+  readPull: {
+    ...pulls,
+    method: 'GET',
+    path: '/api/pulls/:repo/:number',
+    params: Pull,
+    answer: PullDetail,
+    refuses: [400, 404, 409],
+    summary: 'One pull request with its conversation, files, commits and checks.',
+  },
+  mergePull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/merge',
+    params: Pull,
+    body: MergeRequest,
+    answer: MergeResponse,
+    refuses: [400, 404, 409],
+    summary: 'Merges a pull request in the given way.',
+  },
+  closePull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/close',
+    params: Pull,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Closes a pull request without merging it.',
+  },
+  reopenPull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/reopen',
+    params: Pull,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Opens a closed pull request again; one that was a draft is a draft again.',
+  },
+  readyPull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/ready',
+    params: Pull,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Takes a pull request out of draft.',
+  },
+  commentPull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/comment',
+    params: Pull,
+    body: CommentRequest,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: "Comments on a pull request's conversation.",
+  },
+  reviewPull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/review',
+    params: Pull,
+    body: ReviewRequest,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Submits a review: approve, request changes or comment.',
+  },
+  replyPull: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/reply',
+    params: Pull,
+    body: ReplyRequest,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Answers a review comment in its thread.',
+  },
+  resolvePullThread: {
+    ...pulls,
+    method: 'POST',
+    path: '/api/pulls/:repo/:number/resolve-thread',
+    params: Pull,
+    body: ResolveThreadRequest,
+    answer: Done,
+    refuses: [400, 404, 409],
+    summary: 'Marks a review thread resolved, or open again.',
+  },
+  listTrackerProjects: {
+    ...pulls,
+    method: 'GET',
+    path: '/api/tracker/projects',
+    answer: Type.Array(TrackerProject),
+    refuses: [400],
+    summary: "The tracker's projects, for choosing which tickets are eligible.",
+  },
+
+  // -- memories
+  listMemories: {
+    ...memories,
+    method: 'GET',
+    path: '/api/memories',
+    answer: MemoriesResponse,
+    refuses: [],
+    summary: 'What runs have recorded about each repository.',
+  },
+  forgetMemory: {
+    ...memories,
+    method: 'POST',
+    path: '/api/memories/:repo/forget',
+    params: ByRemote,
+    body: ForgetRequest,
+    answer: MemoriesResponse,
+    refuses: [400, 404, 500],
+    summary: 'Drops one recorded fact.',
+  },
+  clearMemories: {
+    ...memories,
+    method: 'POST',
+    path: '/api/memories/:repo/clear',
+    params: ByRemote,
+    answer: MemoriesResponse,
+    refuses: [404, 500],
+    summary: 'Drops everything recorded about a repository.',
+  },
+} as const satisfies Record<string, Route>
+
+/** The public helper's own table; it runs elsewhere and shares nothing with the routes above. */
+export const helperRoutes = {
+  index: {
+    ...helper,
+    method: 'GET',
+    path: '/',
+    answer: HelperIndex,
+    refuses: [],
+    summary: 'What this service is and which routes it has.',
+  },
+  health: {
+    ...helper,
+    method: 'GET',
+    path: '/health',
+    answer: HelperHealth,
+    refuses: [],
+    summary: 'Whether the helper is up.',
+  },
+  startDevice: {
+    ...helper,
+    method: 'POST',
+    path: '/oauth/codehost/device/code',
+    answer: DeviceCode,
+    refuses: [400, 429, 502],
+    summary: 'Starts a device authorization at the code host.',
+  },
+  pollDevice: {
+    ...helper,
+    method: 'POST',
+    path: '/oauth/codehost/device/token',
+    body: DeviceTokenRequest,
+    answer: DeviceToken,
+    refuses: [400, 429, 502],
+    summary: "Asks whether the person has confirmed the device; the code host's own fields are passed on.",
+  },
+  authorizeTracker: {
+    ...helper,
+    method: 'GET',
+    path: '/oauth/tracker/authorize',
+    query: TrackerAuthorizeQuery,
+    answer: 'redirect',
+    refuses: [400],
+    summary: "Sends the browser to the tracker's authorize page, which leads back to this machine.",
+  },
+  exchangeTracker: {
+    ...helper,
+    method: 'POST',
+    path: '/oauth/tracker/token',
+    body: TrackerTokenRequest,
+    answer: TrackerTokens,
+    refuses: [400, 401, 429, 502],
+    summary: 'Exchanges the code from the callback for tokens.',
+  },
+  refreshTracker: {
+    ...helper,
+    method: 'POST',
+    path: '/oauth/tracker/refresh',
+    body: TrackerRefreshRequest,
+    answer: TrackerTokens,
+    refuses: [400, 401, 429, 502],
+    summary: 'Exchanges a refresh token for a fresh access token.',
+  },
+} as const satisfies Record<string, Route>
+
+// ---- types of a row ----------------------------------------------------------------------------------------------
+
+export type Routes = typeof routes
+export type RouteName = keyof Routes
+export type HelperRouteName = keyof typeof helperRoutes
+
+type Part<R, K extends string> = R extends { readonly [key in K]: infer S extends TSchema }
+  ? Static<S>
+  : undefined
+type AnswerIn<A> = A extends PlainAnswer ? A : A extends TSchema ? Static<A> : never
+
+/** `undefined` where the route takes none. */
+export type BodyOf<N extends RouteName> = Part<Routes[N], 'body'>
+export type QueryOf<N extends RouteName> = Part<Routes[N], 'query'>
+export type ParamsOf<N extends RouteName> = Part<Routes[N], 'params'>
+/** The word itself (`'bytes'`, `'html'` …) where the answer is not JSON. */
+export type AnswerOf<N extends RouteName> = AnswerIn<Routes[N]['answer']>

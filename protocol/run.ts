@@ -1,0 +1,184 @@
+/**
+ * A ticket, the run made of it, what happens during the run, and what runs remember about a repository.
+ *
+ * The host assigns `runId` and `index` of an event; a worker reports the rest. Both forms come from one table here,
+ * so they cannot drift apart.
+ */
+import Type, { type Static, type TProperties } from 'typebox'
+import {
+  AnyObject,
+  Count,
+  ForeignId,
+  filled,
+  Id,
+  Instant,
+  list,
+  Name,
+  record,
+  Text,
+  text,
+  Url,
+  words,
+} from './atoms.ts'
+import { CostEntry, CostTotals } from './cost.ts'
+import {
+  ARTIFACT_BYTES_MAX,
+  ARTIFACT_NAME_BYTES_MAX,
+  LABELS_MAX,
+  LOG_TEXT_CHARS_MAX,
+  MEMORY_CHARS_MAX,
+  PROSE_CHARS_MAX,
+  RUN_ARTIFACTS_MAX,
+  RUN_COSTS_MAX,
+  TEXT_CHARS_MAX,
+} from './limits.ts'
+
+export const Ticket = record('Ticket', {
+  id: ForeignId,
+  identifier: filled(256, 'The short name people use, such as ENG-12.'),
+  title: Text,
+  description: text(PROSE_CHARS_MAX),
+  url: Url,
+  state: Name,
+  priority: Type.Unsafe<0 | 1 | 2 | 3 | 4>(
+    Type.Integer({ minimum: 0, maximum: 4, description: '1 is urgent, 4 is low, 0 is none.' }),
+  ),
+  labels: list(Name, LABELS_MAX),
+  assignee: Type.Optional(Name),
+  project: Type.Optional(Name),
+  branchName: Type.Optional(Name),
+  repo: Type.Optional(filled(256, 'The key of the repository mapping this ticket belongs to.')),
+  blockedBy: list(ForeignId, LABELS_MAX),
+  createdAt: Instant,
+  updatedAt: Instant,
+})
+export type Ticket = Static<typeof Ticket>
+
+export const RUN_STATUSES = [
+  'queued',
+  'preparing',
+  'running',
+  'finalizing',
+  'completed',
+  'failed',
+  'cancelled',
+] as const
+export const RunStatus = words(RUN_STATUSES)
+export type RunStatus = Static<typeof RunStatus>
+
+export const PullState = words(['open', 'draft', 'merged', 'closed'])
+export type PullState = Static<typeof PullState>
+
+export const RunResult = record('RunResult', {
+  prUrl: Type.Optional(Url),
+  branch: Type.Optional(Name),
+  summary: Type.Optional(text(PROSE_CHARS_MAX)),
+  artifacts: list(filled(ARTIFACT_NAME_BYTES_MAX), RUN_ARTIFACTS_MAX),
+})
+export type RunResult = Static<typeof RunResult>
+
+export const RunSandbox = record('RunSandbox', {
+  provider: Type.Optional(Name),
+  id: Type.Optional(ForeignId),
+  retainedUntil: Type.Optional(Instant),
+  workerId: Type.Optional(Id),
+})
+export type RunSandbox = Static<typeof RunSandbox>
+
+export const RunCosts = list(CostEntry, RUN_COSTS_MAX)
+
+export const Run = record('Run', {
+  id: Id,
+  ticket: Ticket,
+  status: RunStatus,
+  sandbox: RunSandbox,
+  agentSessionId: Type.Optional(ForeignId),
+  createdAt: Instant,
+  queuedAt: Type.Optional(Instant),
+  queueReason: Type.Optional(text(TEXT_CHARS_MAX, 'Why no worker has this queued run yet.')),
+  startedAt: Type.Optional(Instant),
+  finishedAt: Type.Optional(Instant),
+  result: Type.Optional(RunResult),
+  error: Type.Optional(Text),
+  costs: RunCosts,
+  costTotals: Type.Optional(CostTotals),
+  prUrl: Type.Optional(Url),
+  prState: Type.Optional(PullState),
+})
+export type Run = Static<typeof Run>
+
+// ---- events ----------------------------------------------------------------------------------------------------
+
+const eventFields = {
+  status: { from: Type.Optional(RunStatus), to: RunStatus, reason: Type.Optional(Text) },
+  log: { stream: words(['stdout', 'stderr', 'system']), text: text(LOG_TEXT_CHARS_MAX) },
+  agent: { provider: Name, message: AnyObject },
+  artifact: {
+    name: filled(ARTIFACT_NAME_BYTES_MAX),
+    size: Type.Integer({ minimum: 0, maximum: ARTIFACT_BYTES_MAX }),
+    contentType: Name,
+  },
+  cost: { entry: CostEntry },
+  limit: { provider: Name, message: Text, resetsAt: Type.Optional(Instant) },
+  gap: { from: Count, to: Count },
+}
+
+const stored = { runId: Id, index: Count, at: Instant }
+const reported = { at: Instant }
+
+function event<H extends TProperties, K extends string, F extends TProperties>(
+  title: string,
+  head: H,
+  type: K,
+  fields: F,
+) {
+  return record(title, { ...head, type: Type.Literal(type), ...fields })
+}
+
+export const RunEvent = Type.Union(
+  [
+    event('RunStatusEvent', stored, 'status', eventFields.status),
+    event('RunLogEvent', stored, 'log', eventFields.log),
+    event('RunAgentEvent', stored, 'agent', eventFields.agent),
+    event('RunArtifactEvent', stored, 'artifact', eventFields.artifact),
+    event('RunCostEvent', stored, 'cost', eventFields.cost),
+    event('RunLimitEvent', stored, 'limit', eventFields.limit),
+    event('RunGapEvent', stored, 'gap', eventFields.gap),
+  ],
+  { title: 'RunEvent' },
+)
+export type RunEvent = Static<typeof RunEvent>
+
+/** An event as a worker reports it, before the host has given it a run and a place. */
+export const ReportedEvent = Type.Union(
+  [
+    event('ReportedStatusEvent', reported, 'status', eventFields.status),
+    event('ReportedLogEvent', reported, 'log', eventFields.log),
+    event('ReportedAgentEvent', reported, 'agent', eventFields.agent),
+    event('ReportedArtifactEvent', reported, 'artifact', eventFields.artifact),
+    event('ReportedCostEvent', reported, 'cost', eventFields.cost),
+    event('ReportedLimitEvent', reported, 'limit', eventFields.limit),
+    event('ReportedGapEvent', reported, 'gap', eventFields.gap),
+  ],
+  { title: 'ReportedEvent' },
+)
+export type ReportedEvent = Static<typeof ReportedEvent>
+
+// ---- memory ----------------------------------------------------------------------------------------------------
+
+export const RepoMemory = record('RepoMemory', {
+  id: Id,
+  text: filled(MEMORY_CHARS_MAX, 'One fact on one line.'),
+  createdAt: Instant,
+  updatedAt: Instant,
+  hits: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  ident: Type.Optional(filled(256, 'The ticket that recorded it last.')),
+})
+export type RepoMemory = Static<typeof RepoMemory>
+
+export const MemoriesResponse = record('MemoriesResponse', {
+  repos: Type.Record(Type.String(), Type.Array(RepoMemory), {
+    description: 'By repository, as owner/name; newest first.',
+  }),
+})
+export type MemoriesResponse = Static<typeof MemoriesResponse>

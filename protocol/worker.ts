@@ -1,0 +1,114 @@
+/**
+ * Workers as people and supervisors see them, and what the host says about itself.
+ *
+ * Nothing here carries a worker's credential: the host keeps a hash, and the one moment a credential travels is
+ * the `registered` frame. A pairing token is answered once, to a person who has asked for it.
+ */
+import Type, { type Static } from 'typebox'
+import { Count, filled, Id, Instant, Name, record, text, words } from './atoms.ts'
+import {
+  PATH_CHARS_MAX,
+  PORT_MAX,
+  PROSE_CHARS_MAX,
+  TEXT_CHARS_MAX,
+  WORKER_CONCURRENCY_MAX,
+} from './limits.ts'
+
+export const WorkerCapabilities = record('WorkerCapabilities', {
+  os: Name,
+  arch: Name,
+  provider: Name,
+  maxConcurrency: Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX }),
+  version: Name,
+})
+export type WorkerCapabilities = Static<typeof WorkerCapabilities>
+
+export const WorkerState = words(['active', 'draining'])
+export type WorkerState = Static<typeof WorkerState>
+
+export const WorkerView = record('WorkerView', {
+  id: Id,
+  name: Name,
+  state: WorkerState,
+  connection: words(['online', 'offline']),
+  local: Type.Optional(Type.Boolean({ description: 'The worker that the host started on its own machine.' })),
+  capabilities: Type.Optional(WorkerCapabilities),
+  activeRuns: Count,
+  enrolledAt: Instant,
+  connectedAt: Type.Optional(Instant),
+  lastSeenAt: Type.Optional(Instant),
+  address: Type.Optional(Name),
+})
+export type WorkerView = Static<typeof WorkerView>
+
+export const FleetResponse = record('FleetResponse', {
+  workers: Type.Array(WorkerView, { description: 'Oldest enrollment first.' }),
+})
+export type FleetResponse = Static<typeof FleetResponse>
+
+export const FleetDemandResponse = record('FleetDemandResponse', {
+  queuedRuns: Count,
+  activeRuns: Count,
+  connectedWorkers: Count,
+  spareCapacity: Count,
+  worker: record('OwnDemand', {
+    id: Id,
+    connected: Type.Boolean(),
+    state: WorkerState,
+    activeRuns: Count,
+    attachSessions: Count,
+  }),
+})
+export type FleetDemandResponse = Static<typeof FleetDemandResponse>
+
+export const HostExecution = Type.Union(
+  [
+    record('LocalWorkerExecution', { kind: Type.Literal('local-worker') }),
+    record('NoHostExecution', {
+      kind: Type.Literal('none'),
+      reason: words(['bwrap-unavailable', 'unsupported-platform']),
+    }),
+  ],
+  { title: 'HostExecution' },
+)
+export type HostExecution = Static<typeof HostExecution>
+
+export const HealthResponse = record('HealthResponse', {
+  ok: Type.Literal(true),
+  version: Name,
+  sandboxProvider: Name,
+  hostMemMib: Type.Optional(Count),
+  hostExecution: Type.Optional(HostExecution),
+})
+export type HealthResponse = Static<typeof HealthResponse>
+
+// ---- enrollment ------------------------------------------------------------------------------------------------
+
+export const PairingTokenResponse = record('PairingTokenResponse', {
+  token: Name,
+  expiresAt: Instant,
+})
+export type PairingTokenResponse = Static<typeof PairingTokenResponse>
+
+export const ProvisionRequest = record('ProvisionRequest', {
+  host: filled(255),
+  user: filled(64),
+  port: Type.Optional(Type.Integer({ minimum: 1, maximum: PORT_MAX })),
+  identityFile: Type.Optional(
+    filled(PATH_CHARS_MAX, 'A private key file; without one the SSH agent is asked.'),
+  ),
+  name: Type.Optional(text(TEXT_CHARS_MAX)),
+  concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX })),
+  hostKeySha256: Type.Optional(filled(128, "The machine's key fingerprint, when known_hosts lacks it.")),
+})
+export type ProvisionRequest = Static<typeof ProvisionRequest>
+
+export const ProvisionResponse = record('ProvisionResponse', {
+  ok: Type.Literal(true),
+  output: text(PROSE_CHARS_MAX),
+})
+export type ProvisionResponse = Static<typeof ProvisionResponse>
+
+/** Longer names are trimmed and cut, not refused, so the bound here only keeps bodies small. */
+export const RenameRequest = record('RenameRequest', { name: text(TEXT_CHARS_MAX) })
+export type RenameRequest = Static<typeof RenameRequest>

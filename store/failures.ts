@@ -1,0 +1,59 @@
+/**
+ * The ways in which the store itself fails, as types, so that whoever starts the process can tell them apart and
+ * end with the right exit code. Each message says what the person can do next.
+ */
+
+/** The database was written by a newer switchyard. */
+export class StoreTooNew extends Error {
+  override readonly name = 'StoreTooNew'
+  readonly found: number
+  readonly known: number
+  constructor(folder: string, found: number, known: number) {
+    super(
+      `${folder} was written by a newer switchyard (format ${found}, this one knows ${known}); ` +
+        'install that version again, or start with another --data-dir',
+    )
+    this.found = found
+    this.known = known
+  }
+}
+
+/** The database cannot be opened, or one of its records cannot be read. */
+export class StoreUnreadable extends Error {
+  override readonly name = 'StoreUnreadable'
+}
+
+/** A write or sync failed for good. What was acknowledged is on disk; nothing else is promised. */
+export class StoreBroken extends Error {
+  override readonly name = 'StoreBroken'
+}
+
+/** Asked to write after, or while, the store was closed. */
+export class StoreClosed extends Error {
+  override readonly name = 'StoreClosed'
+}
+
+/** Another live host works in this data directory. */
+export class DataDirInUse extends Error {
+  override readonly name = 'DataDirInUse'
+  readonly pid: number
+  constructor(dataDir: string, pid: number) {
+    super(
+      `${dataDir} is in use by another switchyard (process ${pid}); stop it, or start with another --data-dir`,
+    )
+    this.pid = pid
+  }
+}
+
+/** The code of a failed system call (`ENOENT`), whatever realm the error came from. */
+export function codeOf(error: unknown): string | number | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  const { code } = error
+  return typeof code === 'string' || typeof code === 'number' ? code : undefined
+}
+
+/** What an error says, for a log line or a reason. */
+export function textOf(error: unknown): string {
+  if (typeof error === 'object' && error !== null && 'message' in error) return String(error.message)
+  return String(error)
+}

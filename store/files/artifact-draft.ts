@@ -1,0 +1,83 @@
+/**
+ * An artifact that is still arriving, in `runs/<runId>/parts/`, a folder that no artifact name reaches.
+ *
+ * The draft's own name says how far it is: `<digest of the artifact's name>.<next part>.<size>`. A part is written
+ * behind `size` and synced, then one rename moves the name on; a crash between the two leaves bytes behind `size`,
+ * which the repeated part overwrites. So nothing but the folder itself has to be remembered.
+ */
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { makeFolder, namesIn, syncFolder } from './atomic.ts'
+
+export interface Draft {
+  readonly path: string
+  readonly next: number
+  readonly size: number
+}
+
+export async function findDraft(folder: string, name: string): Promise<Draft | undefined> {
+  const digest = digestOf(name)
+  const drafts = (await namesIn(folder))
+    .filter((each) => each.startsWith(`${digest}.`))
+    .map((each) => parse(folder, each))
+  return drafts.sort((a, b) => b.next - a.next)[0]
+}
+
+/** Begins anew, whatever was there of an earlier attempt. */
+export async function beginDraft(folder: string, name: string): Promise<Draft> {
+  await makeFolder(folder)
+  await dropDrafts(folder, name)
+  return { path: pathOf(folder, digestOf(name), 0, 0), next: 0, size: 0 }
+}
+
+/** The part is on disk when this resolves, but the draft does not know it yet: see `advance` and `publish`. */
+export async function writePart(draft: Draft, data: Uint8Array): Promise<void> {
+  const handle = await open(draft.path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
+  try {
+    await handle.truncate(draft.size)
+    for (let done = 0; done < data.length; ) {
+      const { bytesWritten } = await handle.write(data, done, data.length - done, draft.size + done)
+      done += bytesWritten
+    }
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export async function advance(draft: Draft, bytes: number): Promise<void> {
+  const folder = dirname(draft.path)
+  const [digest = ''] = draft.path.slice(folder.length + 1).split('.')
+  await rename(draft.path, pathOf(folder, digest, draft.next + 1, draft.size + bytes))
+  await syncFolder(folder)
+}
+
+/** The draft becomes the artifact, in place of an earlier one of that name. */
+export async function publish(draft: Draft, path: string): Promise<void> {
+  await makeFolder(dirname(path))
+  await rename(draft.path, path)
+  await syncFolder(dirname(path))
+  await syncFolder(dirname(draft.path))
+}
+
+export async function dropDrafts(folder: string, name: string): Promise<void> {
+  const digest = digestOf(name)
+  for (const each of await namesIn(folder)) {
+    if (each.startsWith(`${digest}.`)) await rm(join(folder, each), { force: true })
+  }
+}
+
+function digestOf(name: string): string {
+  return createHash('sha256').update(name).digest('hex').slice(0, 40)
+}
+
+function pathOf(folder: string, digest: string, next: number, size: number): string {
+  return join(folder, `${digest}.${next}.${size}`)
+}
+
+function parse(folder: string, file: string): Draft {
+  const [, next, size] = file.split('.')
+  return { path: join(folder, file), next: Number(next), size: Number(size) }
+}

@@ -1,0 +1,196 @@
+/**
+ * Files that runs leave behind: `runs/<runId>/artifacts/<name>`. No name leads out of that folder.
+ *
+ * Agents choose the names and the bytes. A file appears under its name only when its last part is on disk, and is
+ * handed out only when it is a plain file with one link in a folder that is no link itself.
+ */
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import { codeOf } from '../failures.ts'
+import {
+  advance,
+  beginDraft,
+  type Draft,
+  dropDrafts,
+  findDraft,
+  publish,
+  writePart,
+} from './artifact-draft.ts'
+import { artifactNameFault } from './artifact-name.ts'
+import { isOwnFolder, namesIn } from './atomic.ts'
+import { contentTypeOf } from './content-type.ts'
+import { runFolder } from './run-folder.ts'
+import { Turns } from './turns.ts'
+
+const CHUNK_BYTES = 64 * 1024
+/** A FIFO must not make us wait for whoever writes to it. */
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+type Written = 'kept' | 'repeat' | { readonly refused: string }
+
+export class ArtifactsOnDisk implements Artifacts {
+  readonly #runs: string
+  readonly #bytesMax: number
+  readonly #turns = new Turns()
+
+  constructor(runs: string, bytesMax = ARTIFACT_BYTES_MAX) {
+    this.#runs = runs
+    this.#bytesMax = bytesMax
+  }
+
+  async write(runId: string, name: string, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+    const fault = artifactNameFault(name) ?? partFault(part, data)
+    if (fault !== undefined) return { refused: fault }
+    const place = this.#place(runId, name)
+    return this.#turns.take(runId, () => this.#write(place, part, data, final))
+  }
+
+  async find(runId: string, name: string): Promise<ArtifactFound> {
+    const fault = artifactNameFault(name)
+    if (fault !== undefined) return { is: 'escape', reason: fault }
+    const { path, artifacts } = this.#place(runId, name)
+    if (!(await isOwnFolder(artifacts))) return { is: 'missing' }
+    const stats = await plainFile(path)
+    if (stats === undefined) return { is: 'missing' }
+    if (stats === 'odd') return { is: 'escape', reason: 'the name is not that of a plain file' }
+    return { is: 'file', size: stats.size, ...contentTypeOf(name), read: () => bytesOf(path, stats) }
+  }
+
+  async names(runId: string): Promise<string[]> {
+    const folder = this.#place(runId, '').artifacts
+    if (!(await isOwnFolder(folder))) return []
+    const names = (await namesIn(folder)).filter((name) => artifactNameFault(name) === undefined)
+    const stats = await Promise.all(names.map((name) => lstat(join(folder, name)).catch(() => undefined)))
+    return names.filter((_name, i) => stats[i]?.isFile() === true && stats[i].nlink === 1).sort()
+  }
+
+  remove(runId: string): Promise<void> {
+    const { run, artifacts, parts } = this.#place(runId, '')
+    return this.#turns.take(runId, async () => {
+      // A link is removed, not followed.
+      await rm(artifacts, { recursive: true, force: true })
+      await rm(parts, { recursive: true, force: true })
+      // The events may still be there; whoever removes last removes the folder.
+      await rmdir(run).catch(() => undefined)
+    })
+  }
+
+  async settled(): Promise<void> {
+    await this.#turns.settled()
+  }
+
+  #place(runId: string, name: string): Place {
+    const run = runFolder(this.#runs, runId)
+    const artifacts = join(run, 'artifacts')
+    return { run, artifacts, parts: join(run, 'parts'), name, path: join(artifacts, name) }
+  }
+
+  async #write(place: Place, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+    const draft = await this.#draftFor(place, part, data, final)
+    if (!isDraft(draft)) return draft
+    if (draft.size + data.length > this.#bytesMax) {
+      await dropDrafts(place.parts, place.name)
+      return { refused: `${place.name} is larger than ${this.#bytesMax} bytes` }
+    }
+    await writePart(draft, data)
+    if (final) await publish(draft, place.path)
+    else await advance(draft, data.length)
+    return 'kept'
+  }
+
+  /** The draft that takes this part, or the answer when none does. */
+  async #draftFor(place: Place, part: number, data: Uint8Array, final: boolean): Promise<Draft | Written> {
+    const draft = await findDraft(place.parts, place.name)
+    if (draft !== undefined && part === draft.next) return draft
+    if (part === 0) return this.#startOver(place, draft, data, final)
+    if (draft !== undefined && part < draft.next) return 'repeat'
+    // A crash after the last part was kept: the worker, not told, sends the end of the file again.
+    if (draft === undefined && (await isFile(place.path))) return 'repeat'
+    return { refused: `part ${part} of ${place.name} came before part ${draft?.next ?? 0}` }
+  }
+
+  /** A first part is the same one again, or that of another attempt, which replaces what the earlier one left. */
+  async #startOver(
+    place: Place,
+    draft: Draft | undefined,
+    data: Uint8Array,
+    final: boolean,
+  ): Promise<Draft | Written> {
+    if (!final && draft?.next === 1 && (await holds(draft.path, draft.size, data))) return 'repeat'
+    if (final && draft === undefined && (await holds(place.path, data.length, data))) return 'repeat'
+    const names = await namesIn(place.artifacts)
+    if (names.length >= RUN_ARTIFACTS_MAX && !names.includes(place.name)) {
+      return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
+    }
+    return beginDraft(place.parts, place.name)
+  }
+}
+
+interface Place {
+  readonly run: string
+  readonly artifacts: string
+  readonly parts: string
+  readonly name: string
+  readonly path: string
+}
+
+function isDraft(value: Draft | Written): value is Draft {
+  return typeof value === 'object' && 'path' in value
+}
+
+function partFault(part: number, data: Uint8Array): string | undefined {
+  if (!Number.isSafeInteger(part) || part < 0) return 'parts are numbered 0, 1, 2 …'
+  return data.length > ARTIFACT_PART_BYTES_MAX
+    ? `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes`
+    : undefined
+}
+
+async function isFile(path: string): Promise<boolean> {
+  const stats = await plainFile(path)
+  return stats !== undefined && stats !== 'odd'
+}
+
+async function holds(path: string, size: number, data: Uint8Array): Promise<boolean> {
+  const stats = await plainFile(path)
+  if (stats === undefined || stats === 'odd' || size !== data.length || stats.size !== size) return false
+  return (await readFile(path)).equals(data)
+}
+
+/** Undefined: no such file. `odd`: something is there that we would not have made. */
+async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
+  let handle: FileHandle
+  try {
+    handle = await open(path, READ)
+  } catch (error) {
+    return codeOf(error) === 'ENOENT' ? undefined : 'odd'
+  }
+  try {
+    const stats = await handle.stat()
+    if (stats.isDirectory()) return undefined
+    return stats.isFile() && stats.nlink === 1 ? stats : 'odd'
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Opened only once somebody reads, so that a find that is not followed up holds nothing. */
+async function* bytesOf(path: string, expected: Stats): AsyncGenerator<Uint8Array> {
+  const handle = await open(path, READ)
+  try {
+    const { dev, ino } = await handle.stat()
+    if (dev !== expected.dev || ino !== expected.ino)
+      throw new Error('the artifact was replaced meanwhile; ask again')
+    for (let at = 0; at < expected.size; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, expected.size - at))
+      const { bytesRead } = await handle.read(chunk, 0, chunk.length, at)
+      if (bytesRead === 0) throw new Error('the artifact became shorter while it was read')
+      at += bytesRead
+      yield chunk.subarray(0, bytesRead)
+    }
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * What a project key, session id or subagent id may look like: a plain word that is a safe file name everywhere.
+ * No leading dot, so it is never `.`, `..` or a draft; no `.json` behind, so that no session's folder has the name of
+ * another's file; never so long that a file system refuses it.
+ */
+import type { UsageKey } from '../../core/ports.ts'
+
+export const USAGE_NAME_CHARS_MAX = 200
+const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]*$/
+
+export function isUsageName(name: string): boolean {
+  return name.length <= USAGE_NAME_CHARS_MAX && NAME.test(name) && !name.endsWith('.json')
+}
+
+/** One text for each key. Throws when a part is no plain word. */
+export function keyText({ projectKey, sessionId, subagentId }: UsageKey): string {
+  for (const part of [projectKey, sessionId, subagentId ?? 'none']) {
+    if (!isUsageName(part))
+      throw new TypeError(`not a usable name for a usage snapshot: ${JSON.stringify(part.slice(0, 80))}`)
+  }
+  return subagentId === undefined ? `${projectKey}/${sessionId}` : `${projectKey}/${sessionId}/${subagentId}`
+}

@@ -1,0 +1,88 @@
+/**
+ * Archived usage snapshots: `usage/<projectKey>/<sessionId>.json` and `usage/<projectKey>/<sessionId>/<subagentId>.json`.
+ *
+ * A snapshot replaces the earlier one of the same session or subagent whole, so a repeated frame never counts twice.
+ * The three names come from workers: each is a short plain word, or nothing is touched.
+ */
+import { readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { UsageArchive, UsageKey } from '../../core/ports.ts'
+import { codeOf } from '../failures.ts'
+import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
+import { Turns } from './turns.ts'
+import { isUsageName, keyText } from './usage-name.ts'
+
+const SUFFIX = '.json'
+
+export class UsageOnDisk implements UsageArchive {
+  readonly #folder: string
+  readonly #turns = new Turns()
+  readonly #swept = new Set<string>()
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  replace(key: UsageKey, text: string): Promise<void> {
+    const path = this.#path(key)
+    return this.#turns.take(keyText(key), async () => {
+      await this.#ready(dirname(path))
+      await replaceFile(path, text)
+    })
+  }
+
+  async read(key: UsageKey): Promise<string | undefined> {
+    try {
+      return await readFile(this.#path(key), 'utf8')
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined
+      throw error
+    }
+  }
+
+  async list(projectKey: string): Promise<UsageKey[]> {
+    if (!isUsageName(projectKey)) return []
+    const project = join(this.#folder, projectKey)
+    const keys: UsageKey[] = []
+    for (const name of (await namesIn(project)).sort()) {
+      if (name.endsWith(SUFFIX)) keys.push({ projectKey, sessionId: name.slice(0, -SUFFIX.length) })
+      else if (isUsageName(name)) keys.push(...(await this.#subagents(projectKey, name)))
+    }
+    return keys.filter(
+      ({ sessionId, subagentId }) => isUsageName(sessionId) && isUsageName(subagentId ?? 'none'),
+    )
+  }
+
+  async settled(): Promise<void> {
+    await this.#turns.settled()
+  }
+
+  async #subagents(projectKey: string, sessionId: string): Promise<UsageKey[]> {
+    const names = await namesIn(join(this.#folder, projectKey, sessionId))
+    return names
+      .filter((name) => name.endsWith(SUFFIX))
+      .sort()
+      .map((name) => ({ projectKey, sessionId, subagentId: name.slice(0, -SUFFIX.length) }))
+  }
+
+  /** Throws for a name that is not a plain word: the frame's check should have refused it. */
+  #path(key: UsageKey): string {
+    keyText(key)
+    const session = join(this.#folder, key.projectKey, key.sessionId)
+    return key.subagentId === undefined ? session + SUFFIX : join(session, key.subagentId + SUFFIX)
+  }
+
+  /** Once a folder and life: made, found to be no link, and freed of drafts that a crash left. */
+  async #ready(folder: string): Promise<void> {
+    if (this.#swept.has(folder)) return
+    await makeFolder(folder)
+    for (let each = folder; each.length > this.#folder.length; each = dirname(each)) {
+      if (!(await isOwnFolder(each)))
+        throw new Error(`${each} is not a folder of ours; remove it, and the archive goes on`)
+    }
+    await sweepDrafts(folder)
+    if (this.#swept.size >= SWEPT_MAX) this.#swept.clear()
+    this.#swept.add(folder)
+  }
+}
+const SWEPT_MAX = 10_000

@@ -1,0 +1,94 @@
+/**
+ * A file that takes up room, to be thrown overboard when the disk is full.
+ *
+ * LMDB needs free pages even to delete. Without ballast a full disk could not be left by cleaning up through us; with
+ * it, the batch that met the full disk goes through, and the running work can end in order.
+ */
+import { randomFillSync } from 'node:crypto'
+import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+export const BALLAST_BYTES = 16 * 1024 * 1024
+const CHUNK_BYTES = 1024 * 1024
+
+export class Ballast {
+  readonly #file: string
+  readonly #bytes: number
+  #held = false
+  #making: Promise<boolean> | undefined
+
+  constructor(file: string, bytes: number) {
+    this.#file = file
+    this.#bytes = bytes
+    this.#held = bytes === 0 || isWhole(file, bytes)
+  }
+
+  /** Answers whether it is there. Leaves as much room again, so that making it does not fill the disk. */
+  make(): Promise<boolean> {
+    if (this.#held) return Promise.resolve(true)
+    this.#making ??= this.#write().finally(() => {
+      this.#making = undefined
+    })
+    return this.#making
+  }
+
+  free(): void {
+    if (this.#bytes === 0) return
+    this.#held = false
+    rmSync(this.#file, { force: true })
+    // Some file systems hand out freed blocks only once the removal itself is on disk.
+    syncFolder(dirname(this.#file))
+  }
+
+  async settled(): Promise<void> {
+    await this.#making
+  }
+
+  async #write(): Promise<boolean> {
+    if (roomIn(dirname(this.#file)) < this.#bytes * 2) return false
+    const draft = `${this.#file}.tmp`
+    try {
+      await fill(draft, this.#bytes)
+      await rename(draft, this.#file)
+      this.#held = true
+      return true
+    } catch {
+      await rm(draft, { force: true })
+      return false
+    }
+  }
+}
+
+/** Bytes that this process may still use on the disk of that folder. */
+export function roomIn(folder: string): number {
+  const { bavail, bfree, bsize } = statfsSync(folder)
+  return (process.getuid?.() === 0 ? bfree : bavail) * bsize
+}
+
+/** Noise, because file systems that compress keep no room for zeros. */
+async function fill(file: string, bytes: number): Promise<void> {
+  const handle = await open(file, 'w', 0o600)
+  try {
+    const noise = randomFillSync(Buffer.allocUnsafe(Math.min(CHUNK_BYTES, bytes)))
+    for (let done = 0; done < bytes; done += noise.length)
+      await handle.write(noise, 0, Math.min(noise.length, bytes - done))
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+function isWhole(file: string, bytes: number): boolean {
+  const stats = statSync(file, { throwIfNoEntry: false })
+  return stats?.isFile() === true && stats.size === bytes
+}
+
+function syncFolder(folder: string): void {
+  const fd = openSync(folder, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

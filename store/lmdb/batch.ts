@@ -1,0 +1,89 @@
+/**
+ * What was asked of the ledger, as bytes, and the transaction it becomes part of.
+ *
+ * Writes are encoded in the turn in which they were asked for: what the caller's objects become afterwards cannot
+ * leak into an earlier promise, and a batch that has to be written again is the same batch.
+ */
+import type { Write } from '../../core/ports.ts'
+import type { Structures } from './codec.ts'
+import { type Counts, Drafts, type Head, headOf, stored } from './runs.ts'
+import { isKey, type Table, type Tables } from './tables.ts'
+
+type Put =
+  | { readonly kind: string; readonly key: string; readonly bytes: Uint8Array | null }
+  | { readonly kind: undefined; readonly key: string; readonly bytes: Uint8Array; readonly head: Head }
+  | { readonly kind: undefined; readonly key: string; readonly bytes: null }
+
+export interface Commit {
+  readonly puts: readonly Put[]
+  resolve(): void
+  reject(error: Error): void
+}
+
+/** Throws for what cannot be stored at all: an empty or overlong key, a value that is not plain data. */
+export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
+  return writes.map((write) => {
+    const key = write.table === 'life' ? write.key : write.id
+    if (!isKey(key))
+      throw new TypeError(`the store takes keys of 1 to 512 bytes, not ${JSON.stringify(key.slice(0, 80))}`)
+    if (write.table === 'life') {
+      return {
+        kind: write.kind,
+        key,
+        bytes: write.record === null ? null : tables.codec.encode(write.record),
+      }
+    }
+    if (write.run === null) return { kind: undefined, key, bytes: null }
+    return { kind: undefined, key, bytes: tables.codec.encode(stored(write.run)), head: headOf(write.run) }
+  })
+}
+
+/** Commits that share one transaction. Until `finish` others may join; nothing else may write meanwhile. */
+export class Batch {
+  readonly commits: Commit[] = []
+  /** Run counts after this batch, when it changes them. */
+  counts: Counts | undefined
+  /** Shapes written down with this batch, when it met new ones. */
+  structures: Structures | undefined
+  readonly #tables: Tables
+  readonly #drafts: Drafts
+  #landing: Promise<unknown> | undefined
+
+  constructor(tables: Tables, counts: Counts) {
+    this.#tables = tables
+    this.#drafts = new Drafts(tables, counts, this)
+  }
+
+  add(commit: Commit): void {
+    this.commits.push(commit)
+    for (const put of commit.puts) this.#apply(put)
+  }
+
+  /** The last puts of the batch. Answers when all is on disk; undefined when there was nothing to write. */
+  finish(): Promise<unknown> | undefined {
+    this.counts = this.#drafts.counts()
+    if (this.counts !== undefined)
+      this.#landing = this.#tables.meta.put('counts', JSON.stringify(this.counts))
+    this.structures = this.#tables.codec.grown()
+    if (this.structures !== undefined)
+      this.#landing = this.#tables.meta.put('structures', this.structures.text)
+    return this.#landing
+  }
+
+  /** Every put of one turn shares one promise: that of the transaction. */
+  write(table: Table, key: string, bytes: Uint8Array | null): void {
+    this.#landing = bytes === null ? table.remove(key) : table.put(key, bytes)
+  }
+
+  #apply(put: Put): void {
+    if (put.kind !== undefined) this.#applyLife(put.kind, put.key, put.bytes)
+    else if (put.bytes === null) this.#drafts.remove(put.key)
+    else this.#drafts.put(put.key, put.bytes, put.head)
+  }
+
+  #applyLife(kind: string, key: string, bytes: Uint8Array | null): void {
+    const table = this.#tables.life(kind)
+    if (table === undefined) throw new Error(`no table was made for the kind ${kind}`)
+    this.write(table, key, bytes)
+  }
+}

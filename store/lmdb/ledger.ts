@@ -1,0 +1,286 @@
+/**
+ * The control database: reads of what is durable, and commits in groups.
+ *
+ * Commits of one turn of the loop become one transaction with one sync. One transaction is in flight at a time;
+ * what is asked for meanwhile waits and becomes the next. A commit is answered only after its transaction is on
+ * disk. When the disk is full the batch is kept and written again, unchanged, until it goes through; any other
+ * failure ends the ledger, because nobody knows what the disk still holds.
+ */
+import { join } from 'node:path'
+import type { Cancel, Clock, Ledger, Log, Meters, StoreState, Write } from '../../core/ports.ts'
+import { StoreBroken, StoreClosed, textOf } from '../failures.ts'
+import { BALLAST_BYTES, Ballast } from './ballast.ts'
+import { Batch, type Commit, encodeWrites } from './batch.ts'
+import { LmdbLives } from './lives.ts'
+import { LmdbRuns } from './runs.ts'
+import { Tables } from './tables.ts'
+import { troubleOf } from './trouble.ts'
+
+const RETRY_MS_FIRST = 250
+const RETRY_MS_MAX = 2_000
+/** How often, once writes go through again, we look whether there is room for the ballast too. */
+const HEAL_MS = 1_000
+
+export interface LmdbLedgerOptions {
+  /** The folder of the environment: `<data directory>/state`. */
+  readonly folder: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly meters: Meters
+  readonly ballastBytes?: number
+  readonly mapBytes?: number
+}
+
+export class LmdbLedger implements Ledger {
+  readonly lives: LmdbLives
+  readonly runs: LmdbRuns
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #meters: Meters
+  readonly #tables: Tables
+  readonly #ballast: Ballast
+  readonly #listeners = new Set<(state: StoreState) => void>()
+  #state: StoreState = { is: 'ready' }
+  /** Takes more commits until this turn of the loop ends. */
+  #open: Batch | undefined
+  #flight: Batch | undefined
+  /** Asked for while another batch was in flight. */
+  #queue: Commit[] = []
+  /** Met a full disk; written again by itself, before anything else. */
+  #kept: readonly Commit[] | undefined
+  #retryMs = RETRY_MS_FIRST
+  #timer: Cancel | undefined
+  #reopening: Promise<void> | undefined
+  #departed = 0
+  #closing = false
+  #whenIdle: (() => void)[] = []
+  readonly #backups = new Set<Promise<void>>()
+
+  /** Throws StoreTooNew or StoreUnreadable. */
+  constructor(options: LmdbLedgerOptions) {
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#meters = options.meters
+    this.#tables = new Tables(options)
+    this.#tables.onBeforeCommit(() => this.#depart())
+    this.lives = new LmdbLives(this.#tables)
+    this.runs = new LmdbRuns(this.#tables)
+    this.#ballast = new Ballast(join(options.folder, 'ballast'), options.ballastBytes ?? BALLAST_BYTES)
+    this.#meters.gauge('store_state', 0)
+    void this.#ballast.make()
+  }
+
+  commit(writes: readonly Write[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refused = this.#refusal()
+      if (refused !== undefined) return reject(refused)
+      this.#take({ puts: encodeWrites(this.#tables, writes), resolve, reject })
+    })
+  }
+
+  state(): StoreState {
+    return this.#state
+  }
+
+  onState(listener: (state: StoreState) => void): Cancel {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async backup(folder: string): Promise<void> {
+    if (this.#closing) throw new StoreClosed('the store is closed')
+    const copying = this.#tables.copy(folder)
+    this.#backups.add(copying)
+    await copying.finally(() => this.#backups.delete(copying))
+  }
+
+  /** Waits for what is under way. A full disk is not waited for: what it holds up is refused. */
+  async close(): Promise<void> {
+    if (this.#closing) return
+    this.#closing = true
+    if (this.#kept !== undefined)
+      this.#refuseWaiting(new StoreClosed('the store closed while its disk was full'))
+    this.#timer?.()
+    await this.#reopening
+    await this.#idle()
+    await Promise.allSettled(this.#backups)
+    await this.#ballast.settled()
+    await this.#tables.close()
+  }
+
+  #refusal(): Error | undefined {
+    if (this.#state.is === 'broken') return new StoreBroken(this.#state.reason)
+    return this.#closing ? new StoreClosed('the store is closed') : undefined
+  }
+
+  #take(commit: Commit): void {
+    if (this.#open !== undefined && this.#queue.length === 0 && this.#knows(commit)) {
+      this.#join(this.#open, commit)
+      return
+    }
+    this.#queue.push(commit)
+    this.#next()
+  }
+
+  /** Begins the next batch, unless one is under way. */
+  #next(): void {
+    if (this.#open !== undefined || this.#flight !== undefined || this.#kept !== undefined) return
+    if (this.#queue.length > 0) this.#begin(this.#queue.splice(0))
+    else this.#settleIdle()
+  }
+
+  #begin(commits: readonly Commit[]): void {
+    if (commits.every((commit) => commit.puts.length === 0)) {
+      for (const commit of commits) commit.resolve()
+      this.#next()
+      return
+    }
+    const batch = new Batch(this.#tables, this.runs.counts)
+    try {
+      this.#makeTables(commits)
+    } catch (error) {
+      batch.commits.push(...commits)
+      this.#flight = batch
+      void this.#failed(batch, error)
+      return
+    }
+    this.#open = batch
+    for (const commit of commits) this.#join(batch, commit)
+  }
+
+  #join(batch: Batch, commit: Commit): void {
+    try {
+      batch.add(commit)
+    } catch (error) {
+      // Whatever lmdb refuses was checked before, so this is a bug, or a database gone from under us.
+      this.#break(`the database refused a write: ${textOf(error)}`, batch.commits)
+    }
+  }
+
+  #knows(commit: Commit): boolean {
+    return commit.puts.every((put) => put.kind === undefined || this.#tables.life(put.kind) !== undefined)
+  }
+
+  #makeTables(commits: readonly Commit[]): void {
+    for (const commit of commits) {
+      for (const { kind } of commit.puts) {
+        if (kind !== undefined && this.#tables.life(kind) === undefined) this.#tables.addLife(kind)
+      }
+    }
+  }
+
+  /** The turn ends: lmdb closes the transaction's list right after this. */
+  #depart(): void {
+    const batch = this.#open
+    if (batch === undefined) return
+    this.#open = undefined
+    this.#flight = batch
+    this.#departed = this.#clock.monotonic()
+    try {
+      const landing = batch.finish() ?? Promise.resolve()
+      landing.then(
+        () => this.#landed(batch),
+        (error) => this.#failed(batch, error),
+      )
+    } catch (error) {
+      this.#break(`the database refused a write: ${textOf(error)}`, batch.commits)
+    }
+  }
+
+  #landed(batch: Batch): void {
+    this.#flight = undefined
+    if (batch.counts !== undefined) this.runs.counts = batch.counts
+    if (batch.structures !== undefined) this.#tables.codec.landed(batch.structures)
+    this.#measure(batch)
+    for (const commit of batch.commits) commit.resolve()
+    this.#retryMs = RETRY_MS_FIRST
+    if (this.#state.is === 'degraded' && !this.#closing) void this.#heal()
+    this.#next()
+  }
+
+  #measure(batch: Batch): void {
+    const writes = batch.commits.reduce((sum, commit) => sum + commit.puts.length, 0)
+    this.#meters.observe('store_commit_seconds', (this.#clock.monotonic() - this.#departed) / 1000)
+    this.#meters.count('store_commit_writes_total', undefined, writes)
+  }
+
+  async #failed(batch: Batch, error: unknown): Promise<void> {
+    const trouble = await troubleOf(error, this.#tables.folder)
+    this.#flight = undefined
+    if (trouble.is === 'broken') return this.#break(trouble.reason, batch.commits)
+    this.#kept = batch.commits
+    this.#become({ is: 'degraded', reason: trouble.reason })
+    if (this.#closing) return this.#refuseWaiting(new StoreClosed('the store closed while its disk was full'))
+    this.#freeBallast()
+    this.#timer?.()
+    this.#timer = this.#clock.after(this.#retryMs, () => {
+      this.#reopening = this.#retry()
+    })
+    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+  }
+
+  async #retry(): Promise<void> {
+    try {
+      await Promise.allSettled(this.#backups)
+      await this.#tables.reopen()
+    } catch (error) {
+      return this.#break(`the database could not be opened again: ${textOf(error)}`, this.#kept ?? [])
+    }
+    const commits = this.#kept
+    if (commits === undefined) return
+    this.#kept = undefined
+    this.#begin(commits)
+  }
+
+  /** Ready again only with the ballast back in place: until then the next full disk would find us without. */
+  async #heal(): Promise<void> {
+    const whole = await this.#ballast.make()
+    if (this.#state.is !== 'degraded' || this.#kept !== undefined || this.#closing) return
+    if (whole) return this.#become({ is: 'ready' })
+    this.#timer?.()
+    this.#timer = this.#clock.after(HEAL_MS, () => void this.#heal())
+  }
+
+  #freeBallast(): void {
+    try {
+      this.#ballast.free()
+    } catch (error) {
+      this.#log.warn({ reason: textOf(error) }, 'the ballast could not be freed')
+    }
+  }
+
+  #break(reason: string, commits: readonly Commit[]): void {
+    this.#become({ is: 'broken', reason })
+    this.#open = undefined
+    this.#flight = undefined
+    const error = new StoreBroken(reason)
+    for (const commit of commits) commit.reject(error)
+    this.#refuseWaiting(error)
+  }
+
+  #refuseWaiting(error: Error): void {
+    const waiting = [...(this.#kept ?? []), ...this.#queue.splice(0)]
+    this.#kept = undefined
+    for (const commit of waiting) commit.reject(error)
+    this.#settleIdle()
+  }
+
+  #become(state: StoreState): void {
+    const same = this.#state.is === state.is
+    this.#state = state
+    this.#meters.gauge('store_state', { ready: 0, degraded: 1, broken: 2 }[state.is])
+    if (same) return
+    if (state.is === 'ready') this.#log.info({}, 'the store writes again')
+    else this.#log.error({ reason: state.reason }, `the store is ${state.is}`)
+    for (const listener of this.#listeners) listener(state)
+  }
+
+  #idle(): Promise<void> {
+    const busy = this.#open !== undefined || this.#flight !== undefined || this.#queue.length > 0
+    return busy ? new Promise((resolve) => this.#whenIdle.push(resolve)) : Promise.resolve()
+  }
+
+  #settleIdle(): void {
+    for (const resolve of this.#whenIdle.splice(0)) resolve()
+  }
+}

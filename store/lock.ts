@@ -1,0 +1,168 @@
+/**
+ * One live host a data directory.
+ *
+ * Files `lock.<g>`: only the highest generation counts. It names the process that made it, precisely enough that a
+ * number given to another process, or a machine started anew, is not mistaken for it. Whoever finds the highest one
+ * dead links its own as the next generation; a link is made whole or not at all, and only once, so of many that try
+ * one succeeds. A late one may still link a number that was cleared away below the highest: it looks again after
+ * linking, and steps back. Numbers never go down; letting go links a generation that says so.
+ *
+ * It judges processes of this machine only. A data directory on a disk shared by machines, or by containers that
+ * cannot see each other's processes, is not protected.
+ */
+import { execFileSync } from 'node:child_process'
+import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Chance } from '../core/ports.ts'
+import { codeOf, DataDirInUse } from './failures.ts'
+
+const LOCK = /^lock\.(\d+)$/
+const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/
+/** Each turn is lost to somebody who made progress, so this many lost ones mean that something is very wrong. */
+const TURNS_MAX = 1_000
+
+interface Holder {
+  readonly pid: number
+  /** When the process began, in whatever unit the system counts. */
+  readonly began: string
+  readonly boot: string
+  readonly nonce: string
+  readonly released?: true
+}
+
+export interface Lock {
+  release(): void
+}
+
+/** Throws DataDirInUse while another live process, or another store of this one, holds the directory. */
+export function acquireLock(dataDir: string, chance: Chance): Lock {
+  const own: Holder = {
+    pid: process.pid,
+    began: beginOf(process.pid) ?? 'unknown',
+    boot: bootId(),
+    nonce: Buffer.from(chance.bytes(16)).toString('hex'),
+  }
+  for (let turn = 0; turn < TURNS_MAX; turn++) {
+    const highest = highestIn(dataDir)
+    const holder = highest === 0 ? undefined : readHolder(dataDir, highest)
+    // Gone between looking and reading: somebody else is moving.
+    if (holder === 'gone') continue
+    if (holder !== undefined && isAlive(holder)) throw new DataDirInUse(dataDir, holder.pid)
+    if (!place(dataDir, highest + 1, own)) continue
+    if (!isHighest(dataDir, highest + 1)) {
+      rmSync(fileOf(dataDir, highest + 1), { force: true })
+      continue
+    }
+    clearBelow(dataDir, highest + 1)
+    return { release: () => release(dataDir, highest + 1, own) }
+  }
+  throw new Error(
+    `${dataDir} could not be locked: other processes keep changing its lock; stop them and try again`,
+  )
+}
+
+function release(dataDir: string, generation: number, own: Holder): void {
+  if (place(dataDir, generation + 1, { ...own, released: true })) clearBelow(dataDir, generation + 1)
+}
+
+/** Answers false when somebody else was first. */
+function place(dataDir: string, generation: number, holder: Holder): boolean {
+  const draft = join(dataDir, `lock.draft.${holder.pid}.${holder.nonce}`)
+  try {
+    writeFileSync(draft, JSON.stringify(holder), { mode: 0o600 })
+    linkSync(draft, fileOf(dataDir, generation))
+    return true
+  } catch (error) {
+    // ENOENT: the draft was cleared away by a holder that took us for dead.
+    if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
+    throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
+
+/** Looks twice: a folder that changes while it is read may hide what comes and what goes. */
+function isHighest(dataDir: string, generation: number): boolean {
+  return highestIn(dataDir) === generation && highestIn(dataDir) === generation
+}
+
+function highestIn(dataDir: string): number {
+  return Math.max(0, ...readdirSync(dataDir).map((name) => Number(LOCK.exec(name)?.[1] ?? 0)))
+}
+
+function clearBelow(dataDir: string, generation: number): void {
+  for (const name of readdirSync(dataDir)) {
+    const older = Number(LOCK.exec(name)?.[1] ?? generation) < generation
+    const draftOf = DRAFT.exec(name)?.[1]
+    const abandoned = draftOf !== undefined && beginOf(Number(draftOf)) === undefined
+    if (older || abandoned) rmSync(join(dataDir, name), { force: true })
+  }
+}
+
+/** Undefined: a file that names nobody, as a power cut can leave it. */
+function readHolder(dataDir: string, generation: number): Holder | 'gone' | undefined {
+  try {
+    const holder: unknown = JSON.parse(readFileSync(fileOf(dataDir, generation), 'utf8'))
+    return isHolder(holder) ? holder : undefined
+  } catch (error) {
+    return codeOf(error) === 'ENOENT' ? 'gone' : undefined
+  }
+}
+
+function isHolder(value: unknown): value is Holder {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'pid' in value &&
+    typeof value.pid === 'number' &&
+    'began' in value
+  )
+}
+
+function isAlive(holder: Holder): boolean {
+  if (holder.released === true || holder.boot !== bootId()) return false
+  return beginOf(holder.pid) === holder.began
+}
+
+/** When a living process began; undefined when there is none of that number, or only its remains. */
+function beginOf(pid: number): string | undefined {
+  if (!Number.isSafeInteger(pid) || pid < 1) return undefined
+  return process.platform === 'linux' ? beginOnLinux(pid) : beginElsewhere(pid)
+}
+
+function beginOnLinux(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The command, second of the fields, may hold anything, but its closing bracket is the last one.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const [state] = fields
+    return state === 'Z' || state === 'X' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
+
+function beginElsewhere(pid: number): string | undefined {
+  try {
+    const began = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
+      encoding: 'utf8',
+      env: { LC_ALL: 'C', PATH: '/bin:/usr/bin' },
+    })
+    return began.trim() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+function bootId(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    // Elsewhere the instant at which a process began tells boots apart well enough.
+    return 'unknown'
+  }
+}
+
+function fileOf(dataDir: string, generation: number): string {
+  return join(dataDir, `lock.${generation}`)
+}

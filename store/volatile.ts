@@ -1,0 +1,37 @@
+/**
+ * The whole store in plain maps: the same ports, no files, gone with the process.
+ *
+ * For tests, dry runs and simulation. It keeps the promises that others build on: a commit is all or nothing, lands
+ * after the turn in which it was asked for and in order, what is handed in or out is a copy, and reads see only what
+ * has landed. With one clock it is deterministic: every commit lands through `clock.endOfTick`.
+ */
+import type { Clock, Store } from '../core/ports.ts'
+import { VolatileArtifacts } from './volatile/artifacts.ts'
+import { VolatileConfigFile } from './volatile/config-file.ts'
+import { VolatileEventLogs } from './volatile/event-logs.ts'
+import { VolatileLedger } from './volatile/ledger.ts'
+import { VolatileUsageArchive } from './volatile/usage.ts'
+
+export interface VolatileStoreOptions {
+  readonly clock: Clock
+  /** What the configuration file holds at first. */
+  readonly config?: string
+}
+
+export interface VolatileStore extends Store {
+  readonly ledger: VolatileLedger
+  readonly events: VolatileEventLogs
+  readonly config: VolatileConfigFile
+}
+
+export function volatileStore(options: VolatileStoreOptions): VolatileStore {
+  const ledger = new VolatileLedger(options.clock)
+  return {
+    ledger,
+    events: new VolatileEventLogs(),
+    artifacts: new VolatileArtifacts(),
+    usage: new VolatileUsageArchive(),
+    config: new VolatileConfigFile(options.clock, options.config),
+    close: () => ledger.close(),
+  }
+}

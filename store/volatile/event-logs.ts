@@ -1,0 +1,80 @@
+/** Event logs in plain lists. Lengths are those that the files would have, so that watermarks mean the same. */
+import type { EventLogOpened, EventLogs } from '../../core/ports.ts'
+import type { RunEvent } from '../../protocol/run.ts'
+
+interface VolatileLog {
+  lines: string[]
+  bytes: number
+}
+
+export class VolatileEventLogs implements EventLogs {
+  readonly #logs = new Map<string, VolatileLog>()
+  readonly #opened = new Set<string>()
+
+  async open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened> {
+    this.#opened.add(runId)
+    const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
+    const before = log.bytes
+    if (before > 0 || knownBytes) this.#logs.set(runId, log)
+    const known = knownBytes ?? before
+    while (log.bytes > known) log.bytes -= sizeOf(log.lines.pop() ?? '')
+    if (log.bytes === before && known <= before) return { bytes: before, next: nextOf(log) }
+    const lost = Math.max(0, known - before)
+    const cut =
+      lost > 0
+        ? { bytes: lost, reason: lostText(lost) }
+        : { bytes: before - log.bytes, reason: cutText(before - log.bytes) }
+    add(log, { runId, index: nextOf(log), at, type: 'log', stream: 'system', text: cut.reason })
+    return { bytes: log.bytes, next: nextOf(log), cut }
+  }
+
+  async append(runId: string, events: readonly RunEvent[]): Promise<number> {
+    if (!this.#opened.has(runId)) throw new Error(`the event log of ${runId} was not opened`)
+    const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
+    const [first] = events
+    if (first === undefined) return log.bytes
+    if (first.index < nextOf(log))
+      throw new RangeError(`event ${first.index} of ${runId} comes after event ${nextOf(log) - 1}`)
+    this.#logs.set(runId, log)
+    for (const event of events) add(log, event)
+    return log.bytes
+  }
+
+  async sync(): Promise<void> {}
+
+  async read(
+    runId: string,
+    query: { readonly after?: number; readonly limit?: number } = {},
+  ): Promise<RunEvent[]> {
+    const { after = -1, limit = Number.POSITIVE_INFINITY } = query
+    const events = (this.#logs.get(runId)?.lines ?? []).map(eventOf).filter(({ index }) => index > after)
+    return events.slice(0, Math.max(0, limit))
+  }
+
+  async close(runId: string): Promise<void> {
+    this.#opened.delete(runId)
+  }
+
+  async remove(runId: string): Promise<void> {
+    this.#opened.delete(runId)
+    this.#logs.delete(runId)
+  }
+}
+
+// Only `add` makes lines, from events.
+const eventOf = (line: string) => JSON.parse(line) as RunEvent
+const sizeOf = (line: string) => Buffer.byteLength(line) + 1
+const cutText = (bytes: number) =>
+  `${bytes} bytes of unacknowledged events were cut from the end of this log after a crash`
+const lostText = (bytes: number) => `${bytes} bytes of acknowledged events are missing from this log`
+
+function nextOf(log: VolatileLog): number {
+  const last = log.lines.at(-1)
+  return last === undefined ? 0 : eventOf(last).index + 1
+}
+
+function add(log: VolatileLog, event: RunEvent): void {
+  const line = JSON.stringify(event)
+  log.lines.push(line)
+  log.bytes += sizeOf(line)
+}

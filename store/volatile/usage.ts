@@ -1,0 +1,21 @@
+/** The usage archive in a plain map. */
+import type { UsageArchive, UsageKey } from '../../core/ports.ts'
+import { isUsageName, keyText } from '../files/usage-name.ts'
+
+export class VolatileUsageArchive implements UsageArchive {
+  readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
+
+  async replace(key: UsageKey, text: string): Promise<void> {
+    this.#texts.set(keyText(key), { key: { ...key }, text })
+  }
+
+  async read(key: UsageKey): Promise<string | undefined> {
+    return this.#texts.get(keyText(key))?.text
+  }
+
+  async list(projectKey: string): Promise<UsageKey[]> {
+    if (!isUsageName(projectKey)) return []
+    const found = [...this.#texts.entries()].filter(([, { key }]) => key.projectKey === projectKey)
+    return found.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { key }]) => ({ ...key }))
+  }
+}

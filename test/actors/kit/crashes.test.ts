@@ -1,0 +1,131 @@
+/**
+ * Thousands of random crash schedules: whatever dies and whenever, no effect runs whose cause is not on disk.
+ */
+import { expect, test } from '@jest/globals'
+import { ActorHost } from '../../../actors/kit/host.ts'
+import type { Effect } from '../../../actors/kit/tray.ts'
+import { CrashLedger } from '../../support/crash-ledger.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog, noMeters } from '../../support/quiet.ts'
+import { firstSeed, Random } from '../../support/random.ts'
+import { type TallyContext, type TallyEffect, type TallyEvent, tallyKind } from '../../support/tally.ts'
+
+const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
+const KEYS = ['a', 'b', 'c', 'd']
+
+interface World {
+  readonly clock: ManualClock
+  readonly ledger: CrashLedger
+  readonly broken: string[]
+  kill: () => void
+  effects: number
+  crashes: number
+}
+
+/** The law, in code that knows nothing of how the kit keeps it: look at the disk when the effect runs. */
+function check(world: World, effect: TallyEffect): void {
+  world.effects++
+  if (effect.type === 'tally.never') world.broken.push(`effect of a transition that threw: ${effect.name}`)
+  const record = world.ledger.disk.get('tally')?.get(effect.name)
+  const n = (record?.c as TallyContext | undefined)?.n ?? -1
+  if (effect.type === 'tally.ended' && record !== undefined) world.broken.push(`${effect.name} told as ended, but is on disk`)
+  if (effect.type === 'tally.told' && n < effect.n) {
+    world.broken.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
+  }
+}
+
+function incarnation(world: World): ActorHost {
+  let alive = true
+  const host = new ActorHost({
+    // Handles of one incarnation: dead after its crash, so nothing of the old life runs again.
+    clock: {
+      now: world.clock.now,
+      monotonic: world.clock.monotonic,
+      after: (ms, run) => world.clock.after(ms, () => alive && run()),
+      endOfTick: (run) => world.clock.endOfTick(() => alive && run()),
+    },
+    ledger: world.ledger,
+    log: keptLog(),
+    meters: noMeters,
+    kinds: [tallyKind({ crashesMax: 100 })],
+    effects: (effect: Effect) => alive && check(world, effect as TallyEffect),
+    fatal: (reason) => world.broken.push(`fatal: ${reason}`),
+  })
+  world.kill = () => {
+    alive = false
+  }
+  return host
+}
+
+function randomEvent(random: Random, clock: ManualClock): TallyEvent {
+  return random.pick<() => TallyEvent>([
+    () => ({ type: 'add' }),
+    () => ({ type: 'add' }),
+    () => ({ type: 'pass', to: random.pick(KEYS) }),
+    () => ({ type: 'bear', name: random.pick(KEYS) }),
+    () => ({ type: 'boom' }),
+    () => ({ type: 'wait', until: clock.now() + random.below(5_000) }),
+    () => ({ type: 'rest' }),
+  ])()
+}
+
+async function schedule(seed: number, faulty = false): Promise<World> {
+  const random = new Random(seed)
+  const world: World = { clock: new ManualClock(), ledger: new CrashLedger(), broken: [], kill: () => {}, effects: 0, crashes: 0 }
+  let host = incarnation(world)
+  const steps = 10 + random.below(60)
+  for (let step = 0; step < steps; step++) {
+    const die = random.fraction()
+    if (die < 0.55) {
+      const key = random.pick(KEYS)
+      if (!host.tell('tally', key, randomEvent(random, world.clock))) host.bear('tally', key, { name: key })
+    } else if (die < 0.75) {
+      await world.clock.turn()
+    } else if (die < 0.9) {
+      if (faulty && random.chance(0.3)) world.ledger.lie()
+      else world.ledger.flush()
+      await world.clock.turn()
+    } else if (die < 0.95) {
+      await world.clock.advance(random.below(3_000))
+    } else {
+      world.crashes++
+      world.kill()
+      world.ledger.crash(random.below(world.ledger.inFlight + 1))
+      host = incarnation(world)
+      const restored = host.restore()
+      if (!restored.ok || restored.value.damaged.length > 0) world.broken.push('what was on disk did not come back')
+      for (const [key, record] of world.ledger.lives.all('tally')) {
+        const now = host.peek('tally', key)
+        if (JSON.stringify(now?.context) !== JSON.stringify(record.c)) world.broken.push(`${key} came back different`)
+      }
+    }
+  }
+  // Let it finish: everything told is now committed and its effects have run, and every deadline is in the future.
+  for (let i = 0; i < 50 && (world.ledger.inFlight > 0 || i < 2); i++) {
+    world.ledger.flush()
+    await world.clock.turn()
+  }
+  host.stop()
+  return world
+}
+
+test(`${SCHEDULES} random crash schedules: no effect without its cause on disk`, async () => {
+  const from = firstSeed(1)
+  let effects = 0
+  let crashes = 0
+  for (let seed = from; seed < from + SCHEDULES; seed++) {
+    const world = await schedule(seed)
+    if (world.broken.length > 0) throw new Error(`SEED=${seed}: ${world.broken.join('; ')}`)
+    effects += world.effects
+    crashes += world.crashes
+  }
+  // The schedules must have met what they are about.
+  expect(effects).toBeGreaterThan(SCHEDULES)
+  expect(crashes).toBeGreaterThan(SCHEDULES / 2)
+}, 120_000)
+
+test('control: a disk that says yes too early breaks the law, and the check sees it', async () => {
+  let caught = 0
+  for (let seed = 1; seed <= 100; seed++) if ((await schedule(seed, true)).broken.length > 0) caught++
+  expect(caught).toBeGreaterThan(20)
+})

@@ -1,0 +1,358 @@
+import { describe, expect, test } from '@jest/globals'
+import { type AnyEventObject, type MachineContext, setup } from 'xstate'
+import { deeds } from '../../../actors/kit/deeds.ts'
+import { ActorHost } from '../../../actors/kit/host.ts'
+import type { Kind } from '../../../actors/kit/kind.ts'
+import type { Effect } from '../../../actors/kit/tray.ts'
+import { CrashLedger } from '../../support/crash-ledger.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog, noMeters } from '../../support/quiet.ts'
+import { type TallyEffect, type TallyEvent, tallyKind } from '../../support/tally.ts'
+
+function stage(kind: Kind = tallyKind(), ledger = new CrashLedger(), clock = new ManualClock()) {
+  const told: string[] = []
+  const fatal: string[] = []
+  const log = keptLog()
+  const host = new ActorHost({
+    clock,
+    ledger,
+    log,
+    meters: noMeters,
+    kinds: [kind],
+    effects: (effect) => {
+      const { type, name, n } = effect as TallyEffect & { n?: number }
+      told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      if (name === 'bad effect') throw new Error('no')
+    },
+    fatal: (reason) => fatal.push(reason),
+  })
+  const tell = (key: string, event: TallyEvent) => host.tell('tally', key, event)
+  const bear = (key: string) => host.bear('tally', key, { name: key })
+  const flush = async () => {
+    await clock.turn()
+    while (ledger.inFlight > 0) {
+      ledger.flush()
+      await clock.turn()
+    }
+  }
+  return { host, told, fatal, log, tell, bear, flush, ledger, clock }
+}
+
+describe('the commit loop', () => {
+  test('an effect waits for its cause: nothing is told before the flush, everything after', async () => {
+    const { told, tell, bear, ledger, clock } = stage()
+    bear('a')
+    tell('a', { type: 'add' })
+    await clock.turn()
+    expect(told).toEqual([])
+    ledger.flush()
+    await clock.turn()
+    expect(told).toEqual(['a=0', 'a=1'])
+  })
+
+  test('everything that happens in one turn shares one commit; what happens meanwhile shares the next', async () => {
+    const { tell, bear, ledger, clock, flush } = stage()
+    for (const key of ['a', 'b', 'c']) bear(key)
+    await clock.turn()
+    expect(ledger.commits).toBe(1)
+    for (const key of ['a', 'b', 'c']) tell(key, { type: 'add' })
+    await clock.turn()
+    expect(ledger.commits).toBe(1)
+    await flush()
+    expect(ledger.commits).toBe(2)
+  })
+
+  test('what may be told of a life lags behind what it is, until the flush', async () => {
+    const { host, tell, bear, flush } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'add' })
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
+    await flush()
+    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('an effect that throws is logged, and the others still happen', async () => {
+    const { told, bear, flush, log } = stage()
+    bear('bad effect')
+    bear('b')
+    await flush()
+    expect(told).toEqual(['bad effect=0', 'b=0'])
+    expect(log.lines.map((line) => line.message)).toContain('an effect failed')
+  })
+
+  test('a broken store is the end: no effect of what was in flight, and the host says so', async () => {
+    const { told, bear, ledger, clock, fatal } = stage()
+    bear('a')
+    await clock.turn()
+    ledger.break('EIO')
+    await clock.turn()
+    expect(told).toEqual([])
+    expect(fatal).toEqual(['the store is broken: EIO'])
+  })
+
+  test('a life that ends leaves no record', async () => {
+    const { host, told, tell, bear, flush, ledger } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'end' })
+    expect(host.tell('tally', 'a', { type: 'add' })).toBe(false)
+    await flush()
+    expect(told).toEqual(['a=0', 'tally.ended a'])
+    expect(ledger.disk.get('tally')?.size).toBe(0)
+  })
+
+  test('a key may be used again within the same turn', async () => {
+    const { tell, bear, flush, ledger } = stage()
+    bear('a')
+    tell('a', { type: 'end' })
+    bear('a')
+    tell('a', { type: 'add' })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+  })
+
+  test('settled means committed and told', async () => {
+    const { host, told, bear, ledger, clock } = stage()
+    bear('a')
+    let settled = false
+    const waiting = host.settled().then(() => {
+      settled = true
+    })
+    await clock.turn()
+    expect(settled).toBe(false)
+    ledger.flush()
+    await clock.turn()
+    await waiting
+    expect(told).toEqual(['a=0'])
+  })
+})
+
+describe('mail and births', () => {
+  test('mail is delivered within the tick, after the transition that sent it', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'pass', to: 'b' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('a life bears another', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    tell('a', { type: 'bear', name: 'child' })
+    expect(host.peek('tally', 'child')?.value).toBe('awake')
+  })
+
+  test('a second one of the same key is refused', () => {
+    const { bear } = stage()
+    bear('a')
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+  })
+
+  test('mail for nobody is no error', () => {
+    const { tell, bear } = stage()
+    bear('a')
+    expect(tell('a', { type: 'pass', to: 'nobody' })).toBe(true)
+    expect(tell('nobody', { type: 'add' })).toBe(false)
+  })
+})
+
+describe('supervision', () => {
+  test('a transition that throws leaves nothing behind: no state, no effect, no mail, no deadline', async () => {
+    const { host, told, tell, bear, flush, clock } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(told).toEqual(['a=0', 'b=0'])
+    expect(host.pendingDeadlines()).toBe(0)
+    await clock.advance(0)
+  })
+
+  test('one failing life takes no other down', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    tell('b', { type: 'add' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('what it had done before the crash is still committed', async () => {
+    const { told, tell, bear, flush, ledger } = stage()
+    bear('a')
+    tell('a', { type: 'add' })
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(told).toEqual(['a=0', 'a=1'])
+    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+  })
+
+  test('it comes back after a pause, and what arrived meanwhile is not lost', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    tell('a', { type: 'add' })
+    tell('a', { type: 'add' })
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    // 1 s: the same event again, which throws again and is skipped; 2 s more: back for good.
+    await clock.advance(1_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    await clock.advance(2_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
+  })
+
+  test('an event that crashes it twice is recorded and skipped', async () => {
+    const { tell, bear, clock, log } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    await clock.advance(10_000)
+    expect(log.lines.filter((line) => line.message.includes('skipped'))).toHaveLength(1)
+  })
+
+  test('too many crashes in the window: given up, off the disk, and others are told', async () => {
+    const { host, told, tell, bear, flush, ledger, clock } = stage(
+      tallyKind({
+        lastWords: (key) => [
+          { is: 'effect', effect: { type: 'tally.ended', name: key } as TallyEffect },
+          { is: 'event', to: { kind: 'tally', key: 'b' }, event: { type: 'add' } },
+        ],
+      }),
+    )
+    bear('a')
+    bear('b')
+    await flush()
+    for (let i = 0; i < 3; i++) {
+      tell('a', { type: 'boom' })
+      await clock.advance(5_000)
+    }
+    await flush()
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(told).toContain('tally.ended a')
+  })
+
+  test('given up but kept: its record stays for the next start', async () => {
+    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    bear('a')
+    await flush()
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(true)
+  })
+
+  test('crashes far apart are forgiven', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
+    bear('a')
+    for (let i = 0; i < 10; i++) {
+      tell('a', { type: 'boom' })
+      await clock.advance(10_000)
+    }
+    expect(host.peek('tally', 'a')).toBeDefined()
+  })
+
+  test('a kind nothing works without stops the host', () => {
+    const { tell, bear, fatal } = stage(tallyKind({ restartAfterMs: [], finally: 'fatal' }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    expect(fatal).toEqual(['tally a: crashed 1 times'])
+  })
+
+  test('lives that answer each other for ever are stopped, not waited for', () => {
+    const { tell } = deeds<MachineContext, AnyEventObject, Effect>()
+    const echo = setup({
+      actions: { pingBack: tell(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
+    }).createMachine({ context: {}, on: { ping: { actions: 'pingBack' } } })
+    const { host, fatal } = stage({ ...tallyKind(), logic: echo })
+    host.bear('tally', 'a', {})
+    host.tell('tally', 'a', { type: 'ping' })
+    expect(fatal).toEqual([expect.stringContaining('answering each other')])
+    host.stop()
+  })
+})
+
+describe('deadlines and restarts', () => {
+  test('a deadline reaches its life, and survives a restart', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    await first.flush()
+    first.host.stop()
+
+    const second = stage(tallyKind(), first.ledger, first.clock)
+    expect(second.host.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
+    expect(second.host.peek('tally', 'a')?.value).toBe('napping')
+    await second.clock.advance(5_000)
+    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('one that came due while nobody was there fires right after the start', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    await first.flush()
+    first.host.stop()
+    await first.clock.advance(60_000)
+
+    const second = stage(tallyKind(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(1)
+    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('a fired or cancelled deadline is gone from the record too', async () => {
+    const { tell, bear, flush, ledger, clock } = stage()
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 100 })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
+    tell('a', { type: 'forget' })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+  })
+
+  test('a restored state says which effect it is waiting for', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'add' })
+    await first.clock.turn()
+    first.ledger.flush() // on disk; the process dies before the effects run
+    const second = stage(tallyKind(), first.ledger)
+    second.host.restore()
+    await second.flush()
+    expect(second.told).toEqual(['a=1'])
+  })
+
+  test('a damaged record is reported and left alone; the others come back', () => {
+    const ledger = new CrashLedger()
+    ledger.disk.set('tally', new Map([
+      ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
+      ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
+    ]))
+    const { host } = stage(tallyKind(), ledger)
+    expect(host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [expect.stringContaining('tally bad')] } })
+    expect(ledger.disk.get('tally')?.has('bad')).toBe(true)
+  })
+
+  test('a record from the future stops the start', () => {
+    const ledger = new CrashLedger()
+    ledger.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
+    expect(stage(tallyKind(), ledger).host.restore()).toMatchObject({ ok: false })
+  })
+
+  test('stopping lets go of every timer', async () => {
+    const { host, tell, bear, clock } = stage()
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 5_000 })
+    bear('b')
+    tell('b', { type: 'boom' })
+    host.stop()
+    expect(clock.timers).toBe(0)
+    expect(host.count().get('tally')).toBe(0)
+  })
+})

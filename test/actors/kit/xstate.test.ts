@@ -1,0 +1,174 @@
+/**
+ * The facts about xstate that the kit leans on. They run again at every upgrade: when one of these fails, the kit
+ * must be thought through anew before the version is raised.
+ */
+import { describe, expect, test } from '@jest/globals'
+import { type AnyActorRef, assign, createActor, createMachine, fromTransition, setup } from 'xstate'
+
+const parent = () => {
+  const heard: string[] = []
+  const ref = createActor(
+    fromTransition((state: number, event: { type: string; child?: AnyActorRef }, scope) => {
+      heard.push(event.type)
+      if (event.child !== undefined) scope.stopChild(event.child)
+      return state
+    }, 0),
+  )
+  ref.start()
+  return { ref, heard }
+}
+
+const machine = setup({
+  types: {} as { context: { n: number }; events: { type: 'add' } | { type: 'boom' } | { type: 'end' } | { type: 'odd' } },
+  actions: {
+    add: assign({ n: ({ context }) => context.n + 1 }),
+    boom: () => {
+      throw new Error('boom')
+    },
+  },
+}).createMachine({
+  id: 'm',
+  context: { n: 0 },
+  initial: 'on',
+  states: {
+    on: { on: { add: { actions: 'add' }, boom: { actions: ['add', 'boom'] }, end: 'off' } },
+    off: { type: 'final' },
+  },
+})
+
+describe('a life under a parent that did not spawn it', () => {
+  test('throws: send does not, the snapshot says error, the parent hears of it', () => {
+    const { ref, heard } = parent()
+    const actor = createActor(machine, { parent: ref, id: 'kind' })
+    actor.start()
+    expect(() => actor.send({ type: 'boom' })).not.toThrow()
+    expect(actor.getSnapshot().status).toBe('error')
+    expect(heard).toContain('xstate.error.actor.kind')
+  })
+
+  test('throws: the snapshot before is still whole, and a new actor goes on from it', () => {
+    const { ref } = parent()
+    const actor = createActor(machine, { parent: ref, id: 'kind' })
+    actor.start()
+    actor.send({ type: 'add' })
+    const good = actor.getSnapshot()
+    actor.send({ type: 'boom' })
+    expect(good.context).toEqual({ n: 1 })
+    const again = createActor(machine, { parent: ref, id: 'kind', snapshot: machine.getPersistedSnapshot(good) })
+    again.start()
+    again.send({ type: 'add' })
+    expect(again.getSnapshot().context).toEqual({ n: 2 })
+  })
+
+  test('throws while being born: start does not, the snapshot says error', () => {
+    const { ref } = parent()
+    const born = setup({ actions: { boom: () => { throw new Error('boom') } } }).createMachine({ entry: 'boom' })
+    const actor = createActor(born, { parent: ref, id: 'kind' })
+    expect(() => actor.start()).not.toThrow()
+    expect(actor.getSnapshot().status).toBe('error')
+  })
+
+  test('ends: the parent hears of it, and the snapshot says done', () => {
+    const { ref, heard } = parent()
+    const actor = createActor(machine, { parent: ref, id: 'kind' })
+    actor.start()
+    actor.send({ type: 'end' })
+    expect(actor.getSnapshot().status).toBe('done')
+    expect(heard).toContain('xstate.done.actor.kind')
+  })
+
+  test('is stopped by its parent, and by nobody else', () => {
+    const { ref } = parent()
+    const actor = createActor(machine, { parent: ref, id: 'kind' })
+    actor.start()
+    expect(() => actor.stop()).toThrow(/non-root/)
+    ref.send({ type: 'stop', child: actor })
+    expect(actor.getSnapshot().status).toBe('stopped')
+  })
+
+  test('goes on when its parent is stopped: whoever made it must stop it', () => {
+    const { ref } = parent()
+    const actor = createActor(machine, { parent: ref, id: 'kind' })
+    actor.start()
+    ref.stop()
+    actor.send({ type: 'add' })
+    expect(actor.getSnapshot().context.n).toBe(1)
+  })
+
+  test('many may share one id', () => {
+    const { ref } = parent()
+    const both = [1, 2].map(() => createActor(machine, { parent: ref, id: 'kind' }).start())
+    both[1]?.send({ type: 'add' })
+    expect(both.map((actor) => actor.getSnapshot().context.n)).toEqual([0, 1])
+  })
+})
+
+describe('snapshots', () => {
+  test('an event nobody handles gives back the very same snapshot', () => {
+    const actor = createActor(machine).start()
+    const before = actor.getSnapshot()
+    actor.send({ type: 'odd' })
+    expect(actor.getSnapshot()).toBe(before)
+  })
+
+  test('actions run before the new snapshot is in place: an action can not be the place to write from', () => {
+    const seen: unknown[] = []
+    const looking = setup({
+      types: {} as { context: { n: number } },
+      actions: { add: assign({ n: 1 }), look: ({ self }) => seen.push(self.getSnapshot().context) },
+    }).createMachine({ context: { n: 0 }, on: { go: { actions: ['add', 'look'] } } })
+    createActor(looking).start().send({ type: 'go' })
+    expect(seen).toEqual([{ n: 0 }])
+  })
+
+  test('a restored machine does not run its entry actions again', () => {
+    const seen: string[] = []
+    const entering = setup({ actions: { note: () => seen.push('entered') } }).createMachine({
+      initial: 'a',
+      states: { a: { entry: 'note' } },
+    })
+    const first = createActor(entering).start()
+    createActor(entering, { snapshot: first.getPersistedSnapshot() }).start()
+    expect(seen).toEqual(['entered'])
+  })
+
+  test('a machine can be restored from state and context alone', () => {
+    const restored = createActor(machine, {
+      snapshot: { status: 'active', value: 'on', context: { n: 7 }, children: {}, historyValue: {} } as never,
+    }).start()
+    restored.send({ type: 'add' })
+    expect(restored.getSnapshot().context.n).toBe(8)
+  })
+
+  test('a delay is lost when a machine is restored: why deadlines are kept in records', async () => {
+    const delayed = createMachine({ initial: 'a', states: { a: { after: { 5: 'b' } }, b: {} } })
+    const first = createActor(delayed).start()
+    const kept = first.getPersistedSnapshot()
+    first.stop()
+    const restored = createActor(delayed, { snapshot: kept }).start()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(restored.getSnapshot().value).toBe('a')
+    restored.stop()
+  })
+})
+
+describe('traps', () => {
+  test("an event named 'xstate.stop' stops an actor: why wire types never reach one", () => {
+    const actor = createActor(machine).start()
+    actor.send({ type: 'xstate.stop' } as never)
+    expect(actor.getSnapshot().status).toBe('stopped')
+  })
+
+  test('maxIterations turns an endless loop of always into a crash', () => {
+    const endless = createMachine({
+      options: { maxIterations: 10 },
+      initial: 'a',
+      states: { a: { on: { go: 'b' } }, b: { always: 'c' }, c: { always: 'b' } },
+    })
+    const actor = createActor(endless)
+    actor.subscribe({ error: () => {} })
+    actor.start()
+    actor.send({ type: 'go' })
+    expect(actor.getSnapshot().status).toBe('error')
+  })
+})

@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from '@jest/globals'
+import { createMachine, setup } from 'xstate'
+import { chartOf } from '../actors/kit/chart.ts'
+import { hostKinds } from '../actors/root/kinds.ts'
+import { drawMachines } from '../build/draw.ts'
+
+test('machines.md is what the machines are (npm run machines)', () => {
+  const drawn = drawMachines(hostKinds.map((kind) => kind.logic))
+  expect(readFileSync('machines.md', 'utf8')).toBe(drawn)
+})
+
+describe('charts', () => {
+  test('show every state, arrow, guard and deed, eventless ones too', () => {
+    const machine = setup({ guards: { ready: () => true }, actions: { greet: () => {}, wave: () => {} } }).createMachine({
+      id: 'm',
+      initial: 'a',
+      on: { stop: { target: '.b.done', actions: 'wave' } },
+      states: {
+        a: { entry: 'greet', always: { guard: 'ready', target: 'b' }, on: { go: { target: 'b', actions: ['greet', 'wave'] } } },
+        b: { initial: 'x', states: { x: {}, done: { type: 'final' } } },
+      },
+    })
+    const chart = chartOf(machine)
+    expect(chart.states.map((state) => `${state.path}:${state.kind}`)).toEqual([':nested', 'a:plain', 'b:nested', 'b.x:plain', 'b.done:final'])
+    expect(chart.arrows).toEqual([
+      { from: '', to: 'b.done', event: 'stop', guard: undefined, deeds: ['wave'] },
+      { from: 'a', to: 'b', event: undefined, guard: 'ready', deeds: [] },
+      { from: 'a', to: 'b', event: 'go', guard: undefined, deeds: ['greet', 'wave'] },
+    ])
+  })
+
+  test('refuse what has no name', () => {
+    expect(() => chartOf(createMachine({ on: { go: { actions: () => {} } } }))).toThrow(/no name/)
+    expect(() => chartOf(createMachine({ on: { go: { guard: () => true } } }))).toThrow(/no name/)
+  })
+
+  test('refuse parallel states', () => {
+    expect(() => chartOf(createMachine({ type: 'parallel', states: { a: {} } }))).toThrow(/parallel/)
+  })
+})

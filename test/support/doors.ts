@@ -1,0 +1,178 @@
+/**
+ * Opens what a test needs and closes it afterwards, whatever happened. A listener that stays open keeps the whole
+ * test run from ending, and nothing says why.
+ */
+import { afterEach } from '@jest/globals'
+import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { Clock, Log, Meters } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { configDefaults } from '../../protocol/config.ts'
+import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import { openApiDocument } from '../../protocol/openapi.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { HealthResponse } from '../../protocol/worker.ts'
+import { type Doors, type DoorsParts, openDoors } from '../../transport/server.ts'
+
+export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
+export const WORKER_ID = 'wk-0123456789abcdef'
+export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
+export const LISTED_ORIGIN = 'https://dash.example'
+
+const closers: (() => unknown)[] = []
+
+/** Runs when the test is over. */
+export function afterwards(close: () => unknown): void {
+  closers.push(close)
+}
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+/** A desk whose answers a test sets, and through which it pushes. */
+export interface FakeDesk extends FrontDesk {
+  healthAnswer: HealthResponse
+  helloAnswer: HelloFrame
+  changed(
+    patch: Record<string, unknown>,
+  ): Promise<Answer<SettingsUpdateResponse>> | Answer<SettingsUpdateResponse>
+  push(push: DashboardPush): void
+  readonly patches: Record<string, unknown>[]
+  readonly listeners: Set<(push: DashboardPush) => void>
+}
+
+export function fakeDesk(): FakeDesk {
+  const listeners = new Set<(push: DashboardPush) => void>()
+  const patches: Record<string, unknown>[] = []
+  const desk: FakeDesk = {
+    healthAnswer: {
+      ok: true,
+      version: '0.1.0',
+      sandboxProvider: 'bwrap',
+      hostExecution: { kind: 'local-worker' },
+    },
+    helloAnswer: {
+      type: 'hello',
+      runs: [],
+      tickets: [],
+      config: configDefaults,
+      linearStatus: { state: 'disconnected' },
+      workers: [],
+    },
+    changed: () => yes({ config: configDefaults, applied: 'live' }),
+    patches,
+    listeners,
+    push: (push) => {
+      for (const listener of listeners) listener(push)
+    },
+    health: () => desk.healthAnswer,
+    config: () => configDefaults,
+    changeSettings: async (patch) => {
+      patches.push(patch)
+      return desk.changed(patch)
+    },
+    hello: () => desk.helloAnswer,
+    onPush: (listener) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    allowedOrigins: () => [LISTED_ORIGIN],
+    admitWorker: (workerId, secret) =>
+      workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
+    open: () => true,
+    storeState: () => ({ is: 'ready' }),
+    actorsByKind: () => new Map([['run', 3]]),
+  }
+  return desk
+}
+
+export const realClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+  endOfTick: (run) => void setImmediate(run),
+}
+
+/** Time that passes only by `wind`. Replies still come by themselves. */
+export function handClock(): Clock & { wind(ms: number): void } {
+  let now = 0
+  const waiting = new Set<{ at: number; run: () => void }>()
+  return {
+    now: () => now,
+    monotonic: () => now,
+    after: (ms, run) => {
+      const one = { at: now + ms, run }
+      waiting.add(one)
+      return () => void waiting.delete(one)
+    },
+    endOfTick: (run) => void setImmediate(run),
+    wind: (ms) => {
+      now += ms
+      const due = [...waiting].filter(({ at }) => at <= now).sort((a, b) => a.at - b.at)
+      for (const one of due) if (waiting.delete(one)) one.run()
+    },
+  }
+}
+
+/** Everything that was logged, as text. */
+export function listeningLog(): Log & { readonly lines: string[] } {
+  const lines: string[] = []
+  const note = (level: string) => (fields: object, message: string) => {
+    const err = Reflect.get(fields, 'err')
+    lines.push(`${level} ${message} ${JSON.stringify(fields)} ${err instanceof Error ? err.stack : ''}`)
+  }
+  return { lines, debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') }
+}
+
+export function countingMeters(): Meters & { readonly counts: Map<string, number> } {
+  const counts = new Map<string, number>()
+  const key = (name: string, labels: object = {}): string => [name, ...Object.values(labels)].join(' ')
+  return {
+    counts,
+    count: (name, labels, by = 1) =>
+      void counts.set(key(name, labels), (counts.get(key(name, labels)) ?? 0) + by),
+    gauge: (name, value, labels) => void counts.set(key(name, labels), value),
+    observe: () => {},
+  }
+}
+
+export interface TestDoors {
+  readonly doors: Doors
+  readonly desk: FakeDesk
+  readonly log: ReturnType<typeof listeningLog>
+  readonly meters: ReturnType<typeof countingMeters>
+  readonly port: number
+  readonly fleetPort: number
+  readonly url: string
+}
+
+export function partsFor(desk: FrontDesk, given: Partial<DoorsParts> = {}): DoorsParts {
+  return {
+    desk,
+    token: TOKEN,
+    version: '0.1.0',
+    clock: realClock,
+    log: listeningLog(),
+    meters: countingMeters(),
+    openApi: openApiDocument,
+    metricsText: () => 'switchyard_test 1\n',
+    management: { host: '127.0.0.1', port: 0 },
+    fleet: { host: '127.0.0.1', port: 0 },
+    ...given,
+  }
+}
+
+export async function openTestDoors(given: Partial<DoorsParts> = {}): Promise<TestDoors> {
+  const desk = fakeDesk()
+  const log = listeningLog()
+  const meters = countingMeters()
+  const opened = await openDoors(partsFor(desk, { log, meters, ...given }))
+  if (!opened.ok) throw new Error(opened.refusal.message)
+  const doors = opened.value
+  afterwards(() => doors.close('the test is over'))
+  const port = doors.managementPort
+  return { doors, desk, log, meters, port, fleetPort: doors.fleetPort ?? 0, url: `http://127.0.0.1:${port}` }
+}

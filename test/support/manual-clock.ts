@@ -1,0 +1,77 @@
+/**
+ * A clock wound by hand. Timers fire in the order of their instants; the end of a tick comes when the test says so.
+ */
+import type { Cancel, Clock } from '../../core/ports.ts'
+
+interface Timer {
+  readonly at: number
+  readonly order: number
+  readonly run: () => void
+}
+
+export class ManualClock implements Clock {
+  #wall: number
+  #elapsed = 0
+  #order = 0
+  #timers: Timer[] = []
+  #ends: (() => void)[] = []
+
+  constructor(wall = Date.UTC(2026, 0, 1)) {
+    this.#wall = wall
+  }
+
+  now = (): number => this.#wall
+  monotonic = (): number => this.#elapsed
+
+  after = (ms: number, run: () => void): Cancel => {
+    const timer = { at: this.#elapsed + Math.max(0, ms), order: this.#order++, run }
+    this.#timers.push(timer)
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer)
+    }
+  }
+
+  endOfTick = (run: () => void): void => void this.#ends.push(run)
+
+  get timers(): number {
+    return this.#timers.length
+  }
+
+  /** Ends ticks until nothing asks for another end, letting promises settle in between. */
+  async turn(): Promise<void> {
+    do {
+      const ends = this.#ends
+      this.#ends = []
+      for (const end of ends) end()
+      await promisesSettled()
+    } while (this.#ends.length > 0)
+  }
+
+  async advance(ms: number): Promise<void> {
+    const until = this.#elapsed + ms
+    await this.turn()
+    for (;;) {
+      const next = this.#timers.filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at || a.order - b.order)[0]
+      if (next === undefined) break
+      this.#timers = this.#timers.filter((timer) => timer !== next)
+      this.#pass(next.at - this.#elapsed)
+      next.run()
+      await this.turn()
+    }
+    this.#pass(until - this.#elapsed)
+  }
+
+  /** The wall clock jumps; nothing else notices. */
+  jump(ms: number): void {
+    this.#wall += ms
+  }
+
+  #pass(ms: number): void {
+    this.#elapsed += ms
+    this.#wall += ms
+  }
+}
+
+export async function promisesSettled(): Promise<void> {
+  await new Promise<void>((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,71 @@
+/**
+ * A request's body, read whole within a cap and a deadline.
+ *
+ * The listener hands over pieces that are dead after their callback, so each is copied. It also has a patience of its
+ * own: a body slower than 16 KiB/s is hung up on after about ten seconds, without a word from us.
+ */
+import type { HttpResponse } from 'uWebSockets.js'
+import type { Clock } from '../core/ports.ts'
+import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
+import type { Exchange } from './exchange.ts'
+import type { Head } from './head.ts'
+
+export type Body =
+  | { readonly is: 'whole'; readonly bytes: Uint8Array }
+  | { readonly is: 'late' }
+  /** More is on its way; `rest` calls back once the client has sent it all. */
+  | { readonly is: 'too large'; readonly rest: (sent: () => void) => void }
+
+/** Why this head's body cannot be read at all, whatever is in it. */
+export function framingFault(head: Head): string | undefined {
+  if (head.contentLengths > 1) return 'the request has more than one Content-Length header; send one'
+  if (head.transferEncoding === '' || head.transferEncoding === 'chunked') return undefined
+  return 'of the transfer encodings only chunked is understood; send the body as it is, or chunked'
+}
+
+/** Calls `done` once, or never when the client hangs up before. Reads from `head` before it returns, not after. */
+export function readBody(
+  response: HttpResponse,
+  head: Head,
+  clock: Clock,
+  exchange: Exchange,
+  done: (body: Body) => void,
+): void {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  let settled = false
+  let whenSent: (() => void) | undefined
+
+  const settle = (body: Body): void => {
+    if (settled) return
+    settled = true
+    cancelDeadline()
+    done(body)
+  }
+  const tooLarge = (): void => {
+    pieces.length = 0
+    settle({
+      is: 'too large',
+      rest: (sent) => {
+        whenSent = sent
+      },
+    })
+  }
+  const cancelDeadline = clock.after(HTTP_BODY_SECONDS_MAX * 1000, () => settle({ is: 'late' }))
+  exchange.whenOver(() => {
+    settled = true
+    pieces.length = 0
+    cancelDeadline()
+  })
+  response.onData((piece, isLast) => {
+    if (!settled) {
+      size += piece.byteLength
+      if (size > HTTP_BODY_BYTES_MAX) tooLarge()
+      else pieces.push(new Uint8Array(piece.slice(0)))
+    }
+    if (!isLast) return
+    settle({ is: 'whole', bytes: Buffer.concat(pieces) })
+    whenSent?.()
+  })
+  if (Number(head.contentLength) > HTTP_BODY_BYTES_MAX) tooLarge()
+}

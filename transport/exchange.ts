@@ -1,0 +1,81 @@
+/**
+ * One request and its one reply, when the reply does not come at once.
+ *
+ * The client may hang up at any moment, and whatever is answered after that falls on the floor here. Nobody else
+ * holds the listener's response object, so nobody can write to it twice or too late.
+ */
+import type { HttpResponse } from 'uWebSockets.js'
+import type { Clock } from '../core/ports.ts'
+import { type Headers, type Reply, send, writeHead } from './reply.ts'
+
+/** How long a client may go on sending a body that is refused already before it is hung up on. */
+export const UNWANTED_BODY_MS_MAX = 10_000
+
+export class Exchange {
+  readonly #response: HttpResponse
+  readonly #extra: Headers | undefined
+  readonly #whenOver: (() => void)[] = []
+  #answered = false
+  #over = false
+
+  constructor(response: HttpResponse, extra: Headers | undefined) {
+    this.#response = response
+    this.#extra = extra
+    response.onAborted(() => this.#end())
+  }
+
+  /** Replied to, or abandoned by the client. */
+  get over(): boolean {
+    return this.#over || this.#answered
+  }
+
+  /** Runs once, when the reply is written or nobody waits for it any more. */
+  whenOver(run: () => void): void {
+    this.#whenOver.push(run)
+  }
+
+  /** Answers whether the reply went out. */
+  reply(reply: Reply): boolean {
+    if (this.over) return false
+    this.#response.cork(() => send(this.#response, reply, this.#extra))
+    this.#end()
+    return true
+  }
+
+  /** For a client that has kept us waiting: replies and hangs up. */
+  replyAndHangUp(reply: Reply): void {
+    if (this.over) return
+    this.#response.cork(() => {
+      writeHead(this.#response, reply, this.#extra)
+      this.#response.end(reply.body, true)
+    })
+    this.#end()
+  }
+
+  /**
+   * Replies while the body is still coming. The reply's text goes out at once, for clients that listen while they
+   * send; it ends when the body has, because closing on a client that is still sending resets the connection and
+   * loses the reply. (The listener's own way of closing here would write a header into the middle of the text.)
+   */
+  replyBeforeTheRest(reply: Reply, rest: (sent: () => void) => void, clock: Clock): void {
+    if (this.over) return
+    this.#answered = true
+    this.#response.cork(() => {
+      writeHead(this.#response, reply, this.#extra)
+      this.#response.writeHeader('connection', 'close')
+      this.#response.write(reply.body)
+    })
+    this.whenOver(clock.after(UNWANTED_BODY_MS_MAX, () => this.#response.close()))
+    rest(() => {
+      if (this.#over) return
+      this.#response.cork(() => this.#response.end())
+      this.#end()
+    })
+  }
+
+  #end(): void {
+    if (this.#over) return
+    this.#over = true
+    for (const run of this.#whenOver) run()
+  }
+}

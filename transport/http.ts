@@ -1,0 +1,226 @@
+/**
+ * A request in, exactly one reply out.
+ *
+ * In this order: the fences, then whether path and method exist, then parameters and query, then the body, then the
+ * handler. What can be answered within the listener's callback is; for the rest an Exchange stands in.
+ */
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+import type { Clock, Log } from '../core/ports.ts'
+import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
+import { type Parsed, parseJson } from '../protocol/parse.ts'
+import { type Admission, type Admit, UNKNOWN_PATH } from './admission.ts'
+import { type Body, framingFault, readBody } from './body.ts'
+import { Exchange } from './exchange.ts'
+import { announcesBody, type Head, queryOf, readHead } from './head.ts'
+import { type Headers, type Reply, refusal, send } from './reply.ts'
+import { decoded, decodeParams, type Found, type Router } from './router.ts'
+import type { Placed, Row } from './routes/rows.ts'
+import type { Tally } from './tally.ts'
+
+export interface HttpParts {
+  readonly admit: Admit
+  readonly route: Router<Row>
+  readonly clock: Clock
+  readonly log: Log
+  readonly tally: Tally
+}
+
+export interface HttpDoor {
+  answer(response: HttpResponse, request: HttpRequest): void
+  /** From now on every new request is refused with 503. */
+  shut(): void
+  /** Replies that somebody still waits for. */
+  waiting(): number
+}
+
+const CLOSING = refusal(503, 'the service is stopping', [['connection', 'close']])
+const BAD_ENCODING = 'the path or the query is not valid percent-encoded UTF-8'
+const TOO_LARGE = refusal(413, `the body is larger than ${HTTP_BODY_BYTES_MAX} bytes`)
+const TOO_LATE = refusal(408, `the body did not arrive within ${HTTP_BODY_SECONDS_MAX} seconds`)
+const NEEDS_JSON = refusal(400, 'the body must be JSON: send the header "Content-Type: application/json"')
+const NEEDS_BODY = refusal(400, 'this route needs a JSON body, and none came')
+const NOT_UTF8 = refusal(400, 'the body is not valid UTF-8')
+const OUR_FAULT = refusal(500, 'the service failed on this request; its log says why')
+
+const JSON_CONTENT = /^application\/(?:json|[\w.!#$&^-]+\+json) *(?:;|$)/i
+
+/** What survives the callback of a request that is not answered within it. */
+interface Asked {
+  readonly row: Row
+  readonly placed: Placed
+  readonly workerId: string | undefined
+  readonly isJson: boolean
+}
+
+/** `undefined`: the reply comes later. */
+interface Decided {
+  readonly reply: Reply | undefined
+  readonly cors: Headers | undefined
+}
+
+export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDoor {
+  const waiting = new Set<Exchange>()
+  let shut = false
+
+  function answer(response: HttpResponse, request: HttpRequest): void {
+    const head = readHead(request)
+    const found = route(head.path)
+    const row = found?.place.byMethod.get(head.method)
+    const { reply, cors } = decide(response, request, head, found)
+    if (reply === undefined) return
+    tally.count(row, reply.status)
+    send(response, reply, cors)
+  }
+
+  /** Nothing may escape from here: the listener ends the process over an exception in a callback of its own. */
+  function decide(
+    response: HttpResponse,
+    request: HttpRequest,
+    head: Head,
+    found: Found<Row> | undefined,
+  ): Decided {
+    try {
+      const admission = admit(head, found, () => queryOf(request))
+      if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
+      return { reply: consider(response, request, head, found, admission), cors: admission.cors }
+    } catch (err) {
+      log.error({ err }, 'a request could not be answered')
+      return { reply: OUR_FAULT, cors: undefined }
+    }
+  }
+
+  /** `undefined`: the reply comes later. */
+  function consider(
+    response: HttpResponse,
+    request: HttpRequest,
+    head: Head,
+    found: Found<Row> | undefined,
+    { cors, workerId }: Admission,
+  ): Reply | undefined {
+    if (found === undefined) return UNKNOWN_PATH
+    const row = found.place.byMethod.get(head.method)
+    if (row === undefined) return methodRefused(head.method, found.place.allow)
+    if (shut) return CLOSING
+    const placed = place(row, found, queryOf(request))
+    if (!placed.ok) return refusal(400, placed.error)
+    const asked = { row, placed: placed.value, workerId, isJson: JSON_CONTENT.test(head.contentType) }
+    if (announcesBody(head)) return takeBody(response, head, asked, cors)
+    if (row.takesBody) return NEEDS_BODY
+    const reply = run(asked, undefined)
+    if (!(reply instanceof Promise)) return reply
+    return later(new Exchange(response, cors), row, reply)
+  }
+
+  function takeBody(response: HttpResponse, head: Head, asked: Asked, cors: Headers | undefined): undefined {
+    const exchange = new Exchange(response, cors)
+    const fault = framingFault(head)
+    if (fault !== undefined) {
+      hangUp(exchange, asked.row, refusal(400, fault))
+      return
+    }
+    wait(exchange)
+    readBody(response, head, clock, exchange, (body) => bodyCame(exchange, asked, body))
+  }
+
+  function bodyCame(exchange: Exchange, asked: Asked, body: Body): void {
+    if (body.is === 'whole') finish(exchange, asked, body.bytes)
+    else if (body.is === 'late') hangUp(exchange, asked.row, TOO_LATE)
+    else {
+      tally.count(asked.row, TOO_LARGE.status)
+      exchange.replyBeforeTheRest(TOO_LARGE, body.rest, clock)
+    }
+  }
+
+  function finish(exchange: Exchange, asked: Asked, bytes: Uint8Array): void {
+    const body = asked.row.takesBody ? readJson(asked, bytes) : IGNORED
+    const reply = body.ok ? run(asked, body.value) : body.reply
+    if (reply instanceof Promise) later(exchange, asked.row, reply)
+    else say(exchange, asked.row, reply)
+  }
+
+  /** A handler that throws is a bug; the client learns that much, the log learns the rest. */
+  function run({ row, placed, workerId }: Asked, body: unknown): Reply | Promise<Reply> {
+    try {
+      return row.run(placed, body, workerId)
+    } catch (err) {
+      return bug(row, err)
+    }
+  }
+
+  function later(exchange: Exchange, row: Row, reply: Promise<Reply>): undefined {
+    wait(exchange)
+    reply.then(
+      (made) => say(exchange, row, made),
+      (err: unknown) => say(exchange, row, bug(row, err)),
+    )
+  }
+
+  function say(exchange: Exchange, row: Row, reply: Reply): void {
+    if (exchange.reply(reply)) tally.count(row, reply.status)
+  }
+
+  function hangUp(exchange: Exchange, row: Row, reply: Reply): void {
+    tally.count(row, reply.status)
+    exchange.replyAndHangUp(reply)
+  }
+
+  function wait(exchange: Exchange): void {
+    if (waiting.has(exchange)) return
+    waiting.add(exchange)
+    exchange.whenOver(() => waiting.delete(exchange))
+  }
+
+  function bug(row: Row, err: unknown): Reply {
+    log.error({ err, route: row.name }, 'a route handler failed')
+    return OUR_FAULT
+  }
+
+  return {
+    answer,
+    shut: () => {
+      shut = true
+    },
+    waiting: () => waiting.size,
+  }
+}
+
+function methodRefused(method: string, allow: string): Reply {
+  const said = /^[A-Z]{1,16}$/.test(method) ? method : 'this method'
+  return refusal(405, `${said} is not possible here; ${allow} is`, [['allow', allow]])
+}
+
+/** Percent-decoded once. URLSearchParams alone would read broken encoding as if it were meant. */
+function place(row: Row, found: Found<Row>, query: string): Parsed<Placed> {
+  const params = decodeParams(found)
+  if (params === undefined || decoded(query) === undefined) return { ok: false, error: BAD_ENCODING }
+  return row.place(params, query)
+}
+
+type ReadBody = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly reply: Reply }
+
+const IGNORED: ReadBody = { ok: true, value: undefined }
+
+function readJson({ row, isJson }: Asked, bytes: Uint8Array): ReadBody {
+  if (bytes.byteLength === 0) return { ok: false, reply: NEEDS_BODY }
+  if (!isJson) return { ok: false, reply: NEEDS_JSON }
+  const text = utf8(bytes)
+  if (text === undefined) return { ok: false, reply: NOT_UTF8 }
+  const parsed = parseJson(text)
+  if (!parsed.ok)
+    return {
+      ok: false,
+      reply: refusal(400, parsed.error.startsWith('/') ? parsed.error : `the body ${parsed.error}`),
+    }
+  const checked = row.readBody(parsed.value)
+  return checked.ok ? checked : { ok: false, reply: refusal(400, checked.error) }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+function utf8(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * The one place that opens ports.
+ *
+ * The listener library shares a port with anybody who asks unless told not to, and its own functions trust whatever
+ * they are given: a refused listen answers `false`, and asking `false` for its port ends the process.
+ */
+
+import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'
+import { readFileSync } from 'node:fs'
+import { createSecureContext } from 'node:tls'
+import { type Answer, no, yes } from '../core/refusal.ts'
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+export interface TlsFiles {
+  readonly certFile: string
+  readonly keyFile: string
+}
+
+export interface Listening {
+  readonly port: number
+  /** Takes no new connections; those that are open stay. */
+  stop(): void
+}
+
+/** An app that serves nothing yet. With TLS, only once the files have proved to be a certificate and its key. */
+export function newApp(tls?: TlsFiles): Answer<TemplatedApp> {
+  silence()
+  if (tls === undefined) return yes(uWS.App())
+  const fault = tlsFault(tls)
+  if (fault !== undefined) return no('invalid', fault)
+  return yes(uWS.SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }))
+}
+
+/** Binds exactly this address, alone. Port 0 picks a free one. */
+export function listen(app: TemplatedApp, { host, port }: Address): Answer<Listening> {
+  let socket: us_listen_socket | false = false
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  listenAlone(app, bare, port, (got) => {
+    socket = got
+  })
+  return opened(socket, host, port)
+}
+
+/** `LIBUS_LISTEN_EXCLUSIVE_PORT`, which the library's types have in an enum that does not exist at run time. */
+const EXCLUSIVE_PORT = 1
+
+/** The library takes host, port and options together; its types know only pairs of them. */
+interface ListensAlone {
+  listen(host: string, port: number, options: number, done: (got: us_listen_socket | false) => void): unknown
+}
+
+function listenAlone(
+  app: TemplatedApp,
+  host: string,
+  port: number,
+  done: (got: us_listen_socket | false) => void,
+): void {
+  const widened: ListensAlone = app as TemplatedApp & ListensAlone
+  widened.listen(host, port, EXCLUSIVE_PORT, done)
+}
+
+function opened(socket: us_listen_socket | false, host: string, port: number): Answer<Listening> {
+  if (socket === false) {
+    const why = 'another program listens there, or this machine has no such address'
+    return no('conflict', `cannot listen on ${host}:${port}: ${why}; stop it, or configure another port`)
+  }
+  let open: us_listen_socket | undefined = socket
+  return yes({
+    port: uWS.us_socket_local_port(socket),
+    stop: () => {
+      if (open !== undefined) uWS.us_listen_socket_close(open)
+      open = undefined
+    },
+  })
+}
+
+function tlsFault({ certFile, keyFile }: TlsFiles): string | undefined {
+  try {
+    createSecureContext({ cert: readFileSync(certFile), key: readFileSync(keyFile) })
+    return undefined
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    return `fleet.tls: ${certFile} and ${keyFile} are not a certificate and its key: ${why}`
+  }
+}
+
+/** The library names itself in a header of every reply otherwise. */
+function silence(): void {
+  const configure: unknown = Reflect.get(uWS, '_cfg')
+  if (typeof configure === 'function') configure('silent')
+}

@@ -1,0 +1,115 @@
+/**
+ * The protocol's table made ready to serve: each row with its name, its checks and its handler.
+ *
+ * What a handler is given has the types that the protocol's row promises, because nothing reaches it unchecked.
+ */
+import { type Checker, checker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
+import {
+  type BodyOf,
+  type Listener,
+  type ParamsOf,
+  type QueryOf,
+  type Route,
+  type RouteName,
+  routes,
+  type Who,
+} from '../../protocol/routes.ts'
+import { type Reply, refusal } from '../reply.ts'
+import type { Params } from '../router.ts'
+import { unbuilt } from './unbuilt.ts'
+
+export interface Ask<N extends RouteName> {
+  readonly params: ParamsOf<N>
+  readonly query: QueryOf<N>
+  readonly body: BodyOf<N>
+  /** Who asked, on routes for workers. */
+  readonly workerId: string | undefined
+}
+
+export type Handler<N extends RouteName> = (ask: Ask<N>) => Reply | Promise<Reply>
+
+export type Unbuilt = (typeof unbuilt)[number]
+type SocketName = { [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never }[RouteName]
+/** One for each HTTP route that works; a route is here or in the list of those that do not, never in both. */
+export type Handlers = { readonly [N in Exclude<RouteName, Unbuilt | SocketName>]: Handler<N> }
+/** Every socket that works. */
+export type BuiltSocket = Exclude<SocketName, Unbuilt>
+
+/** What a path and its query said, of the row's schemas. */
+export interface Placed {
+  readonly params: unknown
+  readonly query: unknown
+}
+
+export interface Row {
+  readonly name: RouteName
+  readonly method: string
+  readonly path: string
+  readonly who: Who
+  readonly listeners: readonly Listener[]
+  readonly socket: boolean
+  readonly takesBody: boolean
+  place(params: Params, query: string): Parsed<Placed>
+  /** Of the route's schema, or the sentence that says why not. */
+  readBody(value: unknown): Parsed<unknown>
+  /** With what `place` and `readBody` answered. */
+  run(placed: Placed, body: unknown, workerId: string | undefined): Reply | Promise<Reply>
+}
+
+const UPGRADE_REQUIRED = refusal(426, 'this path speaks WebSocket: ask with an Upgrade', [
+  ['upgrade', 'websocket'],
+])
+
+export function rows(handlers: Handlers): Row[] {
+  const byName: { readonly [N in RouteName]?: Handler<N> } = handlers
+  return names().map((name) => rowOf(name, byName[name]))
+}
+
+function names(): RouteName[] {
+  // Object.keys forgets that the keys of a constant are known.
+  return Object.keys(routes) as RouteName[]
+}
+
+function rowOf<N extends RouteName>(name: N, handler: Handler<N> | undefined): Row {
+  const route: Route = routes[name]
+  return {
+    name,
+    method: route.method,
+    path: route.path,
+    who: route.who,
+    listeners: route.listeners,
+    socket: route.socket === true,
+    takesBody: route.body !== undefined,
+    place: (params, query) =>
+      both(
+        route.params === undefined ? NOTHING : readParams(route.params, params),
+        route.query === undefined ? NOTHING : readQuery(route.query, query),
+      ),
+    readBody: route.body === undefined ? nothing : checker(route.body),
+    run: handler === undefined ? () => withoutHandler(name) : running(handler),
+  }
+}
+
+function running<N extends RouteName>(handler: Handler<N>): Row['run'] {
+  return (placed, body, workerId) => {
+    // Both were read with the very schemas that Ask<N> is derived from.
+    const ask = { params: placed.params, query: placed.query, body, workerId } as Ask<N>
+    return handler(ask)
+  }
+}
+
+/** A socket that works still answers an ordinary request for its path. */
+function withoutHandler(name: RouteName): Reply {
+  if (!isUnbuilt(name)) return UPGRADE_REQUIRED
+  return refusal(501, `${routes[name].method} ${routes[name].path} is not built yet in this version`)
+}
+
+function both(params: Parsed<unknown>, query: Parsed<unknown>): Parsed<Placed> {
+  if (!params.ok) return params
+  return query.ok ? { ok: true, value: { params: params.value, query: query.value } } : query
+}
+
+export const isUnbuilt = (name: RouteName): boolean => (unbuilt as readonly RouteName[]).includes(name)
+
+const NOTHING = { ok: true, value: undefined } as const
+const nothing: Checker<undefined> = () => NOTHING

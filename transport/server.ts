@@ -1,0 +1,198 @@
+/**
+ * The two listeners and what each serves.
+ *
+ * Management, on loopback only, whatever the configuration says: everything. Fleet, where remote workers call: the
+ * rows of the table that name it, and nothing else. Both are one table behind two orders of fences. A door knows how
+ * to ask the front desk; it knows no actor, no store and no file but its own certificate.
+ */
+import type { HttpRequest, HttpResponse, TemplatedApp, us_socket_context_t } from 'uWebSockets.js'
+import type { FrontDesk } from '../actors/root/front-desk.ts'
+import type { Clock, Log, Meters } from '../core/ports.ts'
+import { type Answer, no, yes } from '../core/refusal.ts'
+import { routes } from '../protocol/routes.ts'
+import { type Admit, fleetAdmission, managementAdmission } from './admission.ts'
+import { isLoopbackHost } from './gate.ts'
+import { queryOf, readHead } from './head.ts'
+import { type HttpDoor, httpDoor } from './http.ts'
+import { type Address, type Listening, listen, newApp, type TlsFiles } from './listener.ts'
+import { refusal, send } from './reply.ts'
+import { type Router, router } from './router.ts'
+import { type BuiltSocket, type Handlers, type Row, rows } from './routes/rows.ts'
+import { serviceHandlers } from './routes/service.ts'
+import { type DashboardSockets, newViewer, serveDashboard } from './sockets/dashboard.ts'
+import { CLOSE } from './sockets/outlet.ts'
+import { type Tally, tally } from './tally.ts'
+
+export interface DoorsParts {
+  readonly desk: FrontDesk
+  /** The launch token. */
+  readonly token: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly meters: Meters
+  readonly version: string
+  /** Makes the OpenAPI document; called once somebody reads it. */
+  readonly openApi: (version: string) => object
+  readonly metricsText: () => Promise<string> | string
+  readonly management: Address
+  readonly fleet?: Address & { readonly tls?: TlsFiles }
+}
+
+export interface Doors {
+  readonly managementPort: number
+  readonly fleetPort?: number
+  /** No new connections. */
+  stopAccepting(): void
+  /**
+   * Tells every socket why, lets replies that are under way finish for a while, then closes everything. Afterwards
+   * nothing here keeps the process alive.
+   */
+  close(reason: string): Promise<void>
+}
+
+/** How long a stop waits for replies that somebody waits for, and for sockets to read their goodbye. */
+export const CLOSE_MS_MAX = 2_000
+const CLOSE_LOOK_MS = 20
+
+type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
+
+const SOCKETS_FULL = refusal(503, 'too many dashboards are connected; close one')
+
+export async function openDoors(parts: DoorsParts): Promise<Answer<Doors>> {
+  const { management, fleet } = parts
+  if (!isLoopbackHost(bracketed(management.host))) {
+    return no(
+      'invalid',
+      `the management listener serves loopback only, and ${management.host} is not loopback`,
+    )
+  }
+  const counts = tally()
+  const table = rows(handlersOf(parts, counts))
+  const inner = openManagement(parts, table, counts)
+  if (!inner.ok || fleet === undefined) return inner.ok ? yes(doorsOf(parts, inner.value)) : inner
+  const outer = openFleet(parts, fleet, table, counts)
+  if (!outer.ok) inner.value.app.close()
+  return outer.ok ? yes(doorsOf(parts, inner.value, outer.value)) : outer
+}
+
+/** `::1` is a host to listen on, `[::1]` the same in a Host header. */
+const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
+
+function handlersOf({ desk, meters, openApi, version, metricsText }: DoorsParts, counts: Tally): Handlers {
+  return serviceHandlers({ desk, meters, openApi: () => openApi(version), metricsText, requests: counts })
+}
+
+// ---- the two listeners -----------------------------------------------------------------------------------------------
+
+interface Door {
+  readonly app: TemplatedApp
+  readonly http: HttpDoor
+  readonly listening: Listening
+  readonly dashboards?: DashboardSockets
+}
+
+function openManagement(parts: DoorsParts, table: readonly Row[], counts: Tally): Answer<Door> {
+  const admit = managementAdmission(parts.desk, parts.token)
+  const route = router(table.filter((row) => row.listeners.includes('management')))
+  const made = newApp()
+  if (!made.ok) return made
+  const app = made.value
+  const http = httpDoor({ ...parts, admit, route, tally: counts })
+  const dashboards = serveSockets(app, parts, upgradeDoor(admit, route, counts)).dashboardSocket
+  return opened({ app, http, dashboards }, parts.management)
+}
+
+function openFleet(
+  parts: DoorsParts,
+  fleet: NonNullable<DoorsParts['fleet']>,
+  table: readonly Row[],
+  counts: Tally,
+): Answer<Door> {
+  const made = newApp(fleet.tls)
+  if (!made.ok) return made
+  const route = router(table.filter((row) => row.listeners.includes('fleet')))
+  const http = httpDoor({ ...parts, admit: fleetAdmission(parts.desk), route, tally: counts })
+  return opened({ app: made.value, http }, fleet)
+}
+
+function opened(door: Omit<Door, 'listening'>, address: Address): Answer<Door> {
+  door.app.any('/*', door.http.answer)
+  const listening = listen(door.app, address)
+  if (!listening.ok) door.dashboards?.stop()
+  return listening.ok ? yes({ ...door, listening: listening.value }) : listening
+}
+
+/** Every socket that works; one that the protocol's table has and this lacks must be in the list of the unbuilt. */
+function serveSockets(
+  app: TemplatedApp,
+  parts: DoorsParts,
+  upgrade: UpgradeDoor,
+): { readonly [N in BuiltSocket]: DashboardSockets } {
+  const dashboards: DashboardSockets = serveDashboard(
+    app,
+    routes.dashboardSocket.path,
+    upgrade(() => (dashboards.room() ? newViewer() : undefined)),
+    parts,
+  )
+  return { dashboardSocket: dashboards }
+}
+
+/** Makes the last word before a connection becomes a socket. `seat`: what the socket carries, unless it is full. */
+type UpgradeDoor = (seat: () => object | undefined) => Upgrade
+
+/** A socket passes the same fences as a request, and is refused in the same words, before it is one. */
+function upgradeDoor(admit: Admit, route: Router<Row>, counts: Tally): UpgradeDoor {
+  return (seat) => (response, request, context) => {
+    const head = readHead(request)
+    const found = route(head.path)
+    const { refused, cors } = admit(head, found, () => queryOf(request))
+    const seated = refused === undefined ? seat() : undefined
+    if (seated === undefined) {
+      const reply = refused ?? SOCKETS_FULL
+      counts.count(found?.place.byMethod.get(head.method), reply.status)
+      send(response, reply, cors)
+      return
+    }
+    const key = request.getHeader('sec-websocket-key')
+    response.upgrade(seated, key, '', '', context)
+  }
+}
+
+// ---- stopping --------------------------------------------------------------------------------------------------------
+
+function doorsOf({ clock }: DoorsParts, inner: Door, outer?: Door): Doors {
+  const doors = outer === undefined ? [inner] : [inner, outer]
+  let closing: Promise<void> | undefined
+
+  const stopAccepting = (): void => {
+    for (const door of doors) door.listening.stop()
+  }
+  const busy = (): boolean =>
+    doors.some((door) => door.http.waiting() > 0 || (door.dashboards?.count() ?? 0) > 0)
+
+  async function closeAll(reason: string): Promise<void> {
+    stopAccepting()
+    for (const door of doors) {
+      door.http.shut()
+      door.dashboards?.stop()
+      door.dashboards?.closeAll(CLOSE.goingAway, reason)
+    }
+    const until = clock.monotonic() + CLOSE_MS_MAX
+    // One look at least, so that goodbyes leave before their connections are closed.
+    do await pause(clock, CLOSE_LOOK_MS)
+    while (busy() && clock.monotonic() < until)
+    for (const door of doors) door.app.close()
+  }
+
+  return {
+    managementPort: inner.listening.port,
+    ...(outer === undefined ? {} : { fleetPort: outer.listening.port }),
+    stopAccepting,
+    close: (reason) => (closing ??= closeAll(reason)),
+  }
+}
+
+const pause = (clock: Clock, ms: number): Promise<void> =>
+  new Promise((resolve) => {
+    clock.after(ms, resolve)
+  })

@@ -1,0 +1,42 @@
+/**
+ * What a refusal is called over HTTP.
+ *
+ * Complete by type: a new kind of refusal does not compile until it has a status here. The three below the table
+ * belong to the door alone; no rule of the house ever answers them.
+ */
+import type { RefusalKind } from '../core/refusal.ts'
+
+export const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
+  invalid: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  unknown: 404,
+  conflict: 409,
+  gone: 410,
+  failed: 500,
+  unbuilt: 501,
+  unavailable: 503,
+}
+
+const PHRASES: Readonly<Record<number, string>> = {
+  200: 'OK',
+  204: 'No Content',
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  413: 'Payload Too Large',
+  426: 'Upgrade Required',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  503: 'Service Unavailable',
+}
+
+/** The status line's end, such as `404 Not Found`. */
+export function statusLine(status: number): string {
+  return `${status} ${PHRASES[status] ?? 'Other'}`
+}

@@ -1,0 +1,178 @@
+/**
+ * What bubblewrap is told. This list *is* the sandbox: bubblewrap promises nothing of its own.
+ *
+ * The root is built up from nothing by what is named here; a visible root is never carved down. Every namespace is
+ * asked for by name, for `--unshare-all` only tries some of them, and there is no shorter list to fall back to. The
+ * list travels through a descriptor, so that nothing of it shows in /proc/PID/cmdline.
+ */
+
+/** One option with its values. */
+export type Option = readonly [name: `--${string}`, ...values: string[]]
+
+/** A file that exists only inside, with its text; never on the host's disk. */
+export interface SandboxFile {
+  readonly path: string
+  readonly mode: `0${string}`
+  readonly text: string
+}
+
+export interface SandboxPlan {
+  /** The host folder that becomes /work; without one, /work is empty and forgotten. */
+  readonly work?: string
+  /** The host folder that becomes the home directory; without one, likewise. */
+  readonly home?: string
+  /** Host paths that are shown inside under the same name, read-only. */
+  readonly shown?: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly files?: readonly SandboxFile[]
+  /** A person sits at it: it keeps the terminal it was started on. */
+  readonly terminal?: boolean
+}
+
+export const WORK = '/work'
+export const HOME = '/home/agent'
+
+/** Descriptor of the argument list; the files follow, one descriptor each. */
+export const ARGUMENTS_FD = 3
+const FIRST_FILE_FD = 4
+
+const MIB = 1024 * 1024
+const SYSTEM_SHOWN = [
+  '/etc/ssl',
+  '/etc/ca-certificates',
+  '/etc/alternatives',
+  '/etc/ld.so.cache',
+  '/etc/ld.so.conf',
+  '/etc/ld.so.conf.d',
+  '/etc/localtime',
+]
+
+const FILES: readonly SandboxFile[] = [
+  { path: '/etc/passwd', mode: '0444', text: `agent:x:1000:1000::${HOME}:/bin/sh\n` },
+  { path: '/etc/group', mode: '0444', text: 'agent:x:1000:\n' },
+  { path: '/etc/hosts', mode: '0444', text: '127.0.0.1 localhost\n::1 localhost\n' },
+  { path: '/etc/nsswitch.conf', mode: '0444', text: 'passwd: files\ngroup: files\nhosts: files\n' },
+  { path: '/etc/resolv.conf', mode: '0444', text: '' },
+]
+
+const ENVIRONMENT = {
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  HOME,
+  USER: 'agent',
+  LANG: 'C.UTF-8',
+  TERM: 'xterm-256color',
+  TMPDIR: '/tmp',
+}
+
+export interface SandboxArguments {
+  /** What stands on bubblewrap's own command line, up to the command. */
+  readonly visible: readonly string[]
+  /** What to feed into descriptors 3, 4, 5 …, in this order, each up to its end. */
+  readonly fed: readonly string[]
+}
+
+export function sandboxArguments(plan: SandboxPlan): SandboxArguments {
+  const files = filesOf(plan)
+  return {
+    visible: ['--args', String(ARGUMENTS_FD), '--'],
+    fed: [encode(sandboxOptions(plan)), ...files.map(({ text }) => text)],
+  }
+}
+
+/** Every option this worker may use, for comparing with what a version of bubblewrap knows. */
+export function optionNames(options: readonly Option[]): string[] {
+  return [...new Set(['--args', ...options.map(([name]) => name)])]
+}
+
+export function sandboxOptions(plan: SandboxPlan): Option[] {
+  return [
+    ...isolation(plan),
+    ...identity({ ...ENVIRONMENT, ...plan.environment }),
+    ...system(plan.shown ?? []),
+    ...kernelFolders,
+    folder(HOME, plan.home),
+    folder(WORK, plan.work),
+    ...filesOf(plan).flatMap(fileOptions),
+    ...sealed,
+  ]
+}
+
+// ---- the parts, in the order in which they take effect -----------------------------------------------------------
+
+function isolation({ terminal = false }: SandboxPlan): Option[] {
+  return [
+    ['--unshare-user'],
+    ['--unshare-ipc'],
+    ['--unshare-pid'],
+    ['--unshare-net'],
+    ['--unshare-uts'],
+    ['--unshare-cgroup'],
+    ['--disable-userns'],
+    ['--die-with-parent'],
+    ['--cap-drop', 'ALL'],
+    ...(terminal ? [] : [['--new-session'] as const]),
+  ]
+}
+
+function identity(environment: Readonly<Record<string, string>>): Option[] {
+  const variables = Object.entries(environment).map(([name, value]): Option => ['--setenv', name, value])
+  return [['--uid', '1000'], ['--gid', '1000'], ['--hostname', 'sandbox'], ['--clearenv'], ...variables]
+}
+
+function system(shown: readonly string[]): Option[] {
+  return [
+    ['--ro-bind', '/usr', '/usr'],
+    ['--symlink', 'usr/bin', '/bin'],
+    ['--symlink', 'usr/sbin', '/sbin'],
+    ['--symlink', 'usr/lib', '/lib'],
+    ['--symlink', 'usr/lib64', '/lib64'],
+    ['--perms', '0755'],
+    ['--dir', '/etc'],
+    ...SYSTEM_SHOWN.map((path): Option => ['--ro-bind-try', path, path]),
+    ...shown.map((path): Option => ['--ro-bind', path, path]),
+  ]
+}
+
+const kernelFolders: readonly Option[] = [
+  ['--proc', '/proc'],
+  ['--dev', '/dev'],
+  ['--size', String(64 * MIB)],
+  ['--tmpfs', '/tmp'],
+  ['--size', String(4 * MIB)],
+  ['--perms', '0700'],
+  ['--tmpfs', '/run'],
+  ['--size', String(64 * MIB)],
+  ['--tmpfs', '/dev/shm'],
+]
+
+function folder(inside: string, host: string | undefined): Option {
+  return host === undefined ? ['--tmpfs', inside] : ['--bind', host, inside]
+}
+
+function filesOf({ files = [] }: SandboxPlan): readonly SandboxFile[] {
+  return [...FILES, ...files]
+}
+
+function fileOptions({ path, mode }: SandboxFile, index: number): Option[] {
+  return [
+    ['--perms', mode],
+    ['--ro-bind-data', String(FIRST_FILE_FD + index), path],
+  ]
+}
+
+/** Last, and in this order: sealing the root first would leave nothing to mount on. */
+const sealed: readonly Option[] = [
+  ['--remount-ro', '/proc'],
+  ['--remount-ro', '/dev'],
+  ['--remount-ro', '/run'],
+  ['--remount-ro', '/'],
+  ['--chdir', WORK],
+]
+
+/** Each word ends with a NUL. A word that holds one would become two, the second of the caller's choosing. */
+function encode(options: readonly Option[]): string {
+  const words = options.flat()
+  const torn = words.find((word) => word.includes('\0'))
+  if (torn !== undefined) throw new Error(`a sandbox argument holds a NUL: ${JSON.stringify(torn)}`)
+  return words.map((word) => `${word}\0`).join('')
+}

@@ -1,0 +1,114 @@
+/**
+ * The machine as the sandbox sees it: which programs there are, what the kernel's switches say, and running a program
+ * for a short while with something to read on descriptors 3, 4, 5 ….
+ *
+ * A started program gets an empty environment, the root folder to stand in, and no more of the output than a person
+ * would read. It is killed when its time is up, and what it left open is not waited for.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { access, constants, readFile } from 'node:fs/promises'
+import type { Readable, Writable } from 'node:stream'
+import { isNativeError } from 'node:util/types'
+
+export interface Command {
+  readonly program: string
+  readonly args: readonly string[]
+  /** Written to descriptors 3, 4, 5 …, each followed by its end. */
+  readonly fed?: readonly string[]
+  /** Whom to run as, when that is somebody else. */
+  readonly as?: { readonly uid: number; readonly gid: number }
+  readonly timeoutMs: number
+}
+
+export type Ended =
+  | { readonly is: 'exited'; readonly code: number; readonly output: string; readonly complaint: string }
+  | { readonly is: 'killed'; readonly signal: string; readonly complaint: string }
+  | { readonly is: 'too slow' }
+  | { readonly is: 'not started'; readonly reason: string }
+
+export interface Machine {
+  readonly platform: string
+  /** The effective user id; 0 is root. */
+  readonly euid: number
+  isProgram(path: string): Promise<boolean>
+  /** undefined when there is no such file, or it can't be read. */
+  read(path: string): Promise<string | undefined>
+  run(command: Command): Promise<Ended>
+}
+
+export function thisMachine(): Machine {
+  const platform = process.platform
+  // Only Windows has no user ids, and no sandbox either.
+  const euid = process.geteuid?.() ?? 0
+  return { platform, euid, isProgram, read, run }
+}
+
+const OUTPUT_CHARS_MAX = 64 * 1024
+const LEFTOVERS_MS_MAX = 200
+
+async function isProgram(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function read(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch(() => undefined)
+}
+
+async function run(command: Command): Promise<Ended> {
+  try {
+    const child = start(command)
+    feed(child, command.fed ?? [])
+    return await ended(child)
+  } catch (error) {
+    // Most failures to start arrive as events, some (no right to change the user) are thrown.
+    return { is: 'not started', reason: isNativeError(error) ? error.message : String(error) }
+  }
+}
+
+function start({ program, args, fed = [], as, timeoutMs }: Command): ChildProcess {
+  return spawn(program, args, {
+    ...as,
+    env: {},
+    cwd: '/',
+    stdio: ['ignore', 'pipe', 'pipe', ...fed.map(() => 'pipe' as const)],
+    timeout: timeoutMs,
+    killSignal: 'SIGKILL',
+  })
+}
+
+/** A program that ends before it has read everything is its own affair, and shows in how it ended. */
+function feed(child: ChildProcess, fed: readonly string[]): void {
+  for (const [index, text] of fed.entries()) {
+    // Descriptors from 3 on were asked for as pipes, and Node makes those two-way streams.
+    const pipe = child.stdio[index + 3] as Writable | null | undefined
+    pipe?.on('error', () => {}).end(text)
+  }
+}
+
+async function ended(child: ChildProcess): Promise<Ended> {
+  const [output, complaint] = [gather(child.stdout), gather(child.stderr)]
+  const end = await new Promise<Ended>((resolve) => {
+    const exited = (code: number) => resolve({ is: 'exited', code, output: output(), complaint: complaint() })
+    child.on('error', (error) => resolve({ is: 'not started', reason: error.message }))
+    child.on('close', (code) => exited(code ?? -1))
+    child.on('exit', (code, signal) => {
+      if (signal !== null)
+        resolve(child.killed ? { is: 'too slow' } : { is: 'killed', signal, complaint: complaint() })
+      // What it left running may hold its pipes open for ever.
+      else setTimeout(exited, LEFTOVERS_MS_MAX, code ?? -1).unref()
+    })
+  })
+  for (const stream of child.stdio) stream?.destroy()
+  return end
+}
+
+function gather(stream: Readable | null): () => string {
+  let text = ''
+  stream?.setEncoding('utf8').on('data', (part: string) => {
+    text = (text + part).slice(0, OUTPUT_CHARS_MAX)
+  })
+  return () => text
+}
