@@ -5,10 +5,15 @@ export default {
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
-      { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' }, sourceMaps: 'inline' },
+      {
+        jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
+        module: { type: 'es6' },
+        sourceMaps: 'inline',
+      },
     ],
   },
   injectGlobals: false,
+  globalSetup: '<rootDir>/test/support/built.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
   testTimeout: 30_000,

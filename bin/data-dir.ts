@@ -12,7 +12,11 @@ export interface Surroundings {
 
 const here = (): Surroundings => ({ env: process.env, platform: platform(), home: homedir() })
 
-export function dataDirectory(flag: string | undefined, name = 'switchyard', { env, platform, home } = here()): string {
+export function dataDirectory(
+  flag: string | undefined,
+  name = 'switchyard',
+  { env, platform, home } = here(),
+): string {
   const said = flag ?? env.SWITCHYARD_DATA_DIR
   if (said !== undefined && said !== '') return resolve(said)
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', name)

@@ -23,7 +23,13 @@ export function openLog({ level, format, scrubber, out = process.stderr }: LogOp
   const human = format === 'human' || (format === 'auto' && out.isTTY)
   const raw = { write: (line: string) => void out.write(scrubber.scrub(line)) }
   const sink = human
-    ? pretty({ destination: scrubbed(out, scrubber), sync: true, colorize: out.isTTY && !process.env.NO_COLOR, ignore: 'pid,hostname', translateTime: 'SYS:HH:MM:ss' })
+    ? pretty({
+        destination: scrubbed(out, scrubber),
+        sync: true,
+        colorize: out.isTTY && !process.env.NO_COLOR,
+        ignore: 'pid,hostname',
+        translateTime: 'SYS:HH:MM:ss',
+      })
     : raw
   const logger = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, sink)
   return {

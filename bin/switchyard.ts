@@ -2,7 +2,7 @@
  * The command. Parses, starts what was asked for, and turns every foreseen end into a sentence and an exit code.
  */
 import { Command, Option } from '@commander-js/extra-typings'
-import { EXIT, Ending } from './exit.ts'
+import { Ending, EXIT } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 import { VERSION } from './version.ts'
 
@@ -18,9 +18,18 @@ const program = new Command('switchyard')
 program
   .command('serve')
   .description('run the host: queue, leases, management API and dashboard socket on this machine')
-  .addOption(new Option('--data-dir <path>', 'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)'))
+  .addOption(
+    new Option(
+      '--data-dir <path>',
+      'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+    ),
+  )
   .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const))
-  .addOption(new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise').choices(LOG_FORMATS).default('auto' as const))
+  .addOption(
+    new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise')
+      .choices(LOG_FORMATS)
+      .default('auto' as const),
+  )
   .action(async (options) => {
     const { serve } = await import('./commands/serve.ts')
     await serve(options)
@@ -39,10 +48,17 @@ function end(error: unknown): number {
   }
   // commander has printed its own message; its own code is 1 for everything, ours tells wrong use apart.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
-  process.stderr.write(`switchyard: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  process.stderr.write(
+    `switchyard: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+  )
   return EXIT.broken
 }
 
 function isCommanderError(error: unknown): error is { code: string; exitCode: number } {
-  return error instanceof Error && 'code' in error && String(error.code).startsWith('commander.') && 'exitCode' in error
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    String(error.code).startsWith('commander.') &&
+    'exitCode' in error
+  )
 }

@@ -10,7 +10,8 @@ export interface LaunchToken {
 }
 
 export function launchToken(given: string | undefined, chance: Chance): LaunchToken {
-  if (given !== undefined && given.length >= LAUNCH_TOKEN_CHARS_MIN && /^[\x21-\x7e]+$/.test(given)) return { token: given }
+  if (given !== undefined && given.length >= LAUNCH_TOKEN_CHARS_MIN && /^[\x21-\x7e]+$/.test(given))
+    return { token: given }
   const token = Buffer.from(chance.bytes(32)).toString('base64url')
   if (given === undefined || given === '') return { token }
   return {

@@ -407,7 +407,8 @@ function urlProblem(path: string, value: string | undefined, schemes: readonly s
   if (value === undefined) return undefined
   const url = URL.canParse(value) ? new URL(value) : undefined
   const names = schemes.map((scheme) => `${scheme}//`).join(' or ')
-  if (url === undefined || !schemes.includes(url.protocol)) return `${path}: must be an address that begins with ${names}`
+  if (url === undefined || !schemes.includes(url.protocol))
+    return `${path}: must be an address that begins with ${names}`
   if (url.username !== '' || url.password !== '') return `${path}: must not hold a user name or password`
   return undefined
 }

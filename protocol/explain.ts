@@ -151,7 +151,10 @@ function ofUnknown(schema: Shape, keys: readonly string[], path: readonly string
   const expects = schema['x-expects-key']
   if (expects !== undefined) return { path: [...path, key], says: `its name must be ${expects}` }
   const near = nearest(key, Object.keys(schema.properties ?? {}))
-  return { path: [...path, key], says: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?` }
+  return {
+    path: [...path, key],
+    says: near === undefined ? 'unknown key' : `unknown key, did you mean ${near}?`,
+  }
 }
 
 function ofMissing(schema: Shape, value: Readonly<Record<string, unknown>>, path: readonly string[]): Found {
@@ -272,9 +275,16 @@ function longer(value: string, max: number): boolean {
 
 function nearest(key: string, known: readonly string[]): string | undefined {
   if (key.length > ERROR_VALUE_CHARS_MAX) return undefined
-  const close = known.map((name) => ({ name, apart: distance(key.toLowerCase(), name.toLowerCase()) }))
-  const best = close.reduce((a, b) => (b.apart < a.apart ? b : a), { name: '', apart: 3 })
-  return best.apart <= Math.min(2, Math.floor(key.length / 2)) ? best.name : undefined
+  const typed = key.toLowerCase()
+  const close = known.map((name) => ({ name, apart: apart(typed, name.toLowerCase()) }))
+  const best = close.reduce((a, b) => (b.apart < a.apart ? b : a), { name: '', apart: Infinity })
+  return best.apart <= Math.ceil(key.length / 4) ? best.name : undefined
+}
+
+/** Swapped letters are one slip of the fingers. */
+function apart(typed: string, name: string): number {
+  const sorted = (word: string) => [...word].sort().join('')
+  return sorted(typed) === sorted(name) ? 1 : distance(typed, name)
 }
 
 /** Letters to add, drop or change to make one word the other. */

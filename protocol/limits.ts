@@ -16,7 +16,6 @@ export const WORKER_FRAME_KEYS_MAX = 100_000
 /** Longest value that an error sentence repeats. */
 export const ERROR_VALUE_CHARS_MAX = 60
 export const ERROR_PATH_CHARS_MAX = 300
-export const ERROR_KEYS_LOOKED_AT_MAX = 10_000
 
 // ---- configuration ---------------------------------------------------------------------------------------------
 export const CONFIG_BYTES_MAX = 1024 * 1024

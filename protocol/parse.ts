@@ -33,18 +33,18 @@ export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown
 
 /** The engine's own message quotes the text, which may hold a credential; only the place is taken from it. */
 function notJson(text: string, error: unknown): string {
-  if (text.trim() === '') return 'is not JSON: there is nothing'
+  if (text.trim() === '') return at([], 'is not JSON: there is nothing')
   const position = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1]
-  if (position === undefined) return 'is not JSON'
+  if (position === undefined) return at([], 'is not JSON')
   const before = text.slice(0, Number(position)).split('\n')
-  return `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`
+  return at([], `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
 }
 
 /** A container that waits to be looked into; the way back to the root is walked only for an error. */
 interface Nest {
   readonly value: object
   readonly depth: number
-  readonly key: string
+  readonly key: string | number
   readonly parent: Nest | undefined
 }
 
@@ -56,7 +56,7 @@ function harmOf(root: unknown, keysMax: number): string | undefined {
   for (let nest = waiting.pop(); nest !== undefined; nest = waiting.pop()) {
     if (nest.depth > JSON_DEPTH_MAX) return at(pathOf(nest), `is nested deeper than ${JSON_DEPTH_MAX} levels`)
     if (Array.isArray(nest.value)) {
-      for (const [index, item] of nest.value.entries()) push(waiting, item, index, nest)
+      for (let index = 0; index < nest.value.length; index++) push(waiting, nest.value[index], index, nest)
       continue
     }
     for (const [key, inner] of Object.entries(nest.value)) {
@@ -72,12 +72,13 @@ function harmOf(root: unknown, keysMax: number): string | undefined {
 
 function push(waiting: Nest[], value: unknown, key: string | number, parent: Nest | undefined): void {
   if (typeof value !== 'object' || value === null) return
-  waiting.push({ value, depth: (parent?.depth ?? 0) + 1, key: String(key), parent })
+  waiting.push({ value, depth: (parent?.depth ?? 0) + 1, key, parent })
 }
 
 function pathOf(nest: Nest): string[] {
   const path: string[] = []
-  for (let one: Nest | undefined = nest; one?.parent !== undefined; one = one.parent) path.unshift(one.key)
+  for (let one: Nest | undefined = nest; one?.parent !== undefined; one = one.parent)
+    path.unshift(String(one.key))
   return path
 }
 

@@ -12,17 +12,30 @@ test('machines.md is what the machines are (npm run machines)', () => {
 
 describe('charts', () => {
   test('show every state, arrow, guard and deed, eventless ones too', () => {
-    const machine = setup({ guards: { ready: () => true }, actions: { greet: () => {}, wave: () => {} } }).createMachine({
+    const machine = setup({
+      guards: { ready: () => true },
+      actions: { greet: () => {}, wave: () => {} },
+    }).createMachine({
       id: 'm',
       initial: 'a',
       on: { stop: { target: '.b.done', actions: 'wave' } },
       states: {
-        a: { entry: 'greet', always: { guard: 'ready', target: 'b' }, on: { go: { target: 'b', actions: ['greet', 'wave'] } } },
+        a: {
+          entry: 'greet',
+          always: { guard: 'ready', target: 'b' },
+          on: { go: { target: 'b', actions: ['greet', 'wave'] } },
+        },
         b: { initial: 'x', states: { x: {}, done: { type: 'final' } } },
       },
     })
     const chart = chartOf(machine)
-    expect(chart.states.map((state) => `${state.path}:${state.kind}`)).toEqual([':nested', 'a:plain', 'b:nested', 'b.x:plain', 'b.done:final'])
+    expect(chart.states.map((state) => `${state.path}:${state.kind}`)).toEqual([
+      ':nested',
+      'a:plain',
+      'b:nested',
+      'b.x:plain',
+      'b.done:final',
+    ])
     expect(chart.arrows).toEqual([
       { from: '', to: 'b.done', event: 'stop', guard: undefined, deeds: ['wave'] },
       { from: 'a', to: 'b', event: undefined, guard: 'ready', deeds: [] },

@@ -12,7 +12,7 @@ import { type Admission, type Admit, UNKNOWN_PATH } from './admission.ts'
 import { type Body, framingFault, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { announcesBody, type Head, queryOf, readHead } from './head.ts'
-import { type Headers, type Reply, refusal, send } from './reply.ts'
+import { type Headers, type Reply, refusal, send, sendWithoutBody } from './reply.ts'
 import { decoded, decodeParams, type Found, type Router } from './router.ts'
 import type { Placed, Row } from './routes/rows.ts'
 import type { Tally } from './tally.ts'
@@ -69,7 +69,8 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     const { reply, cors } = decide(response, request, head, found)
     if (reply === undefined) return
     tally.count(row, reply.status)
-    send(response, reply, cors)
+    if (head.method === 'HEAD') sendWithoutBody(response, reply, cors)
+    else send(response, reply, cors)
   }
 
   /** Nothing may escape from here: the listener ends the process over an exception in a callback of its own. */
@@ -206,13 +207,10 @@ function readJson({ row, isJson }: Asked, bytes: Uint8Array): ReadBody {
   const text = utf8(bytes)
   if (text === undefined) return { ok: false, reply: NOT_UTF8 }
   const parsed = parseJson(text)
-  if (!parsed.ok)
-    return {
-      ok: false,
-      reply: refusal(400, parsed.error.startsWith('/') ? parsed.error : `the body ${parsed.error}`),
-    }
-  const checked = row.readBody(parsed.value)
-  return checked.ok ? checked : { ok: false, reply: refusal(400, checked.error) }
+  const checked = parsed.ok ? row.readBody(parsed.value) : parsed
+  return checked.ok
+    ? checked
+    : { ok: false, reply: refusal(400, checked.error.replace(/^\/: /, 'the body ')) }
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true })

@@ -71,6 +71,13 @@ export function send(response: HttpResponse, reply: Reply, extra?: Headers): voi
   else response.end(reply.body)
 }
 
+/** To HEAD: how long the body would have been, and no body, or the connection's next reply begins in its midst. */
+export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: Headers): void {
+  writeHead(response, reply, extra)
+  // Told the length as an argument, the listener would go on waiting for that many bytes.
+  response.writeHeader('content-length', String(Buffer.byteLength(reply.body))).endWithoutBody()
+}
+
 /** Status and headers only, for a reply whose body follows in pieces. */
 export function writeHead(response: HttpResponse, reply: Reply, extra: Headers | undefined): void {
   if (reply.status !== 200) response.writeStatus(statusLine(reply.status))

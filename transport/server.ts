@@ -71,8 +71,13 @@ export async function openDoors(parts: DoorsParts): Promise<Answer<Doors>> {
   const inner = openManagement(parts, table, counts)
   if (!inner.ok || fleet === undefined) return inner.ok ? yes(doorsOf(parts, inner.value)) : inner
   const outer = openFleet(parts, fleet, table, counts)
-  if (!outer.ok) inner.value.app.close()
+  if (!outer.ok) abandon(inner.value)
   return outer.ok ? yes(doorsOf(parts, inner.value, outer.value)) : outer
+}
+
+function abandon({ app, dashboards }: Door): void {
+  dashboards?.stop()
+  app.close()
 }
 
 /** `::1` is a host to listen on, `[::1]` the same in a Host header. */

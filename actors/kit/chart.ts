@@ -67,7 +67,11 @@ function arrowsOf(node: AnyStateNode): ChartArrow[] {
   return [...eventless, ...onEvents]
 }
 
-function arrowOf(node: AnyStateNode, transition: AnyTransitionDefinition, event: string | undefined): ChartArrow {
+function arrowOf(
+  node: AnyStateNode,
+  transition: AnyTransitionDefinition,
+  event: string | undefined,
+): ChartArrow {
   const where = `of ${node.id} on ${event ?? 'always'}`
   return {
     from: pathOf(node),

@@ -93,7 +93,11 @@ export class Deadlines<K> {
   #wake(): void {
     this.#sleeping = undefined
     const now = this.#clock.now()
-    for (let first = this.#heap[0]; first !== undefined && first.place <= now && !this.#stopped; first = this.#heap[0]) {
+    for (
+      let first = this.#heap[0];
+      first !== undefined && first.place <= now && !this.#stopped;
+      first = this.#heap[0]
+    ) {
       this.#pop()
       if (first.due === undefined) continue
       if (first.due > now) {
@@ -146,7 +150,8 @@ export class Deadlines<K> {
       const left = at * 2 + 1
       if (left >= heap.length) break
       const right = left + 1
-      const least = right < heap.length && before(heap[right] as Entry<K>, heap[left] as Entry<K>) ? right : left
+      const least =
+        right < heap.length && before(heap[right] as Entry<K>, heap[left] as Entry<K>) ? right : left
       if (!before(heap[least] as Entry<K>, last)) break
       heap[at] = heap[least] as Entry<K>
       at = least

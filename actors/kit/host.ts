@@ -78,7 +78,8 @@ export class ActorHost {
 
   /** A new life. Refused when there is one of that kind and key, or when it throws while being born. */
   bear(kind: string, key: string, input: unknown): Answer<Address> {
-    if (this.#registry.get(kind, key) !== undefined) return no('conflict', `there is a ${kind} ${key} already`)
+    if (this.#registry.get(kind, key) !== undefined)
+      return no('conflict', `there is a ${kind} ${key} already`)
     this.#post({ is: 'birth', to: { kind, key }, input })
     return this.#registry.get(kind, key) === undefined
       ? no('failed', `the ${kind} ${key} could not be started`)
@@ -206,7 +207,15 @@ export class ActorHost {
       id: kind.name,
       parent: this.#ground,
       // The shape of a persisted machine snapshot; xstate exports no type for building one by hand.
-      snapshot: { status: 'active', output: undefined, error: undefined, children: {}, historyValue: {}, value, context } as never,
+      snapshot: {
+        status: 'active',
+        output: undefined,
+        error: undefined,
+        children: {},
+        historyValue: {},
+        value,
+        context,
+      } as never,
       input: undefined,
     })
     actor.start()
@@ -298,7 +307,11 @@ export class ActorHost {
     if (this.#stopped || life.ended) return
     life.deadlines?.delete(name)
     this.#loop.markDirty(life)
-    const event: EventObject & { due: number; at: number } = { type: `deadline.${name}`, due: at, at: this.#ports.clock.now() }
+    const event: EventObject & { due: number; at: number } = {
+      type: `deadline.${name}`,
+      due: at,
+      at: this.#ports.clock.now(),
+    }
     this.#post({ is: 'event', to: addressOf(life), event })
     this.#loop.wake()
   }
@@ -309,15 +322,25 @@ export class ActorHost {
     const { clock, log, meters } = this.#ports
     const { kind, key } = life
     meters.count('actor_crashes_total', { kind: kind.name })
-    life.crashes = [...recentCrashes(life.crashes, clock.monotonic(), kind.supervision.withinMs), clock.monotonic()]
+    life.crashes = [
+      ...recentCrashes(life.crashes, clock.monotonic(), kind.supervision.withinMs),
+      clock.monotonic(),
+    ]
     const verdict = crashVerdict(kind.supervision, life.crashes.length)
-    log.error({ kind: kind.name, key, event: event.type, crashes: life.crashes.length, err: error }, `a ${kind.name} threw`)
+    log.error(
+      { kind: kind.name, key, event: event.type, crashes: life.crashes.length, err: error },
+      `a ${kind.name} threw`,
+    )
     if (verdict.is === 'given up') {
       this.#giveUp(life, `crashed ${life.crashes.length} times`)
       return
     }
     const again = life.suspect !== event
-    if (!again) log.error({ kind: kind.name, key, event: event.type }, 'an event that crashed its life twice is skipped')
+    if (!again)
+      log.error(
+        { kind: kind.name, key, event: event.type },
+        'an event that crashed its life twice is skipped',
+      )
     life.suspect = again ? event : undefined
     life.recovery = {
       parked: again ? [event] : [],
@@ -342,7 +365,8 @@ export class ActorHost {
 
   #park(life: Life, parked: EventObject[], event: EventObject): void {
     parked.push(event)
-    if (parked.length > PARKED_EVENTS_MAX) this.#giveUp(life, `${parked.length} events arrived while it recovered`)
+    if (parked.length > PARKED_EVENTS_MAX)
+      this.#giveUp(life, `${parked.length} events arrived while it recovered`)
   }
 
   #giveUp(life: Life, reason: string): void {
@@ -389,7 +413,11 @@ function newLife(kind: Kind, key: string, actor: Life['actor'], first: AnyMachin
  * its children, so that is what it is asked to do.
  */
 const ground = fromTransition(
-  (state: Record<string, never>, event: { type: 'stop'; child: AnyActorRef } | { type: `xstate.${string}` }, scope) => {
+  (
+    state: Record<string, never>,
+    event: { type: 'stop'; child: AnyActorRef } | { type: `xstate.${string}` },
+    scope,
+  ) => {
     if ('child' in event) scope.stopChild(event.child)
     return state
   },

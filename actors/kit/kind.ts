@@ -50,7 +50,17 @@ export const restartedOrFatal: Supervision = {
 }
 
 /** Connections and short flows: gone at the first crash; the peer comes back. */
-export const closedAtOnce: Supervision = { restartAfterMs: [], crashesMax: 1, withinMs: 60_000, finally: 'closed' }
+export const closedAtOnce: Supervision = {
+  restartAfterMs: [],
+  crashesMax: 1,
+  withinMs: 60_000,
+  finally: 'closed',
+}
 
 /** What only a bug can break, and nothing works without: the root. */
-export const fatalAtOnce: Supervision = { restartAfterMs: [], crashesMax: 1, withinMs: 60_000, finally: 'fatal' }
+export const fatalAtOnce: Supervision = {
+  restartAfterMs: [],
+  crashesMax: 1,
+  withinMs: 60_000,
+  finally: 'fatal',
+}

@@ -11,7 +11,9 @@ import type { LifeRecord } from '../../core/ports.ts'
 
 /** What the fields of a life look like: a check that names the wrong field, and a text that is the same only for the same shape. */
 export interface Shape<C> {
-  readonly check: (value: unknown) => { readonly ok: true; readonly value: C } | { readonly ok: false; readonly error: string }
+  readonly check: (
+    value: unknown,
+  ) => { readonly ok: true; readonly value: C } | { readonly ok: false; readonly error: string }
   readonly text: string
 }
 
@@ -44,7 +46,7 @@ export interface RecordLayout {
 
 export function layout<C>(options: LayoutOptions<C>): RecordLayout {
   const codes = new Map(Object.entries(options.states))
-  const values = new Map([...codes].map(([state, code]) => [code, valueOf(state)]))
+  const values = new Map([...codes].map(([state, code]) => [code, stateOf(state)]))
   if (values.size !== codes.size) throw new Error('two states of one layout share a code')
 
   return {
@@ -54,16 +56,23 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
       const s = codes.get(state)
       if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
       const record = { v: options.v, s, c: snapshot.context as unknown }
-      return deadlines === undefined || deadlines.size === 0 ? record : { ...record, d: Object.fromEntries(deadlines) }
+      return deadlines === undefined || deadlines.size === 0
+        ? record
+        : { ...record, d: Object.fromEntries(deadlines) }
     },
     decode(record) {
       if (record.v > options.v) {
-        return { is: 'newer', reason: `layout ${record.v} was written by a newer version; this one knows ${options.v}` }
+        return {
+          is: 'newer',
+          reason: `layout ${record.v} was written by a newer version; this one knows ${options.v}`,
+        }
       }
       const lifted = lift(record, options)
-      if (lifted === undefined) return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.v}` }
+      if (lifted === undefined)
+        return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.v}` }
       const value = values.get(lifted.s)
-      if (value === undefined) return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
+      if (value === undefined)
+        return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
       const fields = options.shape.check(lifted.c)
       if (!fields.ok) return { is: 'damaged', reason: fields.error }
       return { is: 'life', life: { value, context: fields.value, deadlines: lifted.d ?? {} } }
@@ -98,7 +107,7 @@ export function pathOf(value: StateValue): string {
   return `${entry[0]}.${pathOf(entry[1])}`
 }
 
-function valueOf(path: string): StateValue {
+function stateOf(path: string): StateValue {
   const dot = path.indexOf('.')
-  return dot < 0 ? path : { [path.slice(0, dot)]: valueOf(path.slice(dot + 1)) }
+  return dot < 0 ? path : { [path.slice(0, dot)]: stateOf(path.slice(dot + 1)) }
 }

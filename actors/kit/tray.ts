@@ -44,6 +44,7 @@ export function newTray(system: System): Tray {
 
 export function trayOf(system: System): Tray {
   const tray = trays.get(system)
-  if (tray === undefined) throw new Error('this actor was not started by a host: its deeds have no tray to land on')
+  if (tray === undefined)
+    throw new Error('this actor was not started by a host: its deeds have no tray to land on')
   return tray
 }

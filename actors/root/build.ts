@@ -62,10 +62,18 @@ export function buildHost(parts: HostParts): BuiltHost {
   const requestStop = (exitCode: number, reason: string) =>
     tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
 
+  const fatal = (reason: string) => {
+    log.error({ reason }, 'the host cannot go on')
+    // A dead root can't stop anything in order any more.
+    if (host.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
+    else requestStop(EXIT_BROKEN, reason)
+  }
+
   const finish = (exitCode: number, reason: string) => {
     if (finished) return
     finished = true
     unwatch()
+    unhear()
     drawer.settleAll(no('unavailable', 'the service is stopping; the change was not made'))
     host.stop()
     parts.finish(exitCode, reason)
@@ -75,7 +83,9 @@ export function buildHost(parts: HostParts): BuiltHost {
     root: rootEffects({
       restore: () => {
         const restored = host.restore()
-        if (restored.ok) for (const problem of restored.value.damaged) log.error({ problem }, 'a stored record could not be read; it was left alone')
+        if (restored.ok)
+          for (const problem of restored.value.damaged)
+            log.error({ problem }, 'a stored record could not be read; it was left alone')
         return restored
       },
       openDoors: async () => {
@@ -83,6 +93,8 @@ export function buildHost(parts: HostParts): BuiltHost {
         if (!opened.ok) return opened
         doors = opened.value
         unwatch = store.config.watch(() => tellSettings({ type: 'file touched' }))
+        // It may have been edited between being read at start and being watched.
+        tellSettings({ type: 'file touched' })
         return yes(undefined)
       },
       closeDoors: async () => {
@@ -102,12 +114,12 @@ export function buildHost(parts: HostParts): BuiltHost {
     meters,
     kinds: hostKinds,
     effects: effects as (effect: Effect) => void,
-    fatal: (reason) => {
-      log.error({ reason }, 'the host cannot go on')
-      // A dead root can't stop anything in order any more.
-      if (host.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
-      else requestStop(EXIT_BROKEN, reason)
-    },
+    fatal,
+  })
+  const unhear = store.ledger.onState((state) => {
+    if (state.is !== 'broken') return
+    host.halt()
+    fatal(`the store is broken: ${state.reason}`)
   })
 
   const deskParts: DeskParts = { host, vault, drawer, listeners, health: parts.health, ledger: store.ledger }

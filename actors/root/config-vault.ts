@@ -2,9 +2,9 @@
  * Where the configuration in force is kept, secrets included. Lives never hold it; effects and the front desk read
  * it here, and what leaves the process leaves as `redacted`.
  */
-import type { CompletedConfig } from '../../protocol/config.ts'
+
 import { redact } from '../../core/settings/redact.ts'
-import type { ServiceConfig } from '../../protocol/config.ts'
+import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 
 export class ConfigVault {
   #configuration: CompletedConfig

@@ -24,7 +24,8 @@ export interface DeskParts {
 }
 
 export function frontDesk({ host, vault, drawer, listeners, health, ledger }: DeskParts): FrontDesk {
-  const open = () => host.peek(ROOT, ROOT)?.value === 'serving'
+  // From the moment the doors are being opened: a request may come in before the root has heard that they are.
+  const open = () => ['recovering', 'serving'].includes(String(host.peek(ROOT, ROOT)?.value))
   return {
     health: () => health,
     config: () => vault.redacted,

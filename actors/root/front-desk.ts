@@ -4,10 +4,11 @@
  * Values go in and values come out; no actor reference, snapshot or secret crosses it. What it answers is on disk
  * already: an answer is an effect like any other, run after the commit that made it true.
  */
-import type { Answer } from '../../core/refusal.ts'
+
 import type { Cancel, StoreState } from '../../core/ports.ts'
-import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { Answer } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 

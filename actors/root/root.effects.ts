@@ -40,13 +40,15 @@ export function rootEffects(ports: RootPorts): (effect: RootEffect) => void {
         return
       }
       case 'root.open doors':
-        void ports.openDoors().then((opened) =>
-          ports.tell(
-            opened.ok
-              ? { type: 'doors open' }
-              : { type: 'doors refused', exitCode: EXIT_DOORS, reason: opened.refusal.message },
-          ),
-        )
+        void ports
+          .openDoors()
+          .then((opened) =>
+            ports.tell(
+              opened.ok
+                ? { type: 'doors open' }
+                : { type: 'doors refused', exitCode: EXIT_DOORS, reason: opened.refusal.message },
+            ),
+          )
         return
       case 'root.close doors':
         void ports.closeDoors().then(() => ports.tell({ type: 'doors closed' }))

@@ -20,7 +20,12 @@ export type RootEvent =
   | { readonly type: 'doors refused'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'doors closed' }
   /** Somebody asked for it, or nothing else is left to do (`exitCode` ≠ 0). */
-  | { readonly type: 'stop requested'; readonly at: number; readonly exitCode: number; readonly reason: string }
+  | {
+      readonly type: 'stop requested'
+      readonly at: number
+      readonly exitCode: number
+      readonly reason: string
+    }
   | { readonly type: 'deadline.drain' }
 
 const { queue, setDeadline, cancelDeadline } = deeds<RootContext, RootEvent, RootEffect>()
@@ -28,7 +33,9 @@ const { queue, setDeadline, cancelDeadline } = deeds<RootContext, RootEvent, Roo
 export const rootMachine = setup({
   types: {} as { context: RootContext; events: RootEvent },
   actions: {
-    noteEnd: assign(({ event }) => ('exitCode' in event ? { exitCode: event.exitCode, reason: event.reason } : {})),
+    noteEnd: assign(({ event }) =>
+      'exitCode' in event ? { exitCode: event.exitCode, reason: event.reason } : {},
+    ),
     readRecords: queue(() => ({ type: 'root.read records' })),
     openDoors: queue(() => ({ type: 'root.open doors' })),
     closeDoors: queue(() => ({ type: 'root.close doors' })),
@@ -37,7 +44,11 @@ export const rootMachine = setup({
       at: ('at' in event ? event.at : 0) + DRAIN_MS_MAX,
     })),
     unboundDraining: cancelDeadline('drain'),
-    finish: queue(({ context }) => ({ type: 'root.finish', exitCode: context.exitCode, reason: context.reason })),
+    finish: queue(({ context }) => ({
+      type: 'root.finish',
+      exitCode: context.exitCode,
+      reason: context.reason,
+    })),
   },
 }).createMachine({
   id: 'root',

@@ -49,13 +49,19 @@ export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) 
         void look(ports).then(ports.tell)
         return
       case 'settings.answer':
-        drawer.settle(effect.handle, outcomes.get(effect.handle) ?? no('failed', 'the change was not decided'))
+        drawer.settle(
+          effect.handle,
+          outcomes.get(effect.handle) ?? no('failed', 'the change was not decided'),
+        )
         outcomes.delete(effect.handle)
         return
       case 'settings.refuse crowd':
         drawer.settle(
           effect.handle,
-          no('unavailable', `${SETTINGS_CHANGES_WAITING_MAX} settings changes are waiting already; try again`),
+          no(
+            'unavailable',
+            `${SETTINGS_CHANGES_WAITING_MAX} settings changes are waiting already; try again`,
+          ),
         )
         return
       case 'settings.refuse restless':
@@ -90,7 +96,10 @@ async function change(
     if (changed) {
       if (vault.fileRefused && vault.fileText !== undefined) {
         const copy = await file.setAside(vault.fileText)
-        log.warn({ copy }, 'config.json did not validate and is being replaced; what it held was kept in a copy')
+        log.warn(
+          { copy },
+          'config.json did not validate and is being replaced; what it held was kept in a copy',
+        )
       }
       const replaced = await file.replace(vault.fileText, text)
       if (replaced.is === 'changed') return { type: 'file differs' }
@@ -114,7 +123,10 @@ async function look({ file, vault, log }: SettingsPorts): Promise<SettingsEvent>
     const edit = adoptEdit(vault.configuration, text)
     if (!edit.ok) {
       vault.refuse(text)
-      log.error({ problem: edit.refusal.message }, 'config.json was edited into something invalid; it is ignored, the last good configuration stays in force')
+      log.error(
+        { problem: edit.refusal.message },
+        'config.json was edited into something invalid; it is ignored, the last good configuration stays in force',
+      )
       return { type: 'edit refused' }
     }
     vault.adopt(edit.value, text)

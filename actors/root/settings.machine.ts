@@ -52,7 +52,10 @@ export const settingsMachine = setup({
       event.type === 'patch arrived' ? { type: 'settings.refuse crowd', handle: event.handle } : [],
     ),
     noteTouch: assign({ touched: true }),
-    takeNext: assign(({ context }) => ({ current: context.waiting[0] ?? null, waiting: context.waiting.slice(1) })),
+    takeNext: assign(({ context }) => ({
+      current: context.waiting[0] ?? null,
+      waiting: context.waiting.slice(1),
+    })),
     decideAndWrite: queue(({ context }) =>
       context.current === null ? [] : { type: 'settings.change', handle: context.current.handle },
     ),
@@ -60,7 +63,9 @@ export const settingsMachine = setup({
     forgetTouch: assign({ touched: false }),
     answerAndAnnounce: queue(({ context }) => [
       { type: 'settings.announce' },
-      ...(context.current === null ? [] : [{ type: 'settings.answer', handle: context.current.handle } as const]),
+      ...(context.current === null
+        ? []
+        : [{ type: 'settings.answer', handle: context.current.handle } as const]),
     ]),
     answer: queue(({ context }) =>
       context.current === null ? [] : { type: 'settings.answer', handle: context.current.handle },

@@ -5,7 +5,7 @@
  * own accord. Each thing that can go wrong on the way has its own exit code and a sentence that says what to do.
  */
 import { totalmem } from 'node:os'
-import { buildHost, type BuiltHost } from '../../actors/root/build.ts'
+import { type BuiltHost, buildHost } from '../../actors/root/build.ts'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type { Log, Meters, Store } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
@@ -15,8 +15,8 @@ import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
-import { openStore } from '../../store/store.ts'
 import { DataDirInUse, StoreTooNew } from '../../store/failures.ts'
+import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
 import { openDoors } from '../../transport/server.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
@@ -53,7 +53,14 @@ export async function serve(options: ServeOptions): Promise<void> {
   know(configuration.effective)
 
   await new Promise<void>((ended) => {
-    const launch = { dataDir, token, startedAt: new Date(realClock.now()).toISOString(), configuration, log, metrics }
+    const launch = {
+      dataDir,
+      token,
+      startedAt: new Date(realClock.now()).toISOString(),
+      configuration,
+      log,
+      metrics,
+    }
     void sandbox.then((execution) => {
       const host: BuiltHost = buildHost({
         clock: realClock,
@@ -130,13 +137,31 @@ async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<{ 
     metricsText: () => metrics.text(),
     openApi: openApiDocument,
     management: { host: server.host, port: server.port },
-    ...(fleet.host === undefined || fleet.host === '' ? {} : { fleet: { host: fleet.host, port: fleet.port, ...(fleet.tls === undefined ? {} : { tls: fleet.tls }) } }),
+    ...(fleet.host === undefined || fleet.host === ''
+      ? {}
+      : {
+          fleet: {
+            host: fleet.host,
+            port: fleet.port,
+            ...(fleet.tls === undefined ? {} : { tls: fleet.tls }),
+          },
+        }),
   })
   if (!opened.ok) return opened
   const doors = opened.value
   const url = urlOf('http', server.host, doors.managementPort)
-  const fleetUrl = doors.fleetPort === undefined || fleet.host === undefined ? undefined : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
-  await writeLaunch(dataDir, { pid: process.pid, version: VERSION, startedAt, url, ...(fleetUrl === undefined ? {} : { fleetUrl }), token })
+  const fleetUrl =
+    doors.fleetPort === undefined || fleet.host === undefined
+      ? undefined
+      : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
+  await writeLaunch(dataDir, {
+    pid: process.pid,
+    version: VERSION,
+    startedAt,
+    url,
+    ...(fleetUrl === undefined ? {} : { fleetUrl }),
+    token,
+  })
   log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
   return yes({ close: () => doors.close('the service is stopping') })
 }
@@ -160,13 +185,17 @@ function mindSignals(host: BuiltHost, log: Log): void {
     asked = true
     log.info({ signal }, 'stopping')
     setTimeout(() => {
-      log.error({}, 'could not stop in time (a full disk?): ending anyway; nothing that was acknowledged is lost')
+      log.error(
+        {},
+        'could not stop in time (a full disk?): ending anyway; nothing that was acknowledged is lost',
+      )
       process.exit(EXIT.broken)
     }, FORCED_STOP_MS).unref()
     host.stop(`got ${signal}`)
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
+  process.on('SIGHUP', stop)
   // A bug: what is on disk is consistent at any instant, so the safest thing is to end and start anew from it.
   const die = (error: unknown) => {
     log.error({ err: error }, 'an unexpected error; ending, to recover from what is on disk')
@@ -176,7 +205,13 @@ function mindSignals(host: BuiltHost, log: Log): void {
   process.on('unhandledRejection', die)
 }
 
-async function finish(ending: { exitCode: number; reason: string; dataDir: string; store: Store; log: Log }): Promise<void> {
+async function finish(ending: {
+  exitCode: number
+  reason: string
+  dataDir: string
+  store: Store
+  log: Log
+}): Promise<void> {
   const { exitCode, reason, dataDir, store, log } = ending
   try {
     await removeLaunch(dataDir)

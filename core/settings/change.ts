@@ -24,10 +24,16 @@ export interface DecidedChange extends CompletedConfig {
 export function decideChange(current: CompletedConfig, patch: unknown): Answer<DecidedChange> {
   if (!isObject(patch)) return no('invalid', '/patch: must be an object')
   const sound = soundness(patch)
-  if (!sound.ok) return sound
+  if (!sound.ok) return inPatch(sound)
   const merged = merge(current.stored, patch)
   const guarded = guardCredentials(current.stored, merged)
-  return guarded.ok ? settle(current, merged) : guarded
+  return inPatch(guarded.ok ? settle(current, merged) : guarded)
+}
+
+/** What was stored is sound, so whatever is wrong came with the patch: that is where the path starts. */
+function inPatch<T>(answer: Answer<T>): Answer<T> {
+  if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
+  return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
 }
 
 /** 2 spaces and a last newline: the file is edited by hand, too. */

@@ -20,3 +20,8 @@ export function keyText({ projectKey, sessionId, subagentId }: UsageKey): string
   }
   return subagentId === undefined ? `${projectKey}/${sessionId}` : `${projectKey}/${sessionId}/${subagentId}`
 }
+
+/** By session, the session itself before its subagents. */
+export function byKeyText(a: UsageKey, b: UsageKey): number {
+  return keyText(a) < keyText(b) ? -1 : 1
+}

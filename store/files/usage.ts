@@ -10,7 +10,7 @@ import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { codeOf } from '../failures.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
 import { Turns } from './turns.ts'
-import { isUsageName, keyText } from './usage-name.ts'
+import { byKeyText, isUsageName, keyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
 
@@ -44,13 +44,13 @@ export class UsageOnDisk implements UsageArchive {
     if (!isUsageName(projectKey)) return []
     const project = join(this.#folder, projectKey)
     const keys: UsageKey[] = []
-    for (const name of (await namesIn(project)).sort()) {
+    for (const name of await namesIn(project)) {
       if (name.endsWith(SUFFIX)) keys.push({ projectKey, sessionId: name.slice(0, -SUFFIX.length) })
       else if (isUsageName(name)) keys.push(...(await this.#subagents(projectKey, name)))
     }
-    return keys.filter(
-      ({ sessionId, subagentId }) => isUsageName(sessionId) && isUsageName(subagentId ?? 'none'),
-    )
+    return keys
+      .filter(({ sessionId, subagentId }) => isUsageName(sessionId) && isUsageName(subagentId ?? 'none'))
+      .sort(byKeyText)
   }
 
   async settled(): Promise<void> {
@@ -61,7 +61,6 @@ export class UsageOnDisk implements UsageArchive {
     const names = await namesIn(join(this.#folder, projectKey, sessionId))
     return names
       .filter((name) => name.endsWith(SUFFIX))
-      .sort()
       .map((name) => ({ projectKey, sessionId, subagentId: name.slice(0, -SUFFIX.length) }))
   }
 

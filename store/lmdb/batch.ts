@@ -6,16 +6,19 @@
  */
 import type { Write } from '../../core/ports.ts'
 import type { Structures } from './codec.ts'
+import { costOf } from './reserve.ts'
 import { type Counts, Drafts, type Head, headOf, stored } from './runs.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
 
-type Put =
+export type Put =
   | { readonly kind: string; readonly key: string; readonly bytes: Uint8Array | null }
   | { readonly kind: undefined; readonly key: string; readonly bytes: Uint8Array; readonly head: Head }
   | { readonly kind: undefined; readonly key: string; readonly bytes: null }
 
 export interface Commit {
   readonly puts: readonly Put[]
+  /** Bytes of the file it may take at most. */
+  readonly cost: number
   resolve(): void
   reject(error: Error): void
 }
@@ -38,6 +41,13 @@ export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
   })
 }
 
+/** A run is a record and its entries in two indexes: one of a status, two of a ticket, each also taken away. */
+const RUN_COST = 6 * costOf(null)
+
+export function costOfPuts(puts: readonly Put[]): number {
+  return puts.reduce((sum, put) => sum + costOf(put.bytes) + (put.kind === undefined ? RUN_COST : 0), 0)
+}
+
 /** Commits that share one transaction. Until `finish` others may join; nothing else may write meanwhile. */
 export class Batch {
   readonly commits: Commit[] = []
@@ -48,13 +58,22 @@ export class Batch {
   readonly #tables: Tables
   readonly #drafts: Drafts
   #landing: Promise<unknown> | undefined
+  /** Bytes of the file that are surely there for what joins. */
+  readonly #room: number
+  cost = 0
 
-  constructor(tables: Tables, counts: Counts) {
+  constructor(tables: Tables, counts: Counts, room: number) {
+    this.#room = room
     this.#tables = tables
     this.#drafts = new Drafts(tables, counts, this)
   }
 
+  hasRoom(commit: Commit): boolean {
+    return this.cost + commit.cost <= this.#room
+  }
+
   add(commit: Commit): void {
+    this.cost += commit.cost
     this.commits.push(commit)
     for (const put of commit.puts) this.#apply(put)
   }

@@ -10,14 +10,17 @@ import { join } from 'node:path'
 import type { Cancel, Clock, Ledger, Log, Meters, StoreState, Write } from '../../core/ports.ts'
 import { StoreBroken, StoreClosed, textOf } from '../failures.ts'
 import { BALLAST_BYTES, Ballast } from './ballast.ts'
-import { Batch, type Commit, encodeWrites } from './batch.ts'
+import { Batch, type Commit, costOfPuts, encodeWrites } from './batch.ts'
 import { LmdbLives } from './lives.ts'
+import { Reserve } from './reserve.ts'
 import { LmdbRuns } from './runs.ts'
 import { Tables } from './tables.ts'
 import { troubleOf } from './trouble.ts'
 
 const RETRY_MS_FIRST = 250
 const RETRY_MS_MAX = 2_000
+/** Taken beyond what the first commits of a batch need, for those that join it later in the turn. */
+const ROOM_BYTES = 1024 * 1024
 /** How often, once writes go through again, we look whether there is room for the ballast too. */
 const HEAL_MS = 1_000
 
@@ -39,6 +42,7 @@ export class LmdbLedger implements Ledger {
   readonly #meters: Meters
   readonly #tables: Tables
   readonly #ballast: Ballast
+  readonly #reserve: Reserve
   readonly #listeners = new Set<(state: StoreState) => void>()
   #state: StoreState = { is: 'ready' }
   /** Takes more commits until this turn of the loop ends. */
@@ -65,6 +69,7 @@ export class LmdbLedger implements Ledger {
     this.#tables.onBeforeCommit(() => this.#depart())
     this.lives = new LmdbLives(this.#tables)
     this.runs = new LmdbRuns(this.#tables)
+    this.#reserve = new Reserve(join(options.folder, 'data.mdb'), () => this.#tables.usedBytes())
     this.#ballast = new Ballast(join(options.folder, 'ballast'), options.ballastBytes ?? BALLAST_BYTES)
     this.#meters.gauge('store_state', 0)
     void this.#ballast.make()
@@ -74,7 +79,8 @@ export class LmdbLedger implements Ledger {
     return new Promise((resolve, reject) => {
       const refused = this.#refusal()
       if (refused !== undefined) return reject(refused)
-      this.#take({ puts: encodeWrites(this.#tables, writes), resolve, reject })
+      const puts = encodeWrites(this.#tables, writes)
+      this.#take({ puts, cost: costOfPuts(puts), resolve, reject })
     })
   }
 
@@ -105,6 +111,7 @@ export class LmdbLedger implements Ledger {
     await this.#idle()
     await Promise.allSettled(this.#backups)
     await this.#ballast.settled()
+    this.#reserve.close()
     await this.#tables.close()
   }
 
@@ -114,7 +121,8 @@ export class LmdbLedger implements Ledger {
   }
 
   #take(commit: Commit): void {
-    if (this.#open !== undefined && this.#queue.length === 0 && this.#knows(commit)) {
+    const joins = this.#queue.length === 0 && this.#open?.hasRoom(commit) === true && this.#knows(commit)
+    if (this.#open !== undefined && joins) {
       this.#join(this.#open, commit)
       return
     }
@@ -135,17 +143,24 @@ export class LmdbLedger implements Ledger {
       this.#next()
       return
     }
-    const batch = new Batch(this.#tables, this.runs.counts)
-    try {
-      this.#makeTables(commits)
-    } catch (error) {
-      batch.commits.push(...commits)
-      this.#flight = batch
-      void this.#failed(batch, error)
-      return
-    }
+    const batch = this.#prepare(commits)
+    if (batch === undefined) return
     this.#open = batch
     for (const commit of commits) this.#join(batch, commit)
+  }
+
+  /** Everything that can fail for lack of room, before anything is written. */
+  #prepare(commits: readonly Commit[]): Batch | undefined {
+    try {
+      const room = this.#reserve.secure(commits.reduce((sum, commit) => sum + commit.cost, ROOM_BYTES))
+      this.#makeTables(commits)
+      return new Batch(this.#tables, this.runs.counts, room)
+    } catch (error) {
+      // Until the failure is understood nothing else may begin.
+      this.#kept = commits
+      void this.#failed(commits, error)
+      return undefined
+    }
   }
 
   #join(batch: Batch, commit: Commit): void {
@@ -153,7 +168,8 @@ export class LmdbLedger implements Ledger {
       batch.add(commit)
     } catch (error) {
       // Whatever lmdb refuses was checked before, so this is a bug, or a database gone from under us.
-      this.#break(`the database refused a write: ${textOf(error)}`, batch.commits)
+      this.#kept = batch.commits
+      this.#break(`the database refused a write: ${textOf(error)}`)
     }
   }
 
@@ -175,15 +191,18 @@ export class LmdbLedger implements Ledger {
     if (batch === undefined) return
     this.#open = undefined
     this.#flight = batch
+    this.#reserve.spend(batch.cost)
     this.#departed = this.#clock.monotonic()
     try {
       const landing = batch.finish() ?? Promise.resolve()
       landing.then(
         () => this.#landed(batch),
-        (error) => this.#failed(batch, error),
+        (error) => this.#failed(batch.commits, error),
       )
+      queueMicrotask(() => this.#tables.hearOut())
     } catch (error) {
-      this.#break(`the database refused a write: ${textOf(error)}`, batch.commits)
+      this.#kept = batch.commits
+      this.#break(`the database refused a write: ${textOf(error)}`)
     }
   }
 
@@ -204,13 +223,19 @@ export class LmdbLedger implements Ledger {
     this.#meters.count('store_commit_writes_total', undefined, writes)
   }
 
-  async #failed(batch: Batch, error: unknown): Promise<void> {
+  async #failed(commits: readonly Commit[], error: unknown): Promise<void> {
     const trouble = await troubleOf(error, this.#tables.folder)
     this.#flight = undefined
-    if (trouble.is === 'broken') return this.#break(trouble.reason, batch.commits)
-    this.#kept = batch.commits
+    this.#kept = commits
+    if (trouble.is === 'broken') {
+      this.#break(trouble.reason)
+      return
+    }
     this.#become({ is: 'degraded', reason: trouble.reason })
-    if (this.#closing) return this.#refuseWaiting(new StoreClosed('the store closed while its disk was full'))
+    if (this.#closing) {
+      this.#refuseWaiting(new StoreClosed('the store closed while its disk was full'))
+      return
+    }
     this.#freeBallast()
     this.#timer?.()
     this.#timer = this.#clock.after(this.#retryMs, () => {
@@ -224,7 +249,8 @@ export class LmdbLedger implements Ledger {
       await Promise.allSettled(this.#backups)
       await this.#tables.reopen()
     } catch (error) {
-      return this.#break(`the database could not be opened again: ${textOf(error)}`, this.#kept ?? [])
+      this.#break(`the database could not be opened again: ${textOf(error)}`)
+      return
     }
     const commits = this.#kept
     if (commits === undefined) return
@@ -249,13 +275,11 @@ export class LmdbLedger implements Ledger {
     }
   }
 
-  #break(reason: string, commits: readonly Commit[]): void {
+  #break(reason: string): void {
     this.#become({ is: 'broken', reason })
     this.#open = undefined
     this.#flight = undefined
-    const error = new StoreBroken(reason)
-    for (const commit of commits) commit.reject(error)
-    this.#refuseWaiting(error)
+    this.#refuseWaiting(new StoreBroken(reason))
   }
 
   #refuseWaiting(error: Error): void {

@@ -5,20 +5,37 @@
  * rests on. Values are bytes; what they mean is the codec's and the shelves' business. After a failed commit the
  * environment must not be written again (lmdb-js then neither answers nor lets go of its lock), hence `reopen`.
  */
-import { chmodSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { codeOf, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
 import { Codec, codecOptions } from './codec.ts'
+import { PAGE_BYTES } from './reserve.ts'
 
 /** The layout of the tables. A program refuses a higher number than it knows. */
 export const FORMAT = 1
 const TABLES_MAX = 64
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
-const MAP_BYTES_SMALL = 4 * 1024 ** 3
-const ENOMEM = 12
 const LIFE = 'life:'
+const FILES = ['data.mdb', 'lock.mdb']
+
+// Of LMDB's meta page: its mark, the version of its layout, the size of a page.
+const META_BYTES = 64
+const MARK_AT = 24
+const MARK = 0xbeefc0de
+const VERSION_AT = 28
+const DATA_VERSION = 2
+const PAGE_SIZE_AT = 48
 const KEY_BYTES_MAX = 512
 
 export type Table = Database<Uint8Array, string>
@@ -105,6 +122,25 @@ export class Tables {
     if (this.#beforeCommit !== undefined) this.#handles.root.on('beforecommit', this.#beforeCommit)
   }
 
+  /** How far into the file pages are in use. */
+  usedBytes(): number {
+    // Every store has its environment; lmdb's types leave it out.
+    const { env } = this.#handles.root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
+    return (env.info().lastPageNumber + 1) * PAGE_BYTES
+  }
+
+  /**
+   * lmdb-js makes one promise more for each batch, which nobody is given; its rejection would end the process. To be
+   * called in the microtask after the batch was closed, when that promise is the current one.
+   */
+  hearOut(): void {
+    const { committed } = this.#handles.root
+    committed.then(
+      () => undefined,
+      () => undefined,
+    )
+  }
+
   async copy(folder: string): Promise<void> {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     await this.#handles.root.backup(folder, false)
@@ -132,6 +168,7 @@ function prepareFolder(folder: string): boolean {
 }
 
 function openRoot(folder: string, mapSize: number): RootDatabase {
+  checkFiles(folder)
   try {
     const root = open({
       path: folder,
@@ -144,12 +181,53 @@ function openRoot(folder: string, mapSize: number): RootDatabase {
       // Honoured by the add-on, missing from its types: the mode of new files.
       ...{ permissionsMode: 0o600 },
     })
-    for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(folder, file), 0o600)
+    for (const file of FILES) chmodSync(join(folder, file), 0o600)
     return root
   } catch (error) {
-    if (codeOf(error) === ENOMEM && mapSize > MAP_BYTES_SMALL) return openRoot(folder, MAP_BYTES_SMALL)
-    throw new StoreUnreadable(`cannot open the database in ${folder}: ${textOf(error)}`, { cause: error })
+    throw unreadable(folder, textOf(error), error)
   }
+}
+
+/** lmdb-js 3.5.6 crashes the process when LMDB refuses to open, so what it would refuse is found out before. */
+function checkFiles(folder: string): void {
+  for (const file of FILES) {
+    try {
+      checkFile(folder, join(folder, file), file === 'data.mdb')
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') continue
+      throw error instanceof StoreUnreadable ? error : unreadable(folder, textOf(error), error)
+    }
+  }
+}
+
+function checkFile(folder: string, path: string, isData: boolean): void {
+  const fd = openSync(path, 'r+')
+  try {
+    if (isData && fstatSync(fd).size > 0 && !hasMeta(fd)) {
+      throw unreadable(folder, 'data.mdb is not an LMDB database of this version')
+    }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Both meta pages carry LMDB's mark and version; the first one says where the second is. */
+function hasMeta(fd: number): boolean {
+  const first = Buffer.alloc(META_BYTES)
+  readSync(fd, first, 0, META_BYTES, 0)
+  const second = Buffer.alloc(META_BYTES)
+  readSync(fd, second, 0, META_BYTES, first.readUInt32LE(PAGE_SIZE_AT))
+  return [first, second].every(
+    (meta) =>
+      meta.readUInt32LE(MARK_AT) === MARK && (meta.readUInt32LE(VERSION_AT) & 0xffff) === DATA_VERSION,
+  )
+}
+
+function unreadable(folder: string, why: string, cause?: unknown): StoreUnreadable {
+  return new StoreUnreadable(
+    `cannot open the database in ${folder}: ${why}; restore the folder from a backup, or move it away to start anew`,
+    { cause },
+  )
 }
 
 function openHandles(root: RootDatabase): Handles {

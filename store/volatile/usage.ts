@@ -1,6 +1,6 @@
 /** The usage archive in a plain map. */
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
-import { isUsageName, keyText } from '../files/usage-name.ts'
+import { byKeyText, isUsageName, keyText } from '../files/usage-name.ts'
 
 export class VolatileUsageArchive implements UsageArchive {
   readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
@@ -15,7 +15,7 @@ export class VolatileUsageArchive implements UsageArchive {
 
   async list(projectKey: string): Promise<UsageKey[]> {
     if (!isUsageName(projectKey)) return []
-    const found = [...this.#texts.entries()].filter(([, { key }]) => key.projectKey === projectKey)
-    return found.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { key }]) => ({ ...key }))
+    const keys = [...this.#texts.values()].map(({ key }) => ({ ...key }))
+    return keys.filter((key) => key.projectKey === projectKey).sort(byKeyText)
   }
 }

@@ -84,10 +84,10 @@ describe('sentences', () => {
       /^\/tickets\/0\/[a-zA-Z]+: is required$/,
     )
     expect(error(ConfigPatch, { server: { port: 'x' } })).toBe(
-      '/server/port: must be a whole number, not a string',
+      '/server/port: must be a whole number or null, not a string',
     )
     expect(error(ConfigPatch, { codehost: { token: 42 } })).toBe(
-      '/codehost/token: must be a string, not a number',
+      '/codehost/token: must be a string or null, not a number',
     )
   })
 })

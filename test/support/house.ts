@@ -86,6 +86,7 @@ const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
   lmdb: 'a prebuilt binary for each platform',
   'msgpackr-extract': 'optional: msgpackr decodes in JavaScript without it',
   fsevents: 'macOS only, prebuilt',
+  'unrs-resolver': 'a prebuilt binary for each platform',
   ssh2: 'optional: it has all its ciphers from Node without its native part',
   'cpu-features': 'optional part of ssh2',
 }

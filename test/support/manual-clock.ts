@@ -51,7 +51,9 @@ export class ManualClock implements Clock {
     const until = this.#elapsed + ms
     await this.turn()
     for (;;) {
-      const next = this.#timers.filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at || a.order - b.order)[0]
+      const next = this.#timers
+        .filter((timer) => timer.at <= until)
+        .sort((a, b) => a.at - b.at || a.order - b.order)[0]
       if (next === undefined) break
       this.#timers = this.#timers.filter((timer) => timer !== next)
       this.#pass(next.at - this.#elapsed)

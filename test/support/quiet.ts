@@ -7,7 +7,8 @@ export interface KeptLog extends Log {
 
 export function keptLog(): KeptLog {
   const lines: KeptLog['lines'] = []
-  const keep = (level: string) => (fields: object, message: string) => void lines.push({ level, fields, message })
+  const keep = (level: string) => (fields: object, message: string) =>
+    void lines.push({ level, fields, message })
   return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
 }
 

@@ -68,7 +68,13 @@ export const tallyMachine = setup({
         end: 'over',
       },
     },
-    napping: { on: { 'deadline.nap': { target: 'awake', actions: ['count', 'say'] }, forget: { target: 'awake', actions: 'wakeUp' }, wait: { actions: 'nap' } } },
+    napping: {
+      on: {
+        'deadline.nap': { target: 'awake', actions: ['count', 'say'] },
+        forget: { target: 'awake', actions: 'wakeUp' },
+        wait: { actions: 'nap' },
+      },
+    },
     resting: {
       initial: 'lightly',
       states: { lightly: { on: { add: 'deeply' } }, deeply: { on: { add: '#tally.awake' } } },
@@ -78,7 +84,11 @@ export const tallyMachine = setup({
 })
 
 const isContext = (value: unknown): value is TallyContext =>
-  typeof value === 'object' && value !== null && 'name' in value && 'n' in value && typeof value.n === 'number'
+  typeof value === 'object' &&
+  value !== null &&
+  'name' in value &&
+  'n' in value &&
+  typeof value.n === 'number'
 
 export const tallyLayout = layout<TallyContext>({
   v: 2,
@@ -94,7 +104,13 @@ export const tallyKind = (supervision: Partial<Supervision> = {}): Kind => ({
   name: 'tally',
   logic: tallyMachine,
   layout: tallyLayout,
-  supervision: { restartAfterMs: [1_000, 2_000, 4_000], crashesMax: 3, withinMs: 60_000, finally: 'closed', ...supervision },
+  supervision: {
+    restartAfterMs: [1_000, 2_000, 4_000],
+    crashesMax: 3,
+    withinMs: 60_000,
+    finally: 'closed',
+    ...supervision,
+  },
   implied: (_key, restored) => [
     { is: 'effect', effect: { type: 'tally.told', ...(restored.context as TallyContext) } },
   ],

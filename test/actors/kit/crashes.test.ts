@@ -28,7 +28,8 @@ function check(world: World, effect: TallyEffect): void {
   if (effect.type === 'tally.never') world.broken.push(`effect of a transition that threw: ${effect.name}`)
   const record = world.ledger.disk.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
-  if (effect.type === 'tally.ended' && record !== undefined) world.broken.push(`${effect.name} told as ended, but is on disk`)
+  if (effect.type === 'tally.ended' && record !== undefined)
+    world.broken.push(`${effect.name} told as ended, but is on disk`)
   if (effect.type === 'tally.told' && n < effect.n) {
     world.broken.push(`${effect.name} told ${effect.n}, but ${n} is on disk`)
   }
@@ -71,7 +72,14 @@ function randomEvent(random: Random, clock: ManualClock): TallyEvent {
 
 async function schedule(seed: number, faulty = false): Promise<World> {
   const random = new Random(seed)
-  const world: World = { clock: new ManualClock(), ledger: new CrashLedger(), broken: [], kill: () => {}, effects: 0, crashes: 0 }
+  const world: World = {
+    clock: new ManualClock(),
+    ledger: new CrashLedger(),
+    broken: [],
+    kill: () => {},
+    effects: 0,
+    crashes: 0,
+  }
   let host = incarnation(world)
   const steps = 10 + random.below(60)
   for (let step = 0; step < steps; step++) {
@@ -93,10 +101,12 @@ async function schedule(seed: number, faulty = false): Promise<World> {
       world.ledger.crash(random.below(world.ledger.inFlight + 1))
       host = incarnation(world)
       const restored = host.restore()
-      if (!restored.ok || restored.value.damaged.length > 0) world.broken.push('what was on disk did not come back')
+      if (!restored.ok || restored.value.damaged.length > 0)
+        world.broken.push('what was on disk did not come back')
       for (const [key, record] of world.ledger.lives.all('tally')) {
         const now = host.peek('tally', key)
-        if (JSON.stringify(now?.context) !== JSON.stringify(record.c)) world.broken.push(`${key} came back different`)
+        if (JSON.stringify(now?.context) !== JSON.stringify(record.c))
+          world.broken.push(`${key} came back different`)
       }
     }
   }

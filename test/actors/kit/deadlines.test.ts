@@ -9,7 +9,9 @@ function wound() {
   const clock = new ManualClock()
   const start = clock.now()
   const fired: string[] = []
-  const deadlines = new Deadlines<string>(clock, (key, name) => fired.push(`${key}.${name}@${clock.now() - start}`))
+  const deadlines = new Deadlines<string>(clock, (key, name) =>
+    fired.push(`${key}.${name}@${clock.now() - start}`),
+  )
   return { clock, start, fired, deadlines }
 }
 

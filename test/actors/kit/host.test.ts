@@ -330,12 +330,18 @@ describe('deadlines and restarts', () => {
 
   test('a damaged record is reported and left alone; the others come back', () => {
     const ledger = new CrashLedger()
-    ledger.disk.set('tally', new Map([
-      ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
-      ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
-    ]))
+    ledger.disk.set(
+      'tally',
+      new Map([
+        ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
+        ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
+      ]),
+    )
     const { host } = stage(tallyKind(), ledger)
-    expect(host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [expect.stringContaining('tally bad')] } })
+    expect(host.restore()).toMatchObject({
+      ok: true,
+      value: { restored: 1, damaged: [expect.stringContaining('tally bad')] },
+    })
     expect(ledger.disk.get('tally')?.has('bad')).toBe(true)
   })
 

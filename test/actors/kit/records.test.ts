@@ -4,7 +4,9 @@ import { layout, pathOf } from '../../../actors/kit/records.ts'
 import { tallyLayout, tallyMachine } from '../../support/tally.ts'
 
 const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
-  const actor = createActor(tallyMachine.provide({ actions: { say: () => {} } }), { input: { name: 'x' } }).start()
+  const actor = createActor(tallyMachine.provide({ actions: { say: () => {} } }), {
+    input: { name: 'x' },
+  }).start()
   for (const type of events) actor.send({ type })
   return actor.getSnapshot()
 }
@@ -46,7 +48,13 @@ describe('records', () => {
     const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: 'n' }
     const print = (states: Record<string, string>, text = 'n', v = 1) =>
       layout({ v, states, shape: { ...shape, text }, lifts: {} }).fingerprint()
-    const prints = [print({ a: '1' }), print({ b: '1' }), print({ a: '2' }), print({ a: '1' }, 'm'), print({ a: '1' }, 'n', 2)]
+    const prints = [
+      print({ a: '1' }),
+      print({ b: '1' }),
+      print({ a: '2' }),
+      print({ a: '1' }, 'm'),
+      print({ a: '1' }, 'n', 2),
+    ]
     expect(new Set(prints).size).toBe(prints.length)
     expect(print({ a: '1', b: '2' })).toBe(print({ b: '2', a: '1' }))
   })
@@ -54,7 +62,9 @@ describe('records', () => {
   test('mistakes in a layout are found when it is made, or at the first write', () => {
     const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: '' }
     expect(() => layout({ v: 1, states: { a: 'x', b: 'x' }, shape, lifts: {} })).toThrow(/share a code/)
-    expect(() => layout({ v: 1, states: { other: 'o' }, shape, lifts: {} }).encode(snapshot(), undefined)).toThrow(/no code/)
+    expect(() =>
+      layout({ v: 1, states: { other: 'o' }, shape, lifts: {} }).encode(snapshot(), undefined),
+    ).toThrow(/no code/)
     expect(() => pathOf({ a: 'b', c: 'd' })).toThrow(/parallel/)
   })
 })

@@ -19,7 +19,10 @@ const parent = () => {
 }
 
 const machine = setup({
-  types: {} as { context: { n: number }; events: { type: 'add' } | { type: 'boom' } | { type: 'end' } | { type: 'odd' } },
+  types: {} as {
+    context: { n: number }
+    events: { type: 'add' } | { type: 'boom' } | { type: 'end' } | { type: 'odd' }
+  },
   actions: {
     add: assign({ n: ({ context }) => context.n + 1 }),
     boom: () => {
@@ -54,7 +57,11 @@ describe('a life under a parent that did not spawn it', () => {
     const good = actor.getSnapshot()
     actor.send({ type: 'boom' })
     expect(good.context).toEqual({ n: 1 })
-    const again = createActor(machine, { parent: ref, id: 'kind', snapshot: machine.getPersistedSnapshot(good) })
+    const again = createActor(machine, {
+      parent: ref,
+      id: 'kind',
+      snapshot: machine.getPersistedSnapshot(good),
+    })
     again.start()
     again.send({ type: 'add' })
     expect(again.getSnapshot().context).toEqual({ n: 2 })
@@ -62,7 +69,13 @@ describe('a life under a parent that did not spawn it', () => {
 
   test('throws while being born: start does not, the snapshot says error', () => {
     const { ref } = parent()
-    const born = setup({ actions: { boom: () => { throw new Error('boom') } } }).createMachine({ entry: 'boom' })
+    const born = setup({
+      actions: {
+        boom: () => {
+          throw new Error('boom')
+        },
+      },
+    }).createMachine({ entry: 'boom' })
     const actor = createActor(born, { parent: ref, id: 'kind' })
     expect(() => actor.start()).not.toThrow()
     expect(actor.getSnapshot().status).toBe('error')

@@ -8,7 +8,7 @@ describe('the root', () => {
     const steps: string[] = []
     const { host, clock, ended } = hostInMemory(undefined, {
       openDoors: async (desk) => {
-        steps.push(`doors opened, ${desk.open() ? 'open' : 'not open'} for work`)
+        steps.push(`doors opened, ${desk.open() ? 'ready' : 'not ready'} for the first request`)
         return yes({ close: async () => void steps.push('doors closed') })
       },
     })
@@ -18,12 +18,14 @@ describe('the root', () => {
     host.stop('enough')
     expect(host.desk.open()).toBe(false)
     await clock.turn()
-    expect(steps).toEqual(['doors opened, not open for work', 'doors closed'])
+    expect(steps).toEqual(['doors opened, ready for the first request', 'doors closed'])
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
   })
 
   test('a port that is taken ends it with 69 and the sentence that names it', async () => {
-    const { host, clock, ended } = hostInMemory(undefined, { openDoors: async () => no('conflict', 'port 4400 is taken') })
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => no('conflict', 'port 4400 is taken'),
+    })
     host.start()
     await clock.turn()
     expect(ended).toEqual([{ exitCode: 69, reason: 'port 4400 is taken' }])
@@ -59,5 +61,42 @@ describe('the root', () => {
     host.stop('enough')
     await clock.turn()
     expect(clock.timers).toBe(0)
+  })
+
+  test('a store that breaks ends it with 70 and the reason, at once', async () => {
+    const closed: string[] = []
+    const { host, clock, ended, store } = hostInMemory(undefined, {
+      openDoors: async () => yes({ close: async () => void closed.push('doors') }),
+    })
+    host.start()
+    await clock.turn()
+    store.ledger.breakDown('EIO on sync')
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 70, reason: 'the store is broken: EIO on sync' }])
+    expect(closed).toEqual(['doors'])
+  })
+
+  test('a full disk refuses changes with its reason, and takes them again once there is room', async () => {
+    const { host, clock, store, ended } = hostInMemory()
+    host.start()
+    await clock.turn()
+    store.ledger.fill('no room left')
+    expect(await host.desk.changeSettings({ sandbox: { concurrency: 3 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unavailable', message: expect.stringContaining('no room left') },
+    })
+    store.ledger.drain()
+    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    await clock.turn()
+    expect(await change).toMatchObject({ ok: true })
+    expect(ended).toEqual([])
+  })
+
+  test('an edit made between reading the file and watching it is not missed', async () => {
+    const { host, clock, store } = hostInMemory('{}')
+    await store.config.replace('{}', '{"sandbox":{"concurrency":9}}')
+    host.start()
+    await clock.turn()
+    expect(host.desk.config().sandbox.concurrency).toBe(9)
   })
 })

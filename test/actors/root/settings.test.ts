@@ -68,7 +68,10 @@ describe('a patch', () => {
   test('is written, answered and announced', async () => {
     const { file, pushes, change, live } = await settings()
     const answer = await change({ sandbox: { concurrency: 5 } })
-    expect(answer).toMatchObject({ ok: true, value: { applied: 'live', config: { sandbox: { concurrency: 5 } } } })
+    expect(answer).toMatchObject({
+      ok: true,
+      value: { applied: 'live', config: { sandbox: { concurrency: 5 } } },
+    })
     expect(stored(file)).toEqual({ repos: {}, sandbox: { concurrency: 5 } })
     expect(pushes).toMatchObject([{ type: 'config', config: { sandbox: { concurrency: 5 } } }])
     expect(live().sandbox.concurrency).toBe(5)
@@ -76,14 +79,20 @@ describe('a patch', () => {
 
   test('that is refused leaves the file’s bytes alone and announces nothing', async () => {
     const { file, pushes, change } = await settings('{ "repos" : {} }')
-    expect(await change({ sandbox: { concurrency: 0 } })).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    expect(await change({ sandbox: { concurrency: 0 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'invalid' },
+    })
     expect(file.text).toBe('{ "repos" : {} }')
     expect(pushes).toEqual([])
   })
 
   test('that changes nothing writes nothing', async () => {
     const { file, pushes, change } = await settings('{ "sandbox" : {"concurrency":3} }')
-    expect(await change({ sandbox: { concurrency: 3 } })).toMatchObject({ ok: true, value: { applied: 'live' } })
+    expect(await change({ sandbox: { concurrency: 3 } })).toMatchObject({
+      ok: true,
+      value: { applied: 'live' },
+    })
     expect(file.writes).toBe(0)
     expect(pushes).toEqual([])
   })
@@ -108,7 +117,9 @@ describe('a patch', () => {
     const all = await Promise.all(answers)
     const refused = all.filter((answer) => !answer.ok)
     expect(refused.length).toBeGreaterThan(0)
-    expect(refused).toEqual(refused.map(() => ({ ok: false, refusal: expect.objectContaining({ kind: 'unavailable' }) })))
+    expect(refused).toEqual(
+      refused.map(() => ({ ok: false, refusal: expect.objectContaining({ kind: 'unavailable' }) })),
+    )
     expect(file.writes).toBe(all.length - refused.length)
   })
 
@@ -128,7 +139,10 @@ describe('a patch', () => {
     const { host, clock, change } = await settings()
     host.stop('enough')
     await clock.turn()
-    expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unavailable' },
+    })
   })
 })
 
@@ -196,7 +210,10 @@ describe('a hand edit', () => {
     const { file, change } = await settings('{}')
     let n = 0
     file.beforeReplace = () => file.edit(`{"sandbox":{"concurrency":${1 + (n++ % 60)}}}`, false)
-    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'conflict' },
+    })
   })
 
   test('our own write, noticed by the watch, is not taken for a hand edit', async () => {

@@ -79,34 +79,37 @@ describe('refused', () => {
     [null, '/patch: must be an object'],
     ['port', '/patch: must be an object'],
     [[], '/patch: must be an object'],
-    [JSON.parse('{"__proto__": {"polluted": true}}'), '/__proto__: is a key that is never accepted'],
+    [JSON.parse('{"__proto__": {"polluted": true}}'), '/patch/__proto__: is a key that is never accepted'],
     [
       JSON.parse('{"repos": {"constructor": {"remote": "o/n"}}}'),
-      '/repos/constructor: is a key that is never accepted',
+      '/patch/repos/constructor: is a key that is never accepted',
     ],
-    [JSON.parse('{"repos": {"prototype": null}}'), '/repos/prototype: is a key that is never accepted'],
-    [JSON.parse('{"agent": {"maxCostUsd": 1e999}}'), '/agent/maxCostUsd: is a number out of range'],
-    [{ agent: { orchestratorModel: '\ud800' } }, '/agent/orchestratorModel: holds half of a surrogate pair'],
+    [JSON.parse('{"repos": {"prototype": null}}'), '/patch/repos/prototype: is a key that is never accepted'],
+    [JSON.parse('{"agent": {"maxCostUsd": 1e999}}'), '/patch/agent/maxCostUsd: is a number out of range'],
+    [
+      { agent: { orchestratorModel: '\ud800' } },
+      '/patch/agent/orchestratorModel: holds half of a surrogate pair',
+    ],
     [
       { tracker: null },
-      '/tracker/apiKey: is a credential; use PUT /api/settings/credentials or a connect flow',
+      '/patch/tracker/apiKey: is a credential; use PUT /api/settings/credentials or a connect flow',
     ],
     [
       { tracker: { apiKey: '***' } },
-      '/tracker/apiKey: is a credential; use PUT /api/settings/credentials or a connect flow',
+      '/patch/tracker/apiKey: is a credential; use PUT /api/settings/credentials or a connect flow',
     ],
   ])('%j', (patch, expected) => {
     expect(refusal(patch)).toBe(expected)
   })
 
   test.each<[unknown, string]>([
-    [{ server: { port: 70_000 } }, '/server/port: '],
-    [{ server: { port: '4400' } }, '/server/port: '],
-    [{ server: { hots: 'x' } }, '/server/hots: '],
-    [{ repos: { web: { remote: null } } }, '/repos/web/remote: '],
-    [{ storage: { publicBaseUrl: 'ftp://example.org' } }, '/storage/publicBaseUrl: '],
-    [{ connect: { trackerClientSecret: '***' } }, '/connect/trackerClientSecret: '],
-    [{ server: 5 }, '/server: '],
+    [{ server: { port: 70_000 } }, '/patch/server/port: '],
+    [{ server: { port: '4400' } }, '/patch/server/port: '],
+    [{ server: { hots: 'x' } }, '/patch/server/hots: '],
+    [{ repos: { web: { remote: null } } }, '/patch/repos/web/remote: '],
+    [{ storage: { publicBaseUrl: 'ftp://example.org' } }, '/patch/storage/publicBaseUrl: '],
+    [{ connect: { trackerClientSecret: '***' } }, '/patch/connect/trackerClientSecret: '],
+    [{ server: 5 }, '/patch/server: '],
   ])('%j, the field first', (patch, start) => {
     expect(refusal(patch).slice(0, start.length)).toBe(start)
   })
@@ -121,7 +124,7 @@ describe('refused', () => {
     const repos = Object.fromEntries(
       Array.from({ length: 200 }, (_, at) => [`r${at}`, { remote: 'o/n', instructions }]),
     )
-    expect(refusal({ repos })).toMatch(/^\/: must have at most 1048576 bytes/)
+    expect(refusal({ repos })).toMatch(/^\/patch: must have at most 1048576 bytes/)
   })
 
   test('the words of a refusal hold no secret, neither the old nor the offered one', () => {
@@ -130,7 +133,7 @@ describe('refused', () => {
       const from = configured(withSecrets({}, [path]))
       const answer = decideChange(from, { [section]: { [key]: 'offered-secret' } })
       const said = answer.ok ? '' : answer.refusal.message
-      expect(said.startsWith(`${path}: `)).toBe(true)
+      expect(said.startsWith(`/patch${path}: `)).toBe(true)
       expect(said).not.toContain('offered-secret')
       expect(said).not.toContain(secretFor(path))
     }

@@ -1,0 +1,77 @@
+/**
+ * `npm run bench`: what we cost beside the raw parts we are made of, measured in turn on this machine.
+ *
+ * Prints a table and keeps it as JSON. It judges, but it fails nothing: only `--strict` ends with 1 when a figure
+ * is below its target.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { coldStart } from './entries/cold-start.ts'
+import { dashboards } from './entries/dashboards.ts'
+import { durable } from './entries/durable.ts'
+import { http } from './entries/http.ts'
+import { memory } from './entries/memory.ts'
+import type { Entry } from './entry.ts'
+import { type Figure, isClose, verdict } from './figures.ts'
+import { type Options, readOptions } from './options.ts'
+import { table } from './table.ts'
+import { Workshop } from './workshop.ts'
+
+const entries: readonly Entry[] = [http, durable, coldStart, memory, dashboards]
+
+const options = readOptions(process.argv.slice(2))
+if (options.help) console.log(helpText())
+else process.exitCode = await run(options)
+
+async function run({ effort, only, json, strict }: Options): Promise<number> {
+  const workshop = new Workshop()
+  const began = { at: new Date().toISOString(), load: loadavg() }
+  const from = performance.now()
+  const figures: Figure[] = []
+  for (const entry of chosen(only)) {
+    const since = performance.now()
+    figures.push(...(await entry.measure(effort, workshop)))
+    console.error(`${entry.name}: ${Math.round((performance.now() - since) / 1000)} s`)
+  }
+  console.log(`\n${table(figures)}\n\n${circumstances(began.load, performance.now() - from)}`)
+  keep(json ?? join(workshop.cache, 'bench.json'), { began, effort, figures })
+  const below = figures.some((figure) => verdict(figure) === 'below')
+  return strict && below ? 1 : 0
+}
+
+function chosen(only: readonly string[]): readonly Entry[] {
+  const unknown = only.find((name) => !entries.some((entry) => entry.name === name))
+  if (unknown !== undefined)
+    throw new Error(`--only ${unknown}: there is only ${entries.map(({ name }) => name).join(', ')}`)
+  return only.length === 0 ? entries : entries.filter(({ name }) => only.includes(name))
+}
+
+/** A ratio holds when others are busy too, but less well. */
+function circumstances(loadBefore: readonly number[], ms: number): string {
+  const [before = 0] = loadBefore
+  const [after = 0] = loadavg()
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}, Node ${process.version}`
+  return `${machine}; load ${before.toFixed(1)} before, ${after.toFixed(1)} after; ${Math.round(ms / 1000)} s in all`
+}
+
+function keep(
+  file: string,
+  { began, effort, figures }: { began: object; effort: object; figures: readonly Figure[] },
+): void {
+  const path = resolve(file)
+  const judged = figures.map((figure) => ({ ...figure, verdict: verdict(figure), close: isClose(figure) }))
+  const machine = { cpus: cpus().map(({ model }) => model), node: process.version }
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, `${JSON.stringify({ ...began, machine, effort, figures: judged }, undefined, 2)}\n`)
+  console.error(`kept in ${path}`)
+}
+
+function helpText(): string {
+  const width = Math.max(...entries.map(({ name }) => name.length))
+  return [
+    'npm run bench -- [--only NAME]… [--rounds N] [--quick] [--json FILE] [--strict]',
+    '',
+    ...entries.map(({ name, about }) => `  ${name.padEnd(width)}  ${about}`),
+  ].join('\n')
+}

@@ -1,0 +1,62 @@
+/**
+ * A data directory with a long past, made once and kept below node_modules/.cache.
+ *
+ * It is made anew when what writes it has changed; older ones are removed then. Whoever uses it gets a copy, because
+ * a host writes into its data directory.
+ */
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { access, cp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { completed, type Workshop } from './workshop.ts'
+
+export const HISTORY_RUNS = 100_000
+const PREFIX = 'bench-history-'
+const WRITERS = ['store/lmdb', 'protocol/run.ts', 'protocol/cost.ts', 'bench/raw/seed.ts'] as const
+
+/** A copy in a folder of the workshop. */
+export async function dataDirWithHistory(workshop: Workshop): Promise<string> {
+  const kept = await history(workshop)
+  const copy = workshop.folder('history')
+  await cp(kept, copy, { recursive: true, mode: constants.COPYFILE_FICLONE })
+  await landed(join(copy, 'state', 'data.mdb'))
+  return copy
+}
+
+/** Else the system writes it out while somebody measures how long a sync takes. */
+async function landed(file: string): Promise<void> {
+  const handle = await open(file, 'r+')
+  await handle.sync().finally(() => handle.close())
+}
+
+async function history(workshop: Workshop): Promise<string> {
+  const kept = join(workshop.cache, `${PREFIX}${HISTORY_RUNS}-${await fingerprint(workshop.root)}`)
+  if (await isThere(kept)) return kept
+  for (const name of await readdir(workshop.cache)) {
+    if (name.startsWith(PREFIX)) await rm(join(workshop.cache, name), { recursive: true, force: true })
+  }
+  console.error(`making a store with ${HISTORY_RUNS} finished runs (once) …`)
+  const making = workshop.folder('seed')
+  await completed(workshop.script('bench/raw/seed.ts', making, String(HISTORY_RUNS)), 'seeding')
+  await rename(making, kept)
+  return kept
+}
+
+async function fingerprint(root: string): Promise<string> {
+  const hash = createHash('sha256')
+  for (const place of WRITERS) {
+    const path = join(root, place)
+    const files = place.endsWith('.ts')
+      ? [path]
+      : (await readdir(path)).sort().map((name) => join(path, name))
+    for (const file of files) hash.update(await readFile(file))
+  }
+  return hash.digest('hex').slice(0, 12)
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}

@@ -1,0 +1,103 @@
+/**
+ * Requests over connections that stay open, one after the other on each, and how many came back.
+ *
+ * `wrk` where the machine has it: written in C, it costs a third of what the server costs. Otherwise our own, which
+ * costs about as much as the server; with two cores both are then at their limit, and ratios come out too good.
+ * What the server itself spent on a request, by the system's count, is free of that.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpuMs, type Workshop } from './workshop.ts'
+
+export const CONNECTIONS = 50
+
+export interface Aim {
+  readonly port: number
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly expect: number
+  /** Whose processor time is counted. */
+  readonly pid: number
+}
+
+export interface Load {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Processor time the server spent on one request; undefined where the system does not tell. */
+  readonly cpuMicros: number | undefined
+}
+
+type Counted = Pick<Load, 'perSecond' | 'p50Ms' | 'p99Ms'>
+
+export interface Generator {
+  readonly name: string
+  fire(aim: Aim, ms: number): Promise<Load>
+}
+
+export function generator(workshop: Workshop): Generator {
+  const found = spawnSync('wrk', ['--version'], { stdio: 'ignore' }).error === undefined
+  const [name, shoot] = found ? ['wrk', wrk] : ['own sockets', ownSockets]
+  return {
+    name,
+    async fire(aim, ms) {
+      const before = cpuMs(aim.pid)
+      const counted = await shoot(workshop, aim, ms)
+      const after = cpuMs(aim.pid)
+      const spent = before === undefined || after === undefined ? undefined : after - before
+      const requests = counted.perSecond * (ms / 1000)
+      return { ...counted, cpuMicros: spent === undefined ? undefined : (spent * 1000) / requests }
+    },
+  }
+}
+
+/** Counts whole seconds only, and tells 2xx and 3xx from the rest but no more. */
+async function wrk(
+  workshop: Workshop,
+  { port, path, headers = {}, expect }: Aim,
+  ms: number,
+): Promise<Counted> {
+  const seconds = Math.max(1, Math.round(ms / 1000))
+  const asHeaders = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
+  const args = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency', ...asHeaders]
+  const child = workshop.start('wrk', [...args, `http://127.0.0.1:${port}${path}`])
+  const report = await wholeText(child.line)
+  return readWrk(report, expect)
+}
+
+async function wholeText(line: () => Promise<string>): Promise<string> {
+  const lines: string[] = []
+  for (;;) {
+    const next = await line().catch(() => undefined)
+    if (next === undefined) return lines.join('\n')
+    lines.push(next)
+  }
+}
+
+export function readWrk(report: string, expect: number): Counted {
+  const number = (pattern: RegExp): number => Number(pattern.exec(report)?.[1] ?? Number.NaN)
+  const requests = number(/(\d+) requests in/)
+  const refused = number(/Non-2xx or 3xx responses: (\d+)/)
+  const wanted = expect < 400 ? Number.isNaN(refused) : refused === requests
+  const broken = /Socket errors: .*/.exec(report)?.[0]
+  if (!wanted || broken !== undefined || Number.isNaN(requests)) throw new Error(`wrk went wrong:\n${report}`)
+  return {
+    perSecond: number(/Requests\/sec:\s+([\d.]+)/),
+    p50Ms: readMs(/50%\s+([\d.]+)(us|ms|s)/.exec(report)),
+    p99Ms: readMs(/99%\s+([\d.]+)(us|ms|s)/.exec(report)),
+  }
+}
+
+const MS_IN = { us: 0.001, ms: 1, s: 1000 } as const
+
+function readMs(found: RegExpExecArray | null): number {
+  return Number(found?.[1]) * MS_IN[(found?.[2] ?? 'ms') as keyof typeof MS_IN]
+}
+
+async function ownSockets(workshop: Workshop, aim: Aim, ms: number): Promise<Counted> {
+  const { port, path, headers = {}, expect } = aim
+  const order = { port, path, headers, expect, ms, connections: CONNECTIONS }
+  const child = workshop.script('bench/raw/load.ts', JSON.stringify(order))
+  const counted = JSON.parse(await child.line()) as Counted
+  await child.ended
+  return counted
+}

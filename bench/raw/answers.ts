@@ -1,0 +1,33 @@
+/**
+ * Finds where one answer ends in what a connection brings, when each answer is as long as the first.
+ */
+export class Answers {
+  readonly #expect: number
+  #length = 0
+  #head = ''
+  #have = 0
+
+  constructor(expect: number) {
+    this.#expect = expect
+  }
+
+  /** Whether the answer that was waited for is whole now. */
+  take(bytes: Uint8Array): boolean {
+    this.#have += bytes.byteLength
+    if (this.#length === 0) this.#learn(bytes)
+    if (this.#length === 0 || this.#have < this.#length) return false
+    this.#have -= this.#length
+    return true
+  }
+
+  #learn(bytes: Uint8Array): void {
+    this.#head += Buffer.from(bytes).toString('latin1')
+    const end = this.#head.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(this.#head)?.[1])
+    if (status !== this.#expect) throw new Error(`answered ${status}, not ${this.#expect}`)
+    const body = /\r\ncontent-length: *(\d+)/i.exec(this.#head.slice(0, end))?.[1]
+    if (body === undefined) throw new Error('answered without Content-Length')
+    this.#length = end + 4 + Number(body)
+  }
+}

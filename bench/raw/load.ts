@@ -1,0 +1,53 @@
+/**
+ * Our own generator of load: raw sockets, one request under way on each, answers told apart by their length alone.
+ *
+ * Argument: what to do, as JSON. Says what it counted, as JSON. Every answer to the same request has the same length,
+ * so the first one, read with care, tells where all others end.
+ */
+import { createConnection } from 'node:net'
+import { Answers } from './answers.ts'
+
+interface Order {
+  readonly port: number
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly expect: number
+  readonly ms: number
+  readonly connections: number
+}
+
+const order = JSON.parse(process.argv[2] ?? '{}') as Order
+const head = Object.entries({ host: '127.0.0.1', ...order.headers }).map(
+  ([name, value]) => `${name}: ${value}\r\n`,
+)
+const request = Buffer.from(`GET ${order.path} HTTP/1.1\r\n${head.join('')}\r\n`)
+const waits: number[] = []
+
+const from = performance.now()
+const until = from + order.ms
+await Promise.all(Array.from({ length: order.connections }, connection))
+const seconds = (performance.now() - from) / 1000
+waits.sort((a, b) => a - b)
+const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? 0
+console.log(JSON.stringify({ perSecond: waits.length / seconds, p50Ms: at(0.5), p99Ms: at(0.99) }))
+
+function connection(): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const answers = new Answers(order.expect)
+    let asked = 0
+    const ask = (): void => {
+      asked = performance.now()
+      socket.write(request)
+    }
+    const socket = createConnection({ host: '127.0.0.1', port: order.port, noDelay: true }, ask)
+    socket.on('data', (bytes) => {
+      if (!answers.take(bytes)) return
+      const now = performance.now()
+      waits.push(now - asked)
+      if (now < until) ask()
+      else socket.end()
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve())
+  })
+}

@@ -1,0 +1,63 @@
+/**
+ * Figures as lines of text: one a figure, columns aligned, what is worth knowing about it indented below.
+ */
+import { type Figure, isClose, type Spread, type Target, verdict } from './figures.ts'
+
+const HEADINGS = ['figure', 'ours', 'raw', 'unit', 'ratio (min–max)', 'target', 'verdict']
+/** Numbers stand right, words left. */
+const RIGHT = [false, true, true, false, true, false, false]
+
+export function table(figures: readonly Figure[]): string {
+  const cells = figures.map(cellsOf)
+  const widths = HEADINGS.map((heading, at) =>
+    Math.max(heading.length, ...cells.map((row) => row[at]?.length ?? 0)),
+  )
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, at) => (RIGHT[at] ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0)))
+      .join('  ')
+      .trimEnd()
+  const body = figures.flatMap(({ notes }, at) => [
+    line(cells[at] ?? []),
+    ...notes.map((note) => `    ${note}`),
+  ])
+  return [line(HEADINGS), line(widths.map((width) => '─'.repeat(width))), ...body].join('\n')
+}
+
+function cellsOf(figure: Figure): string[] {
+  const { name, ours, raw, unit, ratio, target } = figure
+  return [
+    name,
+    amount(ours.median),
+    raw === undefined ? '' : amount(raw.median),
+    unit,
+    ratio === undefined ? range(ours, amount) : `${factor(ratio.median)} ${range(ratio, factor)}`,
+    target === undefined ? '' : targetText(target, unit),
+    verdictText(figure),
+  ]
+}
+
+function range({ min, max }: Spread, text: (value: number) => string): string {
+  return `(${text(min)}–${text(max)})`
+}
+
+function targetText({ of, is, bound }: Target, unit: string): string {
+  const sign = is === 'at least' ? '≥' : '≤'
+  return of === 'ratio' ? `${sign} ${factor(bound)}` : `${sign} ${amount(bound)} ${unit}`
+}
+
+function verdictText(figure: Figure): string {
+  const said = verdict(figure)
+  if (said === 'no target') return ''
+  return isClose(figure) ? `${said} (close)` : said
+}
+
+const factor = (value: number): string => `${value.toFixed(2)}×`
+
+/** Three figures are more than this noise deserves. */
+export function amount(value: number): string {
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2
+  const [whole = '', part] = value.toFixed(digits).split('.')
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
+  return part === undefined ? grouped : `${grouped}.${part}`
+}

@@ -1,0 +1,151 @@
+/**
+ * Where measuring happens: processes that are started and surely ended, folders that are made and surely removed.
+ *
+ * Folders are below node_modules/.cache and not in the system's place for temporary files, which may be memory: a
+ * sync would then cost nothing. Every process is ended by its own number, also when the bench itself is ended.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const STOP_MS_MAX = 8_000
+const ANSWER_MS_MAX = 30_000
+/** What is kept of a child's error output, to say why it ended. */
+const STDERR_CHARS_MAX = 4_000
+
+export interface Child {
+  readonly pid: number
+  /** The next line of its output. Rejects when it ends first. */
+  line(): Promise<string>
+  /** One line to its input. */
+  say(text: string): void
+  /** Asks it to end, and sees to it that it does. */
+  stop(): Promise<void>
+  /** Resolves to its exit code. */
+  readonly ended: Promise<number>
+}
+
+export class Workshop {
+  /** The checkout: `bench/` is right below it. */
+  readonly root = dirname(dirname(process.argv[1] ?? ''))
+  readonly cache = join(this.root, 'node_modules', '.cache', 'switchyard')
+  readonly #children = new Set<ChildProcess>()
+  readonly #folders = new Set<string>()
+
+  constructor() {
+    mkdirSync(this.cache, { recursive: true })
+    process.on('exit', () => this.#leave())
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130))
+  }
+
+  folder(name: string): string {
+    const path = mkdtempSync(join(this.cache, `bench-${name}-`))
+    this.#folders.add(path)
+    return path
+  }
+
+  removeFolder(path: string): void {
+    rmSync(path, { recursive: true, force: true })
+    this.#folders.delete(path)
+  }
+
+  /** One TypeScript file of ours, in a process of its own. */
+  script(file: string, ...args: readonly string[]): Child {
+    return this.start(process.execPath, [join(this.root, 'build', 'run.mjs'), join(this.root, file), ...args])
+  }
+
+  start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
+    const child = spawn(command, [...args], { cwd: this.root, env, stdio: ['pipe', 'pipe', 'pipe'] })
+    this.#children.add(child)
+    return childOf(child, `${command} ${args.join(' ')}`, () => this.#children.delete(child))
+  }
+
+  #leave(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+    for (const path of this.#folders) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+function childOf(child: ChildProcess, what: string, gone: () => void): Child {
+  const { stdin, stdout, stderr, pid } = child
+  if (stdin === null || stdout === null || stderr === null || pid === undefined) {
+    throw new Error(`cannot start ${what}`)
+  }
+  let complaints = ''
+  stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaints = (complaints + text).slice(-STDERR_CHARS_MAX)
+  })
+  // Whoever ends while it is spoken to is noticed by its end.
+  stdin.on('error', () => {})
+  const ended = new Promise<number>((resolve) => {
+    child.once('close', (code, signal) => {
+      gone()
+      resolve(code ?? (signal === null ? 0 : 128))
+    })
+  })
+  const lines = createInterface({ input: stdout })[Symbol.asyncIterator]()
+  return {
+    pid,
+    ended,
+    line: async () => {
+      const late = new AbortController()
+      const tooLate = delay(ANSWER_MS_MAX, late.signal).then(() => {
+        throw new Error(`no answer from ${what}: ${complaints}`)
+      })
+      const line = await Promise.race([lines.next(), tooLate]).finally(() => late.abort())
+      if (line.done === true) throw new Error(`${what} ended: ${complaints}`)
+      return line.value
+    },
+    say: (text) => void stdin.write(`${text}\n`),
+    stop: async () => {
+      child.kill('SIGTERM')
+      const hurry = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
+      await ended
+      clearTimeout(hurry)
+    },
+  }
+}
+
+/** Never resolves once it was called off. */
+function delay(ms: number, calledOff: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    calledOff.addEventListener('abort', () => clearTimeout(timer))
+  })
+}
+
+// ---- what the system knows of a process ------------------------------------------------------------------------
+
+/** Linux counts processor time in hundredths of a second, whatever the machine. */
+const TICK_MS = 10
+
+/** Processor time of a process so far, all its threads; undefined where there is no /proc. */
+export function cpuMs(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  } catch {
+    return undefined
+  }
+}
+
+export interface Resident {
+  readonly mib: number
+  /** Of that, memory of its own; the rest is files: the program itself, and pages of a database. */
+  readonly ownMib: number
+}
+
+export function resident(pid: number): Resident {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const mib = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
+  return { mib: mib('VmRSS'), ownMib: mib('RssAnon') }
+}
+
+/** Runs a command to its end; rejects unless that is a good one. */
+export async function completed(child: Child, what: string): Promise<void> {
+  const code = await child.ended
+  if (code !== 0) throw new Error(`${what} ended with ${code}`)
+}

@@ -1,0 +1,65 @@
+/**
+ * Room inside the database file, taken before a transaction needs it.
+ *
+ * LMDB writes new pages behind the last one, so on a full disk it is LMDB that meets the error, and lmdb-js 3.5.6
+ * overruns a buffer while it words the message (`last_error`, 100 bytes). So the file is kept longer than what is in
+ * use: we write the zeros, we meet the full disk, and a transaction only ever overwrites room that is there. A file
+ * system that never overwrites in place (btrfs, zfs) makes no such promise; there the ledger sees the error late.
+ */
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
+
+export const PAGE_BYTES = 4096
+const STEP_BYTES = 1024 * 1024
+/** The list of free pages and the structures may grow; kept back at all times. */
+const OVERHEAD_BYTES = 1024 * 1024
+/** What every transaction writes beside its records: the tables' own records, free pages, counts. */
+const BATCH_BYTES = 64 * 1024
+/** Taken at a time, so that the file is not looked at for every transaction. */
+const AHEAD_BYTES = 4 * 1024 * 1024
+
+export class Reserve {
+  readonly #fd: number
+  readonly #usedBytes: () => number
+  #left = 0
+  readonly #zeros = Buffer.alloc(STEP_BYTES)
+
+  /** `usedBytes`: how far into the file pages are in use. */
+  constructor(file: string, usedBytes: () => number) {
+    this.#fd = openSync(file, 'r+')
+    this.#usedBytes = usedBytes
+  }
+
+  /**
+   * Bytes that a transaction may surely write, at least `wanted` of them. Throws what the file system says when there
+   * is no room for that. Only while no transaction is open or in flight.
+   */
+  secure(wanted: number): number {
+    if (this.#left < wanted) this.#left = this.#extend(wanted + AHEAD_BYTES)
+    return this.#left
+  }
+
+  /** A transaction departs that may have written so much. Most write less, which the next look at the file finds. */
+  spend(bytes: number): void {
+    this.#left -= bytes + BATCH_BYTES
+  }
+
+  #extend(wanted: number): number {
+    const used = this.#usedBytes()
+    const needed = used + wanted + OVERHEAD_BYTES
+    let { size } = fstatSync(this.#fd)
+    while (size < needed) size += writeSync(this.#fd, this.#zeros, 0, STEP_BYTES - (size % STEP_BYTES), size)
+    return size - used - OVERHEAD_BYTES
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}
+
+/**
+ * At most this much of the file is written anew for one record: its own pages, the leaf it lies in, which may be
+ * split, and its share of the branches above.
+ */
+export function costOf(bytes: Uint8Array | null): number {
+  return (4 + Math.ceil((bytes?.length ?? 0) / PAGE_BYTES)) * PAGE_BYTES
+}

@@ -1,0 +1,327 @@
+/** What every store promises, asked of each: the one on disk, and its volatile twin. */
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { ArtifactFound, Store } from '../../core/ports.ts'
+import { openStore } from '../../store/store.ts'
+import { volatileStore } from '../../store/volatile.ts'
+import { keptLog, noMeters } from '../support/quiet.ts'
+import { Random } from '../support/random.ts'
+import { realChance, realClock, tempFolder, until } from '../support/real.ts'
+import { life, logEvents, putLife, putRun, runId, sampleRun } from './samples.ts'
+
+const factories: [string, () => Promise<Store>][] = [
+  ['lmdb and files', () => openOnDisk(tempFolder())],
+  ['volatile', async () => volatileStore({ clock: realClock })],
+]
+
+const opened: Store[] = []
+
+function openOnDisk(dataDir: string): Promise<Store> {
+  return openStore({
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 4096,
+  })
+}
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+})
+
+describe.each(factories)('%s', (_name, make) => {
+  async function open(): Promise<Store> {
+    const store = await make()
+    opened.push(store)
+    return store
+  }
+
+  test('a commit cannot be read before it has landed, and is whole then', async () => {
+    const { ledger } = await open()
+    const landing = ledger.commit([putLife('lease', 'a', life(1)), putRun(sampleRun(1))])
+    expect(ledger.lives.get('lease', 'a')).toBeUndefined()
+    expect(ledger.runs.get(runId(1))).toBeUndefined()
+    await landing
+    expect(ledger.lives.get('lease', 'a')).toEqual(life(1))
+    expect(ledger.runs.get(runId(1))).toEqual(sampleRun(1))
+  })
+
+  test('commits of one turn land in the order of the calls', async () => {
+    const { ledger } = await open()
+    const order: number[] = []
+    await Promise.all(
+      [1, 2, 3, 4].map((n) =>
+        ledger.commit(n === 3 ? [] : [putLife('lease', 'a', life(n))]).then(() => order.push(n)),
+      ),
+    )
+    expect(ledger.lives.get('lease', 'a')).toEqual(life(4))
+    expect(order.filter((n) => n !== 3)).toEqual([1, 2, 4])
+  })
+
+  test('what is changed after the call is not what was committed', async () => {
+    const { ledger } = await open()
+    const fields = { n: 1 }
+    const first = ledger.commit([putLife('lease', 'a', { v: 1, s: 'held', c: fields })])
+    fields.n = 2
+    await first
+    expect(ledger.lives.get('lease', 'a')?.c).toEqual({ n: 1 })
+  })
+
+  test('lives are listed by kind in key order; removed ones are gone', async () => {
+    const { ledger } = await open()
+    await ledger.commit(['c', 'a', 'b'].map((key, n) => putLife('worker', key, life(n))))
+    await ledger.commit([putLife('lease', 'x', life(9)), putLife('worker', 'b', null)])
+    expect([...ledger.lives.all('worker')].map(([key]) => key)).toEqual(['a', 'c'])
+    expect([...ledger.lives.all('nothing')]).toEqual([])
+    expect(ledger.lives.kinds()).toEqual(['lease', 'worker'])
+  })
+
+  test('many lives are all listed', async () => {
+    const { ledger } = await open()
+    const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
+    await Promise.all(keys.map((key, n) => ledger.commit([putLife('lease', key, life(n))])))
+    expect([...ledger.lives.all('lease')].map(([key]) => key)).toEqual(keys)
+  })
+
+  test('runs are listed newest first, by status, ticket and page', async () => {
+    const { ledger } = await open()
+    const statuses = ['queued', 'running', 'completed'] as const
+    const runs = Array.from({ length: 90 }, (_, n) => sampleRun(n, statuses[n % 3], `t-${n % 4}`))
+    await ledger.commit(runs.map(putRun))
+    const newest = runs.toReversed()
+    const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id)
+    expect(idsOf(ledger.runs.list({}))).toEqual(idsOf(newest))
+    expect(idsOf(ledger.runs.list({ limit: 3, before: runId(50) }))).toEqual([49, 48, 47].map(runId))
+    const some = newest.filter(({ status }) => status !== 'running')
+    expect(idsOf(ledger.runs.list({ status: ['queued', 'completed'], limit: 40 }))).toEqual(
+      idsOf(some.slice(0, 40)),
+    )
+    const ticket = newest.filter(({ ticket }) => ticket.id === 't-2')
+    expect(idsOf(ledger.runs.list({ ticket: 't-2' }))).toEqual(idsOf(ticket))
+    expect(idsOf(ledger.runs.list({ ticket: 'ENG-t-2' }))).toEqual(idsOf(ticket))
+    const both = ticket.filter(({ status, id }) => status === 'queued' && id < runId(60))
+    expect(idsOf(ledger.runs.list({ ticket: 't-2', status: ['queued'], before: runId(60) }))).toEqual(
+      idsOf(both),
+    )
+    expect(ledger.runs.list({ status: [] })).toEqual([])
+    expect(ledger.runs.list({ limit: 0 })).toEqual([])
+    expect(ledger.runs.list({ ticket: 't-99' })).toEqual([])
+    expect(ledger.runs.count()).toBe(90)
+    expect(ledger.runs.count('running')).toBe(30)
+    expect(ledger.runs.count('failed')).toBe(0)
+  })
+
+  test('after any history of changes, indexes and counts say what the records say', async () => {
+    const { ledger } = await open()
+    const random = new Random(11)
+    const statuses = ['queued', 'running', 'failed', 'cancelled'] as const
+    const model = new Map<string, ReturnType<typeof sampleRun>>()
+    for (let round = 0; round < 60; round++) {
+      const commits = Array.from({ length: 1 + random.below(6) }, () =>
+        Array.from({ length: 1 + random.below(3) }, () => {
+          const n = random.below(25)
+          const run = random.chance(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
+          if (run === null) model.delete(runId(n))
+          else model.set(runId(n), run)
+          return { table: 'run', id: runId(n), run } as const
+        }),
+      )
+      const landing = Promise.all(commits.map((writes) => ledger.commit(writes)))
+      if (random.chance(0.6)) await landing
+    }
+    await ledger.commit([])
+    await ledger.commit([putLife('lease', 'last', life(0))])
+    const all = [...model.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
+    expect(ledger.runs.list({})).toEqual(all)
+    for (const status of statuses) {
+      const some = all.filter((run) => run.status === status)
+      expect(ledger.runs.list({ status: [status] })).toEqual(some)
+      expect(ledger.runs.count(status)).toBe(some.length)
+    }
+    for (const ticket of ['t-0', 't-1', 't-2']) {
+      expect(ledger.runs.list({ ticket })).toEqual(all.filter((run) => run.ticket.id === ticket))
+    }
+    expect(ledger.runs.count()).toBe(all.length)
+  })
+
+  test('after closing, a commit is refused; what was under way has landed', async () => {
+    const store = await open()
+    const under = store.ledger.commit([putLife('lease', 'a', life(1))])
+    await store.close()
+    await under
+    await expect(store.ledger.commit([putLife('lease', 'b', life(2))])).rejects.toMatchObject({
+      name: 'StoreClosed',
+    })
+  })
+
+  test('events come back as they went in, from any index, in any portion', async () => {
+    const { events } = await open()
+    const id = runId(1)
+    expect(await events.open(id, AT)).toEqual({ bytes: 0, next: 0 })
+    const all = logEvents(id, 0, 300)
+    let length = 0
+    for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)])
+      length = await events.append(id, portion)
+    await events.sync(id)
+    expect(await events.read(id)).toEqual(all)
+    expect(await events.read(id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
+    expect(await events.read(id, { after: 299 })).toEqual([])
+    expect(await events.read(runId(2))).toEqual([])
+    await events.close(id)
+    expect(await events.open(id, AT, length)).toEqual({ bytes: length, next: 300 })
+    await events.remove(id)
+    expect(await events.read(id)).toEqual([])
+  })
+
+  test('events that nobody acknowledged are cut off, and the log says so', async () => {
+    const { events } = await open()
+    const id = runId(1)
+    await events.open(id, AT)
+    const known = await events.append(id, logEvents(id, 0, 5))
+    const length = await events.append(id, logEvents(id, 5, 9))
+    await events.close(id)
+    const found = await events.open(id, AT, known)
+    expect(found).toMatchObject({ next: 6, cut: { bytes: length - known } })
+    const kept = await events.read(id)
+    expect(kept.slice(0, 5)).toEqual(logEvents(id, 0, 5))
+    expect(kept[5]).toMatchObject({ index: 5, at: AT, type: 'log', stream: 'system' })
+    expect(kept).toHaveLength(6)
+    expect(await events.append(id, logEvents(id, 6, 7))).toBeGreaterThan(found.bytes)
+    await expect(events.append(id, logEvents(id, 6, 7))).rejects.toThrow(RangeError)
+  })
+
+  test('an artifact appears when its last part is there; repeated parts change nothing', async () => {
+    const { artifacts } = await open()
+    const id = runId(1)
+    const parts = ['one', 'two', 'three'].map((text) => Buffer.from(text))
+    const write = (part: number) =>
+      artifacts.write(id, 'out.txt', part, parts[part] ?? Buffer.of(), part === 2)
+    expect(await write(0)).toBe('kept')
+    expect(await write(0)).toBe('repeat')
+    expect(await write(2)).toEqual({ refused: expect.stringContaining('before part 1') })
+    expect(await write(1)).toBe('kept')
+    expect(await write(1)).toBe('repeat')
+    expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
+    expect(await artifacts.names(id)).toEqual([])
+    expect(await write(2)).toBe('kept')
+    expect(await write(2)).toBe('repeat')
+    const found = await artifacts.find(id, 'out.txt')
+    expect(found).toMatchObject({
+      is: 'file',
+      size: 11,
+      contentType: 'text/plain; charset=utf-8',
+      download: false,
+    })
+    expect(await textOf(found)).toBe('onetwothree')
+    expect(await artifacts.names(id)).toEqual(['out.txt'])
+    await artifacts.remove(id)
+    expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
+  })
+
+  test('a new attempt replaces what an earlier one left, finished or not', async () => {
+    const { artifacts } = await open()
+    const id = runId(1)
+    const write = (part: number, text: string, final: boolean) =>
+      artifacts.write(id, 'a', part, Buffer.from(text), final)
+    for (const [part, text] of [
+      [0, 'old '],
+      [1, 'half'],
+    ] as const)
+      await write(part, text, false)
+    expect(await write(0, 'new ', false)).toBe('kept')
+    expect(await write(1, 'whole', true)).toBe('kept')
+    expect(await textOf(await artifacts.find(id, 'a'))).toBe('new whole')
+    expect(await write(0, 'newest', true)).toBe('kept')
+    expect(await write(0, 'newest', true)).toBe('repeat')
+    expect(await textOf(await artifacts.find(id, 'a'))).toBe('newest')
+  })
+
+  test.each([
+    '',
+    '.',
+    '..',
+    'a/b',
+    '../a',
+    '/etc/passwd',
+    'a\\b',
+    'a\0b',
+    'a\nb',
+    '\u007f',
+    '\ud800',
+    'x'.repeat(256),
+  ])('the artifact name %j leads nowhere', async (name) => {
+    const { artifacts } = await open()
+    expect(await artifacts.find(runId(1), name)).toMatchObject({ is: 'escape' })
+    expect(await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+  })
+
+  test('pages that could run script are downloads', async () => {
+    const { artifacts } = await open()
+    for (const name of ['a.html', 'a.SVG', 'a.xml', 'a.xhtml', 'noending']) {
+      await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)
+      expect(await artifacts.find(runId(1), name)).toMatchObject({ is: 'file', download: true })
+    }
+  })
+
+  test('a part, or a whole, that is too large is refused', async () => {
+    const { artifacts } = await open()
+    expect(await artifacts.write(runId(1), 'a', 0, Buffer.alloc(256 * 1024 + 1), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+    expect(await artifacts.write(runId(1), 'a', -1, Buffer.alloc(1), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+  })
+
+  test('a usage snapshot replaces the earlier one of the same session or subagent', async () => {
+    const { usage } = await open()
+    const session = { projectKey: 'p', sessionId: 's' }
+    await usage.replace(session, '1')
+    await usage.replace({ ...session, subagentId: 'a' }, '2')
+    await Promise.all(['3', '4'].map((text) => usage.replace(session, text)))
+    expect(await usage.read(session)).toBe('4')
+    expect(await usage.read({ ...session, subagentId: 'a' })).toBe('2')
+    expect(await usage.read({ ...session, subagentId: 'b' })).toBeUndefined()
+    expect(await usage.list('p')).toEqual([session, { ...session, subagentId: 'a' }])
+    expect(await usage.list('none')).toEqual([])
+    for (const bad of ['..', '', 'a/b', '.hidden', 'a.json', 'x'.repeat(300)]) {
+      await expect((async () => usage.replace({ projectKey: bad, sessionId: 's' }, ''))()).rejects.toThrow(
+        TypeError,
+      )
+    }
+  })
+
+  test('the configuration file is replaced only when it holds what was expected', async () => {
+    const { config } = await open()
+    expect(await config.read()).toBeUndefined()
+    expect(await config.replace('{}', '{"a":1}')).toEqual({ is: 'changed', text: undefined })
+    expect(await config.replace(undefined, '{"a":1}')).toEqual({ is: 'replaced' })
+    expect(await config.replace(undefined, '{"a":2}')).toEqual({ is: 'changed', text: '{"a":1}' })
+    expect(await config.read()).toBe('{"a":1}')
+    expect(await config.setAside('bad')).toMatch(/config\.json\..*rejected$/)
+    await expect(config.replace('{"a":1}', ' '.repeat(1024 * 1024 + 1))).rejects.toThrow(RangeError)
+  })
+
+  test('whoever watches the configuration file hears of a change, once for many', async () => {
+    const { config } = await open()
+    let heard = 0
+    const stop = config.watch(() => heard++)
+    await config.replace(undefined, '1')
+    await config.replace('1', '2')
+    await until('the change is heard', () => heard > 0)
+    expect(heard).toBe(1)
+    stop()
+  })
+})
+
+const AT = '2026-01-31T12:00:00.000Z'
+
+async function textOf(found: ArtifactFound): Promise<string> {
+  if (found.is !== 'file') throw new Error(`not a file but ${found.is}`)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of found.read()) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,83 @@
+/**
+ * A host that never rests, in a process of its own, to be killed in the middle of things: the production store, doors
+ * and settings, and beside them lives that count as fast as the disk allows. It says on standard output what was
+ * acknowledged, each line written at once.
+ *
+ *   busy-host <data directory> <token>
+ */
+import { writeSync } from 'node:fs'
+import { ActorHost } from '../../actors/kit/host.ts'
+import { buildHost } from '../../actors/root/build.ts'
+import { realChance, realClock } from '../../bin/clock.ts'
+import { yes } from '../../core/refusal.ts'
+import { readConfig } from '../../core/settings/read.ts'
+import { openStore } from '../../store/store.ts'
+import { openDoors } from '../../transport/server.ts'
+import { keptLog, noMeters } from './quiet.ts'
+import { type TallyContext, type TallyEffect, tallyKind } from './tally.ts'
+
+const LIVES = 200
+
+const [dataDir = '', token = ''] = process.argv.slice(2)
+const say = (line: string) => void writeSync(1, `${line}\n`)
+const fail = (reason: string): never => {
+  say(`failed ${reason}`)
+  process.exit(1)
+}
+process.on('unhandledRejection', (error) => fail(String(error)))
+
+const log = keptLog()
+const store = await openStore({ dataDir, clock: realClock, chance: realChance, log, meters: noMeters })
+const configText = await store.config.read()
+const configuration = readConfig(configText)
+if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
+
+const counting: ActorHost = new ActorHost({
+  clock: realClock,
+  ledger: store.ledger,
+  log,
+  meters: noMeters,
+  kinds: [tallyKind()],
+  effects: (effect) => {
+    const told = effect as TallyEffect
+    if (told.type !== 'tally.told') return
+    say(`told ${told.name} ${told.n}`)
+    setImmediate(() => counting.tell('tally', told.name, { type: 'add' }))
+  },
+  fatal: (reason) => fail(reason),
+})
+
+const host = buildHost({
+  clock: realClock,
+  chance: realChance,
+  log,
+  meters: noMeters,
+  store,
+  configuration: configuration.value,
+  configText,
+  health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
+  openDoors: async (desk) => {
+    const { port } = configuration.value.effective.server
+    const doors = await openDoors({
+      desk,
+      token,
+      clock: realClock,
+      log,
+      meters: noMeters,
+      version: 'busy',
+      openApi: () => ({}),
+      metricsText: () => '',
+      management: { host: '127.0.0.1', port },
+    })
+    if (!doors.ok) return fail(doors.refusal.message)
+    say(`open ${doors.value.managementPort}`)
+    return yes({ close: () => doors.value.close('stopping') })
+  },
+  finish: (exitCode) => process.exit(exitCode),
+})
+
+const restored = counting.restore()
+if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: ${JSON.stringify(restored)}`)
+for (const [key, { c }] of store.ledger.lives.all('tally')) say(`found ${key} ${(c as TallyContext).n}`)
+host.start()
+for (let life = 0; life < LIVES; life++) counting.bear('tally', `life-${life}`, { name: `life-${life}` })

@@ -1,0 +1,87 @@
+/**
+ * TypeScript in a process of its own, for tests that kill, race or starve a real one.
+ *
+ * The entry is bundled once a test file into the checkout's cache, packages left outside, and run by plain node.
+ */
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, rmSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from '@jest/globals'
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
+const cache = join(root, 'node_modules', '.cache', 'switchyard-tests')
+const bundles = new Map<string, string>()
+const made: string[] = []
+
+afterAll(() => {
+  for (const file of made.splice(0)) rmSync(file, { force: true })
+})
+
+export interface Child {
+  readonly process: ChildProcessByStdio<null, Readable, Readable>
+  /** Whole lines of its output so far. */
+  readonly lines: string[]
+  readonly errors: string[]
+  /** Its exit code, or the signal that ended it. */
+  readonly ended: Promise<number | NodeJS.Signals>
+}
+
+/** `entry` is a path from the checkout's root. */
+export function runTypeScript(entry: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Child {
+  const child = spawn(process.execPath, ['--enable-source-maps', bundleOf(entry), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, NODE_OPTIONS: '', ...env },
+  })
+  const lines: string[] = []
+  const errors: string[] = []
+  keepLines(child.stdout, lines)
+  keepLines(child.stderr, errors)
+  const ended = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.on('close', (code, signal) => resolve(code ?? signal ?? -1))
+  })
+  return { process: child, lines, errors, ended }
+}
+
+/** A small program or library in C, compiled with the system's `cc`. */
+export function compileC(source: string, flags: readonly string[]): string {
+  mkdirSync(cache, { recursive: true })
+  const out = join(cache, `${basename(source, '.c')}-${process.pid}.so`)
+  execFileSync('cc', [...flags, '-o', out, join(root, source), '-ldl', '-lpthread'])
+  made.push(out)
+  return out
+}
+
+function bundleOf(entry: string): string {
+  const known = bundles.get(entry)
+  if (known !== undefined) return known
+  // Named by process, so that test files that run side by side do not replace each other's.
+  const out = join(cache, `${entry.replaceAll('/', '-')}-${process.pid}.mjs`)
+  const options = [
+    '--bundle',
+    '--platform=node',
+    '--format=esm',
+    '--packages=external',
+    '--sourcemap=inline',
+    '--log-level=error',
+  ]
+  execFileSync(join(root, 'node_modules', '.bin', 'esbuild'), [
+    join(root, entry),
+    `--outfile=${out}`,
+    ...options,
+  ])
+  bundles.set(entry, out)
+  made.push(out)
+  return out
+}
+
+function keepLines(stream: Readable, lines: string[]): void {
+  let rest = ''
+  stream.setEncoding('utf8')
+  stream.on('data', (text: string) => {
+    const parts = (rest + text).split('\n')
+    rest = parts.pop() ?? ''
+    for (const part of parts) lines.push(part)
+  })
+}

@@ -1,0 +1,113 @@
+/**
+ * The real command in a process of its own, as a person or a desktop shell would start it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach } from '@jest/globals'
+import { until } from './real.ts'
+
+export const command = join(
+  dirname(dirname(dirname(fileURLToPath(import.meta.url)))),
+  'dist',
+  'bin',
+  'switchyard.js',
+)
+
+export interface Launch {
+  readonly pid: number
+  readonly version: string
+  readonly startedAt: string
+  readonly url: string
+  readonly fleetUrl?: string
+  readonly token: string
+}
+
+export interface Served {
+  readonly process: ChildProcess
+  readonly dataDir: string
+  readonly out: () => string
+  readonly err: () => string
+  readonly exit: Promise<number | NodeJS.Signals>
+  /** Waits for the doors. Fails with what the process said when it ends instead. */
+  launched(): Promise<Launch>
+  /** `path` with the launch token. */
+  ask(path: string, init?: { method?: string; body?: unknown }): Promise<{ status: number; body: unknown }>
+}
+
+const running = new Set<ChildProcess>()
+
+afterEach(async () => {
+  for (const child of running) child.kill('SIGKILL')
+  running.clear()
+})
+
+export function serve(dataDir: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Served {
+  return run(['serve', '--data-dir', dataDir, ...args], dataDir, env)
+}
+
+/** Any command line. */
+export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEnv = {}): Served {
+  const child = spawn(process.execPath, [command, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  })
+  running.add(child)
+  let out = ''
+  let err = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text
+  })
+  let ended: number | NodeJS.Signals | undefined
+  const exit = new Promise<number | NodeJS.Signals>((resolve) => {
+    child.on('close', (code, signal) => {
+      running.delete(child)
+      ended = code ?? signal ?? -1
+      resolve(ended)
+    })
+  })
+  const launched = async () => {
+    let launch: Launch | undefined
+    await until(`launch.json in ${dataDir}`, () => {
+      if (ended !== undefined) throw new Error(`the host ended with ${ended}: ${err}`)
+      launch = readLaunch(dataDir)
+      return launch?.pid === child.pid
+    })
+    if (launch === undefined) throw new Error('no launch.json')
+    return launch
+  }
+  return {
+    process: child,
+    dataDir,
+    out: () => out,
+    err: () => err,
+    exit,
+    launched,
+    ask: async (path, init = {}) => {
+      const { url, token } = await launched()
+      const body = init.body === undefined ? {} : { body: JSON.stringify(init.body) }
+      const response = await fetch(`${url}${path}`, {
+        method: init.method ?? 'GET',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        ...body,
+      })
+      const text = await response.text()
+      return { status: response.status, body: text === '' ? undefined : JSON.parse(text) }
+    },
+  }
+}
+
+export function readLaunch(dataDir: string): Launch | undefined {
+  try {
+    return JSON.parse(readFileSync(join(dataDir, 'launch.json'), 'utf8')) as Launch
+  } catch {
+    return undefined
+  }
+}
+
+/** A configuration that lets many hosts live side by side: every port is the system's choice. */
+export const anyPort = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })

@@ -1,0 +1,108 @@
+/**
+ * WebSocket clients for tests: a proper one that keeps what it was sent, and a raw one that need not read at all.
+ */
+import { connect, type Socket } from 'node:net'
+import { WebSocket } from 'undici'
+import { afterwards, TOKEN } from './doors.ts'
+
+export interface Frame {
+  readonly type: string
+  readonly [field: string]: unknown
+}
+
+export interface SocketClient {
+  readonly frames: readonly Frame[]
+  /** Once opened, or rejected when the upgrade is refused. */
+  readonly opened: Promise<void>
+  readonly closed: Promise<{ readonly code: number; readonly reason: string }>
+  send(frame: unknown): void
+  sendText(text: string | Uint8Array): void
+  /** The first `count` frames, once they are there. */
+  first(count: number): Promise<readonly Frame[]>
+  close(): void
+}
+
+export function socketClient(port: number, path = '/ws', headers: Record<string, string> = {}): SocketClient {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, {
+    headers: { authorization: `Bearer ${TOKEN}`, ...headers },
+  })
+  const frames: Frame[] = []
+  const waiting = new Set<() => void>()
+  socket.addEventListener('message', ({ data }) => {
+    frames.push(JSON.parse(String(data)))
+    for (const look of waiting) look()
+  })
+  socket.addEventListener('error', () => {})
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.addEventListener('close', ({ code, reason }) => resolve({ code, reason }))
+  })
+  const opened = new Promise<void>((resolve, reject) => {
+    socket.addEventListener('open', () => resolve())
+    void closed.then(() => reject(new Error('the socket was not opened')))
+  })
+  opened.catch(() => {})
+  const client: SocketClient = {
+    frames,
+    opened,
+    closed,
+    send: (frame) => socket.send(JSON.stringify(frame)),
+    sendText: (text) => socket.send(text),
+    first: (count) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (frames.length < count) return
+          waiting.delete(look)
+          resolve(frames.slice(0, count))
+        }
+        waiting.add(look)
+        look()
+      }),
+    close: () => socket.close(),
+  }
+  afterwards(() => {
+    if (socket.readyState === WebSocket.OPEN) socket.close()
+  })
+  return client
+}
+
+/** A socket below WebSocket, past its upgrade, and paused: nothing is read until `resume`. */
+export function rawSocket(port: number, path = '/ws'): Promise<Socket> {
+  const lines = [
+    `GET ${path} HTTP/1.1`,
+    'Host: localhost',
+    'Upgrade: websocket',
+    'Connection: Upgrade',
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    `Authorization: Bearer ${TOKEN}`,
+  ]
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(`${lines.join('\r\n')}\r\n\r\n`))
+    afterwards(() => socket.destroy())
+    socket.on('error', reject)
+    socket.once('data', (head) => {
+      if (!head.toString('latin1').startsWith('HTTP/1.1 101')) return reject(new Error('no upgrade'))
+      socket.pause()
+      resolve(socket)
+    })
+  })
+}
+
+/** One frame as a client sends it, masked with zeros. */
+export function clientFrame(
+  opcode: number,
+  payload: string | Buffer,
+  { masked = true, bits = 0x80 } = {},
+): Buffer {
+  const body = Buffer.from(payload)
+  const mask = masked ? 0x80 : 0
+  const head =
+    body.length < 126
+      ? Buffer.from([bits | opcode, mask | body.length])
+      : body.length < 0x10000
+        ? Buffer.from([bits | opcode, mask | 126, body.length >> 8, body.length & 0xff])
+        : Buffer.from([bits | opcode, mask | 127, 0, 0, 0, 0, ...uint32(body.length)])
+  return Buffer.concat([head, masked ? Buffer.alloc(4) : Buffer.alloc(0), body])
+}
+
+const uint32 = (n: number): number[] => [(n >>> 24) & 0xff, (n >>> 16) & 0xff, (n >>> 8) & 0xff, n & 0xff]

@@ -1,0 +1,133 @@
+/**
+ * A process that writes to a store and says what was acknowledged, for tests that make its disk fail or kill it.
+ *
+ *   faults <folder> <write|grow|sync> <errno> <lasting|once> <from> <to>
+ *     one ledger for each n: arms the n-th failure, commits in waves, reports
+ *   flood <folder>
+ *     commits without end until killed
+ *   lock <folder> <rounds> <start>
+ *     tries to lock <folder>/<round> at the same instant as its brothers
+ */
+import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Clock, Log, Meters, StoreState } from '../../core/ports.ts'
+import { codeOf } from '../../store/failures.ts'
+import { LmdbLedger } from '../../store/lmdb/ledger.ts'
+import { acquireLock } from '../../store/lock.ts'
+
+const clock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+  endOfTick: (run) => void setImmediate(run),
+}
+const log: Log = { debug() {}, info() {}, warn() {}, error() {} }
+const meters: Meters = { count() {}, gauge() {}, observe() {} }
+
+/** Written at once: what was said before a kill was said. */
+const say = (line: string) => writeSync(1, `${line}\n`)
+process.on('unhandledRejection', (error) => say(`unhandled ${String(error)}`))
+
+const openLedger = (folder: string) => new LmdbLedger({ folder, clock, log, meters, ballastBytes: 64 * 1024 })
+const record = (n: number, bytes = 0) => {
+  return { v: 1, s: 'held', c: { n, padding: 'x'.repeat(bytes + (n % 300)), [`key${n % 40}`]: n } }
+}
+
+const WAVES = 45
+
+async function faults(folder: string, what: string, errno: string, lasts: string, from: number, to: number) {
+  for (let n = from; n <= to; n++) await oneFault(folder, what, errno, lasts, n)
+  say('done')
+  // A heap that lmdb has overrun may fail while it is cleared up; all that matters was said.
+  process.kill(process.pid, 'SIGKILL')
+}
+
+async function oneFault(folder: string, what: string, errno: string, lasts: string, n: number) {
+  const own = join(folder, `${n}`)
+  const control = String(process.env.DISK_FAULTS)
+  const full = join(folder, `full-${n}`)
+  mkdirSync(own)
+  say(`begin ${n}`)
+  const ledger = openLedger(own)
+  const states: string[] = []
+  const ready = new Promise<void>((resolve) => {
+    ledger.onState((state: StoreState) => {
+      states.push(state.is)
+      if (state.is === 'degraded') rmSync(full, { force: true })
+      else resolve()
+    })
+  })
+  if (lasts === 'lasting') writeFileSync(full, '')
+  rmSync(control, { force: true })
+  writeFileSync(control, `${what} ${n} ${errno} ${lasts === 'lasting' ? full : '-'}\n`)
+  await writeWaves(ledger, n, what === 'grow' ? 30_000 : 0)
+  if (states.length > 0) await ready
+  rmSync(control, { force: true })
+  say(`states ${n} ${states.join(',')}`)
+  await ledger.close()
+  say(`closed ${n}`)
+}
+
+async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
+  for (let wave = 0; wave < WAVES; wave++) {
+    await Promise.all(
+      Array.from({ length: 1 + (wave % 4) }, async (_, i) => {
+        const key = `k-${wave}-${i}`
+        const kind = wave === 20 ? 'late-kind' : 'lease'
+        try {
+          await ledger.commit([{ table: 'life', kind, key, record: record(wave * 10 + i, bytes) }])
+          say(`ack ${n} ${kind} ${key} ${wave * 10 + i}`)
+        } catch (error) {
+          say(`refused ${n} ${kind} ${key} ${error instanceof Error ? error.name : ''}`)
+        }
+      }),
+    )
+  }
+}
+
+async function flood(folder: string) {
+  const ledger = openLedger(folder)
+  say('open')
+  await Promise.all(
+    Array.from({ length: 32 }, async (_, caller) => {
+      for (let n = 1; ; n++) {
+        const both = [caller, caller + 1000].map((key) => ({
+          table: 'life' as const,
+          kind: n % 7 === 0 ? 'worker' : 'lease',
+          key: `k-${key}`,
+          record: record(n),
+        }))
+        await ledger.commit(both)
+        say(`ack ${n % 7 === 0 ? 'worker' : 'lease'} ${caller} ${n}`)
+      }
+    }),
+  )
+}
+
+async function lock(folder: string, rounds: number, start: number) {
+  for (let round = 0; round < rounds; round++) {
+    while (Date.now() < start + round * 12) {
+      // Nothing but the same instant in all processes makes a race.
+    }
+    try {
+      acquireLock(join(folder, `${round}`), { bytes: randomish, fraction: Math.random })
+      say(`won ${round}`)
+    } catch (error) {
+      say(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
+    }
+  }
+  say('done')
+  // Stays alive, and so holds what it won, until the parent has seen all.
+  setInterval(() => {}, 1_000)
+}
+
+const randomish = (count: number) => Uint8Array.from({ length: count }, () => Math.floor(Math.random() * 256))
+
+const [mode, folder = '', ...rest] = process.argv.slice(2)
+if (mode === 'faults')
+  await faults(folder, String(rest[0]), String(rest[1]), String(rest[2]), Number(rest[3]), Number(rest[4]))
+else if (mode === 'flood') await flood(folder)
+else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))

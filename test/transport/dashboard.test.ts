@@ -1,0 +1,298 @@
+/** The dashboard socket: what it says, to whom, and when it has had enough. */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from '@jest/globals'
+import { configDefaults } from '../../protocol/config.ts'
+import type { DashboardPush } from '../../protocol/dashboard.ts'
+import {
+  DASHBOARD_BACKLOG_BYTES_MAX,
+  DASHBOARD_FRAME_BYTES_MAX,
+  DASHBOARD_FRAMES_PER_10_SECONDS_MAX,
+  DASHBOARD_SOCKETS_MAX,
+  DASHBOARD_SUBSCRIPTIONS_MAX,
+} from '../../protocol/limits.ts'
+import { DRAIN_MS_MAX } from '../../transport/sockets/outlet.ts'
+import { afterwards, handClock, openTestDoors, TOKEN } from '../support/doors.ts'
+import { rawClient } from '../support/raw-client.ts'
+import { clientFrame, rawSocket, socketClient } from '../support/socket-client.ts'
+
+const event = (runId: string, index: number): DashboardPush => ({
+  type: 'run-event',
+  event: {
+    runId,
+    index,
+    at: '2026-01-31T12:00:00.000Z',
+    type: 'log',
+    stream: 'stdout',
+    text: `${runId} ${index}`,
+  },
+})
+const tickets: DashboardPush = { type: 'tickets', tickets: [] }
+const config: DashboardPush = { type: 'config', config: configDefaults }
+const workers: DashboardPush = { type: 'workers', workers: [] }
+const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
+
+/** Says something and waits until the host has surely heard it: a frame comes back only after those before it. */
+async function settle(): Promise<void> {
+  await sleep(40)
+}
+
+test('hello comes first, then every push in order', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.opened
+  const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
+  for (const push of pushes) desk.push(push)
+  expect(await client.first(7)).toEqual([desk.helloAnswer, ...pushes])
+})
+
+test('nothing is lost or doubled between hello and the first push', async () => {
+  const { desk, port } = await openTestDoors()
+  let pushed = 0
+  // Each hello names the last push it already knows, as the real one does by its content.
+  Object.defineProperty(desk, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
+  const pushing = setInterval(() => {
+    for (let i = 0; i < 20; i++) desk.push(event('run-1', ++pushed))
+  }, 1)
+  afterwards(() => clearInterval(pushing))
+  for (let round = 0; round < 20; round++) {
+    const client = socketClient(port)
+    const [hello, ...events] = await client.first(30)
+    const from = Number(hello?.knows)
+    expect(events.map((frame) => Reflect.get(Object(frame.event), 'index'))).toEqual(
+      events.map((_, i) => from + 1 + i),
+    )
+    client.close()
+  }
+})
+
+test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.first(1)
+  const hear = async (): Promise<string[]> => {
+    await settle()
+    const before = client.frames.length
+    for (const run of ['run-1', 'run-2', 'run-3']) desk.push(event(run, 0))
+    desk.push(tickets)
+    await settle()
+    return client.frames
+      .slice(before)
+      .map((frame) => String(Reflect.get(Object(frame.event), 'runId') ?? frame.type))
+  }
+  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+  client.send({ type: 'subscribe', runId: 'run-2' })
+  expect(await hear()).toEqual(['run-2', 'tickets'])
+  client.send({ type: 'subscribe', runId: 'run-3' })
+  client.send({ type: 'subscribe', runId: 'run-3' })
+  expect(await hear()).toEqual(['run-2', 'run-3', 'tickets'])
+  client.send({ type: 'unsubscribe', runId: 'run-2' })
+  client.send({ type: 'unsubscribe', runId: 'run-9' })
+  expect(await hear()).toEqual(['run-3', 'tickets'])
+  client.send({ type: 'unsubscribe', runId: 'run-3' })
+  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+})
+
+test('the subscriptions of one dashboard are not those of another', async () => {
+  const { desk, port } = await openTestDoors()
+  const [one, two] = [socketClient(port), socketClient(port)]
+  await Promise.all([one.first(1), two.first(1)])
+  one.send({ type: 'subscribe', runId: 'run-1' })
+  two.send({ type: 'subscribe', runId: 'run-1' })
+  await settle()
+  one.close()
+  await one.closed
+  desk.push(event('run-1', 0))
+  desk.push(event('run-2', 0))
+  await settle()
+  expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
+})
+
+test('a frame that means nothing ends the socket, with a reason that names the field', async () => {
+  const { port } = await openTestDoors()
+  const bad: [string, RegExp][] = [
+    ['not json', /JSON/],
+    ['null', /./],
+    ['{"type":"dance"}', /type/],
+    ['{"type":"subscribe"}', /runId/],
+    ['{"type":"subscribe","runId":7}', /runId/],
+    ['{"type":"subscribe","runId":"../x"}', /runId/],
+    ['{"type":"subscribe","runId":"a","more":1}', /more/],
+    ['{"type":"subscribe","runId":"a","__proto__":{}}', /__proto__/],
+  ]
+  for (const [text, reason] of bad) {
+    const client = socketClient(port)
+    await client.opened
+    client.sendText(text)
+    const end = await client.closed
+    expect([text, end.code]).toEqual([text, 1008])
+    expect(end.reason).toMatch(reason)
+    expect(Buffer.byteLength(end.reason)).toBeLessThanOrEqual(123)
+  }
+})
+
+test('binary frames end the socket with 1003, too long ones with 1009', async () => {
+  const { port } = await openTestDoors()
+  const binary = socketClient(port)
+  await binary.opened
+  binary.sendText(new Uint8Array([1, 2, 3]))
+  expect(await binary.closed).toMatchObject({ code: 1003 })
+  const long = socketClient(port)
+  await long.opened
+  long.sendText('x'.repeat(DASHBOARD_FRAME_BYTES_MAX + 1))
+  expect(await long.closed).toMatchObject({ code: 1009 })
+  const fits = socketClient(port)
+  await fits.opened
+  fits.sendText(JSON.stringify({ type: 'subscribe', runId: 'a' }).padEnd(DASHBOARD_FRAME_BYTES_MAX))
+  await settle()
+  fits.close()
+  expect(await fits.closed).toMatchObject({ code: 1005 })
+})
+
+test('who talks too much is sent away, and pings are talk', async () => {
+  const { port } = await openTestDoors({ clock: handClock() })
+  const talker = socketClient(port)
+  await talker.opened
+  const unsubscribe = JSON.stringify({ type: 'unsubscribe', runId: 'a' })
+  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) talker.sendText(unsubscribe)
+  expect(await talker.closed).toMatchObject({
+    code: 1008,
+    reason: expect.stringMatching(/frames within 10 seconds/),
+  })
+  const pinger = await rawSocket(port)
+  const ended = new Promise((resolve) => pinger.on('close', resolve))
+  pinger.on('error', () => {})
+  pinger.resume()
+  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) pinger.write(clientFrame(9, ''))
+  await ended
+})
+
+test('frames are counted anew after ten seconds', async () => {
+  const clock = handClock()
+  const { port } = await openTestDoors({ clock })
+  const client = socketClient(port)
+  await client.opened
+  for (let round = 0; round < 3; round++) {
+    for (let i = 0; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++)
+      client.send({ type: 'unsubscribe', runId: 'a' })
+    await settle()
+    clock.wind(10_000)
+  }
+  client.close()
+  expect(await client.closed).toMatchObject({ code: 1005 })
+})
+
+test('there are only so many subscriptions', async () => {
+  const clock = handClock()
+  const { port } = await openTestDoors({ clock })
+  const client = socketClient(port)
+  await client.opened
+  for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) client.send({ type: 'subscribe', runId: `run-${i}` })
+  await settle()
+  clock.wind(10_000)
+  client.send({ type: 'subscribe', runId: 'run-one-more' })
+  expect(await client.closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/1000 runs/) })
+})
+
+test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
+  const clock = handClock()
+  const { port, desk, meters } = await openTestDoors({ clock })
+  const slow = await rawSocket(port)
+  const quick = socketClient(port)
+  await quick.first(1)
+  let ended = false
+  slow.on('close', () => {
+    ended = true
+  })
+  slow.on('error', () => {})
+  const before = process.memoryUsage().rss
+  const text = 'x'.repeat(64 * 1024)
+  const pushes = 1024
+  for (let i = 0; i < pushes; i++) {
+    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await quick.first(1 + pushes)
+  const grown = process.memoryUsage().rss - before
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
+  expect(meters.counts.get('sockets dashboard')).toBe(2)
+  clock.wind(DRAIN_MS_MAX)
+  await settle()
+  expect(meters.counts.get('sockets dashboard')).toBe(1)
+  slow.resume()
+  for (let i = 0; i < 50 && !ended; i++) await sleep(20)
+  expect(ended).toBe(true)
+  // 64 MiB were pushed; this process also holds the quick client's copies, so only the order of size can be told.
+  process.stdout.write(
+    `slow reader: grown by ${(grown / 1024 / 1024).toFixed(0)} MiB with the quick reader's copies\n`,
+  )
+})
+
+test('a reader that was too slow and catches up is told 1013 and why', async () => {
+  const { port, desk } = await openTestDoors()
+  const slow = await rawSocket(port)
+  const chunks: Buffer[] = []
+  slow.on('data', (bytes) => chunks.push(bytes))
+  const ended = new Promise((resolve) => slow.on('close', resolve))
+  slow.pause()
+  const text = 'x'.repeat(64 * 1024)
+  const needed = Math.ceil((DASHBOARD_BACKLOG_BYTES_MAX * 4) / text.length)
+  for (let i = 0; i < needed; i++) {
+    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await settle()
+  slow.resume()
+  await ended
+  const tail = Buffer.concat(chunks).subarray(-125)
+  const close = tail.lastIndexOf(0x88)
+  expect(tail.readUInt16BE(close + 2)).toBe(1013)
+  expect(tail.subarray(close + 4).toString()).toMatch(/^too slow/)
+})
+
+test('one dashboard too many is refused before it becomes a socket', async () => {
+  const { port, meters } = await openTestDoors()
+  await Promise.all(Array.from({ length: DASHBOARD_SOCKETS_MAX }, () => rawSocket(port)))
+  expect(meters.counts.get('sockets dashboard')).toBe(DASHBOARD_SOCKETS_MAX)
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const reply = await client.ask(
+    [
+      'GET /ws HTTP/1.1',
+      'Host: localhost',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      `Authorization: Bearer ${TOKEN}`,
+      '\r\n',
+    ].join('\r\n'),
+  )
+  expect(reply.status).toBe(503)
+})
+
+test('no compression is agreed to, and a protocol offered is not chosen', async () => {
+  const { port } = await openTestDoors()
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const reply = await client.ask(
+    [
+      `GET /ws?token=${TOKEN} HTTP/1.1`,
+      'Host: localhost',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      'Sec-WebSocket-Extensions: permessage-deflate',
+      'Sec-WebSocket-Protocol: chat',
+      '\r\n',
+    ].join('\r\n'),
+  )
+  expect(reply.status).toBe(101)
+  expect(reply.headers.has('sec-websocket-extensions')).toBe(false)
+  expect(reply.headers.has('sec-websocket-protocol')).toBe(false)
+})
+
+test('pushes cost nothing while nobody watches, and the desk is left alone after the end', async () => {
+  const { desk, doors } = await openTestDoors()
+  expect(desk.listeners.size).toBe(1)
+  desk.push(tickets)
+  await doors.close('done')
+  expect(desk.listeners.size).toBe(0)
+})
