@@ -37,7 +37,7 @@ export async function serve(
   const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
   const args = ['serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()
-  const child = workshop.start(process.execPath, [...nodeFlags, program, ...args])
+  const child = workshop.start(process.execPath, [program, ...args])
   await healthy(child, port)
   const healthyAfterMs = performance.now() - from
   return { child, port, healthyAfterMs, token: await tokenIn(dataDir) }

@@ -3,6 +3,7 @@
  *
  * Management: Host, Origin, preflight, then who is asking. Everything needs the launch token unless the row that was
  * found says otherwise, so a path that does not exist and one that does look the same from outside.
+ * (A request without Host never gets here: the parser refuses it with 400 of its own, or hangs up on it.)
  * Fleet: remote machines come here, by whatever name they know this one, so Host says nothing; a browser has no
  * business here at all, so any Origin is refused. Whatever is not served there does not exist.
  */

@@ -7,11 +7,12 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
-import { type Parsed, parseJson } from '../protocol/parse.ts'
+import type { Parsed } from '../protocol/parse.ts'
 import { type Admission, type Admit, UNKNOWN_PATH } from './admission.ts'
 import { type Body, framingFault, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { announcesBody, type Head, queryOf, readHead } from './head.ts'
+import { isJsonContent, readJsonBody } from './json-body.ts'
 import { type Headers, type Reply, refusal, send, sendWithoutBody } from './reply.ts'
 import { decoded, decodeParams, type Found, type Router } from './router.ts'
 import type { Placed, Row } from './routes/rows.ts'
@@ -29,20 +30,18 @@ export interface HttpDoor {
   answer(response: HttpResponse, request: HttpRequest): void
   /** From now on every new request is refused with 503. */
   shut(): void
+  isShut(): boolean
   /** Replies that somebody still waits for. */
   waiting(): number
 }
 
-const CLOSING = refusal(503, 'the service is stopping', [['connection', 'close']])
+export const CLOSING = refusal(503, 'the service is stopping', [['connection', 'close']])
 const BAD_ENCODING = 'the path or the query is not valid percent-encoded UTF-8'
 const TOO_LARGE = refusal(413, `the body is larger than ${HTTP_BODY_BYTES_MAX} bytes`)
 const TOO_LATE = refusal(408, `the body did not arrive within ${HTTP_BODY_SECONDS_MAX} seconds`)
-const NEEDS_JSON = refusal(400, 'the body must be JSON: send the header "Content-Type: application/json"')
-const NEEDS_BODY = refusal(400, 'this route needs a JSON body, and none came')
-const NOT_UTF8 = refusal(400, 'the body is not valid UTF-8')
 const OUR_FAULT = refusal(500, 'the service failed on this request; its log says why')
 
-const JSON_CONTENT = /^application\/(?:json|[\w.!#$&^-]+\+json) *(?:;|$)/i
+const NO_BYTES = new Uint8Array()
 
 /** What survives the callback of a request that is not answered within it. */
 interface Asked {
@@ -104,10 +103,9 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     if (shut) return CLOSING
     const placed = place(row, found, queryOf(request))
     if (!placed.ok) return refusal(400, placed.error)
-    const asked = { row, placed: placed.value, workerId, isJson: JSON_CONTENT.test(head.contentType) }
+    const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
     if (announcesBody(head)) return takeBody(response, head, asked, cors)
-    if (row.takesBody) return NEEDS_BODY
-    const reply = run(asked, undefined)
+    const reply = run(asked, NO_BYTES)
     if (!(reply instanceof Promise)) return reply
     return later(new Exchange(response, cors), row, reply)
   }
@@ -133,16 +131,16 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
   }
 
   function finish(exchange: Exchange, asked: Asked, bytes: Uint8Array): void {
-    const body = asked.row.takesBody ? readJson(asked, bytes) : IGNORED
-    const reply = body.ok ? run(asked, body.value) : body.reply
+    const reply = run(asked, bytes)
     if (reply instanceof Promise) later(exchange, asked.row, reply)
     else say(exchange, asked.row, reply)
   }
 
   /** A handler that throws is a bug; the client learns that much, the log learns the rest. */
-  function run({ row, placed, workerId }: Asked, body: unknown): Reply | Promise<Reply> {
+  function run({ row, placed, workerId, isJson }: Asked, bytes: Uint8Array): Reply | Promise<Reply> {
     try {
-      return row.run(placed, body, workerId)
+      const body = readJsonBody(row, isJson, bytes)
+      return body.ok ? row.run(placed, body.value, workerId) : body.reply
     } catch (err) {
       return bug(row, err)
     }
@@ -181,6 +179,7 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     shut: () => {
       shut = true
     },
+    isShut: () => shut,
     waiting: () => waiting.size,
   }
 }
@@ -195,30 +194,4 @@ function place(row: Row, found: Found<Row>, query: string): Parsed<Placed> {
   const params = decodeParams(found)
   if (params === undefined || decoded(query) === undefined) return { ok: false, error: BAD_ENCODING }
   return row.place(params, query)
-}
-
-type ReadBody = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly reply: Reply }
-
-const IGNORED: ReadBody = { ok: true, value: undefined }
-
-function readJson({ row, isJson }: Asked, bytes: Uint8Array): ReadBody {
-  if (bytes.byteLength === 0) return { ok: false, reply: NEEDS_BODY }
-  if (!isJson) return { ok: false, reply: NEEDS_JSON }
-  const text = utf8(bytes)
-  if (text === undefined) return { ok: false, reply: NOT_UTF8 }
-  const parsed = parseJson(text)
-  const checked = parsed.ok ? row.readBody(parsed.value) : parsed
-  return checked.ok
-    ? checked
-    : { ok: false, reply: refusal(400, checked.error.replace(/^\/: /, 'the body ')) }
-}
-
-const decoder = new TextDecoder('utf-8', { fatal: true })
-
-function utf8(bytes: Uint8Array): string | undefined {
-  try {
-    return decoder.decode(bytes)
-  } catch {
-    return undefined
-  }
 }

@@ -3,6 +3,11 @@
  *
  * The listener library shares a port with anybody who asks unless told not to, and its own functions trust whatever
  * they are given: a refused listen answers `false`, and asking `false` for its port ends the process.
+ *
+ * Its parser answers some requests before anybody here is asked, with a page of its own and a closed connection:
+ * 505 for what is not HTTP/1.1 from the first line on (and for a first line that arrives in two pieces), 400 for a
+ * request whose headers lack Host, or that gives both a length and a transfer encoding. A request without any header,
+ * or with a control character in one, it takes for unfinished, and hangs up after ten seconds without a word.
  */
 
 import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'

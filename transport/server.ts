@@ -5,22 +5,22 @@
  * rows of the table that name it, and nothing else. Both are one table behind two orders of fences. A door knows how
  * to ask the front desk; it knows no actor, no store and no file but its own certificate.
  */
-import type { HttpRequest, HttpResponse, TemplatedApp, us_socket_context_t } from 'uWebSockets.js'
+import type { TemplatedApp } from 'uWebSockets.js'
 import type { FrontDesk } from '../actors/root/front-desk.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
 import { type Answer, no, yes } from '../core/refusal.ts'
 import { routes } from '../protocol/routes.ts'
-import { type Admit, fleetAdmission, managementAdmission } from './admission.ts'
+import { fleetAdmission, managementAdmission } from './admission.ts'
 import { isLoopbackHost } from './gate.ts'
-import { queryOf, readHead } from './head.ts'
-import { type HttpDoor, httpDoor } from './http.ts'
+import { CLOSING, type HttpDoor, httpDoor } from './http.ts'
 import { type Address, type Listening, listen, newApp, type TlsFiles } from './listener.ts'
-import { refusal, send } from './reply.ts'
-import { type Router, router } from './router.ts'
+import { refusal } from './reply.ts'
+import { router } from './router.ts'
 import { type BuiltSocket, type Handlers, type Row, rows } from './routes/rows.ts'
 import { serviceHandlers } from './routes/service.ts'
-import { type DashboardSockets, newViewer, serveDashboard } from './sockets/dashboard.ts'
+import { type DashboardSockets, serveDashboard } from './sockets/dashboard.ts'
 import { CLOSE } from './sockets/outlet.ts'
+import { type Seat, type UpgradeParts, upgradeDoor } from './sockets/upgrade.ts'
 import { type Tally, tally } from './tally.ts'
 
 export interface DoorsParts {
@@ -54,9 +54,7 @@ export interface Doors {
 export const CLOSE_MS_MAX = 2_000
 const CLOSE_LOOK_MS = 20
 
-type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
-
-const SOCKETS_FULL = refusal(503, 'too many dashboards are connected; close one')
+const DASHBOARDS_FULL = refusal(503, 'too many dashboards are connected; close one')
 
 export async function openDoors(parts: DoorsParts): Promise<Answer<Doors>> {
   const { management, fleet } = parts
@@ -102,8 +100,9 @@ function openManagement(parts: DoorsParts, table: readonly Row[], counts: Tally)
   const made = newApp()
   if (!made.ok) return made
   const app = made.value
-  const http = httpDoor({ ...parts, admit, route, tally: counts })
-  const dashboards = serveSockets(app, parts, upgradeDoor(admit, route, counts)).dashboardSocket
+  const fences = { ...parts, admit, route, tally: counts }
+  const http = httpDoor(fences)
+  const dashboards = serveSockets(app, parts, fences, http).dashboardSocket
   return opened({ app, http, dashboards }, parts.management)
 }
 
@@ -128,40 +127,16 @@ function opened(door: Omit<Door, 'listening'>, address: Address): Answer<Door> {
 }
 
 /** Every socket that works; one that the protocol's table has and this lacks must be in the list of the unbuilt. */
-function serveSockets(
-  app: TemplatedApp,
-  parts: DoorsParts,
-  upgrade: UpgradeDoor,
-): { readonly [N in BuiltSocket]: DashboardSockets } {
-  const dashboards: DashboardSockets = serveDashboard(
-    app,
-    routes.dashboardSocket.path,
-    upgrade(() => (dashboards.room() ? newViewer() : undefined)),
-    parts,
-  )
+function serveSockets(app: TemplatedApp, parts: DoorsParts, fences: UpgradeParts, http: HttpDoor): Sockets {
+  const seat: Seat = () => {
+    if (http.isShut()) return { ok: false, reply: CLOSING }
+    return dashboards.room() ? { ok: true, data: {} } : { ok: false, reply: DASHBOARDS_FULL }
+  }
+  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeDoor(fences, seat), parts)
   return { dashboardSocket: dashboards }
 }
 
-/** Makes the last word before a connection becomes a socket. `seat`: what the socket carries, unless it is full. */
-type UpgradeDoor = (seat: () => object | undefined) => Upgrade
-
-/** A socket passes the same fences as a request, and is refused in the same words, before it is one. */
-function upgradeDoor(admit: Admit, route: Router<Row>, counts: Tally): UpgradeDoor {
-  return (seat) => (response, request, context) => {
-    const head = readHead(request)
-    const found = route(head.path)
-    const { refused, cors } = admit(head, found, () => queryOf(request))
-    const seated = refused === undefined ? seat() : undefined
-    if (seated === undefined) {
-      const reply = refused ?? SOCKETS_FULL
-      counts.count(found?.place.byMethod.get(head.method), reply.status)
-      send(response, reply, cors)
-      return
-    }
-    const key = request.getHeader('sec-websocket-key')
-    response.upgrade(seated, key, '', '', context)
-  }
-}
+type Sockets = { readonly [N in BuiltSocket]: DashboardSockets }
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
 

@@ -147,6 +147,10 @@ export class LmdbLedger implements Ledger {
     if (batch === undefined) return
     this.#open = batch
     for (const commit of commits) this.#join(batch, commit)
+    const refused = this.#refusal()
+    // The database refused one on the way: those behind it were not tried.
+    if (this.#state.is === 'broken' && refused !== undefined)
+      for (const commit of commits) commit.reject(refused)
   }
 
   /** Everything that can fail for lack of room, before anything is written. */
@@ -164,6 +168,7 @@ export class LmdbLedger implements Ledger {
   }
 
   #join(batch: Batch, commit: Commit): void {
+    if (this.#open !== batch) return
     try {
       batch.add(commit)
     } catch (error) {
@@ -296,7 +301,16 @@ export class LmdbLedger implements Ledger {
     if (same) return
     if (state.is === 'ready') this.#log.info({}, 'the store writes again')
     else this.#log.error({ reason: state.reason }, `the store is ${state.is}`)
-    for (const listener of this.#listeners) listener(state)
+    for (const listener of this.#listeners) this.#tell(listener, state)
+  }
+
+  /** A listener that throws must not stop the store from healing. */
+  #tell(listener: (state: StoreState) => void, state: StoreState): void {
+    try {
+      listener(state)
+    } catch (error) {
+      this.#log.error({ reason: textOf(error) }, 'a listener of the store threw')
+    }
   }
 
   #idle(): Promise<void> {

@@ -15,7 +15,7 @@ import {
   openSync,
   readSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { codeOf, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
 import { Codec, codecOptions } from './codec.ts'
@@ -78,7 +78,7 @@ export class Tables {
       void root.close()
       throw error
     }
-    if (fresh) syncFolder(this.folder)
+    if (fresh) for (const each of [this.folder, dirname(this.folder)]) syncFolder(each)
   }
 
   get meta(): TextTable {

@@ -3,8 +3,8 @@
  *
  *   faults <folder> <write|grow|sync> <errno> <lasting|once> <from> <to>
  *     one ledger for each n: arms the n-th failure, commits in waves, reports
- *   flood <folder>
- *     commits without end until killed
+ *   flood <folder> <first>
+ *     commits without end until killed, counting up from `first`
  *   lock <folder> <rounds> <start>
  *     tries to lock <folder>/<round> at the same instant as its brothers
  */
@@ -88,12 +88,12 @@ async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
   }
 }
 
-async function flood(folder: string) {
+async function flood(folder: string, first: number) {
   const ledger = openLedger(folder)
   say('open')
   await Promise.all(
     Array.from({ length: 32 }, async (_, caller) => {
-      for (let n = 1; ; n++) {
+      for (let n = first; ; n++) {
         const both = [caller, caller + 1000].map((key) => ({
           table: 'life' as const,
           kind: n % 7 === 0 ? 'worker' : 'lease',
@@ -129,5 +129,5 @@ const randomish = (count: number) => Uint8Array.from({ length: count }, () => Ma
 const [mode, folder = '', ...rest] = process.argv.slice(2)
 if (mode === 'faults')
   await faults(folder, String(rest[0]), String(rest[1]), String(rest[2]), Number(rest[3]), Number(rest[4]))
-else if (mode === 'flood') await flood(folder)
+else if (mode === 'flood') await flood(folder, Number(rest[0]))
 else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))

@@ -216,6 +216,8 @@ test('what the parser answers before anybody else is asked', async () => {
     return reply === 'silence' ? reply : reply.status
   }
   expect(await once('GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n')).toBe(505)
+  expect(await once('GET /api/heal')).toBe(505)
+  expect(await once('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
   expect(await once('garbage\r\n\r\n')).toBe(505)
   // RFC 9112 §3.2 asks for 400 here; a request without any header at all is taken for one that goes on.
   expect(await once('GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n')).toBe(400)

@@ -1,5 +1,6 @@
 /** Opening and closing the doors. */
 
+import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -7,11 +8,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
-import { fetch } from 'undici'
+import { Agent, fetch } from 'undici'
 import { yes } from '../../core/refusal.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import { openDoors } from '../../transport/server.ts'
-import { afterwards, fakeDesk, openTestDoors, partsFor, TOKEN } from '../support/doors.ts'
+import {
+  afterwards,
+  CREDENTIAL,
+  fakeDesk,
+  openTestDoors,
+  partsFor,
+  TOKEN,
+  WORKER_ID,
+} from '../support/doors.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
 import { socketClient } from '../support/socket-client.ts'
 
@@ -53,6 +62,22 @@ test('a reply that never comes is not waited for without end', async () => {
   await sleep(50)
   await doors.close('stop')
   expect(await asked).toMatchObject({ status: 0, closed: true })
+})
+
+test('an upgrade on an open connection is refused once the doors are closing', async () => {
+  const { doors, port, desk } = await openTestDoors()
+  desk.changed = () => new Promise(() => {})
+  const [busy, late] = [rawClient(port), rawClient(port)]
+  afterwards(() => [busy.close(), late.close()])
+  const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
+  void busy.ask(
+    requestText('PUT', '/api/settings', [...headers, 'Content-Type: application/json'], '{"patch":{}}'),
+  )
+  await late.ask(requestText('GET', '/api/config', headers))
+  const closing = doors.close('stop')
+  const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
+  expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)
+  await closing
 })
 
 test('closing twice is closing once', async () => {
@@ -114,6 +139,20 @@ test('localhost, ::1 and [::1] can be listened on; what is not loopback cannot',
     const refused = await openDoors(partsFor(fakeDesk(), { management: { host, port: 0 } }))
     expect(refused).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   }
+})
+
+test('with a certificate the fleet listener speaks TLS', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'switchyard-tls-'))
+  const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
+  const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost']
+  execFileSync('openssl', [...made, '-keyout', tls.keyFile, '-out', tls.certFile], { stdio: 'ignore' })
+  const { fleetPort } = await openTestDoors({ fleet: { host: '127.0.0.1', port: 0, tls } })
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: false } })
+  afterwards(() => dispatcher.close())
+  const target = `https://127.0.0.1:${fleetPort}/api/worker/demand?workerId=${WORKER_ID}`
+  const reply = await fetch(target, { dispatcher, headers: { authorization: `Bearer ${CREDENTIAL}` } })
+  expect(reply.status).toBe(501)
+  await expect(fetch(target.replace('https', 'http'))).rejects.toThrow()
 })
 
 test('fleet TLS with files that are no certificate is refused with their names', async () => {

@@ -21,11 +21,12 @@ export const CLOSE = {
   badData: 1003,
   policy: 1008,
   tooBig: 1009,
+  failed: 1011,
   tryAgainLater: 1013,
 } as const
 
 export class Outlet {
-  readonly #socket: WebSocket<{ outlet?: Outlet }>
+  readonly #socket: WebSocket<unknown>
   readonly #clock: Clock
   readonly #whenLeaving: () => void
   #state: 'open' | 'leaving' | 'closed' = 'open'
@@ -33,7 +34,7 @@ export class Outlet {
   #cancelCut: Cancel = () => {}
 
   /** `whenLeaving` takes the socket off whatever is sent to it from elsewhere. */
-  constructor(socket: WebSocket<{ outlet?: Outlet }>, clock: Clock, whenLeaving: () => void) {
+  constructor(socket: WebSocket<unknown>, clock: Clock, whenLeaving: () => void) {
     this.#socket = socket
     this.#clock = clock
     this.#whenLeaving = whenLeaving

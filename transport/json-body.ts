@@ -1,0 +1,42 @@
+/** From a body's bytes to a value of the route's schema, or the reply that says why not. */
+import { parseJson } from '../protocol/parse.ts'
+import { type Reply, refusal } from './reply.ts'
+import type { Row } from './routes/rows.ts'
+
+export type JsonBody =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reply: Reply }
+
+const NEEDS_BODY = refusal(400, 'this route needs a JSON body, and none came')
+const NEEDS_JSON = refusal(400, 'the body must be JSON: send the header "Content-Type: application/json"')
+const NOT_UTF8 = refusal(400, 'the body is not valid UTF-8')
+const IGNORED: JsonBody = { ok: true, value: undefined }
+
+const JSON_CONTENT = /^application\/(?:json|[\w.!#$&^-]+\+json) *(?:;|$)/i
+
+/** A form in some web page can send any text, but not under this name: that is what asking for it is for. */
+export function isJsonContent(contentType: string): boolean {
+  return JSON_CONTENT.test(contentType)
+}
+
+export function readJsonBody(row: Row, isJson: boolean, bytes: Uint8Array): JsonBody {
+  if (!row.takesBody) return IGNORED
+  if (bytes.byteLength === 0) return { ok: false, reply: NEEDS_BODY }
+  if (!isJson) return { ok: false, reply: NEEDS_JSON }
+  const text = utf8(bytes)
+  if (text === undefined) return { ok: false, reply: NOT_UTF8 }
+  const parsed = parseJson(text)
+  const checked = parsed.ok ? row.readBody(parsed.value) : parsed
+  if (checked.ok) return checked
+  return { ok: false, reply: refusal(400, checked.error.replace(/^\/: /, 'the body ')) }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+function utf8(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The last word before a connection becomes a socket.
+ *
+ * A socket passes the same fences as any request and is refused in the same words, as plain HTTP, while it is none.
+ */
+import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
+import type { Log } from '../../core/ports.ts'
+import type { Admit } from '../admission.ts'
+import { queryOf, readHead } from '../head.ts'
+import { type Headers, type Reply, refusal, send } from '../reply.ts'
+import type { Router } from '../router.ts'
+import type { Row } from '../routes/rows.ts'
+import type { Tally } from '../tally.ts'
+
+export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
+
+/** What the socket will carry, or why there is no place for one more. */
+export type Seat = () =>
+  | { readonly ok: true; readonly data: object }
+  | { readonly ok: false; readonly reply: Reply }
+
+export interface UpgradeParts {
+  readonly admit: Admit
+  readonly route: Router<Row>
+  readonly tally: Tally
+  readonly log: Log
+}
+
+const OUR_FAULT = refusal(500, 'the service failed on this request; its log says why')
+
+export function upgradeDoor({ admit, route, tally, log }: UpgradeParts, seat: Seat): Upgrade {
+  return (response, request, context) => {
+    const head = readHead(request)
+    const found = route(head.path)
+    const { refused, cors, data } = decide()
+    if (data === undefined) {
+      tally.count(found?.place.byMethod.get(head.method), refused.status)
+      send(response, refused, cors)
+      return
+    }
+    // Neither a protocol nor an extension is agreed to: no compression, whatever the client offers.
+    response.upgrade(data, request.getHeader('sec-websocket-key'), '', '', context)
+
+    /** Nothing may escape from here: the listener ends the process over an exception in a callback of its own. */
+    function decide(): Decided {
+      try {
+        const { refused, cors } = admit(head, found, () => queryOf(request))
+        if (refused !== undefined) return { refused, cors }
+        const seated = seat()
+        return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
+      } catch (err) {
+        log.error({ err }, 'an upgrade could not be answered')
+        return { refused: OUR_FAULT }
+      }
+    }
+  }
+}
+
+type Decided =
+  | { readonly data: object; readonly refused?: undefined; readonly cors?: undefined }
+  | { readonly data?: undefined; readonly refused: Reply; readonly cors?: Headers | undefined }
