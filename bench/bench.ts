@@ -20,9 +20,24 @@ import { Workshop } from './workshop.ts'
 
 const entries: readonly Entry[] = [http, durable, coldStart, memory, dashboards]
 
-const options = readOptions(process.argv.slice(2))
-if (options.help) console.log(helpText())
-else process.exitCode = await run(options)
+/** Wrong use, as in sysexits.h. */
+const EXIT_USAGE = 64
+
+const options = asked()
+if (options?.help === true) console.log(helpText())
+else if (options !== undefined) process.exitCode = await run(options)
+
+function asked(): Options | undefined {
+  try {
+    const read = readOptions(process.argv.slice(2))
+    chosen(read.only)
+    return read
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    process.exitCode = EXIT_USAGE
+    return undefined
+  }
+}
 
 async function run({ effort, only, json, strict }: Options): Promise<number> {
   const workshop = new Workshop()

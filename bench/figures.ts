@@ -51,6 +51,20 @@ function median(sorted: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2
 }
 
+/**
+ * Rounds out of slices that took turns: what disturbs the machine for longer than a slice then disturbs both sides of
+ * a round alike. Slices are of equal length, so a round's rate is the mean of theirs.
+ */
+export function roundsOf(slices: readonly Pair[], perRound: number): Pair[] {
+  const count = Math.floor(slices.length / perRound)
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length
+  return Array.from({ length: count }, (_, at) => {
+    const round = slices.slice(at * perRound, (at + 1) * perRound)
+    return { ours: mean(round.map(({ ours }) => ours)), raw: mean(round.map(({ raw }) => raw)) }
+  })
+}
+
 interface Label {
   readonly name: string
   readonly unit: string

@@ -27,11 +27,7 @@ export async function buildProduct(workshop: Workshop): Promise<void> {
   await completed(child, 'the build of dist/')
 }
 
-export async function serve(
-  workshop: Workshop,
-  dataDir: string,
-  nodeFlags: readonly string[] = [],
-): Promise<Served> {
+export async function serve(workshop: Workshop, dataDir: string): Promise<Served> {
   const port = await freePort()
   writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port } }), { mode: 0o600 })
   const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')

@@ -10,28 +10,36 @@ const SHAPES = [
   /\blin_(?:api|oauth|wh)_[A-Za-z0-9]{16,}/g,
   /\bsk-[A-Za-z0-9_-]{16,}/g,
   /\bAIza[A-Za-z0-9_-]{30,}/g,
-  /(?<=\b[Bb]earer )[A-Za-z0-9._~+/=-]{8,}/g,
+  /(?<=\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}/gi,
+  /(?<=:\/\/[^\s/:@]*:)[^\s/@]+(?=@)/g,
   /(?<=[?&](?:token|code|state)=)[^&\s"'\\]+/g,
 ]
 
 /** Shorter ones would strike out half of every line. */
 const SECRET_CHARS_MIN = 8
 
-export class Scrubber {
-  #known: readonly string[] = []
+/** The old ones are kept for a while: an error that was under way when a secret was changed may still quote it. */
+const SECRETS_KNOWN_MAX = 200
 
-  /** The secrets of this moment, as they would look in a line of JSON. */
+export class Scrubber {
+  #secrets: readonly string[] = []
+  #forms: readonly string[] = []
+
+  /** More secrets to strike out, in every form in which a line of JSON may show them. */
   know(secrets: readonly string[]): void {
-    this.#known = secrets
-      .filter((secret) => secret.length >= SECRET_CHARS_MIN)
-      .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)])
-      .filter((form, at, all) => all.indexOf(form) === at)
-      .sort((a, b) => b.length - a.length)
+    const long = secrets.filter((secret) => secret.length >= SECRET_CHARS_MIN)
+    this.#secrets = [...new Set([...long, ...this.#secrets])].slice(0, SECRETS_KNOWN_MAX)
+    const forms = this.#secrets.flatMap((secret) => [
+      secret,
+      JSON.stringify(secret).slice(1, -1),
+      encodeURIComponent(secret),
+    ])
+    this.#forms = [...new Set(forms)].sort((a, b) => b.length - a.length)
   }
 
   scrub(text: string): string {
     let clean = text
-    for (const secret of this.#known) if (clean.includes(secret)) clean = clean.replaceAll(secret, '***')
+    for (const form of this.#forms) if (clean.includes(form)) clean = clean.replaceAll(form, '***')
     for (const shape of SHAPES) clean = clean.replace(shape, '***')
     return clean
   }

@@ -4,6 +4,7 @@
 import { Command, Option } from '@commander-js/extra-typings'
 import { Ending, EXIT } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
+import { Scrubber } from './scrub.ts'
 import { VERSION } from './version.ts'
 
 // First thing: lmdb ignores file modes, and nothing of ours is for anybody else to read.
@@ -48,9 +49,8 @@ function end(error: unknown): number {
   }
   // commander has printed its own message; its own code is 1 for everything, ours tells wrong use apart.
   if (isCommanderError(error)) return error.exitCode === 0 ? EXIT.done : EXIT.usage
-  process.stderr.write(
-    `switchyard: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
-  )
+  const said = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  process.stderr.write(`switchyard: ${new Scrubber().scrub(said)}\n`)
   return EXIT.broken
 }
 

@@ -19,12 +19,18 @@ const PACKAGES = {
   git: { program: 'git' },
   bubblewrap: { program: 'bwrap', platform: 'linux' },
 }
+/** What only the tests need: a compiler, for the library that makes a disk fail on purpose. */
+const TEST_PACKAGES = {
+  ...PACKAGES,
+  'build-essential': { program: 'cc', platform: 'linux' },
+}
 const FOLDERS = ['/usr/bin', '/usr/local/bin', '/bin', '/opt/homebrew/bin']
 
 /** Answers when everything is there; ends the process when it can't be. */
-export async function checkSystem() {
+export async function checkSystem({ forTests = false } = {}) {
+  const packages = forTests ? TEST_PACKAGES : PACKAGES
   checkNode()
-  install(missingPackages())
+  install(missingPackages(packages), packages)
   await checkBinaries()
 }
 
@@ -44,7 +50,7 @@ function checkNode() {
   }
 }
 
-function install(missing) {
+function install(missing, packages) {
   if (missing.length === 0) return
   const names = missing.join(' ')
   if (process.platform !== 'linux') stop(`missing: ${names}. Install it with: brew install ${names}`)
@@ -52,7 +58,7 @@ function install(missing) {
     stop(`missing: ${names}. Install with: sudo apt-get install -y ${names}`)
   }
   console.error(`installing ${names} with apt-get …`)
-  if (aptInstall(missing) && missingPackages().length === 0) return
+  if (aptInstall(missing) && missingPackages(packages).length === 0) return
   stop(`apt-get could not install ${names}. Try: sudo apt-get update && sudo apt-get install -y ${names}`)
 }
 

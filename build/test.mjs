@@ -13,7 +13,7 @@ import { checkSystem } from './system.mjs'
 
 const tally = { passed: 0, failed: 0 }
 
-await checkSystem()
+await checkSystem({ forTests: true })
 check('build', 'build/build.mjs')
 check('types', 'node_modules/typescript/bin/tsc', '--noEmit')
 check('lint', 'node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.')

@@ -24,9 +24,12 @@ export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal }
 
+/** Assignable to every answer. */
+export type No = { readonly ok: false; readonly refusal: Refusal }
+
 export const yes = <T>(value: T): Answer<T> => ({ ok: true, value })
 
-export const no = (kind: RefusalKind, message: string): Answer<never> => ({
+export const no = (kind: RefusalKind, message: string): No => ({
   ok: false,
   refusal: { kind, message },
 })

@@ -45,7 +45,7 @@ export class CommitLoop {
 
   /** There may be something to cut; take it when this turn is over. */
   wake(): void {
-    if (this.#waking || this.#committing) return
+    if (this.#waking || this.#committing || this.#halted) return
     this.#waking = true
     this.#ports.clock.endOfTick(() => {
       this.#waking = false
@@ -58,52 +58,46 @@ export class CommitLoop {
     while (this.#waking || this.#committing) await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
-  /** Forgets everything that is not on disk. From now on effects run without a commit: only the root has any left. */
+  /** Forgets everything that is not on disk; from now on nothing is written and no effect runs. */
   halt(): void {
     this.#halted = true
     this.#dirty.clear()
-    this.#outbox.length = 0
+    this.#outbox = []
   }
 
   async #cut(): Promise<void> {
-    if (this.#committing) return
     this.#committing = true
-    while (this.#dirty.size > 0 || this.#outbox.length > 0) {
-      const dirty = [...this.#dirty]
-      const effects = this.#outbox
-      this.#dirty.clear()
-      this.#outbox = []
-      this.#ports.cutTaken()
-      if (!this.#halted && !(await this.#commit(dirty))) break
-      for (const effect of effects) this.#do(effect)
+    const dirty = [...this.#dirty]
+    const effects = this.#outbox
+    this.#dirty.clear()
+    this.#outbox = []
+    this.#ports.cutTaken()
+    const durable = await this.#commit(dirty)
+    for (const effect of durable ? effects : []) {
+      if (this.#halted) break
+      this.#do(effect)
     }
     this.#committing = false
-    const idle = this.#idle
-    this.#idle = []
-    for (const resolve of idle) resolve()
+    // Whoever the effects answered gets to ask again first: the next cut then holds all of them.
+    if (this.#dirty.size > 0 || this.#outbox.length > 0) this.wake()
+    if (!this.#waking) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** Answers whether the cut's effects may run. */
   async #commit(dirty: readonly Life[]): Promise<boolean> {
-    const writes: Write[] = []
-    const states: Life['good'][] = []
-    for (const life of dirty) {
-      if (life.kind.layout === undefined) continue
-      const record = life.ended ? null : life.kind.layout.encode(life.good, life.deadlines)
-      writes.push({ table: 'life', kind: life.kind.name, key: life.key, record })
-      states.push(life.good)
-    }
-    if (writes.length === 0) return true
+    const durable = dirty.filter((life) => life.kind.layout !== undefined)
+    if (durable.length === 0) return !this.#halted
+    const states = durable.map((life) => life.good)
     try {
-      await this.#ports.ledger.commit(writes)
+      await this.#ports.ledger.commit(durable.map(writeOf))
     } catch (error) {
       this.#ports.broken(isNativeError(error) ? error.message : String(error))
       return false
     }
-    if (this.#halted) return false
-    let at = 0
-    for (const life of dirty) if (life.kind.layout !== undefined) life.durable = states[at++]
-    return true
+    durable.forEach((life, at) => {
+      life.durable = states[at]
+    })
+    return !this.#halted
   }
 
   #do(effect: Effect): void {
@@ -114,4 +108,10 @@ export class CommitLoop {
       this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
     }
   }
+}
+
+function writeOf(life: Life): Write {
+  const { kind, key } = life
+  const record = life.erased ? null : (kind.layout?.encode(life.good, life.deadlines) ?? null)
+  return { table: 'life', kind: kind.name, key, record }
 }

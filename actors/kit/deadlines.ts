@@ -93,9 +93,11 @@ export class Deadlines<K> {
   #wake(): void {
     this.#sleeping = undefined
     const now = this.#clock.now()
+    // What is set while these fire waits for the next time: a life that sets one in the past must not hold the rest up.
+    const before = this.#order
     for (
       let first = this.#heap[0];
-      first !== undefined && first.place <= now && !this.#stopped;
+      first !== undefined && first.place <= now && first.order < before && !this.#stopped;
       first = this.#heap[0]
     ) {
       this.#pop()

@@ -5,20 +5,20 @@
  * leaves nothing behind but a crash for the supervisor. Mail between lives is delivered within the same tick, one
  * after the other and never on top of each other's stacks, so that a cut sees them all at rest.
  */
-import type { AnyActorRef, AnyMachineSnapshot, EventObject } from 'xstate'
-import { createActor, fromTransition } from 'xstate'
-import type { Clock, Ledger, Log, Meters } from '../../core/ports.ts'
+import { isNativeError } from 'node:util/types'
+import type { AnyMachineSnapshot, EventObject } from 'xstate'
+import type { Clock, Ledger, LifeRecord, Log, Meters } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { no, yes } from '../../core/refusal.ts'
 import { CommitLoop } from './commit.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Kind, Outgoing } from './kind.ts'
 import type { Life } from './life.ts'
-import type { Restored } from './records.ts'
+import { Nursery } from './nursery.ts'
+import type { RecordLayout } from './records.ts'
 import { Registry } from './registry.ts'
-import { crashVerdict, PARKED_EVENTS_MAX, recentCrashes } from './supervision.ts'
-import type { Address, Effect, Mail, Tray } from './tray.ts'
-import { newTray } from './tray.ts'
+import { Supervisor } from './supervisor.ts'
+import type { Address, Effect, Mail } from './tray.ts'
 
 /** More mail than this within one tick means that lives keep answering each other for ever. */
 const MAIL_PER_TICK_MAX = 100_000
@@ -31,7 +31,7 @@ export interface HostPorts {
   readonly kinds: readonly Kind[]
   /** Does one effect. Called only when its cause is on disk; doing an effect twice is harmless. */
   readonly effects: (effect: Effect) => void
-  /** The host can't go on. Called once. */
+  /** The host can't go on. May be called again while it is being stopped. */
   readonly fatal: (reason: string) => void
 }
 
@@ -41,49 +41,61 @@ export interface RestoreReport {
   readonly damaged: readonly string[]
 }
 
+/** A deadline as its life gets it: when it was due, and when it came. */
+interface DeadlineEvent extends EventObject {
+  readonly type: `deadline.${string}`
+  readonly name: string
+  readonly due: number
+  readonly at: number
+}
+
 export class ActorHost {
   readonly #ports: HostPorts
   readonly #kinds: ReadonlyMap<string, Kind>
   readonly #registry = new Registry()
-  readonly #ground
-  readonly #tray: Tray
+  readonly #nursery = new Nursery()
+  readonly #supervisor: Supervisor
   readonly #loop: CommitLoop
   readonly #deadlines: Deadlines<Life>
+  readonly #counts = new Map<string, { taken: number; told: number }>()
   #pending: Mail[] = []
   #draining = false
   #stopped = false
-  #fatal = false
-  /** Transitions by kind, and how many of them the meters know of. */
-  readonly #taken = new Map<string, { count: number; told: number }>()
+  #halted = false
+  /** Keys under which something unreadable lies on disk: nobody may be born over it. */
+  readonly #damaged = new Set<string>()
+  #stillborn: Life | undefined
 
   constructor(ports: HostPorts) {
     this.#ports = ports
     this.#kinds = new Map(ports.kinds.map((kind) => [kind.name, kind]))
-    this.#ground = createActor(ground, { id: 'ground' })
-    this.#ground.start()
     this.#loop = new CommitLoop({
       clock: ports.clock,
       ledger: ports.ledger,
       log: ports.log,
       run: ports.effects,
-      cutTaken: () => this.#report(),
-      broken: (reason) => {
-        this.halt()
-        this.#giveUpAll(`the store is broken: ${reason}`)
-      },
+      cutTaken: () => this.#tellCounts(),
+      broken: (reason) => this.storeBroke(reason),
     })
-    this.#tray = newTray(this.#ground.system)
-    this.#deadlines = new Deadlines(ports.clock, (life, name, at) => this.#deadlineCame(life, name, at))
+    this.#supervisor = new Supervisor({
+      ...ports,
+      recovered: (life, parked) => this.#recovered(life, parked),
+      skipped: (life, event) => this.#deadlineDone(life, event),
+      givenUp: (life, reason) => this.#givenUp(life, reason),
+    })
+    this.#deadlines = new Deadlines(ports.clock, (life, name, due) => this.#deadlineCame(life, name, due))
   }
 
   /** A new life. Refused when there is one of that kind and key, or when it throws while being born. */
   bear(kind: string, key: string, input: unknown): Answer<Address> {
     if (this.#registry.get(kind, key) !== undefined)
       return no('conflict', `there is a ${kind} ${key} already`)
+    if (this.#damaged.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
+    this.#stillborn = undefined
     this.#post({ is: 'birth', to: { kind, key }, input })
-    return this.#registry.get(kind, key) === undefined
-      ? no('failed', `the ${kind} ${key} could not be started`)
-      : yes({ kind, key })
+    return this.#stillborn === undefined
+      ? yes({ kind, key })
+      : no('failed', `the ${kind} ${key} could not be started`)
   }
 
   /** Answers whether there is such a life; what it makes of the event is its own affair. */
@@ -93,21 +105,40 @@ export class ActorHost {
     return true
   }
 
-  /** Reads every record and brings its life back. A record newer than the program stops everything. */
+  /** Reads every record and brings its life back. A record newer than the program stops everything (`gone`). */
   restore(): Answer<RestoreReport> {
     const damaged: string[] = []
     const restored: Life[] = []
-    for (const kind of this.#kinds.values()) {
-      if (kind.layout === undefined) continue
-      for (const [key, record] of this.#ports.ledger.lives.all(kind.name)) {
-        const decoded = kind.layout.decode(record)
-        if (decoded.is === 'newer') return no('failed', `${kind.name} ${key}: ${decoded.reason}`)
-        if (decoded.is === 'damaged') damaged.push(`${kind.name} ${key}: ${decoded.reason}`)
-        else restored.push(this.#revive(kind, key, decoded.life))
+    for (const name of this.#ports.ledger.lives.kinds()) {
+      const kind = this.#kinds.get(name)
+      for (const [key, record] of this.#ports.ledger.lives.all(name)) {
+        if (kind?.layout === undefined)
+          return no('gone', `${name} ${key}: this version knows no such kind of life`)
+        const revived = this.#restored(kind, kind.layout, key, record)
+        if (revived.is === 'newer') return no('gone', `${name} ${key}: ${revived.reason}`)
+        if (revived.is === 'alive') restored.push(revived.life)
+        else {
+          damaged.push(`${name} ${key}: ${revived.reason}`)
+          this.#damaged.add(`${name} ${key}`)
+        }
       }
     }
     for (const life of restored) this.#send(life.kind.implied?.(life.key, life.good) ?? [])
     return yes({ restored: restored.length, damaged })
+  }
+
+  #restored(kind: Kind, layout: RecordLayout, key: string, record: LifeRecord): Revived {
+    try {
+      const decoded = layout.decode(record)
+      if (decoded.is !== 'life') return decoded
+      const life = this.#nursery.restored(kind, key, decoded.life)
+      if (life.good.status === 'error') return { is: 'damaged', reason: messageOf(life.good.error) }
+      this.#registry.add(life)
+      for (const [name, at] of Object.entries(decoded.life.deadlines)) this.#setDeadline(life, name, at)
+      return { is: 'alive', life }
+    } catch (error) {
+      return { is: 'damaged', reason: messageOf(error) }
+    }
   }
 
   /** The last good state of a life: what it is now, be it on disk or not. */
@@ -133,16 +164,28 @@ export class ActorHost {
     return this.#loop.settled()
   }
 
+  /**
+   * Memory is ahead of a disk that takes no more: nothing that is not on disk may have an effect from now on. Only
+   * diskless lives still hear anything, so that they can stop the rest.
+   */
+  storeBroke(reason: string): void {
+    if (this.#halted || this.#stopped) return
+    this.#halted = true
+    this.#loop.halt()
+    this.#ports.fatal(`the store is broken: ${reason}`)
+  }
+
   /** Lets go of every life at once. Nothing is written any more; what is on disk stays. */
   stop(): void {
     this.#stopped = true
+    this.#loop.halt()
     this.#deadlines.stop()
     for (const life of [...this.#registry.all()]) {
       life.recovery?.wake()
-      this.#ground.send({ type: 'stop', child: life.actor })
+      this.#nursery.letGo(life)
       this.#registry.remove(life)
     }
-    this.#ground.stop()
+    this.#nursery.close()
   }
 
   // ---- delivery ------------------------------------------------------------------------------------------------
@@ -154,30 +197,36 @@ export class ActorHost {
 
   #drain(): void {
     this.#draining = true
-    for (let at = 0; at < this.#pending.length; at++) {
-      if (this.#stopped) break
-      if (at === MAIL_PER_TICK_MAX) {
-        this.#giveUpAll('lives keep answering each other: too much mail in one tick')
-        break
+    let trouble: string | undefined
+    try {
+      for (let at = 0; at < this.#pending.length && !this.#stopped; at++) {
+        if (at === MAIL_PER_TICK_MAX)
+          throw new Error('lives keep answering each other: too much mail in one tick')
+        this.#deliver(this.#pending[at] as Mail)
       }
-      this.#deliver(this.#pending[at] as Mail)
+    } catch (error) {
+      // Lives that throw are caught elsewhere: this is the kit or a kind's own definition, so nothing can go on.
+      this.#ports.log.error({ err: error }, 'mail could not be delivered')
+      trouble = messageOf(error)
     }
     // A new array only after a flood, so that its memory goes back.
     if (this.#pending.length > 4_096) this.#pending = []
     else this.#pending.length = 0
     this.#draining = false
+    if (trouble !== undefined) this.#ports.fatal(trouble)
   }
 
   #deliver(mail: Mail): void {
     const { kind, key } = mail.to
     const life = this.#registry.get(kind, key)
+    if (this.#halted && this.#kinds.get(kind)?.diskless !== true) return
     if (mail.is === 'birth') {
       if (life === undefined) this.#born(kind, key, mail.input)
       else this.#ports.log.error({ kind, key }, 'a life was to be started twice')
     } else if (life === undefined) {
       this.#ports.log.debug({ kind, key, event: mail.event.type }, 'mail for a life that is no more')
     } else if (life.recovery !== undefined) {
-      this.#park(life, life.recovery.parked, mail.event)
+      this.#supervisor.park(life, mail.event)
     } else {
       this.#transition(life, mail.event)
     }
@@ -186,109 +235,72 @@ export class ActorHost {
   #born(kindName: string, key: string, input: unknown): void {
     const kind = this.#kinds.get(kindName)
     if (kind === undefined) throw new Error(`no such kind of life: ${kindName}`)
-    const actor = createActor(kind.logic, { id: kind.name, parent: this.#ground, input })
-    actor.start()
-    const first = actor.getSnapshot()
-    if (first.status === 'error') {
+    const life = this.#nursery.born(kind, key, input)
+    if (life.good.status === 'error') {
       this.#discard()
       this.#ports.meters.count('actor_crashes_total', { kind: kind.name })
-      this.#ports.log.error({ kind: kind.name, key, err: first.error }, 'a life threw while being born')
-      if (kind.supervision.finally === 'fatal') this.#giveUpAll(`${kind.name} threw while being born`)
+      this.#ports.log.error({ kind: kind.name, key, err: life.good.error }, 'a life threw while being born')
+      this.#stillborn = life
+      this.#sayLastWords(life, 'threw while being born')
+      if (kind.supervision.finally === 'fatal') this.#ports.fatal(`${kind.name} threw while being born`)
       return
     }
-    const life = newLife(kind, key, actor, first)
     this.#registry.add(life)
-    this.#succeeded(life, first, true)
-  }
-
-  #revive(kind: Kind, key: string, restored: Restored): Life {
-    const { value, context } = restored
-    const actor = createActor(kind.logic, {
-      id: kind.name,
-      parent: this.#ground,
-      // The shape of a persisted machine snapshot; xstate exports no type for building one by hand.
-      snapshot: {
-        status: 'active',
-        output: undefined,
-        error: undefined,
-        children: {},
-        historyValue: {},
-        value,
-        context,
-      } as never,
-      input: undefined,
-    })
-    actor.start()
-    const life = newLife(kind, key, actor, actor.getSnapshot())
-    life.durable = life.good
-    this.#registry.add(life)
-    for (const [name, at] of Object.entries(restored.deadlines)) {
-      life.deadlines = (life.deadlines ?? new Map<string, number>()).set(name, at)
-      this.#deadlines.set(life, name, at)
-    }
-    return life
+    this.#loop.markDirty(life)
+    this.#succeeded(life)
   }
 
   #transition(life: Life, event: EventObject): void {
+    // Moved or cancelled since it came due, by what was waiting before it.
+    if (isDeadline(event) && life.deadlines?.get(event.name) !== event.due) return
     this.#count(life.kind.name)
     life.actor.send(event)
     const after = life.actor.getSnapshot() as AnyMachineSnapshot
     if (after.status === 'error') {
       this.#discard()
-      this.#crashed(life, event, after.error)
+      this.#supervisor.crashed(life, event, after.error)
       return
     }
     if (life.suspect === event) life.suspect = undefined
-    this.#succeeded(life, after, after.value !== life.good.value || after.context !== life.good.context)
-  }
-
-  #count(kind: string): void {
-    const taken = this.#taken.get(kind)
-    if (taken === undefined) this.#taken.set(kind, { count: 1, told: 0 })
-    else taken.count++
-  }
-
-  /** Once a cut, not once a transition: meters cost more than a transition does. */
-  #report(): void {
-    for (const [kind, taken] of this.#taken) {
-      if (taken.count === taken.told) continue
-      this.#ports.meters.count('actor_transitions_total', { kind }, taken.count - taken.told)
-      taken.told = taken.count
-    }
+    if (after.value !== life.good.value || after.context !== life.good.context) this.#loop.markDirty(life)
+    life.good = after
+    this.#deadlineDone(life, event)
+    this.#succeeded(life)
   }
 
   /** Takes what the transition laid on the tray. */
-  #succeeded(life: Life, after: AnyMachineSnapshot, changed: boolean): void {
-    const { effects, mail, deadlines } = this.#tray
-    life.good = after
-    for (const effect of effects) this.#loop.queue(effect)
-    effects.length = 0
+  #succeeded(life: Life): void {
+    const { effects, mail, deadlines } = this.#nursery.tray
+    if (life.kind.diskless) this.#runSoon([...effects])
+    else for (const effect of effects) this.#loop.queue(effect)
     for (const item of mail) this.#pending.push(item)
-    mail.length = 0
     for (const change of deadlines) {
-      if (change.is === 'set') {
-        life.deadlines = (life.deadlines ?? new Map<string, number>()).set(change.name, change.at)
-        this.#deadlines.set(life, change.name, change.at)
-      } else {
-        life.deadlines?.delete(change.name)
-        this.#deadlines.cancel(life, change.name)
-      }
+      if (change.is === 'set') this.#setDeadline(life, change.name, change.at)
+      else this.#cancelDeadline(life, change.name)
+      this.#loop.markDirty(life)
     }
-    if (changed || deadlines.length > 0) this.#loop.markDirty(life)
-    deadlines.length = 0
-    if (after.status === 'done') this.#remove(life)
+    this.#discard()
+    if (life.good.status === 'done') this.#remove(life, true)
     this.#loop.wake()
-    if (!this.#draining && this.#pending.length > 0) this.#drain()
+  }
+
+  #runSoon(effects: readonly Effect[]): void {
+    if (effects.length === 0) return
+    this.#ports.clock.endOfTick(() => {
+      for (const effect of effects) this.#ports.effects(effect)
+    })
   }
 
   #discard(): void {
-    this.#tray.effects.length = 0
-    this.#tray.mail.length = 0
-    this.#tray.deadlines.length = 0
+    const { effects, mail, deadlines } = this.#nursery.tray
+    effects.length = 0
+    mail.length = 0
+    deadlines.length = 0
   }
 
-  #remove(life: Life): void {
-    life.ended = true
+  #remove(life: Life, erase: boolean): void {
+    life.gone = true
+    life.erased = erase
     life.recovery?.wake()
     life.recovery = undefined
     this.#deadlines.cancelAll(life)
@@ -303,123 +315,86 @@ export class ActorHost {
     this.#loop.wake()
   }
 
-  #deadlineCame(life: Life, name: string, at: number): void {
-    if (this.#stopped || life.ended) return
+  // ---- deadlines -----------------------------------------------------------------------------------------------
+
+  #setDeadline(life: Life, name: string, at: number): void {
+    life.deadlines = (life.deadlines ?? new Map<string, number>()).set(name, at)
+    this.#deadlines.set(life, name, at)
+  }
+
+  #cancelDeadline(life: Life, name: string): void {
     life.deadlines?.delete(name)
-    this.#loop.markDirty(life)
-    const event: EventObject & { due: number; at: number } = {
-      type: `deadline.${name}`,
-      due: at,
-      at: this.#ports.clock.now(),
-    }
+    this.#deadlines.cancel(life, name)
+  }
+
+  #deadlineCame(life: Life, name: string, due: number): void {
+    if (this.#stopped || life.gone) return
+    const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
     this.#post({ is: 'event', to: addressOf(life), event })
+  }
+
+  /**
+   * A deadline leaves the record only with the transition it caused. Until then (the life may be recovering from a
+   * crash) it stays there, so that a restart fires it again.
+   */
+  #deadlineDone(life: Life, event: EventObject): void {
+    if (!isDeadline(event) || life.deadlines?.get(event.name) !== event.due) return
+    life.deadlines.delete(event.name)
+    this.#loop.markDirty(life)
     this.#loop.wake()
   }
 
-  // ---- supervision ---------------------------------------------------------------------------------------------
+  // ---- when something breaks -----------------------------------------------------------------------------------
 
-  #crashed(life: Life, event: EventObject, error: unknown): void {
-    const { clock, log, meters } = this.#ports
-    const { kind, key } = life
-    meters.count('actor_crashes_total', { kind: kind.name })
-    life.crashes = [
-      ...recentCrashes(life.crashes, clock.monotonic(), kind.supervision.withinMs),
-      clock.monotonic(),
-    ]
-    const verdict = crashVerdict(kind.supervision, life.crashes.length)
-    log.error(
-      { kind: kind.name, key, event: event.type, crashes: life.crashes.length, err: error },
-      `a ${kind.name} threw`,
-    )
-    if (verdict.is === 'given up') {
-      this.#giveUp(life, `crashed ${life.crashes.length} times`)
-      return
-    }
-    const again = life.suspect !== event
-    if (!again)
-      log.error(
-        { kind: kind.name, key, event: event.type },
-        'an event that crashed its life twice is skipped',
-      )
-    life.suspect = again ? event : undefined
-    life.recovery = {
-      parked: again ? [event] : [],
-      wake: clock.after(verdict.pauseMs, () => this.#restart(life)),
-    }
-  }
-
-  #restart(life: Life): void {
-    const parked = life.recovery?.parked ?? []
-    if (this.#stopped || life.ended) return
-    life.recovery = undefined
-    life.actor = createActor(life.kind.logic, {
-      id: life.kind.name,
-      parent: this.#ground,
-      snapshot: life.kind.logic.getPersistedSnapshot(life.good),
-      input: undefined,
-    })
-    life.actor.start()
+  #recovered(life: Life, parked: readonly EventObject[]): void {
+    if (this.#stopped || life.gone) return
+    this.#nursery.renew(life)
     // The very same event objects again: a second crash on one of them is recognised by identity.
-    for (const event of parked) this.#post({ is: 'event', to: addressOf(life), event })
+    for (const event of parked) if (!life.gone) this.#post({ is: 'event', to: addressOf(life), event })
   }
 
-  #park(life: Life, parked: EventObject[], event: EventObject): void {
-    parked.push(event)
-    if (parked.length > PARKED_EVENTS_MAX)
-      this.#giveUp(life, `${parked.length} events arrived while it recovered`)
-  }
-
-  #giveUp(life: Life, reason: string): void {
+  #givenUp(life: Life, reason: string): void {
     const { supervision, name } = life.kind
     this.#ports.log.error({ kind: name, key: life.key, reason }, `a ${name} was given up`)
-    this.#remove(life)
-    if (supervision.finally === 'closed') this.#loop.markDirty(life)
-    this.#send(supervision.lastWords?.(life.key, life.good, reason) ?? [])
-    if (supervision.finally === 'fatal') this.#giveUpAll(`${name} ${life.key}: ${reason}`)
+    this.#remove(life, supervision.finally === 'closed')
+    if (life.erased) this.#loop.markDirty(life)
+    this.#sayLastWords(life, reason)
+    if (supervision.finally === 'fatal') this.#ports.fatal(`${name} ${life.key}: ${reason}`)
   }
 
-  #giveUpAll(reason: string): void {
-    if (this.#fatal) return
-    this.#fatal = true
-    this.#ports.fatal(reason)
+  #sayLastWords({ kind, key, good }: Life, reason: string): void {
+    try {
+      this.#send(kind.supervision.lastWords?.(key, good, reason) ?? [])
+    } catch (error) {
+      this.#ports.log.error({ kind: kind.name, key, err: error }, 'last words failed')
+    }
   }
 
-  /** After the store broke: memory is ahead of disk, so nothing that is not on disk may have an effect any more. */
-  halt(): void {
-    this.#loop.halt()
+  // ---- counting ------------------------------------------------------------------------------------------------
+
+  #count(kind: string): void {
+    const counts = this.#counts.get(kind)
+    if (counts === undefined) this.#counts.set(kind, { taken: 1, told: 0 })
+    else counts.taken++
+  }
+
+  /** Once a cut, not once a transition: meters cost more than a transition does. */
+  #tellCounts(): void {
+    for (const [kind, counts] of this.#counts) {
+      if (counts.taken === counts.told) continue
+      this.#ports.meters.count('actor_transitions_total', { kind }, counts.taken - counts.told)
+      counts.told = counts.taken
+    }
   }
 }
+
+type Revived =
+  | { readonly is: 'alive'; readonly life: Life }
+  | { readonly is: 'newer'; readonly reason: string }
+  | { readonly is: 'damaged'; readonly reason: string }
+
+const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
 
 const addressOf = (life: Life): Address => ({ kind: life.kind.name, key: life.key })
 
-function newLife(kind: Kind, key: string, actor: Life['actor'], first: AnyMachineSnapshot): Life {
-  return {
-    kind,
-    key,
-    actor,
-    good: first,
-    durable: undefined,
-    deadlines: undefined,
-    ended: false,
-    recovery: undefined,
-    crashes: [],
-    suspect: undefined,
-  }
-}
-
-/**
- * The parent of every life. It does nothing of its own: what becomes of a life that ends or throws is decided above,
- * right after the event that did it, and not in a second place by way of the parent's mailbox. Only a parent may stop
- * its children, so that is what it is asked to do.
- */
-const ground = fromTransition(
-  (
-    state: Record<string, never>,
-    event: { type: 'stop'; child: AnyActorRef } | { type: `xstate.${string}` },
-    scope,
-  ) => {
-    if ('child' in event) scope.stopChild(event.child)
-    return state
-  },
-  {},
-)
+const isDeadline = (event: EventObject): event is DeadlineEvent => event.type.startsWith('deadline.')

@@ -13,6 +13,11 @@ export type Outgoing =
 export interface Supervision {
   /** Pauses before the first, second … restart; the last one repeats. Empty: never restarted. */
   readonly restartAfterMs: readonly number[]
+  /**
+   * An event that crashes its life twice is recorded, and the life goes on without it. Not so for lives in which
+   * somebody waits for the answer to every event: going on without one would leave them waiting for ever.
+   */
+  readonly poison?: 'give up'
   /** With this many crashes within `withinMs` it is given up. */
   readonly crashesMax: number
   readonly withinMs: number
@@ -23,7 +28,7 @@ export interface Supervision {
    * `fatal`: the whole host stops.
    */
   readonly finally: 'closed' | 'kept' | 'fatal'
-  /** What others must be told when it is given up. */
+  /** What others must be told when it is given up, or throws while being born (then `last` says `error`). */
   readonly lastWords?: (key: string, last: AnyMachineSnapshot, reason: string) => readonly Outgoing[]
 }
 
@@ -35,6 +40,11 @@ export interface Kind {
   readonly layout?: RecordLayout
   readonly supervision: Supervision
   /**
+   * Its effects run at the end of the tick, whatever the disk does, and it hears events even after the store broke.
+   * Only for the life that has to stop everything then; it may keep nothing on disk.
+   */
+  readonly diskless?: true
+  /**
    * What a restored state implies: an effect may have been lost between its commit and its running, so every state
    * must be able to say which effect it is waiting for.
    */
@@ -44,6 +54,7 @@ export interface Kind {
 /** Links, watchers and the like: brought back again and again, the host stops when that does not help. */
 export const restartedOrFatal: Supervision = {
   restartAfterMs: [1_000, 2_000, 4_000],
+  poison: 'give up',
   crashesMax: 5,
   withinMs: 60_000,
   finally: 'fatal',

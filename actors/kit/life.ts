@@ -15,7 +15,10 @@ export interface Life {
   durable: AnyMachineSnapshot | undefined
   /** Pending deadlines by name; made only for lives that have some. */
   deadlines: Map<string, number> | undefined
-  ended: boolean
+  /** Out of the registry: nothing reaches it any more. */
+  gone: boolean
+  /** To be taken off the disk. One that was given up may be gone and yet kept there. */
+  erased: boolean
   /** Present while it recovers from a crash. */
   recovery: Recovery | undefined
   /** Monotonic instants of recent crashes. */

@@ -73,9 +73,14 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
       const value = values.get(lifted.s)
       if (value === undefined)
         return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
+      const deadlines = lifted.d ?? {}
+      // One that is no number would sit at the root of the heap and hold up everybody's.
+      if (!Object.values(deadlines).every(Number.isFinite)) {
+        return { is: 'damaged', reason: 'a deadline is not a number' }
+      }
       const fields = options.shape.check(lifted.c)
       if (!fields.ok) return { is: 'damaged', reason: fields.error }
-      return { is: 'life', life: { value, context: fields.value, deadlines: lifted.d ?? {} } }
+      return { is: 'life', life: { value, context: fields.value, deadlines } }
     },
     fingerprint: () =>
       createHash('sha256')

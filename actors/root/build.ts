@@ -2,20 +2,22 @@
  * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
  * test can build a dozen of them in one process.
  */
-import type { Cancel, Chance, Clock, Log, Meters, Store } from '../../core/ports.ts'
+import type { Cancel, Chance, Clock, Log, Meters, Store, StoreState } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
-import { no, yes } from '../../core/refusal.ts'
+import { no } from '../../core/refusal.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { Drawer } from '../kit/drawer.ts'
 import { ActorHost } from '../kit/host.ts'
 import type { Effect } from '../kit/tray.ts'
 import { ConfigVault } from './config-vault.ts'
-import { type DeskParts, frontDesk } from './desk.ts'
+import { frontDesk } from './desk.ts'
+import { DoorKeeper } from './door-keeper.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { joinEffects } from './join.ts'
 import { hostKinds, ROOT, SETTINGS } from './kinds.ts'
+import { Pushes } from './pushes.ts'
 import { EXIT_BROKEN, type RootEffect, rootEffects } from './root.effects.ts'
 import type { RootEvent } from './root.machine.ts'
 import { type SettingsDrawer, type SettingsEffect, settingsEffects } from './settings.effects.ts'
@@ -38,6 +40,9 @@ export interface HostParts {
   readonly finish: (exitCode: number, reason: string) => void
 }
 
+/** Of the time a stop may take, what is left after this is for closing the store. */
+const FORCED_STOP_MS = STOP_MS_MAX - 1_500
+
 export interface BuiltHost {
   readonly desk: FrontDesk
   start(): void
@@ -49,20 +54,24 @@ export function buildHost(parts: HostParts): BuiltHost {
   const { clock, store, log, meters } = parts
   const vault = new ConfigVault(parts.configuration, parts.configText, parts.onConfig)
   const drawer: SettingsDrawer = new Drawer()
-  const listeners = new Set<(push: DashboardPush) => void>()
-  const push = (message: DashboardPush) => {
-    for (const listener of listeners) listener(message)
-  }
-  let doors: { close(): Promise<void> } | undefined
+  const pushes = new Pushes(log)
+  const doors = new DoorKeeper(() => parts.openDoors(desk))
   let unwatch: Cancel = () => {}
+  let forced: Cancel | undefined
   let finished = false
 
   const tellRoot = (event: RootEvent) => void host.tell(ROOT, ROOT, event)
   const tellSettings = (event: SettingsEvent) => void host.tell(SETTINGS, SETTINGS, event)
-  const requestStop = (exitCode: number, reason: string) =>
+
+  /** Whatever becomes of the orderly way, the end comes in time. */
+  const requestStop = (exitCode: number, reason: string) => {
+    if (finished) return
+    forced ??= clock.after(FORCED_STOP_MS, () => finish(EXIT_BROKEN, `${reason}; could not stop in order`))
     tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
+  }
 
   const fatal = (reason: string) => {
+    if (finished) return
     log.error({ reason }, 'the host cannot go on')
     // A dead root can't stop anything in order any more.
     if (host.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
@@ -72,9 +81,10 @@ export function buildHost(parts: HostParts): BuiltHost {
   const finish = (exitCode: number, reason: string) => {
     if (finished) return
     finished = true
+    forced?.()
     unwatch()
     unhear()
-    drawer.settleAll(no('unavailable', 'the service is stopping; the change was not made'))
+    drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
     host.stop()
     parts.finish(exitCode, reason)
   }
@@ -83,28 +93,36 @@ export function buildHost(parts: HostParts): BuiltHost {
     root: rootEffects({
       restore: () => {
         const restored = host.restore()
-        if (restored.ok)
-          for (const problem of restored.value.damaged)
-            log.error({ problem }, 'a stored record could not be read; it was left alone')
+        for (const problem of restored.ok ? restored.value.damaged : []) {
+          log.error({ problem }, 'a stored record could not be read; it was left alone')
+        }
         return restored
       },
       openDoors: async () => {
-        const opened = await parts.openDoors(desk)
-        if (!opened.ok) return opened
-        doors = opened.value
+        const opened = await doors.open()
+        if (!opened.ok || finished) return opened
         unwatch = store.config.watch(() => tellSettings({ type: 'file touched' }))
         // It may have been edited between being read at start and being watched.
         tellSettings({ type: 'file touched' })
-        return yes(undefined)
+        return opened
       },
-      closeDoors: async () => {
+      closeDoors: () => {
         unwatch()
-        await doors?.close()
+        return doors.close()
       },
       finish,
+      log,
       tell: tellRoot,
     }),
-    settings: settingsEffects({ file: store.config, vault, drawer, log, meters, push, tell: tellSettings }),
+    settings: settingsEffects({
+      file: store.config,
+      vault,
+      drawer,
+      log,
+      meters,
+      push: (push) => pushes.send(push),
+      tell: tellSettings,
+    }),
   })
 
   const host: ActorHost = new ActorHost({
@@ -116,20 +134,19 @@ export function buildHost(parts: HostParts): BuiltHost {
     effects: effects as (effect: Effect) => void,
     fatal,
   })
-  const unhear = store.ledger.onState((state) => {
-    if (state.is !== 'broken') return
-    host.halt()
-    fatal(`the store is broken: ${state.reason}`)
-  })
-
-  const deskParts: DeskParts = { host, vault, drawer, listeners, health: parts.health, ledger: store.ledger }
-  const desk = frontDesk(deskParts)
+  const hear = (state: StoreState) => {
+    if (state.is === 'broken') host.storeBroke(state.reason)
+  }
+  const unhear = store.ledger.onState(hear)
+  const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, ledger: store.ledger })
 
   return {
     desk,
     start() {
       host.bear(ROOT, ROOT, {})
       host.bear(SETTINGS, SETTINGS, {})
+      // It may have broken before anybody listened.
+      hear(store.ledger.state())
     },
     stop: (reason) => requestStop(0, reason),
   }

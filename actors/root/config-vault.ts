@@ -40,7 +40,7 @@ export class ConfigVault {
     return this.#fileText
   }
 
-  /** The file holds something that does not validate, and that a write would destroy. */
+  /** The file does not say what is in force: it holds something that does not validate, or is gone. */
   get fileRefused(): boolean {
     return this.#fileRefused
   }
@@ -56,6 +56,6 @@ export class ConfigVault {
   /** The file was edited into something that can't be used: remember it, keep the last good configuration. */
   refuse(fileText: string | undefined): void {
     this.#fileText = fileText
-    this.#fileRefused = fileText !== undefined
+    this.#fileRefused = true
   }
 }

@@ -3,7 +3,6 @@
  */
 import type { Ledger } from '../../core/ports.ts'
 import { no } from '../../core/refusal.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
@@ -11,6 +10,7 @@ import type { ActorHost } from '../kit/host.ts'
 import type { ConfigVault } from './config-vault.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { ROOT, SETTINGS } from './kinds.ts'
+import type { Pushes } from './pushes.ts'
 import type { SettingsDrawer } from './settings.effects.ts'
 import type { SettingsEvent } from './settings.machine.ts'
 
@@ -18,12 +18,12 @@ export interface DeskParts {
   readonly host: ActorHost
   readonly vault: ConfigVault
   readonly drawer: SettingsDrawer
-  readonly listeners: Set<(push: DashboardPush) => void>
+  readonly pushes: Pushes
   readonly health: HealthResponse
   readonly ledger: Ledger
 }
 
-export function frontDesk({ host, vault, drawer, listeners, health, ledger }: DeskParts): FrontDesk {
+export function frontDesk({ host, vault, drawer, pushes, health, ledger }: DeskParts): FrontDesk {
   // From the moment the doors are being opened: a request may come in before the root has heard that they are.
   const open = () => ['recovering', 'serving'].includes(String(host.peek(ROOT, ROOT)?.value))
   return {
@@ -35,7 +35,8 @@ export function frontDesk({ host, vault, drawer, listeners, health, ledger }: De
       if (state.is !== 'ready') return no('unavailable', `the disk takes no writes: ${state.reason}`)
       const { handle, answer } = drawer.put(patch)
       const arrived: SettingsEvent = { type: 'patch arrived', handle }
-      host.tell(SETTINGS, SETTINGS, arrived)
+      if (!host.tell(SETTINGS, SETTINGS, arrived))
+        drawer.settle(handle, no('unavailable', 'the service is stopping'))
       return answer
     },
     hello: () => ({
@@ -46,10 +47,7 @@ export function frontDesk({ host, vault, drawer, listeners, health, ledger }: De
       linearStatus: { state: 'disconnected' },
       workers: [],
     }),
-    onPush: (listener) => {
-      listeners.add(listener)
-      return () => void listeners.delete(listener)
-    },
+    onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
     // Nobody can enroll yet, so every credential is a wrong one.
     admitWorker: () => no('forbidden', 'unknown worker, or a missing or wrong credential'),

@@ -9,7 +9,7 @@ import { settingsMachine } from './settings.machine.ts'
 export const ROOT = 'root'
 export const SETTINGS = 'settings'
 
-const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce }
+const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
 const settings: Kind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
 
 export const hostKinds: readonly Kind[] = [root, settings]

@@ -1,7 +1,10 @@
 /**
- * What the root does to the world: bring lives back, open and close the doors, end the process.
+ * What the root does to the world: bring lives back, open and close the doors, end the process. Each ends by telling
+ * the root what happened, also when it went wrong: a root that waits for ever is a host that can't be stopped.
  */
-import type { Answer } from '../../core/refusal.ts'
+import { isNativeError } from 'node:util/types'
+import type { Log } from '../../core/ports.ts'
+import { type Answer, no, type Refusal } from '../../core/refusal.ts'
 import type { RestoreReport } from '../kit/host.ts'
 import type { RootEvent } from './root.machine.ts'
 
@@ -12,11 +15,13 @@ export type RootEffect =
   | { readonly type: 'root.finish'; readonly exitCode: number; readonly reason: string }
 
 export interface RootPorts {
+  /** Refused as `gone` when a record is newer than this version. */
   readonly restore: () => Answer<RestoreReport>
   /** Refused when a port is taken, with a sentence that names it. */
   readonly openDoors: () => Promise<Answer<void>>
   readonly closeDoors: () => Promise<void>
   readonly finish: (exitCode: number, reason: string) => void
+  readonly log: Log
   readonly tell: (event: RootEvent) => void
 }
 
@@ -26,32 +31,20 @@ export const EXIT_STORE_TOO_NEW = 65
 export const EXIT_DOORS = 69
 /** Something inside broke, the disk included (EX_SOFTWARE). */
 export const EXIT_BROKEN = 70
+/** What is configured can't be opened as it is: a certificate that is none, say (EX_CONFIG). */
+export const EXIT_CONFIG = 78
 
 export function rootEffects(ports: RootPorts): (effect: RootEffect) => void {
   return (effect) => {
     switch (effect.type) {
-      case 'root.read records': {
-        const restored = ports.restore()
-        ports.tell(
-          restored.ok
-            ? { type: 'records read' }
-            : { type: 'records refused', exitCode: EXIT_STORE_TOO_NEW, reason: restored.refusal.message },
-        )
+      case 'root.read records':
+        ports.tell(readRecords(ports))
         return
-      }
       case 'root.open doors':
-        void ports
-          .openDoors()
-          .then((opened) =>
-            ports.tell(
-              opened.ok
-                ? { type: 'doors open' }
-                : { type: 'doors refused', exitCode: EXIT_DOORS, reason: opened.refusal.message },
-            ),
-          )
+        void openDoors(ports).then(ports.tell)
         return
       case 'root.close doors':
-        void ports.closeDoors().then(() => ports.tell({ type: 'doors closed' }))
+        void closeDoors(ports).then(ports.tell)
         return
       case 'root.finish':
         ports.finish(effect.exitCode, effect.reason)
@@ -59,3 +52,40 @@ export function rootEffects(ports: RootPorts): (effect: RootEffect) => void {
     }
   }
 }
+
+function readRecords({ restore }: RootPorts): RootEvent {
+  try {
+    const restored = restore()
+    if (restored.ok) return { type: 'records read' }
+    const exitCode = restored.refusal.kind === 'gone' ? EXIT_STORE_TOO_NEW : EXIT_BROKEN
+    return { type: 'records refused', exitCode, reason: restored.refusal.message }
+  } catch (error) {
+    const reason = `the stored lives could not be read: ${messageOf(error)}`
+    return { type: 'records refused', exitCode: EXIT_BROKEN, reason }
+  }
+}
+
+async function openDoors({ openDoors }: RootPorts): Promise<RootEvent> {
+  try {
+    const opened = await openDoors()
+    return opened.ok ? { type: 'doors open' } : doorsRefused(opened.refusal)
+  } catch (error) {
+    return doorsRefused(no('failed', `the doors could not be opened: ${messageOf(error)}`).refusal)
+  }
+}
+
+function doorsRefused({ kind, message }: Refusal): RootEvent {
+  const exitCode = kind === 'invalid' ? EXIT_CONFIG : kind === 'failed' ? EXIT_BROKEN : EXIT_DOORS
+  return { type: 'doors refused', exitCode, reason: message }
+}
+
+async function closeDoors({ closeDoors, log }: RootPorts): Promise<RootEvent> {
+  try {
+    await closeDoors()
+  } catch (error) {
+    log.error({ err: error }, 'the doors did not close in order')
+  }
+  return { type: 'doors closed' }
+}
+
+const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

@@ -93,7 +93,8 @@ async function change(
     const decided = decideChange(vault.configuration, patch)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
-    if (changed) {
+    // Also when nothing changes: what was answered must still hold after the next start.
+    if (changed || vault.fileRefused) {
       if (vault.fileRefused && vault.fileText !== undefined) {
         const copy = await file.setAside(vault.fileText)
         log.warn(

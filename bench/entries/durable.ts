@@ -11,7 +11,7 @@ import { realChance, realClock } from '../../bin/clock.ts'
 import type { LifeRecord, Store } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, type Pair } from '../figures.ts'
+import { compared, type Figure, roundsOf } from '../figures.ts'
 import { mute, noMeters } from '../mute.ts'
 import { COUNTER, type CounterEffect, counterContext, counterKind } from '../raw/counter.ts'
 import { type GroupCommit, groupCommit } from '../raw/group-commit.ts'
@@ -21,7 +21,7 @@ const CALLERS = [1, 64, 1024] as const
 const SLICES = 8
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.6 } as const
 /** What the store makes of the record below. */
-const RECORD_BYTES = 88
+const RECORD_BYTES = 79
 
 export const durable: Entry = {
   name: 'durable',
@@ -72,22 +72,10 @@ async function measure(
     const notes = [`processor time each: ours ${costs[who].text}, raw ${costs.raw.text}`]
     return compared(
       { name: `${name}, ${callers}`, unit: 'a second', target: TARGET, notes },
-      wholeRounds(pairs),
+      roundsOf(pairs, SLICES),
     )
   }
   return [figure('ledger commit', 'ledger'), figure('life transition', 'lives')]
-}
-
-/** Slices are of equal length, so a round's rate is the mean of theirs. */
-function wholeRounds(slices: readonly Pair[]): Pair[] {
-  const rounds = Array.from({ length: slices.length / SLICES }, (_, at) =>
-    slices.slice(at * SLICES, (at + 1) * SLICES),
-  )
-  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / SLICES
-  return rounds.map((round) => ({
-    ours: mean(round.map(({ ours }) => ours)),
-    raw: mean(round.map(({ raw }) => raw)),
-  }))
 }
 
 interface Loop {

@@ -29,8 +29,9 @@ export const memory: Entry = {
     const seen = { empty: [] as Looks[], old: [] as Looks[] }
     // Resident memory hardly varies from start to start.
     for (let round = 0; round < Math.min(effort.rounds, effort.quick ? 1 : ROUNDS_MAX); round++) {
-      seen.empty.push(await look(workshop, places.empty))
-      seen.old.push(await look(workshop, places.old))
+      const [empty, old] = await look(workshop, [places.empty, places.old])
+      if (empty !== undefined) seen.empty.push(empty)
+      if (old !== undefined) seen.old.push(old)
     }
     const floor = resident(bare.pid)
     await bare.stop()
@@ -63,15 +64,17 @@ interface Looks {
   readonly worked: Resident
 }
 
-async function look(workshop: Workshop, dataDir: string): Promise<Looks> {
-  const served = await serve(workshop, dataDir)
+/** Side by side: idle hosts do not disturb each other. They work one after the other. */
+async function look(workshop: Workshop, dataDirs: readonly string[]): Promise<Looks[]> {
+  const hosts: Served[] = []
+  for (const dataDir of dataDirs) hosts.push(await serve(workshop, dataDir))
   await sleep(IDLE_MS)
-  const idle = resident(served.child.pid)
-  await work(workshop, served)
+  const idle = hosts.map(({ child }) => resident(child.pid))
+  for (const served of hosts) await work(workshop, served)
   await sleep(IDLE_MS)
-  const worked = resident(served.child.pid)
-  await served.child.stop()
-  return { idle, worked }
+  const worked = hosts.map(({ child }) => resident(child.pid))
+  await Promise.all(hosts.map(({ child }) => child.stop()))
+  return hosts.map((_, at) => ({ idle: idle[at] as Resident, worked: worked[at] as Resident }))
 }
 
 async function work(workshop: Workshop, { child, port, token }: Served): Promise<void> {

@@ -5,14 +5,13 @@
  * own accord. Each thing that can go wrong on the way has its own exit code and a sentence that says what to do.
  */
 import { totalmem } from 'node:os'
-import { type BuiltHost, buildHost } from '../../actors/root/build.ts'
+import { buildHost } from '../../actors/root/build.ts'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type { Log, Meters, Store } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
-import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
 import { DataDirInUse, StoreTooNew } from '../../store/failures.ts'
@@ -26,6 +25,7 @@ import { Ending, EXIT } from '../exit.ts'
 import { removeLaunch, writeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { Scrubber } from '../scrub.ts'
+import { StopSignals } from '../signals.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
 
@@ -39,7 +39,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   const dataDir = dataDirectory(options.dataDir)
   const scrubber = new Scrubber()
   const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const signals = new StopSignals(log)
+  mindAccidents(log)
   const { token, warning } = launchToken(process.env.SWITCHYARD_TOKEN, realChance)
+  // It is for this process, not for those it starts.
+  delete process.env.SWITCHYARD_TOKEN
+  scrubber.know([token])
   if (warning !== undefined) log.warn({}, warning)
 
   // Trying the sandbox takes a process of its own, so it runs beside everything else.
@@ -47,43 +52,35 @@ export async function serve(options: ServeOptions): Promise<void> {
   const metrics = prometheusMetrics()
   const store = await open(dataDir, log, metrics)
   await removeLaunch(dataDir)
-  const configText = await store.config.read()
-  const configuration = await configured(configText, store)
-  const know = (effective: ServiceConfig) => scrubber.know([token, ...secretsOf(effective)])
+  const { configText, configuration } = await configured(store)
+  const know = (effective: ServiceConfig) => scrubber.know(secretsOf(effective))
   know(configuration.effective)
+  const startedAt = new Date(realClock.now()).toISOString()
+  const execution = await sandbox
 
   await new Promise<void>((ended) => {
-    const launch = {
-      dataDir,
-      token,
-      startedAt: new Date(realClock.now()).toISOString(),
-      configuration,
+    const host = buildHost({
+      clock: realClock,
+      chance: realChance,
       log,
-      metrics,
-    }
-    void sandbox.then((execution) => {
-      const host: BuiltHost = buildHost({
-        clock: realClock,
-        chance: realChance,
-        log,
-        meters: metrics,
-        store,
-        configuration,
-        configText,
-        onConfig: know,
-        health: {
-          ok: true,
-          version: VERSION,
-          sandboxProvider: configuration.effective.sandbox.provider,
-          hostMemMib: Math.floor(totalmem() / 1024 / 1024),
-          hostExecution: execution,
-        },
-        openDoors: (desk) => openAll(desk, launch),
-        finish: (exitCode, reason) => void finish({ exitCode, reason, dataDir, store, log }).then(ended),
-      })
-      mindSignals(host, log)
-      host.start()
+      meters: metrics,
+      store,
+      configuration,
+      configText,
+      onConfig: know,
+      health: {
+        ok: true,
+        version: VERSION,
+        sandboxProvider: configuration.effective.sandbox.provider,
+        hostMemMib: Math.floor(totalmem() / 1024 / 1024),
+        hostExecution: execution,
+      },
+      openDoors: (desk) => openAll(desk, { dataDir, token, startedAt, configuration, log, metrics }),
+      finish: (exitCode, reason) =>
+        void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log }).then(ended),
     })
+    host.start()
+    signals.handTo((reason) => host.stop(reason))
   })
 }
 
@@ -99,11 +96,21 @@ async function open(dataDir: string, log: Log, meters: Meters): Promise<Store> {
   }
 }
 
-async function configured(text: string | undefined, store: Store): Promise<CompletedConfig> {
-  const read = readConfig(text)
-  if (read.ok) return read.value
-  await store.close()
-  throw new Ending(EXIT.config, `${store.config.path} does not validate: ${read.refusal.message}`)
+interface Configured {
+  readonly configText: string | undefined
+  readonly configuration: CompletedConfig
+}
+
+async function configured(store: Store): Promise<Configured> {
+  try {
+    const configText = await store.config.read()
+    const read = readConfig(configText)
+    if (read.ok) return { configText, configuration: read.value }
+    throw new Error(`does not validate: ${read.refusal.message}`)
+  } catch (error) {
+    await store.close()
+    throw new Ending(EXIT.config, `${store.config.path} ${messageOf(error)}`)
+  }
 }
 
 async function hostExecution(log: Log): Promise<HostExecution> {
@@ -154,48 +161,25 @@ async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<{ 
     doors.fleetPort === undefined || fleet.host === undefined
       ? undefined
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
-  await writeLaunch(dataDir, {
-    pid: process.pid,
-    version: VERSION,
-    startedAt,
-    url,
-    ...(fleetUrl === undefined ? {} : { fleetUrl }),
-    token,
-  })
+  const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
+  try {
+    await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
+  } catch (error) {
+    await doors.close('the service could not start')
+    throw error
+  }
   log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
   return yes({ close: () => doors.close('the service is stopping') })
 }
 
 function urlOf(scheme: string, host: string, port: number): string {
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
+  const bare = host.replace(/^\[|\]$/g, '')
+  return `${scheme}://${bare.includes(':') ? `[${bare}]` : bare}:${port}`
 }
 
 // ---- the end ---------------------------------------------------------------------------------------------------
 
-/** A little less than the bound, so that the forced end is still ours to explain. */
-const FORCED_STOP_MS = STOP_MS_MAX - 500
-
-function mindSignals(host: BuiltHost, log: Log): void {
-  let asked = false
-  const stop = (signal: NodeJS.Signals) => {
-    if (asked) {
-      log.warn({ signal }, 'asked twice to stop: stopping now')
-      process.exit(EXIT.broken)
-    }
-    asked = true
-    log.info({ signal }, 'stopping')
-    setTimeout(() => {
-      log.error(
-        {},
-        'could not stop in time (a full disk?): ending anyway; nothing that was acknowledged is lost',
-      )
-      process.exit(EXIT.broken)
-    }, FORCED_STOP_MS).unref()
-    host.stop(`got ${signal}`)
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
-  process.on('SIGHUP', stop)
+function mindAccidents(log: Log): void {
   // A bug: what is on disk is consistent at any instant, so the safest thing is to end and start anew from it.
   const die = (error: unknown) => {
     log.error({ err: error }, 'an unexpected error; ending, to recover from what is on disk')
@@ -203,7 +187,12 @@ function mindSignals(host: BuiltHost, log: Log): void {
   }
   process.on('uncaughtException', die)
   process.on('unhandledRejection', die)
+  // Whoever read our output went away: no reason to end.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 }
+
+/** The store closes quickly or not at all (a disk that hangs): the process ends in time either way. */
+const CLOSE_STORE_MS_MAX = 1_000
 
 async function finish(ending: {
   exitCode: number
@@ -213,15 +202,15 @@ async function finish(ending: {
   log: Log
 }): Promise<void> {
   const { exitCode, reason, dataDir, store, log } = ending
-  try {
-    await removeLaunch(dataDir)
-    await store.close()
-  } catch (error) {
-    log.error({ err: error }, 'the store did not close in order')
-  }
+  realClock.after(CLOSE_STORE_MS_MAX, () => process.exit(exitCode === EXIT.done ? EXIT.broken : exitCode))
+  const inOrder = [() => removeLaunch(dataDir), () => store.close()]
+  for (const step of inOrder)
+    await step().catch((error) => log.error({ err: error }, 'not everything closed in order'))
   if (exitCode === EXIT.done) log.info({ reason }, 'stopped')
-  else log.error({ exitCode, reason }, 'stopped')
-  if (exitCode !== EXIT.done) process.stderr.write(`switchyard: ${reason}\n`)
+  else {
+    log.error({ exitCode, reason }, 'stopped')
+    process.stderr.write(`switchyard: ${reason}\n`)
+  }
   process.exit(exitCode)
 }
 

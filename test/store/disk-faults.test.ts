@@ -1,10 +1,11 @@
 /** A disk that is full, and one that fails, at every write and every sync: nothing acknowledged is ever missing. */
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
+import { realClock } from '../../bin/clock.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { compileC, runTypeScript } from '../support/child.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
-import { realClock, tempFolder } from '../support/real.ts'
+import { tempFolder } from '../support/real.ts'
 
 const ENOSPC = 28
 const EIO = 5

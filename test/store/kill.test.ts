@@ -1,10 +1,11 @@
 /** A process killed while it writes, at any instant: what it was told is on disk, and the store opens again. */
 import { expect, test } from '@jest/globals'
+import { realClock } from '../../bin/clock.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { runTypeScript } from '../support/child.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { firstSeed, Random } from '../support/random.ts'
-import { realClock, tempFolder, until } from '../support/real.ts'
+import { tempFolder, until } from '../support/real.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 15)
 const seed = firstSeed(Date.now() % 1_000_000)

@@ -4,11 +4,12 @@ import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFi
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { open } from 'lmdb'
+import { realClock } from '../../bin/clock.ts'
 import { StoreTooNew, StoreUnreadable } from '../../store/failures.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
-import { realClock, tempFolder, until } from '../support/real.ts'
+import { tempFolder, until } from '../support/real.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const openLedger = (folder: string, ballastBytes = 0) =>

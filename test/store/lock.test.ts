@@ -2,10 +2,11 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
+import { realChance } from '../../bin/clock.ts'
 import { DataDirInUse } from '../../store/failures.ts'
 import { acquireLock } from '../../store/lock.ts'
 import { runTypeScript } from '../support/child.ts'
-import { realChance, tempFolder, until } from '../support/real.ts'
+import { tempFolder, until } from '../support/real.ts'
 
 const ROUNDS = 100
 const RACERS = 4

@@ -1,11 +1,12 @@
 /** What every store promises, asked of each: the one on disk, and its volatile twin. */
 import { afterEach, describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../bin/clock.ts'
 import type { ArtifactFound, Store } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { volatileStore } from '../../store/volatile.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
-import { realChance, realClock, tempFolder, until } from '../support/real.ts'
+import { tempFolder, until } from '../support/real.ts'
 import { life, logEvents, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const factories: [string, () => Promise<Store>][] = [

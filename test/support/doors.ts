@@ -4,6 +4,7 @@
  */
 import { afterEach } from '@jest/globals'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import { realClock } from '../../bin/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { configDefaults } from '../../protocol/config.ts'
@@ -84,16 +85,6 @@ export function fakeDesk(): FakeDesk {
     actorsByKind: () => new Map([['run', 3]]),
   }
   return desk
-}
-
-export const realClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms)
-    return () => clearTimeout(timer)
-  },
-  endOfTick: (run) => void setImmediate(run),
 }
 
 /** Time that passes only by `wind`. Replies still come by themselves. */

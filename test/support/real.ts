@@ -1,25 +1,8 @@
-/** The real clock and real dice, for tests that work with real files and real processes. */
-import { randomBytes } from 'node:crypto'
+/** Real folders, and waiting for what is so: for tests that work with real files and real processes. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
-import type { Chance, Clock } from '../../core/ports.ts'
-
-export const realClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms)
-    return () => clearTimeout(timer)
-  },
-  endOfTick: (run) => void setImmediate(run),
-}
-
-export const realChance: Chance = {
-  bytes: (count) => randomBytes(count),
-  fraction: () => Math.random(),
-}
 
 const folders: string[] = []
 

@@ -10,22 +10,14 @@
  */
 import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock, Log, Meters, StoreState } from '../../core/ports.ts'
+import { realClock as clock } from '../../bin/clock.ts'
+import type { StoreState } from '../../core/ports.ts'
 import { codeOf } from '../../store/failures.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { acquireLock } from '../../store/lock.ts'
+import { keptLog, noMeters as meters } from './quiet.ts'
 
-const clock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms)
-    return () => clearTimeout(timer)
-  },
-  endOfTick: (run) => void setImmediate(run),
-}
-const log: Log = { debug() {}, info() {}, warn() {}, error() {} }
-const meters: Meters = { count() {}, gauge() {}, observe() {} }
+const log = keptLog()
 
 /** Written at once: what was said before a kill was said. */
 const say = (line: string) => writeSync(1, `${line}\n`)

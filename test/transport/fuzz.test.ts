@@ -1,7 +1,7 @@
 /**
  * Nonsense at the doors: whatever comes, they neither fall, nor hang, nor blame themselves.
  *
- * `SWITCHYARD_FUZZ=100000 npm run jest -- test/transport/fuzz` for a long run, `SWITCHYARD_FUZZ_SEED=…` to repeat one.
+ * `FUZZ_ROUNDS=100000 npm run jest -- test/transport/fuzz` for a long run, `SEED=…` to repeat one.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,8 +12,8 @@ import { afterwards, openTestDoors, TOKEN } from '../support/doors.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
 import { clientFrame, rawSocket } from '../support/socket-client.ts'
 
-const ROUNDS = Number(process.env.SWITCHYARD_FUZZ ?? 10_000)
-const SEED = Number(process.env.SWITCHYARD_FUZZ_SEED ?? Date.now() % 1_000_000_000)
+const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
+const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000_000)
 const CLIENTS = 16
 /**
  * An unfinished request keeps the door waiting, rightly, and the parser takes some broken ones (a control character
