@@ -70,10 +70,13 @@ const Remote = formed(
   201,
 )
 const Branch = formed('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
-/** Never an option and never a transport helper (`ext::…` runs a command). */
+/**
+ * Never an option, never a transport helper (`ext::…` runs a command), and never with a password or token in it: this
+ * is shown to whoever may look at the configuration.
+ */
 const CloneUrl = formed(
-  '^(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
-  'an address that git can clone: https, ssh, file or a path',
+  '^(?!https?://[^/]*@|[a-z]+://[^/]*:[^/]*@)(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
+  'an address that git can clone (https, ssh, file or a path) without a token in it',
   URL_CHARS_MAX,
 )
 /** Goes into HTTP headers, so no spaces and no line ends. */

@@ -1,156 +1,212 @@
 /**
- * What a durable change costs: one small record on disk before the caller is answered.
+ * What a durable change costs: one record on disk before the caller is answered.
  *
- * Three ways in turn, on the same disk: lmdb-js by hand, the store's ledger, and a life behind the actor host whose
- * transition is committed before its effect answers. Every caller waits for its answer before it asks again, so the
- * number of callers is the size of a batch. A virtual disk is ten times slower for seconds at a time, so a round is
- * cut into slices that are short beside that, and the three take turns at every slice.
+ * Three do the same work in turn, on the same disk: lmdb-js by hand (an object that changes, put through lmdb's own
+ * encoder with shared structures), the store's ledger, and a life behind the actor host whose transition is committed
+ * before its effect answers. Each keeps its lives in memory, changes one at a step, encodes it anew, and is checked
+ * at the end: what a freshly opened database holds of every life is the number of steps that were answered.
+ *
+ * `hot`: a life for each caller, small, so that all lie in a few pages. `spread`: ten thousand lives as long as the
+ * lease of a run; each caller steps a pseudo-random one each time, in an order that is the same for all contestants
+ * (who is faster gets further). Two steps of one life in one batch are two puts by hand and one in the host, which
+ * writes a life once a cut: at most one step in twenty with 1,024 callers.
+ *
+ * In `hot` a fourth takes part, without a target: lmdb-js by hand putting the same ready bytes for ever. Nobody's
+ * work looks like that, but it shows what lmdb and the disk alone would do.
+ *
+ * Every caller waits for its answer before it asks again, so the number of callers is the size of a batch. A virtual
+ * disk is ten times slower for seconds at a time, so a round is cut into slices that are short beside that, and all
+ * take turns at every slice.
  */
-import { ActorHost } from '../../actors/kit/host.ts'
-import { realChance, realClock } from '../../bin/clock.ts'
-import type { LifeRecord, Store } from '../../core/ports.ts'
-import { openStore } from '../../store/store.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, roundsOf } from '../figures.ts'
-import { mute, noMeters } from '../mute.ts'
-import { COUNTER, type CounterEffect, counterContext, counterKind } from '../raw/counter.ts'
-import { type GroupCommit, groupCommit } from '../raw/group-commit.ts'
+import { compared, type Figure, roundsOf, type Target } from '../figures.ts'
+import { type CounterContext, leaseContext, smallContext } from '../raw/counter.ts'
+import {
+  byHand,
+  byHost,
+  byLedger,
+  bytesOf,
+  type MakeStepper,
+  readyBytes,
+  type Stepper,
+} from '../raw/steppers.ts'
 import { amount } from '../table.ts'
+import type { Workshop } from '../workshop.ts'
 
 const CALLERS = [1, 64, 1024] as const
+const CALLERS_MAX = 1024
+const SPREAD_LIVES = 10_000
 const SLICES = 8
 const TARGET = { of: 'ratio', is: 'at least', bound: 0.6 } as const
-/** What the store makes of the record below. */
-const RECORD_BYTES = 79
+
+interface Workload {
+  readonly name: string
+  readonly contexts: readonly CounterContext[]
+  /** Which life a caller steps next, one such order for each contestant. */
+  readonly order: () => (caller: number) => number
+}
+
+const nameOf = (at: number): string => `life-${String(at).padStart(6, '0')}`
+
+const hot = (): Workload => ({
+  name: 'hot',
+  contexts: Array.from({ length: CALLERS_MAX }, (_, at) => smallContext(nameOf(at))),
+  order: () => (caller) => caller,
+})
+
+const spreadOut = (): Workload => ({
+  name: 'spread',
+  contexts: Array.from({ length: SPREAD_LIVES }, (_, at) => leaseContext(nameOf(at), at)),
+  order: () => {
+    const seeds = Uint32Array.from({ length: CALLERS_MAX }, (_, caller) => caller)
+    return (caller) => {
+      // Numerical Recipes' generator; its upper bits are the random ones.
+      const next = (Math.imul(seeds[caller] ?? 0, 1_664_525) + 1_013_904_223) >>> 0
+      seeds[caller] = next
+      return Math.floor((next / 2 ** 32) * SPREAD_LIVES)
+    }
+  },
+})
 
 export const durable: Entry = {
   name: 'durable',
   about: 'durable writes and transitions a second / lmdb-js group commit',
   async measure(effort, workshop) {
-    const [ourFolder, rawFolder] = [workshop.folder('store'), workshop.folder('lmdb')]
-    const parts = { clock: realClock, chance: realChance, log: mute, meters: noMeters }
-    const store = await openStore({ ...parts, dataDir: ourFolder })
-    const raw = groupCommit(rawFolder)
-    const lives = new Lives(store)
-    const figures: Figure[] = []
-    for (const callers of CALLERS) figures.push(...(await measure(callers, effort, { store, raw, lives })))
-    lives.stop()
-    await Promise.all([store.close(), raw.close()])
-    for (const folder of [ourFolder, rawFolder]) workshop.removeFolder(folder)
-    return figures
+    const same = { raw: byHand, ledger: byLedger, lives: byHost }
+    const [hotBytes, spreadBytes] = [await lengthOf(hot(), workshop), await lengthOf(spreadOut(), workshop)]
+    return [
+      ...(await measure(hot(), hotBytes, { ...same, ready: readyBytes(hotBytes) }, effort, workshop)),
+      ...(await measure(spreadOut(), spreadBytes, same, effort, workshop)),
+    ]
   },
 }
 
-interface Contestants {
-  readonly store: Store
-  readonly raw: GroupCommit
-  readonly lives: Lives
+async function lengthOf({ contexts }: Workload, workshop: Workshop): Promise<number> {
+  const folder = workshop.folder('length')
+  const [first] = contexts
+  const bytes = first === undefined ? 0 : await bytesOf(folder, first)
+  workshop.removeFolder(folder)
+  return bytes
 }
+
+type Who = 'raw' | 'ledger' | 'lives' | 'ready'
+type Makers = Readonly<Record<Exclude<Who, 'ready'>, MakeStepper>> & { readonly ready?: MakeStepper }
 
 async function measure(
-  callers: number,
+  workload: Workload,
+  bytes: number,
+  makers: Makers,
   effort: Effort,
-  { store, raw, lives }: Contestants,
+  workshop: Workshop,
 ): Promise<Figure[]> {
-  const keys = Array.from({ length: callers }, (_, at) => `life-${String(at).padStart(6, '0')}`)
-  const value = new Uint8Array(RECORD_BYTES).fill(120)
-  const write = (key: string) => {
-    const record: LifeRecord = { v: 1, s: 'e', c: counterContext(key) }
-    return [{ table: 'life', kind: COUNTER, key, record }] as const
+  const contestants: Contestant[] = []
+  for (const [who, make] of Object.entries(makers)) {
+    const folder = workshop.folder(who)
+    const stepper = await make(folder, workload.contexts)
+    contestants.push(new Contestant(who as Who, folder, stepper, workload))
   }
-  const writes = keys.map(write)
-  const costs = { raw: new Cost(), ledger: new Cost(), lives: new Cost() }
-  const contestant = (who: keyof typeof costs, ask: (caller: number) => Promise<unknown>) => () =>
-    costs[who].of(() => closedLoop(callers, effort.roundMs / SLICES, ask))
-  const slices = await inTurn(effort.rounds * SLICES, {
-    raw: contestant('raw', (at) => raw.put(keys[at] ?? '', value)),
-    ledger: contestant('ledger', (at) => store.ledger.commit(writes[at] ?? [])),
-    lives: contestant('lives', (at) => lives.step(keys[at] ?? '')),
-  })
-  const figure = (name: string, who: 'ledger' | 'lives'): Figure => {
-    const pairs = slices.map((slice) => ({ ours: slice[who], raw: slice.raw }))
-    const notes = [`processor time each: ours ${costs[who].text}, raw ${costs.raw.text}`]
-    return compared(
-      { name: `${name}, ${callers}`, unit: 'a second', target: TARGET, notes },
-      roundsOf(pairs, SLICES),
-    )
+  const figures: Figure[] = []
+  for (const callers of CALLERS)
+    figures.push(...(await withCallers(callers, workload, bytes, contestants, effort)))
+  for (const contestant of contestants) {
+    await contestant.verify()
+    workshop.removeFolder(contestant.folder)
   }
-  return [figure('ledger commit', 'ledger'), figure('life transition', 'lives')]
+  return figures
 }
 
-interface Loop {
-  readonly answers: number
-  readonly perSecond: number
-}
-
-/** So many callers, each asking again once it was answered. */
-async function closedLoop(
+async function withCallers(
   callers: number,
-  ms: number,
-  ask: (caller: number) => Promise<unknown>,
-): Promise<Loop> {
-  const from = performance.now()
-  const until = from + ms
-  let answers = 0
-  const caller = async (at: number): Promise<void> => {
-    while (performance.now() < until) {
-      await ask(at)
-      answers++
-    }
+  { name, contexts }: Workload,
+  bytes: number,
+  contestants: readonly Contestant[],
+  effort: Effort,
+): Promise<Figure[]> {
+  for (const contestant of contestants) contestant.begin()
+  const turns = contestants.map(
+    (each) => [each.who, () => each.loop(callers, effort.roundMs / SLICES)] as const,
+  )
+  const slices = await inTurn<string>(effort.rounds * SLICES, Object.fromEntries(turns))
+  const cost = (who: Who): string => contestants.find((each) => each.who === who)?.cost ?? ''
+  const figure = (what: string, ours: Who, raw: Who, target: Target | undefined, note: string): Figure => {
+    const pairs = slices.map((slice) => ({ ours: slice[ours] ?? 0, raw: slice[raw] ?? 0 }))
+    const notes = [`processor time each: ours ${cost(ours)}, raw ${cost(raw)}`, note]
+    const label = { name: `${what}, ${name}, ${callers}`, unit: 'a second', notes }
+    return compared(target === undefined ? label : { ...label, target }, roundsOf(pairs, SLICES))
   }
-  await Promise.all(Array.from({ length: callers }, (_, at) => caller(at)))
-  return { answers, perSecond: answers / ((performance.now() - from) / 1000) }
+  const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} lives`
+  const figures = [
+    figure('ledger commit', 'ledger', 'raw', TARGET, work),
+    figure('life transition', 'lives', 'raw', TARGET, work),
+  ]
+  if (contestants.some(({ who }) => who === 'ready')) {
+    const less = `raw: less work, ${bytes} ready bytes that never change; not the same, hence no target`
+    figures.push(figure('life transition / ready bytes', 'lives', 'ready', undefined, less))
+  }
+  return figures
 }
 
-/** Processor time of this process, the database's own thread included: what the disk does has no part in it. */
-class Cost {
+/** One who steps lives, what it was answered, and what that took. */
+class Contestant {
+  readonly who: Who
+  readonly folder: string
+  readonly #stepper: Stepper
+  readonly #workload: Workload
+  readonly #answered: Uint32Array
+  #next: (caller: number) => number
   #micros = 0
   #answers = 0
 
-  async of(loop: () => Promise<Loop>): Promise<number> {
-    const before = process.cpuUsage()
-    const { answers, perSecond } = await loop()
-    const { user, system } = process.cpuUsage(before)
+  constructor(who: Who, folder: string, stepper: Stepper, workload: Workload) {
+    this.who = who
+    this.folder = folder
+    this.#stepper = stepper
+    this.#workload = workload
+    this.#answered = new Uint32Array(workload.contexts.length)
+    this.#next = workload.order()
+  }
+
+  /** The order of lives starts anew, and so does the count of what they take. */
+  begin(): void {
+    this.#next = this.#workload.order()
+    this.#micros = 0
+    this.#answers = 0
+  }
+
+  /** Steps a second, of so many callers that each ask again once they were answered. */
+  async loop(callers: number, ms: number): Promise<number> {
+    const [from, cpu] = [performance.now(), process.cpuUsage()]
+    const until = from + ms
+    let answers = 0
+    const caller = async (at: number): Promise<void> => {
+      while (performance.now() < until) {
+        const life = this.#next(at)
+        await this.#stepper.step(life, at)
+        this.#answered[life] = (this.#answered[life] ?? 0) + 1
+        answers++
+      }
+    }
+    await Promise.all(Array.from({ length: callers }, (_, at) => caller(at)))
+    const perSecond = answers / ((performance.now() - from) / 1000)
+    const { user, system } = process.cpuUsage(cpu)
     this.#micros += user + system
     this.#answers += answers
     return perSecond
   }
 
-  get text(): string {
+  /** Processor time of this process, the database's own thread included: what the disk does has no part in it. */
+  get cost(): string {
     return `${amount(this.#micros / this.#answers)} µs`
   }
-}
 
-/** Lives behind a host, and whoever waits for one of them to have stepped durably. */
-class Lives {
-  readonly #host: ActorHost
-  readonly #waiting = new Map<string, () => void>()
-
-  constructor(store: Store) {
-    this.#host = new ActorHost({
-      clock: realClock,
-      ledger: store.ledger,
-      log: mute,
-      meters: noMeters,
-      kinds: [counterKind],
-      // The only kind there is has only this effect.
-      effects: (effect) => this.#waiting.get((effect as CounterEffect).name)?.(),
-      fatal: (reason) => {
-        throw new Error(reason)
-      },
-    })
-  }
-
-  step(name: string): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.set(name, resolve)
-      if (this.#host.tell(COUNTER, name, { type: 'step' })) return
-      this.#host.bear(COUNTER, name, { name })
-      this.#host.tell(COUNTER, name, { type: 'step' })
-    })
-  }
-
-  stop(): void {
-    this.#host.stop()
+  async verify(): Promise<void> {
+    const stored = await this.#stepper.finish()
+    if (stored === undefined) return
+    const wrong = stored.findIndex((count, life) => count !== this.#answered[life])
+    if (wrong < 0) return
+    const { name } = this.#workload.contexts[wrong] as CounterContext
+    throw new Error(
+      `${this.who}: ${name} was answered ${this.#answered[wrong]} steps and has ${stored[wrong]} on disk`,
+    )
   }
 }

@@ -1,45 +1,83 @@
 /**
  * The smallest durable life that is still an honest one: two states, a guardless arrow each way, one assign, one
- * effect. Its record is what the raw contestants write, byte for byte as long.
+ * effect. Beside it the same step done by hand to a record that looks the same on disk.
  */
 import { assign, setup } from 'xstate'
 import { deeds } from '../../actors/kit/deeds.ts'
 import type { Kind } from '../../actors/kit/kind.ts'
 import { layout } from '../../actors/kit/records.ts'
 
-export interface CounterContext {
+export interface CounterContext extends Readonly<Record<string, unknown>> {
   readonly name: string
   readonly n: number
-  readonly runId: string
-  readonly workerId: string
 }
 
 export interface CounterEvent {
   readonly type: 'step'
+  /** Who waits for it. */
+  readonly caller: number
 }
 
 export interface CounterEffect {
   readonly type: 'counter.stepped'
-  readonly name: string
+  readonly caller: number
 }
 
 const { queue } = deeds<CounterContext, CounterEvent, CounterEffect>()
 
 export const COUNTER = 'counter'
 
-export function counterContext(name: string): CounterContext {
+export function smallContext(name: string): CounterContext {
   return { name, n: 0, runId: '01J9ZQ4T3W5X6Y7Z8A9B0C1D2E', workerId: 'wk-01J9ZQ4T3W5X6Y7Z8A9B0C1D2F' }
 }
 
+/** About what the lease of a run has to know. */
+export function leaseContext(name: string, at: number): CounterContext {
+  return {
+    name,
+    n: 0,
+    runId: `run-01J9ZQ4T3W5X6Y7Z8A${String(at).padStart(8, '0')}`,
+    workerId: `wk-01J9ZQ4T3W5X6Y7Z8A9B0C${String(at % 100).padStart(4, '0')}`,
+    slot: at % 8,
+    fence: 1_000 + at,
+    attempt: 1,
+    ticket: `ENG-${at}`,
+    repository: 'https://code.example.org/team/repo',
+    branch: `agent/eng-${at}`,
+    sandbox: { provider: 'bwrap', id: `box-${at}` },
+    grantedAt: 1_767_225_600_000 + at,
+    renewedAt: 1_767_225_660_000 + at,
+    cancelling: false,
+    reason: null,
+  }
+}
+
+/** The same step by hand, on the record as it is stored. */
+export interface CounterRecord {
+  v: number
+  s: string
+  c: { name: string; n: number }
+}
+
+export function recordOf(context: CounterContext): CounterRecord {
+  return { v: 1, s: 'e', c: { ...context } }
+}
+
+export function stepByHand(record: CounterRecord): CounterRecord {
+  record.s = record.s === 'e' ? 'o' : 'e'
+  record.c.n++
+  return record
+}
+
 const machine = setup({
-  types: {} as { context: CounterContext; events: CounterEvent; input: { name: string } },
+  types: {} as { context: CounterContext; events: CounterEvent; input: CounterContext },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    say: queue(({ context }) => ({ type: 'counter.stepped', name: context.name })),
+    say: queue(({ event }) => ({ type: 'counter.stepped', caller: event.caller })),
   },
 }).createMachine({
   id: COUNTER,
-  context: ({ input }) => counterContext(input.name),
+  context: ({ input }) => input,
   initial: 'even',
   states: {
     even: { on: { step: { target: 'odd', actions: ['count', 'say'] } } },

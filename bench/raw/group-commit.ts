@@ -1,16 +1,33 @@
 /**
  * lmdb-js as one would use it by hand: puts of one turn share a transaction, and whoever put waits for its sync.
  *
- * The options are those of the store. With `overlappingSync` off, the promise of a put is the flush itself.
+ * The options are those of the store. With `overlappingSync` off, the promise of a put is the flush itself. Objects
+ * go through lmdb's own encoder, with its own shared structures: the fewest bytes it can make of them.
  */
 import { open } from 'lmdb'
 
-export interface GroupCommit {
-  put(key: string, value: Uint8Array): Promise<boolean>
+export interface GroupCommit<V> {
+  put(key: string, value: V): Promise<boolean>
+  get(key: string): V | undefined
+  /** How long a value is on disk. */
+  bytesOf(key: string): number
   close(): Promise<void>
 }
 
-export function groupCommit(folder: string): GroupCommit {
+const STRUCTURES = Symbol.for('structures')
+
+export const groupCommit = {
+  /** Values that are objects: encoded at every put. */
+  ofRecords: <V>(folder: string): GroupCommit<V> =>
+    opened(folder, { encoding: 'msgpack', sharedStructuresKey: STRUCTURES }),
+  /** Values that are bytes already: nothing is done to them. */
+  ofBytes: (folder: string): GroupCommit<Uint8Array> => opened(folder, { encoding: 'binary' }),
+}
+
+function opened<V>(
+  folder: string,
+  encoded: { encoding: 'msgpack' | 'binary'; sharedStructuresKey?: symbol },
+): GroupCommit<V> {
   const root = open({
     path: folder,
     noSubdir: false,
@@ -19,9 +36,11 @@ export function groupCommit(folder: string): GroupCommit {
     overlappingSync: false,
     encoding: 'binary',
   })
-  const table = root.openDB<Uint8Array, string>({ name: 'life', encoding: 'binary' })
+  const table = root.openDB<V, string>({ name: 'life', ...encoded })
   return {
     put: (key, value) => table.put(key, value),
+    get: (key) => table.get(key),
+    bytesOf: (key) => table.getBinary(key)?.length ?? 0,
     close: () => root.close(),
   }
 }

@@ -210,11 +210,15 @@ describe('refusals name the field', () => {
     [{ repos: { a: { remote: '-x/y' } } }, '/repos/a/remote: must be a repository as owner/name'],
     [
       { repos: { a: { remote: 'a/b', cloneUrl: 'ext::sh -c id' } } },
-      '/repos/a/cloneUrl: must be an address that git can clone: https, ssh, file or a path',
+      '/repos/a/cloneUrl: must be an address that git can clone (https, ssh, file or a path) without a token in it',
+    ],
+    [
+      { repos: { a: { remote: 'a/b', cloneUrl: 'https://x:planted@code.example/a/b.git' } } },
+      '/repos/a/cloneUrl: must be an address that git can clone (https, ssh, file or a path) without a token in it',
     ],
     [
       { repos: { a: { remote: 'a/b', cloneUrl: '--upload-pack=id' } } },
-      '/repos/a/cloneUrl: must be an address that git can clone: https, ssh, file or a path',
+      '/repos/a/cloneUrl: must be an address that git can clone (https, ssh, file or a path) without a token in it',
     ],
     [
       { repos: { a: { remote: 'a/b', defaultBranch: '-f' } } },

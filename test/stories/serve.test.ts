@@ -4,6 +4,7 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import { tempFolder, until } from '../support/real.ts'
 import { anyPort, readLaunch, run, serve } from '../support/serve.ts'
@@ -59,6 +60,43 @@ describe('start and stop', () => {
       for (const status of await Promise.all(asked)) expect([0, 200, 503]).toContain(status)
     },
   )
+
+  test('a signal at any moment of the start is a clean stop, and leaves no launch.json', async () => {
+    for (const afterMs of [0, 40, 80, 120, 160, 200, 240]) {
+      const host = serve(folder(anyPort()))
+      await pause(afterMs)
+      host.process.kill('SIGTERM')
+      const exit = await host.exit
+      // Before the first line of ours ran, the system ends the process; nothing is there yet to be left behind.
+      expect([0, 'SIGTERM']).toContain(exit)
+      expect(readLaunch(host.dataDir)).toBeUndefined()
+    }
+  })
+
+  test('the same signal twice in a moment is not impatience', async () => {
+    const host = serve(folder(anyPort()))
+    await host.launched()
+    host.process.kill('SIGINT')
+    host.process.kill('SIGTERM')
+    expect(await host.exit).toBe(0)
+    expect(readLaunch(host.dataDir)).toBeUndefined()
+  })
+
+  test('it goes on when nobody reads its log any more', async () => {
+    const host = serve(folder(anyPort()), ['--log-level', 'debug'])
+    await host.launched()
+    host.process.stderr?.destroy()
+    writeFileSync(join(host.dataDir, 'config.json'), '{ broken')
+    await pause(400)
+    expect((await host.ask('/api/config')).status).toBe(200)
+  })
+
+  test('on IPv6 loopback, launch.json holds an address that works', async () => {
+    const host = serve(folder(JSON.stringify({ server: { host: '::1', port: 0 } })))
+    const { url } = await host.launched()
+    expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+    expect((await host.ask('/api/config')).status).toBe(200)
+  })
 
   test('everything it keeps is for its owner alone', async () => {
     const host = serve(folder(anyPort()))

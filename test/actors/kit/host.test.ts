@@ -2,12 +2,14 @@ import { describe, expect, test } from '@jest/globals'
 import { type AnyEventObject, type MachineContext, setup } from 'xstate'
 import { deeds } from '../../../actors/kit/deeds.ts'
 import { ActorHost } from '../../../actors/kit/host.ts'
-import type { Kind } from '../../../actors/kit/kind.ts'
+import type { Kind, Supervision } from '../../../actors/kit/kind.ts'
+import { layout } from '../../../actors/kit/records.ts'
 import type { Effect } from '../../../actors/kit/tray.ts'
+import type { LifeRecord } from '../../../core/ports.ts'
 import { CrashLedger } from '../../support/crash-ledger.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/quiet.ts'
-import { type TallyEffect, type TallyEvent, tallyKind } from '../../support/tally.ts'
+import { type TallyEffect, type TallyEvent, tallyKind, tallyMachine } from '../../support/tally.ts'
 
 function stage(kind: Kind = tallyKind(), ledger = new CrashLedger(), clock = new ManualClock()) {
   const told: string[] = []
@@ -360,5 +362,242 @@ describe('deadlines and restarts', () => {
     host.stop()
     expect(clock.timers).toBe(0)
     expect(host.count().get('tally')).toBe(0)
+  })
+})
+
+describe('what is on disk of a life that was given up', () => {
+  test.each(['kept', 'fatal'] as const)(
+    '%s: its last good state, even if it was not written yet',
+    async (end) => {
+      const { told, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: end }))
+      bear('a')
+      await flush()
+      tell('a', { type: 'add' })
+      tell('a', { type: 'boom' })
+      await flush()
+      expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+      expect(told).toEqual(['a=0', 'a=1'])
+    },
+  )
+
+  test('closed: nothing, even if a commit of it was in flight', async () => {
+    const { tell, bear, flush, ledger, clock } = stage(tallyKind({ restartAfterMs: [], finally: 'closed' }))
+    bear('a')
+    await clock.turn()
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
+  })
+
+  test('an event it may not be without ends it, instead of being skipped', async () => {
+    const { host, tell, bear, clock, fatal } = stage(
+      tallyKind({ crashesMax: 10, poison: 'give up', finally: 'fatal' }),
+    )
+    bear('a')
+    tell('a', { type: 'boom' })
+    await clock.advance(1_000)
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(fatal).toEqual(['tally a: crashed twice on boom'])
+  })
+
+  test('what was parked for it does not reach the next one of its name', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 2 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    tell('a', { type: 'add' })
+    tell('a', { type: 'boom' })
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    bear('a')
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+  })
+
+  test('last words that fail are logged, and nothing is wedged', async () => {
+    const { host, tell, bear, log } = stage(
+      tallyKind({
+        restartAfterMs: [],
+        lastWords: () => {
+          throw new Error('speechless')
+        },
+      }),
+    )
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    tell('b', { type: 'add' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(log.lines.map((line) => line.message)).toContain('last words failed')
+  })
+})
+
+describe('deadlines around crashes', () => {
+  /** Like the tally, but its nap ends in a crash. */
+  const nightmare = (supervision: Partial<Supervision> = {}): Kind => ({
+    ...tallyKind({ crashesMax: 100, ...supervision }),
+    logic: tallyMachine.provide({
+      actions: {
+        say: () => {
+          throw new Error('bad dream')
+        },
+      },
+    }),
+  })
+
+  test('one whose transition throws stays on disk until it is through: a restart fires it again', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    await first.flush()
+    first.host.stop()
+
+    const second = stage(nightmare(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(1_500)
+    await second.flush()
+    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
+    second.host.stop()
+
+    const third = stage(tallyKind(), first.ledger, first.clock)
+    third.host.restore()
+    await third.clock.advance(1)
+    expect(third.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('one that is skipped at last is gone from the disk too', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    await first.flush()
+    first.host.stop()
+    const second = stage(nightmare(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(10_000)
+    await second.flush()
+    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+  })
+
+  test('one that was moved by what waited before it does not fire at its old instant', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 500 })
+    // Crashes; while it recovers, the move is parked, and then the old instant passes.
+    tell('a', { type: 'boom' })
+    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    tell('a', { type: 'wait', until: clock.now() + 60_000 })
+    await clock.advance(10_000)
+    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')?.value).toBe('awake')
+  })
+})
+
+describe('after the store broke', () => {
+  test('nothing that is not on disk has an effect any more, and only diskless lives hear anything', async () => {
+    const { host, told, tell, bear, flush, ledger, clock, fatal } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'add' })
+    await clock.turn()
+    ledger.break('EIO')
+    await clock.turn()
+    tell('a', { type: 'add' })
+    bear('b')
+    await flush()
+    expect(told).toEqual(['a=0'])
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(fatal).toEqual(['the store is broken: EIO'])
+  })
+
+  test('a diskless life does not wait for the disk', async () => {
+    const { host, told, bear, clock, ledger } = stage({ ...tallyKind(), diskless: true })
+    bear('a')
+    await clock.turn()
+    expect(told).toEqual(['a=0'])
+    expect(ledger.inFlight).toBe(1)
+    host.storeBroke('EIO')
+    host.tell('tally', 'a', { type: 'add' })
+    await clock.turn()
+    expect(told).toEqual(['a=0', 'a=1'])
+  })
+
+  test('a state that its layout does not know is the end, not a silence', async () => {
+    const layoutless = layout({
+      v: 2,
+      states: { napping: 'z' },
+      shape: { check: (value) => ({ ok: true, value }), text: '' },
+      lifts: {},
+    })
+    const { bear, clock, fatal } = stage({ ...tallyKind(), layout: layoutless })
+    bear('a')
+    await clock.turn()
+    expect(fatal).toEqual([expect.stringContaining('state awake has no code')])
+  })
+})
+
+describe('what the disk may hold', () => {
+  const holding = (key: string, record: LifeRecord, kind = 'tally') => {
+    const ledger = new CrashLedger()
+    ledger.disk.set(kind, new Map([[key, record]]))
+    return ledger
+  }
+
+  test.each<[string, LifeRecord]>([
+    [
+      'a deadline that is no instant',
+      { v: 2, s: 'z', c: { name: 'a', n: 0 }, d: { nap: 'soon' as unknown as number } },
+    ],
+    ['an old record whose lift throws', { v: 1, s: 'a', c: null }],
+  ])('%s is damage: left alone, and nobody is born over it', (_what, record) => {
+    const ledger = holding('a', record)
+    const { host, bear } = stage(tallyKind(), ledger)
+    expect(host.restore()).toMatchObject({
+      ok: true,
+      value: { restored: 0, damaged: [expect.stringContaining('tally a')] },
+    })
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(bear('b')).toMatchObject({ ok: true })
+  })
+
+  test('lives of a kind this version does not know stop the start', () => {
+    const { host } = stage(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
+    expect(host.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
+  })
+})
+
+describe('births', () => {
+  test('one that throws is answered, and others are told', () => {
+    const stillborn = tallyMachine.provide({
+      actions: {
+        say: () => {
+          throw new Error('stillborn')
+        },
+      },
+    })
+    const words: string[] = []
+    const { bear } = stage({
+      ...tallyKind({
+        lastWords: (key, _last, reason) => {
+          words.push(`${key} ${reason}`)
+          return []
+        },
+      }),
+      logic: stillborn,
+    })
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(words).toEqual(['a threw while being born'])
+  })
+
+  test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
+    const { bear: bearing } = deeds<MachineContext, AnyEventObject, Effect>()
+    const parent = setup({
+      actions: { bearNobody: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
+    }).createMachine({ context: {}, on: { go: { actions: 'bearNobody' } } })
+    const { host, fatal } = stage({ ...tallyKind(), logic: parent })
+    host.bear('tally', 'a', {})
+    host.tell('tally', 'a', { type: 'go' })
+    expect(fatal).toEqual(['no such kind of life: nobody'])
+    expect(host.tell('tally', 'a', { type: 'go' })).toBe(true)
+    expect(fatal).toHaveLength(2)
   })
 })

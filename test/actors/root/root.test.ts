@@ -99,4 +99,96 @@ describe('the root', () => {
     await clock.turn()
     expect(host.desk.config().sandbox.concurrency).toBe(9)
   })
+
+  test('asked to stop while the doors are still opening, it closes them once they are', async () => {
+    const steps: string[] = []
+    let opened: () => void = () => {}
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => {
+        await new Promise<void>((resolve) => {
+          opened = resolve
+        })
+        steps.push('opened')
+        return yes({ close: async () => void steps.push('closed') })
+      },
+    })
+    host.start()
+    await clock.turn()
+    host.stop('enough')
+    await clock.turn()
+    expect(ended).toEqual([])
+    opened()
+    await clock.turn()
+    expect(steps).toEqual(['opened', 'closed'])
+    expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
+  })
+
+  test('a full disk does not keep it from stopping', async () => {
+    const { host, clock, ended, store } = hostInMemory()
+    host.start()
+    await clock.turn()
+    store.ledger.fill()
+    host.stop('enough')
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
+  })
+
+  test('doors that throw instead of answering end it with 70', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => {
+        throw new Error('launch.json could not be written')
+      },
+    })
+    host.start()
+    await clock.turn()
+    expect(ended).toEqual([
+      { exitCode: 70, reason: expect.stringContaining('launch.json could not be written') },
+    ])
+  })
+
+  test('doors that are configured wrong end it with 78', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => no('invalid', 'no certificate'),
+    })
+    host.start()
+    await clock.turn()
+    expect(ended).toMatchObject([{ exitCode: 78 }])
+  })
+
+  test('stored lives that cannot be read end it with 70, before any door is open', async () => {
+    const { host, clock, ended, store } = hostInMemory(undefined, {
+      openDoors: async () => {
+        throw new Error('not to be opened')
+      },
+    })
+    store.ledger.lives.kinds = () => {
+      throw new Error('page 7 is damaged')
+    }
+    host.start()
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 70, reason: expect.stringContaining('page 7 is damaged') }])
+  })
+
+  test('a store that was broken before anybody listened is noticed', async () => {
+    const { host, clock, ended, store } = hostInMemory()
+    store.ledger.breakDown('EIO')
+    host.start()
+    await clock.turn()
+    expect(ended).toMatchObject([{ exitCode: 70 }])
+  })
+
+  test('a push listener that throws keeps nobody else from hearing it', async () => {
+    const { host, clock } = hostInMemory()
+    const heard: string[] = []
+    host.desk.onPush(() => {
+      throw new Error('deaf')
+    })
+    host.desk.onPush((push) => heard.push(push.type))
+    host.start()
+    await clock.turn()
+    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    await clock.turn()
+    expect(await change).toMatchObject({ ok: true })
+    expect(heard).toEqual(['config'])
+  })
 })
