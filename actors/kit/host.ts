@@ -14,14 +14,13 @@ import { CommitLoop } from './commit.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Kind, Outgoing } from './kind.ts'
 import type { Life } from './life.ts'
+import { Mailbox } from './mailbox.ts'
 import { Nursery } from './nursery.ts'
 import type { RecordLayout } from './records.ts'
 import { Registry } from './registry.ts'
 import { Supervisor } from './supervisor.ts'
+import { TransitionCounts } from './transition-counts.ts'
 import type { Address, Effect, Mail } from './tray.ts'
-
-/** More mail than this within one tick means that lives keep answering each other for ever. */
-const MAIL_PER_TICK_MAX = 100_000
 
 export interface HostPorts {
   readonly clock: Clock
@@ -57,9 +56,8 @@ export class ActorHost {
   readonly #supervisor: Supervisor
   readonly #loop: CommitLoop
   readonly #deadlines: Deadlines<Life>
-  readonly #counts = new Map<string, { taken: number; told: number }>()
-  #pending: Mail[] = []
-  #draining = false
+  readonly #mailbox: Mailbox
+  readonly #counts = new TransitionCounts()
   #stopped = false
   #halted = false
   /** Keys under which something unreadable lies on disk: nobody may be born over it. */
@@ -74,9 +72,13 @@ export class ActorHost {
       ledger: ports.ledger,
       log: ports.log,
       run: ports.effects,
-      cutTaken: () => this.#tellCounts(),
+      cutTaken: () => this.#counts.tell(ports.meters),
       broken: (reason) => this.storeBroke(reason),
     })
+    this.#mailbox = new Mailbox(
+      (mail) => this.#deliver(mail),
+      (error) => this.#undeliverable(error),
+    )
     this.#supervisor = new Supervisor({
       ...ports,
       recovered: (life, parked) => this.#recovered(life, parked),
@@ -92,7 +94,7 @@ export class ActorHost {
       return no('conflict', `there is a ${kind} ${key} already`)
     if (this.#damaged.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
     this.#stillborn = undefined
-    this.#post({ is: 'birth', to: { kind, key }, input })
+    this.#mailbox.post({ is: 'birth', to: { kind, key }, input })
     return this.#stillborn === undefined
       ? yes({ kind, key })
       : no('failed', `the ${kind} ${key} could not be started`)
@@ -101,7 +103,7 @@ export class ActorHost {
   /** Answers whether there is such a life; what it makes of the event is its own affair. */
   tell(kind: string, key: string, event: EventObject): boolean {
     if (this.#registry.get(kind, key) === undefined) return false
-    this.#post({ is: 'event', to: { kind, key }, event })
+    this.#mailbox.post({ is: 'event', to: { kind, key }, event })
     return true
   }
 
@@ -178,6 +180,7 @@ export class ActorHost {
   /** Lets go of every life at once. Nothing is written any more; what is on disk stays. */
   stop(): void {
     this.#stopped = true
+    this.#mailbox.close()
     this.#loop.halt()
     this.#deadlines.stop()
     for (const life of [...this.#registry.all()]) {
@@ -189,32 +192,6 @@ export class ActorHost {
   }
 
   // ---- delivery ------------------------------------------------------------------------------------------------
-
-  #post(mail: Mail): void {
-    this.#pending.push(mail)
-    if (!this.#draining) this.#drain()
-  }
-
-  #drain(): void {
-    this.#draining = true
-    let trouble: string | undefined
-    try {
-      for (let at = 0; at < this.#pending.length && !this.#stopped; at++) {
-        if (at === MAIL_PER_TICK_MAX)
-          throw new Error('lives keep answering each other: too much mail in one tick')
-        this.#deliver(this.#pending[at] as Mail)
-      }
-    } catch (error) {
-      // Lives that throw are caught elsewhere: this is the kit or a kind's own definition, so nothing can go on.
-      this.#ports.log.error({ err: error }, 'mail could not be delivered')
-      trouble = messageOf(error)
-    }
-    // A new array only after a flood, so that its memory goes back.
-    if (this.#pending.length > 4_096) this.#pending = []
-    else this.#pending.length = 0
-    this.#draining = false
-    if (trouble !== undefined) this.#ports.fatal(trouble)
-  }
 
   #deliver(mail: Mail): void {
     const { kind, key } = mail.to
@@ -253,7 +230,7 @@ export class ActorHost {
   #transition(life: Life, event: EventObject): void {
     // Moved or cancelled since it came due, by what was waiting before it.
     if (isDeadline(event) && life.deadlines?.get(event.name) !== event.due) return
-    this.#count(life.kind.name)
+    this.#counts.add(life.kind.name)
     life.actor.send(event)
     const after = life.actor.getSnapshot() as AnyMachineSnapshot
     if (after.status === 'error') {
@@ -273,7 +250,7 @@ export class ActorHost {
     const { effects, mail, deadlines } = this.#nursery.tray
     if (life.kind.diskless) this.#runSoon([...effects])
     else for (const effect of effects) this.#loop.queue(effect)
-    for (const item of mail) this.#pending.push(item)
+    for (const item of mail) this.#mailbox.post(item)
     for (const change of deadlines) {
       if (change.is === 'set') this.#setDeadline(life, change.name, change.at)
       else this.#cancelDeadline(life, change.name)
@@ -310,7 +287,7 @@ export class ActorHost {
   #send(outgoing: readonly Outgoing[]): void {
     for (const out of outgoing) {
       if (out.is === 'effect') this.#loop.queue(out.effect)
-      else this.#post({ is: 'event', to: out.to, event: out.event })
+      else this.#mailbox.post({ is: 'event', to: out.to, event: out.event })
     }
     this.#loop.wake()
   }
@@ -330,7 +307,7 @@ export class ActorHost {
   #deadlineCame(life: Life, name: string, due: number): void {
     if (this.#stopped || life.gone) return
     const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
-    this.#post({ is: 'event', to: addressOf(life), event })
+    this.#mailbox.post({ is: 'event', to: addressOf(life), event })
   }
 
   /**
@@ -350,7 +327,8 @@ export class ActorHost {
     if (this.#stopped || life.gone) return
     this.#nursery.renew(life)
     // The very same event objects again: a second crash on one of them is recognised by identity.
-    for (const event of parked) if (!life.gone) this.#post({ is: 'event', to: addressOf(life), event })
+    for (const event of parked)
+      if (!life.gone) this.#mailbox.post({ is: 'event', to: addressOf(life), event })
   }
 
   #givenUp(life: Life, reason: string): void {
@@ -362,28 +340,17 @@ export class ActorHost {
     if (supervision.finally === 'fatal') this.#ports.fatal(`${name} ${life.key}: ${reason}`)
   }
 
+  /** Lives that throw are caught elsewhere: this is the kit or a kind's own definition, so nothing can go on. */
+  #undeliverable(error: unknown): void {
+    this.#ports.log.error({ err: error }, 'mail could not be delivered')
+    this.#ports.fatal(messageOf(error))
+  }
+
   #sayLastWords({ kind, key, good }: Life, reason: string): void {
     try {
       this.#send(kind.supervision.lastWords?.(key, good, reason) ?? [])
     } catch (error) {
       this.#ports.log.error({ kind: kind.name, key, err: error }, 'last words failed')
-    }
-  }
-
-  // ---- counting ------------------------------------------------------------------------------------------------
-
-  #count(kind: string): void {
-    const counts = this.#counts.get(kind)
-    if (counts === undefined) this.#counts.set(kind, { taken: 1, told: 0 })
-    else counts.taken++
-  }
-
-  /** Once a cut, not once a transition: meters cost more than a transition does. */
-  #tellCounts(): void {
-    for (const [kind, counts] of this.#counts) {
-      if (counts.taken === counts.told) continue
-      this.#ports.meters.count('actor_transitions_total', { kind }, counts.taken - counts.told)
-      counts.told = counts.taken
     }
   }
 }

@@ -18,10 +18,10 @@ import type { FrontDesk } from './front-desk.ts'
 import { joinEffects } from './join.ts'
 import { hostKinds, ROOT, SETTINGS } from './kinds.ts'
 import { Pushes } from './pushes.ts'
-import { EXIT_BROKEN, type RootEffect, rootEffects } from './root.effects.ts'
-import type { RootEvent } from './root.machine.ts'
-import { type SettingsDrawer, type SettingsEffect, settingsEffects } from './settings.effects.ts'
-import type { SettingsEvent } from './settings.machine.ts'
+import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
+import type { RootEffect, RootEvent } from './root.machine.ts'
+import { type SettingsDrawer, settingsEffects } from './settings.effects.ts'
+import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
 export interface HostParts {
   readonly clock: Clock

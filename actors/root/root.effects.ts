@@ -6,13 +6,7 @@ import { isNativeError } from 'node:util/types'
 import type { Log } from '../../core/ports.ts'
 import { type Answer, no, type Refusal } from '../../core/refusal.ts'
 import type { RestoreReport } from '../kit/host.ts'
-import type { RootEvent } from './root.machine.ts'
-
-export type RootEffect =
-  | { readonly type: 'root.read records' }
-  | { readonly type: 'root.open doors' }
-  | { readonly type: 'root.close doors' }
-  | { readonly type: 'root.finish'; readonly exitCode: number; readonly reason: string }
+import type { RootEffect, RootEvent } from './root.machine.ts'
 
 export interface RootPorts {
   /** Refused as `gone` when a record is newer than this version. */

@@ -6,7 +6,6 @@
 import { assign, setup } from 'xstate'
 import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
 import { deeds } from '../kit/deeds.ts'
-import type { RootEffect } from './root.effects.ts'
 
 export interface RootContext {
   readonly exitCode: number
@@ -27,6 +26,13 @@ export type RootEvent =
       readonly reason: string
     }
   | { readonly type: 'deadline.drain' }
+
+/** What it asks of the world; `root.effects.ts` does it. */
+export type RootEffect =
+  | { readonly type: 'root.read records' }
+  | { readonly type: 'root.open doors' }
+  | { readonly type: 'root.close doors' }
+  | { readonly type: 'root.finish'; readonly exitCode: number; readonly reason: string }
 
 const { queue, setDeadline, cancelDeadline } = deeds<RootContext, RootEvent, RootEffect>()
 

@@ -13,15 +13,7 @@ import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Drawer } from '../kit/drawer.ts'
 import type { ConfigVault } from './config-vault.ts'
-import type { SettingsEvent } from './settings.machine.ts'
-
-export type SettingsEffect =
-  | { readonly type: 'settings.change'; readonly handle: number }
-  | { readonly type: 'settings.look' }
-  | { readonly type: 'settings.answer'; readonly handle: number }
-  | { readonly type: 'settings.refuse crowd'; readonly handle: number }
-  | { readonly type: 'settings.refuse restless'; readonly handle: number }
-  | { readonly type: 'settings.announce' }
+import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
 export type SettingsDrawer = Drawer<Record<string, unknown>, SettingsUpdateResponse>
 

@@ -8,7 +8,6 @@
 import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
 import { deeds } from '../kit/deeds.ts'
-import type { SettingsEffect } from './settings.effects.ts'
 
 interface Change {
   readonly handle: number
@@ -31,6 +30,15 @@ export type SettingsEvent =
   | { readonly type: 'file unchanged' }
   | { readonly type: 'edit adopted' }
   | { readonly type: 'edit refused' }
+
+/** What it asks of the world; `settings.effects.ts` does it. */
+export type SettingsEffect =
+  | { readonly type: 'settings.change'; readonly handle: number }
+  | { readonly type: 'settings.look' }
+  | { readonly type: 'settings.answer'; readonly handle: number }
+  | { readonly type: 'settings.refuse crowd'; readonly handle: number }
+  | { readonly type: 'settings.refuse restless'; readonly handle: number }
+  | { readonly type: 'settings.announce' }
 
 const { queue } = deeds<SettingsContext, SettingsEvent, SettingsEffect>()
 

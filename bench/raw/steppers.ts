@@ -13,6 +13,7 @@ import {
   COUNTER,
   type CounterContext,
   type CounterEffect,
+  type CounterEvent,
   type CounterRecord,
   counterKind,
   recordOf,
@@ -113,8 +114,8 @@ export const byHost: MakeStepper = async (folder, contexts) => {
     step: (life, caller) =>
       new Promise((resolve, reject) => {
         waiting[caller] = resolve as () => void
-        if (!host.tell(COUNTER, keys[life] ?? '', { type: 'step', caller }))
-          reject(new Error(`there is no life ${life}`))
+        const event: CounterEvent = { type: 'step', caller }
+        if (!host.tell(COUNTER, keys[life] ?? '', event)) reject(new Error(`there is no life ${life}`))
       }),
     finish: () => {
       host.stop()
