@@ -49,7 +49,7 @@ async function cycle(dataDir: string, known: Known, random: Random, round: numbe
       else if (alive) throw new Error(`a patch was answered with ${status}`)
     }
   })
-  await pause(20 + random.below(180))
+  await pause(50 + random.below(250))
   alive = false
   host.process.kill('SIGKILL')
   await host.ended
@@ -112,7 +112,7 @@ test(
     }
     // The kills must have hit something.
     expect([...known.told.values()].reduce((sum, n) => sum + n, 0)).toBeGreaterThan(CYCLES * 1_000)
-    expect(known.patched.size).toBeGreaterThan(CYCLES)
+    expect(known.patched.size).toBeGreaterThan(CYCLES / 4)
   },
   60_000 + CYCLES * 3_000,
 )

@@ -1,11 +1,13 @@
 /**
  * A host that never rests, in a process of its own, to be killed in the middle of things: the production store, doors
- * and settings, and beside them lives that count as fast as the disk allows. It says on standard output what was
+ * and settings, run records rewritten without end in that store, and beside it (in a store of their own, for no real
+ * host knows them) lives that count as fast as the disk allows. It says on standard output what was
  * acknowledged, each line written at once.
  *
  *   busy-host <data directory> <token>
  */
 import { writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { ActorHost } from '../../actors/kit/host.ts'
 import { buildHost } from '../../actors/root/build.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
@@ -13,10 +15,12 @@ import { yes } from '../../core/refusal.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
 import { openDoors } from '../../transport/server.ts'
+import { putRun, sampleRun } from '../store/samples.ts'
 import { keptLog, noMeters } from './quiet.ts'
 import { type TallyContext, type TallyEffect, tallyKind } from './tally.ts'
 
 const LIVES = 200
+const RUNS = 50
 
 const [dataDir = '', token = ''] = process.argv.slice(2)
 const say = (line: string) => void writeSync(1, `${line}\n`)
@@ -32,9 +36,17 @@ const configText = await store.config.read()
 const configuration = readConfig(configText)
 if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
 
+const livesStore = await openStore({
+  dataDir: join(dataDir, 'counting'),
+  clock: realClock,
+  chance: realChance,
+  log,
+  meters: noMeters,
+})
+
 const counting: ActorHost = new ActorHost({
   clock: realClock,
-  ledger: store.ledger,
+  ledger: livesStore.ledger,
   log,
   meters: noMeters,
   kinds: [tallyKind()],
@@ -78,6 +90,18 @@ const host = buildHost({
 
 const restored = counting.restore()
 if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: ${JSON.stringify(restored)}`)
-for (const [key, { c }] of store.ledger.lives.all('tally')) say(`found ${key} ${(c as TallyContext).n}`)
+for (const [key, { c }] of livesStore.ledger.lives.all('tally')) say(`found ${key} ${(c as TallyContext).n}`)
 host.start()
 for (let life = 0; life < LIVES; life++) counting.bear('tally', `life-${life}`, { name: `life-${life}` })
+
+/** The same run over and over, its title saying how often. */
+async function rewrite(n: number): Promise<void> {
+  const found = store.ledger.runs.get(sampleRun(n).id)?.ticket.title ?? '0'
+  say(`found run-${n} ${found}`)
+  for (let round = Number(found) + 1; ; round++) {
+    const run = sampleRun(n, round % 2 === 0 ? 'queued' : 'running')
+    await store.ledger.commit([putRun({ ...run, ticket: { ...run.ticket, title: String(round) } })])
+    say(`told run-${n} ${round}`)
+  }
+}
+for (let n = 0; n < RUNS; n++) void rewrite(n)

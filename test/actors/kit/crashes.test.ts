@@ -152,20 +152,24 @@ async function schedule(seed: number, faulty = false): Promise<World> {
   return world
 }
 
-test(`${SCHEDULES} random crash schedules: no effect without its cause on disk`, async () => {
-  const from = firstSeed(1)
-  let effects = 0
-  let crashes = 0
-  for (let seed = from; seed < from + SCHEDULES; seed++) {
-    const world = await schedule(seed)
-    if (world.broken.length > 0) throw new Error(`SEED=${seed}: ${world.broken.join('; ')}`)
-    effects += world.effects
-    crashes += world.crashes
-  }
-  // The schedules must have met what they are about.
-  expect(effects).toBeGreaterThan(SCHEDULES)
-  expect(crashes).toBeGreaterThan(SCHEDULES / 2)
-}, 60_000 + SCHEDULES * 5)
+test(
+  `${SCHEDULES} random crash schedules: no effect without its cause on disk`,
+  async () => {
+    const from = firstSeed(1)
+    let effects = 0
+    let crashes = 0
+    for (let seed = from; seed < from + SCHEDULES; seed++) {
+      const world = await schedule(seed)
+      if (world.broken.length > 0) throw new Error(`SEED=${seed}: ${world.broken.join('; ')}`)
+      effects += world.effects
+      crashes += world.crashes
+    }
+    // The schedules must have met what they are about.
+    expect(effects).toBeGreaterThan(SCHEDULES)
+    expect(crashes).toBeGreaterThan(SCHEDULES / 2)
+  },
+  60_000 + SCHEDULES * 5,
+)
 
 test('control: a disk that says yes too early breaks the law, and the check sees it', async () => {
   let caught = 0
