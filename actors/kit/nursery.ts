@@ -1,10 +1,11 @@
 /**
  * Where actors are made: newborn, brought back from a record, or brought back from their last good state.
  */
-import type { AnyActorRef, AnyMachineSnapshot } from 'xstate'
+import type { AnyActorRef, AnyMachineSnapshot, AnyStateMachine } from 'xstate'
 import { createActor, fromTransition } from 'xstate'
 import type { Kind } from './kind.ts'
 import type { Life } from './life.ts'
+import { quickened } from './quick-steps.ts'
 import type { Restored } from './records.ts'
 import type { Tray } from './tray.ts'
 import { newTray } from './tray.ts'
@@ -28,6 +29,7 @@ const ground = fromTransition(
 
 export class Nursery {
   readonly tray: Tray
+  readonly #quick = new Map<Kind, AnyStateMachine>()
   readonly #ground = createActor(ground, { id: 'ground' })
 
   constructor() {
@@ -60,7 +62,12 @@ export class Nursery {
   renew(life: Life): void {
     const { kind } = life
     const snapshot = kind.logic.getPersistedSnapshot(life.good)
-    life.actor = createActor(kind.logic, { id: kind.name, parent: this.#ground, snapshot, input: undefined })
+    life.actor = createActor(this.#logicOf(kind), {
+      id: kind.name,
+      parent: this.#ground,
+      snapshot,
+      input: undefined,
+    })
     life.actor.start()
   }
 
@@ -72,8 +79,16 @@ export class Nursery {
     this.#ground.stop()
   }
 
+  #logicOf(kind: Kind): AnyStateMachine {
+    const known = this.#quick.get(kind)
+    if (known !== undefined) return known
+    const quick = quickened(kind.logic)
+    this.#quick.set(kind, quick)
+    return quick
+  }
+
   #living(kind: Kind, key: string, from: { input: unknown; snapshot?: never }): Life {
-    const actor = createActor(kind.logic, { id: kind.name, parent: this.#ground, ...from })
+    const actor = createActor(this.#logicOf(kind), { id: kind.name, parent: this.#ground, ...from })
     actor.start()
     return {
       kind,
