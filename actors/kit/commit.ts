@@ -9,6 +9,7 @@
 import { isNativeError } from 'node:util/types'
 import type { Clock, Ledger, Log, Write } from '../../core/ports.ts'
 import type { Life } from './life.ts'
+import type { RecordLayout } from './records.ts'
 import type { Effect } from './tray.ts'
 
 export interface CommitPorts {
@@ -67,9 +68,9 @@ export class CommitLoop {
 
   async #cut(): Promise<void> {
     this.#committing = true
-    const dirty = [...this.#dirty]
+    const dirty = this.#dirty
     const effects = this.#outbox
-    this.#dirty.clear()
+    this.#dirty = new Set()
     this.#outbox = []
     this.#ports.cutTaken()
     const durable = await this.#commit(dirty)
@@ -84,19 +85,23 @@ export class CommitLoop {
   }
 
   /** Answers whether the cut's effects may run. */
-  async #commit(dirty: readonly Life[]): Promise<boolean> {
-    const durable = dirty.filter((life) => life.kind.layout !== undefined)
-    if (durable.length === 0) return !this.#halted
-    const states = durable.map((life) => life.good)
+  async #commit(dirty: Iterable<Life>): Promise<boolean> {
+    const lives: Life[] = []
+    const states: Life['good'][] = []
     try {
-      await this.#ports.ledger.commit(durable.map(writeOf))
+      const writes: Write[] = []
+      for (const life of dirty) {
+        if (life.kind.layout === undefined) continue
+        writes.push(writeOf(life, life.kind.layout))
+        lives.push(life)
+        states.push(life.good)
+      }
+      if (writes.length > 0) await this.#ports.ledger.commit(writes)
     } catch (error) {
       this.#ports.broken(isNativeError(error) ? error.message : String(error))
       return false
     }
-    durable.forEach((life, at) => {
-      life.durable = states[at]
-    })
+    for (let at = 0; at < lives.length; at++) (lives[at] as Life).durable = states[at]
     return !this.#halted
   }
 
@@ -110,8 +115,6 @@ export class CommitLoop {
   }
 }
 
-function writeOf(life: Life): Write {
-  const { kind, key } = life
-  const record = life.erased ? null : (kind.layout?.encode(life.good, life.deadlines) ?? null)
-  return { table: 'life', kind: kind.name, key, record }
+function writeOf({ kind, key, erased, good, deadlines }: Life, layout: RecordLayout): Write {
+  return { table: 'life', kind: kind.name, key, record: erased ? null : layout.encode(good, deadlines) }
 }

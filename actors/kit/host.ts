@@ -14,13 +14,13 @@ import { CommitLoop } from './commit.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Kind, Outgoing } from './kind.ts'
 import type { Life } from './life.ts'
-import { Mailbox } from './mailbox.ts'
+import { type Letter, Mailbox } from './mailbox.ts'
 import { Nursery } from './nursery.ts'
 import type { RecordLayout } from './records.ts'
 import { Registry } from './registry.ts'
 import { Supervisor } from './supervisor.ts'
 import { TransitionCounts } from './transition-counts.ts'
-import type { Address, Effect, Mail } from './tray.ts'
+import type { Address, Effect } from './tray.ts'
 
 export interface HostPorts {
   readonly clock: Clock
@@ -76,7 +76,7 @@ export class ActorHost {
       broken: (reason) => this.storeBroke(reason),
     })
     this.#mailbox = new Mailbox(
-      (mail) => this.#deliver(mail),
+      (letter) => this.#deliver(letter),
       (error) => this.#undeliverable(error),
     )
     this.#supervisor = new Supervisor({
@@ -102,8 +102,9 @@ export class ActorHost {
 
   /** Answers whether there is such a life; what it makes of the event is its own affair. */
   tell(kind: string, key: string, event: EventObject): boolean {
-    if (this.#registry.get(kind, key) === undefined) return false
-    this.#mailbox.post({ is: 'event', to: { kind, key }, event })
+    const life = this.#registry.get(kind, key)
+    if (life === undefined) return false
+    this.#mailbox.post({ is: 'handed', life, event })
     return true
   }
 
@@ -193,20 +194,27 @@ export class ActorHost {
 
   // ---- delivery ------------------------------------------------------------------------------------------------
 
-  #deliver(mail: Mail): void {
-    const { kind, key } = mail.to
-    const life = this.#registry.get(kind, key)
-    if (this.#halted && this.#kinds.get(kind)?.diskless !== true) return
-    if (mail.is === 'birth') {
-      if (life === undefined) this.#born(kind, key, mail.input)
-      else this.#ports.log.error({ kind, key }, 'a life was to be started twice')
-    } else if (life === undefined) {
-      this.#ports.log.debug({ kind, key, event: mail.event.type }, 'mail for a life that is no more')
-    } else if (life.recovery !== undefined) {
-      this.#supervisor.park(life, mail.event)
-    } else {
-      this.#transition(life, mail.event)
+  #deliver(letter: Letter): void {
+    if (letter.is === 'handed') {
+      this.#hand(letter.life, letter.event)
+      return
     }
+    const { kind, key } = letter.to
+    const life = this.#registry.get(kind, key)
+    if (letter.is === 'event') {
+      if (life !== undefined) this.#hand(life, letter.event)
+      else this.#ports.log.debug({ kind, key, event: letter.event.type }, 'mail for a life that is no more')
+    } else if (life === undefined) {
+      if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#born(kind, key, letter.input)
+    } else {
+      this.#ports.log.error({ kind, key }, 'a life was to be started twice')
+    }
+  }
+
+  #hand(life: Life, event: EventObject): void {
+    if (life.gone || (this.#halted && life.kind.diskless !== true)) return
+    if (life.recovery !== undefined) this.#supervisor.park(life, event)
+    else this.#transition(life, event)
   }
 
   #born(kindName: string, key: string, input: unknown): void {
@@ -229,7 +237,8 @@ export class ActorHost {
 
   #transition(life: Life, event: EventObject): void {
     // Moved or cancelled since it came due, by what was waiting before it.
-    if (isDeadline(event) && life.deadlines?.get(event.name) !== event.due) return
+    if (life.deadlines !== undefined && isDeadline(event) && life.deadlines.get(event.name) !== event.due)
+      return
     this.#counts.add(life.kind.name)
     life.actor.send(event)
     const after = life.actor.getSnapshot() as AnyMachineSnapshot
@@ -307,7 +316,7 @@ export class ActorHost {
   #deadlineCame(life: Life, name: string, due: number): void {
     if (this.#stopped || life.gone) return
     const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
-    this.#mailbox.post({ is: 'event', to: addressOf(life), event })
+    this.#mailbox.post({ is: 'handed', life, event })
   }
 
   /**
@@ -315,7 +324,8 @@ export class ActorHost {
    * crash) it stays there, so that a restart fires it again.
    */
   #deadlineDone(life: Life, event: EventObject): void {
-    if (!isDeadline(event) || life.deadlines?.get(event.name) !== event.due) return
+    if (life.deadlines === undefined || !isDeadline(event)) return
+    if (life.deadlines.get(event.name) !== event.due) return
     life.deadlines.delete(event.name)
     this.#loop.markDirty(life)
     this.#loop.wake()
@@ -327,8 +337,7 @@ export class ActorHost {
     if (this.#stopped || life.gone) return
     this.#nursery.renew(life)
     // The very same event objects again: a second crash on one of them is recognised by identity.
-    for (const event of parked)
-      if (!life.gone) this.#mailbox.post({ is: 'event', to: addressOf(life), event })
+    for (const event of parked) this.#mailbox.post({ is: 'handed', life, event })
   }
 
   #givenUp(life: Life, reason: string): void {
@@ -361,7 +370,5 @@ type Revived =
   | { readonly is: 'damaged'; readonly reason: string }
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))
-
-const addressOf = (life: Life): Address => ({ kind: life.kind.name, key: life.key })
 
 const isDeadline = (event: EventObject): event is DeadlineEvent => event.type.startsWith('deadline.')

@@ -2,7 +2,12 @@
  * Mail between lives: one queue, emptied within the tick, one letter after the other and never on top of each other's
  * stacks. What a letter makes others write goes to the end of the queue.
  */
+import type { EventObject } from 'xstate'
+import type { Life } from './life.ts'
 import type { Mail } from './tray.ts'
+
+/** Mail by address, as lives write it; or handed to a life that the host holds in its hand already. */
+export type Letter = Mail | { readonly is: 'handed'; readonly life: Life; readonly event: EventObject }
 
 /** More than this within one tick means that lives keep answering each other for ever. */
 const MAIL_PER_TICK_MAX = 100_000
@@ -10,21 +15,21 @@ const MAIL_PER_TICK_MAX = 100_000
 const QUEUE_KEPT = 4_096
 
 export class Mailbox {
-  readonly #deliver: (mail: Mail) => void
+  readonly #deliver: (letter: Letter) => void
   readonly #trouble: (error: unknown) => void
-  #queue: Mail[] = []
+  #queue: Letter[] = []
   #emptying = false
   #closed = false
 
   /** @param trouble told when delivery itself threw, or never ended; what was still in the queue is gone then */
-  constructor(deliver: (mail: Mail) => void, trouble: (error: unknown) => void) {
+  constructor(deliver: (letter: Letter) => void, trouble: (error: unknown) => void) {
     this.#deliver = deliver
     this.#trouble = trouble
   }
 
   /** Delivered when this returns, unless mail is just being delivered: then it is when that is through. */
-  post(mail: Mail): void {
-    this.#queue.push(mail)
+  post(letter: Letter): void {
+    this.#queue.push(letter)
     if (!this.#emptying) this.#empty()
   }
 
@@ -39,7 +44,7 @@ export class Mailbox {
       for (let at = 0; at < this.#queue.length && !this.#closed; at++) {
         if (at === MAIL_PER_TICK_MAX)
           throw new Error('lives keep answering each other: too much mail in one tick')
-        this.#deliver(this.#queue[at] as Mail)
+        this.#deliver(this.#queue[at] as Letter)
       }
     } catch (error) {
       trouble = { error }

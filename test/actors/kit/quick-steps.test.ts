@@ -34,7 +34,7 @@ const anyAction = fc.constantFrom(...ACTIONS)
 const anyActions = fc.array(anyAction, { maxLength: 4 })
 const anyArrow = fc.record(
   {
-    target: fc.constantFrom('s0', 's1', 's2', 'deep', 'end'),
+    target: fc.constantFrom('s0', 's1', 's2', 'deep', 'deep.y', 'end'),
     actions: anyActions,
     guard: fc.constantFrom('odd', 'even'),
     reenter: fc.boolean(),
