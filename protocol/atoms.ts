@@ -40,8 +40,20 @@ export const ForeignId = filled(ID_CHARS_MAX)
 export const Name = text(NAME_CHARS_MAX)
 export const Text = text(TEXT_CHARS_MAX)
 export const Url = text(URL_CHARS_MAX)
+/** Somebody will click on it, so it opens a page or a file and never runs a script. */
+export const Link = formed(
+  '^(https?|file)://[^\\s]+$',
+  'an address that begins with https, http or file',
+  URL_CHARS_MAX,
+)
+/** A link, or empty where there is nothing to open. */
+export const LinkOrNone = formed(
+  '^((https?|file)://[^\\s]+)?$',
+  'empty, or an address that begins with https, http or file',
+  URL_CHARS_MAX,
+)
 export const Instant = formed(
-  '^[0-9]{4}-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\\.[0-9]{3}Z$',
+  '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\\.[0-9]{3}Z$',
   'an instant such as 2026-01-31T12:00:00.000Z',
   24,
 )
@@ -50,6 +62,12 @@ export const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER
 export const Seq = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
 export const Milliseconds = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 export const Usd = Type.Number({ minimum: 0, maximum: 1e9 })
+
+/**
+ * 127.0.0.0/8 in four parts, none with a leading zero: what one program reads as octal another reads as decimal.
+ * Where the configuration says where to listen and where the door looks at a Host, this is the one rule.
+ */
+export const LOOPBACK_IPV4 = '127(?:\\.(?:0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])){3}'
 
 /** A JSON object whose insides belong to somebody else. */
 export const AnyObject = Type.Unsafe<Record<string, unknown>>({ type: 'object' })

@@ -6,12 +6,13 @@
  * that the masked form has the same type. The file itself must never hold the mask: that would be a lost credential.
  */
 import Type, { type Static, type TProperties } from 'typebox'
-import { filled, formed, list, Name, record, text, Url, words } from './atoms.ts'
+import { filled, formed, LOOPBACK_IPV4, list, Name, record, text, Url, words } from './atoms.ts'
 import { asShape, type Shape } from './explain.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
   HEARTBEAT_TIMEOUT_SECONDS_MAX,
+  HEARTBEAT_TIMEOUT_SECONDS_MIN,
   INSTRUCTIONS_CHARS_MAX,
   LOGIN_CHARS_MAX,
   NAME_CHARS_MAX,
@@ -31,6 +32,7 @@ import {
   SANDBOX_PROCESSES_MIN,
   SCRIPT_CHARS_MAX,
   TRACKER_POLL_SECONDS_MAX,
+  TRACKER_POLL_SECONDS_MIN,
   URL_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
@@ -43,12 +45,13 @@ export const MASK = '***'
 
 const Port = Type.Integer({ minimum: 0, maximum: PORT_MAX })
 const positive = (maximum: number) => Type.Number({ exclusiveMinimum: 0, maximum })
+const between = (minimum: number, maximum: number) => Type.Number({ minimum, maximum })
 const whole = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum })
 const strings = (max = NAME_CHARS_MAX) => list(filled(max), CONFIG_LIST_MAX)
 const Path = filled(PATH_CHARS_MAX)
 
 const Loopback = formed(
-  '^(localhost|127(\\.(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])){3}|::1|\\[::1\\])$',
+  `^(localhost|${LOOPBACK_IPV4}|::1|\\[::1\\])$`,
   'a loopback name or address, such as 127.0.0.1',
   64,
 )
@@ -71,11 +74,11 @@ const Remote = formed(
 )
 const Branch = formed('^(?!.*\\.\\.)[A-Za-z0-9_][A-Za-z0-9._/+@-]*$', 'a branch name', 255)
 /**
- * Never an option, never a transport helper (`ext::…` runs a command), and never with a password or token in it: this
- * is shown to whoever may look at the configuration.
+ * Never an option, never a transport helper (`ext::…` runs a command), and never with a password or token in it, be
+ * it before the host or in a query: this is shown to whoever may look at the configuration.
  */
 const CloneUrl = formed(
-  '^(?!https?://[^/]*@|[a-z]+://[^/]*:[^/]*@)(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
+  '^(?!https?://[^/]*@|https?://[^\\s]*[?#]|[a-z]+://[^/]*:[^/]*@)(https?://|ssh://|file://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9.-]+:(?!:))[^\\s]*$',
   'an address that git can clone (https, ssh, file or a path) without a token in it',
   URL_CHARS_MAX,
 )
@@ -95,7 +98,7 @@ const SecretInstant = Type.String({
   'x-secret': true,
 })
 
-const REPO_KEY = `^[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
+const REPO_KEY = `^(?!\\.{1,2}$)[^\\u0000-\\u001f\\u007f]{1,${REPO_KEY_CHARS_MAX}}$`
 
 export const AGENT_PROVIDERS = ['agentA', 'agentB', 'agentC'] as const
 export const AgentProvider = words(AGENT_PROVIDERS)
@@ -110,14 +113,14 @@ const fleet = {
   port: Port,
   publicUrl: Type.Optional(Url),
   tls: Type.Optional(record('FleetTls', { certFile: Path, keyFile: Path })),
-  heartbeatTimeoutSeconds: positive(HEARTBEAT_TIMEOUT_SECONDS_MAX),
-  reconnectGraceSeconds: positive(RECONNECT_GRACE_SECONDS_MAX),
+  heartbeatTimeoutSeconds: between(HEARTBEAT_TIMEOUT_SECONDS_MIN, HEARTBEAT_TIMEOUT_SECONDS_MAX),
+  reconnectGraceSeconds: between(0, RECONNECT_GRACE_SECONDS_MAX),
 }
 
 const sandbox = {
   provider: words(['bwrap']),
   concurrency: whole(1, WORKER_CONCURRENCY_MAX),
-  retentionHours: Type.Number({ minimum: 0, maximum: RETENTION_HOURS_MAX }),
+  retentionHours: between(0, RETENTION_HOURS_MAX),
   network: words(['open', 'allowlist', 'none']),
   allowedHosts: list(AllowedHost, CONFIG_LIST_MAX),
   memoryMib: Type.Optional(whole(SANDBOX_MEMORY_MIB_MIN, SANDBOX_MEMORY_MIB_MAX)),
@@ -156,7 +159,7 @@ const tracker = {
   apiKey: Type.Optional(Secret),
   refreshToken: Type.Optional(Secret),
   tokenExpiresAt: Type.Optional(SecretInstant),
-  pollSeconds: positive(TRACKER_POLL_SECONDS_MAX),
+  pollSeconds: between(TRACKER_POLL_SECONDS_MIN, TRACKER_POLL_SECONDS_MAX),
   eligible: record('EligibleTickets', eligible, 'Which tickets may become runs; an empty list allows all.'),
   startedState: Type.Optional(Name),
   reviewState: Type.Optional(Name),
@@ -199,7 +202,7 @@ export type RepoMapping = Static<typeof RepoMapping>
 const Repos = Type.Record(Type.String({ pattern: REPO_KEY }), RepoMapping, {
   additionalProperties: false,
   maxProperties: REPOS_MAX,
-  'x-expects-key': `1 to ${REPO_KEY_CHARS_MAX} characters, none of them a control character`,
+  'x-expects-key': `1 to ${REPO_KEY_CHARS_MAX} characters, none of them a control character, and not . or ..`,
 })
 
 export const ServiceConfig = record('ServiceConfig', {
@@ -362,7 +365,19 @@ function withDefaults(stored: StoredConfig): ServiceConfig {
 
 /** The first thing wrong with a configuration that is otherwise of its schema: `/path: sentence`. */
 export function configProblems(config: ServiceConfig): string | undefined {
-  return addressProblem(config) ?? driverProblem(config)
+  return originProblem(config.server.allowedOrigins) ?? addressProblem(config) ?? driverProblem(config)
+}
+
+/** Origins are compared letter by letter, so one that no browser writes would be listed and never match. */
+function originProblem(origins: readonly string[]): string | undefined {
+  for (const [index, origin] of origins.entries()) {
+    if (!/^https?:/.test(origin)) continue
+    const path = `/server/allowedOrigins/${index}`
+    if (!URL.canParse(origin)) return `${path}: must be an origin such as https://example.org, with no path`
+    const written = new URL(origin).origin
+    if (written !== origin) return `${path}: must be written as browsers write it: ${written}`
+  }
+  return undefined
 }
 
 function maskProblem(stored: StoredConfig): string | undefined {

@@ -13,6 +13,7 @@ import {
   formed,
   Id,
   Instant,
+  Link,
   list,
   Milliseconds,
   Name,
@@ -26,6 +27,7 @@ import {
 } from './atoms.ts'
 import { AgentProvider } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
+import { at } from './explain.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
   ARTIFACT_PART_BYTES_MAX,
@@ -36,10 +38,10 @@ import {
   INSTRUCTIONS_CHARS_MAX,
   LOGIN_CHARS_MAX,
   MEMORY_CHARS_MAX,
+  PATH_CHARS_MAX,
   RUN_MEMORIES_FACT_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
   SCRIPT_CHARS_MAX,
-  URL_CHARS_MAX,
   USAGE_ENTRIES_MAX,
   WORKER_LEASES_MAX,
 } from './limits.ts'
@@ -112,7 +114,7 @@ export type JobRepo = Static<typeof JobRepo>
 export const JobCodehost = record('JobCodehost', {
   driver: words(['github', 'local']),
   apiUrl: Type.Optional(Url),
-  path: Type.Optional(text(URL_CHARS_MAX)),
+  path: Type.Optional(text(PATH_CHARS_MAX)),
   draftPulls: Type.Optional(Type.Boolean()),
 })
 export type JobCodehost = Static<typeof JobCodehost>
@@ -141,7 +143,7 @@ export type JobSandbox = Static<typeof JobSandbox>
 /** The pull request that a follow-up works on, with what people have said there. */
 export const JobPull = record('JobPull', {
   number: Type.Integer({ minimum: 1 }),
-  url: Url,
+  url: Link,
   headBranch: Name,
   headRemote: Name,
   baseBranch: Name,
@@ -194,7 +196,7 @@ export type WorkerAuth = Static<typeof WorkerAuth>
 export const RunPatch = record('RunPatch', {
   status: Type.Optional(words(['preparing', 'running', 'finalizing'])),
   agentSessionId: Type.Optional(ForeignId),
-  prUrl: Type.Optional(Url),
+  prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
   sandbox: Type.Optional(RunSandbox),
   costs: Type.Optional(RunCosts),
@@ -207,14 +209,21 @@ export const RunOutcome = record('RunOutcome', {
   error: Type.Optional(Text),
   costs: RunCosts,
   agentSessionId: Type.Optional(ForeignId),
-  prUrl: Type.Optional(Url),
+  prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
   sandbox: Type.Optional(RunSandbox),
 })
 export type RunOutcome = Static<typeof RunOutcome>
 
-/** Becomes part of a file's path. */
-const PathPart = formed('^[A-Za-z0-9][A-Za-z0-9._-]*$', 'a name of letters, digits, ., - and _', 200)
+/**
+ * Becomes part of a file's path. Agents name a project's folder after its path (`-home-me-repo`), hence the dash in
+ * front; `.json` behind is refused because it would make one session's folder another session's file.
+ */
+const PathPart = formed(
+  '^(?!.*\\.json$)[A-Za-z0-9_-][A-Za-z0-9._-]*$',
+  'a name of letters, digits, ., - and _, with no . in front and no .json behind',
+  200,
+)
 
 /** Numbers and names only: no word of a prompt or an answer has a field to be in. */
 export const UsageEntry = record('UsageEntry', {
@@ -238,6 +247,13 @@ export const UsageSnapshot = record('UsageSnapshot', {
 })
 export type UsageSnapshot = Static<typeof UsageSnapshot>
 
+/** What a file system takes as a name in one folder everywhere, and as text (no half of a surrogate pair). */
+const ArtifactName = formed(
+  '^(?!\\.{1,2}$)[^\\p{Cc}\\p{Cs}/\\\\]+$',
+  'the name of a file, without slashes and control characters, and not . or ..',
+  ARTIFACT_NAME_BYTES_MAX,
+)
+/** That its length is a multiple of four is checked beside the schema: cheaper there than in a pattern. */
 const Base64 = formed('^[A-Za-z0-9+/]*={0,2}$', 'base64', Math.ceil(ARTIFACT_PART_BYTES_MAX / 3) * 4)
 
 const numbered = { leaseId: Id, seq: Seq }
@@ -283,7 +299,7 @@ export const workerFrames = {
   'run-artifact': record('RunArtifactFrame', {
     type: Type.Literal('run-artifact'),
     ...numbered,
-    name: filled(ARTIFACT_NAME_BYTES_MAX),
+    name: ArtifactName,
     part: Count,
     final: Type.Boolean(),
     data: Base64,
@@ -418,7 +434,12 @@ export const HostFrame = Type.Unsafe<HostFrame>(
   Type.Union(Object.values<TSchema>(hostFrames), { title: 'HostFrame' }),
 )
 
-export const checkWorkerFrame: Checker<WorkerFrame> = byType(workerFrames)
+const checkWorkerShape: Checker<WorkerFrame> = byType(workerFrames)
+export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
+  const checked = checkWorkerShape(frame)
+  const error = checked.ok ? frameProblem(checked.value) : undefined
+  return error === undefined ? checked : { ok: false, error }
+}
 export const checkHostFrame: Checker<HostFrame> = byType(hostFrames)
 export const checkRegisterHead = checker(RegisterHead)
 
@@ -433,4 +454,29 @@ function byType<Table extends Record<string, TSchema>>(table: Table): Checker<Fr
     // The map was made of this very table, so what its checker answers is one of the table's frames.
     return (check?.(frame) ?? opened) as Parsed<FrameOf<Table>>
   }
+}
+
+// ---- what a schema cannot say --------------------------------------------------------------------------------------
+
+/** The first thing wrong with a frame that is otherwise of its schema: `/path: sentence`. */
+function frameProblem(frame: WorkerFrame): string | undefined {
+  if (frame.type === 'run-usage-snapshot') return numberingProblem(frame)
+  if (frame.type === 'run-artifact') return partProblem(frame)
+  if (frame.type === 'lease-gap' && frame.to < frame.from)
+    return at(['to'], `must be at least from, which is ${frame.from}, not ${frame.to}`)
+  return undefined
+}
+
+/** A number counts within a lease; a snapshot outside any has neither. */
+function numberingProblem({ leaseId, seq }: WorkerFrameOf<'run-usage-snapshot'>): string | undefined {
+  if (leaseId !== undefined && seq === undefined) return at(['seq'], 'is required beside leaseId')
+  if (seq !== undefined && leaseId === undefined) return at(['leaseId'], 'is required beside seq')
+  return undefined
+}
+
+/** A folder's names are bounded in bytes, where a schema counts characters. */
+function partProblem({ name, data }: WorkerFrameOf<'run-artifact'>): string | undefined {
+  if (new TextEncoder().encode(name).byteLength > ARTIFACT_NAME_BYTES_MAX)
+    return at(['name'], `must have at most ${ARTIFACT_NAME_BYTES_MAX} bytes`)
+  return data.length % 4 === 0 ? undefined : at(['data'], 'must be base64')
 }

@@ -23,8 +23,11 @@ export const SETTINGS_CHANGES_WAITING_MAX = 64
 /** How often one patch is decided anew because the file was edited by hand under it. */
 export const SETTINGS_TRIES_MAX = 5
 export const PORT_MAX = 65_535
+/** Above the workers' beat of 15 s, or each would be lost between two beats. */
+export const HEARTBEAT_TIMEOUT_SECONDS_MIN = 20
 export const HEARTBEAT_TIMEOUT_SECONDS_MAX = 3_600
 export const RECONNECT_GRACE_SECONDS_MAX = 86_400
+export const TRACKER_POLL_SECONDS_MIN = 1
 export const TRACKER_POLL_SECONDS_MAX = 86_400
 export const RETENTION_HOURS_MAX = 24 * 365
 export const RUN_MINUTES_MAX = 7 * 24 * 60
@@ -109,3 +112,4 @@ export const STOP_MS_MAX = 5_000
 /** Of that, what the doors may take to close. */
 export const DRAIN_MS_MAX = 3_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32
+export const LAUNCH_TOKEN_CHARS_MAX = 512

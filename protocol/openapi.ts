@@ -172,10 +172,17 @@ function responsesOf(route: Route, components: Components): Json {
   return { ...own, ...Object.fromEntries(refusals.map((status) => [status, { $ref: responseRef(status) }])) }
 }
 
-function answered({ answer }: Route, components: Components): Json {
+function answered({ answer, pages }: Route, components: Components): Json {
   if (answer === 'redirect') return { 302: { description: 'Leads the browser on.' } }
   const content = isPlain(answer) ? { [mediaTypes[answer]]: {} } : json(answer, components)
-  return { 200: { description: 'Done.', content } }
+  return { 200: { description: 'Done.', ...(pages === true ? { headers: nextPage } : {}), content } }
+}
+
+const nextPage: Json = {
+  Link: {
+    description: 'Where the rest is, as `<…>; rel="next"`; left out when this was all.',
+    schema: { type: 'string' },
+  },
 }
 
 function isPlain(answer: TSchema | PlainAnswer): answer is PlainAnswer {
@@ -183,7 +190,8 @@ function isPlain(answer: TSchema | PlainAnswer): answer is PlainAnswer {
 }
 
 const mediaTypes: Readonly<Record<PlainAnswer, string>> = {
-  bytes: 'application/octet-stream',
+  // The file's own type, by its name.
+  bytes: '*/*',
   html: 'text/html',
   text: 'text/plain',
   redirect: 'text/plain',
@@ -195,14 +203,15 @@ function json(schema: TSchema, components: Components): Json {
 }
 
 /** What any route of this kind may say. */
-function usualRefusals({ who, body }: Route): number[] {
+function usualRefusals({ who, socket }: Route): number[] {
   const byWho: Readonly<Record<Who, readonly number[]>> = {
     anyone: [403],
     'launch-token': [401, 403],
     worker: [403],
-    'first-frame': [],
+    'first-frame': [403],
   }
-  return [...byWho[who], ...(body === undefined ? [] : [400, 413])]
+  // A body may come where none is wanted, and is counted there; a socket's path answers before it would be read.
+  return [400, ...byWho[who], ...(socket === true ? [426] : [408, 413]), 503]
 }
 
 const refusals: Readonly<Record<number, string>> = {
@@ -210,12 +219,15 @@ const refusals: Readonly<Record<number, string>> = {
   401: 'The launch token is missing or wrong.',
   403: 'Who asks, or from where, is not allowed.',
   404: 'There is no such thing.',
+  408: 'The body did not arrive in time.',
   409: 'Not in the state it is in now.',
   410: 'It was there and is gone for good.',
   413: 'The body is too large.',
+  426: 'This path speaks WebSocket: ask with an Upgrade.',
   429: 'Asked too often; Retry-After says when to ask again.',
   500: 'The service could not do it.',
   502: 'The service behind this one failed.',
+  503: 'The service is stopping, or has no room for one more.',
 }
 
 function responseRef(status: number): string {

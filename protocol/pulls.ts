@@ -4,7 +4,7 @@
  * Comment and thread ids are opaque: only the driver that made one can resolve it again.
  */
 import Type, { type Static } from 'typebox'
-import { Count, ForeignId, filled, Instant, list, Name, record, Text, text, Url, words } from './atoms.ts'
+import { Count, ForeignId, filled, Instant, Link, list, Name, record, Text, text, words } from './atoms.ts'
 import { FOLLOW_UP_ITEMS_MAX, PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX } from './limits.ts'
 import { PullState } from './run.ts'
 
@@ -23,7 +23,7 @@ const summary = {
   repo: filled(256, 'The key of the repository mapping.'),
   remote: Name,
   number: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
-  url: Url,
+  url: Link,
   title: Text,
   state: PullState,
   author: Name,
@@ -42,7 +42,7 @@ export const PullComment = record('PullComment', {
   author: Name,
   body: Prose,
   createdAt: Instant,
-  url: Url,
+  url: Link,
 })
 export type PullComment = Static<typeof PullComment>
 
@@ -87,7 +87,7 @@ export const PullCheck = record('PullCheck', {
   name: Name,
   status: words(['queued', 'in_progress', 'completed']),
   conclusion: Type.Optional(Name),
-  url: Type.Optional(Url),
+  url: Type.Optional(Link),
   source: words(['check-run', 'status']),
 })
 export type PullCheck = Static<typeof PullCheck>
@@ -125,7 +125,7 @@ export const PullListResponse = record('PullListResponse', {
 export type PullListResponse = Static<typeof PullListResponse>
 
 export const RunPullResponse = record('RunPullResponse', {
-  url: Url,
+  url: Link,
   number: summary.number,
   state: PullState,
 })

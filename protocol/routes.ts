@@ -78,6 +78,8 @@ export interface Route {
   readonly query?: TObject
   readonly body?: TSchema
   readonly answer: TSchema | PlainAnswer
+  /** The answer may be cut short, and then a Link header leads on. */
+  readonly pages?: true
   /** Statuses of its own that it may refuse with; those that any route may give (401, 405, 413, 503 …) are not repeated. */
   readonly refuses: readonly number[]
   readonly summary: string
@@ -239,6 +241,7 @@ export const routes = {
     path: '/api/runs',
     query: RunListQuery,
     answer: Type.Array(Run),
+    pages: true,
     refuses: [400],
     summary: 'Runs, newest first; all of them unless a limit is given, and then a Link header leads on.',
   },

@@ -12,12 +12,13 @@ import {
   filled,
   Id,
   Instant,
+  Link,
+  LinkOrNone,
   list,
   Name,
   record,
   Text,
   text,
-  Url,
   words,
 } from './atoms.ts'
 import { CostEntry, CostTotals } from './cost.ts'
@@ -38,7 +39,7 @@ export const Ticket = record('Ticket', {
   identifier: filled(256, 'The short name people use, such as ENG-12.'),
   title: Text,
   description: text(PROSE_CHARS_MAX),
-  url: Url,
+  url: LinkOrNone,
   state: Name,
   priority: Type.Unsafe<0 | 1 | 2 | 3 | 4>(
     Type.Integer({ minimum: 0, maximum: 4, description: '1 is urgent, 4 is low, 0 is none.' }),
@@ -70,7 +71,7 @@ export const PullState = words(['open', 'draft', 'merged', 'closed'])
 export type PullState = Static<typeof PullState>
 
 export const RunResult = record('RunResult', {
-  prUrl: Type.Optional(Url),
+  prUrl: Type.Optional(Link),
   branch: Type.Optional(Name),
   summary: Type.Optional(text(PROSE_CHARS_MAX)),
   artifacts: list(filled(ARTIFACT_NAME_BYTES_MAX), RUN_ARTIFACTS_MAX),
@@ -102,7 +103,7 @@ export const Run = record('Run', {
   error: Type.Optional(Text),
   costs: RunCosts,
   costTotals: Type.Optional(CostTotals),
-  prUrl: Type.Optional(Url),
+  prUrl: Type.Optional(Link),
   prState: Type.Optional(PullState),
 })
 export type Run = Static<typeof Run>

@@ -1,6 +1,6 @@
 /** The issue tracker as the dashboard sees it: is it reachable, and which projects has it. */
 import Type, { type Static } from 'typebox'
-import { ForeignId, list, Name, record, Text, Url, words } from './atoms.ts'
+import { ForeignId, Link, list, Name, record, Text, words } from './atoms.ts'
 import { LABELS_MAX } from './limits.ts'
 
 export const TrackerStatus = record('TrackerStatus', {
@@ -16,7 +16,7 @@ export const TrackerProject = record('TrackerProject', {
   id: ForeignId,
   name: Name,
   key: Type.Optional(Name),
-  url: Type.Optional(Url),
+  url: Type.Optional(Link),
   state: Type.Optional(Name),
   teams: list(Name, LABELS_MAX),
 })

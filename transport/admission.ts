@@ -47,7 +47,8 @@ export const UNKNOWN_PATH = refusal(
   404,
   'there is nothing at this path; GET /api/openapi.json lists what there is',
 )
-const UNKNOWN: Admission = { refused: UNKNOWN_PATH }
+/** The fleet listener has no list of routes to point at. */
+const FLEET_UNKNOWN: Admission = { refused: refusal(404, 'there is nothing at this path') }
 const WELCOME: Admission = {}
 
 const PREFLIGHT_SECONDS = '600'
@@ -68,7 +69,7 @@ export function fleetAdmission(desk: FrontDesk): Admit {
   return (head, found, query) => {
     if (head.origins > 0) return FLEET_ORIGIN_REFUSED
     const row = found?.place.byMethod.get(head.method)
-    if (row === undefined || !row.listeners.includes('fleet')) return UNKNOWN
+    if (row === undefined || !row.listeners.includes('fleet')) return FLEET_UNKNOWN
     return row.who === 'worker' ? worker(desk, head, query(), undefined) : WELCOME
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A request's body, read whole within a cap and a deadline.
+ * A request's body, read whole within a cap and a deadline, or only waited for where nobody wants it.
  *
  * The listener hands over pieces that are dead after their callback, so each is copied. It also has a patience of its
  * own: a body slower than 16 KiB/s is hung up on after about ten seconds, without a word from us.
@@ -23,10 +23,17 @@ export function framingFault(head: Head): string | undefined {
   return 'of the transfer encodings only chunked is understood; send the body as it is, or chunked'
 }
 
-/** Calls `done` once, or never when the client hangs up before. Reads from `head` before it returns, not after. */
+/** What becomes of the bytes: handed over, or counted against the cap and forgotten. */
+export type BodyUse = 'kept' | 'counted'
+
+/**
+ * Calls `done` once, or never when the client hangs up before. Reads from `head` before it returns, not after.
+ * A body that is only counted comes out empty: a route without one must not hold what a stranger sends it.
+ */
 export function readBody(
   response: HttpResponse,
   head: Head,
+  use: BodyUse,
   clock: Clock,
   exchange: Exchange,
   done: (body: Body) => void,
@@ -61,7 +68,7 @@ export function readBody(
     if (!settled) {
       size += piece.byteLength
       if (size > HTTP_BODY_BYTES_MAX) tooLarge()
-      else pieces.push(new Uint8Array(piece.slice(0)))
+      else if (use === 'kept') pieces.push(new Uint8Array(piece.slice(0)))
     }
     if (!isLast) return
     settle({ is: 'whole', bytes: Buffer.concat(pieces) })

@@ -9,9 +9,10 @@
  * writes them, so they are refused: a fence with fewer shapes is easier to check.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { LOOPBACK_IPV4 } from '../protocol/atoms.ts'
+import { LAUNCH_TOKEN_CHARS_MAX } from '../protocol/limits.ts'
 
-const OCTET = '(?:0|[1-9]\\d?|1\\d\\d|2[0-4]\\d|25[0-5])'
-const LOOPBACK = `(?:localhost|127\\.${OCTET}\\.${OCTET}\\.${OCTET}|\\[::1\\])`
+const LOOPBACK = `(?:localhost|${LOOPBACK_IPV4}|\\[::1\\])`
 const PORT = '(?::(?:0|[1-9]\\d{0,3}|[1-5]\\d{4}|6[0-4]\\d{3}|65[0-4]\\d\\d|655[0-2]\\d|6553[0-5]))?'
 
 const LOOPBACK_HOST = new RegExp(`^${LOOPBACK}${PORT}$`, 'i')
@@ -34,12 +35,11 @@ export function isTrustedOrigin(origin: string, listed: readonly string[]): bool
 }
 
 const PRINTABLE = /^[\x21-\x7e]+$/
-const BEARER = /^bearer +([\x21-\x7e]+)$/i
-const BEARER_CHARS_MAX = 1024
+/** The launch token is the longest secret that is presented here; a worker's credential is a tenth of it. */
+const BEARER = new RegExp(`^bearer +([\\x21-\\x7e]{1,${LAUNCH_TOKEN_CHARS_MAX}})$`, 'i')
 
 /** What an Authorization header presents, if it is a bearer token at all. */
 export function bearerOf(authorization: string): string | undefined {
-  if (authorization.length > BEARER_CHARS_MAX) return undefined
   return BEARER.exec(authorization)?.[1]
 }
 

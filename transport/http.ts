@@ -104,7 +104,8 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     const placed = place(row, found, queryOf(request))
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
-    if (announcesBody(head)) return takeBody(response, head, asked, cors)
+    // A path for sockets has one answer to an ordinary request, whatever comes behind the head.
+    if (announcesBody(head) && !row.socket) return takeBody(response, head, asked, cors)
     const reply = run(asked, NO_BYTES)
     if (!(reply instanceof Promise)) return reply
     return later(new Exchange(response, cors), row, reply)
@@ -118,7 +119,8 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
       return
     }
     wait(exchange)
-    readBody(response, head, clock, exchange, (body) => bodyCame(exchange, asked, body))
+    const use = asked.row.takesBody ? 'kept' : 'counted'
+    readBody(response, head, use, clock, exchange, (body) => bodyCame(exchange, asked, body))
   }
 
   function bodyCame(exchange: Exchange, asked: Asked, body: Body): void {

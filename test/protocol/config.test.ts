@@ -148,7 +148,32 @@ describe('refusals name the field', () => {
       '/server/allowedOrigins/0: must be an origin such as https://example.org, with no path',
     ],
     [{ fleet: { host: '' } }, '/fleet/host: must be a host name or address'],
-    [{ fleet: { heartbeatTimeoutSeconds: 0 } }, '/fleet/heartbeatTimeoutSeconds: must be more than 0, not 0'],
+    [
+      { fleet: { heartbeatTimeoutSeconds: 19 } },
+      '/fleet/heartbeatTimeoutSeconds: must be at least 20, not 19',
+    ],
+    [{ fleet: { reconnectGraceSeconds: -1 } }, '/fleet/reconnectGraceSeconds: must be at least 0, not -1'],
+    [{ tracker: { pollSeconds: 0.5 } }, '/tracker/pollSeconds: must be at least 1, not 0.5'],
+    [
+      { server: { allowedOrigins: ['null', 'https://Dash.example'] } },
+      '/server/allowedOrigins/1: must be written as browsers write it: https://dash.example',
+    ],
+    [
+      { server: { allowedOrigins: ['https://dash.example:443'] } },
+      '/server/allowedOrigins/0: must be written as browsers write it: https://dash.example',
+    ],
+    [
+      { server: { allowedOrigins: ['http://'] } },
+      '/server/allowedOrigins/0: must be an origin such as https://example.org, with no path',
+    ],
+    [
+      { server: { allowedOrigins: ['https://dash.example/'] } },
+      '/server/allowedOrigins/0: must be an origin such as https://example.org, with no path',
+    ],
+    [
+      { server: { host: '127.0.0.01' } },
+      '/server/host: must be a loopback name or address, such as 127.0.0.1',
+    ],
     [{ fleet: { tls: { certFile: '/c' } } }, '/fleet/tls/keyFile: is required'],
     [
       { fleet: { publicUrl: 'fleet.example' } },
@@ -226,8 +251,18 @@ describe('refusals name the field', () => {
     ],
     [
       { repos: { '': { remote: 'a/b' } } },
-      '/repos/: its name must be 1 to 200 characters, none of them a control character',
+      '/repos/: its name must be 1 to 200 characters, none of them a control character, and not . or ..',
     ],
+    ...['.', '..'].map((key): [unknown, string] => [
+      { repos: { [key]: { remote: 'a/b' } } },
+      `/repos/${key}: its name must be 1 to 200 characters, none of them a control character, and not . or ..`,
+    ]),
+    ...['https://code.example/a/b.git?token=planted', 'http://code.example/a/b.git#planted'].map(
+      (cloneUrl): [unknown, string] => [
+        { repos: { a: { remote: 'a/b', cloneUrl } } },
+        '/repos/a/cloneUrl: must be an address that git can clone (https, ssh, file or a path) without a token in it',
+      ],
+    ),
   ])('%j', (stored, says) => {
     expect(effective(stored)).toBe(says)
   })
@@ -236,6 +271,9 @@ describe('refusals name the field', () => {
     const fine = [
       { server: { host: 'localhost', port: 0 } },
       { server: { host: '::1', allowedOrigins: ['null', 'app://desk', 'file://', 'http://localhost:5173'] } },
+      { server: { allowedOrigins: ['http://dash.example:8080', 'https://[2001:db8::1]'] } },
+      { fleet: { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 0 }, tracker: { pollSeconds: 1 } },
+      { repos: { '...': { remote: 'a/b', cloneUrl: '/srv/git/what?#.git' } } },
       { storage: { publicBaseUrl: '' } },
       { storage: { publicBaseUrl: 'http://files.example' } },
       { connect: { apiBase: 'http://127.0.0.1:4410' } },

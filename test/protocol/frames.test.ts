@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
 import type { TSchema } from 'typebox'
 import { asShape } from '../../protocol/explain.ts'
 import {
@@ -13,10 +14,13 @@ import {
 } from '../../protocol/frames.ts'
 import {
   ARTIFACT_PART_BYTES_MAX,
+  PATH_CHARS_MAX,
   WORKER_FRAME_BYTES_MAX,
   WORKER_FRAME_KEYS_MAX,
 } from '../../protocol/limits.ts'
 import { type Checker, checker, parseJson } from '../../protocol/parse.ts'
+import { artifactNameFault } from '../../store/files/artifact-name.ts'
+import { isUsageName } from '../../store/files/usage-name.ts'
 import { hostFrameExamples, job, workerFrameExamples } from './examples.ts'
 
 const error = (check: Checker<unknown>, frame: unknown) => {
@@ -119,12 +123,55 @@ describe('characteristic wrong frames', () => {
     [
       'a project key that climbs',
       { ...snapshot, snapshot: { ...snapshot.snapshot, projectKey: '../x' } },
-      '/snapshot/projectKey: must be a name of letters, digits, ., - and _',
+      '/snapshot/projectKey: must be a name of letters, digits, ., - and _, with no . in front and no .json behind',
     ],
     [
       'a session id with a slash',
       { ...snapshot, snapshot: { ...snapshot.snapshot, sessionId: 'a/b' } },
-      '/snapshot/sessionId: must be a name of letters, digits, ., - and _',
+      '/snapshot/sessionId: must be a name of letters, digits, ., - and _, with no . in front and no .json behind',
+    ],
+    [
+      "a session that would be another one's file",
+      { ...snapshot, snapshot: { ...snapshot.snapshot, sessionId: 'a.json' } },
+      '/snapshot/sessionId: must be a name of letters, digits, ., - and _, with no . in front and no .json behind',
+    ],
+    [
+      "a subagent that would be a file's file",
+      { ...snapshot, snapshot: { ...snapshot.snapshot, subagentId: 'a.json' } },
+      '/snapshot/subagentId: must be a name of letters, digits, ., - and _, with no . in front and no .json behind',
+    ],
+    [
+      'a snapshot with half a place: no number',
+      { type: snapshot.type, leaseId: snapshot.leaseId, snapshot: snapshot.snapshot },
+      '/seq: is required beside leaseId',
+    ],
+    [
+      'a snapshot with half a place: no lease',
+      { type: snapshot.type, seq: snapshot.seq, snapshot: snapshot.snapshot },
+      '/leaseId: is required beside seq',
+    ],
+    [
+      'a gap that ends before it begins',
+      { ...workerFrameExamples['lease-gap'], from: 9, to: 8 },
+      '/to: must be at least from, which is 9, not 8',
+    ],
+    ['base64 that was cut off', { ...artifact, data: 'aGkhZ' }, '/data: must be base64'],
+    ...['', '.', '..', 'a/b', 'a\\b', 'a\0', 'a\n', 'a\u009f', '\ud800'].map(
+      (name): [string, unknown, string] => [
+        `a file named ${JSON.stringify(name)}`,
+        { ...artifact, name },
+        '/name: must be the name of a file, without slashes and control characters, and not . or ..',
+      ],
+    ),
+    [
+      'a name too long in bytes',
+      { ...artifact, name: 'ä'.repeat(128) },
+      '/name: must have at most 255 bytes',
+    ],
+    [
+      'a link that would run',
+      { ...complete, outcome: { ...complete.outcome, prUrl: 'javascript:alert(1)' } },
+      '/outcome/prUrl: must be an address that begins with https, http or file',
     ],
     [
       'a prompt in a usage entry',
@@ -136,6 +183,42 @@ describe('characteristic wrong frames', () => {
     ],
   ])('%s', (_, frame, says) => {
     expect(error(checkWorkerFrame, frame)).toBe(says)
+  })
+
+  test('project folders are named as agents name them', () => {
+    for (const projectKey of ['-home-me-repo', '_x', 'a.b'])
+      expect(error(checkWorkerFrame, { ...snapshot, snapshot: { ...snapshot.snapshot, projectKey } })).toBe(
+        'accepted',
+      )
+  })
+
+  test('what may come as a name is what may be stored under it', () => {
+    const part = fc.stringMatching(/^[-a._/]{0,3}(\.json)?[-a.]?$/)
+    const character = fc.constantFrom('a', '.', '/', '\\', '\0', '\u009f', '\ud800', 'ä', '💡', ' ')
+    const name = fc.string({ unit: character, maxLength: 140, size: 'max' })
+    fc.assert(
+      fc.property(part, name, (sessionId, name) => {
+        const usage = { ...snapshot, snapshot: { ...snapshot.snapshot, sessionId } }
+        expect([sessionId, checkWorkerFrame(usage).ok]).toEqual([sessionId, isUsageName(sessionId)])
+        const fits = artifactNameFault(name) === undefined
+        expect([name, checkWorkerFrame({ ...artifact, name }).ok]).toEqual([name, fits])
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('a gap of one frame, an empty part and a name at the edge are fine', () => {
+    expect(error(checkWorkerFrame, { ...workerFrameExamples['lease-gap'], from: 4, to: 4 })).toBe('accepted')
+    for (const name of ['...', '.env', 'ä'.repeat(127), 'lamp 💡.png'])
+      expect(error(checkWorkerFrame, { ...artifact, name, data: '' })).toBe('accepted')
+  })
+
+  test('the way to a folder of repositories may be as long as the configuration allows', () => {
+    const long = { ...job, codehost: { ...Object(job.codehost), path: '/'.repeat(PATH_CHARS_MAX) } }
+    expect(error(checker(Job), long)).toBe('accepted')
+    expect(
+      error(checker(Job), { ...long, codehost: { ...long.codehost, path: `${long.codehost.path}/` } }),
+    ).toBe(`/codehost/path: must have at most ${PATH_CHARS_MAX} characters`)
   })
 
   test('a wrong secret is not repeated', () => {

@@ -122,6 +122,23 @@ describe('operations', () => {
     ])
   })
 
+  test('name the refusals that any route of their kind may give', () => {
+    const refused = (route: Route) =>
+      Object.keys(Object(operationOf(route).responses)).filter((status) => Number(status) >= 400)
+    expect(refused(routes.health)).toEqual(['400', '403', '408', '413', '503'])
+    expect(refused(routes.readConfig)).toEqual(['400', '401', '403', '408', '413', '503'])
+    expect(refused(routes.dashboardSocket)).toEqual(['400', '401', '403', '426', '503'])
+    expect(refused(routes.workerSocket)).toEqual(['400', '403', '426', '503'])
+    expect(refused(routes.readDemand)).toEqual(['400', '403', '408', '413', '503'])
+  })
+
+  test('a list that may be cut short says where the rest is', () => {
+    expect(operationOf(routes.listRuns).responses).toMatchObject({
+      200: { headers: { Link: { schema: { type: 'string' } } } },
+    })
+    expect(Object(operationOf(routes.listTickets).responses)[200].headers).toBeUndefined()
+  })
+
   test('query parameters carry their bounds', () => {
     expect(operationOf(routes.listRuns).parameters).toEqual(
       expect.arrayContaining([
@@ -138,7 +155,7 @@ describe('operations', () => {
 
   test('answers that are not JSON say so', () => {
     expect(operationOf(routes.readArtifact).responses).toMatchObject({
-      200: { content: { 'application/octet-stream': {} } },
+      200: { content: { '*/*': {} } },
     })
     expect(operationOf(routes.trackerCallback).responses).toMatchObject({
       200: { content: { 'text/html': {} } },

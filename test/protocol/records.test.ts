@@ -15,10 +15,13 @@ import { checker } from '../../protocol/parse.ts'
 import {
   CodehostRepo,
   MergeRequest,
+  PullCheck,
+  PullComment,
   PullDetail,
   PullListResponse,
   PullSummary,
   ReviewRequest,
+  RunPullResponse,
 } from '../../protocol/pulls.ts'
 import {
   ErrorBody,
@@ -26,7 +29,7 @@ import {
   SettingsUpdateRequest,
   SettingsUpdateResponse,
 } from '../../protocol/routes.ts'
-import { MemoriesResponse, ReportedEvent, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import { MemoriesResponse, ReportedEvent, Run, RunEvent, RunResult, Ticket } from '../../protocol/run.ts'
 import { TrackerProject, TrackerStatus } from '../../protocol/tracker.ts'
 import {
   FleetDemandResponse,
@@ -275,6 +278,51 @@ describe('what is wrong is named', () => {
     ['no patch', SettingsUpdateRequest, {}, '/patch: is required'],
   ])('%s', (_, schema, value, says) => {
     expect(error(schema, value)).toBe(says)
+  })
+
+  test.each<[string, TSchema, unknown, string]>([
+    ['a ticket', Ticket, ticket, 'url'],
+    ['a run', Run, run, 'prUrl'],
+    ["a run's result", RunResult, run.result, 'prUrl'],
+    ['a pull request', PullSummary, examples.pull, 'url'],
+    ['its details', PullDetail, examples.pullDetail, 'url'],
+    ["a run's pull request", RunPullResponse, { url: '', number: 1, state: 'open' }, 'url'],
+    ['a check', PullCheck, examples.pullDetail.checks[0], 'url'],
+    ['a comment', PullComment, examples.pullDetail.conversation.comments[0], 'url'],
+    ['a project', TrackerProject, examples.project, 'url'],
+  ])('what people click on in %s opens a page or a file', (_, schema, example, key) => {
+    for (const url of ['https://x.example/a?b#c', 'http://127.0.0.1:1', 'file:///srv/a%20b.md'])
+      expect(error(schema, { ...Object(example), [key]: url })).toBe('accepted')
+    for (const url of [
+      'javascript:alert(1)',
+      ' javascript:alert(1)',
+      'data:text/html,x',
+      '//x',
+      'x',
+      'https://',
+      'https://a\nb',
+    ])
+      expect(error(schema, { ...Object(example), [key]: url })).toMatch(
+        / an address that begins with https, http or file$/,
+      )
+    expect(error(schema, { ...Object(example), [key]: '' }) === 'accepted').toBe(schema === Ticket)
+  })
+
+  test('an instant is one that a clock can show', () => {
+    const says = (createdAt: string) => error(Ticket, { ...ticket, createdAt })
+    for (const fine of ['2024-02-29T23:59:59.999Z', '2026-12-31T00:00:00.000Z', '2026-10-20T19:09:10.010Z'])
+      expect(says(fine)).toBe('accepted')
+    for (const wrong of [
+      '2026-13-01T00:00:00.000Z',
+      '2026-00-01T00:00:00.000Z',
+      '2026-01-32T00:00:00.000Z',
+      '2026-01-00T00:00:00.000Z',
+      '2026-01-01T24:00:00.000Z',
+      '2026-01-01T00:60:00.000Z',
+      '2026-01-01T00:00:60.000Z',
+      '2026-01-01T00:00:00Z',
+    ])
+      expect(says(wrong)).toBe('/createdAt: must be an instant such as 2026-01-31T12:00:00.000Z')
   })
 
   test('null deletes anything in a patch, and a mapping may be patched in part', () => {

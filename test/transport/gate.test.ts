@@ -1,5 +1,8 @@
 /** The gate's questions, as tables. */
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { completeConfig } from '../../protocol/config.ts'
+import { LAUNCH_TOKEN_CHARS_MAX } from '../../protocol/limits.ts'
 import { bearerOf, isLoopbackHost, isTrustedOrigin, secretCheck } from '../../transport/gate.ts'
 
 const hosts: readonly (readonly [string, boolean])[] = [
@@ -46,6 +49,19 @@ describe('only an exact loopback name is a Host', () => {
       expect(isLoopbackHost(host)).toBe(ok)
     })
   }
+})
+
+test('where the configuration lets the service listen, it also answers', () => {
+  const octet = fc.oneof(fc.stringMatching(/^[0-9]{1,3}$/), fc.nat({ max: 300 }).map(String))
+  const address = fc.tuple(octet, octet, octet).map((octets) => `127.${octets.join('.')}`)
+  const name = fc.constantFrom('localhost', '::1', '[::1]', 'localhost.', '0.0.0.0', '127.1')
+  fc.assert(
+    fc.property(fc.oneof({ weight: 9, arbitrary: address }, name), (host) => {
+      const listens = completeConfig({ server: { host } }).ok
+      expect([host, isLoopbackHost(host === '::1' ? '[::1]' : host)]).toEqual([host, listens])
+    }),
+    { numRuns: 1000 },
+  )
 })
 
 const listed = ['https://dash.example', 'https://ünicode.example']
@@ -102,10 +118,11 @@ describe('a bearer token is taken from its header', () => {
     ['Bearer ', undefined],
     ['Bearer a b', undefined],
     ['Basic abc', undefined],
-    [`Bearer ${'a'.repeat(2000)}`, undefined],
+    [`Bearer   ${'a'.repeat(LAUNCH_TOKEN_CHARS_MAX)}`, 'a'.repeat(LAUNCH_TOKEN_CHARS_MAX)],
+    [`Bearer ${'a'.repeat(LAUNCH_TOKEN_CHARS_MAX + 1)}`, undefined],
   ]
   for (const [header, token] of headers) {
-    test(JSON.stringify(header.slice(0, 30)), () => {
+    test(`${JSON.stringify(header.slice(0, 30))}, ${header.length} characters`, () => {
       expect(bearerOf(header)).toBe(token)
     })
   }

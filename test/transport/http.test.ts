@@ -136,6 +136,12 @@ test('a route without a body ignores one within the cap, and acts only once it h
   expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost'], large))).status).toBe(413)
 })
 
+test('a path for sockets answers at once, before any of a body has come', async () => {
+  const { client } = await open()
+  const announced = requestText('GET', '/ws', [...AUTH, 'Content-Length: 99999999'])
+  expect((await client.ask(announced)).status).toBe(426)
+})
+
 test('broken percent-encoding is refused, in the path and in the query', async () => {
   const { client } = await open()
   for (const target of ['/api/runs/%zz', '/api/runs/%ff', '/api/runs/a?limit=%', '/api/health?x=%c3%28']) {

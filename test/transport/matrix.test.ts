@@ -261,3 +261,15 @@ test('the fleet listener serves its rows, refuses pages, and knows nothing else'
   expect(all.wrong).toEqual([])
   expect(places.wrong).toEqual([])
 })
+
+test('what the fleet listener says of an unknown path points at nothing that it does not serve', async () => {
+  const { fleetPort } = await openTestDoors()
+  for (const path of ['/api/nothing', '/api/openapi.json', '/api/runs']) {
+    const reply = await fetch(`http://127.0.0.1:${fleetPort}${path}`)
+    expect([path, reply.status, await reply.json()]).toEqual([
+      path,
+      404,
+      { error: 'there is nothing at this path' },
+    ])
+  }
+})
