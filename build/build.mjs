@@ -4,7 +4,7 @@
  * Commands that are imported lazily become files of their own beside it, so that `switchyard status` does not pay for
  * the server. The whole of dist/ is made anew, but only once the bundle is known to be good.
  */
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
@@ -14,7 +14,7 @@ export const program = join(dist, 'bin', 'switchyard.js')
 const stamp = join(dist, 'stamp.json')
 
 export function isBuilt() {
-  return isFresh(stamp)
+  return existsSync(program) && isFresh(stamp)
 }
 
 export async function build() {

@@ -58,7 +58,13 @@ export function isFresh(path) {
 }
 
 /** A bundle also depends on how it is made and with which versions. */
-const always = ['package.json', 'package-lock.json', relative(root, fileURLToPath(import.meta.url))]
+const always = [
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'build/build.mjs',
+  relative(root, fileURLToPath(import.meta.url)),
+]
 
 function stampOf(files) {
   return Object.fromEntries([...new Set(files)].sort().map((file) => [file, ageOf(file)]))

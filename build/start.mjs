@@ -18,9 +18,10 @@ const LOOK_EVERY_MS = 50
 const data = join(root, '.data')
 const launchFile = join(data, 'launch.json')
 
-process.umask(0o077)
 await checkSystem()
 if (!isBuilt()) await build()
+// Only now: what others may run, packages and the program, is made as they are used to.
+process.umask(0o077)
 prepareData()
 run()
 

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const UNAVAILABLE = 69
+const NODE_MIN = '20.11.0'
 const NODE_MAJOR = 20
 /** What uWebSockets.js' binary for Node 20 was linked against. */
 const GLIBC_MIN = '2.27'
@@ -42,12 +43,16 @@ export function missingPackages(packages = PACKAGES, folders = FOLDERS) {
 }
 
 function checkNode() {
-  const major = Number(process.versions.node.split('.')[0])
-  if (major !== NODE_MAJOR) {
+  if (!isOurNode(process.versions.node)) {
     stop(
-      `switchyard runs on Node ${NODE_MAJOR}; this is ${process.version}. Install it with: nvm install ${NODE_MAJOR} && nvm use ${NODE_MAJOR}`,
+      `switchyard runs on Node ${NODE_MAJOR}, ${NODE_MIN} or newer; this is ${process.version}. Install it with: nvm install ${NODE_MAJOR} && nvm use ${NODE_MAJOR}`,
     )
   }
+}
+
+/** The add-ons are built for one major version; 20.11 brought what we use of Node itself. */
+export function isOurNode(version) {
+  return Number(version.split('.')[0]) === NODE_MAJOR && !isOlder(version, NODE_MIN)
 }
 
 function install(missing, packages) {

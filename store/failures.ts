@@ -23,6 +23,17 @@ export class StoreUnreadable extends Error {
   override readonly name = 'StoreUnreadable'
 }
 
+/** There is not even room to make the database. */
+export class StoreFull extends Error {
+  override readonly name = 'StoreFull'
+  readonly code = 'ENOSPC'
+}
+
+/** Asked to work in a folder that is somebody else's. */
+export class NotADataDir extends Error {
+  override readonly name = 'NotADataDir'
+}
+
 /** A write or sync failed for good. What was acknowledged is on disk; nothing else is promised. */
 export class StoreBroken extends Error {
   override readonly name = 'StoreBroken'
@@ -50,6 +61,12 @@ export function codeOf(error: unknown): string | number | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   const { code } = error
   return typeof code === 'string' || typeof code === 'number' ? code : undefined
+}
+
+/** Whether the file system said that the disk, or our share of it, is full. */
+export function isNoRoom(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
 }
 
 /** What an error says, for a log line or a reason. */

@@ -14,7 +14,7 @@ import { execFileSync } from 'node:child_process'
 import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Chance } from '../core/ports.ts'
-import { codeOf, DataDirInUse } from './failures.ts'
+import { codeOf, DataDirInUse, textOf } from './failures.ts'
 
 const LOCK = /^lock\.(\d+)$/
 const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/
@@ -31,6 +31,7 @@ interface Holder {
 }
 
 export interface Lock {
+  /** Never throws: without room to say so, the lock is let go when the process ends. */
   release(): void
 }
 
@@ -62,7 +63,11 @@ export function acquireLock(dataDir: string, chance: Chance): Lock {
 }
 
 function release(dataDir: string, generation: number, own: Holder): void {
-  if (place(dataDir, generation + 1, { ...own, released: true })) clearBelow(dataDir, generation + 1)
+  try {
+    if (place(dataDir, generation + 1, { ...own, released: true })) clearBelow(dataDir, generation + 1)
+  } catch {
+    // A full disk. Whoever comes next finds our process gone.
+  }
 }
 
 /** Answers false when somebody else was first. */
@@ -101,11 +106,27 @@ function clearBelow(dataDir: string, generation: number): void {
 
 /** Undefined: a file that names nobody, as a power cut can leave it. */
 function readHolder(dataDir: string, generation: number): Holder | 'gone' | undefined {
+  const text = readLock(fileOf(dataDir, generation))
+  if (text === undefined) return 'gone'
   try {
-    const holder: unknown = JSON.parse(readFileSync(fileOf(dataDir, generation), 'utf8'))
+    const holder: unknown = JSON.parse(text)
     return isHolder(holder) ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A lock that cannot be read may be that of a living host, so whatever keeps us from reading it keeps us out. */
+function readLock(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
   } catch (error) {
-    return codeOf(error) === 'ENOENT' ? 'gone' : undefined
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw new Error(
+      `the lock ${file} cannot be read (${textOf(error)}), so another switchyard may be at work here; ` +
+        'start as the user who owns it, or start with another --data-dir',
+      { cause: error },
+    )
   }
 }
 
@@ -146,7 +167,8 @@ function beginElsewhere(pid: number): string | undefined {
   try {
     const began = execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
       encoding: 'utf8',
-      env: { LC_ALL: 'C', PATH: '/bin:/usr/bin' },
+      // Local time would make us another process when the zone or the season changes.
+      env: { LC_ALL: 'C', TZ: 'UTC', PATH: '/bin:/usr/bin' },
     })
     return began.trim() || undefined
   } catch {

@@ -4,11 +4,12 @@
  * The event logs close before the ledger, so that what the ledger says about their lengths is never ahead of them.
  * The lock is taken first and let go last.
  */
-import { chmod, stat } from 'node:fs/promises'
+import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Chance, Clock, Log, Meters, Store } from '../core/ports.ts'
+import { isNoRoom, NotADataDir } from './failures.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
-import { makeFolder } from './files/atomic.ts'
+import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
 import { UsageOnDisk } from './files/usage.ts'
@@ -26,15 +27,26 @@ export interface StoreOptions {
   readonly mapBytes?: number
 }
 
-/** Rejects with DataDirInUse, StoreTooNew or StoreUnreadable. */
+/** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   await makeOwnerOnly(options.dataDir)
-  const lock = acquireLock(options.dataDir, options.chance)
+  const lock = await withBallast(options.dataDir, () => acquireLock(options.dataDir, options.chance))
   try {
-    return await openLocked(options, lock)
+    return await withBallast(options.dataDir, () => openLocked(options, lock))
   } catch (error) {
     lock.release()
     throw error
+  }
+}
+
+/** On a full disk the ballast of the last life goes overboard, and what met the full disk is tried once more. */
+async function withBallast<T>(dataDir: string, attempt: () => T | Promise<T>): Promise<T> {
+  try {
+    return await attempt()
+  } catch (error) {
+    if (!isNoRoom(error)) throw error
+    await rm(join(dataDir, 'state', 'ballast'), { force: true })
+    return await attempt()
   }
 }
 
@@ -44,6 +56,7 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const config = new ConfigFileOnDisk(join(dataDir, 'config.json'), clock, log)
   for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
   await config.tidy()
+  await sweepDrafts(dataDir, 'launch.json')
   const events = new EventLogsOnDisk(runs)
   const artifacts = new ArtifactsOnDisk(runs)
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
@@ -51,8 +64,8 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   const inOrder = [
     () => config.close(),
     () => events.closeAll(),
-    () => artifacts.settled(),
-    () => usage.settled(),
+    () => artifacts.close(),
+    () => usage.close(),
     () => ledger.close(),
     async () => lock.release(),
   ]
@@ -80,5 +93,17 @@ async function closeAll(inOrder: readonly (() => Promise<void>)[]): Promise<void
 async function makeOwnerOnly(folder: string): Promise<void> {
   await makeFolder(folder)
   const { mode } = await stat(folder)
-  if ((mode & 0o077) !== 0) await chmod(folder, 0o700)
+  if ((mode & 0o077) === 0) return
+  if (!(await isOurs(folder))) {
+    throw new NotADataDir(
+      `${folder} holds other things and is open to others, so it is left alone; name an empty or new folder as --data-dir`,
+    )
+  }
+  await chmod(folder, 0o700)
+}
+
+/** A home or a shared folder, named by mistake, must not be closed to those who use it. */
+async function isOurs(folder: string): Promise<boolean> {
+  const names = await readdir(folder)
+  return names.length === 0 || names.includes('state') || names.includes('config.json')
 }

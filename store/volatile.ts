@@ -26,12 +26,22 @@ export interface VolatileStore extends Store {
 
 export function volatileStore(options: VolatileStoreOptions): VolatileStore {
   const ledger = new VolatileLedger(options.clock)
+  const events = new VolatileEventLogs()
+  const artifacts = new VolatileArtifacts()
+  const usage = new VolatileUsageArchive()
+  const config = new VolatileConfigFile(options.clock, options.config)
   return {
     ledger,
-    events: new VolatileEventLogs(),
-    artifacts: new VolatileArtifacts(),
-    usage: new VolatileUsageArchive(),
-    config: new VolatileConfigFile(options.clock, options.config),
-    close: () => ledger.close(),
+    events,
+    artifacts,
+    usage,
+    config,
+    close: () => {
+      config.close()
+      events.closeAll()
+      artifacts.close()
+      usage.close()
+      return ledger.close()
+    },
   }
 }

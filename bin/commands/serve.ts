@@ -14,7 +14,7 @@ import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
-import { DataDirInUse, StoreTooNew } from '../../store/failures.ts'
+import { DataDirInUse, NotADataDir, StoreTooNew } from '../../store/failures.ts'
 import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
 import { openDoors } from '../../transport/server.ts'
@@ -91,6 +91,7 @@ async function open(dataDir: string, log: Log, meters: Meters): Promise<Store> {
     return await openStore({ dataDir, clock: realClock, chance: realChance, log, meters })
   } catch (error) {
     if (error instanceof DataDirInUse) throw new Ending(EXIT.taken, error.message)
+    if (error instanceof NotADataDir) throw new Ending(EXIT.usage, error.message)
     if (error instanceof StoreTooNew) throw new Ending(EXIT.dataTooNew, error.message)
     throw new Ending(EXIT.broken, `the data directory ${dataDir} can't be used: ${messageOf(error)}`)
   }

@@ -69,7 +69,12 @@ export async function dropDrafts(folder: string, name: string): Promise<void> {
   }
 }
 
-function digestOf(name: string): string {
+/** The digests of all names that have a draft. */
+export async function draftDigests(folder: string): Promise<string[]> {
+  return (await namesIn(folder)).map((each) => each.split('.')[0] ?? '')
+}
+
+export function digestOf(name: string): string {
   return createHash('sha256').update(name).digest('hex').slice(0, 40)
 }
 

@@ -14,6 +14,8 @@ import {
   advance,
   beginDraft,
   type Draft,
+  digestOf,
+  draftDigests,
   dropDrafts,
   findDraft,
   publish,
@@ -28,6 +30,8 @@ import { Turns } from './turns.ts'
 const CHUNK_BYTES = 64 * 1024
 /** A FIFO must not make us wait for whoever writes to it. */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+/** What opening says of links, sockets, devices: it is about the name, while other failures are about the system. */
+const ODD = new Set<unknown>(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'ENOTDIR'])
 
 type Written = 'kept' | 'repeat' | { readonly refused: string }
 
@@ -67,7 +71,7 @@ export class ArtifactsOnDisk implements Artifacts {
     return names.filter((_name, i) => stats[i]?.isFile() === true && stats[i].nlink === 1).sort()
   }
 
-  remove(runId: string): Promise<void> {
+  async remove(runId: string): Promise<void> {
     const { run, artifacts, parts } = this.#place(runId, '')
     return this.#turns.take(runId, async () => {
       // A link is removed, not followed.
@@ -78,8 +82,9 @@ export class ArtifactsOnDisk implements Artifacts {
     })
   }
 
-  async settled(): Promise<void> {
-    await this.#turns.settled()
+  /** Refuses whatever comes from now on; resolves when what was asked for is done. */
+  async close(): Promise<void> {
+    await this.#turns.close()
   }
 
   #place(runId: string, name: string): Place {
@@ -121,8 +126,7 @@ export class ArtifactsOnDisk implements Artifacts {
   ): Promise<Draft | Written> {
     if (!final && draft?.next === 1 && (await holds(draft.path, draft.size, data))) return 'repeat'
     if (final && draft === undefined && (await holds(place.path, data.length, data))) return 'repeat'
-    const names = await namesIn(place.artifacts)
-    if (names.length >= RUN_ARTIFACTS_MAX && !names.includes(place.name)) {
+    if (!(await hasRoom(place))) {
       return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
     }
     return beginDraft(place.parts, place.name)
@@ -139,6 +143,15 @@ interface Place {
 
 function isDraft(value: Draft | Written): value is Draft {
   return typeof value === 'object' && 'path' in value
+}
+
+/** Drafts count too: a run that begins many files and ends none fills the disk as well. */
+async function hasRoom({ artifacts, parts, name }: Place): Promise<boolean> {
+  const names = await namesIn(artifacts)
+  const drafts = await draftDigests(parts)
+  if (names.length + drafts.length < RUN_ARTIFACTS_MAX) return true
+  const all = new Set([...names.map(digestOf), ...drafts])
+  return all.size < RUN_ARTIFACTS_MAX || all.has(digestOf(name))
 }
 
 function partFault(part: number, data: Uint8Array): string | undefined {
@@ -165,7 +178,9 @@ async function plainFile(path: string): Promise<Stats | 'odd' | undefined> {
   try {
     handle = await open(path, READ)
   } catch (error) {
-    return codeOf(error) === 'ENOENT' ? undefined : 'odd'
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (ODD.has(codeOf(error))) return 'odd'
+    throw error
   }
   try {
     const stats = await handle.stat()

@@ -3,27 +3,47 @@
  *
  * The draft lies in the same folder under a name nobody else uses, owner-only from its first byte, is synced, takes
  * the place of the old file by one rename, and the folder is synced so that the rename itself survives. A crash can
- * leave a draft behind; `sweepDrafts` removes those.
+ * leave a draft behind; `sweepDrafts` removes those, and never one that is being written.
  */
-import { constants } from 'node:fs'
-import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { constants, renameSync } from 'node:fs'
+import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { codeOf } from '../failures.ts'
 
 const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
+/** Somebody's folder of that name: never one of our drafts. */
+const IS_FOLDER = new Set<unknown>(['EISDIR', 'ERR_FS_EISDIR'])
 let drafts = 0
+/** Those being written right now, which no sweep may take. */
+const underWay = new Set<string>()
 
-/** Whoever owned the old file, the new one is 0600. */
-export async function replaceFile(path: string, text: string | Uint8Array): Promise<void> {
+/**
+ * Whoever owned the old file, the new one is 0600. `still` is asked last, with everything but the rename done, so
+ * that hardly any time is left in which its answer can become wrong. Answers whether the file was replaced.
+ */
+export async function replaceFile(
+  path: string,
+  text: string | Uint8Array,
+  still?: () => boolean,
+): Promise<boolean> {
   const draft = draftOf(path)
+  underWay.add(draft)
   try {
     await writeSynced(draft, text)
-    await rename(draft, path)
+    if (still !== undefined && !still()) {
+      await rm(draft, { force: true })
+      return false
+    }
+    // In one breath with the question: nothing of ours can come in between.
+    renameSync(draft, path)
   } catch (error) {
     await rm(draft, { force: true })
     throw error
+  } finally {
+    underWay.delete(draft)
   }
   await syncFolder(dirname(path))
+  return true
 }
 
 /** Makes a file that must not be there yet, durable when it resolves. */
@@ -37,10 +57,20 @@ export async function createFile(path: string, text: string | Uint8Array): Promi
   await syncFolder(dirname(path))
 }
 
-/** Removes what earlier lives of this process left half done in that folder. */
-export async function sweepDrafts(folder: string): Promise<void> {
+/** Removes what earlier lives of this process left half done in that folder; with `own`, only drafts of that file. */
+export async function sweepDrafts(folder: string, own?: string): Promise<void> {
   for (const name of await namesIn(folder)) {
-    if (DRAFT.test(name)) await rm(join(folder, name), { force: true })
+    const of = DRAFT.exec(name)?.[1]
+    if (of === undefined || (own !== undefined && of !== own)) continue
+    if (!underWay.has(join(folder, name))) await removeFile(join(folder, name))
+  }
+}
+
+async function removeFile(path: string): Promise<void> {
+  try {
+    await rm(path, { force: true })
+  } catch (error) {
+    if (!IS_FOLDER.has(codeOf(error))) throw error
   }
 }
 

@@ -1,13 +1,14 @@
 /**
  * The person's configuration file, as text that anybody may edit at any moment.
  *
- * A replacement names the text it expects to replace, so that a hand edit nobody has seen yet is never overwritten.
+ * A replacement names the text it expects to replace, and looks at the file last, when its draft is already on disk,
+ * so that a hand edit nobody has seen yet can be overwritten only in the instant between that look and the rename.
  * Own writes are told from hand edits by content, by whoever watches. A `config.json` that is a link keeps being one:
  * what it points at is replaced. The file holds credentials, so it is owner-only after every replacement, and one
- * that is found wider is tightened.
+ * that is found wider is tightened, where we may.
  */
-import { type FSWatcher, watch } from 'node:fs'
-import { chmod, open, realpath, rm, stat } from 'node:fs/promises'
+import { closeSync, type FSWatcher, openSync, readSync, watch } from 'node:fs'
+import { chmod, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
@@ -18,6 +19,8 @@ import { Turns } from './turns.ts'
 const DEBOUNCE_MS = 100
 /** Catches what the folder's events miss: network disks, links, editors with odd habits. */
 const POLL_MS = 2_000
+/** A file, or its folder, that is not ours to change. */
+const NOT_OURS = new Set<unknown>(['EPERM', 'EACCES', 'EROFS'])
 const REJECTED_MAX = 5
 const REJECTED = /^\.\d{4}-\d{2}-\d{2}T\d{9}Z(-\d+)?\.rejected$/
 
@@ -37,11 +40,18 @@ export class ConfigFileOnDisk implements ConfigFile {
   /** Removes drafts that a crash left, and narrows a file that others could read. */
   async tidy(): Promise<void> {
     const target = await this.#target()
-    await sweepDrafts(dirname(target))
+    await this.#whereAllowed('drafts beside the configuration file could not be removed', () =>
+      sweepDrafts(dirname(target), basename(target)),
+    )
     const stats = await stat(target).catch(() => undefined)
     if (stats === undefined || (stats.mode & 0o077) === 0) return
-    await chmod(target, 0o600)
-    this.#log.warn({ path: target }, 'the configuration file could be read by others; it is 0600 now')
+    await this.#whereAllowed(
+      'the configuration file can be read by others, and is not ours to make 0600',
+      async () => {
+        await chmod(target, 0o600)
+        this.#log.warn({ path: target }, 'the configuration file could be read by others; it is 0600 now')
+      },
+    )
   }
 
   async read(): Promise<string | undefined> {
@@ -51,10 +61,12 @@ export class ConfigFileOnDisk implements ConfigFile {
   replace(expected: string | undefined, text: string) {
     return this.#turns.take('', async () => {
       if (Buffer.byteLength(text) > CONFIG_BYTES_MAX) throw new RangeError(tooLarge(this.path))
-      const found = await readCapped(this.path)
-      if (found !== expected) return { is: 'changed', text: found } as const
-      await replaceFile(await this.#target(), text)
-      return { is: 'replaced' } as const
+      let found: string | undefined
+      const replaced = await replaceFile(await this.#target(), text, () => {
+        found = readCapped(this.path)
+        return found === expected
+      })
+      return replaced ? ({ is: 'replaced' } as const) : ({ is: 'changed', text: found } as const)
     })
   }
 
@@ -88,7 +100,17 @@ export class ConfigFileOnDisk implements ConfigFile {
 
   async close(): Promise<void> {
     for (const stop of this.#watches) stop()
-    await this.#turns.settled()
+    await this.#turns.close()
+  }
+
+  /** A link may lead to a file that somebody else keeps. That is worth a warning, not a host that does not start. */
+  async #whereAllowed(otherwise: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      if (!NOT_OURS.has(codeOf(error))) throw error
+      this.#log.warn({ path: this.path, reason: textOf(error) }, otherwise)
+    }
   }
 
   /** What the path means when it is a link, or itself while there is no such file. */
@@ -153,10 +175,11 @@ export class ConfigFileOnDisk implements ConfigFile {
   }
 }
 
-async function readCapped(path: string): Promise<string | undefined> {
-  let handle: Awaited<ReturnType<typeof open>>
+/** Synchronous, so that nothing of ours comes between the last look at the file and its replacement. */
+function readCapped(path: string): string | undefined {
+  let file: number
   try {
-    handle = await open(path, 'r')
+    file = openSync(path, 'r')
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw error
@@ -166,13 +189,13 @@ async function readCapped(path: string): Promise<string | undefined> {
     const bytes = Buffer.allocUnsafe(CONFIG_BYTES_MAX + 1)
     let filled = 0
     for (;;) {
-      const { bytesRead } = await handle.read(bytes, filled, bytes.length - filled)
+      const bytesRead = readSync(file, bytes, filled, bytes.length - filled, null)
       filled += bytesRead
       if (filled > CONFIG_BYTES_MAX) throw new RangeError(tooLarge(path))
       if (bytesRead === 0) return bytes.toString('utf8', 0, filled)
     }
   } finally {
-    await handle.close()
+    closeSync(file)
   }
 }
 

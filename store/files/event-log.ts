@@ -10,7 +10,8 @@ import { type FileHandle, open, rm, rmdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { EventLogOpened, EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
-import { codeOf } from '../failures.ts'
+import { codeOf, StoreClosed } from '../failures.ts'
+import { requireInOrder } from './event-order.ts'
 import { eventOf, linesOf, placeAfter, wholeLinesEnd } from './lines.ts'
 import { runFolder } from './run-folder.ts'
 import { openForWriting, RunLog } from './run-log.ts'
@@ -31,7 +32,7 @@ export class EventLogsOnDisk implements EventLogs {
     this.#filesMax = filesMax
   }
 
-  open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened> {
+  async open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened> {
     const path = this.#path(runId)
     return this.#turns.take(runId, async () => {
       await this.#letGo(runId)
@@ -45,15 +46,16 @@ export class EventLogsOnDisk implements EventLogs {
     const log = this.#opened(runId)
     const first = events[0]
     if (first === undefined) return log.length
-    if (first.index < log.next)
-      throw new RangeError(`event ${first.index} of ${runId} comes after event ${log.next - 1}`)
-    const next = (events.at(-1)?.index ?? first.index) + 1
+    requireInOrder(runId, events, log.next)
     this.#touch(runId, log)
-    return log.append(events.map((event) => `${JSON.stringify(event)}\n`).join(''), first.index, next)
+    const text = events.map((event) => `${JSON.stringify(event)}\n`).join('')
+    return log.append(text, first.index, first.index + events.length)
   }
 
   async sync(runId: string): Promise<void> {
-    await this.#logs.get(runId)?.sync()
+    const log = this.#opened(runId)
+    this.#touch(runId, log)
+    await log.sync()
   }
 
   async read(
@@ -73,14 +75,13 @@ export class EventLogsOnDisk implements EventLogs {
     }
   }
 
-  close(runId: string): Promise<void> {
-    return this.#turns.take(runId, async () => {
-      await this.#logs.get(runId)?.sync()
-      await this.#letGo(runId)
-    })
+  async close(runId: string): Promise<void> {
+    // Once the store is closed, so is every log.
+    if (this.#turns.closed) return
+    await this.#turns.take(runId, () => this.#close(runId))
   }
 
-  remove(runId: string): Promise<void> {
+  async remove(runId: string): Promise<void> {
     const path = this.#path(runId)
     return this.#turns.take(runId, async () => {
       await this.#letGo(runId)
@@ -90,10 +91,27 @@ export class EventLogsOnDisk implements EventLogs {
     })
   }
 
-  /** Syncs and closes everything. */
+  /** Refuses whatever comes from now on; syncs and closes everything. One that fails does not keep others open. */
   async closeAll(): Promise<void> {
-    await this.#turns.settled()
-    await Promise.all([...this.#logs.keys()].map((runId) => this.close(runId)))
+    await this.#turns.close()
+    const ids = [...this.#logs.keys()]
+    const failures: unknown[] = []
+    // In portions: a log that rests opens its file again to sync it.
+    for (let from = 0; from < ids.length; from += this.#filesMax) {
+      const ends = await Promise.allSettled(
+        ids.slice(from, from + this.#filesMax).map((runId) => this.#close(runId)),
+      )
+      for (const end of ends) if (end.status === 'rejected') failures.push(end.reason)
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  async #close(runId: string): Promise<void> {
+    try {
+      await this.#logs.get(runId)?.sync()
+    } finally {
+      await this.#letGo(runId)
+    }
   }
 
   #path(runId: string): string {
@@ -101,6 +119,7 @@ export class EventLogsOnDisk implements EventLogs {
   }
 
   #opened(runId: string): RunLog {
+    if (this.#turns.closed) throw new StoreClosed('the store is closed')
     const log = this.#logs.get(runId)
     if (log === undefined) throw new Error(`the event log of ${runId} was not opened`)
     return log
@@ -121,7 +140,8 @@ export class EventLogsOnDisk implements EventLogs {
     if (oldest === undefined) return
     this.#holding.delete(oldest[0])
     // Appends that come meanwhile wait inside the log and open the file again.
-    void oldest[1].rest()
+    // What it holds was synced by then, or the failure is remembered: a descriptor that closes badly costs nothing.
+    oldest[1].rest().catch(() => undefined)
   }
 }
 

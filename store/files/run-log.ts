@@ -32,7 +32,8 @@ export class RunLog {
   #writing = false
   /** A failed write may have left half a line behind `length`. */
   #torn = false
-  #dirty = false
+  /** What was found in the file may have been written just before a crash of the process, and never synced. */
+  #dirty: boolean
   /** Whether the file's name is known to survive a crash. */
   #named = false
   #lost: unknown
@@ -41,6 +42,7 @@ export class RunLog {
     this.path = path
     this.length = length
     this.next = next
+    this.#dirty = length > 0
   }
 
   /** `first` is the index of the first event in `text`, `next` the one after the last. */
@@ -56,6 +58,8 @@ export class RunLog {
   /** Everything appended before the call is on disk when it resolves. */
   sync(): Promise<void> {
     return this.#after(async () => {
+      // What was asked to be written while another write was under way would otherwise come after us.
+      if (this.#waiting.length > 0) await this.#writeWaiting()
       if (this.#lost !== undefined) throw this.#lost
       if (!this.#dirty) return
       try {
@@ -104,11 +108,11 @@ export class RunLog {
     this.#busy = this.#busy.then(() => this.#writeWaiting())
   }
 
-  /** One write for all that wait. What comes meanwhile queues behind syncs already asked for. */
+  /** One write for all that wait; none, when a sync has written them already. */
   async #writeWaiting(): Promise<void> {
     const appends = this.#waiting.splice(0)
     try {
-      await this.#write(Buffer.concat(appends.map(({ bytes }) => bytes)))
+      if (appends.length > 0) await this.#write(Buffer.concat(appends.map(({ bytes }) => bytes)))
       for (const append of appends) {
         this.length += append.bytes.length
         append.resolve(this.length)

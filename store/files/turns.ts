@@ -1,10 +1,19 @@
 /**
  * One thing at a time for each key, in the order of the calls. A failure is its caller's; the next turn still comes.
+ * Once closed, no turn is given any more: what was asked for before is done, what comes later is refused.
  */
+import { StoreClosed } from '../failures.ts'
+
 export class Turns {
   readonly #last = new Map<string, Promise<unknown>>()
+  #closed = false
+
+  get closed(): boolean {
+    return this.#closed
+  }
 
   take<T>(key: string, work: () => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(new StoreClosed('the store is closed'))
     const before = this.#last.get(key) ?? Promise.resolve()
     const mine = before.then(work, work)
     this.#last.set(key, mine)
@@ -15,8 +24,9 @@ export class Turns {
     return mine
   }
 
-  /** When everything asked for so far is done, well or not. */
-  async settled(): Promise<void> {
+  /** Refuses whatever comes from now on. Resolves when everything asked for so far is done, well or not. */
+  async close(): Promise<void> {
+    this.#closed = true
     await Promise.allSettled(this.#last.values())
   }
 }

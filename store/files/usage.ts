@@ -13,21 +13,29 @@ import { Turns } from './turns.ts'
 import { byKeyText, isUsageName, keyText } from './usage-name.ts'
 
 const SUFFIX = '.json'
+const READY_MAX = 10_000
 
 export class UsageOnDisk implements UsageArchive {
   readonly #folder: string
   readonly #turns = new Turns()
-  readonly #swept = new Set<string>()
+  /** Folders made and swept in this life, or about to be: all who write into one wait for the same sweep. */
+  readonly #ready = new Map<string, Promise<void>>()
 
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  replace(key: UsageKey, text: string): Promise<void> {
+  async replace(key: UsageKey, text: string): Promise<void> {
     const path = this.#path(key)
     return this.#turns.take(keyText(key), async () => {
-      await this.#ready(dirname(path))
-      await replaceFile(path, text)
+      try {
+        await this.#write(path, text)
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error
+        // Somebody removed the folder meanwhile: it is made anew, once.
+        this.#ready.delete(dirname(path))
+        await this.#write(path, text)
+      }
     })
   }
 
@@ -53,8 +61,14 @@ export class UsageOnDisk implements UsageArchive {
       .sort(byKeyText)
   }
 
-  async settled(): Promise<void> {
-    await this.#turns.settled()
+  /** Refuses whatever comes from now on; resolves when what was asked for is done. */
+  async close(): Promise<void> {
+    await this.#turns.close()
+  }
+
+  async #write(path: string, text: string): Promise<void> {
+    await this.#readied(dirname(path))
+    await replaceFile(path, text)
   }
 
   async #subagents(projectKey: string, sessionId: string): Promise<UsageKey[]> {
@@ -71,17 +85,25 @@ export class UsageOnDisk implements UsageArchive {
     return key.subagentId === undefined ? session + SUFFIX : join(session, key.subagentId + SUFFIX)
   }
 
-  /** Once a folder and life: made, found to be no link, and freed of drafts that a crash left. */
-  async #ready(folder: string): Promise<void> {
-    if (this.#swept.has(folder)) return
+  #readied(folder: string): Promise<void> {
+    const known = this.#ready.get(folder)
+    if (known !== undefined) return known
+    if (this.#ready.size >= READY_MAX) this.#ready.clear()
+    const ready = this.#makeReady(folder)
+    this.#ready.set(folder, ready)
+    ready.catch(() => {
+      if (this.#ready.get(folder) === ready) this.#ready.delete(folder)
+    })
+    return ready
+  }
+
+  /** Made, found to be no link, and freed of drafts that a crash left. */
+  async #makeReady(folder: string): Promise<void> {
     await makeFolder(folder)
     for (let each = folder; each.length > this.#folder.length; each = dirname(each)) {
       if (!(await isOwnFolder(each)))
         throw new Error(`${each} is not a folder of ours; remove it, and the archive goes on`)
     }
     await sweepDrafts(folder)
-    if (this.#swept.size >= SWEPT_MAX) this.#swept.clear()
-    this.#swept.add(folder)
   }
 }
-const SWEPT_MAX = 10_000

@@ -22,6 +22,7 @@ export class Ballast {
     this.#file = file
     this.#bytes = bytes
     this.#held = bytes === 0 || isWhole(file, bytes)
+    this.#dropDraft()
   }
 
   /** Answers whether it is there. Leaves as much room again, so that making it does not fill the disk. */
@@ -37,6 +38,7 @@ export class Ballast {
     if (this.#bytes === 0) return
     this.#held = false
     rmSync(this.#file, { force: true })
+    this.#dropDraft()
     // Some file systems hand out freed blocks only once the removal itself is on disk.
     syncFolder(dirname(this.#file))
   }
@@ -45,16 +47,24 @@ export class Ballast {
     await this.#making
   }
 
+  get #draft(): string {
+    return `${this.#file}.tmp`
+  }
+
+  /** A half-made one, by an earlier life or right now, takes up room too. */
+  #dropDraft(): void {
+    rmSync(this.#draft, { force: true })
+  }
+
   async #write(): Promise<boolean> {
-    if (roomIn(dirname(this.#file)) < this.#bytes * 2) return false
-    const draft = `${this.#file}.tmp`
     try {
-      await fill(draft, this.#bytes)
-      await rename(draft, this.#file)
+      if (roomIn(dirname(this.#file)) < this.#bytes * 2) return false
+      await fill(this.#draft, this.#bytes)
+      await rename(this.#draft, this.#file)
       this.#held = true
       return true
     } catch {
-      await rm(draft, { force: true })
+      await rm(this.#draft, { force: true }).catch(() => undefined)
       return false
     }
   }
@@ -62,7 +72,9 @@ export class Ballast {
 
 /** Bytes that this process may still use on the disk of that folder. */
 export function roomIn(folder: string): number {
-  const { bavail, bfree, bsize } = statfsSync(folder)
+  const { bavail, bfree, blocks, bsize } = statfsSync(folder)
+  // Some file systems do not tell; then only writing will.
+  if (blocks === 0) return Number.POSITIVE_INFINITY
   return (process.getuid?.() === 0 ? bfree : bavail) * bsize
 }
 

@@ -5,6 +5,7 @@
  * leak into an earlier promise, and a batch that has to be written again is the same batch.
  */
 import type { Write } from '../../core/ports.ts'
+import { textOf } from '../failures.ts'
 import type { Structures } from './codec.ts'
 import { costOf } from './reserve.ts'
 import { type Counts, Drafts, type Head, headOf, stored } from './runs.ts'
@@ -72,10 +73,22 @@ export class Batch {
     return this.cost + commit.cost <= this.#room
   }
 
+  /** All that can fail in reading is read before the first write, so that a damaged record costs its commit only. */
   add(commit: Commit): void {
+    try {
+      for (const put of commit.puts) if (put.kind === undefined) this.#drafts.look(put.key)
+    } catch (error) {
+      commit.reject(error instanceof Error ? error : new Error(textOf(error)))
+      return
+    }
     this.cost += commit.cost
     this.commits.push(commit)
     for (const put of commit.puts) this.#apply(put)
+  }
+
+  /** Whether there is a transaction at all, and so an end of it to wait for. */
+  hasWrites(): boolean {
+    return this.#landing !== undefined
   }
 
   /** The last puts of the batch. Answers when all is on disk; undefined when there was nothing to write. */

@@ -48,6 +48,8 @@ export class LmdbLedger implements Ledger {
   /** Takes more commits until this turn of the loop ends. */
   #open: Batch | undefined
   #flight: Batch | undefined
+  /** Was open when the database broke: its commits are refused, but what it had put will land. */
+  #sinking: Batch | undefined
   /** Asked for while another batch was in flight. */
   #queue: Commit[] = []
   /** Met a full disk; written again by itself, before anything else. */
@@ -147,10 +149,21 @@ export class LmdbLedger implements Ledger {
     if (batch === undefined) return
     this.#open = batch
     for (const commit of commits) this.#join(batch, commit)
+    if (this.#open === batch && !batch.hasWrites()) {
+      this.#dismiss(batch)
+      return
+    }
     const refused = this.#refusal()
     // The database refused one on the way: those behind it were not tried.
     if (this.#state.is === 'broken' && refused !== undefined)
       for (const commit of commits) commit.reject(refused)
+  }
+
+  /** Every commit with writes was refused: no transaction begins, so none will end. */
+  #dismiss(batch: Batch): void {
+    this.#open = undefined
+    for (const commit of batch.commits) commit.resolve()
+    this.#next()
   }
 
   /** Everything that can fail for lack of room, before anything is written. */
@@ -192,6 +205,7 @@ export class LmdbLedger implements Ledger {
 
   /** The turn ends: lmdb closes the transaction's list right after this. */
   #depart(): void {
+    this.#sink()
     const batch = this.#open
     if (batch === undefined) return
     this.#open = undefined
@@ -208,6 +222,19 @@ export class LmdbLedger implements Ledger {
     } catch (error) {
       this.#kept = batch.commits
       this.#break(`the database refused a write: ${textOf(error)}`)
+    }
+  }
+
+  /** Without its counts and shapes, what was put before the database broke would be miscounted and unreadable. */
+  #sink(): void {
+    const batch = this.#sinking
+    if (batch === undefined) return
+    this.#sinking = undefined
+    try {
+      batch.finish()?.catch(() => undefined)
+      queueMicrotask(() => this.#tables.hearOut())
+    } catch (error) {
+      this.#log.warn({ reason: textOf(error) }, 'the last counts of the store could not be written')
     }
   }
 
@@ -282,6 +309,7 @@ export class LmdbLedger implements Ledger {
 
   #break(reason: string): void {
     this.#become({ is: 'broken', reason })
+    this.#sinking = this.#open
     this.#open = undefined
     this.#flight = undefined
     this.#refuseWaiting(new StoreBroken(reason))

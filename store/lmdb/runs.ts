@@ -67,6 +67,11 @@ export class Drafts {
     return this.#counted ? this.#counts : undefined
   }
 
+  /** Reads what a run is indexed under, ahead of its put. Throws StoreUnreadable. */
+  look(id: string): void {
+    if (!this.#heads.has(id)) this.#heads.set(id, durableHead(this.#tables, id))
+  }
+
   put(id: string, bytes: Uint8Array, head: Head): void {
     this.#pen.write(this.#tables.runs, id, bytes)
     this.#index(id, head)
@@ -85,10 +90,8 @@ export class Drafts {
   }
 
   #before(id: string): Head | null {
-    const draft = this.#heads.get(id)
-    if (draft !== undefined) return draft
-    const run = readRun(this.#tables, id)
-    return run === undefined ? null : headOf(run)
+    this.look(id)
+    return this.#heads.get(id) ?? null
   }
 
   #moveStatus(id: string, before: Head | null, head: Head | null): void {
@@ -158,15 +161,41 @@ export function noCounts(): Counts {
   return { queued: 0, preparing: 0, running: 0, finalizing: 0, completed: 0, failed: 0, cancelled: 0 }
 }
 
+/** The head names keys and counters, so here a record that can be read but is no run must not pass. */
+function durableHead(tables: Tables, id: string): Head | null {
+  const run: Partial<Run> | undefined = readRun(tables, id)
+  if (run === undefined) return null
+  const { status, ticket } = run
+  const isWhole =
+    status !== undefined &&
+    Object.hasOwn(STATUS_CODE, status) &&
+    typeof ticket?.id === 'string' &&
+    typeof ticket.identifier === 'string'
+  if (!isWhole) throw damaged(id)
+  return headOf(run as Run)
+}
+
 function readRun(tables: Tables, id: string): Run | undefined {
   const bytes = tables.runs.get(id)
-  return bytes === undefined ? undefined : lift(id, tables.codec.decode(bytes))
+  return bytes === undefined ? undefined : lift(id, decoded(tables, id, bytes))
+}
+
+function decoded(tables: Tables, id: string, bytes: Uint8Array): unknown {
+  try {
+    return tables.codec.decode(bytes)
+  } catch (error) {
+    throw damaged(id, error)
+  }
+}
+
+function damaged(id: string, cause?: unknown): StoreUnreadable {
+  return new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`, {
+    cause,
+  })
 }
 
 function lift(id: string, record: unknown): Run {
-  if (!Array.isArray(record) || typeof record[0] !== 'number') {
-    throw new StoreUnreadable(`the record of run ${id} is damaged; restore the state folder from a backup`)
-  }
+  if (!Array.isArray(record) || typeof record[0] !== 'number') throw damaged(id)
   let [version, run]: unknown[] = record
   while (version !== RUN_VERSION) {
     const next = typeof version === 'number' ? LIFTS[version] : undefined
@@ -178,6 +207,7 @@ function lift(id: string, record: unknown): Run {
     run = next(run)
     version++
   }
+  if (typeof run !== 'object' || run === null) throw damaged(id)
   // What was written had this type, and the lifts keep it.
   return run as Run
 }

@@ -14,10 +14,12 @@ import {
   mkdirSync,
   openSync,
   readSync,
+  statSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
-import { codeOf, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
+import { codeOf, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
+import { roomIn } from './ballast.ts'
 import { Codec, codecOptions } from './codec.ts'
 import { PAGE_BYTES } from './reserve.ts'
 
@@ -26,8 +28,11 @@ export const FORMAT = 1
 const TABLES_MAX = 64
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
+const META = 'meta'
 const LIFE = 'life:'
 const FILES = ['data.mdb', 'lock.mdb']
+/** Enough for both files and the first tables. */
+const ROOM_BYTES_MIN = 1024 * 1024
 
 // Of LMDB's meta page: its mark, the version of its layout, the size of a page.
 const META_BYTES = 64
@@ -63,15 +68,17 @@ export class Tables {
   #handles: Handles
   #beforeCommit: (() => void) | undefined
 
-  /** Throws StoreTooNew, StoreUnreadable, or what the file system said. */
+  /** Throws StoreTooNew, StoreUnreadable, StoreFull, or what the file system said. */
   constructor(options: TablesOptions) {
     this.folder = options.folder
     this.#mapBytes = options.mapBytes ?? MAP_BYTES
     const fresh = prepareFolder(this.folder)
     const root = openRoot(this.folder, this.#mapBytes)
     try {
+      // Before the tables, which are made where they are missing: newer data may name and lay out others.
+      const format = checkFormat(this.folder, root)
       this.#handles = openHandles(root)
-      checkFormat(this.folder, this.#handles.meta)
+      if (format === undefined) this.#handles.meta.putSync('format', String(FORMAT))
       const saved = this.#handles.meta.get('structures')
       this.codec = new Codec(root.openDB({ name: 'codec', ...codecOptions(saved) }), saved)
     } catch (error) {
@@ -169,6 +176,7 @@ function prepareFolder(folder: string): boolean {
 
 function openRoot(folder: string, mapSize: number): RootDatabase {
   checkFiles(folder)
+  checkRoom(folder)
   try {
     const root = open({
       path: folder,
@@ -198,6 +206,17 @@ function checkFiles(folder: string): void {
       throw error instanceof StoreUnreadable ? error : unreadable(folder, textOf(error), error)
     }
   }
+}
+
+/** LMDB maps files that it has only just made long: on a full disk that ends the process with SIGBUS. */
+function checkRoom(folder: string): void {
+  const isMade = FILES.every(
+    (file) => (statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0) > 0,
+  )
+  if (isMade || roomIn(folder) >= ROOM_BYTES_MIN) return
+  throw new StoreFull(
+    `no room on the disk of ${folder} to make the database; free some, then start again, or start with another --data-dir`,
+  )
 }
 
 function checkFile(folder: string, path: string, isData: boolean): void {
@@ -236,7 +255,7 @@ function openHandles(root: RootDatabase): Handles {
   for (const name of names) lives.set(name.slice(LIFE.length), openBytes(root, name))
   return {
     root,
-    meta: root.openDB<string, string>({ name: 'meta', encoding: 'string' }),
+    meta: openMeta(root),
     runs: openBytes(root, 'runs'),
     byStatus: openBytes(root, 'runs-by-status'),
     byTicket: openBytes(root, 'runs-by-ticket'),
@@ -244,21 +263,25 @@ function openHandles(root: RootDatabase): Handles {
   }
 }
 
+function openMeta(root: RootDatabase): TextTable {
+  return root.openDB<string, string>({ name: META, encoding: 'string' })
+}
+
 function openBytes(root: RootDatabase, name: string): Table {
   return root.openDB<Uint8Array, string>({ name, encoding: 'binary' })
 }
 
-function checkFormat(folder: string, meta: TextTable): void {
-  const text = meta.get('format')
-  if (text === undefined) {
-    meta.putSync('format', String(FORMAT))
-    return
-  }
+/** The format that the database names; undefined when it names none yet. Only reads. */
+function checkFormat(folder: string, root: RootDatabase): number | undefined {
+  const isMade = [...root.getKeys()].map(String).includes(META)
+  const text = isMade ? openMeta(root).get('format') : undefined
+  if (text === undefined) return undefined
   const found = Number(text)
   if (!Number.isInteger(found) || found < 1) {
     throw new StoreUnreadable(`the database in ${folder} names no format; it was not made by switchyard`)
   }
   if (found > FORMAT) throw new StoreTooNew(folder, found, FORMAT)
+  return found
 }
 
 function syncFolder(path: string): void {

@@ -1,6 +1,7 @@
 /** Artifacts in plain maps, with the same names refused and the same parts kept. */
 import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import { StoreClosed } from '../failures.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
 import { contentTypeOf } from '../files/content-type.ts'
 
@@ -13,6 +14,7 @@ interface Shelf {
 
 export class VolatileArtifacts implements Artifacts {
   readonly #shelves = new Map<string, Shelf>()
+  #closed = false
 
   async write(runId: string, name: string, part: number, data: Uint8Array, final: boolean): Promise<Written> {
     const fault = artifactNameFault(name)
@@ -20,6 +22,7 @@ export class VolatileArtifacts implements Artifacts {
     if (!Number.isSafeInteger(part) || part < 0) return { refused: 'parts are numbered 0, 1, 2 …' }
     if (data.length > ARTIFACT_PART_BYTES_MAX)
       return { refused: `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes` }
+    if (this.#closed) throw new StoreClosed('the store is closed')
     const shelf = this.#shelf(runId)
     return this.#answer(shelf, name, part, data, final) ?? keep(shelf, name, part, Buffer.from(data), final)
   }
@@ -37,7 +40,12 @@ export class VolatileArtifacts implements Artifacts {
   }
 
   async remove(runId: string): Promise<void> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
     this.#shelves.delete(runId)
+  }
+
+  close(): void {
+    this.#closed = true
   }
 
   /** Undefined: the part is to be kept. */
@@ -57,7 +65,9 @@ export class VolatileArtifacts implements Artifacts {
     }
     if (!final && draft?.length === 1 && draft[0]?.equals(data)) return 'repeat'
     if (final && draft === undefined && whole.get(name)?.equals(data)) return 'repeat'
-    if (whole.size < RUN_ARTIFACTS_MAX || whole.has(name)) return undefined
+    if (whole.size + drafts.size < RUN_ARTIFACTS_MAX) return undefined
+    const all = new Set([...whole.keys(), ...drafts.keys()])
+    if (all.size < RUN_ARTIFACTS_MAX || all.has(name)) return undefined
     return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
   }
 

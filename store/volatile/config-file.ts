@@ -1,6 +1,7 @@
 /** The configuration file as one text. `edit` is the person's editor. */
 import type { Cancel, Clock, ConfigFile } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
+import { StoreClosed } from '../failures.ts'
 
 const DEBOUNCE_MS = 100
 
@@ -10,6 +11,7 @@ export class VolatileConfigFile implements ConfigFile {
   readonly #clock: Clock
   readonly #watches = new Set<() => void>()
   #text: string | undefined
+  #closed = false
 
   constructor(clock: Clock, text?: string) {
     this.#clock = clock
@@ -21,6 +23,7 @@ export class VolatileConfigFile implements ConfigFile {
   }
 
   async replace(expected: string | undefined, text: string) {
+    if (this.#closed) throw new StoreClosed('the store is closed')
     if (Buffer.byteLength(text) > CONFIG_BYTES_MAX)
       throw new RangeError(`${this.path} is larger than ${CONFIG_BYTES_MAX} bytes`)
     if (this.#text !== expected) return { is: 'changed', text: this.#text } as const
@@ -29,6 +32,7 @@ export class VolatileConfigFile implements ConfigFile {
   }
 
   async setAside(text: string): Promise<string> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
     const number = this.setAsides.push(text)
     return `${this.path}.${number}.rejected`
   }
@@ -44,6 +48,10 @@ export class VolatileConfigFile implements ConfigFile {
       pending?.()
       this.#watches.delete(soon)
     }
+  }
+
+  close(): void {
+    this.#closed = true
   }
 
   edit(text: string | undefined): void {

@@ -1,6 +1,8 @@
 /** Event logs in plain lists. Lengths are those that the files would have, so that watermarks mean the same. */
 import type { EventLogOpened, EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
+import { StoreClosed } from '../failures.ts'
+import { requireInOrder } from '../files/event-order.ts'
 
 interface VolatileLog {
   lines: string[]
@@ -10,8 +12,10 @@ interface VolatileLog {
 export class VolatileEventLogs implements EventLogs {
   readonly #logs = new Map<string, VolatileLog>()
   readonly #opened = new Set<string>()
+  #closed = false
 
   async open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
     this.#opened.add(runId)
     const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
     const before = log.bytes
@@ -29,18 +33,18 @@ export class VolatileEventLogs implements EventLogs {
   }
 
   async append(runId: string, events: readonly RunEvent[]): Promise<number> {
-    if (!this.#opened.has(runId)) throw new Error(`the event log of ${runId} was not opened`)
+    this.#requireOpened(runId)
     const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
-    const [first] = events
-    if (first === undefined) return log.bytes
-    if (first.index < nextOf(log))
-      throw new RangeError(`event ${first.index} of ${runId} comes after event ${nextOf(log) - 1}`)
+    if (events.length === 0) return log.bytes
+    requireInOrder(runId, events, nextOf(log))
     this.#logs.set(runId, log)
     for (const event of events) add(log, event)
     return log.bytes
   }
 
-  async sync(): Promise<void> {}
+  async sync(runId: string): Promise<void> {
+    this.#requireOpened(runId)
+  }
 
   async read(
     runId: string,
@@ -56,8 +60,19 @@ export class VolatileEventLogs implements EventLogs {
   }
 
   async remove(runId: string): Promise<void> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
     this.#opened.delete(runId)
     this.#logs.delete(runId)
+  }
+
+  closeAll(): void {
+    this.#closed = true
+    this.#opened.clear()
+  }
+
+  #requireOpened(runId: string): void {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    if (!this.#opened.has(runId)) throw new Error(`the event log of ${runId} was not opened`)
   }
 }
 

@@ -1,12 +1,20 @@
 /** The usage archive in a plain map. */
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
+import { StoreClosed } from '../failures.ts'
 import { byKeyText, isUsageName, keyText } from '../files/usage-name.ts'
 
 export class VolatileUsageArchive implements UsageArchive {
   readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
+  #closed = false
 
   async replace(key: UsageKey, text: string): Promise<void> {
-    this.#texts.set(keyText(key), { key: { ...key }, text })
+    const name = keyText(key)
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    this.#texts.set(name, { key: { ...key }, text })
+  }
+
+  close(): void {
+    this.#closed = true
   }
 
   async read(key: UsageKey): Promise<string | undefined> {

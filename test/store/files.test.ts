@@ -9,7 +9,10 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
+  rmdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -17,12 +20,14 @@ import {
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../bin/clock.ts'
+import { RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { ArtifactsOnDisk } from '../../store/files/artifacts.ts'
 import { replaceFile, sweepDrafts } from '../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../store/files/config-file.ts'
 import { EventLogsOnDisk } from '../../store/files/event-log.ts'
 import { UsageOnDisk } from '../../store/files/usage.ts'
 import { openStore } from '../../store/store.ts'
+import { VolatileArtifacts } from '../../store/volatile/artifacts.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
@@ -46,6 +51,29 @@ test('a replaced file is owner-only, and no draft is left', async () => {
   expect(readdirSync(folder)).toEqual(['a', 'b'])
 })
 
+test('a sweep takes no draft that is being written', async () => {
+  const folder = tempFolder()
+  for (let round = 0; round < 20; round++) {
+    const replacing = replaceFile(join(folder, 'a'), `${round} ${'x'.repeat(100_000)}`)
+    await Promise.all([replacing, sweepDrafts(folder), sweepDrafts(folder)])
+    expect(readFileSync(join(folder, 'a'), 'utf8').startsWith(`${round} `)).toBe(true)
+  }
+})
+
+test('whoever replaces a file may call it off when the draft is already whole', async () => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'a'), 'old')
+  const seen: string[] = []
+  const calledOff = replaceFile(join(folder, 'a'), 'new', () => {
+    seen.push(...readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8')))
+    return false
+  })
+  expect(await calledOff).toBe(false)
+  expect(seen.sort()).toEqual(['new', 'old'])
+  expect(readdirSync(folder)).toEqual(['a'])
+  expect(readFileSync(join(folder, 'a'), 'utf8')).toBe('old')
+})
+
 // ---- configuration ---------------------------------------------------------------------------------------------
 
 test('a configuration file that is a link stays one; what it points at is replaced and owner-only', async () => {
@@ -61,6 +89,45 @@ test('a configuration file that is a link stays one; what it points at is replac
   expect(lstatSync(join(folder, 'config.json')).isSymbolicLink()).toBe(true)
   expect(readFileSync(elsewhere, 'utf8')).toBe('2')
   expect(modeOf(elsewhere)).toBe('600')
+})
+
+test('a hand edit that comes while the replacement is being written is not lost', async () => {
+  const folder = tempFolder()
+  const path = join(folder, 'config.json')
+  writeFileSync(path, 'old')
+  const replacing = configIn(folder).replace('old', 'x'.repeat(1_000_000))
+  // Seen in the turn in which it is made, long before it is written and synced.
+  while (readdirSync(folder).length === 1) await new Promise((resolve) => setImmediate(resolve))
+  writeFileSync(path, 'by hand')
+  expect(await replacing).toEqual({ is: 'changed', text: 'by hand' })
+  expect(readdirSync(folder)).toEqual(['config.json'])
+  expect(readFileSync(path, 'utf8')).toBe('by hand')
+})
+
+test('only drafts of the configuration file itself are swept, whatever else lies beside it', async () => {
+  const folder = tempFolder()
+  const others = tempFolder()
+  writeFileSync(join(others, 'dotfile.json'), '1', { mode: 0o600 })
+  symlinkSync(join(others, 'dotfile.json'), join(folder, 'config.json'))
+  for (const name of ['.dotfile.json.k3.draft', '.letter.k3.draft', '.config.json.k3.draft'])
+    writeFileSync(join(others, name), 'half')
+  mkdirSync(join(others, '.dotfile.json.k4.draft'))
+  await configIn(folder).tidy()
+  expect(readdirSync(others).sort()).toEqual([
+    '.config.json.k3.draft',
+    '.dotfile.json.k4.draft',
+    '.letter.k3.draft',
+    'dotfile.json',
+  ])
+})
+
+test('a linked configuration file that is not ours to change is warned of', async () => {
+  const folder = tempFolder()
+  // The kernel lets nobody change the mode of this one.
+  symlinkSync('/proc/self/status', join(folder, 'config.json'))
+  const log = keptLog()
+  await new ConfigFileOnDisk(join(folder, 'config.json'), realClock, log).tidy()
+  expect(JSON.stringify(log.lines)).toMatch(/not ours to make 0600/)
 })
 
 test('of copies set aside the newest few are kept', async () => {
@@ -137,8 +204,7 @@ test.each<[string, string]>([
   await events.closeAll()
   expect((await events.read(runId(1))).map(({ index }) => index)).toEqual([0, 1, 2, 3, 4])
   expect(readFileSync(fileOf(runs), 'utf8')).toMatch(/"system","text":"\d+ bytes of unacknowledged/)
-  expect(await events.open(runId(1), AT)).not.toHaveProperty('cut')
-  await events.closeAll()
+  expect(await new EventLogsOnDisk(runs).open(runId(1), AT)).not.toHaveProperty('cut')
 })
 
 test('a log that is shorter than what was acknowledged says how much is missing', async () => {
@@ -224,16 +290,70 @@ test('an append that fails leaves no trace, and the next one goes on where the l
   ]
   expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   renameSync(fileOf(runs), join(runs, 'away'))
+  await expect(events.append(runId(1), logEvents(runId(1), 2, 3))).rejects.toThrow(RangeError)
   await events.append(runId(1), logEvents(runId(1), 0, 3))
   await events.closeAll()
   expect(await events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
 })
 
+test('a log whose sync fails is told of, and keeps neither itself nor others open', async () => {
+  const runs = tempFolder()
+  await logOf(runs, 3)
+  const events = new EventLogsOnDisk(runs)
+  await events.open(runId(1), AT)
+  await events.open(runId(2), AT)
+  await events.append(runId(2), logEvents(runId(2), 0, 1))
+  // What was found in a log counts as not yet synced, and a folder in its place cannot be.
+  renameSync(fileOf(runs), join(runs, 'away'))
+  mkdirSync(fileOf(runs))
+  await expect(events.close(runId(1))).rejects.toMatchObject({ code: 'EISDIR' })
+  await expect(events.append(runId(1), logEvents(runId(1), 3, 4))).rejects.toThrow(/was not opened/)
+  rmdirSync(fileOf(runs))
+  renameSync(join(runs, 'away'), fileOf(runs))
+  await events.open(runId(1), AT)
+  renameSync(fileOf(runs), join(runs, 'away'))
+  mkdirSync(fileOf(runs))
+  await expect(events.closeAll()).rejects.toMatchObject({ code: 'EISDIR' })
+  expect(filesOpenIn(runs)).toEqual([])
+})
+
+test('logs that are only synced are not all kept open', async () => {
+  const runs = tempFolder()
+  const ids = Array.from({ length: 20 }, (_, n) => runId(n))
+  const writer = new EventLogsOnDisk(runs)
+  await Promise.all(ids.map((id) => writer.open(id, AT)))
+  await Promise.all(ids.map((id) => writer.append(id, logEvents(id, 0, 1))))
+  await writer.closeAll()
+  const events = new EventLogsOnDisk(runs, 4)
+  await Promise.all(ids.map((id) => events.open(id, AT)))
+  for (const id of ids) await events.sync(id)
+  expect(filesOpenIn(runs).length).toBeLessThan(8)
+  await events.closeAll()
+  expect(filesOpenIn(runs)).toEqual([])
+})
+
 test('names that are no run ids reach no disk', async () => {
   const events = new EventLogsOnDisk(tempFolder())
-  for (const id of ['..', '../x', 'a/b', ''])
-    await expect((async () => events.read(id))()).rejects.toThrow(TypeError)
+  const artifacts = new ArtifactsOnDisk(tempFolder())
+  for (const id of ['..', '../x', 'a/b', '']) {
+    await expect(events.read(id)).rejects.toThrow(TypeError)
+    await expect(events.open(id, AT)).rejects.toThrow(TypeError)
+    await expect(events.remove(id)).rejects.toThrow(TypeError)
+    await expect(artifacts.remove(id)).rejects.toThrow(TypeError)
+  }
 })
+
+function filesOpenIn(folder: string): string[] {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      // The one that was open for reading this list.
+      return ''
+    }
+  })
+  return targets.filter((target) => target.startsWith(folder))
+}
 
 // ---- artifacts -------------------------------------------------------------------------------------------------
 
@@ -287,6 +407,39 @@ test('an artifact that grows too large is refused and leaves nothing', async () 
   expect(readdirSync(join(runs, runId(1), 'parts'))).toEqual([])
 })
 
+test('a failure of the system is not taken for an odd file', async () => {
+  let runs = tempFolder()
+  // So deep that the artifact folder can just be named, and nothing in it.
+  while (runs.length < 3_700) runs = join(runs, 'd'.repeat(200))
+  runs = join(runs, 'd'.repeat(4_000 - runs.length))
+  const folder = join(runs, runId(1), 'artifacts')
+  mkdirSync(folder, { recursive: true })
+  await expect(new ArtifactsOnDisk(runs).find(runId(1), 'x'.repeat(200))).rejects.toMatchObject({
+    code: 'ENAMETOOLONG',
+  })
+})
+
+test('artifacts that were begun count against how many a run may have', async () => {
+  const runs = tempFolder()
+  const artifacts = new ArtifactsOnDisk(runs)
+  const twin = new VolatileArtifacts()
+  for (const each of [artifacts, twin]) {
+    await each.write(runId(1), 'whole', 0, Buffer.from('x'), true)
+    await each.write(runId(1), 'begun', 0, Buffer.from('x'), false)
+  }
+  const begun = RUN_ARTIFACTS_MAX - 2
+  for (let n = 0; n < begun; n++) {
+    writeFileSync(join(runs, runId(1), 'parts', `${n.toString(16).padStart(40, '0')}.1.0`), '')
+    await twin.write(runId(1), `n${n}`, 0, Buffer.of(), false)
+  }
+  for (const each of [artifacts, twin]) {
+    const write = (name: string) => each.write(runId(1), name, 0, Buffer.from('new'), false)
+    expect(await write('more')).toMatchObject({ refused: expect.stringContaining('artifacts already') })
+    expect(await write('begun')).toBe('kept')
+    expect(await write('whole')).toBe('kept')
+  }
+})
+
 // ---- the whole -------------------------------------------------------------------------------------------------
 
 test('usage snapshots lie where they should, and a link in the way is refused', async () => {
@@ -300,6 +453,21 @@ test('usage snapshots lie where they should, and a link in the way is refused', 
   await expect(usage.replace({ projectKey: 'q', sessionId: 's' }, '{}')).rejects.toThrow(
     /not a folder of ours/,
   )
+})
+
+test('first writes of one project at once do not lose each other, and a removed folder is made anew', async () => {
+  const folder = join(tempFolder(), 'usage')
+  mkdirSync(join(folder, 'p'), { recursive: true })
+  writeFileSync(join(folder, 'p', '.s.json.k3.draft'), 'half')
+  const usage = new UsageOnDisk(folder)
+  const keys = Array.from({ length: 40 }, (_, n) => ({ projectKey: 'p', sessionId: `s${n + 10}` }))
+  const writeAll = () => Promise.all(keys.map((key) => usage.replace(key, '{}')))
+  await writeAll()
+  expect(await usage.list('p')).toEqual(keys)
+  expect(readdirSync(join(folder, 'p')).filter((name) => name.endsWith('.draft'))).toEqual([])
+  rmSync(join(folder, 'p'), { recursive: true })
+  await writeAll()
+  expect(await usage.list('p')).toEqual(keys)
 })
 
 test('a store makes its data directory owner-only, refuses a second, and lets go when closed', async () => {
@@ -320,7 +488,26 @@ test('a store makes its data directory owner-only, refuses a second, and lets go
   await store.close()
   await store.close()
   expect(readdirSync(dataDir).sort()).toEqual(['config.json', 'lock.2', 'runs', 'state', 'usage'])
+  writeFileSync(join(dataDir, '.launch.json.k3.draft'), 'half')
   const again = await openStore(options)
+  expect(readdirSync(dataDir)).not.toContain('.launch.json.k3.draft')
   expect(await again.config.read()).toBe('{}')
   await again.close()
+})
+
+test('a sync covers an append that waits behind a large one', async () => {
+  const folder = tempFolder()
+  const logs = new EventLogsOnDisk(folder)
+  const run = runId(1)
+  await logs.open(run, new Date(0).toISOString())
+  const large = logs.append(run, [logEvent(run, 0, 'x'.repeat(4_000_000))])
+  const small = logs.append(run, [logEvent(run, 1)])
+  let written = false
+  void small.then(() => {
+    written = true
+  })
+  await logs.sync(run)
+  expect(written).toBe(true)
+  await large
+  await logs.closeAll()
 })

@@ -2,18 +2,21 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from '@jest/globals'
+import { expect, jest, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock } from '../../bin/clock.ts'
-import { StoreTooNew, StoreUnreadable } from '../../store/failures.ts'
+import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../store/failures.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
+import { Drafts } from '../../store/lmdb/runs.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { tempFolder, until } from '../support/real.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const openLedger = (folder: string, ballastBytes = 0) =>
   new LmdbLedger({ folder, clock: realClock, log: keptLog(), meters: noMeters, ballastBytes })
+
+const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
@@ -74,12 +77,79 @@ test('what cannot be stored is refused alone, and nothing of its commit is writt
 
 test('a database written by a newer program is refused, and left alone', async () => {
   const folder = tempFolder()
-  await openLedger(folder).close()
-  const root = open({ path: folder, noSubdir: false, overlappingSync: false })
-  await root.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', '2')
-  await root.close()
+  const newer = openRaw(folder)
+  await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', '2')
+  await newer.close()
   expect(() => openLedger(folder)).toThrow(StoreTooNew)
   expect(() => openLedger(folder)).toThrow(/format 2, this one knows 1/)
+  const after = openRaw(folder)
+  expect([...after.getKeys()]).toEqual(['meta'])
+  await after.close()
+})
+
+test.each([
+  ['cannot be decoded', Buffer.from([0x93, 1])],
+  ['is no run', Buffer.from([0x92, 1, 0x80])],
+  ['is nothing at all', Buffer.from([0x92, 1, 0xc0])],
+])('a run whose record %s costs the commit that updates it, and nothing else', async (_name, bytes) => {
+  const folder = tempFolder()
+  const first = openLedger(folder)
+  await first.commit([putRun(sampleRun(1)), putRun(sampleRun(2))])
+  await first.close()
+  const raw = openRaw(folder)
+  await raw.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' }).put(runId(1), bytes)
+  await raw.close()
+
+  const ledger = openLedger(folder)
+  const bad = () => ledger.commit([putLife('lease', 'bad', life(1)), putRun(sampleRun(1, 'failed'))])
+  await expect(bad()).rejects.toThrow(StoreUnreadable)
+  const odd = { v: 1, s: 'x', c: { aShapeOfItsOwn: 1 } }
+  const settled = await Promise.allSettled([
+    ledger.commit([putLife('lease', 'good', odd)]),
+    bad(),
+    ledger.commit([putRun(sampleRun(2, 'failed')), putRun(sampleRun(3))]),
+  ])
+  expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(ledger.state()).toEqual({ is: 'ready' })
+  await ledger.close()
+
+  const again = openLedger(folder)
+  expect([...again.lives.all('lease')]).toEqual([['good', odd]])
+  expect([again.runs.count('queued'), again.runs.count('failed')]).toEqual([2, 1])
+  expect(again.runs.get(runId(2))).toEqual(sampleRun(2, 'failed'))
+  await again.close()
+})
+
+test('a database that breaks in the middle of a batch lands what was put with its counts and shapes', async () => {
+  const folder = tempFolder()
+  const ledger = openLedger(folder)
+  const put = Drafts.prototype.put
+  const spy = jest.spyOn(Drafts.prototype, 'put').mockImplementation(function (
+    this: Drafts,
+    id,
+    bytes,
+    head,
+  ) {
+    if (id === runId(2)) throw new Error('gone from under us')
+    put.call(this, id, bytes, head)
+  })
+  const commits = [1, 2, 3].map((n) => ledger.commit([putRun(sampleRun(n, 'failed'))]))
+  const closed = ledger.close()
+  for (const commit of commits) await expect(commit).rejects.toThrow(StoreBroken)
+  await closed
+  spy.mockRestore()
+  const again = openLedger(folder)
+  expect(again.runs.list({ status: ['failed'] })).toEqual([sampleRun(1, 'failed')])
+  expect(again.runs.count('failed')).toBe(1)
+  await again.close()
+})
+
+test('a half-made ballast of an earlier life takes up no room', async () => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'ballast.tmp'), 'x'.repeat(4096))
+  const ledger = openLedger(folder)
+  expect(existsSync(join(folder, 'ballast.tmp'))).toBe(false)
+  await ledger.close()
 })
 
 test.each([

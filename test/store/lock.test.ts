@@ -1,5 +1,5 @@
 /** One live host a data directory, whoever was killed before and however many try at once. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realChance } from '../../bin/clock.ts'
@@ -34,6 +34,23 @@ test.each([
   writeFileSync(join(folder, `lock.draft.${dead.pid}.ab`), '')
   acquireLock(folder, realChance)
   expect(readdirSync(folder)).toEqual(['lock.8'])
+})
+
+test('a lock that cannot be read is not taken for nobody’s', () => {
+  const folder = tempFolder()
+  // Root may read every file, so a folder stands in for one that is somebody else's.
+  mkdirSync(join(folder, 'lock.1'))
+  expect(() => acquireLock(folder, realChance)).toThrow(/lock\.1 cannot be read .* another switchyard/)
+  expect(readdirSync(folder)).toEqual(['lock.1'])
+})
+
+test('letting go never throws, even where nothing can be written', () => {
+  const folder = join(tempFolder(), 'data')
+  mkdirSync(folder)
+  const lock = acquireLock(folder, realChance)
+  rmSync(folder, { recursive: true })
+  writeFileSync(folder, '')
+  expect(() => lock.release()).not.toThrow()
 })
 
 test('of many processes that find a stale lock at the same instant, one gets it', async () => {

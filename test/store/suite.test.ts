@@ -7,7 +7,7 @@ import { volatileStore } from '../../store/volatile.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
-import { life, logEvents, putLife, putRun, runId, sampleRun } from './samples.ts'
+import { life, logEvent, logEvents, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const factories: [string, () => Promise<Store>][] = [
   ['lmdb and files', () => openOnDisk(tempFolder())],
@@ -192,6 +192,51 @@ describe.each(factories)('%s', (_name, make) => {
     await expect(events.append(id, logEvents(id, 6, 7))).rejects.toThrow(RangeError)
   })
 
+  test('an append with a hole, a fall or a repetition in its indexes is refused whole', async () => {
+    const { events } = await open()
+    const id = runId(1)
+    await events.open(id, AT)
+    await events.append(id, logEvents(id, 0, 2))
+    const wrong = [[3], [1], [0], [2, 4], [2, 2], [3, 2], [2, 3, 1], [Number.NaN]].map((indexes) =>
+      indexes.map((index) => logEvent(id, index)),
+    )
+    for (const batch of wrong) await expect(events.append(id, batch)).rejects.toThrow(RangeError)
+    await events.append(id, logEvents(id, 2, 4))
+    expect(await events.read(id)).toEqual(logEvents(id, 0, 4))
+  })
+
+  test('a log that is not open cannot be synced', async () => {
+    const { events } = await open()
+    await expect(events.sync(runId(1))).rejects.toThrow(/was not opened/)
+    await events.open(runId(1), AT)
+    await events.sync(runId(1))
+    await events.close(runId(1))
+    await expect(events.sync(runId(1))).rejects.toThrow(/was not opened/)
+  })
+
+  test('after closing, nothing is written any more', async () => {
+    const store = await open()
+    const id = runId(1)
+    await store.events.open(id, AT)
+    const under = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
+    await store.close()
+    await under
+    const late = [
+      () => store.config.replace(undefined, '{}'),
+      () => store.config.setAside('{}'),
+      () => store.events.open(id, AT),
+      () => store.events.append(id, logEvents(id, 0, 1)),
+      () => store.events.sync(id),
+      () => store.events.remove(id),
+      () => store.artifacts.write(id, 'a', 0, Buffer.from('x'), true),
+      () => store.artifacts.remove(id),
+      () => store.usage.replace({ projectKey: 'p', sessionId: 's' }, '2'),
+    ]
+    for (const write of late) await expect(write()).rejects.toMatchObject({ name: 'StoreClosed' })
+    await store.events.close(id)
+    expect(await store.usage.read({ projectKey: 'p', sessionId: 's' })).toBe('1')
+  })
+
   test('an artifact appears when its last part is there; repeated parts change nothing', async () => {
     const { artifacts } = await open()
     const id = runId(1)
@@ -289,9 +334,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await usage.list('p')).toEqual([session, { ...session, subagentId: 'a' }])
     expect(await usage.list('none')).toEqual([])
     for (const bad of ['..', '', 'a/b', '.hidden', 'a.json', 'x'.repeat(300)]) {
-      await expect((async () => usage.replace({ projectKey: bad, sessionId: 's' }, ''))()).rejects.toThrow(
-        TypeError,
-      )
+      await expect(usage.replace({ projectKey: bad, sessionId: 's' }, '')).rejects.toThrow(TypeError)
     }
   })
 
