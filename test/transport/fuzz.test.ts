@@ -13,7 +13,8 @@ import { rawClient, requestText } from '../support/raw-client.ts'
 import { clientFrame, rawSocket } from '../support/socket-client.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000_000)
+/** Fixed, so that a change is judged by what it changed; a long run draws another with SEED. */
+const SEED = Number(process.env.SEED ?? 20_261_121)
 const CLIENTS = 16
 /**
  * An unfinished request keeps the door waiting, rightly, and the parser takes some broken ones (a control character
