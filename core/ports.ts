@@ -4,7 +4,8 @@
  * `store/`, `providers/` and `bin/` satisfy these; `actors/` and `transport/` are handed them. Nothing below `bin/`
  * reads a clock, rolls dice or opens a file of its own accord, so a whole host can run inside one test.
  */
-import type { Run, RunEvent, RunStatus } from '../protocol/run.ts'
+import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
+import type { Answer } from './refusal.ts'
 
 // ---- time and chance -------------------------------------------------------------------------------------------
 
@@ -55,6 +56,26 @@ export type Write =
       readonly record: LifeRecord | null
     }
   | { readonly table: 'run'; readonly id: string; readonly run: Run | null }
+  /**
+   * The next events of a run: `count` of them, from index `first` on, as JSON lines, each ended by a newline. `first`
+   * is what `EventLogs.next` answers, plus what was written before in commits still on their way.
+   */
+  | {
+      readonly table: 'events'
+      readonly runId: string
+      readonly first: number
+      readonly count: number
+      readonly lines: string
+    }
+  /** A small plain value that is nobody's life: what outlives the lives it was learnt from. */
+  | { readonly table: 'fact'; readonly shelf: FactShelf; readonly key: string; readonly value: object | null }
+
+/**
+ * `ended-lease`: how a lease ended, by its id, for frames that come late. `mark`: how far a live lease's frames are
+ * applied, by its id. `memory`: what runs learnt, by repository. `ticket`: since when a ticket is in its state.
+ * `errand`: what a worker that was away is to be told, by worker and run.
+ */
+export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand'
 
 /**
  * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go
@@ -88,10 +109,20 @@ export interface RunShelf {
   count(status?: RunStatus): number
 }
 
+export interface Facts {
+  get(shelf: FactShelf, key: string): object | undefined
+  /** In key order; `after` and `until` bound the keys, both exclusive. */
+  all(
+    shelf: FactShelf,
+    between?: { readonly after?: string; readonly until?: string },
+  ): Iterable<readonly [key: string, value: object]>
+}
+
 /** The control database: reads see only what is durable. */
 export interface Ledger {
   readonly lives: LifeShelf
   readonly runs: RunShelf
+  readonly facts: Facts
   /**
    * All or nothing, in the order of the calls. Resolves when these writes are on disk; calls within one turn of the
    * loop share one transaction and one sync. Rejects only when the store is broken (or was closed before).
@@ -103,28 +134,15 @@ export interface Ledger {
   backup(folder: string): Promise<void>
 }
 
-export interface EventLogOpened {
-  /** Length after any cutting. */
-  readonly bytes: number
-  /** Index the next event gets. */
-  readonly next: number
-  /** What was cut from the tail, if anything. */
-  readonly cut?: { readonly bytes: number; readonly reason: string }
-}
-
-/** The run's events, one JSON object a line. Appends of one run are in call order. */
+/**
+ * The run's events, one JSON object a line. They become durable with the commit that holds them (`table: 'events'`)
+ * and are moved to the run's own file behind everybody's back; readers see one log, in order and without holes.
+ */
 export interface EventLogs {
-  /**
-   * Readies a run's log for appending: cuts it back to `knownBytes` when the caller knows how much is acknowledged,
-   * else to its last whole line. When anything was cut, one `system` log event saying so is appended.
-   */
-  open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened>
-  /** Written, not yet synced. Answers the length after it. */
-  append(runId: string, events: readonly RunEvent[]): Promise<number>
-  sync(runId: string): Promise<void>
-  /** Never sees a torn line. `after`: only events with a higher index. */
+  /** Index the next event gets, as far as commits have landed. Quick: asks no file. */
+  next(runId: string): number
+  /** Only what is durable. `after`: only events with a higher index. */
   read(runId: string, query?: { readonly after?: number; readonly limit?: number }): Promise<RunEvent[]>
-  close(runId: string): Promise<void>
   remove(runId: string): Promise<void>
 }
 
@@ -196,6 +214,30 @@ export interface Store {
   close(): Promise<void>
 }
 
+// ---- neighbours -------------------------------------------------------------------------------------------------
+
+/** A ticket as its tracker has it. */
+export interface TrackedTicket {
+  readonly ticket: Ticket
+  /** Done or given up: it holds nothing up that waits for it. */
+  readonly closed: boolean
+}
+
+export interface TrackerPicture {
+  readonly tickets: readonly TrackedTicket[]
+  /** What could not be read, one sentence each; the other tickets are right all the same. */
+  readonly problems: readonly string[]
+}
+
+/** One tracker, as configured right now. */
+export interface Tracker {
+  /** Everything it has that could be or become eligible. Refused: `unauthorized` needs a person, all else passes. */
+  look(): Promise<Answer<TrackerPicture>>
+  /** Called (debounced) whenever something may have changed; not every tracker can tell. */
+  watch(changed: () => void): Cancel
+  moveTo(ticketId: string, state: string): Promise<Answer<void>>
+}
+
 // ---- measuring -------------------------------------------------------------------------------------------------
 
 /** Where parts report figures; `/metrics` prints them. Names are `switchyard_…`, labels are few and bounded. */
@@ -216,3 +258,14 @@ export type MeterName =
   | 'sockets_cut_off_total'
   | 'http_requests_total'
   | 'settings_changes_total'
+  | 'queue_depth'
+  | 'queue_wait_seconds'
+  | 'dispatches_total'
+  | 'leases_ended_total'
+  | 'leases'
+  | 'frames_total'
+  | 'frames_lost_total'
+  | 'watermark_lag_frames'
+  | 'invariant_violations_total'
+  | 'workers_connected'
+  | 'worker_registrations_total'

@@ -1,13 +1,14 @@
 /**
  * Everything below the data directory: opened together, handed back as ports, closed in order.
  *
- * The event logs close before the ledger, so that what the ledger says about their lengths is never ahead of them.
- * The lock is taken first and let go last.
+ * Moving events from the ledger to their files stops first; what it has asked of the ledger is answered when the
+ * ledger closes, and only then is it at rest. The lock is taken first and let go last.
  */
 import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Chance, Clock, Log, Meters, Store } from '../core/ports.ts'
 import { isNoRoom, NotADataDir } from './failures.ts'
+import { adoptEventFiles } from './files/adopt.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
@@ -57,16 +58,17 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   for (const folder of [runs, join(dataDir, 'usage')]) await makeFolder(folder)
   await config.tidy()
   await sweepDrafts(dataDir, 'launch.json')
-  const events = new EventLogsOnDisk(runs)
   const artifacts = new ArtifactsOnDisk(runs)
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
   const ledger = new LmdbLedger({ ...options, folder: join(dataDir, 'state') })
+  const events = await openEvents(options, runs, ledger)
   const inOrder = [
+    async () => events.stop(),
     () => config.close(),
-    () => events.closeAll(),
     () => artifacts.close(),
     () => usage.close(),
     () => ledger.close(),
+    () => events.settled(),
     async () => lock.release(),
   ]
   let closing: Promise<void> | undefined
@@ -80,6 +82,16 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
       closing ??= closeAll(inOrder)
       return closing
     },
+  }
+}
+
+async function openEvents({ clock, log }: StoreOptions, runs: string, ledger: LmdbLedger) {
+  try {
+    await adoptEventFiles(runs, ledger, log)
+    return new EventLogsOnDisk({ runs, ledger, clock, log })
+  } catch (error) {
+    await ledger.close()
+    throw error
   }
 }
 

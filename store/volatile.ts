@@ -25,8 +25,8 @@ export interface VolatileStore extends Store {
 }
 
 export function volatileStore(options: VolatileStoreOptions): VolatileStore {
-  const ledger = new VolatileLedger(options.clock)
   const events = new VolatileEventLogs()
+  const ledger = new VolatileLedger(options.clock, events)
   const artifacts = new VolatileArtifacts()
   const usage = new VolatileUsageArchive()
   const config = new VolatileConfigFile(options.clock, options.config)
@@ -38,7 +38,7 @@ export function volatileStore(options: VolatileStoreOptions): VolatileStore {
     config,
     close: () => {
       config.close()
-      events.closeAll()
+      events.close()
       artifacts.close()
       usage.close()
       return ledger.close()

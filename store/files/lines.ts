@@ -76,6 +76,11 @@ export function eventOf(text: string): RunEvent | undefined {
   }
 }
 
+/** The events of whole lines. */
+export function eventsOf(text: string): RunEvent[] {
+  return text.split('\n').flatMap((line) => eventOf(line) ?? [])
+}
+
 /** Where to start reading for events above `index`: at a line's beginning, at most a little too early. */
 export async function placeAfter(file: FileHandle, index: number, size: number): Promise<number> {
   let low = 0

@@ -1,9 +1,13 @@
-/** Where a run's files are. A run id is made by us and safe as a name; anything else is a bug, and reaches no disk. */
+/** Where a run's files are. */
 import { join } from 'node:path'
+import { requireRunId } from '../event-order.ts'
 
-const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
-
+/** Throws for what is no run id. */
 export function runFolder(runs: string, runId: string): string {
-  if (!RUN_ID.test(runId)) throw new TypeError(`not a run id: ${JSON.stringify(runId.slice(0, 80))}`)
+  requireRunId(runId)
   return join(runs, runId)
+}
+
+export function eventsFile(runs: string, runId: string): string {
+  return join(runFolder(runs, runId), 'events.jsonl')
 }

@@ -1,52 +1,25 @@
 /**
- * What was asked of the ledger, as bytes, and the transaction it becomes part of.
+ * The transaction that commits become part of.
  *
- * Writes are encoded in the turn in which they were asked for: what the caller's objects become afterwards cannot
- * leak into an earlier promise, and a batch that has to be written again is the same batch.
+ * All that can be refused is refused before the first put of a commit, so that it costs that commit only. Within one
+ * transaction reads see nothing of it, so a batch remembers what later commits of it build on.
  */
-import type { Write } from '../../core/ports.ts'
+import { requireNext } from '../event-order.ts'
 import { textOf } from '../failures.ts'
 import type { Structures } from './codec.ts'
-import { costOf } from './reserve.ts'
-import { type Counts, Drafts, type Head, headOf, stored } from './runs.ts'
-import { isKey, type Table, type Tables } from './tables.ts'
-
-export type Put =
-  | { readonly kind: string; readonly key: string; readonly bytes: Uint8Array | null }
-  | { readonly kind: undefined; readonly key: string; readonly bytes: Uint8Array; readonly head: Head }
-  | { readonly kind: undefined; readonly key: string; readonly bytes: null }
+import type { Put, RunPut } from './puts.ts'
+import { type Counts, Drafts } from './runs.ts'
+import type { Table, Tables, TextTable } from './tables.ts'
+import { recordText, type Tail } from './tail.ts'
 
 export interface Commit {
   readonly puts: readonly Put[]
   /** Bytes of the file it may take at most. */
   readonly cost: number
+  /** Bytes of the records themselves, keys and all. */
+  readonly payload: number
   resolve(): void
   reject(error: Error): void
-}
-
-/** Throws for what cannot be stored at all: an empty or overlong key, a value that is not plain data. */
-export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
-  return writes.map((write) => {
-    const key = write.table === 'life' ? write.key : write.id
-    if (!isKey(key))
-      throw new TypeError(`the store takes keys of 1 to 512 bytes, not ${JSON.stringify(key.slice(0, 80))}`)
-    if (write.table === 'life') {
-      return {
-        kind: write.kind,
-        key,
-        bytes: write.record === null ? null : tables.codec.encode(write.record),
-      }
-    }
-    if (write.run === null) return { kind: undefined, key, bytes: null }
-    return { kind: undefined, key, bytes: tables.codec.encode(stored(write.run)), head: headOf(write.run) }
-  })
-}
-
-/** A run is a record and its entries in two indexes: one of a status, two of a ticket, each also taken away. */
-const RUN_COST = 6 * costOf(null)
-
-export function costOfPuts(puts: readonly Put[]): number {
-  return puts.reduce((sum, put) => sum + costOf(put.bytes) + (put.kind === undefined ? RUN_COST : 0), 0)
 }
 
 /** Commits that share one transaction. Until `finish` others may join; nothing else may write meanwhile. */
@@ -57,15 +30,19 @@ export class Batch {
   /** Shapes written down with this batch, when it met new ones. */
   structures: Structures | undefined
   readonly #tables: Tables
+  readonly #tail: Tail
   readonly #drafts: Drafts
+  /** Where the events of a run go on after this batch, as far as it has any. */
+  readonly #next = new Map<string, number>()
   #landing: Promise<unknown> | undefined
   /** Bytes of the file that are surely there for what joins. */
   readonly #room: number
   cost = 0
 
-  constructor(tables: Tables, counts: Counts, room: number) {
+  constructor(tables: Tables, tail: Tail, counts: Counts, room: number) {
     this.#room = room
     this.#tables = tables
+    this.#tail = tail
     this.#drafts = new Drafts(tables, counts, this)
   }
 
@@ -76,7 +53,8 @@ export class Batch {
   /** All that can fail in reading is read before the first write, so that a damaged record costs its commit only. */
   add(commit: Commit): void {
     try {
-      for (const put of commit.puts) if (put.kind === undefined) this.#drafts.look(put.key)
+      for (const put of commit.puts) if (put.to === 'run') this.#drafts.look(put.key)
+      this.#followOn(commit.puts)
     } catch (error) {
       commit.reject(error instanceof Error ? error : new Error(textOf(error)))
       return
@@ -84,6 +62,19 @@ export class Batch {
     this.cost += commit.cost
     this.commits.push(commit)
     for (const put of commit.puts) this.#apply(put)
+  }
+
+  /** Throws when events of the commit would leave a hole or repeat an index. */
+  #followOn(puts: readonly Put[]): void {
+    const next = new Map<string, number>()
+    for (const put of puts) {
+      if (put.to === 'log' && put.record === null) next.set(put.key, 0)
+      if (put.to !== 'tail' || put.bytes === null || put.behind) continue
+      const { runId, first, count } = put
+      requireNext(runId, first, next.get(runId) ?? this.#next.get(runId) ?? this.#tail.next(runId))
+      next.set(runId, first + count)
+    }
+    for (const [runId, index] of next) this.#next.set(runId, index)
   }
 
   /** Whether there is a transaction at all, and so an end of it to wait for. */
@@ -108,8 +99,30 @@ export class Batch {
   }
 
   #apply(put: Put): void {
-    if (put.kind !== undefined) this.#applyLife(put.kind, put.key, put.bytes)
-    else if (put.bytes === null) this.#drafts.remove(put.key)
+    switch (put.to) {
+      case 'life':
+        this.#applyLife(put.kind, put.key, put.bytes)
+        break
+      case 'run':
+        this.#applyRun(put)
+        break
+      case 'fact':
+        this.write(this.#tables.facts, put.key, put.bytes)
+        break
+      case 'tail':
+        this.write(this.#tables.tail, put.key, put.bytes)
+        break
+      case 'log':
+        this.#writeText(this.#tables.log, put.key, put.record && recordText(put.record))
+        break
+      case 'meta':
+        this.#writeText(this.#tables.meta, put.key, put.text)
+        break
+    }
+  }
+
+  #applyRun(put: RunPut): void {
+    if (put.bytes === null) this.#drafts.remove(put.key)
     else this.#drafts.put(put.key, put.bytes, put.head)
   }
 
@@ -117,5 +130,9 @@ export class Batch {
     const table = this.#tables.life(kind)
     if (table === undefined) throw new Error(`no table was made for the kind ${kind}`)
     this.write(table, key, bytes)
+  }
+
+  #writeText(table: TextTable, key: string, text: string | null): void {
+    this.#landing = text === null ? table.remove(key) : table.put(key, text)
   }
 }

@@ -10,11 +10,14 @@ import { join } from 'node:path'
 import type { Cancel, Clock, Ledger, Log, Meters, StoreState, Write } from '../../core/ports.ts'
 import { StoreBroken, StoreClosed, textOf } from '../failures.ts'
 import { BALLAST_BYTES, Ballast } from './ballast.ts'
-import { Batch, type Commit, costOfPuts, encodeWrites } from './batch.ts'
+import { Batch, type Commit } from './batch.ts'
+import { LmdbFacts } from './facts.ts'
 import { LmdbLives } from './lives.ts'
+import { costOfPuts, encodeWrites, type Put, payloadOfPuts } from './puts.ts'
 import { Reserve } from './reserve.ts'
 import { LmdbRuns } from './runs.ts'
 import { Tables } from './tables.ts'
+import { Tail } from './tail.ts'
 import { troubleOf } from './trouble.ts'
 
 const RETRY_MS_FIRST = 250
@@ -37,6 +40,11 @@ export interface LmdbLedgerOptions {
 export class LmdbLedger implements Ledger {
   readonly lives: LmdbLives
   readonly runs: LmdbRuns
+  readonly facts: LmdbFacts
+  /** Events that are not in their files yet. */
+  readonly tail: Tail
+  /** The layout that was found; whoever brings the rest of the data directory up to ours writes it down. */
+  readonly format: number
   readonly #clock: Clock
   readonly #log: Log
   readonly #meters: Meters
@@ -71,6 +79,9 @@ export class LmdbLedger implements Ledger {
     this.#tables.onBeforeCommit(() => this.#depart())
     this.lives = new LmdbLives(this.#tables)
     this.runs = new LmdbRuns(this.#tables)
+    this.facts = new LmdbFacts(this.#tables)
+    this.tail = new Tail(this.#tables, this.#clock)
+    this.format = this.#tables.format
     this.#reserve = new Reserve(join(options.folder, 'data.mdb'), () => this.#tables.usedBytes())
     this.#ballast = new Ballast(join(options.folder, 'ballast'), options.ballastBytes ?? BALLAST_BYTES)
     this.#meters.gauge('store_state', 0)
@@ -78,11 +89,20 @@ export class LmdbLedger implements Ledger {
   }
 
   commit(writes: readonly Write[]): Promise<void> {
+    return this.#commit(() => encodeWrites(this.#tables, writes))
+  }
+
+  /** What the store writes on its own account; it shares transactions with what others write. */
+  commitPuts(puts: readonly Put[]): Promise<void> {
+    return this.#commit(() => puts)
+  }
+
+  #commit(encode: () => readonly Put[]): Promise<void> {
     return new Promise((resolve, reject) => {
       const refused = this.#refusal()
       if (refused !== undefined) return reject(refused)
-      const puts = encodeWrites(this.#tables, writes)
-      this.#take({ puts, cost: costOfPuts(puts), resolve, reject })
+      const puts = encode()
+      this.#take({ puts, cost: costOfPuts(puts), payload: payloadOfPuts(puts), resolve, reject })
     })
   }
 
@@ -169,9 +189,11 @@ export class LmdbLedger implements Ledger {
   /** Everything that can fail for lack of room, before anything is written. */
   #prepare(commits: readonly Commit[]): Batch | undefined {
     try {
-      const room = this.#reserve.secure(commits.reduce((sum, commit) => sum + commit.cost, ROOM_BYTES))
+      const cost = commits.reduce((sum, commit) => sum + commit.cost, 0)
+      const payload = commits.reduce((sum, commit) => sum + commit.payload, 0)
+      const room = this.#reserve.secure(this.#reserve.atMost(cost, payload) + ROOM_BYTES)
       this.#makeTables(commits)
-      return new Batch(this.#tables, this.runs.counts, room)
+      return new Batch(this.#tables, this.tail, this.runs.counts, room)
     } catch (error) {
       // Until the failure is understood nothing else may begin.
       this.#kept = commits
@@ -192,13 +214,13 @@ export class LmdbLedger implements Ledger {
   }
 
   #knows(commit: Commit): boolean {
-    return commit.puts.every((put) => put.kind === undefined || this.#tables.life(put.kind) !== undefined)
+    return commit.puts.every((put) => put.to !== 'life' || this.#tables.life(put.kind) !== undefined)
   }
 
   #makeTables(commits: readonly Commit[]): void {
     for (const commit of commits) {
-      for (const { kind } of commit.puts) {
-        if (kind !== undefined && this.#tables.life(kind) === undefined) this.#tables.addLife(kind)
+      for (const put of commit.puts) {
+        if (put.to === 'life' && this.#tables.life(put.kind) === undefined) this.#tables.addLife(put.kind)
       }
     }
   }
@@ -242,6 +264,7 @@ export class LmdbLedger implements Ledger {
     this.#flight = undefined
     if (batch.counts !== undefined) this.runs.counts = batch.counts
     if (batch.structures !== undefined) this.#tables.codec.landed(batch.structures)
+    for (const commit of batch.commits) this.tail.landed(commit.puts)
     this.#measure(batch)
     for (const commit of batch.commits) commit.resolve()
     this.#retryMs = RETRY_MS_FIRST

@@ -9,6 +9,8 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 
 export const PAGE_BYTES = 4096
+/** A longer value may get pages of its own. */
+const LEAF_VALUE_BYTES = PAGE_BYTES / 4
 const STEP_BYTES = 1024 * 1024
 /** The list of free pages and the structures may grow; kept back at all times. */
 const OVERHEAD_BYTES = 1024 * 1024
@@ -38,6 +40,14 @@ export class Reserve {
     return this.#left
   }
 
+  /**
+   * Reckoned record by record, a transaction of thousands would ask for a page or three each, though they share pages.
+   * None can write more than every page in use anew, and what is new on pages that are at least a third full.
+   */
+  atMost(cost: number, payload: number): number {
+    return cost <= AHEAD_BYTES ? cost : Math.min(cost, this.#usedBytes() + 3 * payload + BATCH_BYTES)
+  }
+
   /** A transaction departs that may have written so much. Most write less, which the next look at the file finds. */
   spend(bytes: number): void {
     this.#left -= bytes + BATCH_BYTES
@@ -57,9 +67,10 @@ export class Reserve {
 }
 
 /**
- * At most this much of the file is written anew for one record: its own pages, the leaf it lies in, which may be
- * split, and its share of the branches above.
+ * At most this much of the file is written anew for one record: the leaf it lies in, which may be split, its share of
+ * the branches above, and pages of its own when it is too large for a leaf.
  */
 export function costOf(bytes: Uint8Array | null): number {
-  return (4 + Math.ceil((bytes?.length ?? 0) / PAGE_BYTES)) * PAGE_BYTES
+  const length = bytes?.length ?? 0
+  return (3 + (length > LEAF_VALUE_BYTES ? Math.ceil(length / PAGE_BYTES) : 0)) * PAGE_BYTES
 }

@@ -18,13 +18,15 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
-import { codeOf, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
+import { codeOf, StoreClosed, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
 import { roomIn } from './ballast.ts'
 import { Codec, codecOptions } from './codec.ts'
 import { PAGE_BYTES } from './reserve.ts'
 
 /** The layout of the tables. A program refuses a higher number than it knows. */
-export const FORMAT = 1
+export const FORMAT = 2
+/** From this one on, the events that the ledger does not tell of are no events. */
+export const FORMAT_WITH_LOGS = 2
 const TABLES_MAX = 64
 /** Address space only; the file grows as needed. */
 const MAP_BYTES = 64 * 1024 ** 3
@@ -58,14 +60,19 @@ interface Handles {
   readonly runs: Table
   readonly byStatus: Table
   readonly byTicket: Table
+  readonly facts: Table
+  readonly tail: Table
+  readonly log: TextTable
   readonly lives: Map<string, Table>
 }
 
 export class Tables {
   readonly folder: string
   readonly codec: Codec
+  /** Of the database as it was found; a fresh one has ours. */
+  readonly format: number
   readonly #mapBytes: number
-  #handles: Handles
+  #opened: Handles | undefined
   #beforeCommit: (() => void) | undefined
 
   /** Throws StoreTooNew, StoreUnreadable, StoreFull, or what the file system said. */
@@ -77,8 +84,9 @@ export class Tables {
     try {
       // Before the tables, which are made where they are missing: newer data may name and lay out others.
       const format = checkFormat(this.folder, root)
-      this.#handles = openHandles(root)
+      this.#opened = openHandles(root)
       if (format === undefined) this.#handles.meta.putSync('format', String(FORMAT))
+      this.format = format ?? FORMAT
       const saved = this.#handles.meta.get('structures')
       this.codec = new Codec(root.openDB({ name: 'codec', ...codecOptions(saved) }), saved)
     } catch (error) {
@@ -86,6 +94,12 @@ export class Tables {
       throw error
     }
     if (fresh) for (const each of [this.folder, dirname(this.folder)]) syncFolder(each)
+  }
+
+  /** To touch a closed environment ends the process, so while there is none, whoever asks hears it from us. */
+  get #handles(): Handles {
+    if (this.#opened !== undefined) return this.#opened
+    throw new StoreClosed('the database is closed, or just being opened again; ask again in a moment')
   }
 
   get meta(): TextTable {
@@ -99,6 +113,18 @@ export class Tables {
   }
   get byTicket(): Table {
     return this.#handles.byTicket
+  }
+
+  get facts(): Table {
+    return this.#handles.facts
+  }
+  /** Chunks of events, by run and index. */
+  get tail(): Table {
+    return this.#handles.tail
+  }
+  /** What of a run's event file counts, by run. */
+  get log(): TextTable {
+    return this.#handles.log
   }
 
   /** The table of a kind that has been written before. */
@@ -124,8 +150,10 @@ export class Tables {
   }
 
   async reopen(): Promise<void> {
-    await this.#handles.root.close()
-    this.#handles = openHandles(openRoot(this.folder, this.#mapBytes))
+    const { root } = this.#handles
+    this.#opened = undefined
+    await root.close()
+    this.#opened = openHandles(openRoot(this.folder, this.#mapBytes))
     if (this.#beforeCommit !== undefined) this.#handles.root.on('beforecommit', this.#beforeCommit)
   }
 
@@ -158,7 +186,9 @@ export class Tables {
   }
 
   async close(): Promise<void> {
-    await this.#handles.root.close()
+    // What was put last is written while it closes, and needs the tables for that.
+    await this.#opened?.root.close()
+    this.#opened = undefined
   }
 }
 
@@ -255,16 +285,19 @@ function openHandles(root: RootDatabase): Handles {
   for (const name of names) lives.set(name.slice(LIFE.length), openBytes(root, name))
   return {
     root,
-    meta: openMeta(root),
+    meta: openText(root, META),
     runs: openBytes(root, 'runs'),
     byStatus: openBytes(root, 'runs-by-status'),
     byTicket: openBytes(root, 'runs-by-ticket'),
+    facts: openBytes(root, 'facts'),
+    tail: openBytes(root, 'events-tail'),
+    log: openText(root, 'events-log'),
     lives,
   }
 }
 
-function openMeta(root: RootDatabase): TextTable {
-  return root.openDB<string, string>({ name: META, encoding: 'string' })
+function openText(root: RootDatabase, name: string): TextTable {
+  return root.openDB<string, string>({ name, encoding: 'string' })
 }
 
 function openBytes(root: RootDatabase, name: string): Table {
@@ -274,7 +307,7 @@ function openBytes(root: RootDatabase, name: string): Table {
 /** The format that the database names; undefined when it names none yet. Only reads. */
 function checkFormat(folder: string, root: RootDatabase): number | undefined {
   const isMade = [...root.getKeys()].map(String).includes(META)
-  const text = isMade ? openMeta(root).get('format') : undefined
+  const text = isMade ? openText(root, META).get('format') : undefined
   if (text === undefined) return undefined
   const found = Number(text)
   if (!Number.isInteger(found) || found < 1) {

@@ -1,95 +1,66 @@
-/** Event logs in plain lists. Lengths are those that the files would have, so that watermarks mean the same. */
-import type { EventLogOpened, EventLogs } from '../../core/ports.ts'
+/** Event logs in plain lists of chunks, as the commits brought them. */
+import type { EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
+import { type EventsWrite, requireNext, requireRunId } from '../event-order.ts'
 import { StoreClosed } from '../failures.ts'
-import { requireInOrder } from '../files/event-order.ts'
-
-interface VolatileLog {
-  lines: string[]
-  bytes: number
-}
+import { eventsOf } from '../files/lines.ts'
 
 export class VolatileEventLogs implements EventLogs {
-  readonly #logs = new Map<string, VolatileLog>()
-  readonly #opened = new Set<string>()
+  readonly #logs = new Map<string, EventsWrite[]>()
   #closed = false
 
-  async open(runId: string, at: string, knownBytes?: number): Promise<EventLogOpened> {
-    if (this.#closed) throw new StoreClosed('the store is closed')
-    this.#opened.add(runId)
-    const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
-    const before = log.bytes
-    if (before > 0 || knownBytes) this.#logs.set(runId, log)
-    const known = knownBytes ?? before
-    while (log.bytes > known) log.bytes -= sizeOf(log.lines.pop() ?? '')
-    if (log.bytes === before && known <= before) return { bytes: before, next: nextOf(log) }
-    const lost = Math.max(0, known - before)
-    const cut =
-      lost > 0
-        ? { bytes: lost, reason: lostText(lost) }
-        : { bytes: before - log.bytes, reason: cutText(before - log.bytes) }
-    add(log, { runId, index: nextOf(log), at, type: 'log', stream: 'system', text: cut.reason })
-    return { bytes: log.bytes, next: nextOf(log), cut }
-  }
-
-  async append(runId: string, events: readonly RunEvent[]): Promise<number> {
-    this.#requireOpened(runId)
-    const log = this.#logs.get(runId) ?? { lines: [], bytes: 0 }
-    if (events.length === 0) return log.bytes
-    requireInOrder(runId, events, nextOf(log))
-    this.#logs.set(runId, log)
-    for (const event of events) add(log, event)
-    return log.bytes
-  }
-
-  async sync(runId: string): Promise<void> {
-    this.#requireOpened(runId)
+  next(runId: string): number {
+    this.#requireOpen()
+    return this.#next(runId)
   }
 
   async read(
     runId: string,
     query: { readonly after?: number; readonly limit?: number } = {},
   ): Promise<RunEvent[]> {
+    requireRunId(runId)
+    this.#requireOpen()
     const { after = -1, limit = Number.POSITIVE_INFINITY } = query
-    const events = (this.#logs.get(runId)?.lines ?? []).map(eventOf).filter(({ index }) => index > after)
-    return events.slice(0, Math.max(0, limit))
-  }
-
-  async close(runId: string): Promise<void> {
-    this.#opened.delete(runId)
+    const found: RunEvent[] = []
+    for (const { first, count, lines } of this.#logs.get(runId) ?? []) {
+      if (found.length >= limit) break
+      if (first + count > after + 1) found.push(...eventsOf(lines).filter(({ index }) => index > after))
+    }
+    return found.slice(0, Math.max(0, limit))
   }
 
   async remove(runId: string): Promise<void> {
-    if (this.#closed) throw new StoreClosed('the store is closed')
-    this.#opened.delete(runId)
+    requireRunId(runId)
+    this.#requireOpen()
     this.#logs.delete(runId)
   }
 
-  closeAll(): void {
+  close(): void {
     this.#closed = true
-    this.#opened.clear()
   }
 
-  #requireOpened(runId: string): void {
+  /** For the ledger. Throws when one of the writes would leave a hole or repeat an index. */
+  check(writes: readonly EventsWrite[]): void {
+    const next = new Map<string, number>()
+    for (const { runId, first, count } of writes) {
+      requireNext(runId, first, next.get(runId) ?? this.#next(runId))
+      next.set(runId, first + count)
+    }
+  }
+
+  /** For the ledger, once all of a commit is checked. */
+  add(write: EventsWrite): void {
+    const log = this.#logs.get(write.runId)
+    if (log === undefined) this.#logs.set(write.runId, [write])
+    else log.push(write)
+  }
+
+  #next(runId: string): number {
+    const last = this.#logs.get(runId)?.at(-1)
+    return last === undefined ? 0 : last.first + last.count
+  }
+
+  #requireOpen(): void {
     if (this.#closed) throw new StoreClosed('the store is closed')
-    if (!this.#opened.has(runId)) throw new Error(`the event log of ${runId} was not opened`)
   }
-}
-
-// Only `add` makes lines, from events.
-const eventOf = (line: string) => JSON.parse(line) as RunEvent
-const sizeOf = (line: string) => Buffer.byteLength(line) + 1
-const cutText = (bytes: number) =>
-  `${bytes} bytes of unacknowledged events were cut from the end of this log after a crash`
-const lostText = (bytes: number) => `${bytes} bytes of acknowledged events are missing from this log`
-
-function nextOf(log: VolatileLog): number {
-  const last = log.lines.at(-1)
-  return last === undefined ? 0 : eventOf(last).index + 1
-}
-
-function add(log: VolatileLog, event: RunEvent): void {
-  const line = JSON.stringify(event)
-  log.lines.push(line)
-  log.bytes += sizeOf(line)
 }

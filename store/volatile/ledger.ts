@@ -6,27 +6,33 @@
 import type {
   Cancel,
   Clock,
+  FactShelf,
+  Facts,
   Ledger,
   LifeRecord,
   LifeShelf,
-  RunQuery,
   RunShelf,
   StoreState,
   Write,
 } from '../../core/ports.ts'
-import type { Run, RunStatus } from '../../protocol/run.ts'
+import type { Run } from '../../protocol/run.ts'
+import { requireWhole } from '../event-order.ts'
 import { StoreBroken, StoreClosed } from '../failures.ts'
+import { VolatileEventLogs } from './event-logs.ts'
+import { shelfOfFacts, shelfOfLives, VolatileRuns } from './shelves.ts'
 
 interface Commit {
   readonly writes: readonly Write[]
   resolve(): void
-  reject(error: Error): void
+  reject(error: unknown): void
 }
 
 export class VolatileLedger implements Ledger {
   readonly #clock: Clock
   readonly #lives = new Map<string, Map<string, LifeRecord>>()
   readonly #runs = new Map<string, Run>()
+  readonly #facts = new Map<FactShelf, Map<string, object>>()
+  readonly #events: VolatileEventLogs
   readonly #listeners = new Set<(state: StoreState) => void>()
   #waiting: Commit[] = []
   #scheduled = false
@@ -34,9 +40,13 @@ export class VolatileLedger implements Ledger {
   #closed = false
   readonly lives: LifeShelf
   readonly runs: RunShelf
+  readonly facts: Facts
 
-  constructor(clock: Clock) {
+  /** `events`: where the events of commits go. */
+  constructor(clock: Clock, events = new VolatileEventLogs()) {
     this.#clock = clock
+    this.#events = events
+    this.facts = shelfOfFacts(this.#facts)
     this.lives = shelfOfLives(this.#lives)
     this.runs = new VolatileRuns(this.#runs)
   }
@@ -45,7 +55,7 @@ export class VolatileLedger implements Ledger {
     return new Promise((resolve, reject) => {
       if (this.#state.is === 'broken') return reject(new StoreBroken(this.#state.reason))
       if (this.#closed) return reject(new StoreClosed('the store is closed'))
-      this.#waiting.push({ writes: structuredClone(writes), resolve, reject })
+      this.#waiting.push({ writes: writes.map(copyOf), resolve, reject })
       this.#schedule()
     })
   }
@@ -96,16 +106,37 @@ export class VolatileLedger implements Ledger {
   }
 
   #land(): void {
-    const commits = this.#waiting.splice(0)
-    for (const { writes } of commits) for (const write of writes) this.#apply(write)
+    const commits = this.#waiting.splice(0).filter((commit) => this.#apply(commit))
     for (const commit of commits) commit.resolve()
   }
 
-  #apply(write: Write): void {
-    if (write.table === 'run') return void replace(this.#runs, write.id, write.run)
-    const kind = this.#lives.get(write.kind) ?? new Map<string, LifeRecord>()
-    this.#lives.set(write.kind, kind)
-    replace(kind, write.key, write.record)
+  /** All of a commit, or nothing. */
+  #apply({ writes, reject }: Commit): boolean {
+    try {
+      this.#events.check(writes.filter((write) => write.table === 'events'))
+    } catch (error) {
+      reject(error)
+      return false
+    }
+    for (const write of writes) this.#put(write)
+    return true
+  }
+
+  #put(write: Write): void {
+    switch (write.table) {
+      case 'life':
+        replace(shelfIn(this.#lives, write.kind), write.key, write.record)
+        break
+      case 'run':
+        replace(this.#runs, write.id, write.run)
+        break
+      case 'fact':
+        replace(shelfIn(this.#facts, write.shelf), write.key, write.value)
+        break
+      case 'events':
+        this.#events.add(write)
+        break
+    }
   }
 
   #become(state: StoreState): void {
@@ -115,48 +146,17 @@ export class VolatileLedger implements Ledger {
   }
 }
 
-class VolatileRuns implements RunShelf {
-  readonly #runs: ReadonlyMap<string, Run>
-
-  constructor(runs: ReadonlyMap<string, Run>) {
-    this.#runs = runs
-  }
-
-  get(id: string): Run | undefined {
-    return structuredClone(this.#runs.get(id))
-  }
-
-  list(query: RunQuery): Run[] {
-    const found = [...this.#runs.values()]
-      .filter((run) => matches(run, query))
-      .sort((a, b) => (a.id < b.id ? 1 : -1))
-    return structuredClone(found.slice(0, query.limit))
-  }
-
-  count(status?: RunStatus): number {
-    if (status === undefined) return this.#runs.size
-    return [...this.#runs.values()].filter((run) => run.status === status).length
-  }
+/** What the caller's objects become afterwards is not what was written. Events are only text and numbers. */
+function copyOf(write: Write): Write {
+  if (write.table !== 'events') return structuredClone(write)
+  requireWhole(write, Buffer.from(write.lines))
+  return { ...write }
 }
 
-function matches(run: Run, { before, status, ticket }: RunQuery): boolean {
-  if (before !== undefined && run.id >= before) return false
-  if (status !== undefined && !status.includes(run.status)) return false
-  return ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket
-}
-
-function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, LifeRecord>>): LifeShelf {
-  return {
-    get: (kind, key) => structuredClone(lives.get(kind)?.get(key)),
-    all: function* (kind) {
-      const records = lives.get(kind) ?? new Map<string, LifeRecord>()
-      for (const key of [...records.keys()].sort()) {
-        const record = records.get(key)
-        if (record !== undefined) yield [key, structuredClone(record)]
-      }
-    },
-    kinds: () => [...lives.keys()].sort(),
-  }
+function shelfIn<K, T>(shelves: Map<K, Map<string, T>>, name: K): Map<string, T> {
+  const shelf = shelves.get(name) ?? new Map<string, T>()
+  shelves.set(name, shelf)
+  return shelf
 }
 
 function replace<T>(map: Map<string, T>, key: string, value: T | null): void {

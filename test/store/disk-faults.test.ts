@@ -6,6 +6,7 @@ import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { compileC, runTypeScript } from '../support/child.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { tempFolder } from '../support/real.ts'
+import { runId } from './samples.ts'
 
 const ENOSPC = 28
 const EIO = 5
@@ -82,9 +83,18 @@ async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
       meters: noMeters,
       ballastBytes: 0,
     })
-    for (const ack of acks.filter((each) => each.n === n)) {
+    const own = acks.filter((each) => each.n === n)
+    for (const ack of own) {
       const found = ledger.lives.get(ack.kind, ack.key)?.c as { readonly n: number } | undefined
       if (found?.n !== ack.value) lacks.push(`${n}: ${ack.key}`)
+    }
+    for (const i of [0, 1, 2, 3]) {
+      const indexes = ledger.tail
+        .snapshot(runId(i), -1, Number.POSITIVE_INFINITY)
+        .chunks.map(({ first }) => first)
+      const known = own.filter(({ key }) => key.endsWith(`-${i}`)).length
+      if (indexes.length < known || indexes.some((index, at) => index !== at))
+        lacks.push(`${n}: events of ${i}`)
     }
     await ledger.close()
   }

@@ -9,9 +9,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
-  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -24,16 +22,13 @@ import { RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { ArtifactsOnDisk } from '../../store/files/artifacts.ts'
 import { replaceFile, sweepDrafts } from '../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../store/files/config-file.ts'
-import { EventLogsOnDisk } from '../../store/files/event-log.ts'
 import { UsageOnDisk } from '../../store/files/usage.ts'
 import { openStore } from '../../store/store.ts'
 import { VolatileArtifacts } from '../../store/volatile/artifacts.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
-import { Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
-import { logEvent, logEvents, runId } from './samples.ts'
+import { runId } from './samples.ts'
 
-const AT = '2026-01-31T12:00:00.000Z'
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const configIn = (folder: string) => new ConfigFileOnDisk(join(folder, 'config.json'), realClock, keptLog())
 
@@ -178,183 +173,6 @@ test('every way of editing is heard, again and again', async () => {
   expect(heard).toBe(after)
 })
 
-// ---- event logs ------------------------------------------------------------------------------------------------
-
-const fileOf = (runs: string, id = runId(1)) => join(runs, id, 'events.jsonl')
-
-async function logOf(runs: string, count: number): Promise<void> {
-  const events = new EventLogsOnDisk(runs)
-  await events.open(runId(1), AT)
-  await events.append(runId(1), logEvents(runId(1), 0, count))
-  await events.closeAll()
-}
-
-test.each<[string, string]>([
-  ['half a line', '{"runId":"x","index":3,"ty'],
-  ['a line of zeros', `${'\0'.repeat(50)}\n`],
-  ['a line that is no event, then half a line', '{"a":1}\n{"run'],
-])('a log that ends in %s is cut back to its last event, says so once, and goes on', async (_name, tail) => {
-  const runs = tempFolder()
-  await logOf(runs, 3)
-  appendFileSync(fileOf(runs), tail)
-  const events = new EventLogsOnDisk(runs)
-  const found = await events.open(runId(1), AT)
-  expect(found).toMatchObject({ next: 4, cut: { bytes: tail.length } })
-  await events.append(runId(1), [logEvent(runId(1), 4)])
-  await events.closeAll()
-  expect((await events.read(runId(1))).map(({ index }) => index)).toEqual([0, 1, 2, 3, 4])
-  expect(readFileSync(fileOf(runs), 'utf8')).toMatch(/"system","text":"\d+ bytes of unacknowledged/)
-  expect(await new EventLogsOnDisk(runs).open(runId(1), AT)).not.toHaveProperty('cut')
-})
-
-test('a log that is shorter than what was acknowledged says how much is missing', async () => {
-  const runs = tempFolder()
-  await logOf(runs, 3)
-  const events = new EventLogsOnDisk(runs)
-  const { size } = statSync(fileOf(runs))
-  expect(await events.open(runId(1), AT, size + 100)).toMatchObject({ next: 4, cut: { bytes: 100 } })
-  expect(await events.open(runId(2), AT, 55)).toMatchObject({ next: 1, cut: { bytes: 55 } })
-  await events.closeAll()
-})
-
-test('a reader of a log that is being written never sees half a line', async () => {
-  const runs = tempFolder()
-  const events = new EventLogsOnDisk(runs)
-  await events.open(runId(1), AT)
-  let done = false
-  const writing = (async () => {
-    for (let n = 0; n < 300; n++)
-      await events.append(runId(1), [logEvent(runId(1), n, 'x'.repeat((n * 997) % 9_000))])
-    done = true
-  })()
-  while (!done) {
-    const seen = await events.read(runId(1))
-    expect(seen.map(({ index }) => index)).toEqual(seen.map((_, n) => n))
-  }
-  await writing
-  expect(await events.read(runId(1))).toHaveLength(300)
-  await events.closeAll()
-})
-
-test('any index is found in a large log, with lines of all lengths', async () => {
-  const runs = tempFolder()
-  const random = new Random(5)
-  const all = Array.from({ length: 4_000 }, (_, n) =>
-    logEvent(runId(1), n, 'y'.repeat(random.chance(0.01) ? 300_000 : random.below(900))),
-  )
-  const events = new EventLogsOnDisk(runs)
-  await events.open(runId(1), AT)
-  for (let from = 0; from < all.length; from += 500)
-    await events.append(runId(1), all.slice(from, from + 500))
-  for (const after of [
-    -1,
-    0,
-    1,
-    1_999,
-    3_998,
-    3_999,
-    ...Array.from({ length: 40 }, () => random.below(4_000)),
-  ]) {
-    const found = await events.read(runId(1), { after, limit: 2 })
-    expect(found.map(({ index }) => index)).toEqual([after + 1, after + 2].filter((index) => index < 4_000))
-  }
-  await events.closeAll()
-})
-
-test('many logs are written at once with few files open', async () => {
-  const runs = tempFolder()
-  const events = new EventLogsOnDisk(runs, 4)
-  const ids = Array.from({ length: 40 }, (_, n) => runId(n))
-  const openFiles = () => readdirSync('/proc/self/fd').length
-  const before = openFiles()
-  await Promise.all(ids.map((id) => events.open(id, AT)))
-  for (let n = 0; n < 5; n++) {
-    await Promise.all(ids.map((id) => events.append(id, [logEvent(id, n)])))
-    await Promise.all(ids.map((id) => events.sync(id)))
-  }
-  expect(openFiles() - before).toBeLessThan(20)
-  for (const id of ids) expect(await events.read(id)).toEqual(logEvents(id, 0, 5))
-  await events.closeAll()
-})
-
-test('an append that fails leaves no trace, and the next one goes on where the last good one ended', async () => {
-  const runs = tempFolder()
-  const events = new EventLogsOnDisk(runs)
-  mkdirSync(join(runs, runId(1)))
-  await events.open(runId(1), AT)
-  // A folder in the file's place makes the write fail; once it is gone the log must not have a hole.
-  mkdirSync(fileOf(runs))
-  const failing = [
-    events.append(runId(1), logEvents(runId(1), 0, 2)),
-    events.append(runId(1), logEvents(runId(1), 2, 3)),
-  ]
-  expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
-  renameSync(fileOf(runs), join(runs, 'away'))
-  await expect(events.append(runId(1), logEvents(runId(1), 2, 3))).rejects.toThrow(RangeError)
-  await events.append(runId(1), logEvents(runId(1), 0, 3))
-  await events.closeAll()
-  expect(await events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
-})
-
-test('a log whose sync fails is told of, and keeps neither itself nor others open', async () => {
-  const runs = tempFolder()
-  await logOf(runs, 3)
-  const events = new EventLogsOnDisk(runs)
-  await events.open(runId(1), AT)
-  await events.open(runId(2), AT)
-  await events.append(runId(2), logEvents(runId(2), 0, 1))
-  // What was found in a log counts as not yet synced, and a folder in its place cannot be.
-  renameSync(fileOf(runs), join(runs, 'away'))
-  mkdirSync(fileOf(runs))
-  await expect(events.close(runId(1))).rejects.toMatchObject({ code: 'EISDIR' })
-  await expect(events.append(runId(1), logEvents(runId(1), 3, 4))).rejects.toThrow(/was not opened/)
-  rmdirSync(fileOf(runs))
-  renameSync(join(runs, 'away'), fileOf(runs))
-  await events.open(runId(1), AT)
-  renameSync(fileOf(runs), join(runs, 'away'))
-  mkdirSync(fileOf(runs))
-  await expect(events.closeAll()).rejects.toMatchObject({ code: 'EISDIR' })
-  expect(filesOpenIn(runs)).toEqual([])
-})
-
-test('logs that are only synced are not all kept open', async () => {
-  const runs = tempFolder()
-  const ids = Array.from({ length: 20 }, (_, n) => runId(n))
-  const writer = new EventLogsOnDisk(runs)
-  await Promise.all(ids.map((id) => writer.open(id, AT)))
-  await Promise.all(ids.map((id) => writer.append(id, logEvents(id, 0, 1))))
-  await writer.closeAll()
-  const events = new EventLogsOnDisk(runs, 4)
-  await Promise.all(ids.map((id) => events.open(id, AT)))
-  for (const id of ids) await events.sync(id)
-  expect(filesOpenIn(runs).length).toBeLessThan(8)
-  await events.closeAll()
-  expect(filesOpenIn(runs)).toEqual([])
-})
-
-test('names that are no run ids reach no disk', async () => {
-  const events = new EventLogsOnDisk(tempFolder())
-  const artifacts = new ArtifactsOnDisk(tempFolder())
-  for (const id of ['..', '../x', 'a/b', '']) {
-    await expect(events.read(id)).rejects.toThrow(TypeError)
-    await expect(events.open(id, AT)).rejects.toThrow(TypeError)
-    await expect(events.remove(id)).rejects.toThrow(TypeError)
-    await expect(artifacts.remove(id)).rejects.toThrow(TypeError)
-  }
-})
-
-function filesOpenIn(folder: string): string[] {
-  const targets = readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`)
-    } catch {
-      // The one that was open for reading this list.
-      return ''
-    }
-  })
-  return targets.filter((target) => target.startsWith(folder))
-}
-
 // ---- artifacts -------------------------------------------------------------------------------------------------
 
 test('what is not a plain file of ours is not handed out', async () => {
@@ -493,21 +311,4 @@ test('a store makes its data directory owner-only, refuses a second, and lets go
   expect(readdirSync(dataDir)).not.toContain('.launch.json.k3.draft')
   expect(await again.config.read()).toBe('{}')
   await again.close()
-})
-
-test('a sync covers an append that waits behind a large one', async () => {
-  const folder = tempFolder()
-  const logs = new EventLogsOnDisk(folder)
-  const run = runId(1)
-  await logs.open(run, new Date(0).toISOString())
-  const large = logs.append(run, [logEvent(run, 0, 'x'.repeat(4_000_000))])
-  const small = logs.append(run, [logEvent(run, 1)])
-  let written = false
-  void small.then(() => {
-    written = true
-  })
-  await logs.sync(run)
-  expect(written).toBe(true)
-  await large
-  await logs.closeAll()
 })

@@ -1,7 +1,8 @@
 /** A process killed while it writes, at any instant: what it was told is on disk, and the store opens again. */
 import { expect, test } from '@jest/globals'
-import { realClock } from '../../bin/clock.ts'
+import { realChance, realClock } from '../../bin/clock.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
+import { openStore } from '../../store/store.ts'
 import { runTypeScript } from '../support/child.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { firstSeed, Random } from '../support/random.ts'
@@ -33,6 +34,53 @@ test(
   },
   30_000 + CYCLES * 3_000,
 )
+
+test(
+  `killed ${CYCLES} times while events come and move to their files (SEED=${seed})`,
+  async () => {
+    const random = new Random(seed + 1)
+    const dataDir = tempFolder()
+    const known = new Map<string, number>()
+    for (let life = 0; life < CYCLES; life++) {
+      const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${life}`])
+      await until('the child writes', () => child.lines.length > 1)
+      // Long enough, often, for runs to have become quiet and to move.
+      await new Promise((resolve) => setTimeout(resolve, random.below(900)))
+      child.process.kill('SIGKILL')
+      expect([await child.ended, ...child.errors]).toEqual(['SIGKILL'])
+      for (const line of child.lines) {
+        const [what, runId = '', next] = line.split(' ')
+        if (what === 'ack') known.set(runId, Number(next))
+      }
+      expect(await wrongEventsIn(dataDir, known)).toEqual([])
+    }
+    expect(known.size).toBeGreaterThan(100)
+  },
+  30_000 + CYCLES * 6_000,
+)
+
+/** Events that were not acknowledged may be there, if all of their commit is. */
+async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+  const store = await openStore({
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 64 * 1024,
+  })
+  const wrong: string[] = []
+  for (const [runId, next] of known) {
+    const events = await store.events.read(runId)
+    if (events.some(({ index }, at) => index !== at)) wrong.push(`${runId}: not in order, or not each once`)
+    if (events.some(({ type }) => type !== 'log')) wrong.push(`${runId}: something else`)
+    if (events.length < next) wrong.push(`${runId}: ${next} acknowledged, ${events.length} found`)
+    const n = (store.ledger.lives.get('lease', runId)?.c as { n: number } | undefined)?.n
+    if (events.length !== n || store.events.next(runId) !== n) wrong.push(`${runId}: half a commit`)
+  }
+  await store.close()
+  return wrong
+}
 
 function learn(known: Map<string, number>, lines: readonly string[]): void {
   // Every life counts on from above its elder's numbers, so a later write is never the smaller one.

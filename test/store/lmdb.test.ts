@@ -9,6 +9,7 @@ import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../store/failures.
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { Drafts } from '../../store/lmdb/runs.ts'
+import { FORMAT } from '../../store/lmdb/tables.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { tempFolder, until } from '../support/real.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
@@ -78,10 +79,10 @@ test('what cannot be stored is refused alone, and nothing of its commit is writt
 test('a database written by a newer program is refused, and left alone', async () => {
   const folder = tempFolder()
   const newer = openRaw(folder)
-  await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', '2')
+  await newer.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', String(FORMAT + 1))
   await newer.close()
   expect(() => openLedger(folder)).toThrow(StoreTooNew)
-  expect(() => openLedger(folder)).toThrow(/format 2, this one knows 1/)
+  expect(() => openLedger(folder)).toThrow(`format ${FORMAT + 1}, this one knows ${FORMAT}`)
   const after = openRaw(folder)
   expect([...after.getKeys()]).toEqual(['meta'])
   await after.close()

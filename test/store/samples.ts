@@ -1,5 +1,5 @@
 /** Runs, lives and events that look like real ones, for the store's tests. */
-import type { LifeRecord, Write } from '../../core/ports.ts'
+import type { FactShelf, LifeRecord, Write } from '../../core/ports.ts'
 import type { Run, RunEvent, RunStatus } from '../../protocol/run.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'
@@ -51,3 +51,21 @@ export function logEvent(run: string, index: number, text = `line ${index}`): Ru
 
 export const logEvents = (run: string, from: number, to: number): RunEvent[] =>
   Array.from({ length: to - from }, (_, i) => logEvent(run, from + i))
+
+/** A chunk of events as a commit carries it. */
+export function putEvents(run: string, events: readonly RunEvent[]): Write {
+  return {
+    table: 'events',
+    runId: run,
+    first: events[0]?.index ?? 0,
+    count: events.length,
+    lines: events.map((event) => `${JSON.stringify(event)}\n`).join(''),
+  }
+}
+
+export const putFact = (shelf: FactShelf, key: string, value: object | null): Write => ({
+  table: 'fact',
+  shelf,
+  key,
+  value,
+})

@@ -7,7 +7,17 @@ import { volatileStore } from '../../store/volatile.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
-import { life, logEvent, logEvents, putLife, putRun, runId, sampleRun } from './samples.ts'
+import {
+  life,
+  logEvent,
+  logEvents,
+  putEvents,
+  putFact,
+  putLife,
+  putRun,
+  runId,
+  sampleRun,
+} from './samples.ts'
 
 const factories: [string, () => Promise<Store>][] = [
   ['lmdb and files', () => openOnDisk(tempFolder())],
@@ -156,84 +166,156 @@ describe.each(factories)('%s', (_name, make) => {
     })
   })
 
+  test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
+    const { ledger } = await open()
+    const { facts } = ledger
+    expect(facts.get('mark', 'a')).toBeUndefined()
+    expect([...facts.all('mark')]).toEqual([])
+    const landing = ledger.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
+    expect(facts.get('mark', 'a')).toBeUndefined()
+    await landing
+    await ledger.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
+    expect(facts.get('mark', 'a')).toEqual({ n: 1 })
+    expect(facts.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
+    const keys = (between?: { after?: string; until?: string }) =>
+      [...facts.all('mark', between)].map(([key]) => key)
+    expect(keys()).toEqual(['a', 'b', 'c', 'd'])
+    expect(keys({ after: 'a' })).toEqual(['b', 'c', 'd'])
+    expect(keys({ until: 'c' })).toEqual(['a', 'b'])
+    expect(keys({ after: 'a', until: 'c' })).toEqual(['b'])
+    expect(keys({ after: 'c', until: 'a' })).toEqual([])
+    expect([...facts.all('ended-lease')]).toEqual([])
+    await ledger.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
+    expect([...facts.all('mark')]).toEqual([
+      ['a', { n: 1 }],
+      ['c', { n: 9 }],
+      ['d', { n: 3 }],
+    ])
+  })
+
+  test('many facts are all listed', async () => {
+    const { ledger } = await open()
+    const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
+    await ledger.commit(keys.map((key, n) => putFact('ended-lease', key, { n })))
+    expect([...ledger.facts.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
+    expect([...ledger.facts.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
+  })
+
   test('events come back as they went in, from any index, in any portion', async () => {
-    const { events } = await open()
+    const { ledger, events } = await open()
     const id = runId(1)
-    expect(await events.open(id, AT)).toEqual({ bytes: 0, next: 0 })
+    expect(events.next(id)).toBe(0)
     const all = logEvents(id, 0, 300)
-    let length = 0
-    for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)])
-      length = await events.append(id, portion)
-    await events.sync(id)
+    for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)]) {
+      await ledger.commit([putEvents(id, portion)])
+      expect(events.next(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
+    }
     expect(await events.read(id)).toEqual(all)
     expect(await events.read(id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
+    expect(await events.read(id, { after: 0, limit: 1 })).toEqual(all.slice(1, 2))
     expect(await events.read(id, { after: 299 })).toEqual([])
+    expect(await events.read(id, { limit: 0 })).toEqual([])
     expect(await events.read(runId(2))).toEqual([])
-    await events.close(id)
-    expect(await events.open(id, AT, length)).toEqual({ bytes: length, next: 300 })
     await events.remove(id)
     expect(await events.read(id)).toEqual([])
+    expect(events.next(id)).toBe(0)
+    await ledger.commit([putEvents(id, all.slice(0, 2))])
+    expect(await events.read(id)).toEqual(all.slice(0, 2))
   })
 
-  test('events that nobody acknowledged are cut off, and the log says so', async () => {
-    const { events } = await open()
+  test('events land with all else of their commit, and not before', async () => {
+    const { ledger, events } = await open()
     const id = runId(1)
-    await events.open(id, AT)
-    const known = await events.append(id, logEvents(id, 0, 5))
-    const length = await events.append(id, logEvents(id, 5, 9))
-    await events.close(id)
-    const found = await events.open(id, AT, known)
-    expect(found).toMatchObject({ next: 6, cut: { bytes: length - known } })
-    const kept = await events.read(id)
-    expect(kept.slice(0, 5)).toEqual(logEvents(id, 0, 5))
-    expect(kept[5]).toMatchObject({ index: 5, at: AT, type: 'log', stream: 'system' })
-    expect(kept).toHaveLength(6)
-    expect(await events.append(id, logEvents(id, 6, 7))).toBeGreaterThan(found.bytes)
-    await expect(events.append(id, logEvents(id, 6, 7))).rejects.toThrow(RangeError)
+    const landing = ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
+    const next = ledger.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
+    expect(events.next(id)).toBe(0)
+    const early = events.read(id)
+    expect(await early).toEqual([])
+    await landing
+    await next
+    expect(events.next(id)).toBe(6)
+    expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
   })
 
-  test('an append with a hole, a fall or a repetition in its indexes is refused whole', async () => {
-    const { events } = await open()
+  test('events with a hole, a fall or a repetition in their indexes cost their commit only', async () => {
+    const { ledger, events } = await open()
     const id = runId(1)
-    await events.open(id, AT)
-    await events.append(id, logEvents(id, 0, 2))
-    const wrong = [[3], [1], [0], [2, 4], [2, 2], [3, 2], [2, 3, 1], [Number.NaN]].map((indexes) =>
-      indexes.map((index) => logEvent(id, index)),
+    await ledger.commit([putEvents(id, logEvents(id, 0, 2))])
+    const bad = [0, 1, 3].map((from) =>
+      ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, from, from + 1))]),
     )
-    for (const batch of wrong) await expect(events.append(id, batch)).rejects.toThrow(RangeError)
-    await events.append(id, logEvents(id, 2, 4))
+    const good = ledger.commit([putEvents(id, logEvents(id, 2, 4))])
+    const twice = ledger.commit([putEvents(id, logEvents(id, 4, 5)), putEvents(id, logEvents(id, 4, 5))])
+    for (const commit of [...bad, twice]) await expect(commit).rejects.toThrow(RangeError)
+    await good
+    expect(ledger.runs.get(runId(1))).toBeUndefined()
     expect(await events.read(id)).toEqual(logEvents(id, 0, 4))
+    expect(ledger.state()).toEqual({ is: 'ready' })
   })
 
-  test('a log that is not open cannot be synced', async () => {
-    const { events } = await open()
-    await expect(events.sync(runId(1))).rejects.toThrow(/was not opened/)
-    await events.open(runId(1), AT)
-    await events.sync(runId(1))
-    await events.close(runId(1))
-    await expect(events.sync(runId(1))).rejects.toThrow(/was not opened/)
+  test('events that are not the whole lines they are said to be are refused', async () => {
+    const { ledger } = await open()
+    const write = { table: 'events', runId: runId(1), first: 0, count: 1, lines: '{}\n' } as const
+    const wrong = [
+      { ...write, lines: '{}' },
+      { ...write, lines: '' },
+      { ...write, count: 2 },
+      { ...write, lines: '{}\n{}\n' },
+      { ...write, first: -1 },
+      { ...write, first: 0.5 },
+      { ...write, runId: '../x' },
+    ]
+    for (const each of wrong) await expect(ledger.commit([each])).rejects.toThrow()
+    await ledger.commit([write])
+  })
+
+  test('a reader sees one log while events come, move and are read', async () => {
+    const { ledger, events } = await open()
+    const ids = Array.from({ length: 5 }, (_, n) => runId(n))
+    let done = false
+    const writing = (async () => {
+      const end = Date.now() + 1_500
+      for (let n = 0; Date.now() < end; n++) {
+        const size = (n * 997) % 9_000
+        await Promise.all(
+          ids.map((id) => ledger.commit([putEvents(id, [logEvent(id, n, 'x'.repeat(size))])])),
+        )
+      }
+      done = true
+    })()
+    while (!done) {
+      // Reading a volatile store never leaves the turn of the loop by itself.
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const id of ids) {
+        const next = events.next(id)
+        const after = Math.floor(next / 2)
+        const seen = await events.read(id, { after })
+        expect(seen.length).toBeGreaterThanOrEqual(next - after - 1)
+        expect(seen.map(({ index }) => index)).toEqual(seen.map((_, n) => after + 1 + n))
+      }
+    }
+    await writing
+    for (const id of ids) expect(await events.read(id)).toHaveLength(events.next(id))
   })
 
   test('after closing, nothing is written any more', async () => {
     const store = await open()
     const id = runId(1)
-    await store.events.open(id, AT)
     const under = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
     await store.close()
     await under
     const late = [
       () => store.config.replace(undefined, '{}'),
       () => store.config.setAside('{}'),
-      () => store.events.open(id, AT),
-      () => store.events.append(id, logEvents(id, 0, 1)),
-      () => store.events.sync(id),
+      () => store.ledger.commit([putEvents(id, logEvents(id, 0, 1))]),
+      () => store.events.read(id),
       () => store.events.remove(id),
       () => store.artifacts.write(id, 'a', 0, Buffer.from('x'), true),
       () => store.artifacts.remove(id),
       () => store.usage.replace({ projectKey: 'p', sessionId: 's' }, '2'),
     ]
     for (const write of late) await expect(write()).rejects.toMatchObject({ name: 'StoreClosed' })
-    await store.events.close(id)
+    expect(() => store.events.next(id)).toThrow(/closed/)
     expect(await store.usage.read({ projectKey: 'p', sessionId: 's' })).toBe('1')
   })
 
@@ -360,8 +442,6 @@ describe.each(factories)('%s', (_name, make) => {
     stop()
   })
 })
-
-const AT = '2026-01-31T12:00:00.000Z'
 
 async function textOf(found: ArtifactFound): Promise<string> {
   if (found.is !== 'file') throw new Error(`not a file but ${found.is}`)

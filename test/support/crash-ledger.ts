@@ -4,7 +4,8 @@
  * Commits wait until the test flushes them, one by one and in order. A crash keeps an arbitrary prefix of what was
  * in flight, as a real disk may, and never settles a promise of the life before.
  */
-import type { LifeRecord, Write } from '../../core/ports.ts'
+import type { FactShelf, LifeRecord, Write } from '../../core/ports.ts'
+import type { Run } from '../../protocol/run.ts'
 
 interface InFlight {
   readonly writes: readonly Write[]
@@ -14,6 +15,10 @@ interface InFlight {
 
 export class CrashLedger {
   readonly disk = new Map<string, Map<string, LifeRecord>>()
+  readonly runs = new Map<string, Run>()
+  readonly facts = new Map<FactShelf, Map<string, object>>()
+  /** By run, the chunks of lines as they were written. */
+  readonly events = new Map<string, { readonly first: number; readonly lines: string }[]>()
   #inFlight: InFlight[] = []
   commits = 0
 
@@ -56,12 +61,35 @@ export class CrashLedger {
   }
 
   #apply(writes: readonly Write[]): void {
-    for (const write of writes) {
-      if (write.table !== 'life') continue
-      const shelf = this.disk.get(write.kind) ?? new Map<string, LifeRecord>()
-      if (write.record === null) shelf.delete(write.key)
-      else shelf.set(write.key, write.record)
-      this.disk.set(write.kind, shelf)
+    for (const write of writes) this.#put(write)
+  }
+
+  #put(write: Write): void {
+    switch (write.table) {
+      case 'life':
+        replace(shelfIn(this.disk, write.kind), write.key, write.record)
+        break
+      case 'run':
+        replace(this.runs, write.id, write.run)
+        break
+      case 'fact':
+        replace(shelfIn(this.facts, write.shelf), write.key, write.value)
+        break
+      case 'events': {
+        const { runId, first, lines } = write
+        this.events.set(runId, [...(this.events.get(runId) ?? []), { first, lines }])
+      }
     }
   }
+}
+
+function shelfIn<K, T>(shelves: Map<K, Map<string, T>>, name: K): Map<string, T> {
+  const shelf = shelves.get(name) ?? new Map<string, T>()
+  shelves.set(name, shelf)
+  return shelf
+}
+
+function replace<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key)
+  else map.set(key, value)
 }

@@ -5,16 +5,20 @@
  *     one ledger for each n: arms the n-th failure, commits in waves, reports
  *   flood <folder> <first>
  *     commits without end until killed, counting up from `first`
+ *   events <data directory> <life>
+ *     commits events of ever new runs until killed; some runs go on from one life to the next
  *   lock <folder> <rounds> <start>
  *     tries to lock <folder>/<round> at the same instant as its brothers
  */
 import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { realClock as clock } from '../../bin/clock.ts'
+import { realChance as chance, realClock as clock } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { codeOf } from '../../store/failures.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { acquireLock } from '../../store/lock.ts'
+import { openStore } from '../../store/store.ts'
+import { logEvent, putEvents, putLife, runId } from '../store/samples.ts'
 import { keptLog, noMeters as meters } from './quiet.ts'
 
 const log = keptLog()
@@ -43,6 +47,8 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   const full = join(folder, `full-${n}`)
   mkdirSync(own)
   say(`begin ${n}`)
+  // An elder that was aborted leaves its fault armed, and opening writes too.
+  rmSync(control, { force: true })
   const ledger = openLedger(own)
   const states: string[] = []
   const ready = new Promise<void>((resolve) => {
@@ -70,7 +76,13 @@ async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
         const key = `k-${wave}-${i}`
         const kind = wave === 20 ? 'late-kind' : 'lease'
         try {
-          await ledger.commit([{ table: 'life', kind, key, record: record(wave * 10 + i, bytes) }])
+          // What is broken cannot be read any more, and refuses whatever comes.
+          const isBroken = ledger.state().is === 'broken'
+          const event = logEvent(runId(i), isBroken ? 0 : ledger.tail.next(runId(i)))
+          await ledger.commit([
+            putLife(kind, key, record(wave * 10 + i, bytes)),
+            putEvents(runId(i), [event]),
+          ])
           say(`ack ${n} ${kind} ${key} ${wave * 10 + i}`)
         } catch (error) {
           say(`refused ${n} ${kind} ${key} ${error instanceof Error ? error.name : ''}`)
@@ -99,13 +111,36 @@ async function flood(folder: string, first: number) {
   )
 }
 
+async function events(dataDir: string, life: number) {
+  const store = await openStore({ dataDir, clock, chance, log, meters, ballastBytes: 64 * 1024 })
+  say('open')
+  await Promise.all(
+    Array.from({ length: 12 }, async (_, caller) => {
+      for (let round = 0; ; round++) {
+        // The first run of a caller is the same in every life, and some grow large.
+        const id = runId(round % 4 === 0 ? caller : 1_000 * (1 + life * 12 + caller) + round)
+        for (let n = 0; n < 8; n++) {
+          const first = store.events.next(id)
+          const text = 'x'.repeat(caller === 0 ? 30_000 : (first * 97) % 2_000)
+          const chunk = Array.from({ length: 1 + (n % 3) }, (_, i) => logEvent(id, first + i, text))
+          await store.ledger.commit([
+            putEvents(id, chunk),
+            putLife('lease', id, record(first + chunk.length)),
+          ])
+          say(`ack ${id} ${first + chunk.length}`)
+        }
+      }
+    }),
+  )
+}
+
 async function lock(folder: string, rounds: number, start: number) {
   for (let round = 0; round < rounds; round++) {
     while (Date.now() < start + round * 12) {
       // Nothing but the same instant in all processes makes a race.
     }
     try {
-      acquireLock(join(folder, `${round}`), { bytes: randomish, fraction: Math.random })
+      acquireLock(join(folder, `${round}`), chance)
       say(`won ${round}`)
     } catch (error) {
       say(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)
@@ -116,10 +151,9 @@ async function lock(folder: string, rounds: number, start: number) {
   setInterval(() => {}, 1_000)
 }
 
-const randomish = (count: number) => Uint8Array.from({ length: count }, () => Math.floor(Math.random() * 256))
-
 const [mode, folder = '', ...rest] = process.argv.slice(2)
 if (mode === 'faults')
   await faults(folder, String(rest[0]), String(rest[1]), String(rest[2]), Number(rest[3]), Number(rest[4]))
 else if (mode === 'flood') await flood(folder, Number(rest[0]))
+else if (mode === 'events') await events(folder, Number(rest[0]))
 else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))

@@ -1,0 +1,61 @@
+/** What can be asked of the maps that a volatile ledger keeps. What is handed out is a copy. */
+import type { FactShelf, Facts, LifeRecord, LifeShelf, RunQuery, RunShelf } from '../../core/ports.ts'
+import type { Run, RunStatus } from '../../protocol/run.ts'
+
+export class VolatileRuns implements RunShelf {
+  readonly #runs: ReadonlyMap<string, Run>
+
+  constructor(runs: ReadonlyMap<string, Run>) {
+    this.#runs = runs
+  }
+
+  get(id: string): Run | undefined {
+    return structuredClone(this.#runs.get(id))
+  }
+
+  list(query: RunQuery): Run[] {
+    const found = [...this.#runs.values()]
+      .filter((run) => matches(run, query))
+      .sort((a, b) => (a.id < b.id ? 1 : -1))
+    return structuredClone(found.slice(0, query.limit))
+  }
+
+  count(status?: RunStatus): number {
+    if (status === undefined) return this.#runs.size
+    return [...this.#runs.values()].filter((run) => run.status === status).length
+  }
+}
+
+function matches(run: Run, { before, status, ticket }: RunQuery): boolean {
+  if (before !== undefined && run.id >= before) return false
+  if (status !== undefined && !status.includes(run.status)) return false
+  return ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket
+}
+
+export function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, LifeRecord>>): LifeShelf {
+  return {
+    get: (kind, key) => structuredClone(lives.get(kind)?.get(key)),
+    all: function* (kind) {
+      const records = lives.get(kind) ?? new Map<string, LifeRecord>()
+      for (const key of [...records.keys()].sort()) {
+        const record = records.get(key)
+        if (record !== undefined) yield [key, structuredClone(record)]
+      }
+    },
+    kinds: () => [...lives.keys()].sort(),
+  }
+}
+
+export function shelfOfFacts(facts: ReadonlyMap<FactShelf, ReadonlyMap<string, object>>): Facts {
+  return {
+    get: (shelf, key) => structuredClone(facts.get(shelf)?.get(key)),
+    all: function* (shelf, { after, until } = {}) {
+      const values = facts.get(shelf) ?? new Map<string, object>()
+      for (const key of [...values.keys()].sort()) {
+        const isWithin = (after === undefined || key > after) && (until === undefined || key < until)
+        const value = isWithin ? values.get(key) : undefined
+        if (value !== undefined) yield [key, structuredClone(value)]
+      }
+    },
+  }
+}
