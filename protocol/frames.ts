@@ -39,15 +39,18 @@ import {
   LOGIN_CHARS_MAX,
   MEMORY_CHARS_MAX,
   PATH_CHARS_MAX,
+  PROTOCOL_VERSION,
   RUN_MEMORIES_FACT_CHARS_MAX,
   RUN_MEMORIES_FACTS_MAX,
   SCRIPT_CHARS_MAX,
   USAGE_ENTRIES_MAX,
+  WORKER_FRAME_KEYS_MAX,
   WORKER_LEASES_MAX,
 } from './limits.ts'
-import { type Checker, checker, type Parsed } from './parse.ts'
+import { type Checker, checker, type Parsed, parseJson, within } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
 import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { PackedUsage, UsageEntry, unpackUsage } from './usage.ts'
 import { WorkerCapabilities, WorkerState } from './worker.ts'
 
 // ---- leases ----------------------------------------------------------------------------------------------------
@@ -225,27 +228,25 @@ const PathPart = formed(
   200,
 )
 
-/** Numbers and names only: no word of a prompt or an answer has a field to be in. */
-export const UsageEntry = record('UsageEntry', {
-  id: ForeignId,
-  at: Instant,
-  model: Name,
-  inputTokens: Count,
-  outputTokens: Count,
-  cacheReadTokens: Count,
-  cacheWriteTokens: Count,
-  costUsd: Type.Optional(Usd),
-})
-export type UsageEntry = Static<typeof UsageEntry>
+const snapshotPlace = { projectKey: PathPart, sessionId: PathPart, subagentId: Type.Optional(PathPart) }
+const Sha256 = formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)
 
+/** `sha256`: of `usageText(entries)`, the form in which they are archived. */
 export const UsageSnapshot = record('UsageSnapshot', {
-  projectKey: PathPart,
-  sessionId: PathPart,
-  subagentId: Type.Optional(PathPart),
+  ...snapshotPlace,
   entries: list(UsageEntry, USAGE_ENTRIES_MAX),
-  sha256: Type.Optional(formed('^[0-9a-f]{64}$', 'a SHA-256 in lower-case hex', 64)),
+  sha256: Type.Optional(Sha256),
 })
 export type UsageSnapshot = Static<typeof UsageSnapshot>
+
+/** On the wire, with either `entries` or, when those would not fit into a frame, `packed`. */
+export const SentUsageSnapshot = record('SentUsageSnapshot', {
+  ...snapshotPlace,
+  entries: Type.Optional(list(UsageEntry, USAGE_ENTRIES_MAX)),
+  packed: Type.Optional(PackedUsage),
+  sha256: Type.Optional(Sha256),
+})
+export type SentUsageSnapshot = Static<typeof SentUsageSnapshot>
 
 /** What a file system takes as a name in one folder everywhere, and as text (no half of a surrogate pair). */
 const ArtifactName = formed(
@@ -314,7 +315,8 @@ export const workerFrames = {
     type: Type.Literal('run-usage-snapshot'),
     leaseId: Type.Optional(Id),
     seq: Type.Optional(Seq),
-    snapshot: UsageSnapshot,
+    // Whoever holds a checked frame has it unpacked; the other form is between `frameText` and `checkWorkerFrame` only.
+    snapshot: Type.Unsafe<UsageSnapshot>(SentUsageSnapshot),
   }),
   'run-complete': record('RunCompleteFrame', {
     type: Type.Literal('run-complete'),
@@ -437,8 +439,10 @@ export const HostFrame = Type.Unsafe<HostFrame>(
 const checkWorkerShape: Checker<WorkerFrame> = byType(workerFrames)
 export const checkWorkerFrame: Checker<WorkerFrame> = (frame) => {
   const checked = checkWorkerShape(frame)
-  const error = checked.ok ? frameProblem(checked.value) : undefined
-  return error === undefined ? checked : { ok: false, error }
+  if (!checked.ok) return checked
+  const error = frameProblem(checked.value)
+  if (error !== undefined) return { ok: false, error }
+  return checked.value.type === 'run-usage-snapshot' ? unpacked(checked.value) : checked
 }
 export const checkHostFrame: Checker<HostFrame> = byType(hostFrames)
 export const checkRegisterHead = checker(RegisterHead)
@@ -456,11 +460,57 @@ function byType<Table extends Record<string, TSchema>>(table: Table): Checker<Fr
   }
 }
 
+// ---- from text -----------------------------------------------------------------------------------------------------
+
+export type RegisterRead =
+  | { readonly is: 'register'; readonly frame: WorkerFrameOf<'register'> }
+  /** It speaks, but another version; said before anything else that may be strange about its frame. */
+  | { readonly is: 'protocol'; readonly reason: string }
+  | { readonly is: 'malformed'; readonly reason: string }
+
+/** The first frame of a connection, from somebody nobody knows yet. */
+export function readRegister(text: string): RegisterRead {
+  const parsed = parseJson(text)
+  const head = parsed.ok ? checkRegisterHead(parsed.value) : parsed
+  if (!head.ok) return { is: 'malformed', reason: `the first frame must be register: ${head.error}` }
+  const { protocolVersion } = head.value
+  if (protocolVersion !== PROTOCOL_VERSION) return { is: 'protocol', reason: otherVersion(protocolVersion) }
+  const checked = checkRegister(head.value)
+  return checked.ok ? { is: 'register', frame: checked.value } : { is: 'malformed', reason: checked.error }
+}
+
+const checkRegister = checker(workerFrames.register)
+
+function otherVersion(theirs: number): string {
+  const older = theirs < PROTOCOL_VERSION ? 'worker' : 'host'
+  return `this host speaks protocol version ${PROTOCOL_VERSION}, the worker ${theirs}; update the ${older}`
+}
+
+/**
+ * Any frame, from its text: one parse and one compiled check. Until it has `registered` a worker can say nothing else,
+ * and says it once.
+ */
+export function readWorkerFrame(text: string, registered: boolean): Parsed<WorkerFrame> {
+  if (!registered) return registerOf(readRegister(text))
+  const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
+  const checked = parsed.ok ? checkWorkerFrame(parsed.value) : parsed
+  if (!checked.ok || checked.value.type !== 'register') return checked
+  return { ok: false, error: at(['type'], 'must not be register: this connection is registered already') }
+}
+
+export function readHostFrame(text: string): Parsed<HostFrame> {
+  const parsed = parseJson(text, WORKER_FRAME_KEYS_MAX)
+  return parsed.ok ? checkHostFrame(parsed.value) : parsed
+}
+
+const registerOf = (read: RegisterRead): Parsed<WorkerFrame> =>
+  read.is === 'register' ? { ok: true, value: read.frame } : { ok: false, error: read.reason }
+
 // ---- what a schema cannot say --------------------------------------------------------------------------------------
 
 /** The first thing wrong with a frame that is otherwise of its schema: `/path: sentence`. */
 function frameProblem(frame: WorkerFrame): string | undefined {
-  if (frame.type === 'run-usage-snapshot') return numberingProblem(frame)
+  if (frame.type === 'run-usage-snapshot') return numberingProblem(frame) ?? formProblem(frame.snapshot)
   if (frame.type === 'run-artifact') return partProblem(frame)
   if (frame.type === 'lease-gap' && frame.to < frame.from)
     return at(['to'], `must be at least from, which is ${frame.from}, not ${frame.to}`)
@@ -472,6 +522,21 @@ function numberingProblem({ leaseId, seq }: WorkerFrameOf<'run-usage-snapshot'>)
   if (leaseId !== undefined && seq === undefined) return at(['seq'], 'is required beside leaseId')
   if (seq !== undefined && leaseId === undefined) return at(['leaseId'], 'is required beside seq')
   return undefined
+}
+
+function formProblem({ entries, packed }: SentUsageSnapshot): string | undefined {
+  if (entries === undefined && packed === undefined) return at(['snapshot', 'entries'], 'is required')
+  if (entries === undefined || packed === undefined) return undefined
+  return at(['snapshot', 'packed'], 'must not stand beside entries')
+}
+
+function unpacked(frame: WorkerFrameOf<'run-usage-snapshot'>): Parsed<WorkerFrame> {
+  const { packed, ...snapshot }: SentUsageSnapshot = frame.snapshot
+  if (packed === undefined) return { ok: true, value: frame }
+  const entries = within('/snapshot/packed', unpackUsage(packed))
+  return entries.ok
+    ? { ok: true, value: { ...frame, snapshot: { ...snapshot, entries: entries.value } } }
+    : entries
 }
 
 /** A folder's names are bounded in bytes, where a schema counts characters. */

@@ -30,6 +30,8 @@ export const RECONNECT_GRACE_SECONDS_MAX = 86_400
 export const TRACKER_POLL_SECONDS_MIN = 1
 export const TRACKER_POLL_SECONDS_MAX = 86_400
 export const RETENTION_HOURS_MAX = 24 * 365
+/** How much longer than asked a worker may say that it keeps a sandbox: its clock need not agree with the host's. */
+export const RETENTION_SLACK_HOURS = 1
 export const RUN_MINUTES_MAX = 7 * 24 * 60
 export const RUN_TURNS_MAX = 100_000
 export const RUN_COST_USD_MAX = 100_000
@@ -56,6 +58,11 @@ export const DASHBOARD_SUBSCRIPTIONS_MAX = 1000
 export const DASHBOARD_FRAMES_PER_10_SECONDS_MAX = 1000
 export const SOCKET_IDLE_SECONDS = 60
 export const HELLO_FINISHED_RUNS = 200
+/** A run that changes faster is told of at this pace, its last state always. */
+export const RUN_PUSH_MS = 100
+export const WORKERS_PUSH_MS = 100
+/** Queued runs that are pushed anew when what they wait for changes; the others say it when they are asked. */
+export const QUEUE_REASON_PUSHES_MAX = 200
 
 // ---- worker channel --------------------------------------------------------------------------------------------
 export const PROTOCOL_VERSION = 1
@@ -63,6 +70,10 @@ export const WORKER_HEARTBEAT_MS = 15_000
 export const WORKER_FIRST_FRAME_MS = 10_000
 export const WORKER_FRAME_BYTES_MAX = 1024 * 1024
 export const WORKER_UNREGISTERED_FRAME_BYTES_MAX = 64 * 1024
+/** What may wait for a worker that does not read, before its line is cut. */
+export const WORKER_BACKLOG_BYTES_MAX = 8 * 1024 * 1024
+/** Without a byte from it, pongs included, for so long a worker's line counts as gone, whatever the configuration waits for. */
+export const WORKER_SOCKET_IDLE_SECONDS = 120
 export const WORKER_MAX_USAGE_SNAPSHOT_BYTES = 4 * 1024 * 1024
 export const WORKER_BUFFER_FRAMES_MAX = 10_000
 export const WORKER_BUFFER_BYTES_MAX = 32 * 1024 * 1024
@@ -74,6 +85,34 @@ export const DISPATCH_ANSWER_MS = 10_000
 export const WORKER_REFUSED_PAUSE_MS = 30_000
 export const CANCEL_ANSWER_MS = 15_000
 export const PAIRING_TOKEN_MS = 10 * 60_000
+/** This many dispatches refused for the machine's own sake within the window put a worker on hold for so long. */
+export const WORKER_HOLD_REJECTIONS = 3
+export const WORKER_HOLD_WINDOW_MS = 5 * 60_000
+export const WORKER_HOLD_MS = 10 * 60_000
+/** Of why a dispatch was refused. */
+export const REJECTION_CHARS_MAX = 500
+/** A dispatch frame keeps the rest for its envelope. */
+export const JOB_BYTES_MAX = 768 * 1024
+export const JOB_MEMORIES_BYTES_MAX = 64 * 1024
+export const JOB_LABELS_BYTES_MAX = 16 * 1024
+/** Tokens that may wait for their machine at once; more, and the oldest dies. */
+export const PAIRING_TOKENS_MAX = 1_000
+/** Connections that have not said who they are. */
+export const WORKERS_UNREGISTERED_MAX = 64
+export const WORKERS_MAX = 10_000
+/** An enrollment whose worker has not sent a heartbeat by then never got its credential. */
+export const ENROLLMENT_PROOF_MS = 10 * 60_000
+/** Leases lost in a row until a run fails. */
+export const INTERRUPTIONS_MAX = 3
+/** What may wait for the disk, of one lease's frames and of all; what comes beyond is asked for again later. */
+export const LEASE_PENDING_BYTES_MAX = 8 * 1024 * 1024
+export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
+/** How long it is remembered how a lease ended, for its late frames. */
+export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
+/** How long at most until a ticket that could not be moved is tried again. */
+export const TICKET_MOVE_RETRY_MS_MAX = 60_000
+/** Runs that may wait at once. */
+export const QUEUED_RUNS_MAX = 100_000
 
 export const WORKER_LEASES_MAX = 1_024
 export const RUN_MEMORIES_FACTS_MAX = 100
@@ -94,6 +133,16 @@ export const TEXT_CHARS_MAX = 16 * 1024
 export const PROSE_CHARS_MAX = 128 * 1024
 /** One log event; longer output is split by whoever reads it. */
 export const LOG_TEXT_CHARS_MAX = 256 * 1024
+/** Longer output is split into several log events by its sender, as JSON counts. */
+export const LOG_EVENT_BYTES_MAX = 256 * 1024
+/** A text that has to give way in a frame that is too long keeps as much, as JSON counts. */
+export const CUT_TEXT_BYTES_MIN = 2 * 1024
+/** Merged usage entries keep so many models apart. */
+export const MERGED_USAGE_MODELS_MAX = 50
+/** An agent's own JSON travels inside a frame inside a push, and all of it has to stay within the gate for JSON. */
+export const AGENT_MESSAGE_DEPTH_MAX = 24
+export const AGENT_MESSAGE_KEYS_MAX = 9_000
+export const AGENT_MESSAGE_VALUES_MAX = 50_000
 export const PATCH_CHARS_MAX = 4 * 1024 * 1024
 export const LABELS_MAX = 256
 export const RUN_COSTS_MAX = 1_000
@@ -104,7 +153,22 @@ export const WORKER_NAME_CHARS_MAX = 60
 export const ARTIFACT_NAME_BYTES_MAX = 255
 export const ARTIFACT_BYTES_MAX = 1024 * 1024 * 1024
 export const MEMORY_CHARS_MAX = 500
+export const MEMORIES_PER_REPO_MAX = 500
+export const BRANCH_CHARS_MAX = 200
 export const OAUTH_STATE_CHARS_MAX = 512
+
+// ---- tickets ---------------------------------------------------------------------------------------------------
+/** One reason or refusal names so many tickets, labels or keys, and counts the rest. */
+export const NAMES_LISTED_MAX = 20
+/** Tickets looked at to find out whether one waits for itself. */
+export const BLOCKERS_WALKED_MAX = 1_000
+export const TICKET_FILES_MAX = 10_000
+export const TICKET_FILE_BYTES_MAX = 256 * 1024
+export const TICKET_FILES_AT_ONCE = 32
+/** A file that keeps changing while it is read is read so often, and then taken as it is. */
+export const TICKET_READS_MAX = 3
+/** One picture names so many unreadable files, and counts the rest. */
+export const TICKET_PROBLEMS_MAX = 100
 
 // ---- host ------------------------------------------------------------------------------------------------------
 /** From the signal to the end of the process. */

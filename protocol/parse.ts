@@ -7,7 +7,7 @@
  */
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
-import { asShape, at, explain } from './explain.ts'
+import { asShape, at, explain, type Shape } from './explain.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
 
 export type Parsed<T> =
@@ -27,8 +27,8 @@ export function parseJson(text: string, keysMax = JSON_KEYS_MAX): Parsed<unknown
   } catch (error) {
     return refuse(notJson(text, error))
   }
-  const harm = harmOf(value, keysMax)
-  return harm === undefined ? { ok: true, value } : refuse(harm)
+  if (isHarmless(value, keysMax)) return { ok: true, value }
+  return refuse(harmOf(value, keysMax) ?? at([], 'is not acceptable'))
 }
 
 /** The engine's own message quotes the text, which may hold a credential; only the place is taken from it. */
@@ -39,6 +39,30 @@ function notJson(text: string, error: unknown): string {
   const before = text.slice(0, Number(position)).split('\n')
   return at([], `is not JSON: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
 }
+
+/** The common case, told without keeping a way back for an error. Goes no deeper than the limit, so it may recurse. */
+export function isHarmless(value: unknown, keysMax = JSON_KEYS_MAX): boolean {
+  return typeof value !== 'object' || value === null || keysIn(value, 1) <= keysMax
+}
+
+/** How many keys there are in it; infinitely many when something in it is refused. */
+function keysIn(nest: object, depth: number): number {
+  if (depth > JSON_DEPTH_MAX) return Number.POSITIVE_INFINITY
+  let keys = 0
+  if (Array.isArray(nest)) {
+    for (let index = 0; index < nest.length; index++) keys += keysWithin(nest[index], depth)
+    return keys
+  }
+  // JSON's objects inherit no key that could be listed, and a list of keys is not made just to be thrown away.
+  for (const key in nest) {
+    if (JSON_KEYS_REFUSED.includes(key)) return Number.POSITIVE_INFINITY
+    keys += 1 + keysWithin(Reflect.get(nest, key), depth)
+  }
+  return keys
+}
+
+const keysWithin = (value: unknown, depth: number): number =>
+  typeof value === 'object' && value !== null ? keysIn(value, depth + 1) : 0
 
 /** A container that waits to be looked into; the way back to the root is walked only for an error. */
 interface Nest {
@@ -110,11 +134,25 @@ export function within<T>(prefix: string, parsed: Parsed<T>): Parsed<T> {
 
 // ---- an address's texts to values --------------------------------------------------------------------------------
 
+/** One name and one value, of letters that stand for themselves: needs no parser, and reads the same in any. */
+const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]*)$/
+
 /** Keys that the schema does not know are somebody else's (a token, a cache key) and stay unread. */
 export function readQuery<S extends TObject>(schema: S, given: URLSearchParams | string): Parsed<Static<S>> {
+  const plain = typeof given === 'string' ? PLAIN_PAIR.exec(given) : null
+  if (plain !== null) return readPlain(schema, plain[1] ?? '', plain[2] ?? '')
   const query = new URLSearchParams(given)
   return readTexts(schema, (key) => query.getAll(key), '/query')
 }
+
+function readPlain<S extends TObject>(schema: S, key: string, text: string): Parsed<Static<S>> {
+  const field = Object.hasOwn(schema.properties, key) ? schema.properties[key] : undefined
+  const { type, items } = field === undefined ? NO_FIELD : asShape(field)
+  const value = type === 'array' ? [fromText(items?.type, text)] : fromText(type, text)
+  return within('/query', checker(schema)(field === undefined ? {} : { [key]: value }))
+}
+
+const NO_FIELD: Shape = {}
 
 /** `given`: by name, percent-decoded. */
 export function readParams<S extends TObject>(

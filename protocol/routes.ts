@@ -48,6 +48,7 @@ import {
   FleetResponse,
   HealthResponse,
   PairingTokenResponse,
+  Placement,
   ProvisionRequest,
   ProvisionResponse,
   RenameRequest,
@@ -263,6 +264,15 @@ export const routes = {
     answer: Type.Array(RunEvent),
     refuses: [400, 404],
     summary: 'What happened in a run, oldest first.',
+  },
+  readPlacement: {
+    ...runs,
+    method: 'GET',
+    path: '/api/runs/:id/placement',
+    params: ById,
+    answer: Placement,
+    refuses: [404],
+    summary: 'Why a queued run waits: each worker with the first thing that excludes it.',
   },
   readArtifact: {
     ...runs,

@@ -61,6 +61,26 @@ export const FleetDemandResponse = record('FleetDemandResponse', {
 })
 export type FleetDemandResponse = Static<typeof FleetDemandResponse>
 
+// ---- why a run waits -------------------------------------------------------------------------------------------
+
+/** What the scheduler makes of one queued run: the worker it goes to next, or what keeps every worker from it. */
+export const Placement = record('Placement', {
+  runId: Id,
+  /** The worker that holds it, or takes it right now. */
+  worker: Type.Optional(Id),
+  /** Why it waits, in one sentence; absent when it does not. */
+  reason: Type.Optional(text(TEXT_CHARS_MAX)),
+  workers: Type.Array(
+    record('PlacementWorker', {
+      id: Id,
+      name: Name,
+      free: Count,
+      reason: Type.Optional(text(TEXT_CHARS_MAX, 'The first thing that excludes this worker.')),
+    }),
+  ),
+})
+export type Placement = Static<typeof Placement>
+
 export const HostExecution = Type.Union(
   [
     record('LocalWorkerExecution', { kind: Type.Literal('local-worker') }),

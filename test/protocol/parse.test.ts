@@ -128,6 +128,29 @@ describe('an address', () => {
     expect(query(text)).toEqual({ ok: false, error })
   })
 
+  test('the plainest query is read as any other', () => {
+    const schemas = [routes.readDemand.query, routes.listRuns.query, routes.readRunEvents.query]
+    const name = fc.constantFrom(
+      'workerId',
+      'limit',
+      'status',
+      'ticket',
+      'after',
+      'constructor',
+      'toString',
+      'x',
+    )
+    const value = fc.oneof(
+      fc.constantFrom('queued', '7', '-1', '0', ''),
+      fc.stringMatching(/^[A-Za-z0-9_-]{0,300}$/),
+    )
+    fc.assert(
+      fc.property(fc.constantFrom(...schemas), name, value, (schema, key, text) => {
+        expect(readQuery(schema, `${key}=${text}`)).toEqual(readQuery(schema, `${key}=${text}&other`))
+      }),
+    )
+  })
+
   test('what is required is named', () => {
     expect(readQuery(routes.changeWorkerState.query, 'state=active')).toEqual({
       ok: false,

@@ -64,6 +64,7 @@ POST /api/memories/:repo/clear`
 const extra = `
 GET /api/openapi.json
 GET /metrics
+GET /api/runs/:id/placement
 POST /api/workers/pairing-tokens
 POST /api/runs/:id/discard`
 const helper = `
@@ -88,7 +89,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the four extras, and nothing else', () => {
+  test('has every documented route, the five extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })

@@ -1,0 +1,77 @@
+/**
+ * What a worker's refusals of dispatches say about the worker.
+ *
+ * A worker names a class in front of its reason (`disk: 200 MB free`). Being busy passes by itself. A sandbox that does
+ * not start or a disk that is full does not: three of those close together put the worker on hold, so that the queue
+ * does not spend its runs on it. A hold ends ten minutes after the refusal that brought it about, or when an operator
+ * enables the worker, which means: forget its history. Whoever keeps the history keeps only what `stillCounting` says.
+ */
+import {
+  REJECTION_CHARS_MAX,
+  WORKER_HOLD_MS,
+  WORKER_HOLD_REJECTIONS,
+  WORKER_HOLD_WINDOW_MS,
+} from '../../protocol/limits.ts'
+import { cut, oneLine } from '../run/line.ts'
+
+export const REJECTION_CLASSES = ['busy', 'draining', 'sandbox', 'disk', 'malformed', 'other'] as const
+export type RejectionClass = (typeof REJECTION_CLASSES)[number]
+
+export interface Rejection {
+  readonly class: RejectionClass
+  readonly detail: string
+}
+
+/** `at`: wall milliseconds. The class is any text, since this is also read back from where it was kept. */
+export interface PastRejection {
+  readonly at: number
+  readonly class: string
+  readonly detail: string
+}
+
+export function rejectionOf(reason: string): Rejection {
+  const text = cut(oneLine(reason), REJECTION_CHARS_MAX)
+  const [head = '', ...rest] = text.split(':')
+  const named = REJECTION_CLASSES.find((one) => one !== 'other' && one === head.trim().toLowerCase())
+  return named === undefined
+    ? { class: 'other', detail: text }
+    : { class: named, detail: rest.join(':').trim() }
+}
+
+/** Why the worker gets no dispatch now; undefined when it may. */
+export function holdAfter(history: readonly PastRejection[], now: number): string | undefined {
+  const cause = causeOf(history, now)
+  if (cause === undefined) return undefined
+  const minutes = WORKER_HOLD_WINDOW_MS / 60_000
+  const last = cause.detail === '' ? cause.class : `${cause.class}: ${cause.detail}`
+  return `refused ${WORKER_HOLD_REJECTIONS} dispatches within ${minutes} minutes, the last with "${last}"`
+}
+
+/** When the present hold ends by itself; undefined when there is none. */
+export function holdEndsAt(history: readonly PastRejection[], now: number): number | undefined {
+  const cause = causeOf(history, now)
+  return cause === undefined ? undefined : cause.at + WORKER_HOLD_MS
+}
+
+/** What of a history can still bring a hold about, or keep one up. */
+export function stillCounting<T extends PastRejection>(history: readonly T[], now: number): T[] {
+  const since = now - WORKER_HOLD_WINDOW_MS - WORKER_HOLD_MS
+  return history.filter((one) => isMachines(one) && one.at > since && one.at <= now)
+}
+
+/**
+ * The last refusal that completed a set. Instants still to come are of a clock that was wrong, and hold nobody.
+ */
+function causeOf(history: readonly PastRejection[], now: number): PastRejection | undefined {
+  const counting = stillCounting(history, now).sort((a, b) => a.at - b.at)
+  const completing = counting.filter((one, index) => {
+    const first = counting[index - WORKER_HOLD_REJECTIONS + 1]
+    return first !== undefined && one.at - first.at <= WORKER_HOLD_WINDOW_MS
+  })
+  const last = completing.at(-1)
+  return last !== undefined && now < last.at + WORKER_HOLD_MS ? last : undefined
+}
+
+function isMachines(rejection: PastRejection): boolean {
+  return rejection.class === 'sandbox' || rejection.class === 'disk'
+}

@@ -1,0 +1,64 @@
+/**
+ * Ids of the things that the host makes: in the order of their making when sorted as text, and never twice.
+ *
+ * A UUID of version 7: 48 bits of wall time, then 74 random ones. Within one millisecond, and while the wall clock is
+ * behind where it has been, the random bits are counted up instead, so the order holds within a process whatever the
+ * clock does. Ids are no secrets.
+ */
+import type { Chance, Clock } from './ports.ts'
+
+const TIME_MAX = 2 ** 48 - 1
+const RANDOM_BITS = 74n
+/** Bytes that hold them, with the 6 highest bits left over. */
+const RANDOM_BYTES = 10
+const RANDOM_END = 1n << RANDOM_BITS
+
+/** 32 hex digits. `bytes`: at least 10, random; the highest six bits of the first are not used. */
+export function uuidv7Hex(now: number, bytes: Uint8Array): string {
+  return hexOf(now, randomOf(bytes))
+}
+
+export interface Ids {
+  run(): string
+  lease(): string
+  memory(): string
+}
+
+export function ids(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): Ids {
+  const next = counter(clock, chance)
+  return {
+    run: () => `run-${next()}`,
+    lease: () => `ls-${next()}`,
+    memory: () => `mem-${next()}`,
+  }
+}
+
+function counter(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): () => string {
+  let [time, random] = [-1, 0n]
+  return () => {
+    const now = Math.floor(clock.now())
+    if (now > time) [time, random] = [now, randomOf(chance.bytes(RANDOM_BYTES))]
+    else [time, random] = following(time, random)
+    return hexOf(time, random)
+  }
+}
+
+/** Once in an age the random bits are used up: then the next millisecond is borrowed. */
+function following(time: number, random: bigint): [time: number, random: bigint] {
+  return random + 1n < RANDOM_END ? [time, random + 1n] : [time + 1, 0n]
+}
+
+function randomOf(bytes: Uint8Array): bigint {
+  if (bytes.length < RANDOM_BYTES)
+    throw new RangeError(`an id needs ${RANDOM_BYTES} bytes, got ${bytes.length}`)
+  const hex = Buffer.from(bytes.subarray(0, RANDOM_BYTES)).toString('hex')
+  return BigInt(`0x${hex}`) % RANDOM_END
+}
+
+function hexOf(time: number, random: bigint): string {
+  if (!(time >= 0 && time <= TIME_MAX))
+    throw new RangeError(`the time of an id is from 0 to 2^48, got ${time}`)
+  const [high, low] = [random >> 62n, random & ((1n << 62n) - 1n)]
+  const bits = (BigInt(Math.floor(time)) << 80n) | (7n << 76n) | (high << 64n) | (2n << 62n) | low
+  return bits.toString(16).padStart(32, '0')
+}

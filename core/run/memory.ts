@@ -1,0 +1,69 @@
+/**
+ * What runs learn about a repository, for the runs after them.
+ *
+ * A fact is one line. Two facts are the same when they differ only in white space and case; then the older wording
+ * stays, and what counts is that another run found it true. How many facts are kept is bounded: those that the fewest
+ * runs have confirmed go first, the oldest of them before the others, but never one that was recorded just now, or a
+ * full memory could learn nothing more.
+ */
+import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
+import type { RepoMemory } from '../../protocol/run.ts'
+import { type Answer, no, yes } from '../refusal.ts'
+import { cut, oneLine } from './line.ts'
+
+export interface MemoryAuthor {
+  /** The ticket whose run recorded the facts. */
+  readonly ident: string
+  readonly now: string
+  readonly newId: () => string
+}
+
+/** Newest first. One call is one run's word: a fact that it repeats counts once. */
+export function remembered(
+  memories: readonly RepoMemory[],
+  facts: readonly string[],
+  by: MemoryAuthor,
+): RepoMemory[] {
+  const known = new Map(memories.map((memory) => [sameness(memory.text), memory]))
+  const recorded = distinct(facts).map(([key, text]) => recordedAgain(known.get(key), text, by))
+  const fresh = new Set(recorded.map(({ id }) => id))
+  const others = memories.filter(({ id }) => !fresh.has(id))
+  return mostValuable([...recorded, ...others], fresh).sort((a, b) => order(b.updatedAt, a.updatedAt))
+}
+
+export function forgotten(memories: readonly RepoMemory[], id: string): Answer<RepoMemory[]> {
+  const left = memories.filter((memory) => memory.id !== id)
+  return left.length < memories.length ? yes(left) : no('unknown', `no memory ${id} of this repository`)
+}
+
+/** What is kept and shown of a fact; empty when there is nothing to it. */
+export function factLine(fact: string): string {
+  return cut(oneLine(fact), MEMORY_CHARS_MAX).trimEnd()
+}
+
+const sameness = (text: string): string => text.normalize().toLowerCase()
+
+function distinct(facts: readonly string[]): [key: string, text: string][] {
+  const found = new Map<string, string>()
+  for (const text of facts.map(factLine)) {
+    const key = sameness(text)
+    if (text !== '' && !found.has(key)) found.set(key, text)
+  }
+  return [...found]
+}
+
+function recordedAgain(memory: RepoMemory | undefined, text: string, by: MemoryAuthor): RepoMemory {
+  const { ident, now } = by
+  if (memory === undefined) return { id: by.newId(), text, createdAt: now, updatedAt: now, hits: 1, ident }
+  return { ...memory, updatedAt: now, hits: memory.hits + 1, ident }
+}
+
+function mostValuable(memories: RepoMemory[], fresh: ReadonlySet<string>): RepoMemory[] {
+  if (memories.length <= MEMORIES_PER_REPO_MAX) return memories
+  const worth = (a: RepoMemory, b: RepoMemory): number =>
+    Number(fresh.has(b.id)) - Number(fresh.has(a.id)) || b.hits - a.hits || order(b.updatedAt, a.updatedAt)
+  return memories.toSorted(worth).slice(0, MEMORIES_PER_REPO_MAX)
+}
+
+/** Instants of one form sort as text. */
+const order = (a: string, b: string): number => (a < b ? -1 : Number(a > b))

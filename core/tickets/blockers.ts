@@ -1,0 +1,85 @@
+/**
+ * What a ticket waits for, and how that is told.
+ *
+ * A ticket waits for every other ticket in its `blockedBy` that the tracker knows and that is not closed. Tickets that
+ * wait for one another would wait for ever; they still wait, since nobody but a person can tell which of them comes
+ * first, but the reason shows the circle.
+ */
+
+import { BLOCKERS_WALKED_MAX } from '../../protocol/limits.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import type { TrackedTicket } from '../ports.ts'
+import { listed } from './names.ts'
+
+/** Every ticket of a tracker's picture, by id. */
+export type TicketsById = ReadonlyMap<string, TrackedTicket>
+
+/** The identifiers of those it waits for, in the order in which it names them. */
+export function openBlockers(ticket: Ticket, byId: TicketsById): string[] {
+  return blockersOf(ticket, byId).map(({ identifier }) => identifier)
+}
+
+/**
+ * The circle of waiting that this ticket is in, or that one it waits for is in, from one ticket back to itself
+ * (`A, B, A`); empty when there is none within the first `BLOCKERS_WALKED_MAX` tickets.
+ */
+export function waitingCircle(ticket: Ticket, byId: TicketsById): string[] {
+  const way: Step[] = [stepTo(ticket, byId)]
+  const walked = new Set([ticket.id])
+  for (let step = way.at(-1); step !== undefined && walked.size <= BLOCKERS_WALKED_MAX; step = way.at(-1)) {
+    const next = step.waitsFor.pop()
+    if (next === undefined) {
+      way.pop()
+      continue
+    }
+    const met = way.findIndex((earlier) => earlier.ticket.id === next.id)
+    if (met >= 0) return [...way.slice(met).map((one) => one.ticket), next].map((one) => one.identifier)
+    if (walked.has(next.id)) continue
+    walked.add(next.id)
+    way.push(stepTo(next, byId))
+  }
+  return []
+}
+
+/** The queue's reason, such as `waiting for ENG-1, ENG-2`. */
+export function waitingFor(identifiers: readonly string[], circle: readonly string[] = []): string {
+  const reason = `waiting for ${listed(identifiers)}`
+  if (circle.length === 0) return reason
+  const told = `it is a circle, in which each waits for the next: ${listed(circle)}`
+  return `${reason}; ${told}. Take one of them out of another's blockedBy`
+}
+
+// ---- one step ----------------------------------------------------------------------------------------------------
+
+interface Step {
+  readonly ticket: Ticket
+  /** Not yet gone into; the last is next. */
+  readonly waitsFor: Ticket[]
+}
+
+function stepTo(ticket: Ticket, byId: TicketsById): Step {
+  return { ticket, waitsFor: blockersOf(ticket, byId).reverse() }
+}
+
+function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
+  const entries = new Set(ticket.blockedBy)
+  const named = entries.size === 0 ? new Map<string, TrackedTicket>() : byIdentifier(entries, byId)
+  const found = new Map<string, Ticket>()
+  for (const entry of entries) {
+    const blocker = byId.get(entry) ?? named.get(entry)
+    const holds = blocker !== undefined && !blocker.closed && blocker.ticket.id !== ticket.id
+    if (holds) found.set(blocker.ticket.id, blocker.ticket)
+  }
+  return [...found.values()]
+}
+
+/** Those that no id explains, looked for among the identifiers in one pass. */
+function byIdentifier(entries: ReadonlySet<string>, byId: TicketsById): Map<string, TrackedTicket> {
+  const named = new Map<string, TrackedTicket>()
+  if ([...entries].every((entry) => byId.has(entry))) return named
+  for (const tracked of byId.values()) {
+    const { identifier } = tracked.ticket
+    if (entries.has(identifier) && !named.has(identifier)) named.set(identifier, tracked)
+  }
+  return named
+}

@@ -1,0 +1,25 @@
+/**
+ * Which tickets may become runs by themselves, as `tracker.eligible` says.
+ *
+ * Each of its four lists asks one thing, and an empty list asks nothing. Blockers are not asked about here: a blocked
+ * ticket is eligible, its run waits.
+ */
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { TrackedTicket } from '../ports.ts'
+import { sameName } from './names.ts'
+
+export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
+  if (tracked.closed) return false
+  const { state, labels, project, assignee } = tracked.ticket
+  return (
+    allows(rules.states, [state]) &&
+    allows(rules.labels, labels) &&
+    allows(rules.projects, project === undefined ? [] : [project]) &&
+    allows(rules.assignees, assignee === undefined ? [] : [assignee])
+  )
+}
+
+/** Any one of those listed will do. */
+function allows(allowed: readonly string[], names: readonly string[]): boolean {
+  return allowed.length === 0 || allowed.some((one) => names.some((name) => sameName(one, name)))
+}

@@ -1,0 +1,103 @@
+/**
+ * Which repository a ticket's work goes to.
+ *
+ * Asked in this order: the key the ticket itself names, a mapping for one of its labels, a mapping for its project,
+ * the one mapping that is for everything. A ticket that names a key nobody configured, or that two mappings fit
+ * equally well, is refused: a pull request in the wrong repository is worse than a sentence saying what to change.
+ */
+import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+import { printable } from '../../protocol/explain.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import { type Answer, type No, no, yes } from '../refusal.ts'
+import { listed, sameName } from './names.ts'
+
+export interface RepoChoice {
+  readonly key: string
+  readonly mapping: RepoMapping
+}
+
+export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Answer<RepoChoice> {
+  const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
+  if (all.length === 0) {
+    return no(
+      'invalid',
+      'no repository is configured; add one under repos, such as {"web": {"remote": "owner/web"}}',
+    )
+  }
+  if (ticket.repo !== undefined) return named(ticket, ticket.repo, all)
+  const found = [ofLabels(ticket, all), ofProject(ticket, all), ofEverything(all)].find(
+    (fits) => fits.length > 0,
+  )
+  if (found === undefined) return none(ticket, all)
+  const [choice] = found
+  return choice !== undefined && found.length === 1 ? yes(choice) : several(ticket, found)
+}
+
+// ---- what fits ---------------------------------------------------------------------------------------------------
+
+function named(ticket: Ticket, key: string, all: readonly RepoChoice[]): Answer<RepoChoice> {
+  const choice = all.find((one) => one.key === key)
+  if (choice !== undefined) return yes(choice)
+  return no(
+    'invalid',
+    `${nameOf(ticket)} names the repository ${printable(key)}, which is not a key under repos; use one of ${keys(all)}, or add it`,
+  )
+}
+
+/** Of two that fit, the one that is for the ticket's project too. */
+function ofLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
+  const fits = all.filter(
+    ({ mapping: { label } }) => label !== undefined && labels.some((one) => sameName(one, label)),
+  )
+  return narrowed(fits, (one) => isFor(one, project))
+}
+
+/** Of two that fit, the one that does not ask for a label, which the ticket has not. */
+function ofProject({ project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
+  return narrowed(
+    all.filter((one) => isFor(one, project)),
+    ({ mapping }) => mapping.label === undefined,
+  )
+}
+
+function ofEverything(all: readonly RepoChoice[]): readonly RepoChoice[] {
+  return all.filter(({ mapping }) => mapping.label === undefined && mapping.trackerProject === undefined)
+}
+
+function isFor({ mapping: { trackerProject } }: RepoChoice, project: string | undefined): boolean {
+  return trackerProject !== undefined && project !== undefined && sameName(trackerProject, project)
+}
+
+/** The better ones, unless none is better. */
+function narrowed(
+  fits: readonly RepoChoice[],
+  isBetter: (one: RepoChoice) => boolean,
+): readonly RepoChoice[] {
+  const better = fits.filter(isBetter)
+  return better.length === 0 ? fits : better
+}
+
+// ---- what does not -----------------------------------------------------------------------------------------------
+
+function none(ticket: Ticket, all: readonly RepoChoice[]): No {
+  const labels = all.flatMap(({ mapping }) => mapping.label ?? [])
+  const projects = all.flatMap(({ mapping }) => mapping.trackerProject ?? [])
+  const cures = [
+    ...(labels.length === 0 ? [] : [`give it a label (${listed(labels)})`]),
+    ...(projects.length === 0 ? [] : [`put it into a project (${listed(projects)})`]),
+    'leave label and trackerProject out of the one mapping under repos that is for everything else',
+  ]
+  return no('invalid', `no repository is for ${nameOf(ticket)}: ${cures.join(', or ')}`)
+}
+
+function several(ticket: Ticket, found: readonly RepoChoice[]): No {
+  return no(
+    'invalid',
+    `${nameOf(ticket)} fits more than one repository (${keys(found)}): ` +
+      'name one in the ticket (repo), or tell them apart by label or trackerProject under repos',
+  )
+}
+
+const keys = (choices: readonly RepoChoice[]): string => listed(choices.map(({ key }) => key))
+
+const nameOf = ({ identifier }: Ticket): string => printable(identifier)

@@ -1,0 +1,65 @@
+/**
+ * What lives keep of themselves on disk: words that one process writes and a later one reads.
+ *
+ * A run's own record (`Run`) lies among all runs; here is only what a run must remember beyond it. Whoever changes a
+ * shape raises the version of its layout and says how the old one is lifted.
+ */
+import Type, { type Static, type TSchema } from 'typebox'
+import { Count, Id, Instant, Name, record, Text, words } from './atoms.ts'
+import { type Checker, checker } from './parse.ts'
+import { RUN_STATUSES, RunResult } from './run.ts'
+import { WorkerCapabilities } from './worker.ts'
+
+const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+export const LeaseFields = record('LeaseFields', {
+  id: Id,
+  runId: Id,
+  workerId: Id,
+  termMs: Count,
+  grantedAt: Instant,
+  end: OrNull(words(['completed', 'declined', 'lost', 'expired', 'fenced'])),
+  why: OrNull(Text),
+})
+export type LeaseFields = Static<typeof LeaseFields>
+
+/** A run's record less the run itself. */
+export const RunFields = record('RunFields', {
+  job: words(['run', 'follow-up']),
+  /** The lease that may speak for it; granted before it is accepted. */
+  lease: OrNull(Id),
+  /** Dispatches that were accepted, over the run's whole life: the next execution's number. */
+  attempts: Count,
+  /** How many of its costs are from before the current lease. */
+  costsBefore: Count,
+  /** Leases lost in a row. */
+  interruptions: Count,
+  /** The current lease has reported a pull request. */
+  opened: Type.Boolean(),
+  /** Of a follow-up: what to go back to when it fails. */
+  earlier: OrNull(record('EarlierResult', { result: OrNull(RunResult), finishedAt: OrNull(Instant) })),
+  /** In which status it was woken. */
+  woken: OrNull(words(RUN_STATUSES)),
+})
+export type RunFields = Static<typeof RunFields>
+
+export const WorkerFields = record('WorkerFields', {
+  id: Id,
+  name: Name,
+  /** SHA-256 of its credential, in hex. */
+  hash: Type.String({ minLength: 64, maxLength: 64 }),
+  enrolledAt: Instant,
+  local: Type.Boolean(),
+  capabilities: OrNull(WorkerCapabilities),
+  lastSeenAt: OrNull(Instant),
+  /** It has sent a heartbeat, so it has its credential. */
+  proven: Type.Boolean(),
+})
+export type WorkerFields = Static<typeof WorkerFields>
+
+/** As the layouts of lives want it: a check, and a text that is the same only for the same shape. */
+export function shapeOf<S extends TSchema>(
+  schema: S,
+): { readonly check: Checker<Static<S>>; readonly text: string } {
+  return { check: checker(schema), text: JSON.stringify(schema) }
+}

@@ -1,0 +1,155 @@
+/**
+ * A usage snapshot's entries, in their three forms: as a list, as the text that is archived, and packed for the wire.
+ *
+ * Written out, a long session is larger than a frame may be, mostly for saying every field's name in every entry.
+ * Packed, each field is one list of its own: what the ids begin with is said once, models are numbered, instants are
+ * milliseconds since the one before. Packing loses nothing, so a hash of the archived text means the same on both
+ * sides. Who unpacks believes no length: what would come out is counted before it is made.
+ */
+import Type, { type Static } from 'typebox'
+import { Count, ForeignId, Instant, list, Name, record, text, Usd } from './atoms.ts'
+import { at } from './explain.ts'
+import { ID_CHARS_MAX, USAGE_ENTRIES_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from './limits.ts'
+import { type Checker, checker, type Parsed, within } from './parse.ts'
+
+/** Numbers and names only: no word of a prompt or an answer has a field to be in. */
+export const UsageEntry = record('UsageEntry', {
+  id: ForeignId,
+  at: Instant,
+  model: Name,
+  inputTokens: Count,
+  outputTokens: Count,
+  cacheReadTokens: Count,
+  cacheWriteTokens: Count,
+  costUsd: Type.Optional(Usd),
+})
+export type UsageEntry = Static<typeof UsageEntry>
+
+const Column = list(Count, USAGE_ENTRIES_MAX)
+const Steps = list(
+  Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
+  USAGE_ENTRIES_MAX,
+)
+
+/** Every list has one place for each entry, but `models`, which `model` counts into from 0. */
+export const PackedUsage = record('PackedUsage', {
+  models: list(Name, USAGE_ENTRIES_MAX),
+  idsBegin: text(ID_CHARS_MAX, 'What all ids have in front of what `ids` says.'),
+  ids: list(text(ID_CHARS_MAX), USAGE_ENTRIES_MAX),
+  at: Steps,
+  model: Column,
+  inputTokens: Column,
+  outputTokens: Column,
+  cacheReadTokens: Column,
+  cacheWriteTokens: Column,
+  costUsd: Type.Optional(list(Type.Union([Usd, Type.Null()]), USAGE_ENTRIES_MAX)),
+})
+export type PackedUsage = Static<typeof PackedUsage>
+
+const UsageEntries = list(UsageEntry, USAGE_ENTRIES_MAX)
+const checkEntries: Checker<UsageEntry[]> = checker(UsageEntries)
+
+/** The archived form: always these fields in this order, so that equal entries are equal text, with an equal hash. */
+export function usageText(entries: readonly UsageEntry[]): string {
+  return JSON.stringify(entries.map(ordered))
+}
+
+function ordered(entry: UsageEntry): UsageEntry {
+  const { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd } = entry
+  const counted = { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
+  return costUsd === undefined ? counted : { ...counted, costUsd }
+}
+
+// ---- packing -----------------------------------------------------------------------------------------------------
+
+/** `undefined`: an instant among them is none that a calendar knows, and could not come back as it was. */
+export function packUsage(entries: readonly UsageEntry[]): PackedUsage | undefined {
+  const times = entries.map((entry) => Date.parse(entry.at))
+  if (times.some((ms, i) => !isInstant(ms, entries[i]?.at))) return undefined
+  const models = [...new Set(entries.map(({ model }) => model))]
+  const numbers = new Map(models.map((model, i) => [model, i]))
+  const idsBegin = commonStart(entries.map(({ id }) => id))
+  const hasCosts = entries.some(({ costUsd }) => costUsd !== undefined)
+  return {
+    models,
+    idsBegin,
+    ids: entries.map(({ id }) => id.slice(idsBegin.length)),
+    at: times.map((ms, i) => ms - (times[i - 1] ?? 0)),
+    model: entries.map(({ model }) => numbers.get(model) ?? 0),
+    inputTokens: entries.map((entry) => entry.inputTokens),
+    outputTokens: entries.map((entry) => entry.outputTokens),
+    cacheReadTokens: entries.map((entry) => entry.cacheReadTokens),
+    cacheWriteTokens: entries.map((entry) => entry.cacheWriteTokens),
+    ...(hasCosts ? { costUsd: entries.map((entry) => entry.costUsd ?? null) } : {}),
+  }
+}
+
+function commonStart(texts: readonly string[]): string {
+  const [first = '', ...others] = texts
+  let length = first.length
+  for (const text of others) {
+    while (!text.startsWith(first.slice(0, length))) length -= 1
+  }
+  return first.slice(0, length)
+}
+
+const isInstant = (ms: number, text: string | undefined): boolean =>
+  Number.isFinite(ms) && new Date(ms).toISOString() === text
+
+// ---- unpacking ---------------------------------------------------------------------------------------------------
+
+const COLUMNS = ['at', 'model', 'inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens'] as const
+/** What an entry's text has beside its id and model, at the very least. */
+const ENTRY_BYTES_MIN = 130
+/** Years 0 to 9999, which is what an instant can be written as. */
+const MS_MIN = -62_167_219_200_000
+const MS_MAX = 253_402_300_799_999
+
+/** `packed` is of its schema already. */
+export function unpackUsage(packed: PackedUsage): Parsed<UsageEntry[]> {
+  const fault = unevenness(packed) ?? bulk(packed)
+  if (fault !== undefined) return { ok: false, error: fault }
+  const entries: UsageEntry[] = []
+  let ms = 0
+  for (const [i, id] of packed.ids.entries()) {
+    ms += packed.at[i] ?? 0
+    if (ms < MS_MIN || ms > MS_MAX) return { ok: false, error: at(['at', String(i)], 'is no instant') }
+    entries.push(entryAt(packed, i, packed.idsBegin + id, new Date(ms).toISOString()))
+  }
+  return within('/entries', checkEntries(entries))
+}
+
+function entryAt(packed: PackedUsage, i: number, id: string, at: string): UsageEntry {
+  const costUsd = packed.costUsd?.[i] ?? undefined
+  return {
+    id,
+    at,
+    model: modelAt(packed, i),
+    inputTokens: packed.inputTokens[i] ?? 0,
+    outputTokens: packed.outputTokens[i] ?? 0,
+    cacheReadTokens: packed.cacheReadTokens[i] ?? 0,
+    cacheWriteTokens: packed.cacheWriteTokens[i] ?? 0,
+    ...(costUsd === undefined ? {} : { costUsd }),
+  }
+}
+
+const modelAt = ({ models, model }: PackedUsage, i: number): string => models[model[i] ?? 0] ?? ''
+
+function unevenness(packed: PackedUsage): string | undefined {
+  const length = packed.ids.length
+  const costs = packed.costUsd?.length ?? length
+  const odd = costs === length ? COLUMNS.find((name) => packed[name].length !== length) : 'costUsd'
+  if (odd !== undefined) return at([odd], `must have as many entries as ids, which is ${length}`)
+  const wild = packed.model.findIndex((number) => number >= packed.models.length)
+  return wild < 0 ? undefined : at(['model', String(wild)], 'must be the place of a name in models')
+}
+
+/** One long beginning or name, said once, could become any number of megabytes. */
+function bulk(packed: PackedUsage): string | undefined {
+  let bytes = 0
+  for (const [i, id] of packed.ids.entries()) {
+    bytes += ENTRY_BYTES_MIN + packed.idsBegin.length + id.length + modelAt(packed, i).length
+  }
+  if (bytes <= WORKER_MAX_USAGE_SNAPSHOT_BYTES) return undefined
+  return at([], `must unpack to at most ${WORKER_MAX_USAGE_SNAPSHOT_BYTES} bytes`)
+}

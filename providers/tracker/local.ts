@@ -1,0 +1,138 @@
+/**
+ * A folder of Markdown files as a tracker: one file, one ticket.
+ *
+ * It promises that no file takes another down with it: what cannot be read is named, and the rest is right. Of a file
+ * it moves, only the state changes, and never while somebody else is changing it. What a file means is
+ * `ticket-file`'s to say.
+ */
+import { join, resolve } from 'node:path'
+import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../protocol/limits.ts'
+import { codeOf, textOf } from './faults.ts'
+import { type FolderPicture, factsOf, readWhole, TicketFolder } from './folder.ts'
+import { watchFolder } from './folder-watch.ts'
+import { replaceIfSame, sweepDrafts } from './rewrite.ts'
+import { readTicket, withState } from './ticket-file.ts'
+
+export interface LocalTrackerParts {
+  /** The folder; a relative one begins where the process was started. */
+  readonly path: string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function localTracker({ path, clock, log }: LocalTrackerParts): Tracker {
+  return new LocalTracker(resolve(path), clock, log)
+}
+
+class LocalTracker implements Tracker {
+  readonly #path: string
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #folder: TicketFolder
+  /** What the log has been told and is still so. */
+  #told: ReadonlySet<string> = new Set()
+  #lastMove: Promise<unknown> = Promise.resolve()
+  #isSwept = false
+
+  constructor(path: string, clock: Clock, log: Log) {
+    this.#path = path
+    this.#clock = clock
+    this.#log = log
+    this.#folder = new TicketFolder(path, clock)
+  }
+
+  async look(): Promise<Answer<TrackerPicture>> {
+    const found = await this.#folder.look()
+    if (!found.ok) return found
+    this.#tell(found.value)
+    return yes({
+      tickets: found.value.tickets.map(({ tracked }) => tracked),
+      problems: shortened(found.value.problems),
+    })
+  }
+
+  watch(changed: () => void): Cancel {
+    return watchFolder(this.#path, this.#clock, this.#log, changed)
+  }
+
+  /** One after the other, so that two moves of one ticket do not take each other for a stranger. */
+  moveTo(ticketId: string, state: string): Promise<Answer<void>> {
+    const move = this.#lastMove.then(() => this.#move(ticketId, state))
+    this.#lastMove = move.catch(() => undefined)
+    return move
+  }
+
+  async #move(ticketId: string, state: string): Promise<Answer<void>> {
+    const found = await this.#folder.look()
+    if (!found.ok) return found
+    const file = found.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
+    if (file === undefined) return unknown(ticketId, this.#path)
+    try {
+      await this.#sweep()
+      return await rewriteState(join(this.#path, file.name), file.name, ticketId, state)
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return changed(file.name)
+      const name = printable(file.name)
+      return no(
+        'failed',
+        `${name} could not be changed (${printable(textOf(error))}); see that switchyard may write to ${printable(this.#path)}`,
+      )
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    if (this.#isSwept) return
+    this.#isSwept = true
+    await sweepDrafts(this.#path, this.#clock.now())
+  }
+
+  #tell({ tickets, problems, read }: FolderPicture): void {
+    if (read > 0)
+      this.#log.debug({ path: this.#path, tickets: tickets.length, read }, 'ticket files were read')
+    const fresh = problems.filter((problem) => !this.#told.has(problem))
+    for (const problem of shortened(fresh)) this.#log.warn({ path: this.#path }, problem)
+    this.#told = new Set(problems)
+  }
+}
+
+/** The file is read anew: whatever was edited since the last look is kept. */
+async function rewriteState(
+  path: string,
+  name: string,
+  ticketId: string,
+  state: string,
+): Promise<Answer<void>> {
+  const file = await readWhole(path)
+  if (file === undefined) return changed(name)
+  const facts = factsOf(name, path, file.stats)
+  const now = readTicket(file.bytes, facts)
+  if (!now.ok || now.tracked.ticket.id !== ticketId) return changed(name)
+  if (now.tracked.ticket.state === state) return yes(undefined)
+  const bytes = withState(file.bytes, state)
+  const after =
+    bytes === undefined || bytes.length > TICKET_FILE_BYTES_MAX ? undefined : readTicket(bytes, facts)
+  if (bytes === undefined || after?.ok !== true || after.tracked.ticket.state !== state) {
+    return no(
+      'invalid',
+      `${printable(name)} cannot take the state ${printable(state)}; use a shorter, plainer one`,
+    )
+  }
+  return (await replaceIfSame(path, file, bytes)) ? yes(undefined) : changed(name)
+}
+
+function changed(name: string) {
+  return no('conflict', `${printable(name)} was changed at the same moment, and is left as it is; try again`)
+}
+
+function unknown(ticketId: string, path: string) {
+  return no('unknown', `no ticket in ${printable(path)} has the id ${printable(ticketId)}`)
+}
+
+function shortened(problems: readonly string[]): readonly string[] {
+  const more = problems.length - TICKET_PROBLEMS_MAX
+  if (more <= 0) return problems
+  return [...problems.slice(0, TICKET_PROBLEMS_MAX), `${more} more files have problems; mend these first`]
+}

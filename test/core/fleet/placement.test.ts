@@ -1,0 +1,142 @@
+/** Which worker a run goes to, and why it waits. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { exclusion, explained, place, type Want, type WorkerFacts } from '../../../core/fleet/placement.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { Placement } from '../../../protocol/worker.ts'
+
+const NOW = Date.UTC(2026, 2, 1)
+const want: Want = { runId: 'run-1' }
+
+const worker = (id: string, more: Partial<WorkerFacts> = {}): WorkerFacts => ({
+  id,
+  name: `${id}'s name`,
+  state: 'active',
+  online: true,
+  max: 2,
+  used: 0,
+  ...more,
+})
+const placed = (workers: WorkerFacts[], wanted = want): string => {
+  const found = place(wanted, workers, NOW)
+  return found.is === 'placed' ? found.worker : found.reason
+}
+
+const away = { online: false }
+const draining = { state: 'draining' } as const
+const held = { hold: 'disk' }
+const paused = { pausedUntil: NOW + 30_000 }
+const full = { used: 2 }
+
+test('reasons against one worker come in their order', () => {
+  const all = { ...away, ...draining, ...held, ...paused, ...full }
+  const elsewhere: Want = { runId: 'run-1', on: 'wk-2' }
+  const said = [
+    all,
+    { ...all, online: true },
+    { ...held, ...paused, ...full },
+    { ...paused, ...full },
+    full,
+    {},
+  ].map((facts) => exclusion(worker('wk-1', facts), elsewhere, NOW, 'attic'))
+  expect(said).toEqual([
+    'not connected',
+    'draining',
+    'on hold: disk',
+    'refused a dispatch; asked again at 2026-03-01T00:00:30.000Z',
+    'all 2 slots taken',
+    'worker attic holds the sandbox',
+  ])
+  expect(exclusion(worker('wk-1'), want, NOW)).toBeUndefined()
+  expect(exclusion(worker('wk-1'), elsewhere, NOW)).toBe('worker wk-2 holds the sandbox')
+  expect(exclusion(worker('wk-1', { pausedUntil: NOW }), want, NOW)).toBeUndefined()
+})
+
+describe('placed', () => {
+  test('most free slots, then fewest used, then id', () => {
+    expect(placed([worker('wk-1', { max: 2 }), worker('wk-2', { max: 3 })])).toBe('wk-2')
+    expect(placed([worker('wk-1', { max: 3, used: 1 }), worker('wk-2')])).toBe('wk-2')
+    expect(placed([worker('wk-2'), worker('wk-1')])).toBe('wk-1')
+  })
+
+  test('a follow-up only where its sandbox is, however free the others are', () => {
+    const workers = [worker('wk-1', { used: 1 }), worker('wk-2')]
+    expect(placed(workers, { ...want, on: 'wk-1' })).toBe('wk-1')
+    expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, on: 'wk-1' })).toBe(
+      "worker wk-1's name holds the sandbox",
+    )
+    expect(placed([worker('wk-2')], { ...want, on: 'wk-9' })).toBe('worker wk-9 holds the sandbox')
+  })
+})
+
+test.each<[string, WorkerFacts[]]>([
+  ['no workers connected', []],
+  ['no workers connected', [worker('wk-1', away), worker('wk-2', { ...away, ...draining })]],
+  ['all workers are draining', [worker('wk-1', away), worker('wk-2', draining)]],
+  ['fleet at capacity', [worker('wk-1', full), worker('wk-2', draining), worker('wk-3', held)]],
+  ['fleet at capacity', [worker('wk-1', { max: 1, used: 3 })]],
+  ['all workers refused a dispatch a moment ago', [worker('wk-1', paused), worker('wk-2', held)]],
+  ['all workers are on hold', [worker('wk-1', held), worker('wk-2', draining)]],
+])('waits: %s', (reason, workers) => {
+  expect(placed(workers)).toBe(reason)
+})
+
+test('what the run itself waits for comes before everything', () => {
+  expect(placed([worker('wk-1')], { ...want, waitingFor: 'waiting for ENG-11' })).toBe('waiting for ENG-11')
+})
+
+test('the explanation has every worker, with its first reason', () => {
+  const workers = [worker('wk-1', { used: 1 }), worker('wk-2', draining)]
+  expect(explained({ ...want, on: 'wk-1' }, workers, NOW)).toEqual({
+    runId: 'run-1',
+    worker: 'wk-1',
+    workers: [
+      { id: 'wk-1', name: "wk-1's name", free: 1 },
+      { id: 'wk-2', name: "wk-2's name", free: 2, reason: 'draining' },
+    ],
+  })
+  expect(explained(want, [], NOW)).toEqual({ runId: 'run-1', reason: 'no workers connected', workers: [] })
+})
+
+const anyWorkers = fc.uniqueArray(
+  fc.record(
+    {
+      id: fc.constantFrom('wk-1', 'wk-2', 'wk-3', 'wk-4'),
+      name: fc.constant('name'),
+      state: fc.constantFrom('active' as const, 'draining' as const),
+      online: fc.boolean(),
+      max: fc.integer({ min: 1, max: 3 }),
+      used: fc.integer({ min: 0, max: 4 }),
+      pausedUntil: fc.constantFrom(NOW - 1, NOW + 1),
+      hold: fc.constant('disk'),
+    },
+    { requiredKeys: ['id', 'name', 'state', 'online', 'max', 'used'] },
+  ),
+  { selector: ({ id }) => id },
+)
+const anyWant: fc.Arbitrary<Want> = fc.record(
+  {
+    runId: fc.constant('run-1'),
+    on: fc.constantFrom('wk-1', 'wk-9'),
+    waitingFor: fc.constant('waiting for ENG-1'),
+  },
+  { requiredKeys: ['runId'] },
+)
+const check = checker(Placement)
+
+test('a run is placed exactly when some worker has nothing against it; order of the workers is nothing', () => {
+  fc.assert(
+    fc.property(anyWant, anyWorkers, (wanted, workers) => {
+      const found = place(wanted, workers, NOW)
+      const able = workers.filter((one) => exclusion(one, wanted, NOW) === undefined)
+      expect(found.is === 'placed').toBe(able.length > 0 && wanted.waitingFor === undefined)
+      const chosen = able.find(({ id }) => found.is === 'placed' && id === found.worker)
+      if (found.is === 'placed') expect(chosen).toMatchObject({ online: true, state: 'active' })
+      expect(place(wanted, workers.toReversed(), NOW)).toEqual(found)
+      const told = explained(wanted, workers, NOW)
+      expect(check(told)).toMatchObject({ ok: true })
+      expect(told.worker).toBe(found.is === 'placed' ? found.worker : undefined)
+      expect(told.reason).toBe(found.is === 'waits' ? found.reason : undefined)
+    }),
+  )
+})

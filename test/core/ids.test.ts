@@ -1,0 +1,53 @@
+/** Ids sort by the time of their making, whatever the clock does. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { ids, uuidv7Hex } from '../../core/ids.ts'
+
+const bytes = (fill: number, count = 10): Uint8Array => new Uint8Array(count).fill(fill)
+const chance = (fill: number) => ({ bytes: (count: number) => bytes(fill, count) })
+
+test('time, version, variant and the random rest are where RFC 9562 has them', () => {
+  expect(uuidv7Hex(0x0195a1b2c3d4, bytes(0))).toBe('0195a1b2c3d470008000000000000000')
+  expect(uuidv7Hex(0x0195a1b2c3d4, bytes(0xff))).toBe('0195a1b2c3d47fffbfffffffffffffff')
+})
+
+test('too few bytes, or a time that does not fit, is a bug', () => {
+  expect(() => uuidv7Hex(0, bytes(0, 9))).toThrow(RangeError)
+  for (const now of [-1, Number.NaN, 2 ** 48]) expect(() => uuidv7Hex(now, bytes(0))).toThrow(RangeError)
+})
+
+test('each kind has its prefix', () => {
+  const made = ids({ now: () => 1 }, chance(0))
+  expect([made.run(), made.lease(), made.memory()]).toEqual([
+    'run-00000000000170008000000000000000',
+    'ls-00000000000170008000000000000001',
+    'mem-00000000000170008000000000000002',
+  ])
+})
+
+test('when the random bits are used up, the next millisecond is borrowed', () => {
+  const made = ids({ now: () => 1 }, chance(0xff))
+  expect([made.run(), made.run(), made.run()]).toEqual([
+    'run-0000000000017fffbfffffffffffffff',
+    'run-00000000000270008000000000000000',
+    'run-00000000000270008000000000000001',
+  ])
+})
+
+test('strictly increasing within a millisecond and when the clock steps back', () => {
+  const wall = fc.array(fc.tuple(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 255 })), {
+    maxLength: 40,
+  })
+  fc.assert(
+    fc.property(wall, (steps) => {
+      let [now, fill] = [0, 0]
+      const made = ids({ now: () => now + 0.5 }, { bytes: (count) => bytes(fill, count) })
+      const found = steps.map((step) => {
+        ;[now, fill] = step
+        return made.lease()
+      })
+      expect(found).toEqual([...new Set(found)].sort())
+      for (const id of found) expect(id).toMatch(/^ls-[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/)
+    }),
+  )
+})

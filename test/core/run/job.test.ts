@@ -1,0 +1,229 @@
+/** What a worker is told to do. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { branchFor, isBranchName } from '../../../core/run/branch.ts'
+import { type JobFacts, jobFor } from '../../../core/run/job.ts'
+import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
+import { Job } from '../../../protocol/frames.ts'
+import { JOB_BYTES_MAX, PROSE_CHARS_MAX, WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
+import { checker } from '../../../protocol/parse.ts'
+import type { RepoMemory, Ticket } from '../../../protocol/run.ts'
+import { aCost, aRun, aTicket, T0, T1 } from './runs.ts'
+
+const check = checker(Job)
+const memory = (text: string, updatedAt = T0): RepoMemory => ({
+  id: `mem-${text.length}`,
+  text,
+  createdAt: T0,
+  updatedAt,
+  hits: 1,
+})
+const config = (
+  agent: Partial<ServiceConfig['agent']> = {},
+  more: Partial<ServiceConfig> = {},
+): ServiceConfig => ({
+  ...configDefaults,
+  ...more,
+  agent: { ...configDefaults.agent, ...agent },
+})
+const facts = (more: Partial<JobFacts> = {}): JobFacts => ({
+  kind: 'run',
+  run: aRun(),
+  config: config(),
+  repo: { key: 'lamps', mapping: { remote: 'ada/lamps' } },
+  memories: [],
+  ...more,
+})
+
+test('the smallest job', () => {
+  const job = jobFor(facts())
+  expect(check(job)).toMatchObject({ ok: true })
+  expect(job).toMatchObject({
+    kind: 'run',
+    repo: { key: 'lamps', remote: 'ada/lamps', defaultBranch: 'main' },
+    branch: 'ada/eng-12',
+    base: 'main',
+    agent: { provider: 'agentA', effort: 'medium', memories: [] },
+    credentials: {},
+    codehost: { driver: 'github' },
+    sandbox: { network: 'open', allowedHosts: [], maxProcesses: 512, exposeCodehostToken: false },
+    limits: { maxMinutes: 120 },
+    retentionHours: 24,
+  })
+  expect(job.agent).not.toHaveProperty('model')
+  expect(job.agent.instructions).toContain('ENG-12')
+})
+
+test('the mapping’s words count before the configuration’s', () => {
+  const mapping = {
+    remote: 'ada/lamps',
+    cloneUrl: 'https://code.example/lamps.git',
+    defaultBranch: 'next',
+    agent: 'agentB',
+    setup: 'make',
+    instructions: 'Be brief.',
+    draftPulls: true,
+  } as const
+  const own = config({
+    orchestratorModel: 'large',
+    commands: { agentB: 'b --run' },
+    maxCostUsd: 5,
+    maxTurns: 9,
+  })
+  const job = jobFor(facts({ config: own, repo: { key: 'lamps', mapping } }))
+  expect(check(job)).toMatchObject({ ok: true })
+  expect(job).toMatchObject({
+    base: 'next',
+    repo: { defaultBranch: 'next', cloneUrl: mapping.cloneUrl, setup: 'make' },
+    agent: { provider: 'agentB', command: 'b --run' },
+    codehost: { draftPulls: true },
+    limits: { maxMinutes: 120, maxCostUsd: 5, maxTurns: 9 },
+  })
+  expect(job.agent).not.toHaveProperty('model')
+  expect(job.agent.instructions.endsWith('Be brief.')).toBe(true)
+})
+
+test('memories newest first, within their budget', () => {
+  expect(jobFor(facts({ memories: [memory('old'), memory('new', T1)] })).agent.memories).toEqual([
+    'new',
+    'old',
+  ])
+  const many = Array.from({ length: 500 }, () => memory('x'.repeat(500)))
+  expect(jobFor(facts({ memories: many })).agent.memories).toHaveLength(130)
+})
+
+describe('only the secrets that this run needs', () => {
+  const all = config({
+    agentAApiKey: 'a-key',
+    agentAOauthToken: 'a-token',
+    agentBApiKey: '',
+    agentBLogin: 'b-login',
+    agentCLogin: 'c-login',
+  })
+  const connected: ServiceConfig = {
+    ...all,
+    codehost: { driver: 'github', token: 'c-token' },
+    tracker: { ...all.tracker, apiKey: 't-key', refreshToken: 't-refresh' },
+    connect: { trackerClientSecret: 't-secret' },
+  }
+  const credentials = (agent: 'agentA' | 'agentB' | 'agentC', from = connected) =>
+    jobFor(facts({ config: from, repo: { key: 'lamps', mapping: { remote: 'ada/lamps', agent } } }))
+      .credentials
+
+  test('each provider its own; a key before a login', () => {
+    expect(credentials('agentA').agent).toEqual({ kind: 'api-key', value: 'a-key' })
+    expect(credentials('agentB').agent).toEqual({ kind: 'login', value: 'b-login' })
+    expect(credentials('agentC').agent).toEqual({ kind: 'login', value: 'c-login' })
+    const { agentAApiKey: _, ...without } = connected.agent
+    expect(credentials('agentA', { ...connected, agent: without }).agent).toEqual({
+      kind: 'oauth-token',
+      value: 'a-token',
+    })
+  })
+
+  test('code host and tracker where they have accounts, and nothing else anywhere in the job', () => {
+    expect(credentials('agentB')).toMatchObject({ codehost: 'c-token', tracker: 't-key' })
+    const local: ServiceConfig = {
+      ...connected,
+      codehost: { driver: 'local', path: '/code', token: 'c-token' },
+      tracker: { ...connected.tracker, driver: 'local', path: '/tickets' },
+    }
+    expect(Object.keys(credentials('agentB', local))).toEqual(['agent'])
+    expect(JSON.stringify(jobFor(facts({ config: connected })))).not.toMatch(
+      /a-token|b-login|c-login|t-refresh|t-secret/,
+    )
+  })
+})
+
+describe('a job fits into a frame', () => {
+  const bytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))
+  const long: Ticket = {
+    ...aTicket,
+    description: '\u0001'.repeat(PROSE_CHARS_MAX),
+    labels: Array.from({ length: 256 }, (_, n) => `${n}`.padStart(512, '¤')),
+    blockedBy: Array.from({ length: 256 }, () => 'b'.repeat(256)),
+  }
+  const memories = Array.from({ length: 500 }, () => memory('ü'.repeat(500)))
+  const mapping = { remote: 'ada/lamps', instructions: 'i\n'.repeat(32 * 1024) }
+
+  test('a run’s past stays at home, and a description that is too long is cut', () => {
+    const run = aRun({
+      ticket: long,
+      costs: Array.from({ length: 1000 }, () => aCost()),
+      result: { summary: 's'.repeat(PROSE_CHARS_MAX), artifacts: [] },
+      agentSessionId: 's',
+      prUrl: 'https://code.example/1',
+      prState: 'open',
+    })
+    const job = jobFor(facts({ run, memories, repo: { key: 'lamps', mapping } }))
+    expect(check(job)).toMatchObject({ ok: true })
+    expect(bytes(job)).toBeLessThanOrEqual(JOB_BYTES_MAX)
+    expect(bytes(job)).toBeGreaterThan(JOB_BYTES_MAX - 10)
+    expect(JOB_BYTES_MAX).toBeLessThan(WORKER_FRAME_BYTES_MAX)
+    expect(job.run).toMatchObject({ costs: [], agentSessionId: 's', prUrl: run.prUrl, prState: 'open' })
+    expect(job.run).not.toHaveProperty('result')
+    expect(job.run.ticket.description).toMatch(/goes on in the tracker/)
+  })
+
+  test('what fits is left alone', () => {
+    const description = 'ü'.repeat(PROSE_CHARS_MAX)
+    expect(jobFor(facts({ run: aRun({ ticket: { ...aTicket, description } }) })).run.ticket.description).toBe(
+      description,
+    )
+  })
+})
+
+describe('branches', () => {
+  const branch = (identifier: string, branchName?: string): string =>
+    branchFor({ identifier, ...(branchName === undefined ? {} : { branchName }) }, 'base')
+
+  test.each([
+    ['ENG-12', 'ada/eng-12', 'ada/eng-12'],
+    ['ENG-12', undefined, 'switchyard/eng-12'],
+    ['ada/lamps#12', undefined, 'switchyard/ada-lamps-12'],
+    ['Ünïcode 7', undefined, 'switchyard/unicode-7'],
+    ['ENG-12', 'base', 'switchyard/eng-12'],
+    ['ENG-12', 'main', 'switchyard/eng-12'],
+    ['ENG-12', '--upload-pack=x', 'switchyard/eng-12'],
+    ['ENG-12', 'a..b', 'switchyard/eng-12'],
+    ['ENG-12', 'a/.b', 'switchyard/eng-12'],
+    ['ENG-12', 'a//b', 'switchyard/eng-12'],
+    ['ENG-12', 'a.lock', 'switchyard/eng-12'],
+    ['ENG-12', 'a.lock/b', 'switchyard/eng-12'],
+    ['ENG-12', 'a b', 'switchyard/eng-12'],
+    ['ENG-12', '$(rm)', 'switchyard/eng-12'],
+    ['ENG-12', '@', 'switchyard/eng-12'],
+    ['ENG-12', 'a@{1}', 'switchyard/eng-12'],
+    ['ENG-12', 'refs/heads/main', 'switchyard/eng-12'],
+    ['ENG-12', 'x'.repeat(201), 'switchyard/eng-12'],
+    ['ENG-12', '', 'switchyard/eng-12'],
+  ])('%s, proposed %j → %s', (identifier, proposed, expected) => {
+    expect(branch(identifier, proposed)).toBe(expected)
+  })
+
+  test('identifiers that look alike once written plainly have branches of their own', () => {
+    expect(branch('課題-1')).toMatch(/^switchyard\/1-[0-9a-f]{8}$/)
+    expect(
+      new Set(
+        ['課題-1', '問題-1', '課', '題', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((one) => branch(one)),
+      ).size,
+    ).toBe(6)
+  })
+
+  test('whatever the tracker says, the branch is one that git takes, and never the base', () => {
+    const anyText = fc.oneof(
+      fc.string(),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom('base', 'HEAD', '-', '/', '...'),
+    )
+    fc.assert(
+      fc.property(anyText, fc.option(anyText, { nil: undefined }), (identifier, proposed) => {
+        const name = branch(identifier, proposed)
+        expect(isBranchName(name)).toBe(true)
+        expect(name).toMatch(/^[\w+][\w.+@/-]*$/)
+        expect(name).not.toMatch(/\.\.|\/\/|\/\.|\/-|\.lock(\/|$)|[./]$|@\{/)
+        expect(name).not.toBe('base')
+      }),
+    )
+  })
+})

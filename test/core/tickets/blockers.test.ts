@@ -1,0 +1,93 @@
+/** What a ticket waits for, and how it is told. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { openBlockers, waitingCircle, waitingFor } from '../../../core/tickets/blockers.ts'
+import { BLOCKERS_WALKED_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
+import { byId, sampleTicket, tracked } from './samples.ts'
+
+test('it waits for those that are known and not closed, by id or by identifier, each once', () => {
+  const known = byId(
+    tracked({ id: 'a', identifier: 'ENG-1' }),
+    tracked({ id: 'b', identifier: 'ENG-2' }),
+    tracked({ id: 'c', identifier: 'ENG-3' }, true),
+    tracked({ id: 'd', identifier: 'ENG-4' }),
+  )
+  const ticket = sampleTicket({ id: 'x', blockedBy: ['ENG-2', 'a', 'b', 'c', 'ENG-3', 'nobody', 'ENG-4'] })
+  expect(openBlockers(ticket, known)).toEqual(['ENG-2', 'ENG-1', 'ENG-4'])
+})
+
+test('nothing waits for itself, named either way', () => {
+  const self = tracked({ id: 'a', identifier: 'ENG-1', blockedBy: ['a', 'ENG-1'] })
+  expect(openBlockers(self.ticket, byId(self))).toEqual([])
+})
+
+test('an id comes before an identifier that reads the same', () => {
+  const known = byId(tracked({ id: '1', identifier: '2' }), tracked({ id: '2', identifier: 'two' }))
+  expect(openBlockers(sampleTicket({ id: 'x', blockedBy: ['2'] }), known)).toEqual(['two'])
+})
+
+test('tickets that wait for one another still wait, and the reason shows the circle', () => {
+  const a = tracked({ id: 'a', identifier: 'ENG-1', blockedBy: ['b'] })
+  const b = tracked({ id: 'b', identifier: 'ENG-2', blockedBy: ['ENG-1'] })
+  const behind = tracked({ id: 'c', identifier: 'ENG-3', blockedBy: ['a'] })
+  const known = byId(a, b, behind)
+  expect(openBlockers(a.ticket, known)).toEqual(['ENG-2'])
+  expect(waitingCircle(a.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
+  expect(waitingCircle(behind.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
+  expect(waitingFor(['ENG-2'], waitingCircle(a.ticket, known))).toBe(
+    'waiting for ENG-2; it is a circle, in which each waits for the next: ENG-1, ENG-2, ENG-1. ' +
+      "Take one of them out of another's blockedBy",
+  )
+})
+
+test('a closed ticket breaks the circle', () => {
+  const a = tracked({ id: 'a', blockedBy: ['b'] })
+  const b = tracked({ id: 'b', blockedBy: ['a'] }, true)
+  expect(waitingCircle(a.ticket, byId(a, b))).toEqual([])
+})
+
+test('the reason names the tickets, not too many, and none that breaks a line', () => {
+  expect(waitingFor(['ENG-1', 'ENG-2'])).toBe('waiting for ENG-1, ENG-2')
+  expect(waitingFor(['a\nb'])).toBe('waiting for a\ufffdb')
+  const many = Array.from({ length: NAMES_LISTED_MAX + 2 }, (_, n) => `E-${n}`)
+  expect(waitingFor(many)).toMatch(/, E-19 and 2 more$/)
+})
+
+test('a long chain is walked only so far, and without piling up calls', () => {
+  const chain = (length: number) => {
+    const links = Array.from({ length }, (_, n) =>
+      tracked({ id: `${n}`, blockedBy: [`${(n + 1) % length}`] }),
+    )
+    return waitingCircle(sampleTicket({ id: '0', blockedBy: ['1'] }), byId(...links))
+  }
+  expect(chain(BLOCKERS_WALKED_MAX)).toHaveLength(BLOCKERS_WALKED_MAX + 1)
+  expect(chain(BLOCKERS_WALKED_MAX + 1)).toEqual([])
+})
+
+test('what is told as a circle is one; without one, somebody can always start', () => {
+  const ids = ['0', '1', '2', '3', '4']
+  const anyPicture = fc.array(fc.tuple(fc.uniqueArray(fc.constantFrom(...ids)), fc.boolean()), {
+    minLength: 5,
+    maxLength: 5,
+  })
+  fc.assert(
+    fc.property(anyPicture, (picture) => {
+      const tickets = picture.map(([blockedBy, closed], n) =>
+        tracked({ id: `${n}`, identifier: `${n}`, blockedBy }, closed),
+      )
+      const known = byId(...tickets)
+      const waits = (id: string) => openBlockers(known.get(id)?.ticket ?? sampleTicket(), known)
+      const open = tickets.filter(({ closed }) => !closed).map(({ ticket }) => ticket)
+      const circles = open.map((ticket) => waitingCircle(ticket, known))
+      for (const circle of circles.filter(({ length }) => length > 0)) {
+        expect(circle[0]).toBe(circle.at(-1))
+        circle.slice(1).forEach((next, at) => {
+          expect(waits(circle[at] ?? '')).toContain(next)
+        })
+      }
+      const isFree = open.some(({ id }) => waits(id).length === 0)
+      if (open.length > 0 && !isFree) expect(circles.every(({ length }) => length > 0)).toBe(true)
+      if (circles.every(({ length }) => length === 0)) expect(open.length === 0 || isFree).toBe(true)
+    }),
+  )
+})

@@ -1,0 +1,67 @@
+/** Which tickets may become runs by themselves. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { isEligible } from '../../../core/tickets/eligibility.ts'
+import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
+import type { Ticket } from '../../../protocol/run.ts'
+import { tracked } from './samples.ts'
+
+type Rules = ServiceConfig['tracker']['eligible']
+
+const open: Rules = { states: [], labels: [], projects: [], assignees: [] }
+
+test('by default, what is in the state Todo', () => {
+  const { eligible } = configDefaults.tracker
+  expect(isEligible(tracked({ state: 'Todo' }), eligible)).toBe(true)
+  expect(isEligible(tracked({ state: ' TODO' }), eligible)).toBe(true)
+  expect(isEligible(tracked({ state: 'Backlog' }), eligible)).toBe(false)
+})
+
+test.each<[Partial<Rules>, Partial<Ticket>, boolean]>([
+  [{}, {}, true],
+  [{ labels: ['agent', 'ui'] }, { labels: ['bug', 'UI'] }, true],
+  [{ labels: ['agent'] }, { labels: ['bug'] }, false],
+  [{ labels: ['agent'] }, {}, false],
+  [{ projects: ['Lamps'] }, { project: 'lamps' }, true],
+  [{ projects: ['Lamps'] }, {}, false],
+  [{ assignees: ['ada', 'bob'] }, { assignee: 'bob' }, true],
+  [{ assignees: ['ada'] }, { assignee: 'adam' }, false],
+  [{ labels: ['agent'], projects: ['Lamps'] }, { labels: ['agent'], project: 'Doors' }, false],
+])('%j of %j: %p', (rules, ticket, expected) => {
+  expect(isEligible(tracked(ticket), { ...open, ...rules })).toBe(expected)
+})
+
+const name = fc.constantFrom('a', 'B', 'c')
+const names = fc.uniqueArray(name, { maxLength: 3 })
+const anyRules = fc.record({ states: names, labels: names, projects: names, assignees: names })
+const anyTicket = fc.record(
+  { state: name, labels: names, project: name, assignee: name },
+  { requiredKeys: ['state', 'labels'] },
+)
+
+test('a closed ticket is eligible under no rules', () => {
+  fc.assert(fc.property(anyRules, anyTicket, (rules, ticket) => !isEligible(tracked(ticket, true), rules)))
+})
+
+test('empty lists allow all that is open', () => {
+  fc.assert(fc.property(anyTicket, (ticket) => isEligible(tracked(ticket), open)))
+})
+
+test('a ticket is eligible when, and only when, each list alone would allow it', () => {
+  const lists = ['states', 'labels', 'projects', 'assignees'] as const
+  fc.assert(
+    fc.property(anyRules, anyTicket, (rules, ticket) => {
+      const alone = lists.map((list) => isEligible(tracked(ticket), { ...open, [list]: rules[list] }))
+      expect(isEligible(tracked(ticket), rules)).toBe(alone.every(Boolean))
+    }),
+  )
+})
+
+test('one more name in a list that is not empty never makes a ticket ineligible', () => {
+  fc.assert(
+    fc.property(anyRules, anyTicket, name, (rules, ticket, more) => {
+      fc.pre(rules.labels.length > 0 && isEligible(tracked(ticket), rules))
+      expect(isEligible(tracked(ticket), { ...rules, labels: [...rules.labels, more] })).toBe(true)
+    }),
+  )
+})

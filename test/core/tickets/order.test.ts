@@ -1,0 +1,64 @@
+/** The queue's order: priority 1, 2, 3, 4, 0, then age. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { compareTickets, rankOf } from '../../../core/tickets/order.ts'
+import type { Ticket } from '../../../protocol/run.ts'
+import { sampleTicket } from './samples.ts'
+
+const anyTicket = fc
+  .record({
+    id: fc.string({ minLength: 1, maxLength: 3 }),
+    priority: fc.constantFrom<Ticket['priority']>(0, 1, 2, 3, 4),
+    createdAt: fc
+      .date({ min: new Date(0), max: new Date(3), noInvalidDate: true })
+      .map((date) => date.toISOString()),
+  })
+  .map(sampleTicket)
+
+test('1, 2, 3, 4 and 0 rank in this order', () => {
+  expect(([1, 2, 3, 4, 0] as const).map(rankOf)).toEqual([0, 1, 2, 3, 4])
+})
+
+test('priority comes before age, age before the id', () => {
+  const early = '2026-01-01T00:00:00.000Z'
+  const late = '2026-01-02T00:00:00.000Z'
+  const tickets = [
+    sampleTicket({ id: 'none', priority: 0, createdAt: early }),
+    sampleTicket({ id: 'low', priority: 4, createdAt: early }),
+    sampleTicket({ id: 'urgent-late', priority: 1, createdAt: late }),
+    sampleTicket({ id: 'urgent-b', priority: 1, createdAt: early }),
+    sampleTicket({ id: 'urgent-a', priority: 1, createdAt: early }),
+  ]
+  expect(tickets.sort(compareTickets).map(({ id }) => id)).toEqual([
+    'urgent-a',
+    'urgent-b',
+    'urgent-late',
+    'low',
+    'none',
+  ])
+})
+
+test('it is a total order: one of two comes first unless they are one ticket, and it does not go in circles', () => {
+  fc.assert(
+    fc.property(anyTicket, anyTicket, anyTicket, (a, b, c) => {
+      expect(Math.sign(compareTickets(a, b)) + Math.sign(compareTickets(b, a))).toBe(0)
+      const isSame = a.id === b.id && a.priority === b.priority && a.createdAt === b.createdAt
+      expect(compareTickets(a, b) === 0).toBe(isSame)
+      if (compareTickets(a, b) <= 0 && compareTickets(b, c) <= 0) {
+        expect(compareTickets(a, c)).toBeLessThanOrEqual(0)
+      }
+    }),
+  )
+})
+
+test('the queue is the same whatever order the tracker tells its tickets in', () => {
+  const tickets = fc.uniqueArray(anyTicket, { selector: ({ id }) => id, maxLength: 12 })
+  const shuffled = tickets.chain((one) =>
+    fc.tuple(fc.constant(one), fc.shuffledSubarray(one, { minLength: one.length })),
+  )
+  fc.assert(
+    fc.property(shuffled, ([one, other]) => {
+      expect([...other].sort(compareTickets)).toEqual([...one].sort(compareTickets))
+    }),
+  )
+})
