@@ -106,7 +106,13 @@ function worker(desk: FrontDesk, head: Head, query: string, cors: Headers | unde
   return withCors({ workerId: admitted.value.workerId }, cors)
 }
 
+/** One name and one value, of letters that stand for themselves in a query: `workerId=wk-0123456789abcdef`. */
+const PLAIN_PAIR = /^([A-Za-z]+)=([A-Za-z0-9_-]+)$/
+
+/** A supervisor asks again and again, in the plainest form; that one needs no parser, and reads the same in any. */
 function onlyOne(query: string, name: string): string | undefined {
+  const plain = PLAIN_PAIR.exec(query)
+  if (plain !== null) return plain[1] === name ? plain[2] : undefined
   const values = new URLSearchParams(query).getAll(name)
   return values.length === 1 ? values[0] : undefined
 }

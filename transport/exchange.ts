@@ -6,7 +6,8 @@
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
-import { type Headers, type Reply, send, writeHead } from './reply.ts'
+import { Pieces } from './pieces.ts'
+import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 
 /** How long a client may go on sending a body that is refused already before it is hung up on. */
 export const UNWANTED_BODY_MS_MAX = 10_000
@@ -40,6 +41,46 @@ export class Exchange {
     this.#response.cork(() => send(this.#response, reply, this.#extra))
     this.#end()
     return true
+  }
+
+  /**
+   * Sends a long body as it is read; answers whether it was begun. Rejects when it cannot be read: before its first
+   * piece nothing has gone out and another reply is possible; after that the connection is cut, so that nobody takes
+   * half a file for a whole one.
+   */
+  async download(reply: Download): Promise<boolean> {
+    const pieces = reply.read()[Symbol.asyncIterator]()
+    // Also ends a read that is under way when the client hangs up.
+    this.whenOver(() => void pieces.return?.().catch(() => undefined))
+    const first = await pieces.next()
+    if (this.over) return false
+    if (first.done === true || reply.size === 0) return this.#empty(reply)
+    this.#answered = true
+    this.#response.cork(() => writeHead(this.#response, reply, this.#extra))
+    await this.#pump(reply.size, first.value, pieces)
+    return true
+  }
+
+  async #pump(size: number, first: Uint8Array, rest: AsyncIterator<Uint8Array>): Promise<void> {
+    const out = new Pieces(this.#response, size)
+    this.whenOver(() => out.gone())
+    try {
+      let bytes: Uint8Array | undefined = first
+      while (bytes !== undefined && !this.#over) {
+        if ((await out.send(bytes)) === 'all') this.#end()
+        const next: IteratorResult<Uint8Array> = this.#over
+          ? { done: true, value: undefined }
+          : await rest.next()
+        bytes = next.done === true ? undefined : next.value
+      }
+    } finally {
+      if (!this.#over) this.#response.close()
+    }
+  }
+
+  #empty(reply: Download): boolean {
+    if (reply.size > 0) throw new Error(`nothing came of a body of ${reply.size} bytes`)
+    return this.reply({ ...reply, body: '' })
   }
 
   /** For a client that has kept us waiting: replies and hangs up. */

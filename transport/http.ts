@@ -13,7 +13,15 @@ import { type Body, framingFault, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
 import { announcesBody, type Head, queryOf, readHead } from './head.ts'
 import { isJsonContent, readJsonBody } from './json-body.ts'
-import { type Headers, type Reply, refusal, send, sendWithoutBody } from './reply.ts'
+import {
+  type Download,
+  type Headers,
+  isDownload,
+  type Reply,
+  refusal,
+  send,
+  sendWithoutBody,
+} from './reply.ts'
 import { decoded, decodeParams, type Found, type Router } from './router.ts'
 import type { Placed, Row } from './routes/rows.ts'
 import type { Tally } from './tally.ts'
@@ -79,10 +87,15 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     head: Head,
     found: Found<Row> | undefined,
   ): Decided {
+    let read: string | undefined
+    const query = (): string => {
+      read ??= queryOf(request)
+      return read
+    }
     try {
-      const admission = admit(head, found, () => queryOf(request))
+      const admission = admit(head, found, query)
       if (admission.refused !== undefined) return { reply: admission.refused, cors: admission.cors }
-      return { reply: consider(response, request, head, found, admission), cors: admission.cors }
+      return { reply: consider(response, query, head, found, admission), cors: admission.cors }
     } catch (err) {
       log.error({ err }, 'a request could not be answered')
       return { reply: OUR_FAULT, cors: undefined }
@@ -92,7 +105,7 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
   /** `undefined`: the reply comes later. */
   function consider(
     response: HttpResponse,
-    request: HttpRequest,
+    query: () => string,
     head: Head,
     found: Found<Row> | undefined,
     { cors, workerId }: Admission,
@@ -101,7 +114,7 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     const row = found.place.byMethod.get(head.method)
     if (row === undefined) return methodRefused(head.method, found.place.allow)
     if (shut) return CLOSING
-    const placed = place(row, found, queryOf(request))
+    const placed = place(row, found, query())
     if (!placed.ok) return refusal(400, placed.error)
     const asked = { row, placed: placed.value, workerId, isJson: isJsonContent(head.contentType) }
     // A path for sockets has one answer to an ordinary request, whatever comes behind the head.
@@ -139,7 +152,10 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
   }
 
   /** A handler that throws is a bug; the client learns that much, the log learns the rest. */
-  function run({ row, placed, workerId, isJson }: Asked, bytes: Uint8Array): Reply | Promise<Reply> {
+  function run(
+    { row, placed, workerId, isJson }: Asked,
+    bytes: Uint8Array,
+  ): Reply | Promise<Reply | Download> {
     try {
       const body = readJsonBody(row, isJson, bytes)
       return body.ok ? row.run(placed, body.value, workerId) : body.reply
@@ -148,12 +164,15 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     }
   }
 
-  function later(exchange: Exchange, row: Row, reply: Promise<Reply>): undefined {
+  function later(exchange: Exchange, row: Row, reply: Promise<Reply | Download>): undefined {
     wait(exchange)
-    reply.then(
-      (made) => say(exchange, row, made),
-      (err: unknown) => say(exchange, row, bug(row, err)),
-    )
+    reply
+      .then((made) => (isDownload(made) ? hand(exchange, row, made) : say(exchange, row, made)))
+      .catch((err: unknown) => say(exchange, row, bug(row, err)))
+  }
+
+  async function hand(exchange: Exchange, row: Row, file: Download): Promise<void> {
+    if (await exchange.download(file)) tally.count(row, file.status)
   }
 
   function say(exchange: Exchange, row: Row, reply: Reply): void {

@@ -36,10 +36,39 @@ const described: Readonly<Record<MeterName, Described>> = {
     help: 'Changes of the configuration that took effect.',
     labels: [],
   },
+  queue_depth: { is: 'gauge', help: 'Runs that wait for a worker.', labels: [] },
+  queue_wait_seconds: { is: 'histogram', help: 'From queued to held by a worker.', labels: [] },
+  dispatches_total: {
+    is: 'counter',
+    help: 'Runs handed to workers, by what came of it.',
+    labels: ['outcome'],
+  },
+  leases: { is: 'gauge', help: 'Leases there are now.', labels: [] },
+  leases_ended_total: { is: 'counter', help: 'Leases that ended, by how.', labels: ['how'] },
+  frames_total: { is: 'counter', help: 'Frames that workers sent.', labels: ['type'] },
+  frames_lost_total: { is: 'counter', help: 'Frames that workers had no room to keep.', labels: [] },
+  watermark_lag_frames: {
+    is: 'gauge',
+    help: 'Frames applied and not on disk yet, over all leases.',
+    labels: [],
+  },
+  invariant_violations_total: {
+    is: 'counter',
+    help: 'Things seen that must never be; each is a bug.',
+    labels: ['law'],
+  },
+  workers_connected: { is: 'gauge', help: 'Workers that are online.', labels: [] },
+  worker_registrations_total: {
+    is: 'counter',
+    help: 'First frames of workers, by what was answered.',
+    labels: ['outcome'],
+  },
 }
 
 /** A commit on a quiet disk takes a tenth of a millisecond, on a busy one some; seconds mean trouble. */
 const COMMIT_BUCKETS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
+/** An idle fleet takes a run within a breath; a busy one lets it wait for hours. */
+const WAIT_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200]
 const GC_BUCKETS = [0.001, 0.01, 0.1, 1]
 
 export interface Metrics extends Meters {
@@ -57,7 +86,7 @@ export function prometheusMetrics(): Metrics {
     const shape = { name: `switchyard_${name}`, help, labelNames: [...labels], registers: [register] }
     if (is === 'counter') counters.set(name, new Counter(shape))
     else if (is === 'gauge') gauges.set(name, new Gauge(shape))
-    else histograms.set(name, new Histogram({ ...shape, buckets: COMMIT_BUCKETS }))
+    else histograms.set(name, new Histogram({ ...shape, buckets: bucketsOf(name) }))
   }
   return {
     count: (name, labels, by = 1) => counters.get(name)?.inc(declared(name, labels), by),
@@ -66,6 +95,9 @@ export function prometheusMetrics(): Metrics {
     text: () => register.metrics(),
   }
 }
+
+const bucketsOf = (name: MeterName): number[] =>
+  name === 'queue_wait_seconds' ? WAIT_BUCKETS : COMMIT_BUCKETS
 
 function meterNames(): MeterName[] {
   // Object.keys forgets that the keys of a constant are known.

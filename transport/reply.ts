@@ -5,7 +5,7 @@
  * checked as a reply is made, because the listener would pass a line break in one straight through to the wire.
  */
 import type { HttpResponse } from 'uWebSockets.js'
-import type { Refusal } from '../core/refusal.ts'
+import type { Answer, Refusal } from '../core/refusal.ts'
 import { STATUS_OF, statusLine } from './status.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]
@@ -17,11 +17,25 @@ export interface Reply {
   readonly headers?: Headers
 }
 
+/** A body of known size that comes in pieces, and is never held whole. Always 200: what was not found has no pieces. */
+export interface Download {
+  readonly status: 200
+  readonly type: string
+  readonly size: number
+  readonly headers: Headers
+  read(): AsyncIterable<Uint8Array>
+}
+
 const JSON_TYPE = 'application/json'
 const UNSAFE_IN_HEADER = /[^\t\x20-\x7e]/
 
 export function json(value: unknown, status = 200, headers?: Headers): Reply {
   return made(status, JSON_TYPE, JSON.stringify(value), headers)
+}
+
+/** For what is JSON text already. */
+export function jsonText(body: string): Reply {
+  return made(200, JSON_TYPE, body)
 }
 
 export function text(body: string, type: string): Reply {
@@ -37,15 +51,36 @@ export function refused({ kind, message }: Refusal): Reply {
   return refusal(STATUS_OF[kind], message)
 }
 
+/** What the desk answered, as it is. */
+export function answered<T>(answer: Answer<T>): Reply {
+  return answer.ok ? json(answer.value) : refused(answer.refusal)
+}
+
+export function download(file: Omit<Download, 'status' | 'headers'>, headers: Headers): Download {
+  return {
+    status: 200,
+    type: safeValue('content-type', file.type),
+    size: file.size,
+    headers: safe(headers),
+    read: () => file.read(),
+  }
+}
+
+export const isDownload = (reply: Reply | Download): reply is Download => 'read' in reply
+
 function made(status: number, type: string, body: string | Uint8Array, headers?: Headers): Reply {
   return headers === undefined ? { status, type, body } : { status, type, body, headers: safe(headers) }
 }
 
-/** A value that could start a line of its own is a bug of ours; the request ends as one. */
 export function safe(headers: Headers): Headers {
-  const bad = headers.find(([, value]) => UNSAFE_IN_HEADER.test(value))
-  if (bad !== undefined) throw new Error(`the value for the header ${bad[0]} is not printable ASCII`)
+  for (const [name, value] of headers) safeValue(name, value)
   return headers
+}
+
+/** A value that could start a line of its own is a bug of ours; the request ends as one. */
+function safeValue(name: string, value: string): string {
+  if (UNSAFE_IN_HEADER.test(value)) throw new Error(`the value for the header ${name} is not printable ASCII`)
+  return value
 }
 
 /**
@@ -78,11 +113,23 @@ export function sendWithoutBody(response: HttpResponse, reply: Reply, extra?: He
   response.writeHeader('content-length', String(Buffer.byteLength(reply.body))).endWithoutBody()
 }
 
+/**
+ * What every reply says besides, as the listener writes it behind the value of one header: a call into the listener
+ * costs more than all the bytes of these lines, and most replies need no other.
+ */
+const ALWAYS = 'no-store\r\nx-content-type-options: nosniff'
+const linesFor = (type: string): string => `${type}\r\ncache-control: ${ALWAYS}`
+const JSON_LINES = linesFor(JSON_TYPE)
+
 /** Status and headers only, for a reply whose body follows in pieces. */
-export function writeHead(response: HttpResponse, reply: Reply, extra: Headers | undefined): void {
+export function writeHead(
+  response: HttpResponse,
+  reply: Pick<Reply, 'status' | 'type' | 'headers'>,
+  extra: Headers | undefined,
+): void {
   if (reply.status !== 200) response.writeStatus(statusLine(reply.status))
-  if (reply.status !== 204) response.writeHeader('content-type', reply.type)
-  response.writeHeader('cache-control', 'no-store').writeHeader('x-content-type-options', 'nosniff')
+  if (reply.status === 204) response.writeHeader('cache-control', ALWAYS)
+  else response.writeHeader('content-type', reply.type === JSON_TYPE ? JSON_LINES : linesFor(reply.type))
   if (reply.headers !== undefined) writeHeaders(response, reply.headers)
   if (extra !== undefined) writeHeaders(response, extra)
 }

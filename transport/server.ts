@@ -16,11 +16,16 @@ import { CLOSING, type HttpDoor, httpDoor } from './http.ts'
 import { type Address, type Listening, listen, newApp, type TlsFiles } from './listener.ts'
 import { refusal } from './reply.ts'
 import { router } from './router.ts'
+import { memoryHandlers } from './routes/memories.ts'
 import { type BuiltSocket, type Handlers, type Row, rows } from './routes/rows.ts'
+import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
-import { type DashboardSockets, serveDashboard } from './sockets/dashboard.ts'
+import { workerHandlers } from './routes/workers.ts'
+import { serveDashboard } from './sockets/dashboard.ts'
 import { CLOSE } from './sockets/outlet.ts'
+import type { SocketRoom } from './sockets/room.ts'
 import { type Seat, type UpgradeParts, upgradeDoor } from './sockets/upgrade.ts'
+import { WorkerSockets } from './sockets/worker.ts'
 import { type Tally, tally } from './tally.ts'
 
 export interface DoorsParts {
@@ -65,16 +70,21 @@ export async function openDoors(parts: DoorsParts): Promise<Answer<Doors>> {
     )
   }
   const counts = tally()
-  const table = rows(handlersOf(parts, counts))
-  const inner = openManagement(parts, table, counts)
+  const hall: Hall = {
+    parts,
+    table: rows(handlersOf(parts, counts)),
+    counts,
+    workers: new WorkerSockets(parts),
+  }
+  const inner = openManagement(hall)
   if (!inner.ok || fleet === undefined) return inner.ok ? yes(doorsOf(parts, inner.value)) : inner
-  const outer = openFleet(parts, fleet, table, counts)
+  const outer = openFleet(hall, fleet)
   if (!outer.ok) abandon(inner.value)
   return outer.ok ? yes(doorsOf(parts, inner.value, outer.value)) : outer
 }
 
-function abandon({ app, dashboards }: Door): void {
-  dashboards?.stop()
+function abandon({ app, rooms }: Door): void {
+  for (const room of rooms) room.stop()
   app.close()
 }
 
@@ -82,61 +92,85 @@ function abandon({ app, dashboards }: Door): void {
 const bracketed = (host: string): string => (host.includes(':') && !host.startsWith('[') ? `[${host}]` : host)
 
 function handlersOf({ desk, meters, openApi, version, metricsText }: DoorsParts, counts: Tally): Handlers {
-  return serviceHandlers({ desk, meters, openApi: () => openApi(version), metricsText, requests: counts })
+  return {
+    ...serviceHandlers({ desk, meters, openApi: () => openApi(version), metricsText, requests: counts }),
+    ...runHandlers(desk),
+    ...workerHandlers(desk),
+    ...memoryHandlers(desk),
+  }
 }
 
 // ---- the two listeners -----------------------------------------------------------------------------------------------
+
+/** What both listeners share. */
+interface Hall {
+  readonly parts: DoorsParts
+  readonly table: readonly Row[]
+  readonly counts: Tally
+  readonly workers: WorkerSockets
+}
 
 interface Door {
   readonly app: TemplatedApp
   readonly http: HttpDoor
   readonly listening: Listening
-  readonly dashboards?: DashboardSockets
+  readonly rooms: readonly SocketRoom[]
 }
 
-function openManagement(parts: DoorsParts, table: readonly Row[], counts: Tally): Answer<Door> {
-  const admit = managementAdmission(parts.desk, parts.token)
-  const route = router(table.filter((row) => row.listeners.includes('management')))
+function openManagement(hall: Hall): Answer<Door> {
+  const { parts, table, counts } = hall
   const made = newApp()
   if (!made.ok) return made
-  const app = made.value
+  const admit = managementAdmission(parts.desk, parts.token)
+  const route = router(table.filter((row) => row.listeners.includes('management')))
   const fences = { ...parts, admit, route, tally: counts }
   const http = httpDoor(fences)
-  const dashboards = serveSockets(app, parts, fences, http).dashboardSocket
-  return opened({ app, http, dashboards }, parts.management)
+  const rooms = managementSockets(made.value, hall, fences, http)
+  return opened({ app: made.value, http, rooms: Object.values(rooms) }, parts.management)
 }
 
-function openFleet(
-  parts: DoorsParts,
-  fleet: NonNullable<DoorsParts['fleet']>,
-  table: readonly Row[],
-  counts: Tally,
-): Answer<Door> {
+function openFleet(hall: Hall, fleet: NonNullable<DoorsParts['fleet']>): Answer<Door> {
+  const { parts, table, counts } = hall
   const made = newApp(fleet.tls)
   if (!made.ok) return made
   const route = router(table.filter((row) => row.listeners.includes('fleet')))
-  const http = httpDoor({ ...parts, admit: fleetAdmission(parts.desk), route, tally: counts })
-  return opened({ app: made.value, http }, fleet)
+  const fences = { ...parts, admit: fleetAdmission(parts.desk), route, tally: counts }
+  const http = httpDoor(fences)
+  const rooms = [workerSocket(made.value, hall, fences, http)]
+  return opened({ app: made.value, http, rooms }, fleet)
 }
 
 function opened(door: Omit<Door, 'listening'>, address: Address): Answer<Door> {
   door.app.any('/*', door.http.answer)
   const listening = listen(door.app, address)
-  if (!listening.ok) door.dashboards?.stop()
+  if (!listening.ok) for (const room of door.rooms) room.stop()
   return listening.ok ? yes({ ...door, listening: listening.value }) : listening
 }
 
 /** Every socket that works; one that the protocol's table has and this lacks must be in the list of the unbuilt. */
-function serveSockets(app: TemplatedApp, parts: DoorsParts, fences: UpgradeParts, http: HttpDoor): Sockets {
-  const seat: Seat = () => {
-    if (http.isShut()) return { ok: false, reply: CLOSING }
-    return dashboards.room() ? { ok: true, data: {} } : { ok: false, reply: DASHBOARDS_FULL }
-  }
-  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeDoor(fences, seat), parts)
-  return { dashboardSocket: dashboards }
+type Sockets = { readonly [N in BuiltSocket]: SocketRoom }
+
+function managementSockets(app: TemplatedApp, hall: Hall, fences: UpgradeParts, http: HttpDoor): Sockets {
+  const seat: Seat = () =>
+    dashboards.room() ? { ok: true, data: {} } : { ok: false, reply: DASHBOARDS_FULL }
+  const upgrade = upgradeDoor(fences, whileOpen(http, seat))
+  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgrade, hall.parts)
+  return { dashboardSocket: dashboards, workerSocket: workerSocket(app, hall, fences, http) }
 }
 
-type Sockets = { readonly [N in BuiltSocket]: DashboardSockets }
+function workerSocket(
+  app: TemplatedApp,
+  { workers }: Hall,
+  fences: UpgradeParts,
+  http: HttpDoor,
+): SocketRoom {
+  return workers.serve(app, routes.workerSocket.path, (seat) => upgradeDoor(fences, whileOpen(http, seat)))
+}
+
+const whileOpen =
+  (http: HttpDoor, seat: Seat): Seat =>
+  () =>
+    http.isShut() ? { ok: false, reply: CLOSING } : seat()
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
 
@@ -148,14 +182,16 @@ function doorsOf({ clock }: DoorsParts, inner: Door, outer?: Door): Doors {
     for (const door of doors) door.listening.stop()
   }
   const busy = (): boolean =>
-    doors.some((door) => door.http.waiting() > 0 || (door.dashboards?.count() ?? 0) > 0)
+    doors.some((door) => door.http.waiting() > 0 || door.rooms.some((room) => room.count() > 0))
 
   async function closeAll(reason: string): Promise<void> {
     stopAccepting()
     for (const door of doors) {
       door.http.shut()
-      door.dashboards?.stop()
-      door.dashboards?.closeAll(CLOSE.goingAway, reason)
+      for (const room of door.rooms) {
+        room.stop()
+        room.closeAll(CLOSE.goingAway, reason)
+      }
     }
     const until = clock.monotonic() + CLOSE_MS_MAX
     // One look at least, so that goodbyes leave before their connections are closed.

@@ -6,18 +6,11 @@ import { afterEach } from '@jest/globals'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { configDefaults } from '../../protocol/config.ts'
-import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
-import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { HealthResponse } from '../../protocol/worker.ts'
 import { type Doors, type DoorsParts, openDoors } from '../../transport/server.ts'
+import { type FakeDesk, fakeDesk } from './fake-desk.ts'
 
 export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
-export const WORKER_ID = 'wk-0123456789abcdef'
-export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
-export const LISTED_ORIGIN = 'https://dash.example'
 
 const closers: (() => unknown)[] = []
 
@@ -29,63 +22,6 @@ export function afterwards(close: () => unknown): void {
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
-
-/** A desk whose answers a test sets, and through which it pushes. */
-export interface FakeDesk extends FrontDesk {
-  healthAnswer: HealthResponse
-  helloAnswer: HelloFrame
-  changed(
-    patch: Record<string, unknown>,
-  ): Promise<Answer<SettingsUpdateResponse>> | Answer<SettingsUpdateResponse>
-  push(push: DashboardPush): void
-  readonly patches: Record<string, unknown>[]
-  readonly listeners: Set<(push: DashboardPush) => void>
-}
-
-export function fakeDesk(): FakeDesk {
-  const listeners = new Set<(push: DashboardPush) => void>()
-  const patches: Record<string, unknown>[] = []
-  const desk: FakeDesk = {
-    healthAnswer: {
-      ok: true,
-      version: '0.1.0',
-      sandboxProvider: 'bwrap',
-      hostExecution: { kind: 'local-worker' },
-    },
-    helloAnswer: {
-      type: 'hello',
-      runs: [],
-      tickets: [],
-      config: configDefaults,
-      linearStatus: { state: 'disconnected' },
-      workers: [],
-    },
-    changed: () => yes({ config: configDefaults, applied: 'live' }),
-    patches,
-    listeners,
-    push: (push) => {
-      for (const listener of listeners) listener(push)
-    },
-    health: () => desk.healthAnswer,
-    config: () => configDefaults,
-    changeSettings: async (patch) => {
-      patches.push(patch)
-      return desk.changed(patch)
-    },
-    hello: () => desk.helloAnswer,
-    onPush: (listener) => {
-      listeners.add(listener)
-      return () => void listeners.delete(listener)
-    },
-    allowedOrigins: () => [LISTED_ORIGIN],
-    admitWorker: (workerId, secret) =>
-      workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
-    open: () => true,
-    storeState: () => ({ is: 'ready' }),
-    actorsByKind: () => new Map([['run', 3]]),
-  }
-  return desk
-}
 
 /** Time that passes only by `wind`. Replies still come by themselves. */
 export function handClock(): Clock & { wind(ms: number): void } {

@@ -46,6 +46,17 @@ test('hello comes first, then every push in order', async () => {
   expect(await client.first(7)).toEqual([desk.helloAnswer, ...pushes])
 })
 
+test('a push that is text already is sent as that text', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.first(1)
+  desk.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
+  expect(await client.first(2)).toEqual([
+    desk.helloAnswer,
+    { type: 'tickets', tickets: [], made: 'elsewhere' },
+  ])
+})
+
 test('nothing is lost or doubled between hello and the first push', async () => {
   const { desk, port } = await openTestDoors()
   let pushed = 0

@@ -178,28 +178,35 @@ function frame(roll: Dice): Buffer {
   return Buffer.from(noise(roll, 300), 'latin1')
 }
 
-test(`frames of nonsense, seed ${SEED}`, async () => {
-  const { port, url, log, desk, meters } = await openTestDoors()
-  const roll = dice(SEED + 1)
-  for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
-    const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(port)))
-    for (const socket of sockets) {
-      socket.on('error', () => {})
-      socket.resume()
-      for (let i = 0; i < 10; i++) socket.write(frame(roll))
+test.each([
+  ['/ws', 'dashboard'],
+  ['/ws/worker', 'worker'],
+])(
+  `frames of nonsense at %s, seed ${SEED}`,
+  async (path, kind) => {
+    const { port, url, log, desk, meters } = await openTestDoors()
+    const roll = dice(SEED + 1)
+    for (let left = Math.ceil(ROUNDS / 100); left > 0; left--) {
+      const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(port, path)))
+      for (const socket of sockets) {
+        socket.on('error', () => {})
+        socket.resume()
+        for (let i = 0; i < 10; i++) socket.write(frame(roll))
+      }
+      desk.push({
+        type: 'run-event',
+        event: { runId: 'run-1', index: 0, at: '2026-01-31T12:00:00.000Z', type: 'status', to: 'queued' },
+      })
+      await sleep(1)
+      for (const socket of sockets) socket.destroy()
     }
-    desk.push({
-      type: 'run-event',
-      event: { runId: 'run-1', index: 0, at: '2026-01-31T12:00:00.000Z', type: 'status', to: 'queued' },
+    for (let i = 0; i < 100 && meters.counts.get(`sockets ${kind}`) !== 0; i++) await sleep(10)
+    expect({ seed: SEED, open: meters.counts.get(`sockets ${kind}`), log: log.lines }).toEqual({
+      seed: SEED,
+      open: 0,
+      log: [],
     })
-    await sleep(1)
-    for (const socket of sockets) socket.destroy()
-  }
-  for (let i = 0; i < 100 && meters.counts.get('sockets dashboard') !== 0; i++) await sleep(10)
-  expect({ seed: SEED, open: meters.counts.get('sockets dashboard'), log: log.lines }).toEqual({
-    seed: SEED,
-    open: 0,
-    log: [],
-  })
-  expect((await fetch(`${url}/api/health`)).status).toBe(200)
-}, 600_000)
+    expect((await fetch(`${url}/api/health`)).status).toBe(200)
+  },
+  600_000,
+)

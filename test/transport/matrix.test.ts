@@ -4,7 +4,8 @@
  */
 import { expect, test } from '@jest/globals'
 import { type Route, routes } from '../../protocol/routes.ts'
-import { afterwards, CREDENTIAL, LISTED_ORIGIN, openTestDoors, TOKEN, WORKER_ID } from '../support/doors.ts'
+import { afterwards, openTestDoors, TOKEN } from '../support/doors.ts'
+import { CREDENTIAL, LISTED_ORIGIN, WORKER_ID } from '../support/fake-desk.ts'
 import { type RawReply, rawClient } from '../support/raw-client.ts'
 
 const CLIENTS = 8
@@ -115,13 +116,33 @@ function textOf({ path, method, way, host, origin }: Asked): string {
 const routeAt = (path: string, method: string): Route | undefined =>
   table.find((route) => filled(route.path) === path && route.method === method)
 
+/** What each route that works answers here, where nothing is called x and no body is sent. The others: 501, or 400 for want of a body. */
 const WORKS: Readonly<Record<string, number>> = {
-  '/api/health': 200,
-  '/api/config': 200,
-  '/api/openapi.json': 200,
-  '/metrics': 200,
-  '/api/settings': 400,
+  'GET /api/health': 200,
+  'GET /api/config': 200,
+  'GET /api/openapi.json': 200,
+  'GET /metrics': 200,
+  'GET /api/tickets': 200,
+  'POST /api/tickets/x/run': 404,
+  'GET /api/runs': 200,
+  'GET /api/runs/x': 404,
+  'GET /api/runs/x/events': 404,
+  'GET /api/runs/x/placement': 404,
+  'GET /api/runs/x/artifacts/x': 404,
+  'POST /api/runs/x/cancel': 404,
+  'POST /api/runs/x/retry': 404,
+  'POST /api/runs/x/discard': 404,
+  'GET /api/workers': 200,
+  'POST /api/workers/pairing-tokens': 200,
+  'POST /api/workers/x/drain': 404,
+  'POST /api/workers/x/enable': 404,
+  'DELETE /api/workers/x': 404,
+  'GET /api/worker/demand': 200,
+  'POST /api/worker/state': 200,
+  'GET /api/memories': 200,
+  'POST /api/memories/x/clear': 404,
 }
+const SOCKETS = ['/ws', '/ws/worker']
 
 function statusOf(asked: Asked): number {
   const { path, method, way, host, origin } = asked
@@ -143,8 +164,8 @@ function fence(route: Route | undefined, way: Way): number | undefined {
 }
 
 function served(route: Route, path: string, method: string): number {
-  if (path === '/ws') return method === 'UPGRADE' ? 101 : 426
-  return WORKS[path] ?? (route.body === undefined ? 501 : 400)
+  if (SOCKETS.includes(path)) return method === 'UPGRADE' ? 101 : 426
+  return WORKS[`${route.method} ${path}`] ?? (route.body === undefined ? 501 : 400)
 }
 
 function statusAtFleet({ path, method, way, host, origin }: Asked): number {
@@ -152,7 +173,7 @@ function statusAtFleet({ path, method, way, host, origin }: Asked): number {
   if (origin.origin !== undefined) return 403
   const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
   if (route === undefined || !route.listeners.includes('fleet')) return 404
-  return fence(route, way) ?? 501
+  return fence(route, way) ?? served(route, path, method)
 }
 
 interface Verdict {

@@ -12,15 +12,8 @@ import { Agent, fetch } from 'undici'
 import { yes } from '../../core/refusal.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import { openDoors } from '../../transport/server.ts'
-import {
-  afterwards,
-  CREDENTIAL,
-  fakeDesk,
-  openTestDoors,
-  partsFor,
-  TOKEN,
-  WORKER_ID,
-} from '../support/doors.ts'
+import { afterwards, openTestDoors, partsFor, TOKEN } from '../support/doors.ts'
+import { CREDENTIAL, fakeDesk, WORKER_ID } from '../support/fake-desk.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
 import { socketClient } from '../support/socket-client.ts'
 
@@ -151,7 +144,7 @@ test('with a certificate the fleet listener speaks TLS', async () => {
   afterwards(() => dispatcher.close())
   const target = `https://127.0.0.1:${fleetPort}/api/worker/demand?workerId=${WORKER_ID}`
   const reply = await fetch(target, { dispatcher, headers: { authorization: `Bearer ${CREDENTIAL}` } })
-  expect(reply.status).toBe(501)
+  expect(reply.status).toBe(200)
   await expect(fetch(target.replace('https', 'http'))).rejects.toThrow()
 })
 

@@ -14,7 +14,7 @@ import {
   routes,
   type Who,
 } from '../../protocol/routes.ts'
-import { type Reply, refusal } from '../reply.ts'
+import { type Download, type Reply, refusal } from '../reply.ts'
 import type { Params } from '../router.ts'
 import { unbuilt } from './unbuilt.ts'
 
@@ -26,7 +26,7 @@ export interface Ask<N extends RouteName> {
   readonly workerId: string | undefined
 }
 
-export type Handler<N extends RouteName> = (ask: Ask<N>) => Reply | Promise<Reply>
+export type Handler<N extends RouteName> = (ask: Ask<N>) => Reply | Promise<Reply | Download>
 
 export type Unbuilt = (typeof unbuilt)[number]
 type SocketName = { [N in RouteName]: (typeof routes)[N] extends { socket: true } ? N : never }[RouteName]
@@ -53,7 +53,7 @@ export interface Row {
   /** Of the route's schema, or the sentence that says why not. */
   readBody(value: unknown): Parsed<unknown>
   /** With what `place` and `readBody` answered. */
-  run(placed: Placed, body: unknown, workerId: string | undefined): Reply | Promise<Reply>
+  run(placed: Placed, body: unknown, workerId: string | undefined): Reply | Promise<Reply | Download>
 }
 
 const UPGRADE_REQUIRED = refusal(426, 'this path speaks WebSocket: ask with an Upgrade', [

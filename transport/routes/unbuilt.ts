@@ -9,31 +9,13 @@ import type { RouteName } from '../../protocol/routes.ts'
 export const unbuilt = [
   'changeCredentials',
 
-  'listTickets',
-  'runTicket',
-  'listRuns',
-  'readRun',
-  'readRunEvents',
-  'readArtifact',
-  'cancelRun',
-  'retryRun',
   'followUpRun',
   'readRunPull',
   'resumeRun',
   'releaseRun',
-  'discardRun',
   'attachSocket',
 
-  'listWorkers',
   'provisionWorker',
-  'mintPairingToken',
-  'renameWorker',
-  'drainWorker',
-  'enableWorker',
-  'revokeWorker',
-  'readDemand',
-  'changeWorkerState',
-  'workerSocket',
 
   'pollCodehost',
   'readStorage',
@@ -53,8 +35,4 @@ export const unbuilt = [
   'replyPull',
   'resolvePullThread',
   'listTrackerProjects',
-
-  'listMemories',
-  'forgetMemory',
-  'clearMemories',
 ] as const satisfies readonly RouteName[]

@@ -18,6 +18,7 @@ import {
 } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
 import { CLOSE } from './outlet.ts'
+import type { SocketRoom } from './room.ts'
 import type { Upgrade } from './upgrade.ts'
 import { type Seated, TOPIC_ALL, TOPIC_EVENTS, type Told, topicOf, Viewer } from './viewer.ts'
 
@@ -28,13 +29,9 @@ export interface DashboardParts {
   readonly log: Log
 }
 
-export interface DashboardSockets {
+export interface DashboardSockets extends SocketRoom {
   /** Whether one more fits. */
   room(): boolean
-  count(): number
-  closeAll(code: number, reason: string): void
-  /** No more pushes. */
-  stop(): void
 }
 
 /** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
@@ -106,10 +103,10 @@ export function serveDashboard(
     else followers.delete(runId)
   }
 
-  function publish(push: DashboardPush): void {
+  function publish(push: DashboardPush, text?: string): void {
     if (viewers.size === 0) return
     const runId = push.type === 'run-event' ? push.event.runId : undefined
-    const told = { runId, text: Buffer.from(JSON.stringify(push)) }
+    const told = { runId, text: Buffer.from(text ?? JSON.stringify(push)) }
     app.publish(runId === undefined ? TOPIC_ALL : TOPIC_EVENTS, told.text)
     if (runId !== undefined && followers.has(runId)) app.publish(topicOf(runId), told.text)
     for (const viewer of joining) keep(viewer, told)

@@ -14,6 +14,8 @@ import type { Cancel, Clock } from '../../core/ports.ts'
 export const DRAIN_MS_MAX = 5_000
 /** Two bytes of a close frame's 125 are its code. */
 const REASON_BYTES_MAX = 123
+/** The listener's word for what was over the backlog that a socket is allowed. */
+const DROPPED = 2
 
 /** WebSocket close codes that the host uses (RFC 6455 §7.4.1, and 1013 from the registry). */
 export const CLOSE = {
@@ -30,8 +32,9 @@ export class Outlet {
   readonly #clock: Clock
   readonly #whenLeaving: () => void
   #state: 'open' | 'leaving' | 'closed' = 'open'
-  #goodbye = { code: 1000, reason: '' }
-  #cancelCut: Cancel = () => {}
+  #code = 1000
+  #reason = ''
+  #cancelCut: Cancel | undefined
 
   /** `whenLeaving` takes the socket off whatever is sent to it from elsewhere. */
   constructor(socket: WebSocket<unknown>, clock: Clock, whenLeaving: () => void) {
@@ -44,16 +47,17 @@ export class Outlet {
     return this.#state === 'open'
   }
 
-  /** What is sent here is in order with what is published. */
-  send(text: string | Uint8Array): void {
-    if (this.#state === 'open') this.#socket.send(text)
+  /** What is sent here is in order with what is published. Answers whether it was taken: not over the backlog. */
+  send(text: string | Uint8Array): boolean {
+    return this.#state === 'open' && this.#socket.send(text) !== DROPPED
   }
 
   /** Says goodbye once everything sent before has been read, or cuts the line when that takes too long. */
   leave(code: number, reason: string): void {
     if (this.#state !== 'open') return
     this.#state = 'leaving'
-    this.#goodbye = { code, reason: fitting(reason) }
+    this.#code = code
+    this.#reason = fitting(reason)
     this.#whenLeaving()
     if (this.#socket.getBufferedAmount() === 0) this.#end()
     else this.#cancelCut = this.#clock.after(DRAIN_MS_MAX, () => this.cut())
@@ -71,11 +75,11 @@ export class Outlet {
   /** The listener's word that the socket is gone; it must not be touched any more. */
   closed(): void {
     this.#state = 'closed'
-    this.#cancelCut()
+    this.#cancelCut?.()
   }
 
   #end(): void {
-    this.#socket.end(this.#goodbye.code, this.#goodbye.reason)
+    this.#socket.end(this.#code, this.#reason)
   }
 }
 

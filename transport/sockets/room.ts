@@ -1,0 +1,8 @@
+/** All sockets of one kind on one listener, as whoever opens and closes the doors sees them. */
+export interface SocketRoom {
+  count(): number
+  /** Says goodbye to each; those that do not read it are cut a while later. */
+  closeAll(code: number, reason: string): void
+  /** Lets go of the desk: nothing more comes from there. */
+  stop(): void
+}
