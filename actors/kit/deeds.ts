@@ -19,9 +19,7 @@ export interface Deeds<C extends MachineContext, E extends EventObject, F extend
   /** Queue effects, to run after the commit of this transition. */
   queue<P = undefined>(make: (facts: Facts<C, E>, params: P) => F | readonly F[]): Deed<C, E, P>
   /** Send an event to another life, within this tick. */
-  tell<P = undefined>(
-    make: (facts: Facts<C, E>, params: P) => { readonly to: Address; readonly event: EventObject },
-  ): Deed<C, E, P>
+  tell<P = undefined>(make: (facts: Facts<C, E>, params: P) => Told | readonly Told[]): Deed<C, E, P>
   /** Bring another life into being, within this tick. */
   bear<P = undefined>(
     make: (facts: Facts<C, E>, params: P) => { readonly to: Address; readonly input: unknown },
@@ -31,6 +29,13 @@ export interface Deeds<C extends MachineContext, E extends EventObject, F extend
     make: (facts: Facts<C, E>, params: P) => { readonly name: string; readonly at: number },
   ): Deed<C, E, P>
   cancelDeadline(name: string): Deed<C, E, undefined>
+  /** This life is over: with this transition it leaves the registry and the disk. */
+  end(): Deed<C, E, undefined>
+}
+
+interface Told {
+  readonly to: Address
+  readonly event: EventObject
 }
 
 export function deeds<C extends MachineContext, E extends EventObject, F extends Effect>(): Deeds<C, E, F> {
@@ -42,7 +47,11 @@ export function deeds<C extends MachineContext, E extends EventObject, F extends
       else trayOf(args.system).effects.push(made as F)
     },
     tell: (make) => (args, params) => {
-      trayOf(args.system).mail.push({ is: 'event', ...make(args, params) })
+      const { mail } = trayOf(args.system)
+      const made = make(args, params)
+      if (!Array.isArray(made)) mail.push({ is: 'event', ...(made as Told) })
+      // As above: `Array.isArray` does not narrow a readonly array away.
+      else for (const one of made as readonly Told[]) mail.push({ is: 'event', ...one })
     },
     bear: (make) => (args, params) => {
       trayOf(args.system).mail.push({ is: 'birth', ...make(args, params) })
@@ -52,6 +61,9 @@ export function deeds<C extends MachineContext, E extends EventObject, F extends
     },
     cancelDeadline: (name) => (args) => {
       trayOf(args.system).deadlines.push({ is: 'cancel', name })
+    },
+    end: () => (args) => {
+      trayOf(args.system).ended = true
     },
   }
 }

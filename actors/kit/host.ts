@@ -10,7 +10,7 @@ import type { AnyMachineSnapshot, EventObject } from 'xstate'
 import type { Clock, Ledger, LifeRecord, Log, Meters } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { no, yes } from '../../core/refusal.ts'
-import { CommitLoop } from './commit.ts'
+import { CommitLoop, type CutGuest } from './commit.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Kind, Outgoing } from './kind.ts'
 import type { Life } from './life.ts'
@@ -24,14 +24,33 @@ import type { Address, Effect } from './tray.ts'
 
 export interface HostPorts {
   readonly clock: Clock
-  readonly ledger: Pick<Ledger, 'commit' | 'lives'>
+  readonly ledger: Pick<Ledger, 'commit' | 'lives'> & { readonly runs?: Pick<Ledger['runs'], 'get'> }
   readonly log: Log
   readonly meters: Meters
   readonly kinds: readonly Kind[]
   /** Does one effect. Called only when its cause is on disk; doing an effect twice is harmless. */
   readonly effects: (effect: Effect) => void
+  /** Those who write something of their own with every cut. */
+  readonly guests?: readonly CutGuest[]
+  /** The last moment to tell lives something that is still part of the cut about to be taken. */
+  readonly beforeCut?: () => void
+  /**
+   * Told of every good state as it comes about, in the tick of its transition; of the last one with `over`. What is
+   * known by this is ahead of the disk, and a function of good states alone.
+   */
+  readonly watch?: (change: Change) => void
   /** The host can't go on. May be called again while it is being stopped. */
   readonly fatal: (reason: string) => void
+}
+
+export interface Change {
+  readonly kind: string
+  readonly key: string
+  /** undefined: born or restored just now. */
+  readonly before: AnyMachineSnapshot | undefined
+  readonly after: AnyMachineSnapshot
+  readonly over: boolean
+  readonly restored: boolean
 }
 
 export interface RestoreReport {
@@ -72,6 +91,8 @@ export class ActorHost {
       ledger: ports.ledger,
       log: ports.log,
       run: ports.effects,
+      guests: ports.guests ?? [],
+      beforeCut: () => this.#beforeCut(),
       cutTaken: () => this.#counts.tell(ports.meters),
       broken: (reason) => this.storeBroke(reason),
     })
@@ -126,6 +147,7 @@ export class ActorHost {
         }
       }
     }
+    for (const life of restored) this.#tellWatch(life, undefined, false, true)
     for (const life of restored) this.#send(life.kind.implied?.(life.key, life.good) ?? [])
     return yes({ restored: restored.length, damaged })
   }
@@ -134,7 +156,9 @@ export class ActorHost {
     try {
       const decoded = layout.decode(record)
       if (decoded.is !== 'life') return decoded
-      const life = this.#nursery.restored(kind, key, decoded.life)
+      const context = this.#joined(kind, key, decoded.life.context)
+      if (context === undefined) return { is: 'damaged', reason: 'the other part of it is missing' }
+      const life = this.#nursery.restored(kind, key, { ...decoded.life, context })
       if (life.good.status === 'error') return { is: 'damaged', reason: messageOf(life.good.error) }
       this.#registry.add(life)
       for (const [name, at] of Object.entries(decoded.life.deadlines)) this.#setDeadline(life, name, at)
@@ -142,6 +166,31 @@ export class ActorHost {
     } catch (error) {
       return { is: 'damaged', reason: messageOf(error) }
     }
+  }
+
+  #joined({ split }: Kind, key: string, kept: unknown): unknown {
+    const { runs } = this.#ports.ledger
+    return split === undefined || runs === undefined ? kept : split.join(key, kept, { runs })
+  }
+
+  /** Is something unreadable stored under that name? Then nobody can say that there is no such life. */
+  isDamaged(kind: string, key: string): boolean {
+    return this.#damaged.has(`${kind} ${key}`)
+  }
+
+  keys(kind: string): Iterable<string> {
+    return this.#registry.keys(kind)
+  }
+
+  /** There may be something to write that no life knows of. */
+  stir(): void {
+    this.#loop.wake()
+  }
+
+  /** An effect that runs once everything that has happened so far is on disk. */
+  afterwards(effect: Effect): void {
+    this.#loop.queue(effect)
+    this.#loop.wake()
   }
 
   /** The last good state of a life: what it is now, be it on disk or not. */
@@ -232,7 +281,7 @@ export class ActorHost {
     }
     this.#registry.add(life)
     this.#loop.markDirty(life)
-    this.#succeeded(life)
+    this.#succeeded(life, undefined)
   }
 
   #transition(life: Life, event: EventObject): void {
@@ -248,16 +297,17 @@ export class ActorHost {
       return
     }
     if (life.suspect === event) life.suspect = undefined
-    if (after.value !== life.good.value || after.context !== life.good.context) this.#loop.markDirty(life)
+    const before = life.good
+    if (after.value !== before.value || after.context !== before.context) this.#loop.markDirty(life)
     life.good = after
     this.#deadlineDone(life, event)
-    this.#succeeded(life)
+    this.#succeeded(life, before)
   }
 
   /** Takes what the transition laid on the tray. */
-  #succeeded(life: Life): void {
-    const { effects, mail, deadlines } = this.#nursery.tray
-    if (life.kind.diskless) this.#runSoon([...effects])
+  #succeeded(life: Life, before: AnyMachineSnapshot | undefined): void {
+    const { effects, mail, deadlines, ended } = this.#nursery.tray
+    if (life.kind.diskless) this.#runSoon(life.kind, [...effects])
     else for (const effect of effects) this.#loop.queue(effect)
     for (const item of mail) this.#mailbox.post(item)
     for (const change of deadlines) {
@@ -266,22 +316,59 @@ export class ActorHost {
       this.#loop.markDirty(life)
     }
     this.#discard()
-    if (life.good.status === 'done') this.#remove(life, true)
+    const over = ended || life.good.status === 'done'
+    if (over) {
+      this.#loop.markDirty(life)
+      this.#remove(life, true)
+      // A final state stops its actor by itself.
+      if (ended) this.#nursery.letGo(life)
+    }
+    if (life.good !== before) this.#tellWatch(life, before, over, false)
     this.#loop.wake()
   }
 
-  #runSoon(effects: readonly Effect[]): void {
+  #tellWatch(life: Life, before: AnyMachineSnapshot | undefined, over: boolean, restored: boolean): void {
+    try {
+      this.#ports.watch?.({ kind: life.kind.name, key: life.key, before, after: life.good, over, restored })
+    } catch (error) {
+      // What is known of the lives would no longer be what they are.
+      this.#ports.log.error({ kind: life.kind.name, err: error }, 'a change could not be taken note of')
+      this.#ports.fatal(messageOf(error))
+    }
+  }
+
+  #beforeCut(): void {
+    try {
+      this.#ports.beforeCut?.()
+    } catch (error) {
+      this.#ports.log.error({ err: error }, 'nothing could be decided before a cut')
+      this.#ports.fatal(messageOf(error))
+    }
+  }
+
+  #runSoon(kind: Kind, effects: readonly Effect[]): void {
     if (effects.length === 0) return
     this.#ports.clock.endOfTick(() => {
-      for (const effect of effects) this.#ports.effects(effect)
+      for (const effect of effects) this.#runNow(kind, effect)
     })
   }
 
+  #runNow(kind: Kind, effect: Effect): void {
+    try {
+      this.#ports.effects(effect)
+    } catch (error) {
+      // As in a cut: one line that can't be written to must not take everybody down.
+      this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
+      if (kind.supervision.finally === 'fatal') this.#ports.fatal(messageOf(error))
+    }
+  }
+
   #discard(): void {
-    const { effects, mail, deadlines } = this.#nursery.tray
-    effects.length = 0
-    mail.length = 0
-    deadlines.length = 0
+    const { tray } = this.#nursery
+    tray.effects.length = 0
+    tray.mail.length = 0
+    tray.deadlines.length = 0
+    tray.ended = false
   }
 
   #remove(life: Life, erase: boolean): void {
@@ -345,6 +432,7 @@ export class ActorHost {
     this.#ports.log.error({ kind: name, key: life.key, reason }, `a ${name} was given up`)
     this.#remove(life, supervision.finally === 'closed')
     if (life.erased) this.#loop.markDirty(life)
+    this.#tellWatch(life, life.good, true, false)
     this.#sayLastWords(life, reason)
     if (supervision.finally === 'fatal') this.#ports.fatal(`${name} ${life.key}: ${reason}`)
   }

@@ -2,6 +2,7 @@
  * A kind of life: its logic, how it is written down, and what happens when it throws.
  */
 import type { AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate'
+import type { Ledger, Write } from '../../core/ports.ts'
 import type { RecordLayout } from './records.ts'
 import type { Address, Effect } from './tray.ts'
 
@@ -32,12 +33,26 @@ export interface Supervision {
   readonly lastWords?: (key: string, last: AnyMachineSnapshot, reason: string) => readonly Outgoing[]
 }
 
+/**
+ * For lives a part of which is kept where others look for it: a run's record lies among all runs, be they alive or
+ * not. The rest of its fields make up the life's own record.
+ */
+export interface Split {
+  /** What goes into the life's own record, of the layout's shape. */
+  keep(context: unknown): unknown
+  /** What is written beside it, in the same commit. `durable`: the context as it was written last. */
+  rows(key: string, context: unknown, durable: unknown): readonly Write[]
+  /** Both parts together again; undefined when the other part is missing. */
+  join(key: string, kept: unknown, ledger: { readonly runs: Pick<Ledger['runs'], 'get'> }): unknown
+}
+
 export interface Kind {
   /** Also the actor id of every life of this kind: an id of its own for each would leak in the parent. */
   readonly name: string
   readonly logic: AnyStateMachine
   /** Absent: lives of this kind do not outlive the process. */
   readonly layout?: RecordLayout
+  readonly split?: Split
   readonly supervision: Supervision
   /**
    * Its effects run at the end of the tick, whatever the disk does, and it hears events even after the store broke.

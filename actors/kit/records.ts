@@ -39,7 +39,12 @@ export type Decoded =
 
 export interface RecordLayout {
   readonly v: number
-  encode(snapshot: AnyMachineSnapshot, deadlines: ReadonlyMap<string, number> | undefined): LifeRecord
+  /** `context`: in place of the snapshot's own, where only a part of it is kept. */
+  encode(
+    snapshot: AnyMachineSnapshot,
+    deadlines: ReadonlyMap<string, number> | undefined,
+    context?: unknown,
+  ): LifeRecord
   decode(record: LifeRecord): Decoded
   fingerprint(): string
 }
@@ -51,11 +56,11 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
 
   return {
     v: options.v,
-    encode(snapshot, deadlines) {
+    encode(snapshot, deadlines, context = snapshot.context) {
       const state = pathOf(snapshot.value)
       const s = codes.get(state)
       if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
-      const record = { v: options.v, s, c: snapshot.context as unknown }
+      const record = { v: options.v, s, c: context }
       return deadlines === undefined || deadlines.size === 0
         ? record
         : { ...record, d: Object.fromEntries(deadlines) }

@@ -32,6 +32,10 @@ export class Registry {
     return this.#kinds.get(kind)?.values() ?? []
   }
 
+  keys(kind: string): Iterable<string> {
+    return this.#kinds.get(kind)?.keys() ?? []
+  }
+
   count(): ReadonlyMap<string, number> {
     return new Map([...this.#kinds].map(([kind, kin]) => [kind, kin.size]))
   }

@@ -30,6 +30,8 @@ export interface Tray {
   readonly effects: Effect[]
   readonly mail: Mail[]
   readonly deadlines: DeadlineChange[]
+  /** The life is over with this transition: it leaves the registry and the disk. */
+  ended: boolean
 }
 
 type System = AnyActorRef['system']
@@ -37,7 +39,7 @@ type System = AnyActorRef['system']
 const trays = new WeakMap<System, Tray>()
 
 export function newTray(system: System): Tray {
-  const tray: Tray = { effects: [], mail: [], deadlines: [] }
+  const tray: Tray = { effects: [], mail: [], deadlines: [], ended: false }
   trays.set(system, tray)
   return tray
 }

@@ -2,26 +2,31 @@
  * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
  * test can build a dozen of them in one process.
  */
-import type { Cancel, Chance, Clock, Log, Meters, Store, StoreState } from '../../core/ports.ts'
+import type { Cancel, Chance, Clock, Log, Meters, Store, StoreState, Tracker } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { no } from '../../core/refusal.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
+import { INTAKE } from '../intake/intake.machine.ts'
+import type { CutGuest } from '../kit/commit.ts'
 import { Drawer } from '../kit/drawer.ts'
 import { ActorHost } from '../kit/host.ts'
 import type { Effect } from '../kit/tray.ts'
 import { ConfigVault } from './config-vault.ts'
-import { frontDesk } from './desk.ts'
+import { frontDesk, isOpen } from './desk.ts'
 import { DoorKeeper } from './door-keeper.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { joinEffects } from './join.ts'
 import { hostKinds, ROOT, SETTINGS } from './kinds.ts'
+import { Landings } from './landings.ts'
 import { Pushes } from './pushes.ts'
 import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
+import { runEffects } from './run.effects.ts'
 import { type SettingsDrawer, settingsEffects } from './settings.effects.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
+import { Yard, type YardEffect } from './yard.ts'
 
 export interface HostParts {
   readonly clock: Clock
@@ -35,6 +40,8 @@ export interface HostParts {
   /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
   readonly onConfig?: (effective: ServiceConfig) => void
   readonly health: HealthResponse
+  /** The tracker of a configuration; undefined when none is configured. */
+  readonly tracker: (config: ServiceConfig) => Tracker | undefined
   readonly openDoors: (desk: FrontDesk) => Promise<Answer<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
@@ -85,17 +92,30 @@ export function buildHost(parts: HostParts): BuiltHost {
     unwatch()
     unhear()
     drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
+    landings.abandon()
+    yard.stop()
     host.stop()
     parts.finish(exitCode, reason)
   }
 
-  const effects = joinEffects<RootEffect | SettingsEffect>({
+  const landings = new Landings()
+  // The host is told of its guests before they are there: they need the host themselves.
+  const guests: CutGuest[] = []
+  const effects = joinEffects<RootEffect | SettingsEffect | YardEffect>({
+    run: runEffects(
+      () => yard,
+      (handle) => landings.landed(handle),
+    ),
+    lease: (effect) => yard.leases.do(effect),
+    fleet: (effect) => yard.channel.do(effect),
+    intake: (effect) => yard.intake.do(effect),
     root: rootEffects({
       restore: () => {
         const restored = host.restore()
         for (const problem of restored.ok ? restored.value.damaged : []) {
           log.error({ problem }, 'a stored record could not be read; it was left alone')
         }
+        if (restored.ok) yard.restored()
         return restored
       },
       openDoors: async () => {
@@ -122,6 +142,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       meters,
       push: (push) => pushes.send(push),
       tell: tellSettings,
+      announced: () => yard.configured(),
     }),
   })
 
@@ -132,19 +153,44 @@ export function buildHost(parts: HostParts): BuiltHost {
     meters,
     kinds: hostKinds,
     effects: effects as (effect: Effect) => void,
+    guests,
+    beforeCut: () => yard.beforeCut(),
+    watch: (change) => {
+      if (change.kind === ROOT) {
+        if (change.after.value === 'serving') yard.start()
+      } else yard.watch(change)
+    },
     fatal,
   })
+  const yard: Yard = new Yard(
+    {
+      clock,
+      chance: parts.chance,
+      log,
+      meters,
+      store,
+      config: () => vault.configuration.effective,
+      pushes,
+      trackerFor: parts.tracker,
+      version: parts.health.version,
+      serving: () => host.peek(ROOT, ROOT)?.value === 'serving',
+      open: () => isOpen(host),
+    },
+    host,
+  )
+  guests.push(...yard.guests)
   const hear = (state: StoreState) => {
     if (state.is === 'broken') host.storeBroke(state.reason)
   }
   const unhear = store.ledger.onState(hear)
-  const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, ledger: store.ledger })
+  const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, store, yard, landings })
 
   return {
     desk,
     start() {
       host.bear(ROOT, ROOT, {})
       host.bear(SETTINGS, SETTINGS, {})
+      host.bear(INTAKE, INTAKE, {})
       // It may have broken before anybody listened.
       hear(store.ledger.state())
     },

@@ -1,18 +1,23 @@
 /**
  * The front desk, staffed: each thing the doors may ask is a look at what is durable, or an event for a life.
  */
-import type { Ledger } from '../../core/ports.ts'
-import { no } from '../../core/refusal.ts'
+import type { Ledger, Store } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { ConfigVault } from './config-vault.ts'
+import { fleetDesk } from './fleet-desk.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { ROOT, SETTINGS } from './kinds.ts'
+import type { Landings } from './landings.ts'
 import type { Pushes } from './pushes.ts'
+import type { RunEffect } from './run.effects.ts'
+import { runDesk } from './run-desk.ts'
 import type { SettingsDrawer } from './settings.effects.ts'
 import type { SettingsEvent } from './settings.machine.ts'
+import type { Yard } from './yard.ts'
 
 export interface DeskParts {
   readonly host: ActorHost
@@ -20,19 +25,35 @@ export interface DeskParts {
   readonly drawer: SettingsDrawer
   readonly pushes: Pushes
   readonly health: HealthResponse
-  readonly ledger: Ledger
+  readonly store: Store
+  readonly yard: Yard
+  readonly landings: Landings
 }
 
-export function frontDesk({ host, vault, drawer, pushes, health, ledger }: DeskParts): FrontDesk {
-  // From the moment the doors are being opened: a request may come in before the root has heard that they are.
-  const open = () => ['recovering', 'serving'].includes(String(host.peek(ROOT, ROOT)?.value))
+export function frontDesk(parts: DeskParts): FrontDesk {
+  const { host, vault, drawer, pushes, health, store, yard, landings } = parts
+  const { ledger } = store
+  const open = () => isOpen(host)
+  const mayChange = (): Answer<void> => {
+    if (!open()) return no('unavailable', 'the service is stopping')
+    const state = ledger.state()
+    return state.is === 'ready'
+      ? yes(undefined)
+      : no('unavailable', `the disk takes no writes: ${state.reason}`)
+  }
+  const landed = () =>
+    landings.wait((handle) => {
+      const effect: RunEffect = { type: 'run.landed', handle }
+      host.afterwards(effect)
+    })
   return {
+    ...runDesk({ host, store, yard, mayChange, landed }),
+    ...fleetDesk({ host, yard, mayChange, landed }),
     health: () => health,
     config: () => vault.redacted,
     changeSettings: async (patch) => {
-      if (!open()) return no('unavailable', 'the service is stopping')
-      const state = ledger.state()
-      if (state.is !== 'ready') return no('unavailable', `the disk takes no writes: ${state.reason}`)
+      const may = mayChange()
+      if (!may.ok) return may
       const { handle, answer } = drawer.put(patch)
       const arrived: SettingsEvent = { type: 'patch arrived', handle }
       if (!host.tell(SETTINGS, SETTINGS, arrived))
@@ -41,20 +62,24 @@ export function frontDesk({ host, vault, drawer, pushes, health, ledger }: DeskP
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(ledger),
-      tickets: [],
+      runs: helloRuns(ledger).map((run) => yard.seen(run)),
+      tickets: [...yard.intake.eligible()],
       config: vault.redacted,
-      linearStatus: { state: 'disconnected' },
-      workers: [],
+      linearStatus: yard.trackerStatus(),
+      workers: yard.fleet.views(),
     }),
     onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
-    // Nobody can enroll yet, so every credential is a wrong one.
-    admitWorker: () => no('forbidden', 'unknown worker, or a missing or wrong credential'),
     open,
     storeState: () => ledger.state(),
     actorsByKind: () => host.count(),
   }
+}
+
+/** From the moment the doors are being opened: a request may come in before the root has heard that they are. */
+export function isOpen(host: ActorHost): boolean {
+  const state = host.peek(ROOT, ROOT)?.value
+  return state === 'recovering' || state === 'serving'
 }
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']

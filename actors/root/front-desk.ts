@@ -5,12 +5,20 @@
  * already: an answer is an effect like any other, run after the commit that made it true.
  */
 
-import type { Cancel, StoreState } from '../../core/ports.ts'
+import type { ArtifactFound, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { HealthResponse } from '../../protocol/worker.ts'
+import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type {
+  FleetDemandResponse,
+  FleetResponse,
+  HealthResponse,
+  PairingTokenResponse,
+  Placement,
+  WorkerState,
+} from '../../protocol/worker.ts'
 
 export interface FrontDesk {
   health(): HealthResponse
@@ -18,10 +26,47 @@ export interface FrontDesk {
   config(): ServiceConfig
   /** The patch as it came in, already parsed and of the route's schema. */
   changeSettings(patch: Record<string, unknown>): Promise<Answer<SettingsUpdateResponse>>
+
+  // ---- tickets and runs
+  /** Those eligible, in the order in which they will be taken. */
+  tickets(): readonly Ticket[]
+  /** By id or identifier. */
+  runTicket(ticket: string): Promise<Answer<Run>>
+  runs(query: RunQuery): Answer<RunPage>
+  run(id: string): Answer<Run>
+  runEvents(
+    id: string,
+    query: { readonly after?: number; readonly limit?: number },
+  ): Promise<Answer<RunEvent[]>>
+  artifact(id: string, name: string): Promise<Answer<ArtifactFile>>
+  cancelRun(id: string): Promise<Answer<Run>>
+  retryRun(id: string): Promise<Answer<Run>>
+  discardRun(id: string): Promise<Answer<Run>>
+  placement(id: string): Answer<Placement>
+
+  // ---- memories
+  memories(): MemoriesResponse
+  forgetMemory(repo: string, id: string): Promise<Answer<MemoriesResponse>>
+  clearMemories(repo: string): Promise<Answer<MemoriesResponse>>
+
+  // ---- workers
+  fleet(): FleetResponse
+  renameWorker(id: string, name: string): Promise<Answer<FleetResponse>>
+  drainWorker(id: string): Promise<Answer<FleetResponse>>
+  enableWorker(id: string): Promise<Answer<FleetResponse>>
+  revokeWorker(id: string): Promise<Answer<FleetResponse>>
+  mintPairingToken(): Answer<PairingTokenResponse>
+  /** Constant time, whatever is queued. */
+  demand(workerId: string): Answer<FleetDemandResponse>
+  /** Answered once the change is durable and in force. */
+  changeWorkerState(workerId: string, state: WorkerState): Promise<Answer<FleetDemandResponse>>
+  /** Somebody connected who may turn out to be a worker. Refused while stopping, and when too many have not said who they are. */
+  workerConnected(link: WorkerLink): Answer<WorkerLine>
+
   /** What a dashboard sees first. Redacted. */
   hello(): HelloFrame
-  /** Told of every push, in order, after its cause became durable. */
-  onPush(listener: (push: DashboardPush) => void): Cancel
+  /** Told of every push, in order, after its cause became durable. `text`: the push as JSON, when somebody has it already. */
+  onPush(listener: (push: DashboardPush, text?: string) => void): Cancel
   /** Origins beyond the built-in ones, as configured right now. */
   allowedOrigins(): readonly string[]
   /** Does this credential belong to that worker? The same refusal for every wrong pair. */
@@ -31,4 +76,34 @@ export interface FrontDesk {
   storeState(): StoreState
   /** How many actors of each kind there are now. */
   actorsByKind(): ReadonlyMap<string, number>
+}
+
+/** `more`: there are older ones than the last of these. */
+export interface RunPage {
+  readonly runs: readonly Run[]
+  readonly more: boolean
+}
+
+export type ArtifactFile = Extract<ArtifactFound, { readonly is: 'file' }>
+
+/** The wire to one worker, as its door holds it. Once closed, whatever is asked of it does nothing. */
+export interface WorkerLink {
+  /** Where it comes from, for people. */
+  readonly address: string
+  /** One text frame. Answers whether it was taken: not when too much waits already, and then the line is being cut. */
+  send(text: string): boolean
+  /** Says goodbye once everything sent before has left. */
+  close(code: number, reason: string): void
+}
+
+/** The other end of that wire: what the door tells the host of it. */
+export interface WorkerLine {
+  /** One text frame, within the bound that `frameBytesMax` says. Never throws. */
+  receive(text: string): void
+  /** A frame that is none: too long, or not text. The line is rejected as malformed. */
+  unreadable(reason: string): void
+  /** The wire is gone; nothing is sent to it any more. */
+  closed(): void
+  /** Smaller until it has said who it is. */
+  frameBytesMax(): number
 }

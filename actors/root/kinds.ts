@@ -1,7 +1,12 @@
 /**
  * Every kind of life a host knows, with what happens to it when it throws.
  */
+import { connectionKind } from '../fleet/connection.machine.ts'
+import { workerKind } from '../fleet/worker.machine.ts'
+import { intakeKind } from '../intake/intake.machine.ts'
 import { fatalAtOnce, type Kind, restartedOrFatal } from '../kit/kind.ts'
+import { leaseKind } from '../lease/lease.machine.ts'
+import { runKind } from '../run/run.machine.ts'
 import { rootMachine } from './root.machine.ts'
 import { settingsMachine } from './settings.machine.ts'
 
@@ -12,4 +17,12 @@ export const SETTINGS = 'settings'
 const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
 const settings: Kind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
 
-export const hostKinds: readonly Kind[] = [root, settings]
+export const hostKinds: readonly Kind[] = [
+  root,
+  settings,
+  intakeKind,
+  runKind,
+  leaseKind,
+  workerKind,
+  connectionKind,
+]

@@ -6,21 +6,27 @@ import type { DashboardPush } from '../../protocol/dashboard.ts'
 
 export class Pushes {
   readonly #log: Log
-  readonly #listeners = new Set<(push: DashboardPush) => void>()
+  readonly #listeners = new Set<(push: DashboardPush, text?: string) => void>()
 
   constructor(log: Log) {
     this.#log = log
   }
 
-  listen(listener: (push: DashboardPush) => void): Cancel {
+  listen(listener: (push: DashboardPush, text?: string) => void): Cancel {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
-  send(push: DashboardPush): void {
+  /** Whether there is any use in making a push. */
+  get anybody(): boolean {
+    return this.#listeners.size > 0
+  }
+
+  /** `text`: the push as JSON, when it is at hand. */
+  send(push: DashboardPush, text?: string): void {
     for (const listener of this.#listeners) {
       try {
-        listener(push)
+        listener(push, text)
       } catch (error) {
         this.#log.error({ err: error, push: push.type }, 'a push could not be delivered')
       }

@@ -25,6 +25,8 @@ export interface SettingsPorts {
   readonly meters: Meters
   readonly push: (push: DashboardPush) => void
   readonly tell: (event: SettingsEvent) => void
+  /** Another configuration is in force, and told. */
+  readonly announced: () => void
 }
 
 export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) => void {
@@ -64,6 +66,7 @@ export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) 
         return
       case 'settings.announce':
         ports.push({ type: 'config', config: ports.vault.redacted })
+        ports.announced()
         return
     }
   }

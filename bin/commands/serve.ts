@@ -14,6 +14,7 @@ import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
+import { trackerFor } from '../../providers/tracker/tracker.ts'
 import { DataDirInUse, NotADataDir, StoreTooNew } from '../../store/failures.ts'
 import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
@@ -68,6 +69,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       configuration,
       configText,
       onConfig: know,
+      tracker: (config) => trackerFor(config, { clock: realClock, log }),
       health: {
         ok: true,
         version: VERSION,

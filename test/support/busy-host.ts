@@ -67,6 +67,7 @@ const host = buildHost({
   store,
   configuration: configuration.value,
   configText,
+  tracker: () => undefined,
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
   openDoors: async (desk) => {
     const { port } = configuration.value.effective.server

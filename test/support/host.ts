@@ -23,6 +23,7 @@ export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}
     store,
     configuration: configuration.value,
     configText,
+    tracker: () => undefined,
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
     openDoors: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),

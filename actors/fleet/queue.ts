@@ -1,0 +1,133 @@
+/**
+ * The runs that wait, in the order in which they are taken: by priority, then by the age of their tickets.
+ *
+ * A heap whose dead entries are dropped when they come up. What a run waits for besides a worker (a blocker, a
+ * repository nobody mapped) keeps it out of the heap until somebody says that this changed.
+ */
+import { rankOf } from '../../core/tickets/order.ts'
+import type { Run } from '../../protocol/run.ts'
+
+interface Entry {
+  readonly runId: string
+  readonly rank: number
+  readonly age: string
+  alive: boolean
+}
+
+export class Queue {
+  readonly #heap: Entry[] = []
+  readonly #entries = new Map<string, Entry>()
+  readonly #held = new Map<string, string>()
+  /** Every run that is queued and has no lease. */
+  readonly #runs = new Map<string, Run>()
+
+  /** Waits for a worker, or for what `waitingFor` says. */
+  add(run: Run, waitingFor: string | undefined): void {
+    this.remove(run.id)
+    this.#runs.set(run.id, run)
+    if (waitingFor !== undefined) {
+      this.#held.set(run.id, waitingFor)
+      return
+    }
+    const { ticket } = run
+    const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
+    this.#entries.set(run.id, entry)
+    push(this.#heap, entry)
+  }
+
+  remove(runId: string): void {
+    this.#runs.delete(runId)
+    this.#held.delete(runId)
+    const entry = this.#entries.get(runId)
+    if (entry === undefined) return
+    entry.alive = false
+    this.#entries.delete(runId)
+    // Removed from the middle again and again, the dead would pile up below.
+    if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#sweep()
+  }
+
+  /** The first in line; it stays in line. */
+  first(): string | undefined {
+    for (;;) {
+      const top = this.#heap[0]
+      if (top === undefined || top.alive) return top?.runId
+      pop(this.#heap)
+    }
+  }
+
+  /** Out of the order for a while; `back` puts it where it was. */
+  setAside(runId: string): (() => void) | undefined {
+    const top = this.#heap[0]
+    if (top?.runId !== runId) return undefined
+    pop(this.#heap)
+    return () => {
+      if (top.alive) push(this.#heap, top)
+    }
+  }
+
+  has(runId: string): boolean {
+    return this.#runs.has(runId)
+  }
+
+  /** What keeps it back besides workers. */
+  heldFor(runId: string): string | undefined {
+    return this.#held.get(runId)
+  }
+
+  /** Those that only wait for a worker. */
+  get ready(): number {
+    return this.#entries.size
+  }
+
+  get size(): number {
+    return this.#runs.size
+  }
+
+  run(runId: string): Run | undefined {
+    return this.#runs.get(runId)
+  }
+
+  runs(): Iterable<Run> {
+    return this.#runs.values()
+  }
+
+  #sweep(): void {
+    const alive = this.#heap.filter((entry) => entry.alive)
+    this.#heap.length = 0
+    for (const entry of alive) push(this.#heap, entry)
+  }
+}
+
+function before(a: Entry, b: Entry): boolean {
+  if (a.rank !== b.rank) return a.rank < b.rank
+  if (a.age !== b.age) return a.age < b.age
+  return a.runId < b.runId
+}
+
+function push(heap: Entry[], entry: Entry): void {
+  let at = heap.push(entry) - 1
+  while (at > 0) {
+    const above = (at - 1) >> 1
+    const parent = heap[above] as Entry
+    if (!before(entry, parent)) break
+    heap[at] = parent
+    at = above
+  }
+  heap[at] = entry
+}
+
+function pop(heap: Entry[]): void {
+  const last = heap.pop()
+  if (last === undefined || heap.length === 0) return
+  let at = 0
+  for (;;) {
+    const left = at * 2 + 1
+    if (left >= heap.length) break
+    const right = left + 1
+    const least = right < heap.length && before(heap[right] as Entry, heap[left] as Entry) ? right : left
+    if (!before(heap[least] as Entry, last)) break
+    heap[at] = heap[least] as Entry
+    at = least
+  }
+  heap[at] = last
+}

@@ -1,0 +1,225 @@
+/**
+ * The tickets as the tracker showed them last, and what follows: which are eligible, who waits for whom, and which
+ * become runs by themselves.
+ */
+
+import type {
+  Cancel,
+  Chance,
+  Clock,
+  Facts,
+  Log,
+  TrackedTicket,
+  Tracker,
+  TrackerPicture,
+  Write,
+} from '../../core/ports.ts'
+import { openBlockers, waitingCircle, waitingFor } from '../../core/tickets/blockers.ts'
+import { movedByHost, seen, type TicketMemory, wantsRun } from '../../core/tickets/changes.ts'
+import { isEligible } from '../../core/tickets/eligibility.ts'
+import { compareTickets } from '../../core/tickets/order.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import type { CutGuest, CutShare } from '../kit/commit.ts'
+import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
+import { Moves } from './moves.ts'
+
+export interface IntakePorts {
+  readonly clock: Clock
+  readonly chance: Chance
+  readonly log: Log
+  readonly facts: Facts
+  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly config: () => ServiceConfig
+  readonly tell: (event: IntakeEvent) => void
+  readonly activeRun: (ticketId: string) => string | undefined
+  readonly lastFinishedAt: (ticket: Ticket) => string | undefined
+  /** A run of this ticket is queued when this returns. */
+  readonly take: (ticket: Ticket) => void
+  /** What is eligible, or who blocks whom, may be another now. */
+  readonly changed: (eligible: boolean) => void
+  readonly stir: () => void
+}
+
+export class IntakeRoom implements CutGuest {
+  readonly moves: Moves
+  readonly #ports: IntakePorts
+  /** Moved while the current look was under way: what that look says of their states may be the past. */
+  #movedMeanwhile = new Set<string>()
+  #tracker: Tracker | undefined
+  #unwatch: Cancel = () => {}
+  #configured = ''
+  #byId: ReadonlyMap<string, TrackedTicket> = new Map()
+  #eligible: readonly Ticket[] = []
+  #fingerprint = '[]'
+  /** Changed, and not landed yet. */
+  readonly #memories = new Map<string, TicketMemory>()
+  #toWrite = new Map<string, TicketMemory>()
+
+  constructor(ports: IntakePorts) {
+    this.#ports = ports
+    this.moves = new Moves({
+      ...ports,
+      tracker: () => this.#tracker,
+      answered: (ticketId) => {
+        this.#movedMeanwhile.add(ticketId)
+        ports.tell({ type: 'touched' })
+      },
+    })
+  }
+
+  // ---- what is known -----------------------------------------------------------------------------------------------
+
+  /** In the order in which they are taken. */
+  eligible(): readonly Ticket[] {
+    return this.#eligible
+  }
+
+  find(asked: string): Ticket | undefined {
+    const byId = this.#byId.get(asked)
+    if (byId !== undefined) return byId.ticket
+    for (const { ticket } of this.#byId.values()) if (ticket.identifier === asked) return ticket
+    return undefined
+  }
+
+  /** Who holds this ticket up, as a sentence. The tracker's newest word counts, not what the run was made of. */
+  waitingFor(ticket: Ticket): string | undefined {
+    const current = this.#byId.get(ticket.id)?.ticket ?? ticket
+    const blockers = openBlockers(current, this.#byId)
+    return blockers.length === 0 ? undefined : waitingFor(blockers, waitingCircle(current, this.#byId))
+  }
+
+  // ---- the tracker -------------------------------------------------------------------------------------------------
+
+  /** The configuration may have changed: whether it is another tracker, or only other rules, is found out here. */
+  configure(): void {
+    const { config, clock, tell } = this.#ports
+    const { tracker } = config()
+    const { eligible: _, startedState: __, reviewState: ___, ...connection } = tracker
+    const configured = JSON.stringify(connection)
+    if (configured === this.#configured) {
+      this.#consider()
+      return
+    }
+    this.#configured = configured
+    this.#unwatch()
+    this.#unwatch = () => {}
+    this.#tracker = this.#ports.trackerFor(config())
+    if (this.#tracker === undefined) {
+      this.#picture({ tickets: [], problems: [] })
+      tell({ type: 'unconfigured' })
+      return
+    }
+    this.#unwatch = this.#tracker.watch(() => tell({ type: 'touched' }))
+    tell({ type: 'configured', pollMs: tracker.pollSeconds * 1000, at: clock.now() })
+  }
+
+  stop(): void {
+    this.#unwatch()
+    this.moves.stop()
+  }
+
+  do(effect: IntakeEffect): void {
+    if (effect.type === 'intake.look') void this.#look()
+  }
+
+  async #look(): Promise<void> {
+    const tracker = this.#tracker
+    const event = await this.#seen(tracker)
+    // Another one was configured meanwhile: its own look is under way.
+    if (tracker === this.#tracker) this.#ports.tell(event)
+  }
+
+  async #seen(tracker: Tracker | undefined): Promise<IntakeEvent> {
+    const at = () => this.#ports.clock.now()
+    this.#movedMeanwhile = new Set()
+    try {
+      const looked = await tracker?.look()
+      if (looked === undefined) return { type: 'unconfigured' }
+      if (!looked.ok) {
+        const { kind, message } = looked.refusal
+        const problem = message.slice(0, TEXT_CHARS_MAX)
+        return kind === 'unauthorized'
+          ? { type: 'shut out', at: at(), problem }
+          : { type: 'not seen', at: at(), problem }
+      }
+      if (tracker === this.#tracker) this.#picture(looked.value)
+      const problem = looked.value.problems.join('; ').slice(0, TEXT_CHARS_MAX)
+      return { type: 'seen', at: at(), problem: problem === '' ? null : problem }
+    } catch (error) {
+      this.#ports.log.error({ err: error }, 'the tracker could not be read')
+      return { type: 'not seen', at: at(), problem: 'the tracker could not be read; the log says why' }
+    }
+  }
+
+  // ---- what follows ------------------------------------------------------------------------------------------------
+
+  #picture({ tickets }: TrackerPicture): void {
+    this.#byId = new Map(tickets.map((tracked) => [tracked.ticket.id, tracked]))
+    this.#consider()
+  }
+
+  #consider(): void {
+    const rules = this.#ports.config().tracker.eligible
+    const all = [...this.#byId.values()]
+    const eligible = all.filter((tracked) => isEligible(tracked, rules)).map(({ ticket }) => ticket)
+    this.#eligible = eligible.sort(compareTickets)
+    for (const { ticket } of all) this.#remember(ticket)
+    for (const ticket of this.#eligible) this.#maybeTake(ticket)
+    const fingerprint = JSON.stringify(this.#eligible)
+    const changed = fingerprint !== this.#fingerprint
+    this.#fingerprint = fingerprint
+    this.#ports.changed(changed)
+  }
+
+  #remember(ticket: Ticket): void {
+    if (this.moves.isUnderWay(ticket.id) || this.#movedMeanwhile.has(ticket.id)) return
+    const known = this.#memoryOf(ticket.id)
+    const memory = seen(known, ticket, new Date(this.#ports.clock.now()).toISOString())
+    if (memory !== known) this.#keep(ticket.id, memory)
+  }
+
+  /** The host moves the ticket itself, which is no news about it. */
+  move(ticketId: string, state: string): void {
+    const known = this.#memoryOf(ticketId)
+    // The tracker does not show it: somebody took it away, and it is not ours to move.
+    if (known === undefined || !this.#byId.has(ticketId)) return
+    const memory = movedByHost(known, state)
+    if (memory !== known) this.#keep(ticketId, memory)
+    this.moves.move(ticketId, state)
+  }
+
+  #maybeTake(ticket: Ticket): void {
+    const memory = this.#memoryOf(ticket.id)
+    if (memory === undefined) return
+    const hasActiveRun = this.#ports.activeRun(ticket.id) !== undefined
+    const lastFinishedAt = hasActiveRun ? undefined : this.#ports.lastFinishedAt(ticket)
+    if (wantsRun({ eligible: true, memory, hasActiveRun, lastFinishedAt })) this.#ports.take(ticket)
+  }
+
+  #memoryOf(ticketId: string): TicketMemory | undefined {
+    // Only this class writes to the shelf.
+    return (
+      this.#memories.get(ticketId) ?? (this.#ports.facts.get('ticket', ticketId) as TicketMemory | undefined)
+    )
+  }
+
+  #keep(ticketId: string, memory: TicketMemory): void {
+    this.#memories.set(ticketId, memory)
+    this.#toWrite.set(ticketId, memory)
+    this.#ports.stir()
+  }
+
+  join(): CutShare | undefined {
+    if (this.#toWrite.size === 0) return undefined
+    const written = this.#toWrite
+    this.#toWrite = new Map()
+    return {
+      writes: [...written].map(([key, value]): Write => ({ table: 'fact', shelf: 'ticket', key, value })),
+      landed: () => {
+        for (const [id, memory] of written) if (this.#memories.get(id) === memory) this.#memories.delete(id)
+      },
+    }
+  }
+}

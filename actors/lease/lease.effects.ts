@@ -1,0 +1,188 @@
+/**
+ * What leases do to the world: a dispatch goes out, time is watched, a completion is acknowledged, an end is told.
+ *
+ * Each runs after the commit that made it true, and may run twice.
+ */
+import {
+  livesAfterRestart,
+  livesUntil,
+  livesUntilIfArrived,
+  type Patience,
+} from '../../core/lease/deadline.ts'
+import type { Clock, Log, Meters } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
+import type { Alarms } from '../fleet/alarms.ts'
+import type { Channel } from '../fleet/channel.ts'
+import { WORKER } from '../fleet/fleet.names.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { ActorHost } from '../kit/host.ts'
+import type { LeaseContext, LeaseEffect, LeaseEvent } from './lease.machine.ts'
+import { LEASE } from './lease.names.ts'
+
+export interface LeasePorts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly meters: Meters
+  readonly host: ActorHost
+  readonly fleet: Fleet
+  readonly channel: Channel
+  readonly alarms: Alarms
+  readonly patience: () => Patience
+  /** The job of the run that this lease is for, with everything it needs, secrets included. */
+  readonly job: (lease: LeaseContext) => Answer<Job>
+  /** A dispatch was about to leave for a lease that is not on disk. */
+  readonly violated: () => void
+}
+
+const alarmOf = (leaseId: string): string => `lease ${leaseId}`
+
+export class LeaseRoom {
+  readonly #ports: LeasePorts
+  /** When each dispatch left, for leases that nobody has answered for. */
+  readonly #sentAt = new Map<string, number>()
+  /** Told to cancel: the time for that runs once, however often the worker comes back. */
+  readonly #cancelling = new Set<string>()
+  readonly #startedAt: number
+
+  constructor(ports: LeasePorts) {
+    this.#ports = ports
+    this.#startedAt = ports.alarms.now()
+  }
+
+  do(effect: LeaseEffect): void {
+    switch (effect.type) {
+      case 'lease.dispatch':
+        this.#dispatch(effect.leaseId)
+        return
+      case 'lease.await worker':
+        this.#awaitWorker(effect.leaseId, effect.arrived)
+        return
+      case 'lease.send cancel':
+        this.#sendCancel(effect)
+        return
+      case 'lease.acknowledge completion':
+        this.#ports.channel.sendTo(effect.workerId, { type: 'run-complete-ack', leaseId: effect.leaseId })
+        return
+      case 'lease.fence':
+        this.#ports.channel.sendTo(effect.workerId, {
+          type: 'lease-lost',
+          leaseId: effect.leaseId,
+          reason: effect.reason,
+        })
+        return
+    }
+  }
+
+  /** It ended, or waits no more. */
+  settled(leaseId: string, over: boolean): void {
+    this.#ports.alarms.cancelAll(alarmOf(leaseId))
+    if (!over) return
+    this.#sentAt.delete(leaseId)
+    this.#cancelling.delete(leaseId)
+  }
+
+  /** An alarm that was set here came due. */
+  rang(key: string, name: string): void {
+    const leaseId = key.slice('lease '.length)
+    const at = this.#now()
+    if (name === 'away') this.#tell(leaseId, { type: 'time ran out', at })
+    else if (name === 'cancel') this.#tell(leaseId, { type: 'cancel timed out', at })
+    else this.#unanswered(leaseId, at)
+  }
+
+  #unanswered(leaseId: string, at: string): void {
+    const { channel, fleet } = this.#ports
+    const member = fleet.member(fleet.lease(leaseId)?.workerId ?? '')
+    this.#tell(leaseId, { type: 'unanswered', at })
+    if (member !== undefined) channel.refused(member, 'no answer to a dispatch')
+  }
+
+  // ---- dispatch ----------------------------------------------------------------------------------------------------
+
+  #dispatch(leaseId: string): void {
+    const { host, meters } = this.#ports
+    const life = host.peek(LEASE, leaseId)
+    // It ended between the commit and now, or its worker went away.
+    if (life === undefined || (life.value !== 'offered' && life.value !== 'unsure')) return
+    const lease = life.context as LeaseContext
+    const refusal = life.value === 'unsure' ? 'its worker went away before' : this.#send(lease)
+    meters.count('dispatches_total', { outcome: refusal === undefined ? 'sent' : 'withdrawn' })
+    if (refusal !== undefined) this.#tell(leaseId, { type: 'withdrawn', at: this.#now(), reason: refusal })
+  }
+
+  /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
+  #send(lease: LeaseContext): string | undefined {
+    const { host, fleet, channel, clock, alarms, log } = this.#ports
+    const member = fleet.member(lease.workerId)
+    if (host.peekDurable(LEASE, lease.id) === undefined) {
+      this.#ports.violated()
+      return 'the lease is not on disk'
+    }
+    if (member === undefined || !member.online) return 'the worker is not connected'
+    const durable = host.peekDurable(WORKER, lease.workerId)
+    if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
+      return 'the worker is draining'
+    const job = this.#ports.job(lease)
+    if (!job.ok) {
+      log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
+      return job.refusal.message
+    }
+    const text = JSON.stringify({
+      type: 'dispatch',
+      lease: {
+        id: lease.id,
+        runId: lease.runId,
+        expiresAt: new Date(clock.now() + lease.termMs).toISOString(),
+        remainingMs: lease.termMs,
+      },
+      job: job.value,
+    })
+    if (!channel.sendText(lease.workerId, text)) return 'the worker reads too slowly'
+    this.#sentAt.set(lease.id, alarms.now())
+    alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)
+    return undefined
+  }
+
+  // ---- waiting -----------------------------------------------------------------------------------------------------
+
+  #awaitWorker(leaseId: string, arrived: boolean): void {
+    const { fleet, alarms } = this.#ports
+    const lease = fleet.lease(leaseId)
+    if (lease === undefined) return
+    alarms.cancelAll(alarmOf(leaseId))
+    alarms.set(alarmOf(leaseId), 'away', this.#until(lease, arrived))
+  }
+
+  #until({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
+    const { fleet, alarms, patience } = this.#ports
+    const heardAt = fleet.member(workerId)?.heardAt ?? alarms.now()
+    // Not heard of since this process began: what was promised before it did may still be counted on.
+    if (heardAt <= this.#startedAt) return livesAfterRestart(this.#startedAt, termMs, patience())
+    if (arrived) return livesUntil(heardAt, termMs)
+    return Math.max(
+      livesUntil(heardAt, termMs),
+      livesUntilIfArrived(this.#sentAt.get(id) ?? alarms.now(), termMs, patience()),
+    )
+  }
+
+  #sendCancel({ leaseId, workerId, reason }: Extract<LeaseEffect, { type: 'lease.send cancel' }>): void {
+    const { alarms, channel, host } = this.#ports
+    if (host.peek(LEASE, leaseId)?.value !== 'cancelling') return
+    channel.sendTo(workerId, { type: 'cancel', leaseId, reason })
+    if (!this.#cancelling.has(leaseId)) {
+      this.#cancelling.add(leaseId)
+      alarms.cancelAll(alarmOf(leaseId))
+      alarms.set(alarmOf(leaseId), 'cancel', alarms.now() + CANCEL_ANSWER_MS)
+    }
+  }
+
+  #tell(leaseId: string, event: LeaseEvent): void {
+    this.#ports.host.tell(LEASE, leaseId, event)
+  }
+
+  #now(): string {
+    return new Date(this.#ports.clock.now()).toISOString()
+  }
+}

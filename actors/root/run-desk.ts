@@ -1,0 +1,170 @@
+/**
+ * The front desk's part about tickets, runs and what they learnt.
+ *
+ * Decided on the newest word, answered with what is on disk.
+ */
+import type { RunQuery, Store } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { discarded, isTerminal, retried } from '../../core/run/change.ts'
+import { attemptsOf } from '../../core/run/cost.ts'
+import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
+import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { ActorHost } from '../kit/host.ts'
+import type { RunContext, RunInput } from '../run/run.machine.ts'
+import { RUN } from '../run/run.names.ts'
+import type { FrontDesk } from './front-desk.ts'
+import type { RunEffect } from './run.effects.ts'
+import type { Yard } from './yard.ts'
+
+export interface RunDeskParts {
+  readonly host: ActorHost
+  readonly store: Store
+  readonly yard: Yard
+  /** Refused while nothing may be changed. */
+  readonly mayChange: () => Answer<void>
+  /** Everything up to now is on disk. */
+  readonly landed: () => Promise<Answer<void>>
+}
+
+type RunPart = Pick<
+  FrontDesk,
+  | 'tickets'
+  | 'runTicket'
+  | 'runs'
+  | 'run'
+  | 'runEvents'
+  | 'artifact'
+  | 'cancelRun'
+  | 'retryRun'
+  | 'discardRun'
+  | 'placement'
+  | 'memories'
+  | 'forgetMemory'
+  | 'clearMemories'
+>
+
+export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts): RunPart {
+  const { runs: shelf } = store.ledger
+
+  /** What is on disk of it. */
+  const durable = (id: string): Run | undefined => {
+    const alive = host.peekDurable(RUN, id)?.context as RunContext | undefined
+    return alive?.run ?? shelf.get(id)
+  }
+  const newest = (id: string): Run | undefined => {
+    const alive = host.peek(RUN, id)?.context as RunContext | undefined
+    return alive?.run ?? yard.resting.newest(id)
+  }
+  const unknown = (id: string) => no('unknown', `there is no run ${id}`)
+  const shown = (id: string): Answer<Run> => {
+    const run = durable(id)
+    return run === undefined ? unknown(id) : yes(yard.seen(run))
+  }
+  const afterLanding = async (id: string): Promise<Answer<Run>> => {
+    const done = await landed()
+    return done.ok ? shown(id) : done
+  }
+
+  async function runTicket(asked: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const ticket = yard.intake.find(asked)
+    const activeRun = ticket === undefined ? undefined : yard.activeRun(ticket.id)
+    const may = mayRunTicket(asked, { ticket, activeRun })
+    if (!may.ok) return may
+    if (yard.scheduler.queue.size >= QUEUED_RUNS_MAX)
+      return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
+    const queued = yard.queueTicket(may.value)
+    return queued.ok ? afterLanding(queued.value) : queued
+  }
+
+  function runs(query: RunQuery) {
+    const limit = query.limit === undefined ? {} : { limit: query.limit + 1 }
+    const found = shelf.list({ ...query, ...limit })
+    const more = query.limit !== undefined && found.length > query.limit
+    if (more) found.pop()
+    return yes({ runs: found.map((run) => yard.seen(run)), more })
+  }
+
+  async function cancelRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    if (newest(id) === undefined) return unknown(id)
+    yard.tellRun(id, { type: 'cancel requested', at: yard.now(), reason: 'cancelled by a person' })
+    return afterLanding(id)
+  }
+
+  async function retryRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const run = newest(id)
+    if (run === undefined) return unknown(id)
+    const active = yard.activeRun(run.ticket.id)
+    const may = mayRetry(run, { otherActiveRun: active === id ? undefined : active })
+    if (!may.ok) return may
+    const input: RunInput = {
+      run: retried(run, yard.now()),
+      job: 'run',
+      woken: run.status,
+      earlier: null,
+      attempts: attemptsOf(run.costs),
+    }
+    const born = host.bear(RUN, id, input)
+    return born.ok ? afterLanding(id) : born
+  }
+
+  async function discardRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const run = newest(id)
+    if (run === undefined) return unknown(id)
+    const may = mayDiscard(run, { booted: false })
+    if (!may.ok) return may
+    const { workerId } = run.sandbox
+    yard.resting.change(discarded(run, yard.now()))
+    if (workerId !== undefined) {
+      yard.errands.add({ workerId, runId: id })
+      const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
+      host.afterwards(tellWorker)
+    }
+    const answer = await afterLanding(id)
+    if (answer.ok && isTerminal(answer.value.status)) yard.runPushes.tell(answer.value)
+    return answer
+  }
+
+  async function changeMemory(change: () => Answer<void>) {
+    const open = mayChange()
+    if (!open.ok) return open
+    const changed = change()
+    if (!changed.ok) return changed
+    const done = await landed()
+    return done.ok ? yes(yard.memories.durable()) : done
+  }
+
+  return {
+    tickets: () => yard.intake.eligible(),
+    runTicket,
+    runs,
+    run: shown,
+    runEvents: async (id, query) =>
+      durable(id) === undefined ? unknown(id) : yes(await store.events.read(id, query)),
+    async artifact(id, name) {
+      if (durable(id) === undefined) return unknown(id)
+      const found = await store.artifacts.find(id, name)
+      if (found.is === 'file') return yes(found)
+      if (found.is === 'escape') return no('invalid', `${name} is no name of an artifact: ${found.reason}`)
+      return no('unknown', `the run has no artifact ${name}`)
+    },
+    cancelRun,
+    retryRun,
+    discardRun,
+    placement(id) {
+      const run = durable(id)
+      return run === undefined ? unknown(id) : yes(yard.scheduler.placement(run))
+    },
+    memories: () => yard.memories.durable(),
+    forgetMemory: (repo, id) => changeMemory(() => yard.memories.forget(repo, id)),
+    clearMemories: (repo) => changeMemory(() => yard.memories.clear(repo)),
+  }
+}

@@ -1,0 +1,295 @@
+/**
+ * A run that is not at rest: queued, or in the hands of a worker.
+ *
+ * Its states are the run's statuses, word for word. What a lease reports reaches it only through that lease, and only
+ * while it is the current one. When it comes to rest its life ends; the record stays among all runs, and whoever
+ * retries it wakes a new life from there.
+ */
+import { assign, setup } from 'xstate'
+import type { Write } from '../../core/ports.ts'
+import { accepted, adopted, cancelled, failed, finished, patched, requeued } from '../../core/run/change.ts'
+import { labelFor } from '../../core/run/cost.ts'
+import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
+import { INTERRUPTIONS_MAX } from '../../protocol/limits.ts'
+import { RunFields, shapeOf } from '../../protocol/records.ts'
+import type { Run } from '../../protocol/run.ts'
+import { deeds } from '../kit/deeds.ts'
+import type { Kind, Split } from '../kit/kind.ts'
+import { layout } from '../kit/records.ts'
+import { LEASE } from '../lease/lease.names.ts'
+import { RUN } from './run.names.ts'
+
+export interface RunContext extends RunFields {
+  readonly run: Run
+}
+
+export interface RunInput {
+  /** As it is queued. */
+  readonly run: Run
+  readonly job: RunFields['job']
+  readonly woken: RunFields['woken']
+  readonly earlier: RunFields['earlier']
+  /** Accepted dispatches of its lives before this one. */
+  readonly attempts: number
+}
+
+interface Ended {
+  readonly leaseId: string
+  readonly workerId: string
+  readonly at: string
+  readonly outcome: RunOutcome
+  readonly retentionHours: number
+}
+
+export type RunEvent =
+  | { readonly type: 'granted'; readonly leaseId: string }
+  | { readonly type: 'declined'; readonly leaseId: string; readonly at: string }
+  | { readonly type: 'accepted'; readonly leaseId: string; readonly workerId: string; readonly at: string }
+  | { readonly type: 'patched'; readonly workerId: string; readonly patch: RunPatch }
+  | { readonly type: 'patched to running'; readonly workerId: string; readonly patch: RunPatch }
+  | { readonly type: 'patched to finalizing'; readonly workerId: string; readonly patch: RunPatch }
+  | ({ readonly type: 'ended completed' } & Ended)
+  | ({ readonly type: 'ended failed' } & Ended)
+  | ({ readonly type: 'ended cancelled' } & Ended)
+  | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
+  | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string }
+  | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
+  /** A bug of ours: nothing can go on with it. */
+  | { readonly type: 'broken'; readonly leaseId?: string; readonly at?: string; readonly reason: string }
+
+const { tell, end } = deeds<RunContext, RunEvent, never>()
+
+type Facts = { readonly context: RunContext; readonly event: RunEvent }
+
+const label = ({ job, attempts }: RunContext): string => labelFor(job, attempts)
+const at = (event: RunEvent): string => ('at' in event && event.at !== undefined ? event.at : '')
+
+function afterPatch({ context, event }: Facts): Partial<RunContext> {
+  if (!('patch' in event)) return {}
+  const { patch, workerId } = event
+  const run = patched(context.run, patch, {
+    workerId,
+    costsBefore: context.costsBefore,
+    label: label(context),
+  })
+  return { run, opened: context.opened || patch.prUrl !== undefined }
+}
+
+function afterEnd({ context, event }: Facts): Partial<RunContext> {
+  if (!('outcome' in event)) return {}
+  const { workerId, at, outcome, retentionHours } = event
+  const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
+  return { run: finished(context.run, outcome, by), lease: null }
+}
+
+/** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */
+function afterFollowUpFailed(facts: Facts): Partial<RunContext> {
+  const ended = afterEnd(facts)
+  return { ...ended, run: restored(ended.run ?? facts.context.run, facts.context, at(facts.event)) }
+}
+
+function restored(run: Run, { earlier }: RunContext, now: string): Run {
+  const { result: _, ...rest } = run
+  return {
+    ...rest,
+    status: 'completed',
+    finishedAt: earlier?.finishedAt ?? now,
+    error: `the follow-up failed: ${run.error ?? 'it was cancelled'}`,
+    ...(earlier?.result == null ? {} : { result: earlier.result }),
+  }
+}
+
+const patches = {
+  patched: { actions: 'patch' },
+  'patched to running': { actions: 'patch' },
+  'patched to finalizing': { actions: 'patch' },
+} as const
+
+const active = {
+  'ended completed': { target: 'completed', actions: 'finish' },
+  'ended failed': [
+    { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
+    { target: 'failed', actions: 'finish' },
+  ],
+  'ended cancelled': [
+    { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
+    { target: 'cancelled', actions: 'finish' },
+  ],
+  'lease lost': [
+    { guard: 'hasOpenedPull', target: 'completed', actions: 'adopt' },
+    { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },
+    { guard: 'isFollowUp', target: 'completed', actions: 'giveFollowUpUp' },
+    { target: 'failed', actions: 'giveUp' },
+  ],
+  'cancel requested': { actions: 'askToCancel' },
+  'cancel enforced': [
+    { guard: 'isFollowUp', target: 'completed', actions: 'cancelFollowUp' },
+    { target: 'cancelled', actions: 'cancel' },
+  ],
+  broken: { target: 'failed', actions: 'fail' },
+} as const
+
+export const runMachine = setup({
+  types: {} as { context: RunContext; events: RunEvent; input: RunInput },
+  guards: {
+    isFollowUp: ({ context }) => context.job === 'follow-up',
+    hasOpenedPull: ({ context }) =>
+      context.job === 'run' && context.opened && context.run.prUrl !== undefined,
+    mayTryAgain: ({ context }) => context.interruptions + 1 < INTERRUPTIONS_MAX,
+  },
+  actions: {
+    grant: assign(({ event }) => (event.type === 'granted' ? { lease: event.leaseId } : {})),
+    release: assign({ lease: null }),
+    accept: assign(({ context, event }) =>
+      event.type === 'accepted'
+        ? {
+            run: accepted(context.run, { workerId: event.workerId, now: event.at }),
+            attempts: context.attempts + 1,
+            costsBefore: context.run.costs.length,
+            opened: false,
+          }
+        : {},
+    ),
+    patch: assign(afterPatch),
+    finish: assign(afterEnd),
+    finishFollowUp: assign(afterFollowUpFailed),
+    adopt: assign(({ context, event }) => ({ run: adopted(context.run, at(event)), lease: null })),
+    requeue: assign(({ context, event }) => ({
+      run: requeued(context.run, `interrupted: ${'reason' in event ? event.reason : 'lost'}`, at(event)),
+      lease: null,
+      interruptions: context.interruptions + 1,
+    })),
+    giveUp: assign(({ context, event }) => ({
+      run: failed(
+        context.run,
+        `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
+        at(event),
+      ),
+      lease: null,
+    })),
+    giveFollowUpUp: assign(({ context, event }) => ({
+      run: restored(
+        { ...context.run, error: `interrupted ${INTERRUPTIONS_MAX} times in a row` },
+        context,
+        at(event),
+      ),
+      lease: null,
+    })),
+    cancel: assign(({ context, event }) => ({ run: cancelled(context.run, at(event)), lease: null })),
+    cancelFollowUp: assign(({ context, event }) => ({
+      run: restored({ ...context.run, error: 'it was cancelled' }, context, at(event)),
+      lease: null,
+    })),
+    fail: assign(({ context, event }) => ({
+      run: failed(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
+      lease: null,
+    })),
+    askToCancel: tell(({ context, event }) =>
+      context.lease === null
+        ? []
+        : {
+            to: { kind: LEASE, key: context.lease },
+            event: {
+              type: 'cancel requested',
+              reason: 'reason' in event ? event.reason : 'cancelled',
+            },
+          },
+    ),
+    end: end(),
+  },
+}).createMachine({
+  id: 'run',
+  options: { maxIterations: 100 },
+  context: ({ input }) => ({
+    run: input.run,
+    job: input.job,
+    lease: null,
+    attempts: input.attempts,
+    costsBefore: input.run.costs.length,
+    interruptions: 0,
+    opened: false,
+    earlier: input.earlier,
+    woken: input.woken,
+  }),
+  initial: 'queued',
+  states: {
+    queued: {
+      description: 'waits for a worker with room; with a lease, for that worker to accept',
+      on: {
+        granted: { actions: 'grant' },
+        declined: { actions: 'release' },
+        accepted: { target: 'preparing', actions: 'accept' },
+        'cancel requested': [
+          { guard: 'isFollowUp', target: 'completed', actions: ['askToCancel', 'cancelFollowUp'] },
+          { target: 'cancelled', actions: ['askToCancel', 'cancel'] },
+        ],
+        'lease lost': { actions: 'release' },
+        broken: { target: 'failed', actions: 'fail' },
+      },
+    },
+    preparing: {
+      description: 'a worker has it and makes its sandbox ready',
+      on: {
+        ...active,
+        ...patches,
+        'patched to running': { target: 'running', actions: 'patch' },
+        'patched to finalizing': { target: 'finalizing', actions: 'patch' },
+      },
+    },
+    running: {
+      description: 'the agent works',
+      on: { ...active, ...patches, 'patched to finalizing': { target: 'finalizing', actions: 'patch' } },
+    },
+    finalizing: {
+      description: 'the agent is done; what it left is pushed, and the pull request opened',
+      on: { ...active, ...patches },
+    },
+    completed: { description: 'at rest, with a result', entry: 'end' },
+    failed: { description: 'at rest, with an error', entry: 'end' },
+    cancelled: { description: 'at rest, because somebody wanted it so', entry: 'end' },
+  },
+})
+
+// ---- on disk -------------------------------------------------------------------------------------------------------
+
+const split: Split = {
+  keep(context) {
+    const { run: _, ...fields } = context as RunContext
+    return fields
+  },
+  rows(key, context, durable): Write[] {
+    const { run } = context as RunContext
+    if (run === (durable as RunContext | undefined)?.run) return []
+    return [{ table: 'run', id: key, run }]
+  },
+  join(key, kept, ledger) {
+    const run = ledger.runs.get(key)
+    return run === undefined ? undefined : { ...(kept as RunFields), run }
+  },
+}
+
+export const runKind: Kind = {
+  name: RUN,
+  logic: runMachine,
+  layout: layout({
+    v: 1,
+    states: {
+      queued: 'q',
+      preparing: 'p',
+      running: 'r',
+      finalizing: 'f',
+      completed: 'C',
+      failed: 'F',
+      cancelled: 'X',
+    },
+    shape: shapeOf(RunFields),
+    lifts: {},
+  }),
+  split,
+  supervision: {
+    restartAfterMs: [1_000, 2_000, 4_000],
+    crashesMax: 3,
+    withinMs: 60_000,
+    finally: 'closed',
+  },
+}
