@@ -2,7 +2,7 @@
  * Ids of the things that the host makes: in the order of their making when sorted as text, and never twice.
  *
  * A UUID of version 7: 48 bits of wall time, then 74 random ones. Within one millisecond, and while the wall clock is
- * behind where it has been, the random bits are counted up instead, so the order holds within a process whatever the
+ * behind where it has been, the last of them are counted up instead, so the order holds within a process whatever the
  * clock does. Ids are no secrets.
  */
 import type { Chance, Clock } from './ports.ts'
@@ -33,19 +33,27 @@ export function ids(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): I
   }
 }
 
+/** The last digits are counted up; the head is made once a millisecond. */
+const COUNTED_DIGITS = 8
+const COUNTED_END = 16 ** COUNTED_DIGITS
+
 function counter(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): () => string {
-  let [time, random] = [-1, 0n]
+  let time = -1
+  let head = ''
+  let count = 0
+  const begin = (at: number) => {
+    const whole = uuidv7Hex(at, chance.bytes(RANDOM_BYTES))
+    time = at
+    head = whole.slice(0, -COUNTED_DIGITS)
+    count = Number.parseInt(whole.slice(-COUNTED_DIGITS), 16)
+  }
   return () => {
     const now = Math.floor(clock.now())
-    if (now > time) [time, random] = [now, randomOf(chance.bytes(RANDOM_BYTES))]
-    else [time, random] = following(time, random)
-    return hexOf(time, random)
+    if (now > time) begin(now)
+    // Once in an age the counted digits are used up: then the next millisecond is borrowed.
+    else if (++count === COUNTED_END) begin(time + 1)
+    return head + count.toString(16).padStart(COUNTED_DIGITS, '0')
   }
-}
-
-/** Once in an age the random bits are used up: then the next millisecond is borrowed. */
-function following(time: number, random: bigint): [time: number, random: bigint] {
-  return random + 1n < RANDOM_END ? [time, random + 1n] : [time + 1, 0n]
 }
 
 function randomOf(bytes: Uint8Array): bigint {

@@ -52,3 +52,28 @@ describe('charts', () => {
     expect(() => chartOf(createMachine({ type: 'parallel', states: { a: {} } }))).toThrow(/parallel/)
   })
 })
+
+describe('the machines of the host', () => {
+  test.each(hostKinds.map(({ name, logic }) => [name, chartOf(logic)] as const))(
+    '%s is drawn under its own name, and each state says what it is',
+    (name, chart) => {
+      expect(chart.id).toBe(name)
+      expect(
+        chart.states.filter(({ path, description }) => path !== '' && description === undefined),
+      ).toEqual([])
+      expect(readFileSync('machines.md', 'utf8')).toContain(`\n## ${name}\n`)
+    },
+  )
+
+  test('are all that a host knows: runs, leases, workers, lines, the intake, the settings and the root', () => {
+    expect(hostKinds.map(({ name }) => name).sort()).toEqual([
+      'connection',
+      'intake',
+      'lease',
+      'root',
+      'run',
+      'settings',
+      'worker',
+    ])
+  })
+})

@@ -61,6 +61,8 @@ export type ChannelEffect =
 
 export interface ChannelPorts {
   readonly clock: Clock
+  /** The wall clock, as records write it down. */
+  readonly instant: () => string
   readonly chance: Chance
   readonly log: Log
   readonly meters: Meters
@@ -89,7 +91,7 @@ interface Connection {
   heardAt: number
   deaf: boolean
   /** Leases it was told are lost; once is enough on one line. */
-  readonly told: Set<string>
+  told: Set<string> | undefined
   /** Until its enrollment is on disk: the credential it is given then, and the leases it claims. */
   welcome: { readonly credential: string; readonly claims: readonly RunLease[] } | undefined
 }
@@ -123,7 +125,7 @@ export class Channel {
       workerId: undefined,
       heardAt: this.#ports.alarms.now(),
       deaf: false,
-      told: new Set(),
+      told: undefined,
       welcome: undefined,
     }
     this.#connections.set(number, connection)
@@ -234,7 +236,7 @@ export class Channel {
         this.#beat(connection, member, frame)
         return
       case 'dispatch-accepted':
-        this.#answered(connection, member, frame.leaseId, { type: 'accepted', at: this.#now() })
+        this.#answered(connection, member, frame.leaseId, { type: 'accepted', at: this.#ports.instant() })
         return
       case 'dispatch-rejected':
         this.#rejected(connection, member, frame)
@@ -303,7 +305,7 @@ export class Channel {
       id,
       name: workerNameOr(frame.name, id),
       hash: hashOf(credential),
-      enrolledAt: this.#now(),
+      enrolledAt: this.#ports.instant(),
       now: clock.now(),
       local: verdict.local,
       capabilities: frame.capabilities,
@@ -344,7 +346,7 @@ export class Channel {
       return
     }
     this.#count('ok')
-    const seen: WorkerEvent = { type: 'seen', at: this.#now(), capabilities: frame.capabilities }
+    const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities: frame.capabilities }
     host.tell(WORKER, workerId, seen)
     this.#registered(connection, workerId)
     this.#greet(connection, member, undefined)
@@ -368,7 +370,7 @@ export class Channel {
     this.#unregistered -= 1
     alarms.cancelAll(alarmOf(connection.number))
     alarms.set(alarmOf(connection.number), 'silence', connection.heardAt + timeoutMs(this.#ports.patience()))
-    this.#tell(connection, { type: 'registered', workerId, at: this.#now() })
+    this.#tell(connection, { type: 'registered', workerId, at: this.#ports.instant() })
     const member = fleet.member(workerId)
     if (member !== undefined) {
       member.heardAt = connection.heardAt
@@ -407,11 +409,11 @@ export class Channel {
     const claimed = new Set<string>()
     for (const { id } of claims) {
       claimed.add(id)
-      if (member.leases.has(id)) this.#tellLease(id, { type: 'worker claims', at: this.#now() })
+      if (member.leases.has(id)) this.#tellLease(id, { type: 'worker claims', at: this.#ports.instant() })
       else this.#late(connection, id, 'claim')
     }
     for (const id of [...member.leases])
-      if (!claimed.has(id)) this.#tellLease(id, { type: 'worker denies', at: this.#now() })
+      if (!claimed.has(id)) this.#tellLease(id, { type: 'worker denies', at: this.#ports.instant() })
   }
 
   // ---- heartbeats --------------------------------------------------------------------------------------------------
@@ -422,7 +424,7 @@ export class Channel {
     member.attachSessions = frame.attachSessions
     const { capabilities } = frame
     if (capabilities !== undefined && !same(capabilities, member.context.capabilities)) {
-      const seen: WorkerEvent = { type: 'seen', at: this.#now(), capabilities }
+      const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
       host.tell(WORKER, member.id, seen)
       this.#ports.changed()
       this.#ports.look()
@@ -477,7 +479,7 @@ export class Channel {
     const known = member.leases.has(frame.leaseId)
     this.#answered(connection, member, frame.leaseId, {
       type: 'rejected',
-      at: this.#now(),
+      at: this.#ports.instant(),
       reason: frame.reason,
     })
     if (known) this.refused(member, frame.reason)
@@ -515,6 +517,7 @@ export class Channel {
       this.#send(connection, { type: 'run-complete-ack', leaseId })
       return
     }
+    connection.told ??= new Set()
     if (connection.told.has(leaseId)) return
     if (connection.told.size >= TOLD_MAX) connection.told.clear()
     connection.told.add(leaseId)
@@ -630,10 +633,6 @@ export class Channel {
 
   #tellLease(leaseId: string, event: LeaseEvent): void {
     this.#ports.host.tell(LEASE, leaseId, event)
-  }
-
-  #now(): string {
-    return new Date(this.#ports.clock.now()).toISOString()
   }
 }
 

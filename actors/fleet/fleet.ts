@@ -192,7 +192,8 @@ export class Fleet {
         id: workerId,
         connected: own.online,
         state: own.state,
-        activeRuns: own.leases.size,
+        // Of a worker that is away nobody can say what still runs there.
+        activeRuns: own.online ? own.leases.size : 0,
         attachSessions: own.attachSessions,
       },
     }

@@ -5,7 +5,7 @@
  * repository nobody mapped) keeps it out of the heap until somebody says that this changed.
  */
 import { rankOf } from '../../core/tickets/order.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
 
 interface Entry {
   readonly runId: string
@@ -21,15 +21,14 @@ export class Queue {
   /** Every run that is queued and has no lease. */
   readonly #runs = new Map<string, Run>()
 
-  /** Waits for a worker, or for what `waitingFor` says. */
-  add(run: Run, waitingFor: string | undefined): void {
+  /** Waits for a worker, or for what `waitingFor` says. `ticket`: as its tracker has it now. */
+  add(run: Run, waitingFor: string | undefined, ticket: Ticket = run.ticket): void {
     this.remove(run.id)
     this.#runs.set(run.id, run)
     if (waitingFor !== undefined) {
       this.#held.set(run.id, waitingFor)
       return
     }
-    const { ticket } = run
     const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
     this.#entries.set(run.id, entry)
     push(this.#heap, entry)
@@ -67,6 +66,12 @@ export class Queue {
 
   has(runId: string): boolean {
     return this.#runs.has(runId)
+  }
+
+  /** The order in which it stands is still the one that the ticket asks for. */
+  isInPlace(runId: string, ticket: Ticket): boolean {
+    const entry = this.#entries.get(runId)
+    return entry === undefined || (entry.rank === rankOf(ticket.priority) && entry.age === ticket.createdAt)
   }
 
   /** What keeps it back besides workers. */

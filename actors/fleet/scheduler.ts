@@ -5,7 +5,7 @@
  * durable with one write, and there is no interval in which anybody waits to be looked at.
  */
 import { explained, place, type Want } from '../../core/fleet/placement.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
 import type { Placement } from '../../protocol/worker.ts'
 import type { Fleet, Member } from './fleet.ts'
 import { Queue } from './queue.ts'
@@ -18,6 +18,8 @@ export interface SchedulerPorts {
   readonly mayGrant: () => boolean
   /** What a run waits for besides a worker: its blockers, a repository. */
   readonly waitingFor: (run: Run) => string | undefined
+  /** Its ticket as the tracker has it now: raising the priority there moves what waits here. */
+  readonly ticketOf: (run: Run) => Ticket
   /** The lease is granted and told when this returns. */
   readonly grant: (run: Run, worker: Member) => void
   /** There is something to look at before the next cut, and so there must be one. */
@@ -36,7 +38,7 @@ export class Scheduler {
 
   /** A run waits for a worker. */
   queued(run: Run): void {
-    this.queue.add(run, this.#ports.waitingFor(run))
+    this.queue.add(run, this.#ports.waitingFor(run), this.#ports.ticketOf(run))
     this.look()
   }
 
@@ -49,7 +51,9 @@ export class Scheduler {
   reconsider(): void {
     for (const run of [...this.queue.runs()]) {
       const waitingFor = this.#ports.waitingFor(run)
-      if (waitingFor !== this.queue.heldFor(run.id)) this.queue.add(run, waitingFor)
+      const ticket = this.#ports.ticketOf(run)
+      if (waitingFor !== this.queue.heldFor(run.id) || !this.queue.isInPlace(run.id, ticket))
+        this.queue.add(run, waitingFor, ticket)
     }
     this.look()
   }

@@ -40,7 +40,10 @@ const looked = {
     { guard: 'wasTouched', target: 'looking', reenter: true, actions: 'noteSeen' },
     { target: 'resting', actions: 'noteSeen' },
   ],
-  'not seen': { target: 'resting', actions: 'noteTrouble' },
+  'not seen': [
+    { guard: 'wasTouched', target: 'looking', reenter: true, actions: 'noteTrouble' },
+    { target: 'resting', actions: 'noteTrouble' },
+  ],
   'shut out': { target: 'shut out', actions: 'noteShutOut' },
 } as const
 

@@ -83,9 +83,14 @@ export class IntakeRoom implements CutGuest {
     return undefined
   }
 
-  /** Who holds this ticket up, as a sentence. The tracker's newest word counts, not what the run was made of. */
+  /** The tracker's newest word, not what a run was made of. */
+  current(ticket: Ticket): Ticket {
+    return this.#byId.get(ticket.id)?.ticket ?? ticket
+  }
+
+  /** Who holds this ticket up, as a sentence. */
   waitingFor(ticket: Ticket): string | undefined {
-    const current = this.#byId.get(ticket.id)?.ticket ?? ticket
+    const current = this.current(ticket)
     const blockers = openBlockers(current, this.#byId)
     return blockers.length === 0 ? undefined : waitingFor(blockers, waitingCircle(current, this.#byId))
   }

@@ -178,6 +178,12 @@ export class ActorHost {
     return this.#damaged.has(`${kind} ${key}`)
   }
 
+  /** There is such a life, and it takes its events as they come: it is not recovering from a crash. */
+  isWell(kind: string, key: string): boolean {
+    const life = this.#registry.get(kind, key)
+    return life !== undefined && life.recovery === undefined
+  }
+
   keys(kind: string): Iterable<string> {
     return this.#registry.keys(kind)
   }
@@ -445,7 +451,8 @@ export class ActorHost {
 
   #sayLastWords({ kind, key, good }: Life, reason: string): void {
     try {
-      this.#send(kind.supervision.lastWords?.(key, good, reason) ?? [])
+      const at = this.#ports.clock.now()
+      this.#send(kind.supervision.lastWords?.(key, good, reason, at) ?? [])
     } catch (error) {
       this.#ports.log.error({ kind: kind.name, key, err: error }, 'last words failed')
     }

@@ -30,7 +30,13 @@ export interface Supervision {
    */
   readonly finally: 'closed' | 'kept' | 'fatal'
   /** What others must be told when it is given up, or throws while being born (then `last` says `error`). */
-  readonly lastWords?: (key: string, last: AnyMachineSnapshot, reason: string) => readonly Outgoing[]
+  readonly lastWords?: (
+    key: string,
+    last: AnyMachineSnapshot,
+    reason: string,
+    /** Wall milliseconds. */
+    at: number,
+  ) => readonly Outgoing[]
 }
 
 /**

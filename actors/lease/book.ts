@@ -32,6 +32,8 @@ export type Report =
 
 export interface BookPorts {
   readonly clock: Clock
+  /** The wall clock, as records write it down. */
+  readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
   readonly facts: Ledger['facts']
@@ -39,6 +41,8 @@ export interface BookPorts {
   readonly usage: UsageArchive
   readonly journal: Journal
   readonly tellLease: (leaseId: string, event: LeaseEvent) => void
+  /** Not while the run recovers from a crash: what it was told meanwhile would be acknowledged before it is true. */
+  readonly takesReports: (runId: string) => boolean
   readonly patchRun: (runId: string, workerId: string, patch: WorkerFrameOf<'run-patch'>['patch']) => void
   readonly remember: (runId: string, repo: string, facts: readonly string[]) => void
   readonly retentionHours: () => number
@@ -135,6 +139,15 @@ export class Book implements CutGuest {
     }
   }
 
+  /** Nothing more of this worker's counts, not even what waits for a file that is being written. */
+  silence(workerId: string): void {
+    for (const page of this.#pages.values()) {
+      if (page.workerId !== workerId) continue
+      page.complete = true
+      this.#forget(page)
+    }
+  }
+
   /** What is acknowledged now: never more than is on disk. */
   acknowledge(leaseId: string): number {
     const page = this.#pages.get(leaseId)
@@ -177,7 +190,7 @@ export class Book implements CutGuest {
     if (!page.accepted) {
       // It reports, so it has it, even if the word of it was lost.
       page.accepted = true
-      this.#ports.tellLease(page.leaseId, { type: 'accepted', at: this.#now() })
+      this.#ports.tellLease(page.leaseId, { type: 'accepted', at: this.#ports.instant() })
       if (!this.#pages.has(page.leaseId)) return false
     }
     if (page.busy) this.#wait(page, frame, bytes)
@@ -220,6 +233,7 @@ export class Book implements CutGuest {
         journal.note(page.runId, frame.event)
         break
       case 'run-patch':
+        if (!this.#ports.takesReports(page.runId)) return
         patchRun(page.runId, page.workerId, frame.patch)
         break
       case 'run-memories':
@@ -232,12 +246,13 @@ export class Book implements CutGuest {
         this.#whileFiled(page, bytes, frame.seq, () => this.#fileUsage(frame))
         return
       case 'run-complete':
+        if (!this.#ports.takesReports(page.runId)) return
         page.complete = true
         page.at = { mark: frame.seq, lost: page.at.lost }
         this.#forget(page)
         tellLease(page.leaseId, {
           type: 'completed',
-          at: this.#now(),
+          at: this.#ports.instant(),
           outcome: frame.outcome,
           retentionHours: retentionHours(),
         })
@@ -263,7 +278,12 @@ export class Book implements CutGuest {
   #skip(page: Page, { from, to }: WorkerFrameOf<'lease-gap'>): void {
     const lost = judgeGap(page.at.mark, from, to)
     if (typeof lost === 'string') return
-    this.#ports.journal.note(page.runId, { at: this.#now(), type: 'gap', from: lost[0], to: lost[1] })
+    this.#ports.journal.note(page.runId, {
+      at: this.#ports.instant(),
+      type: 'gap',
+      from: lost[0],
+      to: lost[1],
+    })
     this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
     page.at = withLost(page.at, lost)
     this.#moved(page, 0)
@@ -278,6 +298,7 @@ export class Book implements CutGuest {
     if (page.crashes.length < CRASHES_MAX) return
     page.complete = true
     this.#forget(page)
+    this.#ports.tellLease(page.leaseId, { type: 'wedged', at: this.#ports.instant() })
   }
 
   // ---- frames that become files ------------------------------------------------------------------------------------
@@ -285,17 +306,20 @@ export class Book implements CutGuest {
   #whileFiled(page: Page, bytes: number, seq: number, file: () => Promise<string | undefined>): void {
     page.busy = true
     this.#pend(page, bytes)
-    file().then(
-      (problem) => this.#filed(page, bytes, seq, problem),
-      (error: unknown) => this.#notFiled(page, bytes, error),
-    )
+    file()
+      .then(
+        (problem) => this.#filed(page, bytes, seq, problem),
+        (error: unknown) => this.#notFiled(page, bytes, error),
+      )
+      .catch((error: unknown) => this.#threw(page, error))
   }
 
   #filed(page: Page, bytes: number, seq: number, problem: string | undefined): void {
     page.busy = false
     if (this.#pages.get(page.leaseId) !== page) return
     this.#unpend(page, bytes)
-    if (problem !== undefined) this.#ports.journal.say(page.runId, this.#now(), problem)
+    if (page.complete) return
+    if (problem !== undefined) this.#ports.journal.say(page.runId, this.#ports.instant(), problem)
     this.#advance(page, seq, bytes)
     while (!page.busy && !page.complete) {
       const next = page.waiting.shift()
@@ -344,10 +368,6 @@ export class Book implements CutGuest {
     if (!usable.ok) return `a usage snapshot was not kept: ${usable.refusal.message}`
     await this.#ports.usage.replace(usable.value.key, usable.value.text)
     return undefined
-  }
-
-  #now(): string {
-    return new Date(this.#ports.clock.now()).toISOString()
   }
 
   // ---- cuts --------------------------------------------------------------------------------------------------------

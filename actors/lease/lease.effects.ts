@@ -23,6 +23,8 @@ import { LEASE } from './lease.names.ts'
 
 export interface LeasePorts {
   readonly clock: Clock
+  /** The wall clock, as records write it down. */
+  readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
   readonly host: ActorHost
@@ -86,7 +88,7 @@ export class LeaseRoom {
   /** An alarm that was set here came due. */
   rang(key: string, name: string): void {
     const leaseId = key.slice('lease '.length)
-    const at = this.#now()
+    const at = this.#ports.instant()
     if (name === 'away') this.#tell(leaseId, { type: 'time ran out', at })
     else if (name === 'cancel') this.#tell(leaseId, { type: 'cancel timed out', at })
     else this.#unanswered(leaseId, at)
@@ -109,7 +111,8 @@ export class LeaseRoom {
     const lease = life.context as LeaseContext
     const refusal = life.value === 'unsure' ? 'its worker went away before' : this.#send(lease)
     meters.count('dispatches_total', { outcome: refusal === undefined ? 'sent' : 'withdrawn' })
-    if (refusal !== undefined) this.#tell(leaseId, { type: 'withdrawn', at: this.#now(), reason: refusal })
+    if (refusal !== undefined)
+      this.#tell(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
   }
 
   /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
@@ -139,7 +142,11 @@ export class LeaseRoom {
       },
       job: job.value,
     })
-    if (!channel.sendText(lease.workerId, text)) return 'the worker reads too slowly'
+    if (!channel.sendText(lease.workerId, text)) {
+      // Until its line is cut it looks free: without a pause it would be offered the run with every cut.
+      channel.refused(member, 'its line takes nothing more')
+      return 'the worker reads too slowly'
+    }
     this.#sentAt.set(lease.id, alarms.now())
     alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)
     return undefined
@@ -159,7 +166,10 @@ export class LeaseRoom {
     const { fleet, alarms, patience } = this.#ports
     const heardAt = fleet.member(workerId)?.heardAt ?? alarms.now()
     // Not heard of since this process began: what was promised before it did may still be counted on.
-    if (heardAt <= this.#startedAt) return livesAfterRestart(this.#startedAt, termMs, patience())
+    if (heardAt <= this.#startedAt)
+      return arrived
+        ? livesUntil(this.#startedAt, termMs)
+        : livesAfterRestart(this.#startedAt, termMs, patience())
     if (arrived) return livesUntil(heardAt, termMs)
     return Math.max(
       livesUntil(heardAt, termMs),
@@ -180,9 +190,5 @@ export class LeaseRoom {
 
   #tell(leaseId: string, event: LeaseEvent): void {
     this.#ports.host.tell(LEASE, leaseId, event)
-  }
-
-  #now(): string {
-    return new Date(this.#ports.clock.now()).toISOString()
   }
 }

@@ -10,6 +10,7 @@ import { LeaseFields, shapeOf } from '../../protocol/records.ts'
 import { deeds } from '../kit/deeds.ts'
 import type { Kind, Outgoing } from '../kit/kind.ts'
 import { layout } from '../kit/records.ts'
+import type { RunEvent } from '../run/run.machine.ts'
 import { RUN } from '../run/run.names.ts'
 import { LEASE } from './lease.names.ts'
 
@@ -45,6 +46,8 @@ export type LeaseEvent =
     }
   | { readonly type: 'cancel requested'; readonly reason: string }
   | { readonly type: 'cancel timed out'; readonly at: string }
+  /** What it reports can't be applied, again and again. */
+  | { readonly type: 'wedged'; readonly at: string }
   /** Its run is no more, or belongs to another lease: a record that only a bug or a damaged store can leave. */
   | { readonly type: 'orphaned' }
 
@@ -101,6 +104,8 @@ export const leaseMachine = setup({
         'reason' in event ? event.reason : event.type === 'unanswered' ? 'no answer to the dispatch' : null,
     })),
     endLost: assign({ end: 'lost' as const, why: 'the worker no longer has it' }),
+    endWedged: assign({ end: 'lost' as const, why: 'what the worker reported could not be applied' }),
+    endOrphaned: assign({ end: 'lost' as const, why: 'its run is no more, or belongs to another lease' }),
     endExpired: assign({ end: 'expired' as const, why: 'the worker did not come back in time' }),
     endFenced: assign(({ context }) => ({
       end: 'fenced' as const,
@@ -179,7 +184,8 @@ export const leaseMachine = setup({
         'worker denies': { target: 'closed', actions: ['endLost', 'tellLost'] },
         completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
         'cancel requested': { target: 'cancelling', actions: 'noteReason' },
-        orphaned: { target: 'closed', actions: ['endLost', 'fence'] },
+        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        orphaned: { target: 'closed', actions: ['endOrphaned', 'fence'] },
       },
     },
     adrift: {
@@ -192,7 +198,8 @@ export const leaseMachine = setup({
         completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
         'time ran out': { target: 'closed', actions: ['endExpired', 'tellLost', 'fence'] },
         'cancel requested': { target: 'cancelling', actions: 'noteReason' },
-        orphaned: { target: 'closed', actions: 'endLost' },
+        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        orphaned: { target: 'closed', actions: 'endOrphaned' },
       },
     },
     cancelling: {
@@ -203,6 +210,7 @@ export const leaseMachine = setup({
         'worker denies': { target: 'closed', actions: ['endFenced', 'tellEnforced'] },
         completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
         'cancel timed out': { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
+        wedged: { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
         orphaned: { target: 'closed', actions: ['endFenced', 'fence'] },
       },
     },
@@ -218,8 +226,12 @@ const implied: NonNullable<Kind['implied']> = (key, { value, context }): readonl
   const lease = context as LeaseContext
   const event = (made: LeaseEvent): Outgoing => ({ is: 'event', to: { kind: LEASE, key }, event: made })
   const effect = (made: LeaseEffect): Outgoing => ({ is: 'effect', effect: made })
+  // It outranks its run's record: what was accepted is not waiting for a worker. A run that knows takes no notice.
+  const word: RunEvent = { type: 'accepted', leaseId: key, workerId: lease.workerId, at: lease.grantedAt }
+  const accepted: Outgoing = { is: 'event', to: run(lease), event: word }
   if (value === 'cancelling')
     return [
+      accepted,
       effect({
         type: 'lease.send cancel',
         leaseId: key,
@@ -227,7 +239,9 @@ const implied: NonNullable<Kind['implied']> = (key, { value, context }): readonl
         reason: lease.why ?? 'cancelled',
       }),
     ]
-  if (value === 'adrift') return [effect({ type: 'lease.await worker', leaseId: key, arrived: true })]
+  if (value === 'adrift')
+    return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]
+  if (value === 'held') return [accepted, event({ type: 'worker lost' })]
   if (value === 'unsure') return [effect({ type: 'lease.await worker', leaseId: key, arrived: false })]
   return [event({ type: 'worker lost' })]
 }
@@ -246,13 +260,13 @@ export const leaseKind: Kind = {
     crashesMax: 3,
     withinMs: 60_000,
     finally: 'closed',
-    lastWords: (key, last, reason) => {
+    lastWords: (_key, last, reason, at) => {
       const { runId } = last.context as LeaseContext
       return [
         {
           is: 'event',
           to: { kind: RUN, key: runId },
-          event: { type: 'broken', leaseId: key, reason: `internal error: ${reason}` },
+          event: { type: 'broken', at: new Date(at).toISOString(), reason: `internal error: ${reason}` },
         },
       ]
     },

@@ -55,6 +55,8 @@ export interface BuiltHost {
   start(): void
   /** Ends in `finish`, within the time a stop may take. */
   stop(reason: string): void
+  /** How much of what comes and goes is held in memory right now. */
+  census(): Readonly<Record<string, number>>
 }
 
 export function buildHost(parts: HostParts): BuiltHost {
@@ -181,6 +183,8 @@ export function buildHost(parts: HostParts): BuiltHost {
   guests.push(...yard.guests)
   const hear = (state: StoreState) => {
     if (state.is === 'broken') host.storeBroke(state.reason)
+    // What was queued meanwhile was not granted.
+    if (state.is === 'ready') yard.scheduler.look()
   }
   const unhear = store.ledger.onState(hear)
   const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, store, yard, landings })
@@ -195,5 +199,12 @@ export function buildHost(parts: HostParts): BuiltHost {
       hear(store.ledger.state())
     },
     stop: (reason) => requestStop(0, reason),
+    census: () => ({
+      ...Object.fromEntries(host.count()),
+      deadlines: host.pendingDeadlines(),
+      waitingForSettings: drawer.size,
+      waitingForTheDisk: landings.size,
+      ...yard.census(),
+    }),
   }
 }

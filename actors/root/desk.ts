@@ -72,6 +72,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
     open,
     storeState: () => ledger.state(),
+    measure: () => yard.measure(),
     actorsByKind: () => host.count(),
   }
 }

@@ -74,6 +74,8 @@ export interface FrontDesk {
   /** Whether new work may be accepted: not while stopping. */
   open(): boolean
   storeState(): StoreState
+  /** Brings those figures up to date that are only worth having when somebody looks. */
+  measure(): void
   /** How many actors of each kind there are now. */
   actorsByKind(): ReadonlyMap<string, number>
 }

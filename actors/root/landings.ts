@@ -15,6 +15,10 @@ export class Landings {
     return waited
   }
 
+  get size(): number {
+    return this.#waiting.size
+  }
+
   landed(handle: number): void {
     this.#waiting.get(handle)?.(yes(undefined))
     this.#waiting.delete(handle)

@@ -7,6 +7,7 @@
  */
 
 import { ids } from '../../core/ids.ts'
+import { instants } from '../../core/instant.ts'
 import { type Patience, termMs, timeoutMs } from '../../core/lease/deadline.ts'
 import type { Cancel, Chance, Clock, Log, Meters, Store, Tracker } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
@@ -74,6 +75,8 @@ const PRUNE_MS = 6 * 3_600_000
 export class Yard {
   readonly fleet = new Fleet()
   readonly ids
+  /** The wall clock, as records write it down. */
+  readonly now: () => string
   readonly journal: Journal
   readonly resting: RestingRuns
   readonly memories: Memories
@@ -102,6 +105,8 @@ export class Yard {
     this.#parts = parts
     this.#host = host
     this.ids = ids(clock, chance)
+    this.now = instants(clock)
+    const instant = this.now
     this.alarms = new Alarms(
       clock,
       () => timeoutMs(this.#patience()),
@@ -130,11 +135,13 @@ export class Yard {
       now: () => this.alarms.now(),
       mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
       waitingFor: (run) => this.#waitingFor(run),
+      ticketOf: (run) => this.intake.current(run.ticket),
       grant: (run, worker) => this.#grant(run, worker),
       stir,
     })
     this.book = new Book({
       clock,
+      instant,
       log,
       meters,
       facts,
@@ -142,6 +149,7 @@ export class Yard {
       usage: store.usage,
       journal: this.journal,
       tellLease: (leaseId, event) => void host.tell(LEASE, leaseId, event),
+      takesReports: (runId) => host.isWell(RUN, runId),
       patchRun: (runId, workerId, patch) => {
         const type =
           patch.status === 'running' || patch.status === 'finalizing'
@@ -157,6 +165,7 @@ export class Yard {
     })
     this.channel = new Channel({
       clock,
+      instant,
       chance,
       log,
       meters,
@@ -176,6 +185,7 @@ export class Yard {
     })
     this.leases = new LeaseRoom({
       clock,
+      instant,
       log,
       meters,
       host,
@@ -293,8 +303,7 @@ export class Yard {
 
   /** Those at the head of the queue say why they wait; the rest say it when they are asked. */
   #tellReason(): void {
-    const { pushes, meters } = this.#parts
-    meters.gauge('queue_depth', this.scheduler.queue.size)
+    const { pushes } = this.#parts
     if (!pushes.anybody) return
     const reason = this.scheduler.queue.size === 0 ? undefined : this.scheduler.commonReason()
     if (reason === this.#queueReason) return
@@ -525,7 +534,10 @@ export class Yard {
   #workerLeft(id: string, revoked: boolean): void {
     const member = this.fleet.member(id)
     const leases = [...(member?.leases ?? [])]
-    if (revoked) this.channel.revoked(id, 'the enrollment of this worker was revoked')
+    if (revoked) {
+      this.channel.revoked(id, 'the enrollment of this worker was revoked')
+      this.book.silence(id)
+    }
     this.fleet.workerLeft(id)
     this.alarms.cancelAll(`worker ${id}`)
     for (const leaseId of leases) this.#tellLease(leaseId, { type: 'worker lost' })
@@ -542,7 +554,6 @@ export class Yard {
     }
     if (workerId === null || since === null || before?.value === after.value) return
     this.fleet.connected(workerId, { connection: number, since, address: this.channel.addressOf(number) })
-    this.#countConnected()
     this.scheduler.look()
     this.#workersChanged()
   }
@@ -550,13 +561,16 @@ export class Yard {
   #lineLost(workerId: string): void {
     for (const leaseId of [...(this.fleet.member(workerId)?.leases ?? [])])
       this.#tellLease(leaseId, { type: 'worker lost' })
-    this.#countConnected()
     this.scheduler.look()
     this.#workersChanged()
   }
 
-  #countConnected(): void {
-    this.#parts.meters.gauge('workers_connected', this.fleet.capacity().connected)
+  measure(): void {
+    const { meters } = this.#parts
+    meters.gauge('queue_depth', this.scheduler.queue.size)
+    meters.gauge('leases', this.fleet.liveLeases)
+    meters.gauge('workers_connected', this.fleet.capacity().connected)
+    meters.gauge('watermark_lag_frames', this.book.lag())
   }
 
   #intakeIs({ before, after }: Change): void {
@@ -607,7 +621,20 @@ export class Yard {
     this.#parts.log.error({ law }, 'a law was broken; please report this')
   }
 
-  now(): string {
-    return new Date(this.#parts.clock.now()).toISOString()
+  /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
+  census() {
+    return {
+      alarms: this.alarms.pending,
+      connections: this.channel.size,
+      workers: this.fleet.size,
+      leases: this.fleet.liveLeases,
+      queued: this.scheduler.queue.size,
+      activeRuns: this.#activeRuns.size,
+      bookPages: this.book.size,
+      pendingBytes: this.book.pendingBytes,
+      framesBehind: this.book.lag(),
+      journalPages: this.journal.size,
+      recentPushes: this.runPushes.size,
+    }
   }
 }

@@ -55,6 +55,11 @@ export class Journal implements CutGuest {
     this.note(runId, { at, type: 'log', stream: 'system', text })
   }
 
+  /** Runs of which a page is kept; bounded, however many runs there were. */
+  get size(): number {
+    return this.#pages.size
+  }
+
   join(): CutShare | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []

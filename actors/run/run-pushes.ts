@@ -54,6 +54,11 @@ export class RunPushes implements CutGuest {
     else this.#tellNow(run)
   }
 
+  /** Runs that were told of a moment ago. */
+  get size(): number {
+    return this.#recent.size
+  }
+
   stop(): void {
     for (const { wake } of this.#recent.values()) wake()
     this.#recent.clear()

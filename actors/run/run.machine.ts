@@ -55,14 +55,14 @@ export type RunEvent =
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** A bug of ours: nothing can go on with it. */
-  | { readonly type: 'broken'; readonly leaseId?: string; readonly at?: string; readonly reason: string }
+  | { readonly type: 'broken'; readonly at: string; readonly reason: string }
 
 const { tell, end } = deeds<RunContext, RunEvent, never>()
 
 type Facts = { readonly context: RunContext; readonly event: RunEvent }
 
 const label = ({ job, attempts }: RunContext): string => labelFor(job, attempts)
-const at = (event: RunEvent): string => ('at' in event && event.at !== undefined ? event.at : '')
+const at = (event: RunEvent): string => ('at' in event ? event.at : '')
 
 function afterPatch({ context, event }: Facts): Partial<RunContext> {
   if (!('patch' in event)) return {}
@@ -126,7 +126,10 @@ const active = {
     { guard: 'isFollowUp', target: 'completed', actions: 'cancelFollowUp' },
     { target: 'cancelled', actions: 'cancel' },
   ],
-  broken: { target: 'failed', actions: 'fail' },
+  broken: [
+    { guard: 'isFollowUp', target: 'completed', actions: 'failFollowUp' },
+    { target: 'failed', actions: 'fail' },
+  ],
 } as const
 
 export const runMachine = setup({
@@ -144,6 +147,7 @@ export const runMachine = setup({
       event.type === 'accepted'
         ? {
             run: accepted(context.run, { workerId: event.workerId, now: event.at }),
+            lease: event.leaseId,
             attempts: context.attempts + 1,
             costsBefore: context.run.costs.length,
             opened: false,
@@ -182,6 +186,14 @@ export const runMachine = setup({
     })),
     fail: assign(({ context, event }) => ({
       run: failed(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
+      lease: null,
+    })),
+    failFollowUp: assign(({ context, event }) => ({
+      run: restored(
+        { ...context.run, error: 'reason' in event ? event.reason : 'internal error' },
+        context,
+        at(event),
+      ),
       lease: null,
     })),
     askToCancel: tell(({ context, event }) =>
@@ -224,7 +236,7 @@ export const runMachine = setup({
           { target: 'cancelled', actions: ['askToCancel', 'cancel'] },
         ],
         'lease lost': { actions: 'release' },
-        broken: { target: 'failed', actions: 'fail' },
+        broken: active.broken,
       },
     },
     preparing: {

@@ -29,6 +29,7 @@ export const livesUntilIfArrived = (sentAt: number, term: number, patience: Pati
 
 /**
  * Across a restart: no promise was made after the host went down, so counting anew from its start outlasts them all.
+ * Of a dispatch that was never answered nobody knows when it left, or whether it did.
  */
 export const livesAfterRestart = (startedAt: number, term: number, patience: Patience): number =>
   livesUntilIfArrived(startedAt, term, patience)

@@ -18,8 +18,9 @@ import { appendAt, lastEventBy } from './event-file.ts'
 import { eventsFile } from './run-folder.ts'
 import { Turns } from './turns.ts'
 
-export const SPILL_QUIET_MS = 250
-export const SPILL_AGE_MS = 2_000
+/** Its syncs hold up those of commits, so it lets the moment pass in which a run's end makes room for the next. */
+export const SPILL_QUIET_MS = 1_000
+export const SPILL_AGE_MS = 5_000
 /** A tail of all runs together of more bytes is moved without regard for commits. */
 export const TAIL_BYTES_MAX = 256 * 1024 * 1024
 const TICK_MS = 100
@@ -27,7 +28,7 @@ const ROUND_RUNS_MAX = 64
 /** Of one run in one round. */
 const MOVE_BYTES_MAX = 4 * 1024 * 1024
 /** Of the four threads that file work and commits share. */
-const FILES_AT_ONCE = 2
+const FILES_AT_ONCE = 1
 const FILES_AT_ONCE_ALL_OUT = 3
 /** More chunks a second than this, and rounds become small, with rests between them. */
 const BUSY_CHUNKS_PER_SECOND = 1_000

@@ -25,12 +25,12 @@ test('each kind has its prefix', () => {
   ])
 })
 
-test('when the random bits are used up, the next millisecond is borrowed', () => {
+test('when the counted digits are used up, the next millisecond is borrowed', () => {
   const made = ids({ now: () => 1 }, chance(0xff))
   expect([made.run(), made.run(), made.run()]).toEqual([
     'run-0000000000017fffbfffffffffffffff',
-    'run-00000000000270008000000000000000',
-    'run-00000000000270008000000000000001',
+    'run-0000000000027fffbfffffffffffffff',
+    'run-0000000000037fffbfffffffffffffff',
   ])
 })
 

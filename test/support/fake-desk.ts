@@ -98,6 +98,7 @@ export function fakeDesk(): FakeDesk {
       workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
     open: () => desk.isOpen,
     storeState: () => ({ is: 'ready' }),
+    measure: () => {},
     actorsByKind: () => new Map([['run', 3]]),
     ...runDesk(() => desk),
     ...memoryDesk(() => desk),

@@ -45,6 +45,7 @@ function gatherer({ desk, meters, requests }: ServiceParts): () => void {
   const seen = new Set<string>()
   return () => {
     requests.report(meters)
+    desk.measure()
     const kinds = desk.actorsByKind()
     for (const kind of kinds.keys()) seen.add(kind)
     for (const kind of seen) meters.gauge('actors', kinds.get(kind) ?? 0, { kind })

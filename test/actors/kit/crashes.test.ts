@@ -2,6 +2,7 @@
  * Thousands of random crash schedules: whatever dies and whenever, no effect runs whose cause is not on disk.
  */
 import { expect, test } from '@jest/globals'
+import type { CutGuest } from '../../../actors/kit/commit.ts'
 import { ActorHost } from '../../../actors/kit/host.ts'
 import type { Effect } from '../../../actors/kit/tray.ts'
 import { CrashLedger } from '../../support/crash-ledger.ts'
@@ -13,6 +14,7 @@ import { type TallyContext, type TallyEffect, type TallyEvent, tallyKind } from 
 const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
 
 interface World {
+  readonly random: Random
   readonly clock: ManualClock
   readonly ledger: CrashLedger
   readonly broken: string[]
@@ -41,9 +43,26 @@ function check(world: World, effect: TallyEffect): void {
   }
 }
 
+/** Counts its cuts; what it has heard to be on disk must be there. */
+function guestOf(world: World): CutGuest {
+  let count = (world.ledger.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+  return {
+    join: () => {
+      const n = ++count
+      return {
+        writes: [{ table: 'fact', shelf: 'memory', key: 'cuts', value: { n } }],
+        landed: () => {
+          const stored = (world.ledger.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+          if (stored < n) world.broken.push(`cut ${n} landed, but ${stored} is on disk`)
+        },
+      }
+    },
+  }
+}
+
 function incarnation(world: World): ActorHost {
   let alive = true
-  const host = new ActorHost({
+  const host: ActorHost = new ActorHost({
     // Handles of one incarnation: dead after its crash, so nothing of the old life runs again.
     clock: {
       now: world.clock.now,
@@ -56,6 +75,12 @@ function incarnation(world: World): ActorHost {
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
     effects: (effect: Effect) => alive && check(world, effect as TallyEffect),
+    // Whoever decides right before a cut tells lives something too, now and then.
+    beforeCut: () => {
+      if (alive && world.random.chance(0.2))
+        host.tell('tally', world.random.pick(world.keys), { type: 'add' })
+    },
+    guests: [guestOf(world)],
     fatal: (reason) => world.broken.push(`fatal: ${reason}`),
   })
   world.kill = () => {
@@ -101,6 +126,7 @@ function talk(world: World, host: ActorHost, random: Random): void {
 async function schedule(seed: number, faulty = false): Promise<World> {
   const random = new Random(seed)
   const world: World = {
+    random,
     clock: new ManualClock(),
     ledger: new CrashLedger(),
     broken: [],
@@ -114,6 +140,7 @@ async function schedule(seed: number, faulty = false): Promise<World> {
   let host = incarnation(world)
   const steps = 10 + random.below(60)
   for (let step = 0; step < steps; step++) {
+    if (world.ledger.inFlight > 1) world.broken.push('two commits are in flight')
     const die = random.fraction()
     if (die < 0.55) {
       talk(world, host, random)

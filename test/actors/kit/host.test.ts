@@ -521,6 +521,19 @@ describe('after the store broke', () => {
     expect(told).toEqual(['a=0', 'a=1'])
   })
 
+  test.each(['closed', 'fatal'] as const)(
+    'an effect of a diskless life that throws is logged, and is the end only if it is that life’s (%s)',
+    async (end) => {
+      const { told, bear, clock, fatal, log } = stage({ ...tallyKind({ finally: end }), diskless: true })
+      bear('bad effect')
+      bear('b')
+      await clock.turn()
+      expect(told).toEqual(['bad effect=0', 'b=0'])
+      expect(log.lines.map((line) => line.message)).toContain('an effect failed')
+      expect(fatal).toEqual(end === 'fatal' ? ['no'] : [])
+    },
+  )
+
   test('a state that its layout does not know is the end, not a silence', async () => {
     const layoutless = layout({
       v: 2,

@@ -5,17 +5,23 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type AnyActorLogic, type AnyStateMachine, assign, createActor, setup } from 'xstate'
+import { deeds } from '../../../actors/kit/deeds.ts'
 import { quickened } from '../../../actors/kit/quick-steps.ts'
+import { newTray, type Tray } from '../../../actors/kit/tray.ts'
 import { hostKinds } from '../../../actors/root/kinds.ts'
 import { tallyMachine } from '../../support/tally.ts'
 
 const EVENTS = ['e0', 'e1', 'e2', 'unknown'] as const
-const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom'] as const
+const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'tellSome', 'leave'] as const
 
-/** Deeds of every sort; `log` hears of those that are not assigns. */
+type Drawable = { readonly n: number; readonly m: number }
+type Happening = { readonly type: string; readonly x: number }
+const { tell, end } = deeds<Drawable, Happening, never>()
+
+/** Deeds of every sort; `log` hears of those that are not assigns and lay nothing on the tray. */
 function base(log: string[]) {
   return setup({
-    types: {} as { context: { n: number; m: number }; events: { type: string; x: number } },
+    types: {} as { context: Drawable; events: Happening; input: number },
     guards: { odd: ({ context }) => context.n % 2 === 1, even: ({ context }) => context.n % 2 === 0 },
     actions: {
       inc: assign({ n: ({ context }) => context.n + 1 }),
@@ -26,8 +32,23 @@ function base(log: string[]) {
       boom: ({ context }) => {
         if (context.n % 5 === 4) throw new Error('boom')
       },
+      tellSome: tell(({ context, event }) =>
+        Array.from({ length: context.n % 3 }, (_, at) => ({
+          to: { kind: 'other', key: `${at} of ${context.n}` },
+          event,
+        })),
+      ),
+      leave: end(),
     },
   })
+}
+
+/** What was laid on the tray since it was looked at last. */
+function emptied(tray: Tray): string {
+  const seen = JSON.stringify(tray)
+  tray.mail.length = 0
+  tray.ended = false
+  return seen
 }
 
 const anyAction = fc.constantFrom(...ACTIONS)
@@ -87,7 +108,7 @@ function machineOf(drawn: Drawn, log: string[]): AnyStateMachine {
   })
   const config = {
     id: 'm',
-    context: { n: 0, m: 0 },
+    context: ({ input }: { input: number }) => ({ n: input, m: 0 }),
     initial: 's0',
     on: state({ entry: [], exit: [], on: drawn.rootOn }).on,
     states: {
@@ -111,15 +132,18 @@ function trail(
   logic: AnyActorLogic,
   log: string[],
   events: readonly { type: string; x: number }[],
+  input = 0,
 ): string[] {
   const seen: string[] = []
-  const actor = createActor(logic)
+  const actor = createActor(logic, { input })
+  const tray = newTray(actor.system)
   actor.subscribe({ error: () => {} })
   actor.start()
   const look = () => {
     const { status, value, context } = actor.getSnapshot()
     seen.push(
       `${status} ${JSON.stringify(value)} ${JSON.stringify(context)} after ${log.splice(0).join(', ')}`,
+      emptied(tray),
     )
   }
   look()
@@ -151,24 +175,39 @@ describe('a quickened machine', () => {
     )
   }, 120_000)
 
+  test('is born as the machine would be, time and again, and goes on as it would', () => {
+    fc.assert(
+      fc.property(anyMachine, anyEvents, fc.array(fc.nat(10), { maxLength: 4 }), (drawn, events, inputs) => {
+        const log: string[] = []
+        const machine = machineOf(drawn, log)
+        const quick = quickened(machine)
+        for (const input of inputs)
+          expect(trail(quick, log, events, input)).toEqual(trail(machine, log, events, input))
+      }),
+      { numRuns: Number(process.env.QUICK_RUNS ?? 300) },
+    )
+  }, 120_000)
+
   test('goes on from a stored state as the machine would', () => {
     fc.assert(
       fc.property(anyMachine, anyEvents, anyEvents, (drawn, before, after) => {
         const log: string[] = []
         const machine = machineOf(drawn, log)
         const goOn = (logic: AnyStateMachine) => {
-          const first = createActor(logic)
+          const first = createActor(logic, { input: 0 })
+          newTray(first.system)
           first.subscribe({ error: () => {} })
           first.start()
           for (const event of before) if (first.getSnapshot().status === 'active') first.send(event)
           if (first.getSnapshot().status !== 'active') return []
-          const second = createActor(logic, { snapshot: first.getPersistedSnapshot() })
+          const second = createActor(logic, { input: 0, snapshot: first.getPersistedSnapshot() })
+          const tray = newTray(second.system)
           second.subscribe({ error: () => {} })
           second.start()
           log.length = 0
           for (const event of after) if (second.getSnapshot().status === 'active') second.send(event)
           const { status, value, context } = second.getSnapshot()
-          return [status, value, context, log.splice(0)]
+          return [status, value, context, log.splice(0), emptied(tray)]
         }
         expect(goOn(quickened(machine))).toEqual(goOn(machine))
       }),

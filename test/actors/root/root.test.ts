@@ -180,12 +180,12 @@ describe('the root', () => {
   test('a push listener that throws keeps nobody else from hearing it', async () => {
     const { host, clock } = hostInMemory()
     const heard: string[] = []
+    host.start()
+    await clock.turn()
     host.desk.onPush(() => {
       throw new Error('deaf')
     })
     host.desk.onPush((push) => heard.push(push.type))
-    host.start()
-    await clock.turn()
     const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
     await clock.turn()
     expect(await change).toMatchObject({ ok: true })

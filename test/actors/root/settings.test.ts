@@ -50,9 +50,10 @@ async function settings(text: string | undefined = '{"repos":{}}') {
   const store = { ...volatileStore({ clock: new ManualClock() }), config: file }
   const stage = hostInMemory(text, { store })
   const pushes: DashboardPush[] = []
-  stage.host.desk.onPush((push) => pushes.push(push))
   stage.host.start()
   await stage.clock.turn()
+  // What the start itself has to tell is not about settings.
+  stage.host.desk.onPush((push) => pushes.push(push))
   const change = async (patch: Record<string, unknown>) => {
     const answer = stage.host.desk.changeSettings(patch)
     await stage.clock.turn()
