@@ -8,17 +8,38 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { coldStart } from './entries/cold-start.ts'
+import { cycles } from './entries/cycles.ts'
 import { dashboards } from './entries/dashboards.ts'
+import { demand } from './entries/demand.ts'
+import { dispatch } from './entries/dispatch.ts'
 import { durable } from './entries/durable.ts'
+import { frames, replay } from './entries/frames.ts'
+import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
+import { idleWorkers } from './entries/idle-workers.ts'
 import { memory } from './entries/memory.ts'
+import { restart } from './entries/restart.ts'
 import type { Entry } from './entry.ts'
 import { type Figure, isClose, verdict } from './figures.ts'
 import { type Options, readOptions } from './options.ts'
 import { table } from './table.ts'
 import { Workshop } from './workshop.ts'
 
-const entries: readonly Entry[] = [http, durable, coldStart, memory, dashboards]
+const entries: readonly Entry[] = [
+  http,
+  durable,
+  coldStart,
+  memory,
+  dashboards,
+  cycles,
+  dispatch,
+  frames,
+  replay,
+  demand,
+  idleWorkers,
+  restart,
+  growth,
+]
 
 /** Wrong use, as in sysexits.h. */
 const EXIT_USAGE = 64

@@ -12,7 +12,13 @@ import { completed, type Workshop } from './workshop.ts'
 
 export const HISTORY_RUNS = 100_000
 const PREFIX = 'bench-history-'
-const WRITERS = ['store/lmdb', 'protocol/run.ts', 'protocol/cost.ts', 'bench/raw/seed.ts'] as const
+const WRITERS = [
+  'store/lmdb',
+  'protocol/run.ts',
+  'protocol/cost.ts',
+  'bench/raw/seed.ts',
+  'bench/raw/past.ts',
+] as const
 
 /** A copy in a folder of the workshop. */
 export async function dataDirWithHistory(workshop: Workshop): Promise<string> {

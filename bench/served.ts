@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { createConnection, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { StoredConfig } from '../protocol/config.ts'
 import { type Child, completed, type Workshop } from './workshop.ts'
 
 const HEALTHY_MS_MAX = 60_000
@@ -27,13 +28,18 @@ export async function buildProduct(workshop: Workshop): Promise<void> {
   await completed(child, 'the build of dist/')
 }
 
-export async function serve(workshop: Workshop, dataDir: string): Promise<Served> {
+/** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=/tmp/profile'` shows where a host that is measured spends its time. */
+const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
+
+export async function serve(workshop: Workshop, dataDir: string, config: StoredConfig = {}): Promise<Served> {
   const port = await freePort()
-  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port } }), { mode: 0o600 })
+  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ ...config, server: { port } }), {
+    mode: 0o600,
+  })
   const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
-  const args = ['serve', '--data-dir', dataDir, '--log-level', 'warn']
+  const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()
-  const child = workshop.start(process.execPath, [program, ...args])
+  const child = workshop.start(process.execPath, args)
   await healthy(child, port)
   const healthyAfterMs = performance.now() - from
   return { child, port, healthyAfterMs, token: await tokenIn(dataDir) }

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 const STOP_MS_MAX = 8_000
 const ANSWER_MS_MAX = 30_000
@@ -119,6 +120,9 @@ function delay(ms: number, calledOff: AbortSignal): Promise<void> {
 
 /** Linux counts processor time in hundredths of a second, whatever the machine. */
 const TICK_MS = 10
+const REST_LOOK_MS = 150
+const REST_LOOKS = 2
+const REST_MS_MAX = 5_000
 
 /** Processor time of a process so far, all its threads; undefined where there is no /proc. */
 export function cpuMs(pid: number): number | undefined {
@@ -129,6 +133,19 @@ export function cpuMs(pid: number): number | undefined {
   } catch {
     return undefined
   }
+}
+
+/** What a process left for later is done: it has used next to nothing for a moment. Answers its processor time until then. */
+export async function atRest(pid: number): Promise<number> {
+  const until = performance.now() + REST_MS_MAX
+  let before = cpuMs(pid) ?? 0
+  for (let quiet = 0; quiet < REST_LOOKS && performance.now() < until; ) {
+    await sleep(REST_LOOK_MS)
+    const now = cpuMs(pid) ?? 0
+    quiet = now - before <= TICK_MS ? quiet + 1 : 0
+    before = now
+  }
+  return before
 }
 
 export interface Resident {

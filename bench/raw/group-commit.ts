@@ -8,6 +8,7 @@ import { open } from 'lmdb'
 
 export interface GroupCommit<V> {
   put(key: string, value: V): Promise<boolean>
+  remove(key: string): Promise<boolean>
   get(key: string): V | undefined
   /** How long a value is on disk. */
   bytesOf(key: string): number
@@ -39,6 +40,7 @@ function opened<V>(
   const table = root.openDB<V, string>({ name: 'life', ...encoded })
   return {
     put: (key, value) => table.put(key, value),
+    remove: (key) => table.remove(key),
     get: (key) => table.get(key),
     bytesOf: (key) => table.getBinary(key)?.length ?? 0,
     close: () => root.close(),

@@ -1,16 +1,17 @@
 /**
  * Many dashboards in one process: raw sockets that shake hands and then only count the bytes they are sent.
  *
- * Arguments: port, how many. Says `ready` when every one has had its hello; then, for each number it is told, waits
+ * Arguments: port, how many, and their token where it is not the one agreed on. Says `ready` when every one has had its hello; then, for each number it is told, waits
  * until each has been sent so many bytes more, and says how many milliseconds that took from being told.
  */
 import { createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
 import { WATCH_PATH, WATCH_TOKEN } from './watching.ts'
 
-const [port, count] = process.argv.slice(2).map(Number)
+const [port, count] = process.argv.slice(2, 4).map(Number)
+const token = process.argv[4] ?? WATCH_TOKEN
 const handshake = [
-  `GET ${WATCH_PATH}?token=${WATCH_TOKEN} HTTP/1.1`,
+  `GET ${WATCH_PATH}?token=${token} HTTP/1.1`,
   'Host: 127.0.0.1',
   'Connection: Upgrade',
   'Upgrade: websocket',

@@ -1,0 +1,89 @@
+/**
+ * How long a run waits that need not wait: from asking for it until a worker with room holds its dispatch.
+ *
+ * Between the two, the run and its lease become durable. `idle`: the host rests before each, and what earlier runs left
+ * it to do is done. `in a row`: each is asked for as soon as the one before has ended, and the host still moves the
+ * events of earlier ones into their files. The floor is one request, one durable put and one frame, with nothing known
+ * or decided.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { StoredConfig } from '../../protocol/config.ts'
+import { type Effort, type Entry, inTurn } from '../entry.ts'
+import { compared, type Figure } from '../figures.ts'
+import { buildProduct } from '../served.ts'
+import { atRest, type Workshop } from '../workshop.ts'
+import { bareYard, ourYard, type Past, WORKING, type Yard } from '../yards.ts'
+
+const TICKETS = 50
+/** Two figures: how many of each a round, and the rest before the next. */
+const IDLE = { count: 8, countQuick: 5, restMs: 400 } as const
+const ROW = { count: 80, countQuick: 40, restMs: 3 } as const
+const TARGET = { of: 'ratio', is: 'at most', bound: 1.3 } as const
+/** No ticket is taken by itself. */
+const ELIGIBLE = { states: ['Nowhere'] }
+
+export const dispatch: Entry = {
+  name: 'dispatch',
+  about: 'ms from asking for a run until its worker holds it / one durable put and a frame',
+  async measure(effort, workshop) {
+    await buildProduct(workshop)
+    const ours = await yardWithTickets(workshop, {})
+    const raw = await bareYard(workshop, 'bare-floor')
+    for (const { crew } of [ours, raw]) await crew.enroll(1, 1)
+    const figures = [
+      ...(await race('idle', IDLE, { ours, raw }, effort)),
+      ...(await race('in a row', ROW, { ours, raw }, effort)),
+    ]
+    for (const yard of [ours, raw]) await yard.leave()
+    return figures
+  },
+}
+
+async function race(
+  name: 'idle' | 'in a row',
+  { count, countQuick, restMs }: typeof IDLE | typeof ROW,
+  yards: Readonly<Record<'ours' | 'raw', Yard>>,
+  { quick, rounds }: Effort,
+): Promise<Figure[]> {
+  const perRound = quick ? countQuick : count
+  const seen = { ours: [] as Latency[], raw: [] as Latency[] }
+  const turn = (who: 'ours' | 'raw') => async () => {
+    const latency = await latencyOf(yards[who], perRound, restMs)
+    seen[who].push(latency)
+    return latency.p50
+  }
+  await inTurn(rounds, { ours: turn('ours'), raw: turn('raw') })
+  // The first turn is thrown away, as in all that is measured in turn.
+  const pairs = (part: keyof Latency) =>
+    seen.ours.slice(1).map((each, at) => ({ ours: each[part], raw: seen.raw[at + 1]?.[part] ?? Number.NaN }))
+  const notes = [`${perRound} a round, ${restMs} ms apart`]
+  const p50 = { name: `dispatch, ${name}, p50`, unit: 'ms', notes }
+  return [
+    compared(name === 'idle' ? { ...p50, target: TARGET } : p50, pairs('p50')),
+    compared({ name: `dispatch, ${name}, ${name === 'idle' ? 'longest' : 'p99'}`, unit: 'ms' }, pairs('p99')),
+  ]
+}
+
+interface Latency {
+  readonly p50: number
+  readonly p99: number
+}
+
+/** Tickets that are there to be asked for. */
+export function yardWithTickets(workshop: Workshop, past: Past) {
+  const path = join(workshop.folder('tickets'), 'tickets')
+  mkdirSync(path)
+  for (let at = 0; at < TICKETS; at++)
+    writeFileSync(join(path, `T-${at}.md`), `---\ntitle: Number ${at}\nstate: Backlog\n---\nDo it.\n`)
+  const config: StoredConfig = { ...WORKING, tracker: { driver: 'local', path, eligible: ELIGIBLE } }
+  return ourYard(workshop, past, config)
+}
+
+export async function latencyOf({ crew, child }: Yard, count: number, restMs: number): Promise<Latency> {
+  const waits = [...(await crew.dispatches(count, TICKETS, restMs))].sort((a, b) => a - b)
+  const at = (part: number): number => waits[Math.floor(waits.length * part)] ?? Number.NaN
+  const seen = { p50: at(0.5), p99: at(0.99) }
+  await atRest(child.pid)
+  return seen
+}

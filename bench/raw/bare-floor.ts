@@ -1,0 +1,40 @@
+/**
+ * The floor of a dispatch: a request comes in, one record is put on disk, a frame leaves on a socket that is there.
+ *
+ * Nothing is looked up, decided or remembered. The same server holds sockets and does nothing with them, for those who
+ * want to know what a socket weighs. Argument: a folder. Says its port.
+ */
+import type { WorkerFrame } from '../../protocol/frames.ts'
+import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-door.ts'
+import { groupCommit } from './group-commit.ts'
+
+const table = groupCommit.ofRecords<object>(process.argv[2] ?? '')
+let worker: BareWorker | undefined
+let next = 0
+
+const app = bareDoor({
+  joined: (joined) => {
+    worker = joined
+  },
+  heard: (speaker, bytes) => {
+    const frame = JSON.parse(textOf(bytes)) as WorkerFrame
+    if (frame.type === 'run-complete')
+      speaker.socket.send(`{"type":"run-complete-ack","leaseId":"${frame.leaseId}"}`)
+    else if (frame.type === 'heartbeat')
+      speaker.socket.send(`{"type":"heartbeat-ack","state":"active","echo":${frame.sentAt}}`)
+  },
+})
+
+app.post('/api/tickets/:id/run', (response) => {
+  let gone = false
+  response.onAborted(() => {
+    gone = true
+  })
+  const id = leaseIdOf(next++)
+  const runId = `run-${id}`
+  void table.put(id, { id, runId, workerId: 'wk-1', termMs: 165_000 }).then(() => {
+    worker?.socket.send(dispatchText(id, runId))
+    if (!gone) response.cork(() => response.writeStatus('202 Accepted').end('{}'))
+  })
+})
+listen(app)

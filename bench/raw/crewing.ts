@@ -1,0 +1,91 @@
+/** What a crew is told to do, one line of JSON each, and what workers and servers of the benches agree on. */
+import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import { routes } from '../../protocol/routes.ts'
+
+export const WORKER_PATH = routes.workerSocket.path
+
+export interface Membership {
+  readonly workerId: string
+  readonly credential: string
+}
+
+export type Order =
+  /** One worker comes for each pairing token. Answers `Membership[]`. */
+  | {
+      readonly do: 'enroll'
+      readonly port: number
+      readonly slots: number
+      readonly tokens: readonly string[]
+    }
+  /** Waits until so many dispatches are accepted and held. */
+  | { readonly do: 'hold'; readonly leases: number }
+  /** Completes so many runs, each with so many events before. Answers `Took`. */
+  | { readonly do: 'cycles'; readonly count: number; readonly events: number }
+  /** So many events on each lease that is held. Answers `Took`. */
+  | { readonly do: 'frames'; readonly perLease: number }
+  /** The line breaks; back again, all that was not acknowledged is sent, the completion last. Answers `Took`. */
+  | { readonly do: 'replay'; readonly frames: number }
+  /** One run after the other is asked for, dispatched and completed. Answers `Waits`. */
+  | {
+      readonly do: 'dispatches'
+      readonly token: string
+      readonly count: number
+      readonly tickets: number
+      readonly restMs: number
+    }
+  /** From now on every worker beats so often. */
+  | { readonly do: 'beat'; readonly everyMs: number }
+
+export interface Took {
+  readonly ms: number
+  /** Processor time of the crew itself. */
+  readonly crewMs: number
+}
+
+/** Milliseconds from asking until the worker held the dispatch. */
+export interface Waits {
+  readonly waits: readonly number[]
+}
+
+export const EVENT_FRAME_BYTES = 300
+/** A worker keeps no more than this unacknowledged. */
+export const WINDOW_FRAMES = 10_000
+export const ACK_FRAMES = 512
+
+const AT = '2026-01-31T12:00:00.000Z'
+const FILLING =
+  'compiling module after module, and saying so in a line as long as most lines of a log are; '.repeat(4)
+
+/** A reporting frame of exactly the agreed length, whatever its number. */
+export function eventFrame(leaseId: string, seq: number): string {
+  const head = `{"type":"run-event","leaseId":"${leaseId}","seq":${seq},"event":{"at":"${AT}","type":"log","stream":"stdout","text":"`
+  return `${head}${FILLING.slice(0, EVENT_FRAME_BYTES - head.length - 3)}"}}`
+}
+
+export function completeFrame(leaseId: string, seq: number): string {
+  const frame: WorkerFrameOf<'run-complete'> = {
+    type: 'run-complete',
+    leaseId,
+    seq,
+    outcome: {
+      status: 'completed',
+      result: { branch: 'agent/eng-1', summary: 'Did what the ticket asks, with a test.', artifacts: [] },
+      costs: [
+        {
+          label: 'agent',
+          provider: 'agentA',
+          inputTokens: 120_000,
+          outputTokens: 4_000,
+          cacheReadTokens: 90_000,
+          cacheWriteTokens: 3_000,
+          costUsd: 0.42,
+          estimated: false,
+        },
+      ],
+      prUrl: 'https://code.example.org/team/repo/pull/1',
+      prState: 'open',
+      sandbox: { id: 'box-1' },
+    },
+  }
+  return JSON.stringify(frame)
+}

@@ -1,0 +1,10 @@
+/** How many bytes a database takes once nothing in it is empty. Arguments: its folder, and one for a copy. */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { open } from 'lmdb'
+
+const [folder = '', copy = ''] = process.argv.slice(2)
+const root = open({ path: folder, noSubdir: false, maxDbs: 64, readOnly: true })
+await root.backup(copy, true)
+await root.close()
+console.log(statSync(join(copy, 'data.mdb')).size)

@@ -1,0 +1,144 @@
+/**
+ * A WebSocket client by hand, over a bare socket: what it costs is little beside what the server it talks to costs.
+ *
+ * It masks with zeros, which leaves the payload as it is, and sends what one turn of the loop has to say in one write.
+ * Frames of the server are handed on as bytes of the buffer they arrived in: whoever wants to keep one copies it.
+ */
+import { createConnection, type Socket } from 'node:net'
+
+const OUT_BYTES = 64 * 1024
+/** More waits than this: whoever can wait should. */
+const BEHIND_BYTES = 1024 * 1024
+
+export interface WireEnds {
+  readonly port: number
+  readonly path: string
+  /** One text frame. */
+  heard(bytes: Buffer): void
+  /** It may be written to again. */
+  drained?(): void
+  closed?(): void
+}
+
+export class Wire {
+  readonly #socket: Socket
+  readonly #ends: WireEnds
+  #out = Buffer.allocUnsafe(OUT_BYTES)
+  #length = 0
+  #due = false
+  #rest: Buffer = Buffer.alloc(0)
+
+  private constructor(socket: Socket, ends: WireEnds) {
+    this.#socket = socket
+    this.#ends = ends
+  }
+
+  static open(ends: WireEnds): Promise<Wire> {
+    return new Promise((resolve, reject) => {
+      const socket = createConnection({ host: '127.0.0.1', port: ends.port, noDelay: true })
+      const wire = new Wire(socket, ends)
+      let head = Buffer.alloc(0)
+      const shake = (bytes: Buffer): void => {
+        head = Buffer.concat([head, bytes])
+        const end = head.indexOf('\r\n\r\n')
+        if (end < 0) return
+        socket.off('data', shake)
+        const status = head.toString('latin1', 0, 16)
+        if (!status.startsWith('HTTP/1.1 101 ')) reject(new Error(`no socket at ${ends.path}: ${status}`))
+        resolve(wire)
+        socket.on('data', (chunk) => wire.#take(chunk))
+        if (head.length > end + 4) wire.#take(head.subarray(end + 4))
+      }
+      socket.on('data', shake)
+      socket.on('drain', () => ends.drained?.())
+      socket.once('error', reject)
+      socket.once('close', () => ends.closed?.())
+      socket.write(
+        [
+          `GET ${ends.path} HTTP/1.1`,
+          'Host: 127.0.0.1',
+          'Connection: Upgrade',
+          'Upgrade: websocket',
+          'Sec-WebSocket-Version: 13',
+          'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+          '\r\n',
+        ].join('\r\n'),
+      )
+    })
+  }
+
+  /** ASCII only: a character is a byte. */
+  send(text: string): void {
+    const { length } = text
+    if (this.#length + length + 14 > this.#out.length) this.#flush(Math.max(OUT_BYTES, length + 14))
+    this.#head(0x81, length)
+    this.#length += this.#out.write(text, this.#length, length, 'latin1')
+    if (this.#due) return
+    this.#due = true
+    queueMicrotask(() => {
+      this.#due = false
+      this.#flush(OUT_BYTES)
+    })
+  }
+
+  /** Whoever can wait should, until `drained`. */
+  get behind(): boolean {
+    return this.#socket.writableLength + this.#length > BEHIND_BYTES
+  }
+
+  /** Without a word, as a line breaks. */
+  cut(): void {
+    this.#socket.destroy()
+  }
+
+  #head(opcode: number, length: number): void {
+    const out = this.#out
+    out[this.#length++] = opcode
+    if (length < 126) out[this.#length++] = 0x80 | length
+    else if (length < 65_536) {
+      out[this.#length++] = 0x80 | 126
+      this.#length = out.writeUInt16BE(length, this.#length)
+    } else {
+      out[this.#length++] = 0x80 | 127
+      this.#length = out.writeUInt32BE(0, this.#length)
+      this.#length = out.writeUInt32BE(length, this.#length)
+    }
+    this.#length = out.writeUInt32BE(0, this.#length)
+  }
+
+  #flush(nextBytes: number): void {
+    if (this.#length > 0) this.#socket.write(this.#out.subarray(0, this.#length))
+    // What was written may still be waiting in there.
+    if (this.#length > OUT_BYTES / 2 || this.#out.length < nextBytes)
+      this.#out = Buffer.allocUnsafe(nextBytes)
+    else this.#out = this.#out.subarray(this.#length)
+    this.#length = 0
+  }
+
+  #take(chunk: Buffer): void {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    let at = 0
+    while (bytes.length - at >= 2) {
+      const short = (bytes[at + 1] ?? 0) & 0x7f
+      const head = short < 126 ? 2 : short === 126 ? 4 : 10
+      if (bytes.length - at < head) break
+      const length =
+        short < 126 ? short : short === 126 ? bytes.readUInt16BE(at + 2) : bytes.readUInt32BE(at + 6)
+      const from = at + head
+      if (bytes.length - from < length) break
+      at = from + length
+      this.#frame((bytes[at - length - head] ?? 0) & 0x0f, bytes.subarray(from, at))
+    }
+    this.#rest = at === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(at))
+  }
+
+  #frame(opcode: number, payload: Buffer): void {
+    if (opcode === 1) this.#ends.heard(payload)
+    else if (opcode === 8) this.#socket.destroy()
+    else if (opcode === 9) {
+      this.#head(0x8a, payload.length)
+      this.#length += payload.copy(this.#out, this.#length)
+      this.#flush(OUT_BYTES)
+    }
+  }
+}
