@@ -188,10 +188,31 @@ function limitsOf({ sandbox, agent }: ServiceConfig): JobLimits {
 
 // ---- size ------------------------------------------------------------------------------------------------------
 
+/** What one character can become in JSON. */
+const ESCAPED_CHARS_MAX = 6
+/** All that is not free text: keys, ids, names, links, labels. */
+const FRAME_BYTES = 256 * 1024
+
+/** Most do by far, and to write a job out twice is most of what a dispatch costs. */
+function surelyFits({ run, repo, agent, credentials }: Job): boolean {
+  const login = credentials.agent?.value
+  const texts = [
+    run.ticket.description,
+    run.ticket.title,
+    repo.setup,
+    agent.instructions,
+    agent.command,
+    login,
+  ]
+  const chars = [...texts, ...agent.memories].reduce((sum, text) => sum + (text?.length ?? 0), 0)
+  return chars * ESCAPED_CHARS_MAX < JOB_BYTES_MAX - FRAME_BYTES
+}
+
 const CUT_NOTE = '\n\n(The description goes on in the tracker.)'
 
 /** Only a configuration as long as a book leaves no room for the description at all. */
 function fitting(job: Job): Job {
+  if (surelyFits(job)) return job
   const excess = bytesOf(job) - JOB_BYTES_MAX
   if (excess <= 0) return job
   const { description } = job.run.ticket
