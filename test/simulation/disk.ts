@@ -1,0 +1,169 @@
+/**
+ * The host's disk: what survives the host. The laws read it here, and never through the host's own code.
+ *
+ * Everything lies there as text, as on a real disk, so that nothing written or read shares anything with whoever
+ * wrote or reads it. Values are made of it when somebody looks, once, and frozen: who changes what he has read is told.
+ */
+import type { LifeRecord, UsageKey, Write } from '../../core/ports.ts'
+import type { Run, RunEvent } from '../../protocol/run.ts'
+
+/** One value, as text and, once somebody has looked, as a frozen value. */
+export class Row<T> {
+  readonly text: string
+  #value: T | undefined
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  get value(): T {
+    // What was written under this name was a T: the writes say so.
+    this.#value ??= deepFreeze(JSON.parse(this.text)) as T
+    return this.#value
+  }
+}
+
+/** A write as the disk gets it. */
+export type Change =
+  | { readonly is: 'life'; readonly kind: string; readonly key: string; readonly row: Row<LifeRecord> | null }
+  | { readonly is: 'run'; readonly key: string; readonly row: Row<Run> | null }
+  | {
+      readonly is: 'events'
+      readonly key: string
+      readonly first: number
+      readonly count: number
+      readonly lines: readonly string[]
+    }
+  | { readonly is: 'fact'; readonly shelf: string; readonly key: string; readonly row: Row<object> | null }
+
+/** What one call wrote: all of it or nothing. */
+export interface Batch {
+  readonly number: number
+  readonly changes: readonly Change[]
+}
+
+export interface ArtifactFile {
+  /** Parts 0, 1, … so far; whole once `final` came. */
+  parts: string[]
+  whole: string | undefined
+}
+
+export class Disk {
+  readonly lives = new Map<string, Map<string, Row<LifeRecord>>>()
+  readonly runs = new Map<string, Row<Run>>()
+  readonly facts = new Map<string, Map<string, Row<object>>>()
+  readonly events = new Map<string, string[]>()
+  /** By run, then by name. */
+  readonly artifacts = new Map<string, Map<string, ArtifactFile>>()
+  readonly usage = new Map<string, { readonly key: UsageKey; readonly text: string }>()
+  config: string | undefined
+  #newestFirst: string[] | undefined
+
+  constructor(config: string | undefined) {
+    this.config = config
+  }
+
+  apply({ changes }: Batch): void {
+    for (const change of changes) this.#apply(change)
+  }
+
+  #apply(change: Change): void {
+    switch (change.is) {
+      case 'life':
+        put(shelf(this.lives, change.kind), change.key, change.row)
+        return
+      case 'fact':
+        put(shelf(this.facts, change.shelf), change.key, change.row)
+        return
+      case 'run': {
+        if ((change.row === null) === this.runs.has(change.key)) this.#newestFirst = undefined
+        put(this.runs, change.key, change.row)
+        return
+      }
+      case 'events': {
+        const log = this.events.get(change.key) ?? []
+        for (const line of change.lines) log.push(line)
+        this.events.set(change.key, log)
+      }
+    }
+  }
+
+  life(kind: string, key: string): LifeRecord | undefined {
+    return this.lives.get(kind)?.get(key)?.value
+  }
+
+  fact(name: string, key: string): object | undefined {
+    return this.facts.get(name)?.get(key)?.value
+  }
+
+  run(id: string): Run | undefined {
+    return this.runs.get(id)?.value
+  }
+
+  runIds(): readonly string[] {
+    this.#newestFirst ??= [...this.runs.keys()].sort((a, b) => (a < b ? 1 : -1))
+    return this.#newestFirst
+  }
+
+  eventsOf(runId: string): RunEvent[] {
+    // Lines are written by the host as events of that run; whether they are is what the laws look at.
+    return (this.events.get(runId) ?? []).map((line) => JSON.parse(line) as RunEvent)
+  }
+}
+
+/** From what somebody wants written to what is written. */
+export function changeOf(write: Write): Change {
+  switch (write.table) {
+    case 'life':
+      return { is: 'life', kind: write.kind, key: write.key, row: rowOf(write.record) }
+    case 'run':
+      return { is: 'run', key: write.id, row: rowOf(write.run) }
+    case 'fact':
+      return { is: 'fact', shelf: write.shelf, key: write.key, row: rowOf(write.value) }
+    case 'events': {
+      const lines = write.lines.split('\n')
+      lines.pop()
+      return { is: 'events', key: write.runId, first: write.first, count: write.count, lines }
+    }
+  }
+}
+
+/** One line of it, for the trace. */
+export function textOf(change: Change): string {
+  switch (change.is) {
+    case 'life':
+      return `${change.kind} ${change.key} = ${change.row?.text ?? 'gone'}`
+    case 'run':
+      return `record of ${change.key} = ${change.row?.text ?? 'gone'}`
+    case 'fact':
+      return `${change.shelf} of ${change.key} = ${change.row?.text ?? 'gone'}`
+    case 'events':
+      return `events of ${change.key} from ${change.first}: ${change.lines.join(' ')}`
+  }
+}
+
+const rowOf = <T>(value: T | null): Row<T> | null => (value === null ? null : new Row(JSON.stringify(value)))
+
+export const usageName = (key: UsageKey): string =>
+  `${key.projectKey}/${key.sessionId}${key.subagentId === undefined ? '' : `/${key.subagentId}`}`
+
+function shelf<T>(shelves: Map<string, Map<string, T>>, name: string): Map<string, T> {
+  const found = shelves.get(name)
+  if (found !== undefined) return found
+  const made = new Map<string, T>()
+  shelves.set(name, made)
+  return made
+}
+
+function put<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key)
+  else map.set(key, value)
+}
+
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) {
+    for (const inner of Object.values(value)) deepFreeze(inner)
+    Object.freeze(value)
+  }
+  return value
+}

@@ -1,0 +1,281 @@
+/**
+ * The host's machine: it starts a whole host, kills it, starts it again. What it runs is the product, built by the
+ * product's own builder out of this world's clock, disk, tracker and door.
+ */
+import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/build.ts'
+import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/root/front-desk.ts'
+import type { Log, Meters, Tracker } from '../../core/ports.ts'
+import { yes } from '../../core/refusal.ts'
+import { renderConfig } from '../../core/settings/change.ts'
+import { readConfig } from '../../core/settings/read.ts'
+import type { CompletedConfig } from '../../protocol/config.ts'
+import type { Random } from '../support/random.ts'
+import type { Batch, Disk } from './disk.ts'
+import { BROKEN_DISK, type Drive, SimStore } from './store.ts'
+import { type Machine, type Process, ProcessClock, type Timeline } from './timeline.ts'
+import { REVIEW, STARTED } from './tracker.ts'
+
+export const CONFIG = renderConfig({
+  tracker: {
+    driver: 'local',
+    path: '/tickets',
+    pollSeconds: 30,
+    startedState: STARTED,
+    reviewState: REVIEW,
+  },
+  codehost: { driver: 'local', path: '/code' },
+  repos: { web: { remote: 'o/web' } },
+  worker: { local: false },
+})
+
+export type CommitPoint = 'before flush' | 'after flush'
+
+export interface HostWatch {
+  booted(process: Process): void
+  /** The doors are open. */
+  serving(process: Process): void
+  ended(process: Process, how: string): void
+  asked(batch: Batch): void
+  landing(batch: Batch): void
+  landed(batch: Batch): void
+  /** Something that the product itself takes for a bug. */
+  complained(what: string, fields: object): void
+  said(level: string, fields: object, message: string): void
+}
+
+export interface HostMachineParts {
+  readonly time: Timeline
+  readonly machine: Machine
+  readonly disk: Disk
+  readonly drive: Drive
+  readonly random: Random
+  readonly trackerFor: (process: Process) => Tracker
+  readonly watch: HostWatch
+}
+
+interface Life {
+  readonly process: Process
+  readonly store: SimStore
+  readonly host: BuiltHost
+  desk: FrontDesk | undefined
+}
+
+const HURT = new Set(['actor_crashes_total', 'invariant_violations_total'])
+const { completed, text } = configured()
+
+export class HostMachine {
+  readonly #parts: HostMachineParts
+  #life: Life | undefined
+  #batches = 0
+  #lives = 0
+  #armed: { at: number; readonly point: CommitPoint; readonly then: () => void } | undefined
+  #restartAt: number | undefined
+
+  constructor(parts: HostMachineParts) {
+    this.#parts = parts
+  }
+
+  get process(): Process | undefined {
+    return this.#life?.process
+  }
+
+  /** While the doors are open. */
+  get desk(): FrontDesk | undefined {
+    return this.#life?.desk
+  }
+
+  boot(): void {
+    if (this.#life !== undefined) return
+    this.#lives += 1
+    const { time, watch } = this.#parts
+    const process: Process = { name: `host ${this.#lives}`, dead: false, pausedUntil: 0, ends: [] }
+    time.in(
+      0,
+      () => {
+        if (this.#life !== undefined) return
+        watch.booted(process)
+        const life = this.#live(process)
+        this.#life = life
+        life.host.start()
+      },
+      process,
+    )
+  }
+
+  /** It is gone at once, between two instructions. */
+  crash(downMs: number, how = 'crash'): void {
+    const life = this.#life
+    if (life === undefined) return
+    this.#life = undefined
+    life.process.dead = true
+    this.#armed = undefined
+    life.store.crash()
+    this.#parts.watch.ended(life.process, how)
+    this.#bootIn(downMs)
+  }
+
+  /** As a signal would. */
+  stop(downMs: number): void {
+    const life = this.#life
+    if (life === undefined) return
+    this.#restartAt = downMs
+    this.#parts.time.in(0, () => life.host.stop('asked to'), life.process)
+  }
+
+  /** At the `count`th commit from now. */
+  crashAtCommit(count: number, point: CommitPoint, then: () => void): void {
+    if (this.#life !== undefined) this.#armed = { at: this.#batches + count, point, then }
+  }
+
+  disarm(): void {
+    this.#armed = undefined
+  }
+
+  /** Its wall clock jumps. */
+  jump(ms: number): void {
+    this.#parts.machine.wallOffset += ms
+  }
+
+  driveChanged(): void {
+    this.#life?.store.look()
+  }
+
+  /** Does something in the host's own time, as a door does. */
+  visit(run: (desk: FrontDesk) => void): void {
+    const life = this.#life
+    if (life === undefined) return
+    this.#parts.time.in(0, () => life.desk !== undefined && run(life.desk), life.process)
+  }
+
+  /** Somebody calls: answers with the process that took the call, and the line if it is let in. */
+  call(link: WorkerLink): { host: Process; end: WorkerLine | undefined } | undefined {
+    const life = this.#life
+    if (life?.desk === undefined || life.process.pausedUntil > this.#parts.time.now) return undefined
+    const answer = life.desk.workerConnected(link)
+    return { host: life.process, end: answer.ok ? answer.value : undefined }
+  }
+
+  #bootIn(ms: number): void {
+    this.#parts.time.in(ms, () => this.boot())
+  }
+
+  #live(process: Process): Life {
+    const { time, machine, disk, drive, random, watch, trackerFor } = this.#parts
+    const clock = new ProcessClock(time, process, machine)
+    const store = new SimStore({
+      time,
+      process,
+      disk,
+      drive,
+      random,
+      nextNumber: () => {
+        this.#batches += 1
+        return this.#batches
+      },
+      watch: {
+        asked: (batch) => {
+          watch.asked(batch)
+          this.#reached(batch, 'before flush')
+        },
+        landing: (batch) => watch.landing(batch),
+        landed: (batch) => {
+          watch.landed(batch)
+          this.#reached(batch, 'after flush')
+        },
+      },
+    })
+    const parts: HostParts & { tracker: () => Tracker } = {
+      clock,
+      chance: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
+      log: this.#log(process),
+      meters: this.#meters(process),
+      store,
+      configuration: completed,
+      configText: text,
+      health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
+      tracker: () => trackerFor(process),
+      openDoors: async (desk) => {
+        if (process.dead) return new Promise(() => {})
+        life.desk = desk
+        watch.serving(process)
+        return yes({
+          close: async () => {
+            life.desk = undefined
+          },
+        })
+      },
+      finish: (exitCode, reason) => this.#finished(life, exitCode, reason),
+    }
+    const life: Life = { process, store, host: buildHost(parts), desk: undefined }
+    return life
+  }
+
+  #finished(life: Life, exitCode: number, reason: string): void {
+    if (life.process.dead) return
+    const { time, watch } = this.#parts
+    watch.said('info', { exitCode }, `the host ends: ${reason}`)
+    if (exitCode !== 0 && !reason.includes(BROKEN_DISK))
+      watch.complained(`the host ended with ${exitCode}: ${reason}`, {})
+    void life.store.close()
+    time.in(
+      1,
+      () => {
+        if (life.process.dead) return
+        life.process.dead = true
+        if (this.#life === life) this.#life = undefined
+        watch.ended(life.process, `exit ${exitCode}`)
+        this.#bootIn(this.#restartAt ?? 1_000)
+        this.#restartAt = undefined
+      },
+      life.process,
+    )
+  }
+
+  #reached({ number }: Batch, point: CommitPoint): void {
+    if (this.#armed === undefined || this.#armed.point !== point || number < this.#armed.at) return
+    const { then } = this.#armed
+    this.#armed = undefined
+    then()
+  }
+
+  #log(process: Process): Log {
+    const say = (level: string) => (fields: object, message: string) => {
+      if (process.dead) return
+      this.#parts.watch.said(level, fields, message)
+      if (level === 'error' && FAULTY.has(message)) this.#parts.watch.complained(message, fields)
+    }
+    return { debug: () => {}, info: say('info'), warn: say('warn'), error: say('error') }
+  }
+
+  #meters(process: Process): Meters {
+    return {
+      count: (name, labels) => {
+        if (HURT.has(name) && !process.dead) this.#parts.watch.complained(name, labels ?? {})
+      },
+      gauge: () => {},
+      observe: () => {},
+    }
+  }
+}
+
+/** What the kit says when something is wrong with the product and not with the world. */
+const FAULTY = new Set([
+  'an effect failed',
+  'a life threw while being born',
+  'a life was to be started twice',
+  'mail could not be delivered',
+  'what was written could not be told',
+  'a change could not be taken note of',
+  'nothing could be decided before a cut',
+  'a push could not be delivered',
+])
+
+function bytesOf(random: Random, count: number): Uint8Array {
+  return Uint8Array.from({ length: count }, () => random.below(256))
+}
+
+function configured(): { readonly completed: CompletedConfig; readonly text: string } {
+  const read = readConfig(CONFIG)
+  if (!read.ok) throw new Error(read.refusal.message)
+  return { completed: read.value, text: CONFIG }
+}

@@ -1,0 +1,104 @@
+/**
+ * What must come to pass once nothing disturbs any more: every run ends or waits for a reason that is true, every
+ * worker is online. Judged at the end of the calm part, from the disk and from the workers themselves.
+ */
+import { CALM, RUN_MS_MAX } from '../plan.ts'
+import { isTerminal, type Law, type Sight } from './law.ts'
+
+/** What a lease lives without its worker at most: the longer when its dispatch may have arrived or not. */
+const TERM_MS = 220_000
+const PATIENCE_MS = 60_000
+/** Three refusals within five minutes keep a worker out for ten. */
+const HOLD_MS_MAX = 16 * 60_000
+
+export interface Crew {
+  readonly worker: string
+  readonly workerId: string | undefined
+  readonly isOn: boolean
+  readonly isRegistered: boolean
+  readonly concurrency: number
+}
+
+/** Not watched but asked, at the end. */
+export interface Goal {
+  readonly number: string
+  readonly sentence: string
+  judge(sight: Sight, crew: readonly Crew[], talk: Talk): string | undefined
+}
+
+/** What was said: to workers on the wire, and to people at the desk. */
+export interface Talk {
+  readonly grantedAt: ReadonlyMap<string, number>
+  readonly queueReason: (runId: string) => string | undefined
+  /** When a worker was last sent a dispatch, and how often it has declined one since a moment. */
+  readonly lastDispatch: (workerId: string) => number
+  readonly declines: (workerId: string, since: number) => number
+}
+
+const everyRunEnds: Goal = {
+  number: 'A',
+  sentence: 'faults stop ⇒ every unfinished run ends, or waits with a reason',
+  judge: (sight, crew, talk) => {
+    const { grantedAt, queueReason } = talk
+    for (const runId of sight.disk.runs.keys()) {
+      const run = sight.run(runId)
+      if (run === undefined || isTerminal(run)) continue
+      const lease = sight.leasesOf(runId)[0]
+      if (lease !== undefined) {
+        // Each restart of the host lets a lease live anew.
+        const since = sight.now() - Math.max(CALM, grantedAt.get(lease.id) ?? 0)
+        const most = (lease.state === 'held' ? RUN_MS_MAX : 0) + TERM_MS + PATIENCE_MS
+        if (since > most)
+          return `run ${runId} is ${run.status}, its lease ${lease.id} is ${Math.round(since / 1000)} s old and ${lease.state}`
+        continue
+      }
+      const reason = queueReason(runId)
+      if (reason === undefined) return `run ${runId} waits and nobody knows why`
+      const lie = lieIn(sight, crew, talk, reason)
+      if (lie !== undefined) return `run ${runId} waits, it is said, because ${reason}; ${lie}`
+    }
+    return undefined
+  },
+}
+
+/** Whether a reason for waiting is untrue of the fleet as it is. */
+function lieIn(sight: Sight, crew: readonly Crew[], talk: Talk, reason: string): string | undefined {
+  const online = crew.filter(({ isOn, isRegistered }) => isOn && isRegistered)
+  if (reason.startsWith('no workers')) return online.length === 0 ? undefined : `${online.length} are`
+  const active = online.filter(({ workerId }) => sight.workerState(workerId ?? '') === 'active')
+  if (reason.startsWith('all workers are draining')) return active.length === 0 ? undefined : 'one is active'
+  if (reason.startsWith('waiting for')) return undefined
+  const free = active.find(
+    ({ workerId = '', concurrency }) =>
+      sight.leasesOn(workerId).length < concurrency &&
+      // One that declined a moment ago, or again and again, is let be for a while.
+      sight.now() - talk.lastDispatch(workerId) > PATIENCE_MS &&
+      talk.declines(workerId, sight.now() - HOLD_MS_MAX) < 3,
+  )
+  return free === undefined ? undefined : `${free.worker} has room`
+}
+
+const everyWorkerOnline: Goal = {
+  number: 'C',
+  sentence: 'a worker with a good credential and a reachable host is online',
+  judge: (sight, crew) => {
+    const away = crew.find(
+      ({ isOn, isRegistered, workerId }) =>
+        isOn && !isRegistered && workerId !== undefined && sight.worker(workerId) !== undefined,
+    )
+    return away === undefined ? undefined : `${away.worker} (${away.workerId}) is not`
+  },
+}
+
+export const goals: readonly Goal[] = [everyRunEnds, everyWorkerOnline]
+
+/** Nothing goes on for ever: the runner counts what happens and says so under this name. */
+export const ENDLESS: Pick<Law, 'number' | 'sentence'> = {
+  number: 'B',
+  sentence: 'no seed exceeds its budget of happenings',
+}
+/** The product noticed a bug of its own. */
+export const COMPLAINT: Pick<Law, 'number' | 'sentence'> = {
+  number: '0',
+  sentence: 'no life throws, no effect fails, no host ends that nobody stopped',
+}

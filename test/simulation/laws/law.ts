@@ -1,0 +1,129 @@
+/**
+ * What a law is, and what it may look at.
+ *
+ * A law sees the world from outside: what is on the host's disk, what crosses the wires, what runs on workers, what
+ * people asked for. It shares no code with what it judges but the protocol's own words. It says no by throwing.
+ */
+import type { LifeRecord } from '../../../core/ports.ts'
+import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
+import type { Run } from '../../../protocol/run.ts'
+import type { Batch, Disk } from '../disk.ts'
+import type { NumberedFrame } from '../outbox.ts'
+import type { Wire } from '../wire.ts'
+import type { Execution } from '../worker.ts'
+
+/** What a person, or a supervisor on a worker's machine, asks the front desk for. */
+export interface Request {
+  readonly what:
+    | 'cancel'
+    | 'retry'
+    | 'discard'
+    | 'drain'
+    | 'enable'
+    | 'revoke'
+    | 'own drain'
+    | 'own enable'
+    | 'admit'
+    | 'token'
+  readonly workerId?: string
+  readonly runId?: string
+  /** For `admit`: whether the credential is the right one. */
+  readonly genuine?: boolean
+}
+
+export interface LiveLease {
+  readonly id: string
+  readonly runId: string
+  readonly workerId: string
+  readonly state: string
+}
+
+export interface Sight {
+  now(): number
+  readonly disk: Disk
+  /** The leases on disk. */
+  lease(id: string): LiveLease | undefined
+  leasesOf(run: string): readonly LiveLease[]
+  leasesOn(workerId: string): readonly LiveLease[]
+  /** The worker as it is on disk. */
+  worker(id: string): LifeRecord | undefined
+  workerState(id: string): 'active' | 'draining' | undefined
+  run(id: string): Run | undefined
+  /** How a lease ended, as the disk has it. */
+  howEnded(leaseId: string): string | undefined
+  markOf(leaseId: string): Mark
+  /** Whom the host has told that he is registered here, on this wire and since it was last started. */
+  registeredAs(wire: Wire): string | undefined
+  currentWire(workerId: string): Wire | undefined
+  /** What a worker put under a number. */
+  stamped(leaseId: string, seq: number): NumberedFrame | undefined
+  /** Executions that run right now. */
+  readonly executions: ReadonlySet<Execution>
+  /** Something was longer silent, slow or asleep than a dispatch is waited for. */
+  readonly disturbed: boolean
+  /** Somebody repeats, reorders, drops and invents frames, as no connection does. */
+  readonly hostile: boolean
+  /** Who registered with what: by wire. */
+  introduction(wire: Wire): Extract<WorkerFrame, { type: 'register' }> | undefined
+}
+
+export interface Mark {
+  readonly mark: number
+  readonly lost: readonly (readonly [number, number])[]
+}
+
+export interface Watch {
+  booted?(): void
+  serving?(): void
+  /** About to be on disk: the last look at what was there before. */
+  landing?(batch: Batch): void
+  landed?(batch: Batch): void
+  hostSends?(wire: Wire, frame: HostFrame): void
+  hostHears?(wire: Wire, frame: WorkerFrame | undefined): void
+  workerHears?(wire: Wire, frame: HostFrame): void
+  started?(execution: Execution): void
+  stopped?(execution: Execution): void
+  trimmed?(leaseId: string, upTo: number): void
+  deletedCredential?(workerId: string): void
+  asked?(request: Request): void
+  answered?(request: Request, ok: boolean, value: unknown): void
+  movedTicket?(ticketId: string, state: string): void
+}
+
+export type Broken = (what: string, facts?: object) => never
+
+export interface Law {
+  readonly number: string
+  readonly sentence: string
+  watch(sight: Sight, broken: Broken): Watch
+}
+
+export class LawBroken extends Error {
+  override readonly name = 'LawBroken'
+  readonly law: string
+  readonly sentence: string
+  readonly what: string
+  readonly facts: object
+  readonly at: number
+
+  constructor(law: string, sentence: string, what: string, facts: object, at: number) {
+    super(`law ${law}: ${sentence}: ${what} ${JSON.stringify(facts)}`)
+    this.law = law
+    this.sentence = sentence
+    this.what = what
+    this.facts = facts
+    this.at = at
+  }
+}
+
+// ---- what several laws read off the disk -----------------------------------------------------------------------------
+
+export const TERMINAL: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
+
+export const isTerminal = (run: Run | undefined): boolean => run !== undefined && TERMINAL.has(run.status)
+
+/** A life's plain fields, of which a law reads one or two. */
+export function fieldsOf(record: LifeRecord | undefined): Readonly<Record<string, unknown>> {
+  const fields = record?.c
+  return typeof fields === 'object' && fields !== null ? { ...fields } : {}
+}

@@ -1,0 +1,176 @@
+/**
+ * `npm run simulate -- --seeds N --from S`: tells many seeds' stories, and stops at the first that breaks a law.
+ *
+ * `--jobs N` shares the seeds among N processes. `--only w1,t1,f3` leaves the rest of the plan out, `--story`
+ * prints all that is kept of what happened. One seed in a hundred is told twice and must be the same to the letter.
+ */
+import { fork } from 'node:child_process'
+import { parseArgs } from 'node:util'
+import { drawPlan, FAULTS, LEASE_STATES, only, type Plan } from './plan.ts'
+import { type Outcome, report, shrink, tellPlan } from './seed.ts'
+
+const TWICE_EVERY = 100
+const PROGRESS_MS = 3_000
+
+export interface Tally {
+  seeds: number
+  runs: number
+  finished: number
+  happenings: number
+  readonly met: Record<string, number>
+}
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '100' },
+    from: { type: 'string', default: '1' },
+    jobs: { type: 'string', default: '1' },
+    only: { type: 'string' },
+    story: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    lines: { type: 'string', default: '60' },
+    'no-shrink': { type: 'boolean', default: false },
+  },
+})
+
+const seeds = Number(values.seeds)
+const from = Number(values.from)
+const jobs = Math.min(Number(values.jobs), seeds)
+const chosen = values.only === undefined ? undefined : new Set(values.only.split(','))
+const tally: Tally = { seeds: 0, runs: 0, finished: 0, happenings: 0, met: {} }
+const began = performance.now()
+let shownAt = began
+
+process.on('unhandledRejection', (error) => {
+  console.error('a promise was rejected and nobody heard:', error)
+  process.exit(1)
+})
+
+if (jobs > 1) await share()
+else await tellAll()
+
+async function tellAll(): Promise<void> {
+  for (let seed = from; seed < from + seeds; seed++) {
+    const outcome = await tellPlan(planOf(seed))
+    if (outcome.is === 'broken') return fail(seed, outcome)
+    if (seed % TWICE_EVERY === 0) await compare(seed, outcome.told.digest)
+    count(outcome)
+    if (values.story) console.log(outcome.told.trace.story().join('\n'))
+    progress()
+    // Lets signals and messages in.
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  finish()
+}
+
+function planOf(seed: number): Plan {
+  const plan = drawPlan(seed)
+  return chosen === undefined ? plan : only(plan, chosen)
+}
+
+async function compare(seed: number, digest: string): Promise<void> {
+  const again = await tellPlan(planOf(seed))
+  const other = again.is === 'told' ? again.told.digest : `law ${again.broken.law} broken`
+  if (other === digest) return
+  console.log(`seed ${seed} was told twice and was not the same: ${digest}, then ${other}`)
+  process.exit(1)
+}
+
+async function fail(seed: number, outcome: Extract<Outcome, { is: 'broken' }>): Promise<void> {
+  console.log(`seed ${seed} breaks law ${outcome.broken.law}: ${outcome.broken.what}`)
+  if (values.json) {
+    console.log(JSON.stringify({ seed, law: outcome.broken.law, seeds: tally.seeds }))
+    process.exit(1)
+  }
+  const whole = chosen !== undefined || values['no-shrink']
+  const shrunk = whole ? { plan: planOf(seed), ...outcome } : await shrink(seed, outcome)
+  console.log(report(shrunk, values.story ? Number.POSITIVE_INFINITY : Number(values.lines)))
+  process.exit(1)
+}
+
+function count({ told }: Extract<Outcome, { is: 'told' }>): void {
+  tally.seeds += 1
+  tally.runs += told.runs
+  tally.finished += told.finished
+  tally.happenings += told.happenings
+  for (const [key, times] of told.met) tally.met[key] = (tally.met[key] ?? 0) + times
+}
+
+function progress(): void {
+  const now = performance.now()
+  if (values.json || now - shownAt < PROGRESS_MS) return
+  shownAt = now
+  console.log(`${tally.seeds} of ${seeds} seeds, ${speed()}`)
+}
+
+function speed(): string {
+  const seconds = (performance.now() - began) / 1000
+  return `${(tally.seeds / seconds).toFixed(1)} seeds/s, ${Math.round(tally.happenings / seconds / 1000)} thousand happenings/s`
+}
+
+function finish(): void {
+  if (process.send !== undefined) {
+    process.send(tally)
+    process.disconnect()
+    return
+  }
+  if (values.json) console.log(JSON.stringify(tally))
+  else {
+    console.log(
+      `${tally.seeds} seeds held every law; ${tally.finished} of ${tally.runs} runs completed; ${speed()}`,
+    )
+    console.log(table())
+  }
+}
+
+/** Every fault should have met every lease state. */
+function table(): string {
+  const width = Math.max(...FAULTS.map(({ length }) => length))
+  const head = [''.padEnd(width), ...LEASE_STATES.map((state) => state.padStart(10))].join(' ')
+  const rows = FAULTS.map((fault) =>
+    [
+      fault.padEnd(width),
+      ...LEASE_STATES.map((state) => String(tally.met[`${fault} × ${state}`] ?? 0).padStart(10)),
+    ].join(' '),
+  )
+  return [head, ...rows].join('\n')
+}
+
+/** The first that breaks a law ends the others: one story at a time. */
+async function share(): Promise<void> {
+  const each = Math.ceil(seeds / jobs)
+  const starts = Array.from({ length: jobs }, (_, job) => from + job * each).filter((at) => at < from + seeds)
+  const children = starts.map((start) =>
+    fork(bundle(), partArgs(start, Math.min(each, from + seeds - start))),
+  )
+  const ends = children.map(
+    (child) =>
+      new Promise<boolean>((resolve) => {
+        child.on('message', (part) => add(part as Tally))
+        child.on('exit', (code) => {
+          if (code !== 0) for (const other of children) other.kill()
+          resolve(code === 0)
+        })
+      }),
+  )
+  const good = await Promise.all(ends)
+  if (good.includes(false)) process.exit(1)
+  finish()
+}
+
+function bundle(): string {
+  return process.env.SIMULATION_BUNDLE ?? process.argv[1] ?? ''
+}
+
+function partArgs(start: number, count: number): string[] {
+  const flags = (['no-shrink', 'story'] as const).filter((name) => values[name]).map((name) => `--${name}`)
+  return ['--from', String(start), '--seeds', String(count), '--lines', values.lines, ...flags]
+}
+
+function add(part: Tally): void {
+  tally.seeds += part.seeds
+  tally.runs += part.runs
+  tally.finished += part.finished
+  tally.happenings += part.happenings
+  for (const [key, times] of Object.entries(part.met)) tally.met[key] = (tally.met[key] ?? 0) + times
+}

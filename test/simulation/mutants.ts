@@ -1,0 +1,278 @@
+/**
+ * Faults put into the product on purpose, one at a time: a simulation that does not notice them is not worth its time.
+ *
+ * Each replaces a text that occurs exactly once in its file; when the code moves on and the text is no longer there,
+ * that is an error, so the list stays in step. `quick`: found by the very first seeds, so it is tried with every test.
+ */
+export interface Mutant {
+  readonly name: string
+  readonly file: string
+  readonly find: string
+  readonly replace: string
+  readonly quick?: true
+}
+
+const COMMIT = 'actors/kit/commit.ts'
+const HOST = 'actors/kit/host.ts'
+const BOOK = 'actors/lease/book.ts'
+const LEASE = 'actors/lease/lease.machine.ts'
+const ROOM = 'actors/lease/lease.effects.ts'
+const CHANNEL = 'actors/fleet/channel.ts'
+const RUN = 'actors/run/run.machine.ts'
+const LEDGER = 'core/lease/ledger.ts'
+
+const commit: readonly Mutant[] = [
+  {
+    name: 'effects run before the flush',
+    file: COMMIT,
+    find: 'if (writes.length > 0) await this.#ports.ledger.commit(writes)',
+    replace: 'if (writes.length > 0) void this.#ports.ledger.commit(writes).catch(() => {})',
+    quick: true,
+  },
+  {
+    name: 'lives that end are not erased',
+    file: COMMIT,
+    find: 'if (!erased || durable !== undefined) {',
+    replace: 'if (!erased) {',
+    quick: true,
+  },
+  {
+    name: 'two cuts in flight',
+    file: COMMIT,
+    find: 'this.#committing = true\n    this.#ports.beforeCut()',
+    replace: 'this.#ports.beforeCut()\n    this.#committing = true',
+  },
+  {
+    name: 'what guests write is a commit of its own',
+    file: COMMIT,
+    find: 'for (const write of share.writes) writes.push(write)',
+    replace: 'void this.#ports.ledger.commit(share.writes)',
+  },
+  {
+    name: 'restored lives do not do what their state implies',
+    file: HOST,
+    find: 'for (const life of restored) this.#send(life.kind.implied?.(life.key, life.good) ?? [])',
+    replace: '',
+  },
+]
+
+const frames: readonly Mutant[] = [
+  {
+    name: 'the mark in memory is acknowledged',
+    file: BOOK,
+    find: 'return page.durable.mark',
+    replace: 'return page.at.mark',
+  },
+  {
+    name: 'early frames are applied',
+    file: LEDGER,
+    find: "return seq === mark + 1 ? 'next' : 'early'",
+    replace: "return 'next'",
+  },
+  {
+    name: 'repeated frames are applied',
+    file: LEDGER,
+    find: "if (seq <= mark) return 'repeat'",
+    replace: "if (seq <= mark) return 'next'",
+  },
+  {
+    name: 'a gap that comes again moves the mark back',
+    file: LEDGER,
+    find: "if (to <= mark) return 'repeat'",
+    replace: '',
+  },
+  {
+    name: 'a gap swallows what was not applied',
+    file: LEDGER,
+    find: "return from > mark + 1 ? 'early' : [mark + 1, to]",
+    replace: 'return [mark + 1, to]',
+  },
+  {
+    name: 'anybody may report on any lease',
+    file: BOOK,
+    find: 'if (page === undefined || page.workerId !== workerId) return false',
+    replace: 'if (page === undefined) return false',
+  },
+  {
+    name: 'a revoked worker is heard out',
+    file: BOOK,
+    find: 'silence(workerId: string): void {',
+    replace: 'silence(workerId: string): void {\n    if (workerId !== "") return',
+  },
+  {
+    name: 'an artifact counts before it is on disk',
+    file: BOOK,
+    find: 'this.#whileFiled(page, bytes, frame.seq, () => this.#fileArtifact(page, frame))\n        return',
+    replace: 'void this.#fileArtifact(page, frame)\n        break',
+    quick: true,
+  },
+  {
+    name: 'a usage snapshot counts before it is on disk',
+    file: BOOK,
+    find: 'this.#whileFiled(page, bytes, frame.seq, () => this.#fileUsage(frame))\n        return',
+    replace: 'void this.#fileUsage(frame)\n        break',
+    quick: true,
+  },
+  {
+    name: 'memories are dropped',
+    file: BOOK,
+    find: 'remember(page.runId, frame.repo, frame.facts)',
+    replace: '',
+  },
+  {
+    name: 'patches are dropped',
+    file: BOOK,
+    find: 'patchRun(page.runId, page.workerId, frame.patch)',
+    replace: '',
+  },
+  {
+    name: 'a restart forgets the marks',
+    file: BOOK,
+    find: "const stored = restored ? (this.#ports.facts.get('mark', lease.id) as LeaseMark | undefined) : undefined",
+    replace: 'const stored = undefined as LeaseMark | undefined',
+  },
+  {
+    name: 'the log does not know where it ends',
+    file: 'actors/run/journal.ts',
+    find: 'page.first += events.length',
+    replace: '',
+    quick: true,
+  },
+  {
+    name: 'costs are added up again and again',
+    file: 'core/run/change.ts',
+    find: 'costsWith(run.costs, by.costsBefore, costs, by.label)',
+    replace: '[...run.costs, ...costs]',
+  },
+  {
+    name: 'every late completion is acknowledged',
+    file: CHANNEL,
+    find: "if (how === 'completed' && (what",
+    replace: 'if (how !== undefined && (what',
+  },
+]
+
+const leases: readonly Mutant[] = [
+  {
+    name: 'a lost offer is given to the next at once',
+    file: LEASE,
+    find: "'worker lost': 'unsure',",
+    replace: "'worker lost': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
+  },
+  {
+    name: 'who comes back is not believed',
+    file: LEASE,
+    find: "'worker claims': 'held',",
+    replace: "'worker claims': 'adrift',",
+  },
+  {
+    name: 'a refused run is forgotten',
+    file: LEASE,
+    find: "rejected: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
+    replace: "rejected: { target: 'closed', actions: ['endDeclined'] },",
+  },
+  {
+    name: 'a cancelled run is not told that its time is over',
+    file: LEASE,
+    find: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },",
+    replace: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'fence'] },",
+  },
+  {
+    name: 'an expired lease takes its run along',
+    file: LEASE,
+    find: "'time ran out': { target: 'closed', actions: ['endExpired', 'tellLost', 'fence'] },",
+    replace: "'time ran out': { target: 'closed', actions: ['endExpired', 'fence'] },",
+  },
+  {
+    name: 'restored leases wait for ever',
+    file: LEASE,
+    find: "return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]",
+    replace: 'return [accepted]',
+  },
+  {
+    name: 'the grace is a third of what was promised',
+    file: ROOM,
+    find: 'if (arrived) return livesUntil(heardAt, termMs)',
+    replace: 'if (arrived) return livesUntil(heardAt, termMs / 3)',
+  },
+  {
+    name: 'a restart is patient for a second',
+    file: ROOM,
+    find: '? livesUntil(this.#startedAt, termMs)',
+    replace: '? livesUntil(this.#startedAt, 1_000)',
+  },
+  {
+    name: 'the worker is promised twice the time',
+    file: CHANNEL,
+    find: 'livesUntil(member.heardAt, lease.termMs) - alarms.now()',
+    replace: 'livesUntil(member.heardAt, lease.termMs * 2) - alarms.now()',
+  },
+  {
+    name: 'an offer is waited for without end',
+    file: ROOM,
+    find: "alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)",
+    replace: '',
+  },
+  {
+    name: 'a cancel is waited for without end',
+    file: ROOM,
+    find: "alarms.set(alarmOf(leaseId), 'cancel', alarms.now() + CANCEL_ANSWER_MS)",
+    replace: '',
+  },
+]
+
+const runs: readonly Mutant[] = [
+  {
+    name: 'a declined run keeps its lease',
+    file: RUN,
+    find: 'release: assign({ lease: null }),',
+    replace: 'release: assign({}),',
+  },
+  {
+    name: 'an interrupted run keeps its lease',
+    file: RUN,
+    find: 'lease: null,\n      interruptions: context.interruptions + 1,',
+    replace: 'interruptions: context.interruptions + 1,',
+  },
+  {
+    name: 'a cancelled offer stays an offer',
+    file: RUN,
+    find: "{ target: 'cancelled', actions: ['askToCancel', 'cancel'] },",
+    replace: "{ target: 'cancelled', actions: ['cancel'] },",
+  },
+  {
+    name: 'a run is interrupted for ever',
+    file: RUN,
+    find: "    { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },\n",
+    replace: "    { target: 'running' },\n",
+  },
+]
+
+const fleet: readonly Mutant[] = [
+  {
+    name: 'a drained worker is not asked again before the dispatch',
+    file: ROOM,
+    find: "if (member.state !== 'active' || durable === undefined || durable.value === 'draining')",
+    replace: 'if (durable === undefined)',
+  },
+  {
+    name: 'one lease more than there is room for',
+    file: 'actors/fleet/fleet.ts',
+    find: 'return this.leases.size',
+    replace: 'return Math.max(0, this.leases.size - 1)',
+  },
+  {
+    name: 'a pairing token stays good',
+    file: 'actors/fleet/enrollment.ts',
+    find: 'this.#invitations.delete(hash)\n    return invitation',
+    replace: 'return invitation',
+  },
+  {
+    name: 'whoever comes early is not enrolled',
+    file: CHANNEL,
+    find: 'if (member === undefined || !proved) {',
+    replace: 'if (member === undefined || !proved || this.#ports.alarms.now() < 5_000) {',
+  },
+]
+
+export const mutants: readonly Mutant[] = [...commit, ...frames, ...leases, ...runs, ...fleet]

@@ -1,0 +1,168 @@
+/**
+ * The world as laws see it: the disk with an index of its leases, and what crossed the wires.
+ */
+import type { LifeRecord } from '../../core/ports.ts'
+import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { Batch, Disk } from './disk.ts'
+import { fieldsOf, type LiveLease, type Mark, type Sight } from './laws/law.ts'
+import type { NumberedFrame } from './outbox.ts'
+import type { LeaseState } from './plan.ts'
+import type { Timeline } from './timeline.ts'
+import type { Wire } from './wire.ts'
+import type { Execution } from './worker.ts'
+
+const UNMARKED: Mark = { mark: 0, lost: [] }
+
+const STATES: Readonly<Record<string, LeaseState>> = {
+  o: 'offered',
+  u: 'unsure',
+  h: 'held',
+  a: 'adrift',
+  c: 'cancelling',
+}
+
+/** The other codes of a worker's record are those of one that may be given work. */
+const DRAINING = 'd'
+
+export class View implements Sight {
+  readonly disk: Disk
+  readonly executions = new Set<Execution>()
+  disturbed = false
+  hostile = false
+  readonly #time: Timeline
+  readonly #leases = new Map<string, LiveLease>()
+  readonly #byRun = new Map<string, Map<string, LiveLease>>()
+  readonly #byWorker = new Map<string, Map<string, LiveLease>>()
+  readonly #stamped = new Map<string, Map<number, NumberedFrame>>()
+  readonly #introductions = new WeakMap<Wire, WorkerFrameOf<'register'>>()
+  #registered = new Map<Wire, string>()
+  #current = new Map<string, Wire>()
+
+  constructor(time: Timeline, disk: Disk) {
+    this.#time = time
+    this.disk = disk
+  }
+
+  // ---- taking note -------------------------------------------------------------------------------------------------
+
+  hostBooted(): void {
+    this.#registered = new Map()
+    this.#current = new Map()
+  }
+
+  hostSends(wire: Wire, frame: HostFrame): void {
+    if (frame.type !== 'registered') return
+    this.#registered.set(wire, frame.workerId)
+    this.#current.set(frame.workerId, wire)
+  }
+
+  hostHears(wire: Wire, frame: WorkerFrame | undefined): void {
+    if (frame?.type === 'register' && !this.#introductions.has(wire)) this.#introductions.set(wire, frame)
+  }
+
+  stampedFrame(frame: NumberedFrame): void {
+    const { leaseId = '', seq = 0 } = frame
+    const frames = this.#stamped.get(leaseId) ?? new Map<number, NumberedFrame>()
+    this.#stamped.set(leaseId, frames.set(seq, frame))
+  }
+
+  /** Answers the leases that came into another state. */
+  landed({ changes }: Batch): LiveLease[] {
+    const moved: LiveLease[] = []
+    for (const change of changes) {
+      if (change.is !== 'life' || change.kind !== 'lease') continue
+      const before = this.#leases.get(change.key)
+      if (before !== undefined) this.#forget(before)
+      if (change.row === null) continue
+      const after = leaseFrom(change.key, change.row.value)
+      this.#learn(after)
+      if (after.state !== before?.state) moved.push(after)
+    }
+    return moved
+  }
+
+  #forget(lease: LiveLease): void {
+    this.#leases.delete(lease.id)
+    this.#byRun.get(lease.runId)?.delete(lease.id)
+    this.#byWorker.get(lease.workerId)?.delete(lease.id)
+  }
+
+  #learn(lease: LiveLease): void {
+    this.#leases.set(lease.id, lease)
+    into(this.#byRun, lease.runId, lease)
+    into(this.#byWorker, lease.workerId, lease)
+  }
+
+  // ---- looking -----------------------------------------------------------------------------------------------------
+
+  now(): number {
+    return this.#time.now
+  }
+
+  get leases(): readonly LiveLease[] {
+    return [...this.#leases.values()]
+  }
+
+  lease(id: string): LiveLease | undefined {
+    return this.#leases.get(id)
+  }
+
+  leasesOf(run: string): readonly LiveLease[] {
+    return [...(this.#byRun.get(run)?.values() ?? [])]
+  }
+
+  leasesOn(workerId: string): readonly LiveLease[] {
+    return [...(this.#byWorker.get(workerId)?.values() ?? [])]
+  }
+
+  worker(id: string): LifeRecord | undefined {
+    return this.disk.life('worker', id)
+  }
+
+  workerState(id: string): 'active' | 'draining' | undefined {
+    const record = this.worker(id)
+    if (record === undefined) return undefined
+    return record.s === DRAINING ? 'draining' : 'active'
+  }
+
+  run(id: string): Run | undefined {
+    return this.disk.run(id)
+  }
+
+  howEnded(leaseId: string): string | undefined {
+    const { how } = { how: undefined, ...this.disk.fact('ended-lease', leaseId) }
+    return how
+  }
+
+  markOf(leaseId: string): Mark {
+    const fact = this.disk.fact('mark', leaseId)
+    return fact === undefined ? UNMARKED : { ...UNMARKED, ...fact }
+  }
+
+  registeredAs(wire: Wire): string | undefined {
+    return this.#registered.get(wire)
+  }
+
+  currentWire(workerId: string): Wire | undefined {
+    return this.#current.get(workerId)
+  }
+
+  stamped(leaseId: string, seq: number): NumberedFrame | undefined {
+    return this.#stamped.get(leaseId)?.get(seq)
+  }
+
+  introduction(wire: Wire): WorkerFrameOf<'register'> | undefined {
+    return this.#introductions.get(wire)
+  }
+}
+
+function leaseFrom(id: string, record: LifeRecord): LiveLease {
+  const { runId, workerId } = fieldsOf(record)
+  return { id, runId: String(runId), workerId: String(workerId), state: STATES[record.s] ?? record.s }
+}
+
+function into(map: Map<string, Map<string, LiveLease>>, key: string, lease: LiveLease): void {
+  const inner = map.get(key) ?? new Map<string, LiveLease>()
+  map.set(key, inner.set(lease.id, lease))
+}
