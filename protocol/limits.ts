@@ -78,6 +78,8 @@ export const WORKER_MAX_USAGE_SNAPSHOT_BYTES = 4 * 1024 * 1024
 export const WORKER_BUFFER_FRAMES_MAX = 10_000
 export const WORKER_BUFFER_BYTES_MAX = 32 * 1024 * 1024
 export const WORKER_CONCURRENCY_MAX = 64
+/** Usage snapshots outside any lease that are being put on disk; those beyond are not kept. */
+export const LOOSE_USAGE_SNAPSHOTS_AT_ONCE = 8
 export const ARTIFACT_PART_BYTES_MAX = 256 * 1024
 export const LEASE_ACK_FRAMES = 512
 export const LEASE_ACK_BYTES = 1024 * 1024
@@ -111,6 +113,8 @@ export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
 export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
 /** How long at most until a ticket that could not be moved is tried again. */
 export const TICKET_MOVE_RETRY_MS_MAX = 60_000
+/** How long a tracker may go on showing a ticket where it was, after having moved it. */
+export const TICKET_MOVE_SHOWS_MS_MAX = 120_000
 /** Runs that may wait at once. */
 export const QUEUED_RUNS_MAX = 100_000
 
@@ -147,6 +151,8 @@ export const PATCH_CHARS_MAX = 4 * 1024 * 1024
 export const LABELS_MAX = 256
 export const RUN_COSTS_MAX = 1_000
 export const COST_MODELS_MAX = 100
+/** One figure, sums included. */
+export const USD_MAX = 1e9
 export const RUN_ARTIFACTS_MAX = 10_000
 export const FOLLOW_UP_ITEMS_MAX = 1_000
 export const WORKER_NAME_CHARS_MAX = 60
@@ -160,9 +166,11 @@ export const OAUTH_STATE_CHARS_MAX = 512
 // ---- tickets ---------------------------------------------------------------------------------------------------
 /** One reason or refusal names so many tickets, labels or keys, and counts the rest. */
 export const NAMES_LISTED_MAX = 20
-/** Tickets looked at to find out whether one waits for itself. */
-export const BLOCKERS_WALKED_MAX = 1_000
+/** Tickets looked at to find out whether one waits for itself; asked of each that waits, so of thousands in a row. */
+export const BLOCKERS_WALKED_MAX = 100
 export const TICKET_FILES_MAX = 10_000
+/** Half of what the store takes as a key, of which it is a part. */
+export const TICKET_ID_BYTES_MAX = 256
 export const TICKET_FILE_BYTES_MAX = 256 * 1024
 export const TICKET_FILES_AT_ONCE = 32
 /** A file that keeps changing while it is read is read so often, and then taken as it is. */

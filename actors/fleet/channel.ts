@@ -6,12 +6,13 @@
  * can be answered from what is on disk (heartbeats, acknowledgements, late frames) is answered at once, so that a full
  * disk stops no heart.
  */
+import { isNativeError } from 'node:util/types'
 import { admitRegister } from '../../core/fleet/admission.ts'
 import { workerNameOr } from '../../core/fleet/naming.ts'
 import { holdAfter, holdEndsAt, rejectionOf, stillCounting } from '../../core/fleet/rejection.ts'
 import { hashOf, newCredential, newWorkerId, sameHash } from '../../core/fleet/token.ts'
 import { livesUntil, type Patience, timeoutMs } from '../../core/lease/deadline.ts'
-import type { Chance, Clock, Log, Meters, UsageArchive } from '../../core/ports.ts'
+import type { Chance, Clock, Log, Meters, UsageArchive, UsageKey } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { usageToArchive } from '../../core/run/usage.ts'
 import {
@@ -24,6 +25,7 @@ import {
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
 import {
+  LOOSE_USAGE_SNAPSHOTS_AT_ONCE,
   PROTOCOL_VERSION,
   WORKER_FIRST_FRAME_MS,
   WORKER_FRAME_BYTES_MAX,
@@ -94,6 +96,8 @@ interface Connection {
   told: Set<string> | undefined
   /** Until its enrollment is on disk: the credential it is given then, and the leases it claims. */
   welcome: { readonly credential: string; readonly claims: readonly RunLease[] } | undefined
+  /** Found to be nobody, and told so once that is on disk. */
+  stranger: boolean
 }
 
 /** Of the right form, and nobody's. */
@@ -107,6 +111,8 @@ export class Channel {
   readonly #connections = new Map<number, Connection>()
   #next = 1
   #unregistered = 0
+  /** Usage snapshots outside any lease that are being put on disk. */
+  #filing = 0
 
   constructor(ports: ChannelPorts) {
     this.#ports = ports
@@ -127,6 +133,7 @@ export class Channel {
       deaf: false,
       told: undefined,
       welcome: undefined,
+      stranger: false,
     }
     this.#connections.set(number, connection)
     this.#unregistered += 1
@@ -140,6 +147,10 @@ export class Channel {
     const connection = this.#connections.get(Number(key.slice(ALARM.length)))
     if (connection === undefined) return
     if (name === 'first frame') {
+      if (connection.stranger) {
+        this.#hangUp(connection, 'who it is could not be made sure of in time')
+        return
+      }
       this.#ports.meters.count('worker_registrations_total', { outcome: 'late' })
       this.#refuse(connection, 'malformed', `no register within ${WORKER_FIRST_FRAME_MS / 1000} seconds`)
       return
@@ -158,6 +169,14 @@ export class Channel {
     if (connection.workerId === undefined) this.#unregistered -= 1
   }
 
+  /** The patience may be another now: whoever is connected is measured by the new one. */
+  configured(): void {
+    const timeout = timeoutMs(this.#ports.patience())
+    for (const { number, workerId, deaf, heardAt } of this.#connections.values())
+      if (workerId !== undefined && !deaf)
+        this.#ports.alarms.set(alarmOf(number), 'silence', heardAt + timeout)
+  }
+
   /** Nothing that this worker says counts any more; it is told once that is on disk. */
   revoked(workerId: string, reason: string): void {
     for (const connection of this.#connections.values()) {
@@ -170,6 +189,12 @@ export class Channel {
         reason,
       } as ChannelEffect)
     }
+  }
+
+  /** Nobody listens to this worker any more. It may come back: what is on disk of it is not lost. */
+  sendAway(workerId: string, reason: string): void {
+    for (const connection of this.#connections.values())
+      if (connection.workerId === workerId && !connection.deaf) this.#hangUp(connection, reason)
   }
 
   closed(connection: Connection): void {
@@ -261,20 +286,30 @@ export class Channel {
     }
     // At the end of a terminal session, without a lease: best effort.
     const usable = usageToArchive(frame.snapshot)
-    const { log, usage } = this.#ports
-    if (!usable.ok) {
-      log.warn({ worker: member.id, reason: usable.refusal.message }, 'a usage snapshot was not kept')
-      return
+    if (!usable.ok) this.#usageNotKept(member, usable.refusal.message)
+    else if (this.#filing >= LOOSE_USAGE_SNAPSHOTS_AT_ONCE) this.#usageNotKept(member, 'too many at once')
+    else void this.#file(member, usable.value)
+  }
+
+  async #file(member: Member, { key, text }: { key: UsageKey; text: string }): Promise<void> {
+    this.#filing += 1
+    try {
+      await this.#ports.usage.replace(key, text)
+    } catch (error) {
+      this.#usageNotKept(member, isNativeError(error) ? error.message : String(error))
+    } finally {
+      this.#filing -= 1
     }
-    usage
-      .replace(usable.value.key, usable.value.text)
-      .catch((error: unknown) => log.warn({ worker: member.id, err: error }, 'a usage snapshot was not kept'))
+  }
+
+  #usageNotKept(member: Member, reason: string): void {
+    this.#ports.log.warn({ worker: member.id, reason }, 'a usage snapshot was not kept')
   }
 
   // ---- who it is ---------------------------------------------------------------------------------------------------
 
   #introduce(connection: Connection, text: string): void {
-    if (connection.welcome !== undefined) return
+    if (connection.stranger) return
     const read = readRegister(text)
     if (read.is !== 'register') {
       this.#count(read.is)
@@ -287,7 +322,7 @@ export class Channel {
   }
 
   #enroll(connection: Connection, frame: WorkerFrameOf<'register'>, token: string): void {
-    const { host, fleet, chance, clock, enrollment } = this.#ports
+    const { host, fleet, chance, enrollment } = this.#ports
     if (fleet.size >= WORKERS_MAX) {
       this.#refuse(connection, 'protocol', `this host has ${WORKERS_MAX} workers already; revoke one`)
       return
@@ -306,7 +341,6 @@ export class Channel {
       name: workerNameOr(frame.name, id),
       hash: hashOf(credential),
       enrolledAt: this.#ports.instant(),
-      now: clock.now(),
       local: verdict.local,
       capabilities: frame.capabilities,
     }
@@ -336,6 +370,7 @@ export class Channel {
     const proved = this.proves(member, secret)
     if (member === undefined || !proved) {
       this.#count('unauthorized')
+      connection.stranger = true
       // The worker deletes its credential on this word, so it is said only of what is on disk.
       host.afterwards({
         type: 'fleet.refuse',
@@ -408,6 +443,7 @@ export class Channel {
   #compare(connection: Connection, member: Member, claims: readonly RunLease[]): void {
     const claimed = new Set<string>()
     for (const { id } of claims) {
+      if (claimed.has(id)) continue
       claimed.add(id)
       if (member.leases.has(id)) this.#tellLease(id, { type: 'worker claims', at: this.#ports.instant() })
       else this.#late(connection, id, 'claim')
@@ -476,13 +512,14 @@ export class Channel {
   }
 
   #rejected(connection: Connection, member: Member, frame: WorkerFrameOf<'dispatch-rejected'>): void {
-    const known = member.leases.has(frame.leaseId)
+    const had = member.leases.has(frame.leaseId)
     this.#answered(connection, member, frame.leaseId, {
       type: 'rejected',
       at: this.#ports.instant(),
       reason: frame.reason,
     })
-    if (known) this.refused(member, frame.reason)
+    // One that was accepted stays, and is no reason to leave the worker alone.
+    if (had && !member.leases.has(frame.leaseId)) this.refused(member, frame.reason)
   }
 
   /** It did not take a run: it is left alone for a while, and longer when its machine seems to be the reason. */

@@ -4,7 +4,7 @@
  * It looks right before each cut, and only when something changed: so a run that becomes queued and its lease become
  * durable with one write, and there is no interval in which anybody waits to be looked at.
  */
-import { explained, place, type Want } from '../../core/fleet/placement.ts'
+import { explained, place, type Want, type WorkerFacts } from '../../core/fleet/placement.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { Placement } from '../../protocol/worker.ts'
 import type { Fleet, Member } from './fleet.ts'
@@ -14,6 +14,8 @@ export interface SchedulerPorts {
   readonly fleet: Fleet
   /** On the clock that never jumps. */
   readonly now: () => number
+  /** The wall clock, for what people read. */
+  readonly wall: () => number
   /** Whether leases may be granted at all: not while starting, stopping or on a full disk. */
   readonly mayGrant: () => boolean
   /** What a run waits for besides a worker: its blockers, a repository. */
@@ -115,7 +117,9 @@ export class Scheduler {
   placement(run: Run): Placement {
     const { fleet } = this.#ports
     const lease = fleet.leaseOf(run.id)
-    const explanation = explained(want(run, this.queue.heldFor(run.id)), fleet.members(), this.#ports.now())
+    const wall = this.#ports.wall()
+    const workers = [...fleet.members()].map((member) => onTheWall(member, wall - this.#ports.now()))
+    const explanation = explained(want(run, this.queue.heldFor(run.id)), workers, wall)
     if (lease !== undefined) {
       const { reason: _, ...rest } = explanation
       return { ...rest, worker: lease.workerId }
@@ -131,6 +135,13 @@ export class Scheduler {
 
 function want(run: Run, waitingFor: string | undefined): Want {
   return { runId: run.id, ...(waitingFor === undefined ? {} : { waitingFor }) }
+}
+
+/** Its facts as a person reads them: a pause ends at an instant of the wall clock. */
+function onTheWall(member: Member, ahead: number): WorkerFacts {
+  const { id, name, state, online, max, used, hold } = member
+  const pausedUntil = member.pausedUntil + ahead
+  return { id, name, state, online, max, used, pausedUntil, ...(hold === undefined ? {} : { hold }) }
 }
 
 const hasRoom = (member: Member, now: number): boolean =>

@@ -5,7 +5,6 @@
  * deadlines, because its agents may still be running.
  */
 import { assign, setup } from 'xstate'
-import { ENROLLMENT_PROOF_MS } from '../../protocol/limits.ts'
 import { shapeOf, WorkerFields } from '../../protocol/records.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import { deeds } from '../kit/deeds.ts'
@@ -20,8 +19,6 @@ export interface WorkerInput {
   readonly name: string
   readonly hash: string
   readonly enrolledAt: string
-  /** The same instant as a number. */
-  readonly now: number
   readonly local: boolean
   readonly capabilities: WorkerCapabilities
 }
@@ -33,16 +30,17 @@ export type WorkerEvent =
   | { readonly type: 'drained' }
   | { readonly type: 'enabled' }
   | { readonly type: 'revoked' }
-  | { readonly type: 'deadline.proof' }
+  /** It had time enough to show that it got its credential. */
+  | { readonly type: 'never proved' }
 
-const { setDeadline, cancelDeadline, end } = deeds<WorkerContext & { now?: number }, WorkerEvent, never>()
+const { end } = deeds<WorkerContext, WorkerEvent, never>()
 
 const known = {
   seen: { actions: 'noteSeen' },
-  proven: { actions: ['noteProof', 'forgetProofDeadline'] },
+  proven: { actions: 'noteProof' },
   renamed: { actions: 'rename' },
   revoked: 'revoked',
-  'deadline.proof': 'revoked',
+  'never proved': 'revoked',
 } as const
 
 export const workerMachine = setup({
@@ -53,25 +51,19 @@ export const workerMachine = setup({
     ),
     noteProof: assign({ proven: true }),
     rename: assign(({ event }) => (event.type === 'renamed' ? { name: event.name } : {})),
-    awaitProof: setDeadline(({ context }) => ({
-      name: 'proof',
-      at: Date.parse(context.enrolledAt) + ENROLLMENT_PROOF_MS,
-    })),
-    forgetProofDeadline: cancelDeadline('proof'),
     end: end(),
   },
 }).createMachine({
   id: 'worker',
   options: { maxIterations: 100 },
-  context: ({ input: { now: _, ...input } }) => ({ ...input, lastSeenAt: input.enrolledAt, proven: false }),
+  context: ({ input }) => ({ ...input, lastSeenAt: input.enrolledAt, proven: false }),
   initial: 'enrolling',
   states: {
     enrolling: {
       description: 'it was given a credential, and has not shown yet that it arrived',
-      entry: 'awaitProof',
       on: {
         ...known,
-        proven: { target: 'active', actions: ['noteProof', 'forgetProofDeadline'] },
+        proven: { target: 'active', actions: 'noteProof' },
         drained: 'draining',
       },
     },

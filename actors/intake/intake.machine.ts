@@ -16,24 +16,27 @@ export interface IntakeContext {
   /** Something changed while it was looking. */
   readonly touched: boolean
   readonly pollMs: number
-  readonly at: number
 }
 
 export type IntakeEvent =
   /** There is a tracker, maybe another than before. */
-  | { readonly type: 'configured'; readonly pollMs: number; readonly at: number }
+  | { readonly type: 'configured'; readonly pollMs: number }
   | { readonly type: 'unconfigured' }
   | { readonly type: 'touched' }
-  | { readonly type: 'seen'; readonly at: number; readonly problem: string | null }
+  | { readonly type: 'seen'; readonly problem: string | null }
   /** It could not be looked at; that passes. */
-  | { readonly type: 'not seen'; readonly at: number; readonly problem: string }
+  | { readonly type: 'not seen'; readonly problem: string }
   /** It could not, and a person is needed. */
-  | { readonly type: 'shut out'; readonly at: number; readonly problem: string }
-  | { readonly type: 'deadline.poll' }
+  | { readonly type: 'shut out'; readonly problem: string }
+  /** Nothing has changed for so long that it looks all the same. */
+  | { readonly type: 'rested' }
 
-export type IntakeEffect = { readonly type: 'intake.look' }
+/** Each takes the place of the one before. A rest is no deadline: it must not get longer when the wall clock is set. */
+export type IntakeEffect =
+  | { readonly type: 'intake.look' }
+  | { readonly type: 'intake.rest'; readonly ms: number }
 
-const { queue, setDeadline, cancelDeadline } = deeds<IntakeContext, IntakeEvent, IntakeEffect>()
+const { queue } = deeds<IntakeContext, IntakeEvent, IntakeEffect>()
 
 const looked = {
   seen: [
@@ -57,16 +60,13 @@ export const intakeMachine = setup({
   guards: { wasTouched: ({ context }) => context.touched },
   actions: {
     look: queue(() => ({ type: 'intake.look' })),
-    noteConfigured: assign(({ event }) =>
-      event.type === 'configured' ? { pollMs: event.pollMs, at: event.at } : {},
-    ),
+    noteConfigured: assign(({ event }) => (event.type === 'configured' ? { pollMs: event.pollMs } : {})),
     noteDisconnected: assign({ status: { state: 'disconnected' as const } }),
     noteTouch: assign({ touched: true }),
     forgetTouch: assign({ touched: false }),
     noteSeen: assign(({ event }) =>
       event.type === 'seen'
         ? {
-            at: event.at,
             status: {
               state: 'connected' as const,
               ...(event.problem === null ? {} : { error: event.problem }),
@@ -76,21 +76,20 @@ export const intakeMachine = setup({
     ),
     noteTrouble: assign(({ event }) =>
       'problem' in event && event.problem !== null
-        ? { at: event.at, status: { state: 'connected' as const, error: event.problem } }
+        ? { status: { state: 'connected' as const, error: event.problem } }
         : {},
     ),
     noteShutOut: assign(({ event }) =>
       'problem' in event && event.problem !== null
-        ? { at: event.at, status: { state: 'auth-error' as const, error: event.problem } }
+        ? { status: { state: 'auth-error' as const, error: event.problem } }
         : {},
     ),
-    pollLater: setDeadline(({ context }) => ({ name: 'poll', at: context.at + context.pollMs })),
-    forgetPoll: cancelDeadline('poll'),
+    rest: queue(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
   },
 }).createMachine({
   id: 'intake',
   options: { maxIterations: 100 },
-  context: { status: { state: 'disconnected' }, touched: false, pollMs: 30_000, at: 0 },
+  context: { status: { state: 'disconnected' }, touched: false, pollMs: 30_000 },
   initial: 'disconnected',
   on: always,
   states: {
@@ -102,9 +101,8 @@ export const intakeMachine = setup({
     },
     resting: {
       description: 'the tickets are as they were when it looked last',
-      entry: 'pollLater',
-      exit: 'forgetPoll',
-      on: { touched: 'looking', 'deadline.poll': 'looking' },
+      entry: 'rest',
+      on: { touched: 'looking', rested: 'looking' },
     },
     'shut out': {
       description: 'the tracker does not take our credential; a person has to connect it again',

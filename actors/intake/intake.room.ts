@@ -17,13 +17,14 @@ import type {
 import { openBlockers, waitingCircle, waitingFor } from '../../core/tickets/blockers.ts'
 import { movedByHost, seen, type TicketMemory, wantsRun } from '../../core/tickets/changes.ts'
 import { isEligible } from '../../core/tickets/eligibility.ts'
+import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { TEXT_CHARS_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
-import { Moves } from './moves.ts'
+import { type Move, Moves } from './moves.ts'
 
 export interface IntakePorts {
   readonly clock: Clock
@@ -47,10 +48,15 @@ export class IntakeRoom implements CutGuest {
   readonly #ports: IntakePorts
   /** Moved while the current look was under way: what that look says of their states may be the past. */
   #movedMeanwhile = new Set<string>()
+  /** The states out of which tickets were moved just now, for trackers that take a while to show it. */
+  readonly #left = new Map<string, { readonly state: string; readonly until: number }>()
   #tracker: Tracker | undefined
   #unwatch: Cancel = () => {}
+  #rested: Cancel = () => {}
   #configured = ''
   #byId: ReadonlyMap<string, TrackedTicket> = new Map()
+  /** What is known of the tickets is this tracker's word. */
+  #looked = false
   #eligible: readonly Ticket[] = []
   #fingerprint = '[]'
   /** Changed, and not landed yet. */
@@ -62,8 +68,9 @@ export class IntakeRoom implements CutGuest {
     this.moves = new Moves({
       ...ports,
       tracker: () => this.#tracker,
-      answered: (ticketId) => {
-        this.#movedMeanwhile.add(ticketId)
+      answered: (move, how) => {
+        this.#movedMeanwhile.add(move.ticketId)
+        this.#settle(move, how)
         ports.tell({ type: 'touched' })
       },
     })
@@ -99,7 +106,7 @@ export class IntakeRoom implements CutGuest {
 
   /** The configuration may have changed: whether it is another tracker, or only other rules, is found out here. */
   configure(): void {
-    const { config, clock, tell } = this.#ports
+    const { config, tell } = this.#ports
     const { tracker } = config()
     const { eligible: _, startedState: __, reviewState: ___, ...connection } = tracker
     const configured = JSON.stringify(connection)
@@ -111,22 +118,26 @@ export class IntakeRoom implements CutGuest {
     this.#unwatch()
     this.#unwatch = () => {}
     this.#tracker = this.#ports.trackerFor(config())
+    this.#looked = false
     if (this.#tracker === undefined) {
       this.#picture({ tickets: [], problems: [] })
       tell({ type: 'unconfigured' })
       return
     }
     this.#unwatch = this.#tracker.watch(() => tell({ type: 'touched' }))
-    tell({ type: 'configured', pollMs: tracker.pollSeconds * 1000, at: clock.now() })
+    tell({ type: 'configured', pollMs: tracker.pollSeconds * 1000 })
   }
 
   stop(): void {
     this.#unwatch()
+    this.#rested()
     this.moves.stop()
   }
 
   do(effect: IntakeEffect): void {
+    this.#rested()
     if (effect.type === 'intake.look') void this.#look()
+    else this.#rested = this.#ports.clock.after(effect.ms, () => this.#ports.tell({ type: 'rested' }))
   }
 
   async #look(): Promise<void> {
@@ -137,7 +148,6 @@ export class IntakeRoom implements CutGuest {
   }
 
   async #seen(tracker: Tracker | undefined): Promise<IntakeEvent> {
-    const at = () => this.#ports.clock.now()
     this.#movedMeanwhile = new Set()
     try {
       const looked = await tracker?.look()
@@ -145,16 +155,14 @@ export class IntakeRoom implements CutGuest {
       if (!looked.ok) {
         const { kind, message } = looked.refusal
         const problem = message.slice(0, TEXT_CHARS_MAX)
-        return kind === 'unauthorized'
-          ? { type: 'shut out', at: at(), problem }
-          : { type: 'not seen', at: at(), problem }
+        return kind === 'unauthorized' ? { type: 'shut out', problem } : { type: 'not seen', problem }
       }
       if (tracker === this.#tracker) this.#picture(looked.value)
       const problem = looked.value.problems.join('; ').slice(0, TEXT_CHARS_MAX)
-      return { type: 'seen', at: at(), problem: problem === '' ? null : problem }
+      return { type: 'seen', problem: problem === '' ? null : problem }
     } catch (error) {
       this.#ports.log.error({ err: error }, 'the tracker could not be read')
-      return { type: 'not seen', at: at(), problem: 'the tracker could not be read; the log says why' }
+      return { type: 'not seen', problem: 'the tracker could not be read; the log says why' }
     }
   }
 
@@ -162,6 +170,7 @@ export class IntakeRoom implements CutGuest {
 
   #picture({ tickets }: TrackerPicture): void {
     this.#byId = new Map(tickets.map((tracked) => [tracked.ticket.id, tracked]))
+    this.#looked = true
     this.#consider()
   }
 
@@ -180,6 +189,7 @@ export class IntakeRoom implements CutGuest {
 
   #remember(ticket: Ticket): void {
     if (this.moves.isUnderWay(ticket.id) || this.#movedMeanwhile.has(ticket.id)) return
+    if (this.#lags(ticket)) return
     const known = this.#memoryOf(ticket.id)
     const memory = seen(known, ticket, new Date(this.#ports.clock.now()).toISOString())
     if (memory !== known) this.#keep(ticket.id, memory)
@@ -188,11 +198,40 @@ export class IntakeRoom implements CutGuest {
   /** The host moves the ticket itself, which is no news about it. */
   move(ticketId: string, state: string): void {
     const known = this.#memoryOf(ticketId)
-    // The tracker does not show it: somebody took it away, and it is not ours to move.
-    if (known === undefined || !this.#byId.has(ticketId)) return
+    if (known === undefined) return
+    // The tracker does not show it: somebody took it away, and it is not ours to move. Not looked at yet, it can't show
+    // anything, and says itself what it does not have.
+    if (this.#looked && !this.#byId.has(ticketId)) return
+    this.#rememberAt(ticketId, state)
+    this.moves.move(ticketId, state, known.state)
+  }
+
+  /** Seen where it was, the ticket has not changed: else a run's end would be a reason to run it again, without end. */
+  #settle({ ticketId, from }: Move, how: 'moved' | 'refused'): void {
+    if (from === undefined) return
+    if (how === 'refused') {
+      this.#rememberAt(ticketId, from)
+      return
+    }
+    const now = this.#ports.clock.monotonic()
+    for (const [id, { until }] of this.#left) if (until <= now) this.#left.delete(id)
+    this.#left.set(ticketId, { state: from, until: now + TICKET_MOVE_SHOWS_MS_MAX })
+  }
+
+  /** The tracker has moved it, and does not show that yet. */
+  #lags({ id, state }: Ticket): boolean {
+    const left = this.#left.get(id)
+    if (left === undefined) return false
+    if (sameName(left.state, state) && this.#ports.clock.monotonic() < left.until) return true
+    this.#left.delete(id)
+    return false
+  }
+
+  #rememberAt(ticketId: string, state: string): void {
+    const known = this.#memoryOf(ticketId)
+    if (known === undefined) return
     const memory = movedByHost(known, state)
     if (memory !== known) this.#keep(ticketId, memory)
-    this.moves.move(ticketId, state)
   }
 
   #maybeTake(ticket: Ticket): void {

@@ -123,17 +123,18 @@ export class CommitLoop {
     const states: Life['good'][] = []
     try {
       const writes: Write[] = []
-      for (const guest of this.#ports.guests) {
-        const share = guest.join()
-        if (share === undefined) continue
-        shares.push(share)
-        for (const write of share.writes) writes.push(write)
-      }
       for (const life of dirty) {
         if (life.kind.layout === undefined) continue
         writesOf(life, life.kind.layout, writes)
         lives.push(life)
         states.push(life.good)
+      }
+      // Behind the lives: a run that has just ended may have been changed since, and that is the last word on it.
+      for (const guest of this.#ports.guests) {
+        const share = guest.join()
+        if (share === undefined) continue
+        shares.push(share)
+        for (const write of share.writes) writes.push(write)
       }
       if (writes.length > 0) await this.#ports.ledger.commit(writes)
     } catch (error) {

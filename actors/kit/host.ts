@@ -79,7 +79,7 @@ export class ActorHost {
   readonly #counts = new TransitionCounts()
   #stopped = false
   #halted = false
-  /** Keys under which something unreadable lies on disk: nobody may be born over it. */
+  /** Keys under which something lies on disk that has no life: unreadable, or given up. Nobody may be born over it. */
   readonly #damaged = new Set<string>()
   #stillborn: Life | undefined
 
@@ -173,7 +173,7 @@ export class ActorHost {
     return split === undefined || runs === undefined ? kept : split.join(key, kept, { runs })
   }
 
-  /** Is something unreadable stored under that name? Then nobody can say that there is no such life. */
+  /** Is something stored under that name that can't live? Then nobody can say that there is no such life. */
   isDamaged(kind: string, key: string): boolean {
     return this.#damaged.has(`${kind} ${key}`)
   }
@@ -438,6 +438,7 @@ export class ActorHost {
     this.#ports.log.error({ kind: name, key: life.key, reason }, `a ${name} was given up`)
     this.#remove(life, supervision.finally === 'closed')
     if (life.erased) this.#loop.markDirty(life)
+    else if (life.kind.layout !== undefined) this.#damaged.add(`${name} ${life.key}`)
     this.#tellWatch(life, life.good, true, false)
     this.#sayLastWords(life, reason)
     if (supervision.finally === 'fatal') this.#ports.fatal(`${name} ${life.key}: ${reason}`)

@@ -85,12 +85,13 @@ class QuickSteps {
       return born
     }
     const event = { type: 'xstate.init', input }
+    let context = {}
     try {
-      const first = { ...this.#firstContext(scope, input) }
-      return { ...cradle.mould, context: perform(cradle.deeds, first, event, scope), children: {} }
+      context = { ...this.#firstContext(scope, input) }
+      return { ...cradle.mould, context: perform(cradle.deeds, context, event, scope), children: {} }
     } catch (error) {
-      // As xstate says it: whoever throws while being born has a snapshot that says so.
-      return { ...cradle.mould, status: 'error', error, children: {} }
+      // As xstate says it: whoever throws while being born has a snapshot that says so, with what there is of its own.
+      return { ...cradle.mould, context, status: 'error', error, children: {} }
     }
   }
 

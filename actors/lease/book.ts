@@ -218,9 +218,9 @@ export class Book implements CutGuest {
 
   #apply(page: Page, frame: Report, bytes: number): void {
     try {
-      if (frame.type === 'lease-gap') this.#skip(page, frame)
-      else if (judge(page.at.mark, frame.seq) === 'next' && this.#hasRoom(page, bytes))
-        this.#applyNext(page, frame, bytes)
+      if (!this.#hasRoom(page, bytes)) return
+      if (frame.type === 'lease-gap') this.#skip(page, frame, bytes)
+      else if (judge(page.at.mark, frame.seq) === 'next') this.#applyNext(page, frame, bytes)
     } catch (error) {
       this.#threw(page, error)
     }
@@ -275,7 +275,7 @@ export class Book implements CutGuest {
     this.#ports.stir()
   }
 
-  #skip(page: Page, { from, to }: WorkerFrameOf<'lease-gap'>): void {
+  #skip(page: Page, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
     const lost = judgeGap(page.at.mark, from, to)
     if (typeof lost === 'string') return
     this.#ports.journal.note(page.runId, {
@@ -286,7 +286,7 @@ export class Book implements CutGuest {
     })
     this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
     page.at = withLost(page.at, lost)
-    this.#moved(page, 0)
+    this.#moved(page, bytes)
   }
 
   /** The worker is asked for the frame again; a frame that throws each time must not hold its lease up for ever unseen. */

@@ -25,6 +25,7 @@ export class EndedLeases implements CutGuest {
   #toWrite = new Map<string, Ended>()
   readonly #landing = new Set<string>()
   #toPrune: string[] = []
+  #now = 0
 
   constructor(facts: Facts, stir: () => void) {
     this.#facts = facts
@@ -46,6 +47,7 @@ export class EndedLeases implements CutGuest {
 
   /** Drops what is older than anybody could still ask for. Ids begin with the time of their making. */
   prune(now: number): void {
+    this.#now = now
     const until = `ls-${Math.max(0, now - ENDED_LEASES_KEPT_MS)
       .toString(16)
       .padStart(12, '0')}`
@@ -66,12 +68,14 @@ export class EndedLeases implements CutGuest {
       key,
       value,
     }))
-    for (const key of this.#toPrune) writes.push({ table: 'fact', shelf: 'ended-lease', key, value: null })
+    const pruned = this.#toPrune
     this.#toPrune = []
+    for (const key of pruned) writes.push({ table: 'fact', shelf: 'ended-lease', key, value: null })
     return {
       writes,
       landed: () => {
         for (const id of written.keys()) this.#landing.delete(id)
+        if (pruned.length >= PRUNED_AT_ONCE) this.prune(this.#now)
       },
     }
   }

@@ -127,6 +127,8 @@ export class LeaseRoom {
     const durable = host.peekDurable(WORKER, lease.workerId)
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
+    // Before anything that could throw: a lease that nobody answers for must come to an end.
+    alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)
     const job = this.#ports.job(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
@@ -148,7 +150,6 @@ export class LeaseRoom {
       return 'the worker reads too slowly'
     }
     this.#sentAt.set(lease.id, alarms.now())
-    alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)
     return undefined
   }
 

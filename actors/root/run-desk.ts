@@ -123,7 +123,7 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     if (!may.ok) return may
     const { workerId } = run.sandbox
     yard.resting.change(discarded(run, yard.now()))
-    if (workerId !== undefined) {
+    if (workerId !== undefined && yard.fleet.member(workerId) !== undefined) {
       yard.errands.add({ workerId, runId: id })
       const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
       host.afterwards(tellWorker)

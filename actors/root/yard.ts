@@ -16,7 +16,7 @@ import { jobFor } from '../../core/run/job.ts'
 import { repoOf } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { QUEUE_REASON_PUSHES_MAX, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
+import { ENROLLMENT_PROOF_MS, QUEUE_REASON_PUSHES_MAX, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
 import type { Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import { Alarms } from '../fleet/alarms.ts'
 import { Channel, type ChannelEffect } from '../fleet/channel.ts'
@@ -25,7 +25,7 @@ import { Enrollment } from '../fleet/enrollment.ts'
 import { CONNECTION, WORKER } from '../fleet/fleet.names.ts'
 import { Fleet, type Member } from '../fleet/fleet.ts'
 import { Scheduler } from '../fleet/scheduler.ts'
-import type { WorkerContext } from '../fleet/worker.machine.ts'
+import type { WorkerContext, WorkerEvent } from '../fleet/worker.machine.ts'
 import { INTAKE, type IntakeContext, type IntakeEffect, type IntakeEvent } from '../intake/intake.machine.ts'
 import { IntakeRoom } from '../intake/intake.room.ts'
 import type { CutGuest } from '../kit/commit.ts'
@@ -133,6 +133,7 @@ export class Yard {
     this.scheduler = new Scheduler({
       fleet: this.fleet,
       now: () => this.alarms.now(),
+      wall: () => clock.now(),
       mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
       waitingFor: (run) => this.#waitingFor(run),
       ticketOf: (run) => this.intake.current(run.ticket),
@@ -275,6 +276,7 @@ export class Yard {
 
   configured(): void {
     this.intake.configure()
+    this.channel.configured()
     this.scheduler.reconsider()
   }
 
@@ -390,6 +392,8 @@ export class Yard {
   }
 
   #grant(run: Run, worker: Member): void {
+    // One that recovers from a crash has not heard of its lease yet.
+    if (this.fleet.leaseOf(run.id) !== undefined) return
     const id = this.ids.lease()
     const born = this.#host.bear(LEASE, id, {
       id,
@@ -465,10 +469,14 @@ export class Yard {
   }
 
   #runRests(key: string, run: Run): void {
-    if (this.#activeRuns.get(run.ticket.id) === key) this.#activeRuns.delete(run.ticket.id)
     this.scheduler.left(key)
     this.resting.ended(run)
-    if (!isTerminal(run.status)) this.#host.afterwards({ type: 'run.bury', runId: key } as RunEffect)
+    if (isTerminal(run.status)) this.#noLongerActive(run)
+    else this.#host.afterwards({ type: 'run.bury', runId: key } as RunEffect)
+  }
+
+  #noLongerActive({ id, ticket }: Run): void {
+    if (this.#activeRuns.get(ticket.id) === id) this.#activeRuns.delete(ticket.id)
   }
 
   /** Its life was given up. People must not wait for it, and no worker may go on with it. */
@@ -484,6 +492,7 @@ export class Yard {
     )
     this.#noteStatus(buried, run.status, false)
     this.resting.change(buried)
+    this.#noLongerActive(buried)
     this.runPushes.changed(buried)
   }
 
@@ -513,6 +522,7 @@ export class Yard {
     const state = after.value === 'draining' ? 'draining' : 'active'
     const was = before === undefined ? undefined : before.value === 'draining' ? 'draining' : 'active'
     const member = this.fleet.workerIs(context, state)
+    this.#awaitProof(key, context.proven, before === undefined)
     const named = (before?.context as WorkerContext | undefined)?.name
     if (was !== undefined && was !== state) {
       if (state === 'active') this.forgive(member)
@@ -520,6 +530,13 @@ export class Yard {
       this.scheduler.look()
     }
     if (was !== state || named !== context.name) this.#workersChanged()
+  }
+
+  /** On the clock that never jumps, and anew after a restart: a wall clock set right must not cost an enrollment. */
+  #awaitProof(id: string, proven: boolean, fresh: boolean): void {
+    const alarm = `enrollment ${id}`
+    if (!proven && fresh) this.alarms.set(alarm, 'proof', this.alarms.now() + ENROLLMENT_PROOF_MS)
+    else if (proven && !fresh) this.alarms.cancelAll(alarm)
   }
 
   /** Somebody has looked after it. */
@@ -537,9 +554,11 @@ export class Yard {
     if (revoked) {
       this.channel.revoked(id, 'the enrollment of this worker was revoked')
       this.book.silence(id)
-    }
+      this.errands.forget(id)
+    } else this.channel.sendAway(id, 'the enrollment could not be carried on')
     this.fleet.workerLeft(id)
     this.alarms.cancelAll(`worker ${id}`)
+    this.alarms.cancelAll(`enrollment ${id}`)
     for (const leaseId of leases) this.#tellLease(leaseId, { type: 'worker lost' })
     this.scheduler.look()
     this.#workersChanged()
@@ -604,8 +623,14 @@ export class Yard {
 
   #rang(key: string, name: string): void {
     if (key.startsWith('lease ')) this.leases.rang(key, name)
+    else if (key.startsWith('enrollment ')) this.#neverProved(key.slice('enrollment '.length))
     else if (key.startsWith('worker ')) this.channel.rested(key.slice('worker '.length), name)
     else this.channel.rang(key, name)
+  }
+
+  #neverProved(workerId: string): void {
+    const event: WorkerEvent = { type: 'never proved' }
+    this.#host.tell(WORKER, workerId, event)
   }
 
   #tellLease(leaseId: string, event: LeaseEvent): void {

@@ -31,6 +31,12 @@ export class Errands implements CutGuest {
     this.#stir()
   }
 
+  /** The worker will not be told any more: it is enrolled no longer. */
+  forget(workerId: string): void {
+    for (const errand of this.of(workerId)) this.done(errand)
+    for (const errand of [...this.#toWrite.values()]) if (errand?.workerId === workerId) this.done(errand)
+  }
+
   /** Those on disk. */
   of(workerId: string): Errand[] {
     // `0` is the character behind `/`. Only this class writes to the shelf.

@@ -46,7 +46,6 @@ const WORKER_INPUT: WorkerInput = {
   name: 'anvil',
   hash: 'a'.repeat(64),
   enrolledAt: T0,
-  now: Date.parse(T0),
   local: false,
   capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 2, version: '0.1.0' },
 }

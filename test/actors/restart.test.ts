@@ -3,9 +3,8 @@ import { describe, expect, test } from '@jest/globals'
 import type { WorkerEvent } from '../../actors/fleet/worker.machine.ts'
 import type { LeaseEvent } from '../../actors/lease/lease.machine.ts'
 import type { RunEvent } from '../../actors/run/run.machine.ts'
-import { ENROLLMENT_PROOF_MS } from '../../protocol/limits.ts'
-import { T0, T1 } from '../core/run/runs.ts'
-import { ManualClock } from '../support/manual-clock.ts'
+import { T1 } from '../core/run/runs.ts'
+import type { ManualClock } from '../support/manual-clock.ts'
 import { alone, leases, type Posed, runs, workers } from './durable.ts'
 
 /** Stopped, and brought back by another host from what is on disk. */
@@ -150,16 +149,5 @@ describe('a worker', () => {
     expect(host.peek('worker', 'wk-1')).toBeUndefined()
     expect(ledger.disk.get('worker')?.size).toBe(0)
     expect(host.pendingDeadlines()).toBe(0)
-  })
-
-  test('that has not shown its credential is still given up at its time', async () => {
-    const [enrolling] = workers
-    if (enrolling === undefined) throw new Error('nobody is enrolling')
-    const { host, clock, flush } = await restarted(enrolling, new ManualClock(Date.parse(T0)))
-    await clock.advance(ENROLLMENT_PROOF_MS - 1)
-    expect(host.peek('worker', 'wk-1')?.value).toBe('enrolling')
-    await clock.advance(1)
-    await flush()
-    expect(host.peek('worker', 'wk-1')).toBeUndefined()
   })
 })

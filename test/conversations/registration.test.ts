@@ -352,15 +352,27 @@ test('a drained enrollment is removed after 10 minutes without a heartbeat all t
   expect(y.desk.fleet().workers).toEqual([])
 })
 
-test('the ten minutes of an unproven enrollment go on across a restart', async () => {
+test('the ten minutes of an unproven enrollment are counted anew after a restart', async () => {
   const y = await yarn()
   await enroll(y)
   await y.pass(30)
   await y.restart()
-  await y.pass(569)
+  await y.pass(599)
   expect(y.desk.fleet().workers).toHaveLength(1)
   await y.pass(1)
   expect(y.desk.fleet().workers).toEqual([])
+})
+
+test('a wall clock that is set right costs no enrollment', async () => {
+  const y = await yarn()
+  await enroll(y)
+  y.clock.jump(24 * 3_600_000)
+  await y.pass(10)
+  expect(y.desk.fleet().workers).toHaveLength(1)
+  await y.restart()
+  y.clock.jump(24 * 3_600_000)
+  await y.pass(10)
+  expect(y.desk.fleet().workers).toHaveLength(1)
 })
 
 test('an enrollment without a heartbeat is removed after 10 minutes, however often it was drained and enabled', async () => {

@@ -89,7 +89,7 @@ export class HandTracker implements Tracker {
       this.#changed = () => {}
     }
   }
-  async moveTo() {
+  async moveTo(_ticketId: string, _state: string): Promise<Answer<void>> {
     return yes(undefined)
   }
   /** All of them at once: the host sees them in one look. */
@@ -227,6 +227,10 @@ export class Yarn {
     })
     this.#made.host.start()
     await this.settle()
+  }
+
+  census(): Readonly<Record<string, number>> {
+    return this.#made?.host.census() ?? {}
   }
 
   /** Stops the host in order, without a second for anybody, and starts another one on the same disk. */

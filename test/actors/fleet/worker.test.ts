@@ -11,7 +11,6 @@ const input: WorkerInput = {
   name: 'anvil',
   hash: 'a'.repeat(64),
   enrolledAt: T0,
-  now: Date.parse(T0),
   local: false,
   capabilities,
 }
@@ -22,7 +21,7 @@ const renamed: WorkerEvent = { type: 'renamed', name: 'hammer' }
 const drained: WorkerEvent = { type: 'drained' }
 const enabled: WorkerEvent = { type: 'enabled' }
 const revoked: WorkerEvent = { type: 'revoked' }
-const unproven: WorkerEvent = { type: 'deadline.proof' }
+const unproven: WorkerEvent = { type: 'never proved' }
 
 const stories: readonly Story<WorkerEvent>[] = [
   {
@@ -30,8 +29,8 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [proven, seen],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'proven → active : no proof, proven=true',
+      'start → enrolling',
+      'proven → active : proven=true',
       'seen → active : maxConcurrency=4, lastSeenAt=2026-03-01T09:00:00.000Z',
     ],
   },
@@ -40,9 +39,9 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [seen, unproven],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
+      'start → enrolling',
       'seen → enrolling : maxConcurrency=4, lastSeenAt=2026-03-01T09:00:00.000Z',
-      'deadline.proof → revoked : over',
+      'never proved → revoked : over',
     ],
   },
   {
@@ -50,9 +49,9 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [renamed, proven, renamed, drained, renamed],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
+      'start → enrolling',
       'renamed → enrolling : name=hammer',
-      'proven → active : no proof, proven=true',
+      'proven → active : proven=true',
       'renamed → active',
       'drained → draining',
       'renamed → draining',
@@ -63,10 +62,10 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [drained, seen, unproven],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
+      'start → enrolling',
       'drained → draining',
       'seen → draining : maxConcurrency=4, lastSeenAt=2026-03-01T09:00:00.000Z',
-      'deadline.proof → revoked : over',
+      'never proved → revoked : over',
     ],
   },
   {
@@ -74,9 +73,9 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [drained, proven, enabled, drained],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
+      'start → enrolling',
       'drained → draining',
-      'proven → draining : no proof, proven=true',
+      'proven → draining : proven=true',
       'enabled → active',
       'drained → draining',
     ],
@@ -85,46 +84,33 @@ const stories: readonly Story<WorkerEvent>[] = [
     title: 'drained and enabled before it has shown it, it must still show it',
     input,
     events: [drained, enabled, unproven],
-    trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'drained → draining',
-      'enabled → active',
-      'deadline.proof → revoked : over',
-    ],
+    trail: ['start → enrolling', 'drained → draining', 'enabled → active', 'never proved → revoked : over'],
   },
   {
     title: 'what it proves twice changes nothing',
     input,
     events: [proven, proven],
-    trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'proven → active : no proof, proven=true',
-      'proven → active : no proof',
-    ],
+    trail: ['start → enrolling', 'proven → active : proven=true', 'proven → active'],
   },
   {
     title: 'revoked right after it was enrolled',
     input,
     events: [revoked],
-    trail: ['start → enrolling : proof at 2026-03-01T08:10:00.000Z', 'revoked → revoked : over'],
+    trail: ['start → enrolling', 'revoked → revoked : over'],
   },
   {
     title: 'revoked while it takes runs',
     input,
     events: [proven, revoked],
-    trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'proven → active : no proof, proven=true',
-      'revoked → revoked : over',
-    ],
+    trail: ['start → enrolling', 'proven → active : proven=true', 'revoked → revoked : over'],
   },
   {
     title: 'revoked while it drains',
     input,
     events: [proven, drained, revoked],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'proven → active : no proof, proven=true',
+      'start → enrolling',
+      'proven → active : proven=true',
       'drained → draining',
       'revoked → revoked : over',
     ],
@@ -134,8 +120,8 @@ const stories: readonly Story<WorkerEvent>[] = [
     input,
     events: [proven, enabled, drained, drained, enabled],
     trail: [
-      'start → enrolling : proof at 2026-03-01T08:10:00.000Z',
-      'proven → active : no proof, proven=true',
+      'start → enrolling',
+      'proven → active : proven=true',
       'enabled → active',
       'drained → draining',
       'drained → draining',

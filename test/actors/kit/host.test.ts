@@ -248,6 +248,18 @@ describe('supervision', () => {
     expect(ledger.disk.get('tally')?.has('a')).toBe(true)
   })
 
+  test('given up but kept: nobody is born over its record, or may say that there is none', async () => {
+    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    bear('a')
+    await flush()
+    const kept = ledger.disk.get('tally')?.get('a')
+    tell('a', { type: 'boom' })
+    expect(host.isDamaged('tally', 'a')).toBe(true)
+    expect(host.bear('tally', 'a', {})).toMatchObject({ ok: false })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')).toEqual(kept)
+  })
+
   test('crashes far apart are forgiven', async () => {
     const { host, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
     bear('a')

@@ -188,6 +188,28 @@ describe('a quickened machine', () => {
     )
   }, 120_000)
 
+  test('throws while being born as the machine would: what is left of it is its own', () => {
+    const machine = setup({
+      types: {} as { input: { who: string }; context: { who: string } },
+    }).createMachine({
+      context: ({ input }) => {
+        if (input.who === 'nobody') throw new Error('nobody is born')
+        return { who: input.who }
+      },
+      initial: 'a',
+      states: { a: {} },
+    }) as unknown as AnyStateMachine
+    const bornOf = (logic: AnyStateMachine) =>
+      ['somebody', 'nobody', 'anybody'].map((who) => {
+        const actor = createActor(logic, { input: { who } })
+        actor.subscribe({ error: () => {} })
+        actor.start()
+        const { status, context } = actor.getSnapshot()
+        return [status, context]
+      })
+    expect(bornOf(quickened(machine))).toEqual(bornOf(machine))
+  })
+
   test('goes on from a stored state as the machine would', () => {
     fc.assert(
       fc.property(anyMachine, anyEvents, anyEvents, (drawn, before, after) => {

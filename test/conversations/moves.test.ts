@@ -1,0 +1,126 @@
+/** How the host moves tickets: in order, once, and without taking its own moves for news. */
+import { expect, test } from '@jest/globals'
+import { no, yes } from '../../core/refusal.ts'
+import { back, busy, configWith, ticket, type Yarn, yarn } from './talk.ts'
+
+const moving = configWith({
+  tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress', reviewState: 'In Review' },
+})
+const reviewing = configWith({ tracker: { driver: 'local', path: '/nowhere', reviewState: 'In Review' } })
+
+/** The states to which tickets were asked to be moved, `ENG-1 → In Review`. */
+function movesOf(y: Yarn): string[] {
+  const moves: string[] = []
+  y.tracker.moveTo = async (ticketId: string, state: string) => {
+    moves.push(`${ticketId} → ${state}`)
+    return yes(undefined)
+  }
+  return moves
+}
+
+test('a state that the tracker does not know is no reason to run the ticket again and again', async () => {
+  const y = await yarn(reviewing)
+  const answers: (() => void)[] = []
+  y.tracker.moveTo = async () => {
+    await new Promise<void>((resolve) => answers.push(resolve))
+    return no('invalid', 'there is no state In Review')
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.pass(1)
+  for (const answer of answers) answer()
+  await y.beating(120, [wire])
+  expect(y.allRuns()).toHaveLength(1)
+  await y.restart()
+  await y.pass(120)
+  expect(y.allRuns()).toHaveLength(1)
+})
+
+test('the same when the host is started again before it looks', async () => {
+  const y = await yarn(reviewing)
+  y.tracker.moveTo = async () => no('invalid', 'there is no state In Review')
+  const { wire, work } = await busy(y)
+  y.tracker.answer = no('unavailable', 'no route to it')
+  await wire.say(work.complete())
+  await y.restart()
+  y.tracker.answer = undefined
+  await y.pass(120)
+  expect(y.allRuns()).toHaveLength(1)
+})
+
+test('a run that ends before the tracker was looked at after a restart moves its ticket all the same', async () => {
+  const y = await yarn(reviewing)
+  const moves = movesOf(y)
+  const { worker, work } = await busy(y)
+  y.tracker.answer = no('unavailable', 'no route to it')
+  await y.restart()
+  const wire = await back(y, worker, work)
+  await wire.say(work.complete())
+  y.tracker.answer = undefined
+  await y.pass(120)
+  expect(moves).toEqual(['ENG-1 → In Review'])
+})
+
+test('a ticket is moved by one move at a time: a slow one does not overtake the next', async () => {
+  const y = await yarn(moving)
+  const said: string[] = []
+  const answers: (() => void)[] = []
+  y.tracker.moveTo = async (_, state: string) => {
+    said.push(`asked for ${state}`)
+    await new Promise<void>((resolve) => answers.push(resolve))
+    said.push(`is ${state}`)
+    return yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.pass(1)
+  for (let at = 0; at < 3; at++) {
+    answers.shift()?.()
+    await y.settle()
+  }
+  expect(said).toEqual(['asked for In Progress', 'is In Progress', 'asked for In Review', 'is In Review'])
+})
+
+test('a move that waits to be tried again gives way to the next', async () => {
+  const y = await yarn(moving)
+  const asked: string[] = []
+  y.tracker.moveTo = async (_, state: string) => {
+    asked.push(state)
+    return state === 'In Progress' ? no('unavailable', 'no route to it') : yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.pass(300)
+  expect(asked).toEqual(['In Progress', 'In Review'])
+})
+
+test('a tracker that shows a move only a while later gets no second run of the ticket', async () => {
+  const y = await yarn(reviewing)
+  let moved = 0
+  y.tracker.moveTo = async () => {
+    moved += 1
+    await new Promise<void>((resolve) => y.clock.after(500, resolve))
+    return yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.beating(60, [wire])
+  y.tracker.put(ticket('ENG-1', { state: 'In Review' }))
+  await y.beating(240, [wire])
+  expect([moved, y.allRuns().length]).toEqual([1, 1])
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  expect(y.allRuns()).toHaveLength(2)
+})
+
+test('a ticket that somebody puts back right after it was moved is run again, a little later', async () => {
+  const y = await yarn(reviewing)
+  y.tracker.moveTo = async () => {
+    await new Promise<void>((resolve) => y.clock.after(500, resolve))
+    return yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.beating(180, [wire])
+  expect(y.allRuns()).toHaveLength(2)
+})
