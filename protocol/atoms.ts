@@ -5,7 +5,7 @@
  * A record's title is also its name in the OpenAPI document, so a title stands for one shape only.
  */
 import Type, { type TObject, type TProperties, type TSchema, type TUnsafe } from 'typebox'
-import { ID_CHARS_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX } from './limits.ts'
+import { ID_CHARS_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, URL_CHARS_MAX, USD_MAX } from './limits.ts'
 
 export function record<P extends TProperties>(title: string, fields: P, description?: string): TObject<P> {
   return Type.Object(fields, {
@@ -61,7 +61,7 @@ export const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER
 /** Frames of one lease are numbered from 1. */
 export const Seq = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
 export const Milliseconds = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-export const Usd = Type.Number({ minimum: 0, maximum: 1e9 })
+export const Usd = Type.Number({ minimum: 0, maximum: USD_MAX })
 
 /**
  * 127.0.0.0/8 in four parts, none with a leading zero: what one program reads as octal another reads as decimal.

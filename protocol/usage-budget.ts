@@ -10,6 +10,7 @@ import {
   ID_CHARS_MAX,
   MERGED_USAGE_MODELS_MAX,
   USAGE_ENTRIES_MAX,
+  USD_MAX,
   WORKER_FRAME_BYTES_MAX,
   WORKER_MAX_USAGE_SNAPSHOT_BYTES,
 } from './limits.ts'
@@ -98,7 +99,9 @@ const mergedId = (nth: number): string => `merged-${nth + 1}`.slice(0, ID_CHARS_
 function added(sum: UsageEntry, entry: UsageEntry): UsageEntry {
   const { costUsd, ...counted } = sum
   const cost =
-    costUsd === undefined || entry.costUsd === undefined ? {} : { costUsd: costUsd + entry.costUsd }
+    costUsd === undefined || entry.costUsd === undefined
+      ? {}
+      : { costUsd: Math.min(costUsd + entry.costUsd, USD_MAX) }
   return {
     ...counted,
     at: entry.at,

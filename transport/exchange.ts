@@ -49,6 +49,8 @@ export class Exchange {
    * half a file for a whole one.
    */
   async download(reply: Download): Promise<boolean> {
+    // Nobody would end a reading that is only begun now.
+    if (this.over) return false
     const pieces = reply.read()[Symbol.asyncIterator]()
     // Also ends a read that is under way when the client hangs up.
     this.whenOver(() => void pieces.return?.().catch(() => undefined))

@@ -20,7 +20,7 @@ const described: Readonly<Record<MeterName, Described>> = {
     labels: [],
   },
   store_commit_writes_total: { is: 'counter', help: 'Writes that went through commits.', labels: [] },
-  store_state: { is: 'gauge', help: '1 for the state the store is in.', labels: ['state'] },
+  store_state: { is: 'gauge', help: '0 when the store is ready, 1 degraded, 2 broken.', labels: [] },
   actors: { is: 'gauge', help: 'Lives there are now.', labels: ['kind'] },
   actor_crashes_total: { is: 'counter', help: 'Lives that ended by a bug.', labels: ['kind'] },
   actor_transitions_total: { is: 'counter', help: 'Events that lives have taken.', labels: ['kind'] },

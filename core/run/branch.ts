@@ -18,10 +18,10 @@ export function branchFor(ticket: Pick<Ticket, 'identifier' | 'branchName'>, bas
   return usable ? branchName : `switchyard/${slugOf(ticket.identifier)}`
 }
 
-/** Stricter than git: plain letters only, and nothing that a command could take for an option. */
+/** Stricter than git: plain letters only, and nothing that a command could take for an option, or a push for force. */
 export function isBranchName(name: string): boolean {
   if (name.length > BRANCH_CHARS_MAX || TRUNKS.includes(name) || name.startsWith('refs/')) return false
-  return name.split('/').every((part) => /^(?!.*(\.\.|\.lock$|\.$|@\{))[\w+][\w.+@-]*$/i.test(part))
+  return name.split('/').every((part) => /^(?!.*(\.\.|\.lock$|\.$|@\{))\w[\w.+@-]*$/i.test(part))
 }
 
 /** Letters that are lost on the way would make two tickets one branch, so then a hash stands for them. */

@@ -7,7 +7,7 @@
  * An execution that names no model counts under `unknown`, so that the rows of the totals add up to the totals.
  */
 import type { CostEntry, CostModelTotal, CostModelUsage, CostTotals } from '../../protocol/cost.ts'
-import { COST_MODELS_MAX, RUN_COSTS_MAX } from '../../protocol/limits.ts'
+import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
 
 export const UNKNOWN_MODEL = 'unknown'
 /** What models beyond COST_MODELS_MAX are counted under. */
@@ -15,7 +15,6 @@ export const OTHER_MODELS = 'other models'
 /** The label and the provider of executions folded into one entry that did not share theirs. */
 export const SEVERAL = 'several'
 
-const USD_MAX = 1e9
 /** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
 const USD_STEPS = 1e9
 

@@ -22,7 +22,7 @@ import {
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
 import { branchFor } from './branch.ts'
-import { cut } from './line.ts'
+import { cut, oneLine } from './line.ts'
 
 export interface JobFacts {
   readonly kind: 'run'
@@ -94,7 +94,7 @@ function agentOf(
 
 function instructionsFor(run: Run, mapping: RepoMapping, branch: string, base: string): string {
   const standing = [
-    `You are working on ticket ${run.ticket.identifier} in a checkout of ${mapping.remote}, on the branch ${branch}, which starts from ${base}.`,
+    `You are working on ticket ${oneLine(run.ticket.identifier)} in a checkout of ${mapping.remote}, on the branch ${branch}, which starts from ${base}.`,
     'Do what the ticket asks and no more. Keep to the conventions of the repository, and run its own checks before you end.',
     'Commit in small steps with clear messages. What is not committed at your end is committed for you; the branch is pushed and its pull request opened for you.',
     `Do not push to ${base} or any other branch. Nobody reads along, so do not wait for an answer: if something cannot be done, say so in your last message, with the reason.`,

@@ -3,6 +3,7 @@
  *
  * Lasting reasons come before passing ones; each says what to do instead.
  */
+import { printable } from '../../protocol/explain.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { type Answer, no, yes } from '../refusal.ts'
 import { isTerminal } from './change.ts'
@@ -13,7 +14,8 @@ export function mayRunTicket(
   facts: { readonly ticket: Ticket | undefined; readonly activeRun: string | undefined },
 ): Answer<Ticket> {
   const { ticket, activeRun } = facts
-  if (ticket === undefined) return no('unknown', `no ticket ${asked} among those that the tracker shows`)
+  if (ticket === undefined)
+    return no('unknown', `no ticket ${printable(asked)} among those that the tracker shows`)
   if (activeRun !== undefined) return no('conflict', busy(ticket, activeRun))
   return yes(ticket)
 }
@@ -41,7 +43,7 @@ export function mayDiscard(run: Run, facts: { readonly booted: boolean }): Answe
 }
 
 function busy(ticket: Ticket, activeRun: string): string {
-  return `ticket ${ticket.identifier} has an active run, ${activeRun}: wait for its end or cancel it`
+  return `ticket ${printable(ticket.identifier)} has an active run, ${activeRun}: wait for its end or cancel it`
 }
 
 function notThere({ id, sandbox }: Run): Answer<void> {

@@ -62,24 +62,27 @@ function stepTo(ticket: Ticket, byId: TicketsById): Step {
 }
 
 function blockersOf(ticket: Ticket, byId: TicketsById): Ticket[] {
-  const entries = new Set(ticket.blockedBy)
-  const named = entries.size === 0 ? new Map<string, TrackedTicket>() : byIdentifier(entries, byId)
   const found = new Map<string, Ticket>()
-  for (const entry of entries) {
-    const blocker = byId.get(entry) ?? named.get(entry)
+  for (const entry of new Set(ticket.blockedBy)) {
+    const blocker = byId.get(entry) ?? byIdentifier(byId).get(entry)
     const holds = blocker !== undefined && !blocker.closed && blocker.ticket.id !== ticket.id
     if (holds) found.set(blocker.ticket.id, blocker.ticket)
   }
   return [...found.values()]
 }
 
-/** Those that no id explains, looked for among the identifiers in one pass. */
-function byIdentifier(entries: ReadonlySet<string>, byId: TicketsById): Map<string, TrackedTicket> {
+/** Made once for each picture, which never changes: many tickets are asked about, and each may lead to many more. */
+const identifiers = new WeakMap<TicketsById, ReadonlyMap<string, TrackedTicket>>()
+
+/** The first of each identifier. */
+function byIdentifier(byId: TicketsById): ReadonlyMap<string, TrackedTicket> {
+  const made = identifiers.get(byId)
+  if (made !== undefined) return made
   const named = new Map<string, TrackedTicket>()
-  if ([...entries].every((entry) => byId.has(entry))) return named
   for (const tracked of byId.values()) {
     const { identifier } = tracked.ticket
-    if (entries.has(identifier) && !named.has(identifier)) named.set(identifier, tracked)
+    if (!named.has(identifier)) named.set(identifier, tracked)
   }
+  identifiers.set(byId, named)
   return named
 }

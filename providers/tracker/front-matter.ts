@@ -50,6 +50,7 @@ const FENCE = /^---[ \t]*$/
 const CONTROL = /[^\P{Cc}\t\u0080-\u009f]/u
 const EMPTY = /^[ \t]*(#|$)/
 const NOTHING = /^(~|null|Null|NULL)?$/
+const HALF = /\p{Cs}/u
 /** In front of a text they mean something else to YAML. */
 const MARKED = /^[[\]{},&*!|>%@`"'#]|^[-?:](?:[ \t]|$)/
 
@@ -71,7 +72,7 @@ export function readFrontMatter(text: string): Read<FrontMatter> {
     if (EMPTY.test(line.text)) continue
     const read = DASH.test(line.text) ? readItem(line, open) : readEntry(line, entries)
     if (!read.ok) return read
-    open = { key: read.value.key, entry: read.value.entry }
+    open = read.value
     entries.set(read.value.key, read.value.entry)
   }
   return fault(1, 'opens the fields, and no second --- ends them; put one below the last field')
@@ -95,6 +96,8 @@ function* linesOf(text: string): Generator<Line, undefined> {
 interface OpenList {
   readonly key: string
   readonly entry: Entry
+  /** The entry's value, once it has an item; it grows in place, since a file may have thousands. */
+  readonly items?: string[]
 }
 
 function readEntry(line: Line, entries: ReadonlyMap<string, Entry>): Read<OpenList> {
@@ -124,8 +127,9 @@ function readItem(line: Line, open: OpenList | undefined): Read<OpenList> {
   const behind = nothingBehind(line, read.value.to)
   if (behind !== undefined) return behind
   if (read.value.value === undefined) return fault(line.number, 'is an item with nothing in it; take it out')
-  const before = open.entry.value ?? []
-  return ok({ key: open.key, entry: { ...open.entry, value: [...before, read.value.value] } })
+  const items = open.items ?? []
+  items.push(read.value.value)
+  return ok({ key: open.key, entry: { ...open.entry, value: items }, items })
 }
 
 interface Part<T> {
@@ -193,7 +197,9 @@ function readDouble(line: Line, at: number): Read<Part<string>> {
   )
   if (quoted === undefined) return wrong
   try {
-    return ok({ value: String(JSON.parse(quoted)), to: at + quoted.length })
+    const value = String(JSON.parse(quoted))
+    // Half a character comes back from no disk as what it was.
+    return HALF.test(value) ? wrong : ok({ value, to: at + quoted.length })
   } catch {
     return wrong
   }

@@ -7,6 +7,7 @@
  */
 import type { TrackedTicket } from '../../core/ports.ts'
 import { printable } from '../../protocol/explain.ts'
+import { TICKET_ID_BYTES_MAX } from '../../protocol/limits.ts'
 import { checker } from '../../protocol/parse.ts'
 import { Ticket } from '../../protocol/run.ts'
 import { type Entry, type Fault, type FrontMatter, type Read, readFrontMatter } from './front-matter.ts'
@@ -157,6 +158,8 @@ function asTicket(
     ...Object.fromEntries(fields),
   })
   if (!checked.ok) return misshapen(facts.name, checked.error, head)
+  if (Buffer.byteLength(checked.value.id) > TICKET_ID_BYTES_MAX)
+    return misshapen(facts.name, `/id: has more than ${TICKET_ID_BYTES_MAX} bytes; shorten it`, head)
   const closed = CLOSED_STATES.includes(checked.value.state.trim().toLowerCase())
   return { ok: true, tracked: { ticket: checked.value, closed } }
 }

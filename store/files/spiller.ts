@@ -66,6 +66,8 @@ export class Spiller {
   #round: Promise<void> | undefined
   #moving: readonly string[] = []
   #stopped = false
+  /** The log has been told that there is no room; said once, since a disk may stay full for days. */
+  #isFull = false
   #seen = { chunks: 0, at: 0, busy: false }
 
   constructor(options: SpillerOptions) {
@@ -211,9 +213,11 @@ export class Spiller {
       for (const { runId } of moves) failed(runId, error)
     }
     const full = troubles.find(isNoRoom)
-    if (full === undefined) return this.#seen.busy && !this.#isAllOut() ? BUSY_REST_MS : 0
-    this.#log.warn({ reason: textOf(full) }, 'no room for event files; events wait safely in the database')
-    return RETRY_FULL_MS
+    if (full !== undefined && !this.#isFull)
+      this.#log.warn({ reason: textOf(full) }, 'no room for event files; events wait safely in the database')
+    this.#isFull = full !== undefined
+    if (full !== undefined) return RETRY_FULL_MS
+    return this.#seen.busy && !this.#isAllOut() ? BUSY_REST_MS : 0
   }
 
   async #inParallel(runIds: readonly string[], work: (runId: string) => Promise<void>): Promise<void> {

@@ -8,7 +8,7 @@
 import type { Write } from '../../core/ports.ts'
 import { type EventsWrite, requireWhole } from '../event-order.ts'
 import { factKey } from './facts.ts'
-import { costOf } from './reserve.ts'
+import { costOf, NODE_BYTES } from './reserve.ts'
 import { type Head, headOf, stored } from './runs.ts'
 import { isKey, type Tables } from './tables.ts'
 import { type LogRecord, tailKey } from './tail.ts'
@@ -110,17 +110,17 @@ export function costOfPuts(puts: readonly Put[]): number {
   return puts.reduce((sum, put) => sum + costOfPut(put), 0)
 }
 
-/** What comes with each record: its node on the page, and its key. */
-const NODE_BYTES = 128
 const RUN_INDEX_BYTES = 6 * NODE_BYTES
 
 export function payloadOfPuts(puts: readonly Put[]): number {
   return puts.reduce((sum, put) => sum + payloadOfPut(put), 0)
 }
 
+/** What is taken away brings nothing. */
 function payloadOfPut(put: Put): number {
-  const bytes = put.to === 'log' || put.to === 'meta' ? 0 : (put.bytes?.length ?? 0)
-  return bytes + NODE_BYTES + (put.to === 'run' ? RUN_INDEX_BYTES : 0)
+  if (put.to === 'log' || put.to === 'meta') return NODE_BYTES
+  if (put.bytes === null) return 0
+  return put.bytes.length + NODE_BYTES + (put.to === 'run' ? RUN_INDEX_BYTES : 0)
 }
 
 function costOfPut(put: Put): number {

@@ -9,6 +9,8 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 
 export const PAGE_BYTES = 4096
+/** What comes with each record at most: its node on the page, and its key. */
+export const NODE_BYTES = 128
 /** A longer value may get pages of its own. */
 const LEAF_VALUE_BYTES = PAGE_BYTES / 4
 const STEP_BYTES = 1024 * 1024
@@ -42,10 +44,14 @@ export class Reserve {
 
   /**
    * Reckoned record by record, a transaction of thousands would ask for a page or three each, though they share pages.
-   * None can write more than every page in use anew, and what is new on pages that are at least a third full.
+   * None can write more than every page in use anew, each of them split by the little that comes to it, and what is
+   * new on pages that are at least a third full.
    */
   atMost(cost: number, payload: number): number {
-    return cost <= AHEAD_BYTES ? cost : Math.min(cost, this.#usedBytes() + 3 * payload + BATCH_BYTES)
+    if (cost <= AHEAD_BYTES) return cost
+    const used = this.#usedBytes()
+    const split = Math.min(used, (payload / NODE_BYTES) * PAGE_BYTES)
+    return Math.min(cost, used + split + 3 * payload + BATCH_BYTES)
   }
 
   /** A transaction departs that may have written so much. Most write less, which the next look at the file finds. */

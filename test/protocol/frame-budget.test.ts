@@ -22,6 +22,7 @@ import {
   RUN_MEMORIES_FACTS_MAX,
   TEXT_CHARS_MAX,
   USAGE_ENTRIES_MAX,
+  USD_MAX,
   WORKER_FRAME_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
@@ -275,6 +276,15 @@ describe('usage snapshots', () => {
     expect(read.snapshot.sha256).toBe(
       createHash('sha256').update(usageText(read.snapshot.entries)).digest('hex'),
     )
+  })
+
+  test('the cost of merged entries stays one that the reader takes', () => {
+    const entries = Array.from({ length: USAGE_ENTRIES_MAX + 50 }, (_, i) => ({
+      ...entry(i),
+      costUsd: USD_MAX,
+    }))
+    const read = received(snapshotOf(entries)) as WorkerFrameOf<'run-usage-snapshot'>
+    expect(read.snapshot.entries[0]?.costUsd).toBe(USD_MAX)
   })
 
   test('more entries than a snapshot may have are merged, too, repeats counted once', () => {

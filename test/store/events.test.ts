@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realChance, realClock } from '../../bin/clock.ts'
@@ -235,6 +236,9 @@ test('a disk without room for files: events stay in the database, and move once 
     await here.ledger.commit([putEvents(runId(1), all)])
     await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no room')))
     expect(statSync(fileOf(here)).size).toBe(0)
+    // It is tried every second meanwhile, and told once.
+    await sleep(2_500)
+    expect(here.log.lines.filter(({ message }) => message.includes('no room'))).toHaveLength(1)
     expect(await here.events.read(runId(1))).toEqual(all)
     expect(here.ledger.state()).toEqual({ is: 'ready' })
     rmSync(filler)

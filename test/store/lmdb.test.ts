@@ -8,6 +8,8 @@ import { realClock } from '../../bin/clock.ts'
 import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../store/failures.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
+import { costOfPuts, payloadOfPuts } from '../../store/lmdb/puts.ts'
+import { PAGE_BYTES, Reserve } from '../../store/lmdb/reserve.ts'
 import { Drafts } from '../../store/lmdb/runs.ts'
 import { FORMAT } from '../../store/lmdb/tables.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
@@ -240,4 +242,32 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
     await ledger.close()
     execFileSync('umount', [mounted])
   }
+})
+
+test('no transaction takes more of the file than was reckoned beforehand', async () => {
+  const folder = tempFolder()
+  const ledger = openLedger(folder)
+  const root = openRaw(folder)
+  // Every store has its environment; lmdb's types leave it out.
+  const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
+  const usedBytes = () => (env.info().lastPageNumber + 1) * PAGE_BYTES
+  const mark = (n: number, chars: number) => ({
+    table: 'fact' as const,
+    shelf: 'mark' as const,
+    key: String(n).padStart(8, '0'),
+    value: { text: 'x'.repeat(chars) },
+  })
+  await ledger.commit(Array.from({ length: 40_000 }, (_, n) => mark(n, 100)))
+  // One record on each full page grows, so that each page is split for the sake of little.
+  const grown = Array.from({ length: 1_400 }, (_, n) => mark(n * 28, 450))
+  const puts = grown.map(({ key }) => ({ to: 'fact' as const, key, bytes: Buffer.alloc(450) }))
+  const before = usedBytes()
+  const reserve = new Reserve(join(folder, 'data.mdb'), usedBytes)
+  const atMost = reserve.atMost(costOfPuts(puts), payloadOfPuts(puts))
+  reserve.close()
+  await ledger.commit(grown)
+  expect(usedBytes() - before).toBeGreaterThan(1.9 * before)
+  expect(usedBytes() - before).toBeLessThanOrEqual(atMost)
+  await root.close()
+  await ledger.close()
 })

@@ -224,3 +224,30 @@ test('the next request on the same connection gets its own answer', async () => 
     expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(200)
   }
 })
+
+test('a client that hangs up before the artifact is found leaves no reading open', async () => {
+  const { put, port, reading, desk } = await open()
+  put('log.txt', { size: MIB, of: () => counting(MIB) })
+  const find = desk.artifact
+  let [asked, answered] = [false, false]
+  let answer = (): void => {}
+  const hungUp = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  desk.artifact = async (id, name) => {
+    asked = true
+    await hungUp
+    answered = true
+    return find(id, name)
+  }
+  const client = connect(port, '127.0.0.1')
+  client.write(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
+  await until('the artifact is asked for', () => asked)
+  client.destroy()
+  // The listener hears of it in its own time.
+  await sleep(100)
+  answer()
+  await until('it is answered', () => answered)
+  await sleep(50)
+  expect([reading.pieces, reading.ended]).not.toEqual([1, false])
+})

@@ -43,3 +43,13 @@ test('a ticket runs once at a time', () => {
     /^unknown: .*ENG-13/,
   )
 })
+
+test('what others call a ticket is printable in a refusal', () => {
+  const ticket = { ...aTicket, identifier: 'ENG\u202e-12\u001b[2J' }
+  const said = [
+    verdict(mayRunTicket('x\u202e\u001b[2J', { ticket: undefined, activeRun: undefined })),
+    verdict(mayRunTicket('x', { ticket, activeRun: 'run-1' })),
+    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2' })),
+  ]
+  for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+})

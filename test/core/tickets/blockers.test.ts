@@ -91,3 +91,22 @@ test('what is told as a circle is one; without one, somebody can always start', 
     }),
   )
 })
+
+test('however many tickets are asked about, those of a picture are gone through once', () => {
+  const chain = Array.from({ length: 3_000 }, (_, n) =>
+    tracked({ id: `f-${n}`, identifier: `ENG-${n}`, blockedBy: [`ENG-${n + 1}`] }),
+  )
+  const known = byId(...chain)
+  let walks = 0
+  const counted: typeof known = Object.assign(new Map(known), {
+    values: () => {
+      walks += 1
+      return known.values()
+    },
+  })
+  for (const { ticket } of chain.slice(0, 5)) {
+    expect(openBlockers(ticket, counted)).toHaveLength(1)
+    expect(waitingCircle(ticket, counted)).toEqual([])
+  }
+  expect(walks).toBe(1)
+})

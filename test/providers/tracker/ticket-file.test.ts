@@ -172,3 +172,13 @@ test('whatever the state is, it reads as it was, and nothing else has changed', 
     }),
   )
 })
+
+test('an id is no longer than what is kept under it, and whole', () => {
+  const longest = '課'.repeat(85)
+  expect(withFields(`id: ${longest}`)).toMatchObject({ ticket: { id: longest } })
+  expect(withFields('title: x', `id: ${longest}課`)).toBe(
+    'ENG-1.md, line 3: id: has more than 256 bytes; shorten it',
+  )
+  expect(withFields('id: "\\ud83d\\ude00"')).toMatchObject({ ticket: { id: '😀' } })
+  expect(withFields('id: "\\ud83d"')).toMatch(/^ENG-1.md, line 2: must end its text/)
+})
