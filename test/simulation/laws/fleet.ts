@@ -150,6 +150,8 @@ const unauthorizedIsSure: Law = {
 
 /** A lease whose dispatch is this old may have been let go of, with the disk not knowing it yet. */
 const ANSWERED_MS = 9_000
+/** How long the wishes of two who disagree may be under way. */
+const DISPUTE_MS = 60_000
 
 const drainTellsAll: Law = {
   number: '24',
@@ -160,9 +162,12 @@ const drainTellsAll: Law = {
     /** What was heard or asked may have ended it in memory already. */
     const ending = new Set<string>()
     const lastWish = new Map<string, string>()
+    /** Somebody wanted the opposite a moment ago: a drain, an enable and a drain again may share a commit or not. */
+    const enabledAt = new Map<string, number>()
     return {
       asked: ({ what, workerId = '', runId = '' }) => {
         if (what !== 'admit') lastWish.set(workerId, what)
+        if (what.endsWith('enable')) enabledAt.set(workerId, sight.now())
         if (what === 'cancel') for (const { id } of sight.leasesOf(runId)) ending.add(id)
       },
       hostSends: (wire, frame) => {
@@ -186,7 +191,8 @@ const drainTellsAll: Law = {
         const counted = activeRunsIn(value)
         if (counted < open.length) broken(`the answer counts ${counted}`, { workerId, open })
         const state = sight.workerState(workerId)
-        if (state === 'active' && lastWish.get(workerId)?.endsWith('drain') === true)
+        const disputed = sight.now() - (enabledAt.get(workerId) ?? Number.NEGATIVE_INFINITY) < DISPUTE_MS
+        if (state === 'active' && !disputed && lastWish.get(workerId)?.endsWith('drain') === true)
           broken('the answer came before the drain was on disk', { workerId })
       },
     }
