@@ -20,7 +20,7 @@ import { isEligible } from '../../core/tickets/eligibility.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { TEXT_CHARS_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
+import { TEXT_CHARS_MAX, TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
@@ -169,7 +169,14 @@ export class IntakeRoom implements CutGuest {
   // ---- what follows ------------------------------------------------------------------------------------------------
 
   #picture({ tickets }: TrackerPicture): void {
-    this.#byId = new Map(tickets.map((tracked) => [tracked.ticket.id, tracked]))
+    // A longer id could not be remembered: one such ticket must not keep the others from being.
+    const known = tickets.filter(({ ticket }) => Buffer.byteLength(ticket.id) <= TICKET_ID_BYTES_MAX)
+    if (known.length < tickets.length)
+      this.#ports.log.warn(
+        { tickets: tickets.length - known.length },
+        'tickets with overlong ids are left out',
+      )
+    this.#byId = new Map(known.map((tracked) => [tracked.ticket.id, tracked]))
     this.#looked = true
     this.#consider()
   }

@@ -21,12 +21,13 @@ import { joinEffects } from './join.ts'
 import { hostKinds, ROOT, SETTINGS } from './kinds.ts'
 import { Landings } from './landings.ts'
 import { Pushes } from './pushes.ts'
+import type { RoomEffect } from './rooms.ts'
 import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
 import { runEffects } from './run.effects.ts'
 import { type SettingsDrawer, settingsEffects } from './settings.effects.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
-import { Yard, type YardEffect } from './yard.ts'
+import { Yard } from './yard.ts'
 
 export interface HostParts {
   readonly clock: Clock
@@ -103,14 +104,14 @@ export function buildHost(parts: HostParts): BuiltHost {
   const landings = new Landings()
   // The host is told of its guests before they are there: they need the host themselves.
   const guests: CutGuest[] = []
-  const effects = joinEffects<RootEffect | SettingsEffect | YardEffect>({
+  const effects = joinEffects<RootEffect | SettingsEffect | RoomEffect>({
     run: runEffects(
-      () => yard,
+      () => yard.rooms,
       (handle) => landings.landed(handle),
     ),
-    lease: (effect) => yard.leases.do(effect),
-    fleet: (effect) => yard.channel.do(effect),
-    intake: (effect) => yard.intake.do(effect),
+    lease: (effect) => yard.rooms.leases.do(effect),
+    fleet: (effect) => yard.rooms.workers.do(effect),
+    intake: (effect) => yard.rooms.intake.do(effect),
     root: rootEffects({
       restore: () => {
         const restored = host.restore()
@@ -184,7 +185,7 @@ export function buildHost(parts: HostParts): BuiltHost {
   const hear = (state: StoreState) => {
     if (state.is === 'broken') host.storeBroke(state.reason)
     // What was queued meanwhile was not granted.
-    if (state.is === 'ready') yard.scheduler.look()
+    if (state.is === 'ready') yard.rooms.scheduler.look()
   }
   const unhear = store.ledger.onState(hear)
   const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, store, yard, landings })

@@ -7,13 +7,13 @@ import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { ActorHost } from '../kit/host.ts'
+import type { RunEffect } from '../run/run.room.ts'
 import type { ConfigVault } from './config-vault.ts'
 import { fleetDesk } from './fleet-desk.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { ROOT, SETTINGS } from './kinds.ts'
 import type { Landings } from './landings.ts'
 import type { Pushes } from './pushes.ts'
-import type { RunEffect } from './run.effects.ts'
 import { runDesk } from './run-desk.ts'
 import type { SettingsDrawer } from './settings.effects.ts'
 import type { SettingsEvent } from './settings.machine.ts'
@@ -32,6 +32,7 @@ export interface DeskParts {
 
 export function frontDesk(parts: DeskParts): FrontDesk {
   const { host, vault, drawer, pushes, health, store, yard, landings } = parts
+  const { rooms } = yard
   const { ledger } = store
   const open = () => isOpen(host)
   const mayChange = (): Answer<void> => {
@@ -47,8 +48,8 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       host.afterwards(effect)
     })
   return {
-    ...runDesk({ host, store, yard, mayChange, landed }),
-    ...fleetDesk({ host, yard, mayChange, landed }),
+    ...runDesk({ host, store, rooms, mayChange, landed }),
+    ...fleetDesk({ host, rooms, mayChange, landed }),
     health: () => health,
     config: () => vault.redacted,
     changeSettings: async (patch) => {
@@ -62,11 +63,11 @@ export function frontDesk(parts: DeskParts): FrontDesk {
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(ledger).map((run) => yard.seen(run)),
-      tickets: [...yard.intake.eligible()],
+      runs: helloRuns(ledger).map((run) => rooms.runs.seen(run)),
+      tickets: [...rooms.intake.eligible()],
       config: vault.redacted,
       linearStatus: yard.trackerStatus(),
-      workers: yard.fleet.views(),
+      workers: rooms.fleet.views(),
     }),
     onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,

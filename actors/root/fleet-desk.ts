@@ -8,14 +8,15 @@ import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import { WORKER } from '../fleet/fleet.names.ts'
 import type { Member } from '../fleet/fleet.ts'
+import { proves } from '../fleet/introductions.ts'
 import type { WorkerEvent } from '../fleet/worker.machine.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { FrontDesk } from './front-desk.ts'
-import type { Yard } from './yard.ts'
+import type { Rooms } from './rooms.ts'
 
 export interface FleetDeskParts {
   readonly host: ActorHost
-  readonly yard: Yard
+  readonly rooms: Rooms
   readonly mayChange: () => Answer<void>
   readonly landed: () => Promise<Answer<void>>
 }
@@ -38,8 +39,8 @@ const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong cred
 /** Credentials that were right a moment ago; more are not remembered. */
 const REMEMBERED_MAX = 4_096
 
-export function fleetDesk({ host, yard, mayChange, landed }: FleetDeskParts): FleetPart {
-  const { fleet, channel, enrollment, scheduler } = yard
+export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
+  const { fleet, channel, enrollment, holds, scheduler } = rooms
   const views = (): FleetResponse => ({ workers: fleet.views() })
   const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
 
@@ -76,7 +77,7 @@ export function fleetDesk({ host, yard, mayChange, landed }: FleetDeskParts): Fl
       return same ? yes({ workerId }) : NOT_ADMITTED
     }
     // Somebody unknown takes as long as somebody known with a wrong credential.
-    if (!channel.proves(member, secret) || member === undefined) return NOT_ADMITTED
+    if (!proves(member, secret) || member === undefined) return NOT_ADMITTED
     if (remembered.size >= REMEMBERED_MAX) remembered.clear()
     remembered.set(workerId, { hash: member.context.hash, secret: presented })
     return yes({ workerId })
@@ -93,7 +94,7 @@ export function fleetDesk({ host, yard, mayChange, landed }: FleetDeskParts): Fl
     drainWorker: (id) => change(id, () => yes({ type: 'drained' })),
     enableWorker: (id) =>
       change(id, (member) => {
-        yard.forgive(member)
+        holds.forgive(member)
         return yes({ type: 'enabled' })
       }),
     revokeWorker: (id) =>

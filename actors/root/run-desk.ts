@@ -8,19 +8,18 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { discarded, isTerminal, retried } from '../../core/run/change.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
-import { QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { RunContext, RunInput } from '../run/run.machine.ts'
 import { RUN } from '../run/run.names.ts'
+import type { RunEffect } from '../run/run.room.ts'
 import type { FrontDesk } from './front-desk.ts'
-import type { RunEffect } from './run.effects.ts'
-import type { Yard } from './yard.ts'
+import type { Rooms } from './rooms.ts'
 
 export interface RunDeskParts {
   readonly host: ActorHost
   readonly store: Store
-  readonly yard: Yard
+  readonly rooms: Rooms
   /** Refused while nothing may be changed. */
   readonly mayChange: () => Answer<void>
   /** Everything up to now is on disk. */
@@ -44,7 +43,7 @@ type RunPart = Pick<
   | 'clearMemories'
 >
 
-export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts): RunPart {
+export function runDesk({ host, store, rooms, mayChange, landed }: RunDeskParts): RunPart {
   const { runs: shelf } = store.ledger
 
   /** What is on disk of it. */
@@ -54,12 +53,12 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
   }
   const newest = (id: string): Run | undefined => {
     const alive = host.peek(RUN, id)?.context as RunContext | undefined
-    return alive?.run ?? yard.resting.newest(id)
+    return alive?.run ?? rooms.resting.newest(id)
   }
   const unknown = (id: string) => no('unknown', `there is no run ${id}`)
   const shown = (id: string): Answer<Run> => {
     const run = durable(id)
-    return run === undefined ? unknown(id) : yes(yard.seen(run))
+    return run === undefined ? unknown(id) : yes(rooms.runs.seen(run))
   }
   const afterLanding = async (id: string): Promise<Answer<Run>> => {
     const done = await landed()
@@ -69,13 +68,11 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
   async function runTicket(asked: string): Promise<Answer<Run>> {
     const open = mayChange()
     if (!open.ok) return open
-    const ticket = yard.intake.find(asked)
-    const activeRun = ticket === undefined ? undefined : yard.activeRun(ticket.id)
+    const ticket = rooms.intake.find(asked)
+    const activeRun = ticket === undefined ? undefined : rooms.runs.activeOf(ticket.id)
     const may = mayRunTicket(asked, { ticket, activeRun })
     if (!may.ok) return may
-    if (yard.scheduler.queue.size >= QUEUED_RUNS_MAX)
-      return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
-    const queued = yard.queueTicket(may.value)
+    const queued = rooms.runs.take(may.value)
     return queued.ok ? afterLanding(queued.value) : queued
   }
 
@@ -84,14 +81,14 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     const found = shelf.list({ ...query, ...limit })
     const more = query.limit !== undefined && found.length > query.limit
     if (more) found.pop()
-    return yes({ runs: found.map((run) => yard.seen(run)), more })
+    return yes({ runs: found.map((run) => rooms.runs.seen(run)), more })
   }
 
   async function cancelRun(id: string): Promise<Answer<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     if (newest(id) === undefined) return unknown(id)
-    yard.tellRun(id, { type: 'cancel requested', at: yard.now(), reason: 'cancelled by a person' })
+    rooms.runs.tell(id, { type: 'cancel requested', at: rooms.instant(), reason: 'cancelled by a person' })
     return afterLanding(id)
   }
 
@@ -100,11 +97,13 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     if (!open.ok) return open
     const run = newest(id)
     if (run === undefined) return unknown(id)
-    const active = yard.activeRun(run.ticket.id)
+    const active = rooms.runs.activeOf(run.ticket.id)
     const may = mayRetry(run, { otherActiveRun: active === id ? undefined : active })
     if (!may.ok) return may
+    const room = rooms.runs.hasRoom()
+    if (!room.ok) return room
     const input: RunInput = {
-      run: retried(run, yard.now()),
+      run: retried(run, rooms.instant()),
       job: 'run',
       woken: run.status,
       earlier: null,
@@ -122,14 +121,14 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     const may = mayDiscard(run, { booted: false })
     if (!may.ok) return may
     const { workerId } = run.sandbox
-    yard.resting.change(discarded(run, yard.now()))
-    if (workerId !== undefined && yard.fleet.member(workerId) !== undefined) {
-      yard.errands.add({ workerId, runId: id })
+    rooms.resting.change(discarded(run, rooms.instant()))
+    if (workerId !== undefined && rooms.fleet.member(workerId) !== undefined) {
+      rooms.errands.add({ workerId, runId: id })
       const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
       host.afterwards(tellWorker)
     }
     const answer = await afterLanding(id)
-    if (answer.ok && isTerminal(answer.value.status)) yard.runPushes.tell(answer.value)
+    if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.tell(answer.value)
     return answer
   }
 
@@ -139,11 +138,11 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     const changed = change()
     if (!changed.ok) return changed
     const done = await landed()
-    return done.ok ? yes(yard.memories.durable()) : done
+    return done.ok ? yes(rooms.memories.durable()) : done
   }
 
   return {
-    tickets: () => yard.intake.eligible(),
+    tickets: () => rooms.intake.eligible(),
     runTicket,
     runs,
     run: shown,
@@ -161,10 +160,10 @@ export function runDesk({ host, store, yard, mayChange, landed }: RunDeskParts):
     discardRun,
     placement(id) {
       const run = durable(id)
-      return run === undefined ? unknown(id) : yes(yard.scheduler.placement(run))
+      return run === undefined ? unknown(id) : yes(rooms.scheduler.placement(run))
     },
-    memories: () => yard.memories.durable(),
-    forgetMemory: (repo, id) => changeMemory(() => yard.memories.forget(repo, id)),
-    clearMemories: (repo) => changeMemory(() => yard.memories.clear(repo)),
+    memories: () => rooms.memories.durable(),
+    forgetMemory: (repo, id) => changeMemory(() => rooms.memories.forget(repo, id)),
+    clearMemories: (repo) => changeMemory(() => rooms.memories.clear(repo)),
   }
 }

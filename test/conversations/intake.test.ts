@@ -96,3 +96,11 @@ test('labels, projects and assignees narrow what is eligible', async () => {
   await y.settle()
   expect(y.allRuns().map((run) => run.ticket.identifier)).toEqual(['fits'])
 })
+
+test('a ticket whose id is too long to be remembered is left out, and the others are not', async () => {
+  const y = await yarn()
+  y.tracker.put(ticket('課'.repeat(250)))
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  expect(y.desk.tickets().map(({ id }) => id)).toEqual(['ENG-1'])
+})

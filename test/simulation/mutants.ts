@@ -16,8 +16,7 @@ const COMMIT = 'actors/kit/commit.ts'
 const HOST = 'actors/kit/host.ts'
 const BOOK = 'actors/lease/book.ts'
 const LEASE = 'actors/lease/lease.machine.ts'
-const ROOM = 'actors/lease/lease.effects.ts'
-const CHANNEL = 'actors/fleet/channel.ts'
+const ROOM = 'actors/lease/lease.room.ts'
 const RUN = 'actors/run/run.machine.ts'
 const LEDGER = 'core/lease/ledger.ts'
 
@@ -146,7 +145,7 @@ const frames: readonly Mutant[] = [
   },
   {
     name: 'every late completion is acknowledged',
-    file: CHANNEL,
+    file: 'actors/fleet/claims.ts',
     find: "if (how === 'completed' && (what",
     replace: 'if (how !== undefined && (what',
   },
@@ -203,7 +202,7 @@ const leases: readonly Mutant[] = [
   },
   {
     name: 'the worker is promised twice the time',
-    file: CHANNEL,
+    file: 'actors/fleet/heartbeats.ts',
     find: 'livesUntil(member.heardAt, lease.termMs) - alarms.now()',
     replace: 'livesUntil(member.heardAt, lease.termMs * 2) - alarms.now()',
   },
@@ -269,9 +268,9 @@ const fleet: readonly Mutant[] = [
   },
   {
     name: 'whoever comes early is not enrolled',
-    file: CHANNEL,
+    file: 'actors/fleet/introductions.ts',
     find: 'if (member === undefined || !proved) {',
-    replace: 'if (member === undefined || !proved || this.#ports.alarms.now() < 5_000) {',
+    replace: 'if (member === undefined || !proved || connection.heardAt < 5_000) {',
   },
 ]
 

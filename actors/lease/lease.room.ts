@@ -1,23 +1,31 @@
 /**
- * What leases do to the world: a dispatch goes out, time is watched, a completion is acknowledged, an end is told.
+ * What becomes of leases: they are granted, the books are opened and closed with them, and they do something to the
+ * world. A dispatch goes out, time is watched, a completion is acknowledged, an end is told.
  *
- * Each runs after the commit that made it true, and may run twice.
+ * What is done to the world is done after the commit that made it true, and may be done twice.
  */
 import {
   livesAfterRestart,
   livesUntil,
   livesUntilIfArrived,
   type Patience,
+  termMs,
 } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
+import type { Run } from '../../protocol/run.ts'
 import type { Alarms } from '../fleet/alarms.ts'
-import type { Channel } from '../fleet/channel.ts'
 import { WORKER } from '../fleet/fleet.names.ts'
-import type { Fleet } from '../fleet/fleet.ts'
-import type { ActorHost } from '../kit/host.ts'
+import type { Fleet, Member } from '../fleet/fleet.ts'
+import type { Holds } from '../fleet/holds.ts'
+import type { Lines } from '../fleet/lines.ts'
+import type { ActorHost, Change } from '../kit/host.ts'
+import type { RunEvent } from '../run/run.machine.ts'
+import { RUN } from '../run/run.names.ts'
+import type { Book } from './book.ts'
+import type { EndedLeases } from './ended.ts'
 import type { LeaseContext, LeaseEffect, LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
@@ -25,17 +33,22 @@ export interface LeasePorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
+  readonly newId: () => string
   readonly log: Log
   readonly meters: Meters
   readonly host: ActorHost
   readonly fleet: Fleet
-  readonly channel: Channel
+  readonly lines: Lines
+  readonly holds: Holds
+  readonly book: Book
+  readonly ended: EndedLeases
   readonly alarms: Alarms
   readonly patience: () => Patience
   /** The job of the run that this lease is for, with everything it needs, secrets included. */
   readonly job: (lease: LeaseContext) => Answer<Job>
-  /** A dispatch was about to leave for a lease that is not on disk. */
-  readonly violated: () => void
+  /** Something that may let a run be placed. */
+  readonly look: () => void
+  readonly violated: (law: 'one live lease a run' | 'durable before dispatch') => void
 }
 
 const alarmOf = (leaseId: string): string => `lease ${leaseId}`
@@ -65,10 +78,10 @@ export class LeaseRoom {
         this.#sendCancel(effect)
         return
       case 'lease.acknowledge completion':
-        this.#ports.channel.sendTo(effect.workerId, { type: 'run-complete-ack', leaseId: effect.leaseId })
+        this.#ports.lines.sendTo(effect.workerId, { type: 'run-complete-ack', leaseId: effect.leaseId })
         return
       case 'lease.fence':
-        this.#ports.channel.sendTo(effect.workerId, {
+        this.#ports.lines.sendTo(effect.workerId, {
           type: 'lease-lost',
           leaseId: effect.leaseId,
           reason: effect.reason,
@@ -77,12 +90,46 @@ export class LeaseRoom {
     }
   }
 
-  /** It ended, or waits no more. */
-  settled(leaseId: string, over: boolean): void {
-    this.#ports.alarms.cancelAll(alarmOf(leaseId))
-    if (!over) return
-    this.#sentAt.delete(leaseId)
-    this.#cancelling.delete(leaseId)
+  // ---- following the lives -----------------------------------------------------------------------------------------
+
+  grant(run: Run, worker: Member): void {
+    const { fleet, host, instant, newId, patience } = this.#ports
+    // One that recovers from a crash has not heard of its lease yet.
+    if (fleet.leaseOf(run.id) !== undefined) return
+    const id = newId()
+    const born = host.bear(LEASE, id, {
+      id,
+      runId: run.id,
+      workerId: worker.id,
+      termMs: termMs(patience()),
+      grantedAt: instant(),
+    })
+    const granted: RunEvent = { type: 'granted', leaseId: id }
+    if (born.ok) host.tell(RUN, run.id, granted)
+  }
+
+  leaseIs({ key, before, after, over, restored }: Change): void {
+    const { book, fleet, violated } = this.#ports
+    const lease = after.context as LeaseContext
+    if (over) {
+      this.#isOver(lease)
+      return
+    }
+    if (before === undefined && fleet.leaseIs(lease) !== undefined) violated('one live lease a run')
+    book.open(lease, restored, after.value !== 'offered' && after.value !== 'unsure')
+    if (before !== undefined && before.value !== after.value) this.#ports.alarms.cancelAll(alarmOf(key))
+  }
+
+  #isOver(lease: LeaseContext): void {
+    const { alarms, book, clock, ended, fleet, look, meters } = this.#ports
+    fleet.leaseEnded(lease)
+    book.close(lease.id)
+    alarms.cancelAll(alarmOf(lease.id))
+    this.#sentAt.delete(lease.id)
+    this.#cancelling.delete(lease.id)
+    ended.ended(lease, clock.now())
+    meters.count('leases_ended_total', { how: lease.end ?? 'lost' })
+    look()
   }
 
   /** An alarm that was set here came due. */
@@ -95,10 +142,10 @@ export class LeaseRoom {
   }
 
   #unanswered(leaseId: string, at: string): void {
-    const { channel, fleet } = this.#ports
+    const { holds, fleet } = this.#ports
     const member = fleet.member(fleet.lease(leaseId)?.workerId ?? '')
     this.#tell(leaseId, { type: 'unanswered', at })
-    if (member !== undefined) channel.refused(member, 'no answer to a dispatch')
+    if (member !== undefined) holds.refused(member, 'no answer to a dispatch')
   }
 
   // ---- dispatch ----------------------------------------------------------------------------------------------------
@@ -117,10 +164,10 @@ export class LeaseRoom {
 
   /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
   #send(lease: LeaseContext): string | undefined {
-    const { host, fleet, channel, clock, alarms, log } = this.#ports
+    const { host, fleet, lines, holds, clock, alarms, log } = this.#ports
     const member = fleet.member(lease.workerId)
     if (host.peekDurable(LEASE, lease.id) === undefined) {
-      this.#ports.violated()
+      this.#ports.violated('durable before dispatch')
       return 'the lease is not on disk'
     }
     if (member === undefined || !member.online) return 'the worker is not connected'
@@ -144,9 +191,9 @@ export class LeaseRoom {
       },
       job: job.value,
     })
-    if (!channel.sendText(lease.workerId, text)) {
+    if (!lines.sendText(lease.workerId, text)) {
       // Until its line is cut it looks free: without a pause it would be offered the run with every cut.
-      channel.refused(member, 'its line takes nothing more')
+      holds.refused(member, 'its line takes nothing more')
       return 'the worker reads too slowly'
     }
     this.#sentAt.set(lease.id, alarms.now())
@@ -179,9 +226,9 @@ export class LeaseRoom {
   }
 
   #sendCancel({ leaseId, workerId, reason }: Extract<LeaseEffect, { type: 'lease.send cancel' }>): void {
-    const { alarms, channel, host } = this.#ports
+    const { alarms, lines, host } = this.#ports
     if (host.peek(LEASE, leaseId)?.value !== 'cancelling') return
-    channel.sendTo(workerId, { type: 'cancel', leaseId, reason })
+    lines.sendTo(workerId, { type: 'cancel', leaseId, reason })
     if (!this.#cancelling.has(leaseId)) {
       this.#cancelling.add(leaseId)
       alarms.cancelAll(alarmOf(leaseId))

@@ -1,0 +1,242 @@
+/**
+ * The rooms and books of the host, made and joined to each other.
+ *
+ * Each is told here what it needs to know of the others, and nothing more. Some ask for what is made only after them:
+ * they do so by way of functions, which nobody calls before all of it is there.
+ */
+import { ids } from '../../core/ids.ts'
+import { instants } from '../../core/instant.ts'
+import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
+import type { Chance, Clock, Log, Meters, Store, Tracker } from '../../core/ports.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { Alarms } from '../fleet/alarms.ts'
+import { Channel } from '../fleet/channel.ts'
+import { Claims } from '../fleet/claims.ts'
+import { Enrollment } from '../fleet/enrollment.ts'
+import { FleetRoom } from '../fleet/fleet.room.ts'
+import { Fleet } from '../fleet/fleet.ts'
+import { Heartbeats } from '../fleet/heartbeats.ts'
+import { Holds } from '../fleet/holds.ts'
+import { Introductions } from '../fleet/introductions.ts'
+import { type FleetEffect, Lines } from '../fleet/lines.ts'
+import { Scheduler } from '../fleet/scheduler.ts'
+import { INTAKE, type IntakeEffect, type IntakeEvent } from '../intake/intake.machine.ts'
+import { IntakeRoom } from '../intake/intake.room.ts'
+import type { ActorHost } from '../kit/host.ts'
+import { Book } from '../lease/book.ts'
+import { EndedLeases } from '../lease/ended.ts'
+import type { LeaseEffect } from '../lease/lease.machine.ts'
+import { LEASE } from '../lease/lease.names.ts'
+import { LeaseRoom } from '../lease/lease.room.ts'
+import { Errands } from '../run/errands.ts'
+import { Journal } from '../run/journal.ts'
+import { Memories } from '../run/memories.ts'
+import { RestingRuns } from '../run/resting.ts'
+import { RUN } from '../run/run.names.ts'
+import { type RunEffect, RunRoom } from '../run/run.room.ts'
+import { RunPushes } from '../run/run-pushes.ts'
+import type { Pushes } from './pushes.ts'
+
+export type RoomEffect = FleetEffect | LeaseEffect | IntakeEffect | RunEffect
+
+export interface RoomParts {
+  readonly clock: Clock
+  readonly chance: Chance
+  readonly log: Log
+  readonly meters: Meters
+  readonly store: Store
+  readonly config: () => ServiceConfig
+  readonly pushes: Pushes
+  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly version: string
+  /** New leases may be granted. */
+  readonly serving: () => boolean
+  /** Lines may come in: also in the moment in which the doors are being opened. */
+  readonly open: () => boolean
+}
+
+/** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
+type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
+
+export type Rooms = ReturnType<typeof furnish>
+
+export function furnish(parts: RoomParts, host: ActorHost) {
+  const { clock, chance, log, meters, store, config, pushes } = parts
+  const { facts, runs: records } = store.ledger
+  const newIds = ids(clock, chance)
+  const instant = instants(clock)
+  const stir = () => host.stir()
+  const look = () => scheduler.look()
+  const anybody = () => pushes.anybody
+  const patience = (): Patience => config().fleet
+  const violated = (law: WatchedLaw) => {
+    meters.count('invariant_violations_total', { law })
+    log.error({ law }, 'a law was broken; please report this')
+  }
+
+  // ---- books -------------------------------------------------------------------------------------------------------
+
+  const fleet = new Fleet()
+  const alarms = new Alarms(
+    clock,
+    () => timeoutMs(patience()),
+    (key, name) => rang(key, name),
+  )
+  const enrollment = new Enrollment(clock, chance)
+  const journal = new Journal({
+    events: store.events,
+    stir,
+    tell: (event, json) => {
+      if (pushes.anybody) pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+    },
+  })
+  const resting = new RestingRuns(records, stir)
+  const memories = new Memories({ facts, newId: () => newIds.memory(), stir })
+  const errands = new Errands(facts, stir)
+  const ended = new EndedLeases(facts, stir)
+  const runPushes = new RunPushes({
+    clock,
+    anybody,
+    push: (run) => pushes.send({ type: 'run-updated', run: runs.seen(run) }),
+  })
+  const scheduler = new Scheduler({
+    fleet,
+    now: () => alarms.now(),
+    wall: () => clock.now(),
+    mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
+    waitingFor: (run) => runs.waitingFor(run),
+    ticketOf: (run) => intake.current(run.ticket),
+    grant: (run, worker) => leases.grant(run, worker),
+    stir,
+  })
+
+  /** What nearly everybody asks for. */
+  const common = { clock, chance, instant, log, meters, host, config, patience, fleet, alarms, look, stir }
+
+  const book = new Book({
+    ...common,
+    facts,
+    artifacts: store.artifacts,
+    usage: store.usage,
+    journal,
+    tellLease: (leaseId, event) => void host.tell(LEASE, leaseId, event),
+    takesReports: (runId) => host.isWell(RUN, runId),
+    patchRun: (runId, workerId, patch) => {
+      const type =
+        patch.status === 'running' || patch.status === 'finalizing'
+          ? (`patched to ${patch.status}` as const)
+          : 'patched'
+      runs.tell(runId, { type, workerId, patch })
+    },
+    remember: (runId, repo, learnt) => runs.remember(runId, repo, learnt),
+    retentionHours: () => config().sandbox.retentionHours,
+    ackDue: (workerId, leaseId) => heartbeats.acknowledgeProgress(workerId, leaseId),
+    violated: () => violated('acknowledged never falls'),
+  })
+
+  // ---- workers and their leases ------------------------------------------------------------------------------------
+
+  const changed = () => workers.changed()
+  const lines = new Lines({ ...common, open: parts.open })
+  const holds = new Holds(common)
+  const claims = new Claims({ ...common, ended, lines })
+  const heartbeats = new Heartbeats({ ...common, book, lines, claims, changed })
+  const introductions = new Introductions({
+    ...common,
+    enrollment,
+    lines,
+    claims,
+    heartbeats,
+    version: parts.version,
+    changed,
+    returned: (workerId) => workers.returned(workerId),
+  })
+  const channel = new Channel({
+    ...common,
+    book,
+    lines,
+    introductions,
+    heartbeats,
+    claims,
+    holds,
+    usage: store.usage,
+  })
+  const workers: FleetRoom = new FleetRoom({
+    ...common,
+    lines,
+    introductions,
+    holds,
+    book,
+    errands,
+    anybody,
+    push: () => pushes.send({ type: 'workers', workers: fleet.views() }),
+  })
+  const leases: LeaseRoom = new LeaseRoom({
+    ...common,
+    newId: () => newIds.lease(),
+    lines,
+    holds,
+    book,
+    ended,
+    job: (lease) => runs.job(lease),
+    violated,
+  })
+
+  // ---- tickets and runs --------------------------------------------------------------------------------------------
+
+  const intake: IntakeRoom = new IntakeRoom({
+    ...common,
+    facts,
+    trackerFor: parts.trackerFor,
+    tell: (event: IntakeEvent) => void host.tell(INTAKE, INTAKE, event),
+    activeRun: (ticketId) => runs.activeOf(ticketId),
+    lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
+    take: (ticket) => void runs.take(ticket),
+    changed: (eligible) => {
+      if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
+      scheduler.reconsider()
+    },
+  })
+  const runs: RunRoom = new RunRoom({
+    ...common,
+    newId: () => newIds.run(),
+    runs: records,
+    journal,
+    resting,
+    memories,
+    runPushes,
+    scheduler,
+    intake,
+    fleet,
+  })
+
+  /** An alarm's key begins with the word of whoever set it. */
+  const rang = (key: string, name: string) => {
+    if (key.startsWith('lease ')) leases.rang(key, name)
+    else if (key.startsWith('enrollment ')) workers.rang(key)
+    else if (key.startsWith('worker ')) holds.rang(key, name)
+    else lines.rang(key, name)
+  }
+
+  return {
+    instant,
+    fleet,
+    alarms,
+    enrollment,
+    journal,
+    resting,
+    memories,
+    errands,
+    ended,
+    runPushes,
+    scheduler,
+    book,
+    lines,
+    holds,
+    channel,
+    workers,
+    leases,
+    intake,
+    runs,
+  }
+}

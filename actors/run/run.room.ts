@@ -1,0 +1,262 @@
+/**
+ * What follows from the lives of runs: which ticket has one that is not at rest, which wait for a worker, what happened
+ * in each, what people see of it.
+ *
+ * It keeps the first of these itself, for as long as the process lives; all else is in the books beside it.
+ */
+import type { Clock, Ledger, Meters } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { failed, isTerminal, newRun } from '../../core/run/change.ts'
+import { jobFor } from '../../core/run/job.ts'
+import { repoOf } from '../../core/tickets/repo.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
+import type { Run, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { Scheduler } from '../fleet/scheduler.ts'
+import type { IntakeRoom } from '../intake/intake.room.ts'
+import type { ActorHost, Change } from '../kit/host.ts'
+import type { LeaseContext, LeaseEvent } from '../lease/lease.machine.ts'
+import { LEASE } from '../lease/lease.names.ts'
+import type { Journal } from './journal.ts'
+import type { Memories } from './memories.ts'
+import type { RestingRuns } from './resting.ts'
+import type { RunContext, RunEvent, RunInput } from './run.machine.ts'
+import { RUN } from './run.names.ts'
+import type { RunPushes } from './run-pushes.ts'
+
+/** What is to be done once something is on disk, and belongs to no single lease or line. */
+export type RunEffect =
+  /** Somebody waits for everything up to here to be on disk. */
+  | { readonly type: 'run.landed'; readonly handle: number }
+  | { readonly type: 'run.bury'; readonly runId: string }
+  | { readonly type: 'run.discard'; readonly workerId: string; readonly runId: string }
+
+export interface RunRoomPorts {
+  readonly clock: Clock
+  /** The wall clock, as records write it down. */
+  readonly instant: () => string
+  readonly newId: () => string
+  readonly meters: Meters
+  readonly host: ActorHost
+  readonly config: () => ServiceConfig
+  /** The records on disk. */
+  readonly runs: Ledger['runs']
+  readonly journal: Journal
+  readonly resting: RestingRuns
+  readonly memories: Memories
+  readonly runPushes: RunPushes
+  readonly scheduler: Scheduler
+  readonly intake: IntakeRoom
+  readonly fleet: Fleet
+}
+
+export class RunRoom {
+  readonly #ports: RunRoomPorts
+  /** Ticket → the run of it that is not at rest. */
+  readonly #active = new Map<string, string>()
+  #queueReason: string | undefined
+
+  constructor(ports: RunRoomPorts) {
+    this.#ports = ports
+  }
+
+  // ---- runs begin --------------------------------------------------------------------------------------------------
+
+  /** Whether one more may wait. */
+  hasRoom(): Answer<void> {
+    if (this.#ports.scheduler.queue.size < QUEUED_RUNS_MAX) return yes(undefined)
+    return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
+  }
+
+  /** Refused for want of room, a ticket comes back with the next look at its tracker. */
+  take(ticket: Ticket): Answer<string> {
+    const room = this.hasRoom()
+    if (!room.ok) return room
+    const id = this.#ports.newId()
+    const input: RunInput = {
+      run: newRun(id, ticket, this.#ports.instant()),
+      job: 'run',
+      woken: null,
+      earlier: null,
+      attempts: 0,
+    }
+    const born = this.#ports.host.bear(RUN, id, input)
+    return born.ok ? { ok: true, value: id } : born
+  }
+
+  /** A record that says it is not at rest, and that no life belongs to. */
+  revive(run: Run): void {
+    const { startedAt: _, ...rest } = run
+    const queued: Run = {
+      ...rest,
+      status: 'queued',
+      queueReason: 'interrupted: its life was lost in a restart',
+    }
+    const input: RunInput = { run: queued, job: 'run', woken: run.status, earlier: null, attempts: 0 }
+    this.#ports.host.bear(RUN, run.id, input)
+  }
+
+  // ---- asking and telling ------------------------------------------------------------------------------------------
+
+  /** How many tickets have a run that is not at rest. */
+  get size(): number {
+    return this.#active.size
+  }
+
+  activeOf(ticketId: string): string | undefined {
+    return this.#active.get(ticketId)
+  }
+
+  tell(runId: string, event: RunEvent): boolean {
+    return this.#ports.host.tell(RUN, runId, event)
+  }
+
+  lastFinishedAt(ticket: Ticket): string | undefined {
+    const { runs, resting } = this.#ports
+    let last: string | undefined
+    for (const run of runs.list({ ticket: ticket.id })) {
+      const { finishedAt } = resting.newest(run.id) ?? run
+      if (finishedAt !== undefined && (last === undefined || finishedAt > last)) last = finishedAt
+    }
+    const recent = resting.latestEndOf(ticket.id)
+    return recent !== undefined && (last === undefined || recent > last) ? recent : last
+  }
+
+  /** What it waits for besides a worker. */
+  waitingFor(run: Run): string | undefined {
+    const blocked = this.#ports.intake.waitingFor(run.ticket)
+    if (blocked !== undefined) return blocked
+    const repo = repoOf(run.ticket, this.#ports.config().repos)
+    return repo.ok ? undefined : repo.refusal.message
+  }
+
+  /** What the worker of this lease is to do, with everything it needs, secrets included. */
+  job({ runId }: LeaseContext): Answer<Job> {
+    const config = this.#ports.config()
+    const run = this.#contextOf(runId)?.run
+    if (run === undefined) return no('unknown', 'the run is no more')
+    const repo = repoOf(run.ticket, config.repos)
+    if (!repo.ok) return repo
+    const memories = this.#ports.memories.of(repo.value.mapping.remote)
+    return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
+  }
+
+  remember(runId: string, repo: string, learnt: readonly string[]): void {
+    const { config, instant, journal, memories } = this.#ports
+    const ticket = this.#contextOf(runId)?.run.ticket
+    if (ticket === undefined) return
+    const own = repoOf(ticket, config().repos)
+    if (own.ok && own.value.mapping.remote === repo)
+      memories.record(repo, learnt, { ident: ticket.identifier, now: instant() })
+    else
+      journal.say(runId, instant(), `memories for ${repo} were not kept: the run is about another repository`)
+  }
+
+  #contextOf(runId: string): RunContext | undefined {
+    return this.#ports.host.peek(RUN, runId)?.context as RunContext | undefined
+  }
+
+  // ---- what people see ---------------------------------------------------------------------------------------------
+
+  /** As people should see it: with the reason for which it waits. */
+  seen(run: Run): Run {
+    if (run.status !== 'queued') return run
+    const waits = this.#ports.scheduler.reasonFor(run)
+    if (waits === undefined) return run
+    // Why it is in the queue again, and why it still is.
+    return { ...run, queueReason: run.queueReason === undefined ? waits : `${run.queueReason}; ${waits}` }
+  }
+
+  /** Those at the head of the queue say why they wait; the rest say it when they are asked. */
+  tellReason(): void {
+    const { runPushes, scheduler } = this.#ports
+    const reason = scheduler.queue.size === 0 ? undefined : scheduler.commonReason()
+    if (reason === this.#queueReason) return
+    this.#queueReason = reason
+    let told = 0
+    for (const run of scheduler.queue.runs()) {
+      if (told++ >= QUEUE_REASON_PUSHES_MAX) return
+      runPushes.changed(run)
+    }
+  }
+
+  // ---- following the lives -----------------------------------------------------------------------------------------
+
+  runIs({ key, before, after, over, restored }: Change): void {
+    const { resting, runPushes, scheduler } = this.#ports
+    const { run, lease, woken } = after.context as RunContext
+    const was = before?.context as RunContext | undefined
+    if (!restored) this.#noteStatus(run, was?.run.status ?? woken ?? undefined, was === undefined)
+    if (run !== was?.run) runPushes.changed(run)
+    if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
+    if (!restored && run.status !== was?.run.status) this.#moveTicket(run, after.context as RunContext)
+    if (over) {
+      this.#rests(key, run)
+      return
+    }
+    if (was === undefined) {
+      this.#active.set(run.ticket.id, key)
+      resting.woken(key)
+    }
+    const waits = run.status === 'queued' && lease === null
+    if (!waits) scheduler.left(key)
+    else if (was === undefined || was.lease !== null || was.run.status !== 'queued') scheduler.queued(run)
+  }
+
+  #noteStatus(run: Run, from: RunStatus | undefined, born: boolean): void {
+    if (!born && from === run.status) return
+    const reason = run.error ?? run.queueReason
+    this.#ports.journal.note(run.id, {
+      at: this.#ports.instant(),
+      type: 'status',
+      ...(from === undefined ? {} : { from }),
+      to: run.status,
+      ...(reason === undefined ? {} : { reason }),
+    })
+  }
+
+  #measureWait({ queuedAt }: Run): void {
+    if (queuedAt === undefined) return
+    const { clock, meters } = this.#ports
+    meters.observe('queue_wait_seconds', Math.max(0, clock.now() - Date.parse(queuedAt)) / 1000)
+  }
+
+  /** A follow-up leaves its ticket alone. */
+  #moveTicket({ status, ticket }: Run, { job }: RunContext): void {
+    const { startedState, reviewState } = this.#ports.config().tracker
+    const state = status === 'preparing' ? startedState : status === 'completed' ? reviewState : undefined
+    if (job === 'run' && state !== undefined) this.#ports.intake.move(ticket.id, state)
+  }
+
+  #rests(key: string, run: Run): void {
+    const { host, resting, scheduler } = this.#ports
+    scheduler.left(key)
+    resting.ended(run)
+    if (isTerminal(run.status)) this.#noLongerActive(run)
+    else {
+      const bury: RunEffect = { type: 'run.bury', runId: key }
+      host.afterwards(bury)
+    }
+  }
+
+  #noLongerActive({ id, ticket }: Run): void {
+    if (this.#active.get(ticket.id) === id) this.#active.delete(ticket.id)
+  }
+
+  /** Its life was given up. People must not wait for it, and no worker may go on with it. */
+  bury(runId: string): void {
+    const { fleet, host, instant, resting, runPushes } = this.#ports
+    const run = resting.newest(runId)
+    const lease = fleet.leaseOf(runId)
+    const orphaned: LeaseEvent = { type: 'orphaned' }
+    if (lease !== undefined) host.tell(LEASE, lease.id, orphaned)
+    if (run === undefined || isTerminal(run.status) || host.peek(RUN, runId) !== undefined) return
+    const buried = failed(run, 'internal error: the run could not be carried on; the log says why', instant())
+    this.#noteStatus(buried, run.status, false)
+    resting.change(buried)
+    this.#noLongerActive(buried)
+    runPushes.changed(buried)
+  }
+}
