@@ -6,6 +6,7 @@
  */
 import { rankOf } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
+import { popFrom, pushOn } from '../kit/heap.ts'
 
 interface Entry {
   readonly runId: string
@@ -31,7 +32,7 @@ export class Queue {
     }
     const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
     this.#entries.set(run.id, entry)
-    push(this.#heap, entry)
+    pushOn(this.#heap, entry, before)
   }
 
   remove(runId: string): void {
@@ -50,7 +51,7 @@ export class Queue {
     for (;;) {
       const top = this.#heap[0]
       if (top === undefined || top.alive) return top?.runId
-      pop(this.#heap)
+      popFrom(this.#heap, before)
     }
   }
 
@@ -58,9 +59,9 @@ export class Queue {
   setAside(runId: string): (() => void) | undefined {
     const top = this.#heap[0]
     if (top?.runId !== runId) return undefined
-    pop(this.#heap)
+    popFrom(this.#heap, before)
     return () => {
-      if (top.alive) push(this.#heap, top)
+      if (top.alive) pushOn(this.#heap, top, before)
     }
   }
 
@@ -99,7 +100,7 @@ export class Queue {
   #sweep(): void {
     const alive = this.#heap.filter((entry) => entry.alive)
     this.#heap.length = 0
-    for (const entry of alive) push(this.#heap, entry)
+    for (const entry of alive) pushOn(this.#heap, entry, before)
   }
 }
 
@@ -107,32 +108,4 @@ function before(a: Entry, b: Entry): boolean {
   if (a.rank !== b.rank) return a.rank < b.rank
   if (a.age !== b.age) return a.age < b.age
   return a.runId < b.runId
-}
-
-function push(heap: Entry[], entry: Entry): void {
-  let at = heap.push(entry) - 1
-  while (at > 0) {
-    const above = (at - 1) >> 1
-    const parent = heap[above] as Entry
-    if (!before(entry, parent)) break
-    heap[at] = parent
-    at = above
-  }
-  heap[at] = entry
-}
-
-function pop(heap: Entry[]): void {
-  const last = heap.pop()
-  if (last === undefined || heap.length === 0) return
-  let at = 0
-  for (;;) {
-    const left = at * 2 + 1
-    if (left >= heap.length) break
-    const right = left + 1
-    const least = right < heap.length && before(heap[right] as Entry, heap[left] as Entry) ? right : left
-    if (!before(heap[least] as Entry, last)) break
-    heap[at] = heap[least] as Entry
-    at = least
-  }
-  heap[at] = last
 }

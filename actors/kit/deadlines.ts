@@ -6,6 +6,7 @@
  * new place instead of firing.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
+import { popFrom, pushOn } from './heap.ts'
 
 /** The longest single sleep. Bounds how late a deadline can fire when the wall clock jumps forward meanwhile. */
 const SLEEP_MS_MAX = 60_000
@@ -46,7 +47,7 @@ export class Deadlines<K> {
     const entry: Entry<K> = { key, name, due: at, place: at, order: this.#order++ }
     mine.set(name, entry)
     this.#byKey.set(key, mine)
-    this.#push(entry)
+    pushOn(this.#heap, entry, before)
     this.#tidy()
     this.#sleep()
   }
@@ -94,17 +95,17 @@ export class Deadlines<K> {
     this.#sleeping = undefined
     const now = this.#clock.now()
     // What is set while these fire waits for the next time: a life that sets one in the past must not hold the rest up.
-    const before = this.#order
+    const youngest = this.#order
     for (
       let first = this.#heap[0];
-      first !== undefined && first.place <= now && first.order < before && !this.#stopped;
+      first !== undefined && first.place <= now && first.order < youngest && !this.#stopped;
       first = this.#heap[0]
     ) {
-      this.#pop()
+      popFrom(this.#heap, before)
       if (first.due === undefined) continue
       if (first.due > now) {
         first.place = first.due
-        this.#push(first)
+        pushOn(this.#heap, first, before)
         continue
       }
       const due = first.due
@@ -126,39 +127,8 @@ export class Deadlines<K> {
     if (this.#heap.length < this.#tidyAt) return
     const alive = this.#heap.filter((entry) => entry.due !== undefined)
     this.#heap.length = 0
-    for (const entry of alive) this.#push(entry)
+    for (const entry of alive) pushOn(this.#heap, entry, before)
     this.#tidyAt = Math.max(64, this.#heap.length * 2)
-  }
-
-  #push(entry: Entry<K>): void {
-    const heap = this.#heap
-    let at = heap.push(entry) - 1
-    while (at > 0) {
-      const above = (at - 1) >> 1
-      const parent = heap[above] as Entry<K>
-      if (!before(entry, parent)) break
-      heap[at] = parent
-      at = above
-    }
-    heap[at] = entry
-  }
-
-  #pop(): void {
-    const heap = this.#heap
-    const last = heap.pop()
-    if (last === undefined || heap.length === 0) return
-    let at = 0
-    for (;;) {
-      const left = at * 2 + 1
-      if (left >= heap.length) break
-      const right = left + 1
-      const least =
-        right < heap.length && before(heap[right] as Entry<K>, heap[left] as Entry<K>) ? right : left
-      if (!before(heap[least] as Entry<K>, last)) break
-      heap[at] = heap[least] as Entry<K>
-      at = least
-    }
-    heap[at] = last
   }
 }
 
