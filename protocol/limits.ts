@@ -113,6 +113,8 @@ export const FRAMES_PENDING_BYTES_MAX = 128 * 1024 * 1024
 export const ENDED_LEASES_KEPT_MS = 7 * 24 * 3_600_000
 /** How long at most until a ticket that could not be moved is tried again. */
 export const TICKET_MOVE_RETRY_MS_MAX = 60_000
+/** What a tracker may take to answer; drivers give up on one request much sooner. */
+export const TRACKER_ANSWER_MS_MAX = 120_000
 /** How long a tracker may go on showing a ticket where it was, after having moved it. */
 export const TICKET_MOVE_SHOWS_MS_MAX = 120_000
 /** Runs that may wait at once. */

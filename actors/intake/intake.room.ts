@@ -3,6 +3,7 @@
  * become runs by themselves.
  */
 
+import { answerWithin } from '../../core/patience.ts'
 import type {
   Cancel,
   Chance,
@@ -20,7 +21,12 @@ import { isEligible } from '../../core/tickets/eligibility.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { TEXT_CHARS_MAX, TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
+import {
+  TEXT_CHARS_MAX,
+  TICKET_ID_BYTES_MAX,
+  TICKET_MOVE_SHOWS_MS_MAX,
+  TRACKER_ANSWER_MS_MAX,
+} from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
@@ -150,8 +156,13 @@ export class IntakeRoom implements CutGuest {
   async #seen(tracker: Tracker | undefined): Promise<IntakeEvent> {
     this.#movedMeanwhile = new Set()
     try {
-      const looked = await tracker?.look()
-      if (looked === undefined) return { type: 'unconfigured' }
+      if (tracker === undefined) return { type: 'unconfigured' }
+      const looked = await answerWithin(
+        this.#ports.clock,
+        TRACKER_ANSWER_MS_MAX,
+        tracker.look(),
+        'the tracker',
+      )
       if (!looked.ok) {
         const { kind, message } = looked.refusal
         const problem = message.slice(0, TEXT_CHARS_MAX)

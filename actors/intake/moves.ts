@@ -6,8 +6,9 @@
  * under way at a time: asked for two at once, a tracker may do the first one last.
  */
 import { backoffMs } from '../../core/backoff.ts'
+import { answerWithin } from '../../core/patience.ts'
 import type { Cancel, Chance, Clock, Facts, Log, Tracker, Write } from '../../core/ports.ts'
-import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
+import { TICKET_MOVE_RETRY_MS_MAX, TRACKER_ANSWER_MS_MAX } from '../../protocol/limits.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 
 export interface Move {
@@ -131,8 +132,10 @@ export class Moves implements CutGuest {
   /** What can't ever work is logged, and done with. */
   async #moved({ ticketId, state }: Move): Promise<Tried> {
     try {
-      const moved = await this.#ports.tracker()?.moveTo(ticketId, state)
-      if (moved === undefined) return { is: 'passing', problem: 'no tracker is configured' }
+      const tracker = this.#ports.tracker()
+      if (tracker === undefined) return { is: 'passing', problem: 'no tracker is configured' }
+      const asked = tracker.moveTo(ticketId, state)
+      const moved = await answerWithin(this.#ports.clock, TRACKER_ANSWER_MS_MAX, asked, 'the tracker')
       if (moved.ok) return { is: 'moved' }
       const { kind, message } = moved.refusal
       if (kind !== 'unknown' && kind !== 'invalid') return { is: 'passing', problem: message }
