@@ -14,6 +14,7 @@ import {
   WORKER_FRAME_BYTES_MAX,
   WORKER_UNREGISTERED_FRAME_BYTES_MAX,
 } from '../../protocol/limits.ts'
+import { Counts } from '../kit/counts.ts'
 import type { Book } from '../lease/book.ts'
 import type { WorkerLine, WorkerLink } from '../root/front-desk.ts'
 import type { Alarms } from './alarms.ts'
@@ -28,7 +29,6 @@ export interface ChannelPorts {
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly log: Log
-  readonly meters: Meters
   readonly fleet: Fleet
   readonly book: Book
   readonly alarms: Alarms
@@ -44,9 +44,14 @@ export class Channel {
   readonly #ports: ChannelPorts
   /** Usage snapshots outside any lease that are being put on disk. */
   #filing = 0
+  readonly #frames = new Counts('frames_total', 'type')
 
   constructor(ports: ChannelPorts) {
     this.#ports = ports
+  }
+
+  measure(meters: Meters): void {
+    this.#frames.tell(meters)
   }
 
   connect(link: WorkerLink): Answer<WorkerLine> {
@@ -82,17 +87,17 @@ export class Channel {
   }
 
   #frame(connection: Connection, workerId: string, text: string): void {
-    const { fleet, meters } = this.#ports
+    const { fleet } = this.#ports
     const member = fleet.member(workerId)
     if (member === undefined || member.line?.connection !== connection.number) return
     member.heardAt = connection.heardAt
     const read = readWorkerFrame(text, true)
     if (!read.ok) {
-      meters.count('frames_total', { type: 'malformed' })
+      this.#frames.add('malformed')
       this.#ports.lines.refuse(connection, 'malformed', read.error)
       return
     }
-    meters.count('frames_total', { type: read.value.type })
+    this.#frames.add(read.value.type)
     this.#mean(connection, member, read.value, text.length)
   }
 

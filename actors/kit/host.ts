@@ -11,6 +11,7 @@ import type { Clock, Ledger, LifeRecord, Log, Meters } from '../../core/ports.ts
 import type { Answer } from '../../core/refusal.ts'
 import { no, yes } from '../../core/refusal.ts'
 import { CommitLoop, type CutGuest } from './commit.ts'
+import { Counts } from './counts.ts'
 import { Deadlines } from './deadlines.ts'
 import type { Kind, Outgoing } from './kind.ts'
 import type { Life } from './life.ts'
@@ -19,7 +20,6 @@ import { Nursery } from './nursery.ts'
 import type { RecordLayout } from './records.ts'
 import { Registry } from './registry.ts'
 import { Supervisor } from './supervisor.ts'
-import { TransitionCounts } from './transition-counts.ts'
 import type { Address, Effect } from './tray.ts'
 
 export interface HostPorts {
@@ -76,7 +76,7 @@ export class ActorHost {
   readonly #loop: CommitLoop
   readonly #deadlines: Deadlines<Life>
   readonly #mailbox: Mailbox
-  readonly #counts = new TransitionCounts()
+  readonly #counts = new Counts('actor_transitions_total', 'kind')
   #stopped = false
   #halted = false
   /** Keys under which something lies on disk that has no life: unreadable, or given up. Nobody may be born over it. */

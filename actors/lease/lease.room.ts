@@ -21,6 +21,7 @@ import { WORKER } from '../fleet/fleet.names.ts'
 import type { Fleet, Member } from '../fleet/fleet.ts'
 import type { Holds } from '../fleet/holds.ts'
 import type { Lines } from '../fleet/lines.ts'
+import { Counts } from '../kit/counts.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
 import type { RunEvent } from '../run/run.machine.ts'
 import { RUN } from '../run/run.names.ts'
@@ -35,7 +36,6 @@ export interface LeasePorts {
   readonly instant: () => string
   readonly newId: () => string
   readonly log: Log
-  readonly meters: Meters
   readonly host: ActorHost
   readonly fleet: Fleet
   readonly lines: Lines
@@ -60,10 +60,17 @@ export class LeaseRoom {
   /** Told to cancel: the time for that runs once, however often the worker comes back. */
   readonly #cancelling = new Set<string>()
   readonly #startedAt: number
+  readonly #ends = new Counts('leases_ended_total', 'how')
+  readonly #dispatches = new Counts('dispatches_total', 'outcome')
 
   constructor(ports: LeasePorts) {
     this.#ports = ports
     this.#startedAt = ports.alarms.now()
+  }
+
+  measure(meters: Meters): void {
+    this.#ends.tell(meters)
+    this.#dispatches.tell(meters)
   }
 
   do(effect: LeaseEffect): void {
@@ -121,14 +128,14 @@ export class LeaseRoom {
   }
 
   #isOver(lease: LeaseContext): void {
-    const { alarms, book, clock, ended, fleet, look, meters } = this.#ports
+    const { alarms, book, clock, ended, fleet, look } = this.#ports
     fleet.leaseEnded(lease)
     book.close(lease.id)
     alarms.cancelAll(alarmOf(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelling.delete(lease.id)
     ended.ended(lease, clock.now())
-    meters.count('leases_ended_total', { how: lease.end ?? 'lost' })
+    this.#ends.add(lease.end ?? 'lost')
     look()
   }
 
@@ -151,13 +158,13 @@ export class LeaseRoom {
   // ---- dispatch ----------------------------------------------------------------------------------------------------
 
   #dispatch(leaseId: string): void {
-    const { host, meters } = this.#ports
+    const { host } = this.#ports
     const life = host.peek(LEASE, leaseId)
     // It ended between the commit and now, or its worker went away.
     if (life === undefined || (life.value !== 'offered' && life.value !== 'unsure')) return
     const lease = life.context as LeaseContext
     const refusal = life.value === 'unsure' ? 'its worker went away before' : this.#send(lease)
-    meters.count('dispatches_total', { outcome: refusal === undefined ? 'sent' : 'withdrawn' })
+    this.#dispatches.add(refusal === undefined ? 'sent' : 'withdrawn')
     if (refusal !== undefined)
       this.#tell(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
   }

@@ -142,11 +142,13 @@ export class Yard {
 
   measure(): void {
     const { meters } = this.#parts
-    const { book, fleet, scheduler } = this.rooms
+    const { book, channel, fleet, leases, scheduler } = this.rooms
     meters.gauge('queue_depth', scheduler.queue.size)
     meters.gauge('leases', fleet.liveLeases)
     meters.gauge('workers_connected', fleet.capacity().connected)
     meters.gauge('watermark_lag_frames', book.lag())
+    channel.measure(meters)
+    leases.measure(meters)
   }
 
   /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */

@@ -761,3 +761,26 @@ describe('tickets and runs', () => {
     expect(reasons.some((reason) => reason.startsWith('interrupted: '))).toBe(true)
   })
 })
+
+describe('what is measured', () => {
+  test('frames by kind, dispatches and how leases ended are in /metrics', async () => {
+    const at = place()
+    await enrol(at, 'anvil')
+    put(at, 'ENG-1')
+    await runOf(at, 'ENG-1', 'completed')
+    const { url, token } = await at.host.launched()
+    const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })
+    const lines = (await response.text()).split('\n')
+    for (const line of [
+      'switchyard_dispatches_total{outcome="sent"} 1',
+      'switchyard_leases_ended_total{how="completed"} 1',
+      'switchyard_frames_total{type="run-complete"} 1',
+      'switchyard_queue_wait_seconds_count 1',
+      'switchyard_leases 0',
+      'switchyard_queue_depth 0',
+      'switchyard_workers_connected 1',
+    ])
+      expect(lines).toContain(line)
+    expect(lines.filter((line) => line.startsWith('switchyard_invariant_violations_total{'))).toEqual([])
+  })
+})

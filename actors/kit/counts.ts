@@ -1,0 +1,30 @@
+/**
+ * How often something happened, by one label. The meters hear of it in sums: telling them costs more than what is
+ * counted.
+ */
+import type { MeterName, Meters } from '../../core/ports.ts'
+
+export class Counts {
+  readonly #name: MeterName
+  readonly #label: string
+  readonly #values = new Map<string, { counted: number; told: number }>()
+
+  constructor(name: MeterName, label: string) {
+    this.#name = name
+    this.#label = label
+  }
+
+  add(value: string): void {
+    const counts = this.#values.get(value)
+    if (counts === undefined) this.#values.set(value, { counted: 1, told: 0 })
+    else counts.counted++
+  }
+
+  tell(meters: Meters): void {
+    for (const [value, counts] of this.#values) {
+      if (counts.counted === counts.told) continue
+      meters.count(this.#name, { [this.#label]: value }, counts.counted - counts.told)
+      counts.told = counts.counted
+    }
+  }
+}
