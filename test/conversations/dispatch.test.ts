@@ -1,6 +1,6 @@
 /** How a run gets to a worker: rule 4 of the worker channel, and what follows from each answer to a dispatch. */
 import { expect, test } from '@jest/globals'
-import { back, busy, configWith, enroll, offered, ticket, Work, yarn } from './talk.ts'
+import { back, busy, configWith, enroll, inHand, offered, ticket, Work, yarn } from './talk.ts'
 
 test('a lease is written to durable storage before its dispatch frame is sent', async () => {
   const y = await yarn()
@@ -119,16 +119,19 @@ test('no answer in 10 s: lease dropped, run queued again, that worker not asked 
   expect(wire.closed).toBeUndefined()
 })
 
-test('an answer that comes after 10 s is answered with `lease-lost`', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await offered(y)
-  await y.pass(10)
-  y.fresh()
-  await wire.say(work.accept(), work.running())
-  expect(y.said[1]).toBe('host → worker  lease-lost ENG-1: this lease has ended: declined')
-  expect(y.said.filter((line) => line.includes('lease-lost'))).toHaveLength(1)
-  expect(y.run(runId).status).toBe('queued')
-})
+inHand('the answer to the first of two frames comes before the second is said')(
+  'an answer that comes after 10 s is answered with `lease-lost`',
+  async () => {
+    const y = await yarn()
+    const { wire, work, runId } = await offered(y)
+    await y.pass(10)
+    y.fresh()
+    await wire.say(work.accept(), work.running())
+    expect(y.said[1]).toBe('host → worker  lease-lost ENG-1: this lease has ended: declined')
+    expect(y.said.filter((line) => line.includes('lease-lost'))).toHaveLength(1)
+    expect(y.run(runId).status).toBe('queued')
+  },
+)
 
 test('a run whose dispatch nobody answered in 10 s goes to another worker at once', async () => {
   const y = await yarn()
@@ -194,31 +197,37 @@ test('a worker whose drain is lifted again before it is on disk gets its run all
   expect(wire.has('dispatch')).toBe(true)
 })
 
-test('a worker whose line breaks between grant and dispatch loses the run at once', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y)
-  const other = await enroll(y, 'other', 1)
-  y.fresh()
-  y.beforeLanding('lease', () => void wire.drop())
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(y.said).toEqual(['the wire of worker breaks', 'host → other  dispatch ENG-1'])
-  expect(other.wire.has('dispatch')).toBe(true)
-})
+inHand('a connection does not break within a moment')(
+  'a worker whose line breaks between grant and dispatch loses the run at once',
+  async () => {
+    const y = await yarn()
+    const { wire } = await enroll(y)
+    const other = await enroll(y, 'other', 1)
+    y.fresh()
+    y.beforeLanding('lease', () => void wire.drop())
+    y.tracker.put(ticket('ENG-1'))
+    await y.settle()
+    expect(y.said).toEqual(['the wire of worker breaks', 'host → other  dispatch ENG-1'])
+    expect(other.wire.has('dispatch')).toBe(true)
+  },
+)
 
-test('a line that breaks and is back between grant and dispatch: the run is not lost', async () => {
-  const y = await yarn()
-  const worker = await enroll(y)
-  y.beforeLanding('lease', () => {
-    void worker.wire.drop()
-    void back(y, worker)
-  })
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  await y.pass(1)
-  const dispatched = y.said.filter((line) => line.includes('dispatch'))
-  expect(dispatched).toHaveLength(1)
-})
+inHand('a connection does not break within a moment')(
+  'a line that breaks and is back between grant and dispatch: the run is not lost',
+  async () => {
+    const y = await yarn()
+    const worker = await enroll(y)
+    y.beforeLanding('lease', () => {
+      void worker.wire.drop()
+      void back(y, worker)
+    })
+    y.tracker.put(ticket('ENG-1'))
+    await y.settle()
+    await y.pass(1)
+    const dispatched = y.said.filter((line) => line.includes('dispatch'))
+    expect(dispatched).toHaveLength(1)
+  },
+)
 
 test('the line breaks after the dispatch: a worker that comes back holding the lease has accepted it', async () => {
   const y = await yarn()
@@ -402,13 +411,16 @@ test('no credential of a dispatch is written to disk', async () => {
   expect(JSON.stringify([y.run(runId), y.desk.hello()])).not.toContain('key-a-secret')
 })
 
-test('a worker whose line takes nothing more is not offered one run again and again until it is cut', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y)
-  wire.takes = 0
-  y.tracker.put(ticket('ENG-1'))
-  await y.settle()
-  expect(wire.refused).toBe(1)
-  await wire.drop()
-  expect(y.runOf('ENG-1').status).toBe('queued')
-})
+inHand('a socket takes a great deal before it takes nothing more')(
+  'a worker whose line takes nothing more is not offered one run again and again until it is cut',
+  async () => {
+    const y = await yarn()
+    const { wire } = await enroll(y)
+    wire.takes = 0
+    y.tracker.put(ticket('ENG-1'))
+    await y.settle()
+    expect(wire.refused).toBe(1)
+    await wire.drop()
+    expect(y.runOf('ENG-1').status).toBe('queued')
+  },
+)

@@ -7,23 +7,26 @@ import type { Answer } from '../../core/refusal.ts'
 import type { Run } from '../../protocol/run.ts'
 import { volatileStore } from '../../store/volatile.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { busy, configWith, enroll, heartbeat, offered, rejoin, ticket, yarn } from './talk.ts'
+import { busy, configWith, enroll, heartbeat, inHand, offered, rejoin, ticket, yarn } from './talk.ts'
 
-test('a sandbox that is discarded in the moment of the run’s end stays discarded', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  // While something else is on its way to the disk: the end and the discarding go with the next cut.
-  const discarded = new Promise<Answer<Run>>((resolve) => {
-    y.beforeLanding('lease', () => {
-      void wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
-      resolve(y.desk.discardRun(runId))
+inHand('a frame does not cross a connection within a moment')(
+  'a sandbox that is discarded in the moment of the run’s end stays discarded',
+  async () => {
+    const y = await yarn()
+    const { wire, work, runId } = await busy(y)
+    // While something else is on its way to the disk: the end and the discarding go with the next cut.
+    const discarded = new Promise<Answer<Run>>((resolve) => {
+      y.beforeLanding('lease', () => {
+        void wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
+        resolve(y.desk.discardRun(runId))
+      })
     })
-  })
-  y.tracker.put(ticket('ENG-2'))
-  await y.settle()
-  expect((await y.done(discarded)).sandbox.id).toBeUndefined()
-  expect(y.run(runId).sandbox.id).toBeUndefined()
-})
+    y.tracker.put(ticket('ENG-2'))
+    await y.settle()
+    expect((await y.done(discarded)).sandbox.id).toBeUndefined()
+    expect(y.run(runId).sandbox.id).toBeUndefined()
+  },
+)
 
 /** What a bug in a life's deed would do. */
 const actionsOf = (machine: { readonly implementations: unknown }) =>

@@ -1,6 +1,6 @@
 /** How a worker comes in: rules 1 and 2 of the worker channel, enrollment, and who is turned away with which word. */
 import { expect, test } from '@jest/globals'
-import { back, busy, enroll, heartbeat, pairing, rejoin, token, yarn } from './talk.ts'
+import { back, busy, enroll, heartbeat, inHand, pairing, rejoin, token, yarn } from './talk.ts'
 
 test('a pairing token enrolls the machine; the answer carries the assigned worker id and the durable credential', async () => {
   const y = await yarn()
@@ -230,16 +230,19 @@ test('what a rejected connection still says is not listened to', async () => {
   expect(y.desk.fleet().workers).toEqual([])
 })
 
-test('no more than 64 connections may not have said who they are', async () => {
-  const y = await yarn()
-  const wires = Array.from({ length: 64 }, (_, at) => y.connect(`w${at}`))
-  expect(() => y.connect()).toThrow('too many connections have not said who they are')
-  await wires[0]?.drop()
-  await wires[1]?.say(pairing(token(y)))
-  y.connect()
-  y.connect()
-  expect(() => y.connect()).toThrow()
-})
+inHand('the doors turn the next one away before the desk hears of it')(
+  'no more than 64 connections may not have said who they are',
+  async () => {
+    const y = await yarn()
+    const wires = Array.from({ length: 64 }, (_, at) => y.connect(`w${at}`))
+    expect(() => y.connect()).toThrow('too many connections have not said who they are')
+    await wires[0]?.drop()
+    await wires[1]?.say(pairing(token(y)))
+    y.connect()
+    y.connect()
+    expect(() => y.connect()).toThrow()
+  },
+)
 
 test('a second live connection with one credential replaces the first', async () => {
   const y = await yarn()

@@ -5,6 +5,7 @@ import {
   back,
   busy,
   enroll,
+  inHand,
   offered,
   pairing,
   ticket,
@@ -300,23 +301,26 @@ test('what a worker was to be told of a discarded sandbox is told after a restar
   expect((await back(y, worker)).last('discard').runId).toBe(runId)
 })
 
-test('while the host stops nobody is let in and nothing is promised', async () => {
-  const y = await yarn()
-  const { runId } = await busy(y)
-  const { desk } = y
-  const given = token(y)
-  const early = y.connect('early')
-  await y.restart()
-  expect(desk.open()).toBe(false)
-  expect(await desk.cancelRun(runId)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-  expect(desk.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
-  expect(desk.workerConnected({ address: '', send: () => true, close: () => {} })).toMatchObject({
-    ok: false,
-    refusal: { kind: 'unavailable' },
-  })
-  await early.say(pairing(given))
-  expect(early.has('registered')).toBe(false)
-})
+inHand('the doors turn whoever comes then away before the desk hears of it')(
+  'while the host stops nobody is let in and nothing is promised',
+  async () => {
+    const y = await yarn()
+    const { runId } = await busy(y)
+    const { desk } = y
+    const given = token(y)
+    const early = y.connect('early')
+    await y.restart()
+    expect(desk.open()).toBe(false)
+    expect(await desk.cancelRun(runId)).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(desk.mintPairingToken()).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(desk.workerConnected({ address: '', send: () => true, close: () => {} })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unavailable' },
+    })
+    await early.say(pairing(given))
+    expect(early.has('registered')).toBe(false)
+  },
+)
 
 test('ten restarts in a row change nothing', async () => {
   const y = await yarn()

@@ -1,7 +1,7 @@
 /** A run's life, row by row: from an eligible ticket to its end, and what people may do to it on the way. */
 import { expect, test } from '@jest/globals'
 import type { Answer } from '../../core/refusal.ts'
-import { back, busy, cost, enroll, offered, ticket, Work, yarn } from './talk.ts'
+import { back, busy, cost, enroll, inHand, offered, ticket, Work, yarn } from './talk.ts'
 
 const prUrl = 'https://example.com/owner/name/pull/7'
 
@@ -241,26 +241,29 @@ test('cancel of an active run: `cancel` is sent, and the run stays in its status
   expect(y.run(runId)).toMatchObject({ status: 'cancelled', costs: [{ costUsd: 1 }] })
 })
 
-test('a worker that does not end a cancelled run within 15 s is fenced off, and the run is cancelled', async () => {
-  const y = await yarn()
-  const { wire, work, runId } = await busy(y)
-  await y.done(y.desk.cancelRun(runId))
-  await y.pass(14)
-  expect(y.run(runId).status).toBe('preparing')
-  await y.pass(1)
-  expect(y.run(runId).status).toBe('cancelled')
-  await wire.say(work.running(), work.complete())
-  expect(y.said).toEqual([
-    'host → worker  cancel ENG-1: cancelled by a person',
-    '14 s pass',
-    '1 s pass',
-    'host → worker  lease-lost ENG-1: cancelled by a person',
-    'worker → host  run-patch ENG-1 #1 running',
-    'host → worker  lease-lost ENG-1: this lease has ended: fenced',
-    'worker → host  run-complete ENG-1 #2 completed',
-  ])
-  expect(y.run(runId).status).toBe('cancelled')
-})
+inHand('the answer to the first of two frames comes before the second is said')(
+  'a worker that does not end a cancelled run within 15 s is fenced off, and the run is cancelled',
+  async () => {
+    const y = await yarn()
+    const { wire, work, runId } = await busy(y)
+    await y.done(y.desk.cancelRun(runId))
+    await y.pass(14)
+    expect(y.run(runId).status).toBe('preparing')
+    await y.pass(1)
+    expect(y.run(runId).status).toBe('cancelled')
+    await wire.say(work.running(), work.complete())
+    expect(y.said).toEqual([
+      'host → worker  cancel ENG-1: cancelled by a person',
+      '14 s pass',
+      '1 s pass',
+      'host → worker  lease-lost ENG-1: cancelled by a person',
+      'worker → host  run-patch ENG-1 #1 running',
+      'host → worker  lease-lost ENG-1: this lease has ended: fenced',
+      'worker → host  run-complete ENG-1 #2 completed',
+    ])
+    expect(y.run(runId).status).toBe('cancelled')
+  },
+)
 
 test('a worker that finishes while it is being cancelled is believed', async () => {
   const y = await yarn()

@@ -3,8 +3,11 @@
  *
  * Leases are called by their tickets (`ENG-1`, and `ENG-1 (2)` for the second one of the same ticket). A broken law, or
  * an error in the host's log, appears in the transcript too, where no test expects it.
+ *
+ * With TALK=sockets in the environment the wires are connections to the production doors around the same host.
  */
-import type { FrontDesk, WorkerLine } from '../../actors/root/front-desk.ts'
+import { test } from '@jest/globals'
+import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type {
   Clock,
   Ledger,
@@ -35,6 +38,14 @@ import { hostInMemory } from '../support/host.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { type KeptLog, keptLog } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
+import type { SocketHouse, WireEars, WireMouth } from './sockets.ts'
+
+/** Asked for only then: the doors bring a listener that the wires in the hand have no use for. */
+const sockets = process.env.TALK === 'sockets' ? await import('./sockets.ts') : undefined
+
+/** A test of what only a wire in the hand can do; through sockets it is skipped, for the reason given. */
+export const inHand = (_reason: string): typeof test | typeof test.skip =>
+  sockets === undefined ? test : test.skip
 
 export const capabilities = {
   os: 'linux',
@@ -168,8 +179,17 @@ class Writing implements Ledger {
 
 type Built = ReturnType<typeof hostInMemory>
 
+/** A hand-wound clock whose turns may take more than the host's own ticks: whatever is on its way through sockets. */
+class TalkClock extends ManualClock {
+  around: ((turn: () => Promise<void>) => Promise<void>) | undefined
+
+  override turn(): Promise<void> {
+    return this.around === undefined ? super.turn() : this.around(() => super.turn())
+  }
+}
+
 export class Yarn {
-  readonly clock = new ManualClock()
+  readonly clock = new TalkClock()
   readonly tracker = new HandTracker()
   readonly log: KeptLog
   readonly store: VolatileStore
@@ -184,8 +204,11 @@ export class Yarn {
   #leash: Leash | undefined
   #writing: Writing | undefined
   #muted = false
+  #house: SocketHouse | undefined
+  #turned: Promise<void> = Promise.resolve()
 
   constructor(configText: string) {
+    if (sockets !== undefined) this.clock.around = (turn) => this.#oneByOne(turn)
     this.#config = configText
     this.store = volatileStore({ clock: this.clock, config: configText })
     const log = keptLog()
@@ -222,7 +245,10 @@ export class Yarn {
       },
       openDoors: async (desk) => {
         this.#desk = desk
-        return yes({ close: async () => {} })
+        if (sockets === undefined) return yes({ close: async () => {} })
+        const house = await sockets.SocketHouse.open(desk, this.log)
+        this.#house = house
+        return yes({ close: () => house.close('the service is stopping') })
       },
     })
     this.#made.host.start()
@@ -239,6 +265,7 @@ export class Yarn {
     this.#made?.host.stop('a test wants it')
     await this.settle()
     this.#cut()
+    await this.#house?.kill()
     await this.start()
   }
 
@@ -246,6 +273,7 @@ export class Yarn {
   async crash(): Promise<void> {
     this.write('the host is killed and starts again')
     this.#cut()
+    await this.#house?.kill()
     await this.settle()
     await this.start()
   }
@@ -257,6 +285,12 @@ export class Yarn {
 
   settle(): Promise<void> {
     return this.clock.turn()
+  }
+
+  /** Several may ask for a turn at once; the errands of one wire must not overtake those of another. */
+  #oneByOne(turn: () => Promise<void>): Promise<void> {
+    this.#turned = this.#turned.then(() => this.#house?.settle(turn) ?? turn())
+    return this.#turned
   }
 
   async pass(seconds: number): Promise<void> {
@@ -319,6 +353,11 @@ export class Yarn {
 
   connect(name = 'worker'): Wire {
     return new Wire(this, name)
+  }
+
+  /** The other end of a new wire. */
+  reach(ears: WireEars & { takes(): boolean }): WireMouth {
+    return this.#house?.dial(ears) ?? inTheHand(this.desk, ears)
   }
 
   run(id: string): Run {
@@ -410,34 +449,33 @@ export class Wire {
   /** So many more frames until too much waits for a worker that does not read. */
   takes = Number.POSITIVE_INFINITY
   refused = 0
-  readonly #line: WorkerLine
+  readonly #line: WireMouth
   readonly #yarn: Yarn
   readonly #name: string
 
   constructor(yarn: Yarn, name: string) {
     this.#yarn = yarn
     this.#name = name
-    const line = yarn.desk.workerConnected({
-      address: '127.0.0.1',
-      send: (text) => {
-        if (this.closed !== undefined) return false
-        if (this.takes <= 0) return this.#refuse()
-        this.takes -= 1
+    this.#line = yarn.reach({
+      takes: () => this.closed === undefined && this.#takes(),
+      heard: (text) => {
         const frame = JSON.parse(text) as HostFrame
         this.heard.push(frame)
         yarn.learn(frame)
         yarn.write(`host → ${name}  ${brief(yarn, frame)}`)
-        return true
       },
-      close: (code, reason) => {
+      closed: (code, reason) => {
         if (this.closed !== undefined) return
         this.closed = { code, reason }
         yarn.write(`host ✕ ${name}`)
-        this.#line.closed()
       },
     })
-    if (!line.ok) throw new Error(line.refusal.message)
-    this.#line = line.value
+  }
+
+  #takes(): boolean {
+    if (this.takes <= 0) return this.#refuse()
+    this.takes -= 1
+    return true
   }
 
   #refuse(): boolean {
@@ -491,6 +529,33 @@ export class Wire {
   /** Up to where its latest acknowledgement says that this work is on disk. */
   acknowledged(work: Work): number | undefined {
     return this.last('lease-ack').leases.find(({ leaseId }) => leaseId === work.id)?.seq
+  }
+}
+
+function inTheHand(desk: FrontDesk, ears: WireEars & { takes(): boolean }): WireMouth {
+  let over = false
+  const line = desk.workerConnected({
+    address: '127.0.0.1',
+    send: (text) => {
+      if (!ears.takes()) return false
+      ears.heard(text)
+      return true
+    },
+    close: (code, reason) => {
+      if (over) return
+      over = true
+      ears.closed(code, reason)
+      hangUp()
+    },
+  })
+  if (!line.ok) throw new Error(line.refusal.message)
+  const hangUp = () => line.value.closed()
+  return {
+    receive: (text) => line.value.receive(text),
+    closed: () => {
+      over = true
+      line.value.closed()
+    },
   }
 }
 
