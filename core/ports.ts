@@ -73,9 +73,10 @@ export type Write =
 /**
  * `ended-lease`: how a lease ended, by its id, for frames that come late. `mark`: how far a live lease's frames are
  * applied, by its id. `memory`: what runs learnt, by repository. `ticket`: since when a ticket is in its state.
- * `errand`: what a worker that was away is to be told, by worker and run.
+ * `errand`: what a worker that was away is to be told, by worker and run. On a worker's disk, `frame`: what waits for
+ * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id.
  */
-export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand'
+export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand' | 'frame' | 'outbox'
 
 /**
  * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go
@@ -236,6 +237,65 @@ export interface Tracker {
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
   moveTo(ticketId: string, state: string): Promise<Answer<void>>
+}
+
+/** A pull request as its code host has it, as far as a run needs to know. */
+export interface OpenPull {
+  readonly number: number
+  readonly url: string
+  readonly state: 'open' | 'draft'
+}
+
+export interface PullOrder {
+  /** owner/name */
+  readonly remote: string
+  readonly head: string
+  readonly base: string
+  readonly title: string
+  /** Ends with the marker, in a comment that people don't see. */
+  readonly body: string
+  readonly draft: boolean
+}
+
+/** Where a run's work is published. A driver holds its own credential; nothing it answers carries it. */
+export interface CodeHost {
+  /** What git clones from, fetches from and pushes to; without a credential in it. */
+  gitAddress(remote: string): string
+  /** The one open pull request of this head branch, whoever opened it. */
+  findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>>
+  openPull(order: PullOrder): Promise<Answer<OpenPull>>
+}
+
+// ---- the worker on this machine ----------------------------------------------------------------------------------
+
+export interface LocalWorkerOrder {
+  readonly concurrency: number
+  /** Its credential is good for nothing any more. */
+  readonly anew: boolean
+  /** A pairing token, asked for when it has no credential. */
+  readonly invite: () => string
+}
+
+export interface LocalWorkerEnd {
+  /** Absent when a signal ended it. */
+  readonly code?: number
+  readonly signal?: string
+}
+
+/** It also ends by itself, at once, when this process is gone. */
+export interface LocalWorkerProcess {
+  /** Takes no more runs, and ends when those it has are done. */
+  drain(): void
+  /** Ends now, its runs with it; what is finished stays on its disk and is told next time. */
+  stop(): void
+  kill(): void
+  /** Never rejects. */
+  readonly ended: Promise<LocalWorkerEnd>
+}
+
+/** Starts worker daemons on this machine, each in a process of its own; one at a time. */
+export interface LocalWorkerPort {
+  start(order: LocalWorkerOrder): Promise<Answer<LocalWorkerProcess>>
 }
 
 // ---- measuring -------------------------------------------------------------------------------------------------

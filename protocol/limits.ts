@@ -187,3 +187,34 @@ export const STOP_MS_MAX = 5_000
 export const DRAIN_MS_MAX = 3_000
 export const LAUNCH_TOKEN_CHARS_MIN = 32
 export const LAUNCH_TOKEN_CHARS_MAX = 512
+
+// ---- a worker's process ----------------------------------------------------------------------------------------
+export const WORKER_DRAIN_SECONDS_MAX = 7 * 24 * 3_600
+export const WORKER_STALL_MINUTES_MAX = 24 * 60
+
+// ---- the worker that the host runs itself ----------------------------------------------------------------------
+/** Between its end and the next start, doubling. */
+export const LOCAL_WORKER_RESTART_MS_FIRST = 1_000
+export const LOCAL_WORKER_RESTART_MS_MAX = 60_000
+/** After an end that starting again will hardly cure. */
+export const LOCAL_WORKER_HOPELESS_MS = 5 * 60_000
+/** Having worked for so long, it counts as well again. */
+export const LOCAL_WORKER_STEADY_MS = 60_000
+/** When the host stops, before it is killed. */
+export const LOCAL_WORKER_STOP_MS_MAX = 2_000
+
+// ---- services on the web ---------------------------------------------------------------------------------------
+/** One answer of a code host or a tracker, and the time it may take. */
+export const HTTP_ANSWER_BYTES_MAX = 16 * 1024 * 1024
+export const HTTP_ANSWER_MS_MAX = 30_000
+export const HTTP_TRIES_MAX = 3
+export const HTTP_PAUSE_MS = 500
+/** A service that asks for a longer pause is not waited for. */
+export const HTTP_PAUSE_MS_MAX = 20_000
+export const HTTP_REDIRECTS_MAX = 3
+
+// ---- the local code host ---------------------------------------------------------------------------------------
+export const PULL_FILES_MAX = 10_000
+export const PULL_FILE_BYTES_MAX = 4 * 1024 * 1024
+/** One look names so many unreadable files, and counts the rest. */
+export const PULL_PROBLEMS_MAX = 100

@@ -5,7 +5,13 @@
  */
 import Type, { type Static } from 'typebox'
 import { Count, ForeignId, filled, Instant, Link, list, Name, record, Text, text, words } from './atoms.ts'
-import { FOLLOW_UP_ITEMS_MAX, PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX } from './limits.ts'
+import {
+  FOLLOW_UP_ITEMS_MAX,
+  NAME_CHARS_MAX,
+  PATCH_CHARS_MAX,
+  PATH_CHARS_MAX,
+  PROSE_CHARS_MAX,
+} from './limits.ts'
 import { PullState } from './run.ts'
 
 const Prose = text(PROSE_CHARS_MAX)
@@ -115,6 +121,25 @@ export const PullDetail = record('PullDetail', {
   checksLookupFailed: Type.Optional(Type.Boolean({ description: 'Some checks could not be read.' })),
 })
 export type PullDetail = Static<typeof PullDetail>
+
+/** A pull request of the local code host, as its file holds it. By hand, only the first five have to be written. */
+export const KeptPull = record('KeptPull', {
+  number: summary.number,
+  title: Text,
+  state: PullState,
+  baseBranch: filled(NAME_CHARS_MAX),
+  headBranch: filled(NAME_CHARS_MAX),
+  body: Type.Optional(Prose),
+  author: Type.Optional(Name),
+  draft: Type.Optional(Type.Boolean()),
+  createdAt: Type.Optional(Instant),
+  updatedAt: Type.Optional(Instant),
+  mergedAt: Type.Optional(Instant),
+  comments: Type.Optional(list(PullComment, FOLLOW_UP_ITEMS_MAX)),
+  reviews: Type.Optional(list(PullReview, FOLLOW_UP_ITEMS_MAX)),
+  threads: Type.Optional(list(PullThread, FOLLOW_UP_ITEMS_MAX)),
+})
+export type KeptPull = Static<typeof KeptPull>
 
 export const PullListError = record('PullListError', { repo: Name, remote: Name, message: Text })
 

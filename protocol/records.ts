@@ -5,9 +5,10 @@
  * shape raises the version of its layout and says how the old one is lifted.
  */
 import Type, { type Static, type TSchema } from 'typebox'
-import { Count, Id, Instant, Name, record, Text, words } from './atoms.ts'
+import { Count, ForeignId, Id, Instant, Link, Name, record, Text, words } from './atoms.ts'
+import { RunOutcome } from './frames.ts'
 import { type Checker, checker } from './parse.ts'
-import { RUN_STATUSES, RunResult } from './run.ts'
+import { RUN_STATUSES, RunCosts, RunResult, RunSandbox } from './run.ts'
 import { WorkerCapabilities } from './worker.ts'
 
 const OrNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -56,6 +57,43 @@ export const WorkerFields = record('WorkerFields', {
   proven: Type.Boolean(),
 })
 export type WorkerFields = Static<typeof WorkerFields>
+
+// ---- a worker's own ------------------------------------------------------------------------------------------------
+
+/** What an execution has come to so far, as far as it must outlive the daemon. */
+export const ExecutionProgress = record('ExecutionProgress', {
+  sandbox: Type.Optional(RunSandbox),
+  agentSessionId: Type.Optional(ForeignId),
+  branch: Type.Optional(Name),
+  pushed: Type.Optional(Name),
+  prUrl: Type.Optional(Link),
+  prState: Type.Optional(words(['open', 'draft'])),
+})
+export const checkExecutionProgress = checker(ExecutionProgress)
+
+/** Neither the job nor anything out of it that could be a secret. */
+export const ExecutionFields = record('ExecutionFields', {
+  leaseId: Id,
+  runId: Id,
+  workerId: Id,
+  /** As the dispatch said it, for people. */
+  expiresAt: Instant,
+  retentionHours: Type.Number({ minimum: 0 }),
+  progress: ExecutionProgress,
+  /** Of this lease, as far as they were told. */
+  costs: RunCosts,
+  /** It has to end before it is done: what its outcome becomes (`nothing` is told), and how it is stopped. */
+  stop: OrNull(
+    record('ExecutionStop', {
+      as: words(['cancelled', 'interrupted', 'nothing']),
+      how: words(['interrupt', 'kill']),
+      reason: Text,
+    }),
+  ),
+  /** Once it is finished. */
+  outcome: OrNull(RunOutcome),
+})
+export type ExecutionFields = Static<typeof ExecutionFields>
 
 /** As the layouts of lives want it: a check, and a text that is the same only for the same shape. */
 export function shapeOf<S extends TSchema>(

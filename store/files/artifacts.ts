@@ -23,7 +23,7 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { contentTypeOf } from './content-type.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
 import { runFolder } from './run-folder.ts'
 import { Turns } from './turns.ts'
 

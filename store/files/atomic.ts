@@ -57,6 +57,12 @@ export async function createFile(path: string, text: string | Uint8Array): Promi
   await syncFolder(dirname(path))
 }
 
+/** It stays away, whatever happens now; nothing happens when there is none. */
+export async function dropFile(path: string): Promise<void> {
+  await rm(path, { force: true })
+  await syncFolder(dirname(path))
+}
+
 /** Removes what earlier lives of this process left half done in that folder; with `own`, only drafts of that file. */
 export async function sweepDrafts(folder: string, own?: string): Promise<void> {
   for (const name of await namesIn(folder)) {

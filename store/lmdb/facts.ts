@@ -5,8 +5,9 @@ import type { FactShelf, Facts } from '../../core/ports.ts'
 import { StoreUnreadable } from '../failures.ts'
 import { isKey, type Tables } from './tables.ts'
 
-/** Read at once, so that walking a shelf holds no transaction open while the caller works. */
+/** Read at once, so that walking a shelf holds no transaction open while the caller works: so many, or so much. */
 const PAGE = 256
+const PAGE_BYTES = 4 * 1024 * 1024
 /** Never given twice. */
 const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
   'ended-lease': 'l',
@@ -14,6 +15,8 @@ const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
   memory: 'y',
   ticket: 't',
   errand: 'e',
+  frame: 'f',
+  outbox: 'o',
 }
 
 export const factKey = (shelf: FactShelf, key: string): string => SHELF_CODE[shelf] + key
@@ -38,12 +41,25 @@ export class LmdbFacts implements Facts {
     const end = between.until === undefined ? behind(shelf) : factKey(shelf, between.until)
     let start = factKey(shelf, between.after ?? '')
     for (;;) {
-      const page = [...this.#tables.facts.getRange({ start, end, exclusiveStart: true, limit: PAGE })]
-      for (const { key, value } of page) yield [key.slice(1), this.#decode(shelf, key.slice(1), value)]
+      const page = this.#page(start, end)
       const last = page.at(-1)
-      if (last === undefined || page.length < PAGE) return
+      for (const { key, value } of page.splice(0))
+        yield [key.slice(1), this.#decode(shelf, key.slice(1), value)]
+      if (last === undefined) return
       start = last.key
     }
+  }
+
+  /** Empty only behind the last one. */
+  #page(start: string, end: string): { readonly key: string; readonly value: Uint8Array }[] {
+    const page: { readonly key: string; readonly value: Uint8Array }[] = []
+    let bytes = 0
+    for (const entry of this.#tables.facts.getRange({ start, end, exclusiveStart: true, limit: PAGE })) {
+      page.push(entry)
+      bytes += entry.value.length
+      if (bytes >= PAGE_BYTES) break
+    }
+    return page
   }
 
   #decode(shelf: FactShelf, key: string, bytes: Uint8Array): object {

@@ -3,7 +3,7 @@ import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../failures.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
-import { contentTypeOf } from '../files/content-type.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
 
 type Written = 'kept' | 'repeat' | { readonly refused: string }
 

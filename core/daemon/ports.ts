@@ -1,0 +1,152 @@
+/**
+ * What the lives of a worker daemon need from the world, as types only.
+ *
+ * `worker/`, `store/` and `bin/` satisfy these, and so does a simulation. The daemon decides what happens to an
+ * execution and when; hands do it. A secret is in a job and nowhere else: the job is handed on and never kept in a
+ * life, so it can't reach a record, a log or the inspector.
+ */
+import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
+import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
+import type { Ledger } from '../ports.ts'
+import type { Answer } from '../refusal.ts'
+
+// ---- what an execution tells -------------------------------------------------------------------------------------
+
+/** One report. The daemon gives it its lease and its number. */
+export type Told =
+  | { readonly is: 'patch'; readonly patch: RunPatch }
+  | { readonly is: 'event'; readonly event: ReportedEvent }
+  | {
+      readonly is: 'artifact'
+      readonly name: string
+      readonly part: number
+      readonly final: boolean
+      /** base64, at most ARTIFACT_PART_BYTES_MAX before encoding. */
+      readonly data: string
+    }
+  | { readonly is: 'memories'; readonly facts: readonly string[] }
+  | { readonly is: 'usage'; readonly snapshot: UsageSnapshot }
+
+export interface Telling {
+  /** Never throws, and does nothing once the execution is over. */
+  tell(told: Told): void
+  /** Resolves when there is room for more: whoever reads a stream waits for it between two pieces. */
+  room(): Promise<void>
+}
+
+// ---- executing ---------------------------------------------------------------------------------------------------
+
+export interface Order {
+  readonly leaseId: string
+  readonly workerId: string
+  readonly job: Job
+}
+
+/** What outlives a phase: known to the record of the execution, so it holds no secret and no long text. */
+export interface Progress {
+  readonly sandbox?: RunSandbox
+  readonly agentSessionId?: string
+  readonly branch?: string
+  /** The commit that is on the code host. */
+  readonly pushed?: string
+  readonly prUrl?: string
+  readonly prState?: 'open' | 'draft'
+}
+
+/** How the agent's part ended. Whatever it is, what the agent left is collected. */
+export interface Worked {
+  readonly verdict: 'done' | 'failed' | 'stopped'
+  /** Why, unless it is done: one sentence. */
+  readonly reason?: string
+}
+
+/** Why an execution has to end before it is done. */
+export interface StopOrder {
+  /**
+   * `interrupt`: the agent first gets the chance to say what it has spent, then it is killed.
+   * `kill`: at once.
+   */
+  readonly how: 'interrupt' | 'kill'
+  readonly reason: string
+}
+
+/**
+ * One execution, phase by phase; the daemon calls each once, in this order, and may call `stop` at any time. A phase
+ * that is stopped resolves soon, with a refusal or with verdict `stopped`. None of them rejects.
+ */
+export interface Execution {
+  /** Fetches, checks out, builds the sandbox, runs the repository's setup. */
+  prepare(): Promise<Answer<Progress>>
+  work(): Promise<Worked>
+  /**
+   * Collects what is left (memories, artifacts, usage, costs), publishes it when the agent is done, and answers what
+   * to report. After `stop` with `kill` only what is at hand: nothing reaches a code host any more.
+   */
+  finish(worked: Worked): Promise<RunOutcome>
+  stop(order: StopOrder): void
+  /** Resolves when every process of the execution is gone, confirmed. */
+  gone(): Promise<void>
+}
+
+/** The kinds of a refused dispatch, in front of their reason. */
+export type Objection = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
+
+export interface Executor {
+  /** Asked before a dispatch is accepted; quick. */
+  objection(job: Job): Promise<Objection | undefined>
+  /** `progressed`: something worth remembering came about; the daemon puts it into the record. */
+  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution
+  /** After a restart: what a run that died with the daemon left, with its sandbox retained from now on. */
+  salvage(runId: string, progress: Progress, retentionHours: number): Promise<Salvaged>
+  /** Deletes the retained sandbox of a run; nothing happens when there is none. */
+  discard(runId: string): Promise<void>
+  /** Takes back disk whose time is over, or that exceeds the quota. Called now and then. */
+  reclaim(): Promise<void>
+}
+
+export interface Salvaged {
+  readonly sandbox?: RunSandbox
+}
+
+// ---- the line ----------------------------------------------------------------------------------------------------
+
+export interface LineEar {
+  opened(): void
+  heard(text: string): void
+  /** Once, and the last that is heard of this line; also when it never opened. */
+  closed(reason: string): void
+}
+
+export interface DialledLine {
+  send(text: string): void
+  /** Bytes handed over and not yet on their way. */
+  backlog(): number
+  close(): void
+}
+
+export interface Dialer {
+  dial(ear: LineEar): DialledLine
+}
+
+// ---- who the worker is -------------------------------------------------------------------------------------------
+
+export interface WorkerCredential {
+  readonly workerId: string
+  readonly secret: string
+}
+
+/** On the worker's own disk, owner-only. */
+export interface Identity {
+  credential(): WorkerCredential | undefined
+  /** The pairing token that waits to be redeemed. */
+  token(): string | undefined
+  /** Durable when it resolves; the token is gone then. */
+  keep(credential: WorkerCredential): Promise<void>
+  dropToken(): Promise<void>
+  dropCredential(): Promise<void>
+}
+
+// ---- the worker's memory -----------------------------------------------------------------------------------------
+
+/** The worker's own small database: lives, and facts (`frame`, `outbox`). Reads see only what is durable. */
+export type Spool = Pick<Ledger, 'commit' | 'lives' | 'facts' | 'state' | 'onState'>

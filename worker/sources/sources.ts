@@ -1,0 +1,95 @@
+/**
+ * A run's way with git, from the code host into a sandbox and back out: what the execution asks of it.
+ *
+ * Types only. Whatever touches the agent's tree runs inside (`Inside`); outside, git sees bare repositories of the
+ * worker's own, made of bundles.
+ */
+import type { CodeHost } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
+import type { Job } from '../../protocol/frames.ts'
+
+export interface InsideResult {
+  /** Absent when a signal ended it, or the sandbox could not be made. */
+  readonly code?: number
+  /** The last part of what it printed, both streams, bounded. */
+  readonly output: string
+  readonly unmade?: string
+}
+
+/** Runs one command in a short sandbox with the run's /work and home, without agent and without a way out. */
+export interface Inside {
+  run(
+    command: readonly string[],
+    options?: {
+      readonly mounts?: readonly {
+        readonly from: string
+        readonly to: string
+        readonly writable?: boolean
+      }[]
+      readonly stdin?: string
+      readonly timeoutMs?: number
+    },
+  ): Promise<InsideResult>
+}
+
+/** Where a run's things lie on the worker's disk. */
+export interface RunFolders {
+  /** Owned by the slot's user, seen inside as /work. */
+  readonly work: string
+  readonly home: string
+  /** The worker's own, never seen by the agent: bundles come out here, and the clean bare repository. */
+  readonly desk: string
+  /** The slot's, seen inside as a mount only by the worker's own short commands. */
+  readonly exchange: string
+}
+
+export interface CheckedOut {
+  /** The commit that the work starts from. */
+  readonly base: string
+  /** The commit the run's branch had on the code host before, when it is there already. */
+  readonly pushedBefore?: string
+}
+
+export interface Collected {
+  /** undefined: nothing was changed. */
+  readonly head?: string
+  readonly commits: number
+  /** `git diff --stat`-like figures and the first files, for people. */
+  readonly diff: {
+    readonly files: number
+    readonly additions: number
+    readonly deletions: number
+    readonly text: string
+  }
+}
+
+export interface Published {
+  readonly pushed: string
+  readonly prUrl: string
+  readonly prState: 'open' | 'draft'
+  readonly adopted: boolean
+}
+
+export interface Sources {
+  /** Brings the bare cache of the repository up to date, outside, then checks the branch out inside. */
+  checkOut(job: Job, folders: RunFolders, inside: Inside, signal: AbortSignal): Promise<Answer<CheckedOut>>
+  /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
+  collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Answer<Collected>>
+  /**
+   * Pushes with the expected commit and opens the pull request, or adopts the one that is there. `fence` is asked
+   * right before each step that others can see: false when the lease is gone.
+   */
+  publish(
+    order: {
+      readonly job: Job
+      readonly leaseId: string
+      readonly folders: RunFolders
+      readonly from: CheckedOut
+      readonly collected: Collected
+      readonly summary: string
+    },
+    codehost: CodeHost,
+    fence: () => boolean,
+    signal: AbortSignal,
+  ): Promise<Answer<Published>>
+}
