@@ -2,6 +2,7 @@
  * Every kind of life a host knows, with what happens to it when it throws.
  */
 import { connectionKind } from '../fleet/connection.machine.ts'
+import { localWorkerKind } from '../fleet/local-worker.machine.ts'
 import { workerKind } from '../fleet/worker.machine.ts'
 import { intakeKind } from '../intake/intake.machine.ts'
 import { fatalAtOnce, type Kind, restartedOrFatal } from '../kit/kind.ts'
@@ -25,4 +26,5 @@ export const hostKinds: readonly Kind[] = [
   leaseKind,
   workerKind,
   connectionKind,
+  localWorkerKind,
 ]

@@ -1,0 +1,164 @@
+/**
+ * The whole worker daemon's life: it serves, drains when it is asked to, and one day ends.
+ *
+ * Whatever goes wrong, it ends in `stopped`, and says how. How much it still has is counted by whoever follows the
+ * executions, and told after each change.
+ */
+import { assign, setup } from 'xstate'
+import { deeds } from '../kit/deeds.ts'
+import { fatalAtOnce, type Kind } from '../kit/kind.ts'
+import { DAEMON } from './daemon.names.ts'
+import type { DaemonEnd } from './parts.ts'
+
+export interface DaemonContext {
+  readonly end: DaemonEnd
+}
+
+export type DaemonEvent =
+  | { readonly type: 'drain requested' }
+  | { readonly type: 'stop requested' }
+  /** The link will not come back. */
+  | { readonly type: 'link ended'; readonly end: DaemonEnd }
+  /** Its disk takes no more, or something inside is broken. */
+  | { readonly type: 'broken'; readonly reason: string }
+  /** Executions of which something runs, or is not told on disk; those that only wait for the host's word. */
+  | { readonly type: 'counted'; readonly running: number; readonly untold: number }
+  | { readonly type: 'time is up' }
+  | { readonly type: 'flushed' }
+
+export type DaemonEffect =
+  | { readonly type: 'daemon.go' }
+  /** The bound of a drain begins to run. */
+  | { readonly type: 'daemon.drain' }
+  /** Nothing runs any more; the host gets a little time to take note of what is finished. */
+  | { readonly type: 'daemon.wait for host' }
+  | { readonly type: 'daemon.hand back'; readonly reason: string }
+  | { readonly type: 'daemon.abandon'; readonly how: 'interrupt' | 'kill'; readonly reason: string }
+  | { readonly type: 'daemon.kill'; readonly reason: string }
+  | { readonly type: 'daemon.count' }
+  | { readonly type: 'daemon.flush' }
+  | { readonly type: 'daemon.finish'; readonly end: DaemonEnd }
+
+const { queue } = deeds<DaemonContext, DaemonEvent, DaemonEffect>()
+
+/** The host has no use for what it runs: these leases are others' by now, or nobody's. */
+const FORSAKEN: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
+
+const anyway = {
+  'stop requested': 'stopping',
+  'link ended': [
+    { guard: 'isForsaken', target: 'forsaken', actions: 'noteEnd' },
+    { target: 'stopping', actions: 'noteEnd' },
+  ],
+  broken: { target: 'stopping', actions: 'noteBroken' },
+} as const
+
+export const daemonMachine = setup({
+  types: {} as { context: DaemonContext; events: DaemonEvent },
+  guards: {
+    isForsaken: ({ event }) => event.type === 'link ended' && FORSAKEN.includes(event.end.is),
+    nothingLeft: ({ event }) => event.type === 'counted' && event.running === 0 && event.untold === 0,
+    nothingRuns: ({ event }) => event.type === 'counted' && event.running === 0,
+  },
+  actions: {
+    go: queue(() => ({ type: 'daemon.go' })),
+    boundDrain: queue(() => ({ type: 'daemon.drain' })),
+    waitForHost: queue(() => ({ type: 'daemon.wait for host' })),
+    handBack: queue(() => ({
+      type: 'daemon.hand back',
+      reason: 'the worker could not wait any longer to be stopped',
+    })),
+    abandon: queue(({ context }) => ({
+      type: 'daemon.abandon',
+      how: context.end.is === 'replaced' ? 'kill' : 'interrupt',
+      reason: context.end.detail,
+    })),
+    kill: queue(() => ({ type: 'daemon.kill', reason: 'interrupted: the worker was stopped' })),
+    count: queue(() => ({ type: 'daemon.count' })),
+    flush: queue(() => ({ type: 'daemon.flush' })),
+    finish: queue(({ context }) => ({ type: 'daemon.finish', end: context.end })),
+    noteEnd: assign(({ event }) => (event.type === 'link ended' ? { end: event.end } : {})),
+    noteBroken: assign(({ event }) =>
+      event.type === 'broken' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
+    ),
+  },
+}).createMachine({
+  id: 'daemon',
+  options: { maxIterations: 100 },
+  context: { end: { is: 'stopped', detail: 'it was asked to stop' } },
+  initial: 'serving',
+  states: {
+    serving: {
+      description: 'takes runs, and calls the host whenever there is no line',
+      entry: 'go',
+      on: { ...anyway, 'drain requested': 'draining' },
+    },
+    draining: {
+      description: 'takes no new runs; those it has go on to their end',
+      entry: ['boundDrain', 'count'],
+      on: {
+        ...anyway,
+        counted: [
+          { guard: 'nothingLeft', target: 'closing' },
+          { guard: 'nothingRuns', target: 'reporting' },
+        ],
+        'time is up': 'handingBack',
+      },
+    },
+    reporting: {
+      description: 'nothing runs any more; what is finished waits a little for the word of the host',
+      entry: 'waitForHost',
+      on: {
+        ...anyway,
+        counted: { guard: 'nothingLeft', target: 'closing' },
+        // It is on disk, and told when the worker is started again.
+        'time is up': 'closing',
+      },
+    },
+    handingBack: {
+      description:
+        'the drain took too long: what runs is killed and not claimed any more, so it is queued again',
+      entry: ['handBack', 'count'],
+      on: { ...anyway, counted: { guard: 'nothingRuns', target: 'closing' }, 'time is up': 'stopping' },
+    },
+    forsaken: {
+      description: 'its leases are not its own any more; its runs are ended and nobody is told',
+      entry: ['abandon', 'count'],
+      on: {
+        'stop requested': 'stopping',
+        broken: { target: 'stopping', actions: 'noteBroken' },
+        counted: { guard: 'nothingRuns', target: 'closing' },
+        'time is up': 'stopping',
+      },
+    },
+    stopping: {
+      description: 'everything is killed; how far it came is put on disk, to be told later',
+      entry: ['kill', 'count'],
+      on: {
+        broken: { actions: 'noteBroken' },
+        counted: { guard: 'nothingRuns', target: 'closing' },
+        'time is up': 'closing',
+      },
+    },
+    closing: {
+      description: 'the last is written, and said if there is a line',
+      entry: 'flush',
+      on: {
+        flushed: 'stopped',
+        broken: { target: 'stopped', actions: 'noteBroken' },
+        'time is up': 'stopped',
+      },
+    },
+    stopped: {
+      description: 'over',
+      entry: 'finish',
+    },
+  },
+})
+
+export const daemonKind: Kind = {
+  name: DAEMON,
+  logic: daemonMachine,
+  supervision: fatalAtOnce,
+  diskless: true,
+}

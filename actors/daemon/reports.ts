@@ -1,0 +1,121 @@
+/**
+ * What executions tell: to the post, and what must outlive the daemon into their records.
+ *
+ * Nothing gets into a record that its reader would refuse: a record that can't be read is a run nobody speaks for.
+ */
+import { isNativeError } from 'node:util/types'
+import { failed } from '../../core/daemon/outcome.ts'
+import type { Progress, Told } from '../../core/daemon/ports.ts'
+import type { Log } from '../../core/ports.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import { fitting } from '../../protocol/frame-budget.ts'
+import { checkWorkerFrame, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
+import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
+import { checkExecutionProgress } from '../../protocol/records.ts'
+import type { Lives } from './lives.ts'
+import type { Post } from './post.ts'
+
+export interface ReportPorts {
+  readonly log: Log
+  readonly lives: Lives
+  readonly post: Post
+}
+
+/** What is noted of costs that are told one by one. */
+const COSTS_NOTED_MAX = 64
+
+interface Reporter {
+  /** The repository that memories belong to. */
+  readonly remote: string
+  /** Costs have come as a whole list: single entries are in it. */
+  costsAreWhole: boolean
+  /** By field, what of its progress the host has been told. */
+  readonly told: Map<string, string>
+}
+
+export class Reports {
+  readonly #ports: ReportPorts
+  readonly #reporters = new Map<string, Reporter>()
+
+  constructor(ports: ReportPorts) {
+    this.#ports = ports
+  }
+
+  open(leaseId: string, remote: string): void {
+    this.#reporters.set(leaseId, { remote, costsAreWhole: false, told: new Map() })
+  }
+
+  /** Whatever it still tells is not heard. */
+  close(leaseId: string): void {
+    this.#reporters.delete(leaseId)
+  }
+
+  /** Whoever tells is reading an agent's output: whatever is wrong with it must not end that. */
+  told(leaseId: string, told: Told): void {
+    try {
+      this.#told(leaseId, told)
+    } catch (error) {
+      const reason = isNativeError(error) ? error.message : String(error)
+      this.#ports.log.error({ lease: leaseId, is: told.is, reason }, 'a report could not be taken')
+    }
+  }
+
+  #told(leaseId: string, told: Told): void {
+    const reporter = this.#reporters.get(leaseId)
+    if (reporter === undefined || this.#ports.lives.stateOf(leaseId) === 'abandoned') return
+    if (!this.#ports.post.tell(leaseId, told, reporter.remote)) return
+    if (told.is === 'patch' && told.patch.costs !== undefined) {
+      reporter.costsAreWhole = true
+      this.#spent(leaseId, told.patch.costs)
+    } else if (told.is === 'event' && told.event.type === 'cost' && !reporter.costsAreWhole)
+      this.#spentMore(leaseId, told.event.entry)
+  }
+
+  patch(leaseId: string, patch: RunPatch): void {
+    this.told(leaseId, { is: 'patch', patch })
+  }
+
+  /** Into the record, and to the host what concerns it: a pull request that it knows of outlives this machine. */
+  progressed(leaseId: string, progress: Progress): void {
+    const checked = checkExecutionProgress(progress)
+    if (!checked.ok) {
+      this.#ports.log.error({ lease: leaseId, problem: checked.error }, 'progress that is not of its form')
+      return
+    }
+    this.#ports.lives.tell(leaseId, { type: 'progressed', progress: checked.value })
+    const told = this.#reporters.get(leaseId)?.told
+    const { sandbox, agentSessionId, prUrl, prState } = checked.value
+    const news = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
+      ([field, value]) => value !== undefined && told?.get(field) !== JSON.stringify(value),
+    )
+    if (news.length === 0) return
+    for (const [field, value] of news) told?.set(field, JSON.stringify(value))
+    this.patch(leaseId, Object.fromEntries(news))
+  }
+
+  /** Once a lease: a completion that is in the post is not told again. */
+  complete(leaseId: string): void {
+    const { lives, post } = this.#ports
+    const outcome = lives.fieldsOf(leaseId)?.outcome
+    if (outcome === undefined || outcome === null || post.hasCompletion(leaseId)) return
+    if (!post.complete(leaseId, outcome)) post.complete(leaseId, presentable(outcome))
+  }
+
+  #spentMore(leaseId: string, entry: CostEntry): void {
+    const costs = this.#ports.lives.fieldsOf(leaseId)?.costs ?? []
+    if (costs.length < COSTS_NOTED_MAX) this.#spent(leaseId, [...costs, entry])
+  }
+
+  #spent(leaseId: string, costs: readonly CostEntry[]): void {
+    const outcome = presentable({ status: 'failed', costs: costs.slice(0, RUN_COSTS_MAX) })
+    this.#ports.lives.tell(leaseId, { type: 'spent', costs: outcome.costs })
+  }
+}
+
+/** The same outcome as the host takes it; if no cutting makes it so, what can be said of it. */
+export function presentable(outcome: RunOutcome): RunOutcome {
+  const frame = fitting({ type: 'run-complete', leaseId: 'any', seq: 1, outcome })
+  return checkWorkerFrame(frame).ok
+    ? frame.outcome
+    : failed('internal error: the outcome was not of its form')
+}

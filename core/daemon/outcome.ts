@@ -1,0 +1,51 @@
+/**
+ * What a worker tells of an execution's end.
+ *
+ * An execution that was stopped may still have said how far it came; what it did not say is taken from what was noted
+ * on the way. Work that is out (a pull request is open) is never told as lost: the run is done then, whatever happened
+ * to its worker afterwards. A run that somebody cancelled is cancelled, and keeps what it brought about.
+ */
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { ExecutionFields } from '../../protocol/records.ts'
+import { cut } from '../run/line.ts'
+
+type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
+
+/** `said`: what the execution itself answered, if it got so far. */
+export function outcomeOf(known: Known, said: RunOutcome | null): RunOutcome {
+  const whole = withKnown(known, said ?? failed('the execution ended without saying how'))
+  if (known.stop === null) return whole
+  if (known.stop.as === 'cancelled') return { ...withoutError(whole), status: 'cancelled' }
+  return said?.status === 'completed' ? whole : interrupted(known, whole, known.stop.reason)
+}
+
+/** `error` is one sentence. */
+export const failed = (error: string): RunOutcome => ({
+  status: 'failed',
+  error: cut(error, TEXT_CHARS_MAX),
+  costs: [],
+})
+
+function interrupted({ progress }: Known, whole: RunOutcome, reason: string): RunOutcome {
+  const { prUrl, branch } = progress
+  if (prUrl === undefined) return { ...whole, status: 'failed', error: cut(reason, TEXT_CHARS_MAX) }
+  const result = { prUrl, ...(branch === undefined ? {} : { branch }), artifacts: [] }
+  return { ...withoutError(whole), status: 'completed', result: whole.result ?? result }
+}
+
+function withKnown({ progress, costs }: Known, said: RunOutcome): RunOutcome {
+  const { sandbox, agentSessionId, prUrl, prState } = progress
+  return {
+    ...(sandbox === undefined ? {} : { sandbox }),
+    ...(agentSessionId === undefined ? {} : { agentSessionId }),
+    ...(prUrl === undefined ? {} : { prUrl }),
+    ...(prState === undefined ? {} : { prState }),
+    ...said,
+    costs: said.costs.length > 0 ? said.costs : [...costs],
+  }
+}
+
+function withoutError({ error: _, ...rest }: RunOutcome): RunOutcome {
+  return rest
+}

@@ -1,0 +1,409 @@
+/**
+ * A worker daemon on a hand-wound clock, with a disk in memory, hands that a test moves, and a host that is the test:
+ * what is said and done is written down as a transcript.
+ */
+import { buildDaemon } from '../../../actors/daemon/build.ts'
+import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../../actors/daemon/parts.ts'
+import type {
+  DialledLine,
+  Execution,
+  Executor,
+  Identity,
+  LineEar,
+  Order,
+  Progress,
+  StopOrder,
+  Telling,
+  Worked,
+  WorkerCredential,
+} from '../../../core/daemon/ports.ts'
+import type { Clock } from '../../../core/ports.ts'
+import { type Answer, no, yes } from '../../../core/refusal.ts'
+import { newRun } from '../../../core/run/change.ts'
+import type { HostFrame, Job, RunOutcome, WorkerFrame } from '../../../protocol/frames.ts'
+import { readWorkerFrame } from '../../../protocol/frames.ts'
+import { VolatileLedger } from '../../../store/volatile/ledger.ts'
+import { aTicket, T0 } from '../../core/run/runs.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog, noMeters } from '../../support/quiet.ts'
+
+export const SECRET = 'codehost-secret-of-the-run'
+export const CREDENTIAL: WorkerCredential = { workerId: 'wk-1', secret: 'wc-1' }
+const LATER = '2026-01-01T00:03:00.000Z'
+
+export function jobOf(runId: string, more: Partial<Job> = {}): Job {
+  return {
+    kind: 'run',
+    run: newRun(runId, aTicket, T0),
+    repo: { key: 'main', remote: 'owner/name', defaultBranch: 'main' },
+    branch: `switchyard/${runId}`,
+    base: 'main',
+    agent: { provider: 'agentA', instructions: 'do it', memories: [] },
+    credentials: { codehost: SECRET },
+    limits: {},
+    retentionHours: 24,
+    ...more,
+  }
+}
+
+// ---- hands ---------------------------------------------------------------------------------------------------------
+
+/** A promise that a test settles. */
+class Later<T> {
+  settle: (value: T) => void = () => {}
+  readonly promise = new Promise<T>((resolve) => {
+    this.settle = resolve
+  })
+}
+
+export class HandExecution implements Execution {
+  readonly order: Order
+  readonly telling: Telling
+  readonly progressed: (progress: Progress) => void
+  readonly prepared = new Later<Answer<Progress>>()
+  readonly worked = new Later<Worked>()
+  readonly finished = new Later<RunOutcome>()
+  readonly went = new Later<void>()
+  /** Ends by itself when it is stopped. */
+  obedient = true
+  readonly #note: (line: string) => void
+
+  constructor(
+    order: Order,
+    telling: Telling,
+    progressed: (progress: Progress) => void,
+    note: (line: string) => void,
+  ) {
+    this.order = order
+    this.telling = telling
+    this.progressed = progressed
+    this.#note = note
+  }
+
+  prepare() {
+    this.#note(`prepare ${this.order.leaseId}`)
+    return this.prepared.promise
+  }
+  work() {
+    this.#note(`work ${this.order.leaseId}`)
+    return this.worked.promise
+  }
+  finish(worked: Worked) {
+    this.#note(
+      `finish ${this.order.leaseId} (${worked.verdict}${worked.reason === undefined ? '' : `: ${worked.reason}`})`,
+    )
+    if (worked.verdict === 'stopped' && this.obedient)
+      this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
+    return this.finished.promise
+  }
+  stop({ how, reason }: StopOrder) {
+    this.#note(`${how} ${this.order.leaseId} (${reason})`)
+    if (!this.obedient) return
+    this.prepared.settle(no('failed', 'stopped'))
+    this.worked.settle({ verdict: 'stopped' })
+    this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
+    this.went.settle()
+  }
+  gone() {
+    return this.went.promise
+  }
+}
+
+export class Hands implements Executor {
+  readonly executions = new Map<string, HandExecution>()
+  objects: string | undefined
+  obedient = true
+  readonly #note: (line: string) => void
+
+  constructor(note: (line: string) => void) {
+    this.#note = note
+  }
+
+  async objection() {
+    return this.objects as Awaited<ReturnType<Executor['objection']>>
+  }
+  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void) {
+    const execution = new HandExecution(order, telling, progressed, this.#note)
+    execution.obedient = this.obedient
+    this.executions.set(order.leaseId, execution)
+    return execution
+  }
+  async salvage(runId: string) {
+    this.#note(`salvage ${runId}`)
+    return { sandbox: { id: `sb-${runId}` } }
+  }
+  async discard(runId: string) {
+    this.#note(`discard ${runId}`)
+  }
+  async reclaim() {}
+
+  of(leaseId: string): HandExecution {
+    const execution = this.executions.get(leaseId)
+    if (execution === undefined) throw new Error(`nothing executes ${leaseId}`)
+    return execution
+  }
+}
+
+// ---- one daemon after another on one disk --------------------------------------------------------------------------
+
+class Leash implements Clock {
+  alive = true
+  readonly #clock: ManualClock
+
+  constructor(clock: ManualClock) {
+    this.#clock = clock
+  }
+  now = () => this.#clock.now()
+  monotonic = () => this.#clock.monotonic()
+  after = (ms: number, run: () => void) => this.#clock.after(ms, () => this.alive && run())
+  endOfTick = (run: () => void) => this.#clock.endOfTick(() => this.alive && run())
+}
+
+interface WireInHand {
+  readonly number: number
+  readonly ear: LineEar
+  open: boolean
+}
+
+export class Talk {
+  readonly clock = new ManualClock()
+  readonly log = keptLog()
+  readonly disk: VolatileLedger
+  readonly ends: DaemonEnd[] = []
+  readonly frames: WorkerFrame[] = []
+  token: string | undefined
+  credential: WorkerCredential | undefined = CREDENTIAL
+  backlog = 0
+  /** Frames that the worker says on its own are left out. */
+  quiet: readonly string[] = ['heartbeat']
+  daemon: BuiltDaemon
+  hands: Hands
+  wire: WireInHand | undefined
+  #leash: Leash
+  #lines: string[] = []
+  #wires = 0
+  readonly #parts: Partial<DaemonParts>
+
+  constructor(parts: Partial<DaemonParts> = {}) {
+    this.#parts = parts
+    this.disk = new VolatileLedger(this.clock)
+    this.#leash = new Leash(this.clock)
+    this.hands = new Hands((line) => this.note(line))
+    this.daemon = this.#build()
+  }
+
+  /** What was written down since it was last asked for. */
+  transcript(): string[] {
+    const complaints = this.log.lines.splice(0).filter(({ level }) => level === 'error')
+    return [
+      ...this.#lines.splice(0),
+      ...complaints.map(({ message, fields }) => `error: ${message} ${JSON.stringify(fields)}`),
+    ]
+  }
+
+  note(line: string): void {
+    this.#lines.push(line)
+  }
+
+  // ---- the daemon's life -------------------------------------------------------------------------------------------
+
+  async start(): Promise<void> {
+    const started = this.daemon.start()
+    if (!started.ok) this.note(`does not start: ${started.refusal.message}`)
+    await this.clock.turn()
+  }
+
+  /** As after `kill -9`, and started again. */
+  async restart(): Promise<void> {
+    this.kill()
+    this.#leash = new Leash(this.clock)
+    this.hands = new Hands((line) => this.note(line))
+    this.daemon = this.#build()
+    await this.start()
+  }
+
+  kill(): void {
+    this.#leash.alive = false
+    this.wire = undefined
+    this.note('the daemon is killed')
+  }
+
+  #build(): BuiltDaemon {
+    const identity: Identity = {
+      credential: () => this.credential,
+      token: () => this.token,
+      keep: async (credential) => {
+        this.credential = credential
+        this.token = undefined
+        this.note('keeps the credential')
+      },
+      dropToken: async () => {
+        this.token = undefined
+        this.note('drops the token')
+      },
+      dropCredential: async () => {
+        this.credential = undefined
+        this.note('drops the credential')
+      },
+    }
+    return buildDaemon({
+      clock: this.#leash,
+      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
+      log: this.log,
+      meters: noMeters,
+      spool: this.disk,
+      dialer: { dial: (ear) => this.#dial(ear) },
+      identity,
+      executor: this.hands,
+      capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
+      name: 'anvil',
+      concurrency: 2,
+      version: '0.1.0',
+      onEnd: (end) => {
+        this.ends.push(end)
+        this.note(`ends: ${end.is} (${end.detail})`)
+      },
+      ...this.#parts,
+    })
+  }
+
+  // ---- the line ----------------------------------------------------------------------------------------------------
+
+  #dial(ear: LineEar): DialledLine {
+    const wire: WireInHand = { number: ++this.#wires, ear, open: true }
+    this.wire = wire
+    const leash = this.#leash
+    if (!this.quiet.includes('dial')) this.note('dials')
+    return {
+      send: (text) => {
+        if (leash.alive && wire.open) this.#said(text)
+      },
+      backlog: () => this.backlog,
+      close: () => {
+        if (!wire.open) return
+        wire.open = false
+        if (!this.quiet.includes('dial')) this.note('hangs up')
+      },
+    }
+  }
+
+  #said(text: string): void {
+    const read = readWorkerFrame(text, !text.startsWith('{"type":"register"'))
+    if (!read.ok) throw new Error(`${read.error}: ${text.slice(0, 200)}`)
+    this.frames.push(read.value)
+    if (!this.quiet.includes(read.value.type)) this.note(`→ ${wordsFor(read.value)}`)
+  }
+
+  async say(frame: HostFrame): Promise<void> {
+    if (!this.quiet.includes(frame.type))
+      this.note(`← ${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`)
+    this.wire?.ear.heard(JSON.stringify(frame))
+    await this.clock.turn()
+  }
+
+  async open(): Promise<void> {
+    this.wire?.ear.opened()
+    await this.clock.turn()
+  }
+
+  async drop(reason = 'the network is gone'): Promise<void> {
+    const { wire } = this
+    this.wire = undefined
+    if (wire !== undefined) wire.open = false
+    wire?.ear.closed(reason)
+    await this.clock.turn()
+  }
+
+  /** From the dialling to the first acknowledgement. */
+  async welcome(acked: Readonly<Record<string, number>> = {}, more: object = {}): Promise<void> {
+    await this.open()
+    await this.say({
+      type: 'registered',
+      protocolVersion: 1,
+      heartbeatIntervalMs: 15_000,
+      hostVersion: '0.1.0',
+      workerId: 'wk-1',
+      name: 'anvil',
+      state: 'active',
+      ...more,
+    })
+    await this.ack(acked)
+  }
+
+  async ack(
+    acked: Readonly<Record<string, number>>,
+    more: { echo?: number; remainingMs?: number } = {},
+  ): Promise<void> {
+    const { echo, remainingMs = 165_000 } = more
+    await this.say({
+      type: 'lease-ack',
+      leases: Object.entries(acked).map(([leaseId, seq]) => ({
+        leaseId,
+        seq,
+        expiresAt: LATER,
+        remainingMs,
+      })),
+      ...(echo === undefined ? {} : { echo }),
+    })
+  }
+
+  async dispatch(leaseId: string, runId = leaseId.replace('ls', 'run'), job = jobOf(runId)): Promise<void> {
+    await this.say({
+      type: 'dispatch',
+      lease: { id: leaseId, runId, expiresAt: LATER, remainingMs: 165_000 },
+      job,
+    })
+  }
+
+  // ---- hands -------------------------------------------------------------------------------------------------------
+
+  async prepared(leaseId: string, progress: Progress = {}): Promise<void> {
+    this.hands.of(leaseId).prepared.settle(yes(progress))
+    await this.clock.turn()
+  }
+
+  async worked(leaseId: string, worked: Worked = { verdict: 'done' }): Promise<void> {
+    this.hands.of(leaseId).worked.settle(worked)
+    await this.clock.turn()
+  }
+
+  async finished(leaseId: string, outcome: RunOutcome = { status: 'completed', costs: [] }): Promise<void> {
+    const execution = this.hands.of(leaseId)
+    execution.finished.settle(outcome)
+    execution.went.settle()
+    await this.clock.turn()
+  }
+
+  async print(leaseId: string, text: string): Promise<void> {
+    const event = { type: 'log', at: T0, stream: 'stdout', text } as const
+    this.hands.of(leaseId).telling.tell({ is: 'event', event })
+    await this.clock.turn()
+  }
+
+  /** Everything that the disk holds, as text. */
+  spooled(): string {
+    const kinds = this.disk.lives.kinds().map((kind) => [...this.disk.lives.all(kind)])
+    return JSON.stringify([kinds, [...this.disk.facts.all('frame')], [...this.disk.facts.all('outbox')]])
+  }
+}
+
+function wordsFor(frame: WorkerFrame): string {
+  switch (frame.type) {
+    case 'register':
+      return `register (${frame.auth.kind})${frame.activeLeases.map(({ id, lastSeq }) => ` ${id}:${lastSeq}`).join('')}`
+    case 'heartbeat':
+      return `heartbeat${frame.leases.map(({ id, lastSeq }) => ` ${id}:${lastSeq}`).join('')}`
+    case 'dispatch-rejected':
+      return `dispatch-rejected ${frame.leaseId} (${frame.reason})`
+    case 'run-patch':
+      return `run-patch #${frame.seq} ${JSON.stringify(frame.patch)}`
+    case 'run-complete':
+      return `run-complete ${frame.leaseId} #${frame.seq} ${JSON.stringify(frame.outcome)}`
+    case 'lease-gap':
+      return `lease-gap ${frame.from}–${frame.to}`
+    case 'run-event':
+      return `run-event #${frame.seq}${frame.event.type === 'log' ? ` ${frame.event.text}` : ''}`
+    default:
+      return `${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`
+  }
+}
