@@ -24,14 +24,29 @@ export function isBranchName(name: string): boolean {
   return name.split('/').every((part) => /^(?!.*(\.\.|\.lock$|\.$|@\{))\w[\w.+@-]*$/i.test(part))
 }
 
-/** Letters that are lost on the way would make two tickets one branch, so then a hash stands for them. */
+/** As trackers number their tickets, `ENG-12`; its small letters are taken for it, so `eng-12` itself is not plain. */
+const NUMBERED = /^[A-Z][A-Z0-9]*-[0-9]+$/
+const PLAIN = /^[a-z0-9]+(-[a-z0-9]+)*$/
+/** What the name of one that is not plain ends with. */
+const HASHED = /(^|-)[0-9a-f]{8}$/
+
+/** Whatever is lost on the way could make two tickets one branch, so then a hash stands for it. */
 function slugOf(identifier: string): string {
-  const plain = identifier.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
-  const slug = plain
+  if (identifier.length <= SLUG_CHARS_MAX && isKept(identifier)) return identifier.toLowerCase()
+  const hash = createHash('sha256').update(identifier).digest('hex').slice(0, 8)
+  const slug = identifier
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, SLUG_CHARS_MAX)
     .replace(/^-|-$/g, '')
-  if (slug !== '' && plain.length <= SLUG_CHARS_MAX && !/[^\0-\x7f]/.test(plain)) return slug
-  const hash = createHash('sha256').update(identifier).digest('hex').slice(0, 8)
   return slug === '' ? hash : `${slug}-${hash}`
+}
+
+/** Whether no other identifier has the same small letters and is kept too. */
+function isKept(identifier: string): boolean {
+  if (HASHED.test(identifier.toLowerCase())) return false
+  if (NUMBERED.test(identifier)) return true
+  return PLAIN.test(identifier) && !NUMBERED.test(identifier.toUpperCase())
 }

@@ -190,8 +190,8 @@ describe('branches', () => {
   test.each([
     ['ENG-12', 'ada/eng-12', 'ada/eng-12'],
     ['ENG-12', undefined, 'switchyard/eng-12'],
-    ['ada/lamps#12', undefined, 'switchyard/ada-lamps-12'],
-    ['Ünïcode 7', undefined, 'switchyard/unicode-7'],
+    ['fix-the-lamp', undefined, 'switchyard/fix-the-lamp'],
+    ['7', undefined, 'switchyard/7'],
     ['ENG-12', 'base', 'switchyard/eng-12'],
     ['ENG-12', 'main', 'switchyard/eng-12'],
     ['ENG-12', '--upload-pack=x', 'switchyard/eng-12'],
@@ -214,11 +214,44 @@ describe('branches', () => {
 
   test('identifiers that look alike once written plainly have branches of their own', () => {
     expect(branch('課題-1')).toMatch(/^switchyard\/1-[0-9a-f]{8}$/)
+    // Another identifier may come to the same plain letters, so a hash tells whose they are.
+    expect(branch('Ünïcode 7')).toMatch(/^switchyard\/unicode-7-[0-9a-f]{8}$/)
+    expect(branch('ada/lamps#12')).toMatch(/^switchyard\/ada-lamps-12-[0-9a-f]{8}$/)
+    const alike = [
+      'fix bug',
+      'fix-bug',
+      'Fix-Bug',
+      'fix--bug',
+      'fix-bug-',
+      'fix_bug',
+      'FIX-BUG',
+      'ENG-12',
+      'eng-12',
+      'Eng-12',
+      'eng 12',
+    ]
+    const kept = alike.map((one) => branch(one))
+    expect(new Set(kept).size).toBe(alike.length)
+    // Not even when an identifier looks like another one's hashed name.
+    expect(branch(branch('fix bug').replace('switchyard/', ''))).not.toBe(branch('fix bug'))
     expect(
       new Set(
         ['課題-1', '問題-1', '課', '題', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((one) => branch(one)),
       ).size,
     ).toBe(6)
+  })
+
+  test('no two identifiers share a branch', () => {
+    const words = fc.array(fc.constantFrom('a', 'A', 'b', '1', '12', '-', ' ', '_', 'é', 'deadbeef'), {
+      maxLength: 5,
+    })
+    const identifier = words.map((parts) => parts.join(''))
+    fc.assert(
+      fc.property(identifier, identifier, (one, other) => {
+        expect(branch(one) === branch(other)).toBe(one === other)
+      }),
+      { numRuns: 2_000 },
+    )
   })
 
   test('whatever the tracker says, the branch is one that git takes, and never the base', () => {

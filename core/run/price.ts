@@ -1,0 +1,101 @@
+/**
+ * What tokens cost by a price list: which row of it a model's name means, and the sum.
+ *
+ * The list is an argument. A name that means no row costs nothing that anybody knows, and so nothing is said: a wrong
+ * price is worse than none. Whether a request was so long that the whole of it costs more, only the request's own
+ * figures can tell; whoever has nothing but the sum of many requests says so and gets the ordinary rates.
+ */
+import { USD_MAX } from '../../protocol/limits.ts'
+
+/** US dollars for a million tokens. */
+export interface Rates {
+  /** Neither read from a cache nor written to one. */
+  readonly input: number
+  /** Thinking included. */
+  readonly output: number
+  readonly cacheRead: number
+  readonly cacheWrite: number
+  /** For what stays in the cache for long, where that has a price of its own. */
+  readonly cacheWriteHour?: number
+}
+
+export interface ModelPrice extends Rates {
+  /** For all of a request whose prompt has more than `over` tokens. */
+  readonly long?: Rates & { readonly over: number }
+  readonly source: string
+  readonly note?: string
+}
+
+export interface PriceTable {
+  readonly asOf: string
+  readonly models: Readonly<Record<string, ModelPrice>>
+}
+
+export interface TokenUse {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cacheReadTokens: number
+  /** All of them, the long-lived ones included. */
+  readonly cacheWriteTokens: number
+  /** Those that stay for long, as far as it is known. */
+  readonly cacheWriteHourTokens?: number
+}
+
+/** `request`: the figures are one request's. `sum`: of any number of them. */
+export type PricedAs = 'request' | 'sum'
+
+export function costUsdOf(model: string, use: TokenUse, as: PricedAs, table: PriceTable): number | undefined {
+  const price = priceOf(model, table)
+  return price === undefined ? undefined : dollars(use, as === 'request' ? ratesFor(price, use) : price)
+}
+
+/** The row that a model's name means, however a provider decorates it. */
+export function priceOf(model: string, table: PriceTable): ModelPrice | undefined {
+  const name = bareName(model)
+  for (let end = name.length; end > 0; end = name.lastIndexOf('-', end - 1)) {
+    const known = name.slice(0, end)
+    if (Object.hasOwn(table.models, known)) {
+      return isSameModel(name.slice(end + 1)) ? table.models[known] : undefined
+    }
+  }
+  return undefined
+}
+
+const TOKENS_PER_PRICE = 1_000_000
+/** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
+const USD_STEPS = 1e9
+
+export function dollars(use: TokenUse, rates: Rates): number {
+  const { cacheWriteTokens, cacheWriteHourTokens = 0 } = use
+  const hour = Math.min(cacheWriteHourTokens, cacheWriteTokens)
+  const sum =
+    use.inputTokens * rates.input +
+    use.cacheReadTokens * rates.cacheRead +
+    (cacheWriteTokens - hour) * rates.cacheWrite +
+    hour * (rates.cacheWriteHour ?? rates.cacheWrite) +
+    use.outputTokens * rates.output
+  return Math.min(Math.round((sum / TOKENS_PER_PRICE) * USD_STEPS) / USD_STEPS, USD_MAX)
+}
+
+export function ratesFor(price: ModelPrice, use: TokenUse): Rates {
+  const prompt = use.inputTokens + use.cacheReadTokens + use.cacheWriteTokens
+  return price.long !== undefined && prompt > price.long.over ? price.long : price
+}
+
+// ---- names -------------------------------------------------------------------------------------------------------
+
+const NAME_CHARS_MAX = 200
+/** `vendor/…/`, and what clouds put in front. */
+const IN_FRONT = /^.*\/|^(?:[a-z]+\.)?(?:anthropic|openai|google)\./
+/** The window (`[1m]`), a cloud's version (`-v1:0`), a date. */
+const BEHIND = [/\[[a-z0-9]+\]$/, /-v\d+(?::\d+)?$/, /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/]
+
+function bareName(model: string): string {
+  const name = model.slice(0, NAME_CHARS_MAX).trim().toLowerCase().replace(IN_FRONT, '')
+  return BEHIND.reduce((rest, tail) => rest.replace(tail, ''), name)
+}
+
+/** Another size or another version is another model, with a price of its own. */
+const OTHER_MODEL = /^(?:mini|nano|micro|lite|pro|max|ultra|flash|\d{1,2}(?![0-9]))(?:-|\.|$)/
+
+const isSameModel = (rest: string): boolean => !OTHER_MODEL.test(rest)

@@ -1,0 +1,308 @@
+/** Usage out of transcripts: every token once, and not one word. */
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { PRICES } from '../../../core/run/price-table.ts'
+import { usageToArchive } from '../../../core/run/usage.ts'
+import { UsageSnapshot } from '../../../protocol/frames.ts'
+import { USAGE_ENTRIES_MAX } from '../../../protocol/limits.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { bestCost, costFromUsage } from '../../../worker/agents/cost.ts'
+import { agentDrivers } from '../../../worker/agents/drivers.ts'
+import { agentFiles } from '../../../worker/agents/files.ts'
+import { AT } from './heard.ts'
+
+const { agentA, agentB, agentC } = agentDrivers({ path: '', home: '/root', asOther: false })
+const SESSION = '11111111-2222-4333-8444-555555555555'
+const THREAD = '01a1fef1-f06c-7300-b5c1-302ebd2cfb1d'
+const CHILD = '01a1fef2-0624-7382-b63d-c786e4ff98c5'
+let home = ''
+
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'switchyard-usage-'))
+})
+afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+function put(path: string, lines: readonly unknown[]): string {
+  const whole = join(home, path)
+  mkdirSync(dirname(whole), { recursive: true })
+  writeFileSync(
+    whole,
+    lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n'),
+  )
+  return whole
+}
+
+interface Answer {
+  readonly id: string
+  readonly out?: number
+  readonly model?: string
+  readonly at?: string
+  readonly words?: string
+}
+
+/** As agentA writes it, with more in it than anybody asks for. */
+const answer = ({ id, out = 40, model = 'claude-sonnet-4-5', at = AT, words = '' }: Answer) => ({
+  type: 'assistant',
+  timestamp: at,
+  sessionId: SESSION,
+  requestId: 'req_011fake',
+  cwd: words,
+  message: {
+    id,
+    model,
+    role: 'assistant',
+    content: [{ type: 'text', text: words }],
+    usage: {
+      input_tokens: 100,
+      cache_creation_input_tokens: 2000,
+      cache_read_input_tokens: 5000,
+      output_tokens: out,
+      cache_creation: { ephemeral_5m_input_tokens: 500, ephemeral_1h_input_tokens: 1500 },
+      note: words,
+    },
+  },
+})
+
+describe('agentA', () => {
+  const main = `.claude/projects/-work/${SESSION}.jsonl`
+
+  test('an answer counts once, as it was told last, and nested agents have snapshots of their own', async () => {
+    put(main, [
+      { type: 'user', message: { role: 'user', content: 'Please.' } },
+      answer({ id: 'msg_1', out: 1 }),
+      'no JSON "assistant"',
+      answer({ id: 'msg_1' }),
+      answer({ id: 'msg_0', model: '<synthetic>' }),
+      answer({ id: 'msg_2', at: '2026-11-21T01:31:00.000Z', model: 'claude-unheard-of' }),
+    ])
+    put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, [answer({ id: 'msg_3' })])
+    put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.meta.json`, [{}])
+    put('.claude/projects/-work/other.jsonl', [answer({ id: 'msg_4' })])
+    const snapshots = await agentA.usage(agentFiles(home), SESSION)
+    const tokens = { inputTokens: 100, outputTokens: 40, cacheReadTokens: 5000, cacheWriteTokens: 2000 }
+    // 0.0003 + 0.0015 + 0.001875 + 0.009 + 0.0006 dollars.
+    const priced = { model: 'claude-sonnet-4-5', ...tokens, costUsd: 0.013275 }
+    expect(snapshots.map(({ sha256: _, ...rest }) => rest)).toEqual([
+      {
+        projectKey: '-work',
+        sessionId: SESSION,
+        entries: [
+          { id: 'msg_1:req_011fake', at: AT, ...priced },
+          { id: 'msg_2:req_011fake', at: '2026-11-21T01:31:00.000Z', model: 'claude-unheard-of', ...tokens },
+        ],
+      },
+      {
+        projectKey: '-work',
+        sessionId: SESSION,
+        subagentId: 'aea77',
+        entries: [{ id: 'msg_3:req_011fake', at: AT, ...priced }],
+      },
+    ])
+    for (const snapshot of snapshots) {
+      expect(checker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
+      expect(usageToArchive(snapshot)).toMatchObject({ ok: true })
+    }
+  })
+
+  test('no word of a transcript comes out, wherever it stands', async () => {
+    const WORD = 'PLANTED'
+    const words = fc.string({ maxLength: 8 }).map((text) => `${text} ${WORD} ${text}`)
+    const wild = fc.anything({ values: [words, fc.nat()], key: words, maxDepth: 3 })
+    const told = fc.record({
+      type: fc.constantFrom('assistant', 'user', 'summary'),
+      timestamp: fc.oneof(words, fc.constant(AT)),
+      requestId: words,
+      uuid: words,
+      message: fc.oneof(
+        wild,
+        fc.record({
+          id: words,
+          model: words,
+          content: wild,
+          usage: fc.dictionary(
+            fc.constantFrom('input_tokens', 'output_tokens', 'x'),
+            fc.oneof(fc.nat(), words),
+          ),
+        }),
+      ),
+      more: wild,
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(told, { maxLength: 10 }), async (lines) => {
+        put(main, lines)
+        const snapshots = await agentA.usage(agentFiles(home), SESSION)
+        expect(JSON.stringify(snapshots)).not.toContain(WORD)
+        for (const snapshot of snapshots) expect(checker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('more answers than a snapshot holds lose their order, and no token', async () => {
+    const count = USAGE_ENTRIES_MAX + 500
+    put(
+      main,
+      Array.from({ length: count }, (_, i) => answer({ id: `msg_${i}`, out: 1 })),
+    )
+    const [snapshot] = await agentA.usage(agentFiles(home), SESSION)
+    expect(snapshot?.entries.length).toBeLessThanOrEqual(USAGE_ENTRIES_MAX)
+    expect(snapshot?.entries.reduce((sum, entry) => sum + entry.outputTokens, 0)).toBe(count)
+  })
+
+  test('links, second names and ways out lead to nothing', async () => {
+    const secret = put('elsewhere/file', [answer({ id: 'msg_1' })])
+    mkdirSync(join(home, '.claude/projects/-work'), { recursive: true })
+    const place = join(home, main)
+    const usage = () => agentA.usage(agentFiles(home), SESSION)
+    symlinkSync(secret, place)
+    expect(await usage()).toEqual([])
+    rmSync(place)
+    linkSync(secret, place)
+    expect(await usage()).toEqual([])
+    rmSync(join(home, '.claude'), { recursive: true })
+    put(`real/projects/-work/${SESSION}.jsonl`, [answer({ id: 'msg_1' })])
+    symlinkSync(join(home, 'real'), join(home, '.claude'))
+    expect(await usage()).toEqual([])
+    expect(await agentA.usage(agentFiles(home), '../../elsewhere')).toEqual([])
+    expect(await agentFiles(home).list('../..')).toEqual([])
+  })
+})
+
+describe('agentB', () => {
+  const folder = `.codex-sessions/${SESSION}/2026/11/21`
+  const context = (model: string) => ({
+    timestamp: AT,
+    type: 'turn_context',
+    payload: { turn_id: 't', model },
+  })
+  const record = (response: string, session = THREAD) => ({
+    timestamp: AT,
+    type: 'token_usage_record',
+    payload: {
+      thread_id: THREAD,
+      session_id: session,
+      response_id: response,
+      usage: {
+        input_tokens: 1000,
+        cached_input_tokens: 600,
+        cache_write_input_tokens: 100,
+        output_tokens: 50,
+      },
+    },
+  })
+
+  test('each response is an entry under the model of its turn, and a copied one is not counted again', async () => {
+    put(`${folder}/rollout-2026-11-21T16-30-31-${THREAD}.jsonl`, [
+      { type: 'session_meta', payload: { base_instructions: { text: 'Words.' } } },
+      context('gpt-6-sol'),
+      record('resp_1'),
+      context('gpt-6-luna'),
+      record('resp_2'),
+    ])
+    put(`${folder}/rollout-2026-11-21T16-30-36-${CHILD}.jsonl`, [
+      context('gpt-6-sol'),
+      record('resp_1'),
+      record('resp_3'),
+    ])
+    const tokens = { inputTokens: 300, outputTokens: 50, cacheReadTokens: 600, cacheWriteTokens: 100 }
+    const snapshots = await agentB.usage(agentFiles(home), SESSION)
+    expect(snapshots.map(({ sha256: _, ...rest }) => rest)).toEqual([
+      {
+        projectKey: '-work',
+        sessionId: THREAD,
+        entries: [
+          { id: 'resp_1', at: AT, model: 'gpt-6-sol', ...tokens, costUsd: 0.00147 },
+          { id: 'resp_2', at: AT, model: 'gpt-6-luna', ...tokens, costUsd: 0.0000735 },
+        ],
+      },
+      {
+        projectKey: '-work',
+        sessionId: THREAD,
+        subagentId: CHILD,
+        entries: [{ id: 'resp_3', at: AT, model: 'gpt-6-sol', ...tokens, costUsd: 0.00147 }],
+      },
+    ])
+    expect(costFromUsage('agentB', snapshots, PRICES)).toEqual({
+      label: 'run',
+      provider: 'agentB',
+      inputTokens: 900,
+      outputTokens: 150,
+      cacheReadTokens: 1800,
+      cacheWriteTokens: 300,
+      costUsd: 0.0030135,
+      estimated: true,
+      breakdown: [
+        {
+          model: 'gpt-6-sol',
+          inputTokens: 600,
+          outputTokens: 100,
+          cacheReadTokens: 1200,
+          cacheWriteTokens: 200,
+          costUsd: 0.00294,
+        },
+        { model: 'gpt-6-luna', ...tokens, costUsd: 0.0000735 },
+      ],
+    })
+  })
+
+  test('another execution of the same home is not counted', async () => {
+    put(`.codex-sessions/other/2026/11/21/rollout-x-${THREAD}.jsonl`, [
+      context('gpt-6-sol'),
+      record('resp_1'),
+    ])
+    expect(await agentB.usage(agentFiles(home), SESSION)).toEqual([])
+  })
+})
+
+test('agentC keeps no records', async () => {
+  expect(await agentC.usage(agentFiles(home), SESSION)).toEqual([])
+})
+
+describe('the bill from transcripts', () => {
+  const entry = {
+    id: 'a',
+    at: AT,
+    model: 'gpt-6-sol',
+    inputTokens: 300_000,
+    outputTokens: 10,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+  }
+  const snapshot = {
+    projectKey: '-work',
+    sessionId: 's',
+    entries: [entry, { ...entry, id: 'b', at: '2026-11-21T02:00:00.000Z' }],
+  }
+
+  test('knows a long request for what it is', () => {
+    const cost = costFromUsage('agentB', [{ ...snapshot, entries: [entry] }], PRICES)
+    expect(cost).toMatchObject({ model: 'gpt-6-sol', costUsd: 1.20015, estimated: true })
+  })
+
+  test('leaves out what was used before', () => {
+    expect(costFromUsage('agentB', [snapshot], PRICES, '2026-11-21T01:45:00.000Z')).toMatchObject({
+      inputTokens: 300_000,
+    })
+    expect(costFromUsage('agentB', [snapshot], PRICES, '2026-11-22T00:00:00.000Z')).toBeUndefined()
+  })
+
+  test('is preferred to what was seen on the way, and not to an agent’s own', () => {
+    const cost = {
+      label: 'run',
+      provider: 'agentA',
+      inputTokens: 1,
+      outputTokens: 0,
+      cacheReadTokens: 0,
+      cacheWriteTokens: 0,
+      estimated: false,
+    }
+    const other = { ...cost, inputTokens: 2 }
+    expect(bestCost({ cost }, other)).toBe(cost)
+    expect(bestCost({ cost, costIsPartial: true }, other)).toBe(other)
+    expect(bestCost({ cost, costIsPartial: true }, undefined)).toBe(cost)
+    expect(bestCost({}, other)).toBe(other)
+  })
+})

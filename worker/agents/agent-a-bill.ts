@@ -1,0 +1,103 @@
+/**
+ * What agentA says its execution cost, in dollars of its own reckoning.
+ *
+ * An account tells what was used since the one before, by model, nested agents included. Older releases tell only what
+ * the whole session has used: for a new session that is the same; of a resumed one, the account's plain usage is what
+ * remains, without the nested agents and without a price. With a subscription nobody is billed by the token, and a
+ * model whose price it does not know is priced by guess: both are estimates.
+ */
+import type { PriceTable, TokenUse } from '../../core/run/price.ts'
+import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
+import type { RunCredentials } from '../../protocol/frames.ts'
+import { USD_MAX } from '../../protocol/limits.ts'
+import { entryOf, modelName, pricedRow } from './cost.ts'
+import { countAt, field, isObject, type JsonObject, numberAt, objectAt, textAt } from './json-lines.ts'
+
+export interface Bill {
+  add(account: JsonObject, model: string | undefined): void
+  /** `undefined` before the first account. `keySource`: as it said where its credential came from. */
+  entry(keySource: string | undefined): CostEntry | undefined
+}
+
+export interface Payer {
+  readonly credential?: RunCredentials['agent']
+  readonly isResumed: boolean
+}
+
+export function bill(payer: Payer, prices: PriceTable): Bill {
+  let rows: CostModelUsage[] = []
+  let isGuess = false
+  let model: string | undefined
+  let isEmpty = true
+  return {
+    add(account, mainModel) {
+      const part = partOf(account, mainModel, payer, prices)
+      rows = part.isWhole ? [...part.rows] : compact([...rows, ...part.rows])
+      isGuess = isGuess || part.isGuess
+      model = mainModel
+      isEmpty = false
+    },
+    entry(keySource) {
+      if (isEmpty) return undefined
+      const entry = entryOf('agentA', rows, isGuess || isSubscription(payer, keySource))
+      return rows.length === 0 && model !== undefined ? { ...entry, model } : entry
+    },
+  }
+}
+
+interface Part {
+  readonly rows: readonly CostModelUsage[]
+  /** In place of what was told before, rather than beside it. */
+  readonly isWhole: boolean
+  readonly isGuess: boolean
+}
+
+function partOf(account: JsonObject, model: string | undefined, payer: Payer, prices: PriceTable): Part {
+  if (isObject(field(account, 'model_usage_since_last_result'))) {
+    return { ...told(objectAt(account, 'model_usage_since_last_result')), isWhole: false }
+  }
+  if (!payer.isResumed) return { ...told(objectAt(account, 'modelUsage')), isWhole: true }
+  const use = apiTokens(objectAt(account, 'usage'))
+  const isNothing = Object.values(use).every((tokens) => tokens === 0)
+  return { rows: isNothing ? [] : [pricedRow(modelName(model), use, prices)], isWhole: false, isGuess: true }
+}
+
+/** One row a model, so that an agent of many turns is not kept turn by turn. */
+function compact(rows: readonly CostModelUsage[]): CostModelUsage[] {
+  const { breakdown, label: _, provider: __, estimated: ___, ...only } = entryOf('agentA', rows, false)
+  return breakdown ?? (rows.length === 0 ? [] : [{ ...only, model: only.model ?? modelName(undefined) }])
+}
+
+const isSubscription = ({ credential }: Payer, keySource: string | undefined): boolean =>
+  keySource === undefined ? credential?.kind !== 'api-key' : keySource === 'none'
+
+function told(models: JsonObject): { rows: CostModelUsage[]; isGuess: boolean } {
+  const figures = Object.entries(models).flatMap(([model, use]) => (isObject(use) ? [{ model, use }] : []))
+  return {
+    rows: figures.map(({ model, use }) => toldRow(modelName(model), use)),
+    isGuess: figures.some(({ use }) => textAt(use, 'costBasis') === 'unknown'),
+  }
+}
+
+function toldRow(model: string, use: JsonObject): CostModelUsage {
+  const costUsd = numberAt(use, 'costUSD')
+  return {
+    model,
+    inputTokens: countAt(use, 'inputTokens'),
+    outputTokens: countAt(use, 'outputTokens'),
+    cacheReadTokens: countAt(use, 'cacheReadInputTokens'),
+    cacheWriteTokens: countAt(use, 'cacheCreationInputTokens'),
+    ...(costUsd === undefined || costUsd < 0 ? {} : { costUsd: Math.min(costUsd, USD_MAX) }),
+  }
+}
+
+/** The figures of one response, as its API has them. */
+export function apiTokens(usage: JsonObject): TokenUse {
+  return {
+    inputTokens: countAt(usage, 'input_tokens'),
+    outputTokens: countAt(usage, 'output_tokens'),
+    cacheReadTokens: countAt(usage, 'cache_read_input_tokens'),
+    cacheWriteTokens: countAt(usage, 'cache_creation_input_tokens'),
+    cacheWriteHourTokens: countAt(objectAt(usage, 'cache_creation'), 'ephemeral_1h_input_tokens'),
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * How agentA, Claude Code, is started.
+ *
+ * Its folder keeps the transcripts and nothing else: settings, servers, memories and login files that an earlier
+ * execution left there are removed before it starts. What the repository says is read (its CLAUDE.md, brought in
+ * through the user's), what the repository configures is not used: a settings file in a checkout may name another
+ * address for the API, and would be handed the key. Hence `--setting-sources user`, and no servers but those named.
+ */
+import { HOME, WORK } from '../sandbox/arguments.ts'
+import type { AgentCommand, AgentFound, AgentTask } from './agent.ts'
+import { commandLine, secretAs } from './command-line.ts'
+
+/** Below home: where transcripts are. */
+export const PROJECTS = '.claude/projects'
+const FOLDER = `${HOME}/.claude`
+const SETTINGS = '/run/agent/settings.json'
+const STATE = '/run/agent/state.json'
+const MEMORY = '/run/agent/CLAUDE.md'
+
+/** Longer than any sandbox is kept. */
+const TRANSCRIPT_DAYS = 400
+
+export function agentACommand(task: AgentTask, found: AgentFound): AgentCommand {
+  return commandLine({
+    task,
+    found,
+    script: [...sweep, ...login(task)],
+    args: args(task),
+    environment,
+    texts,
+  })
+}
+
+const environment = {
+  IS_SANDBOX: '1',
+  CLAUDE_CONFIG_DIR: FOLDER,
+  CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+  DISABLE_AUTOUPDATER: '1',
+  DISABLE_ERROR_REPORTING: '1',
+  DISABLE_TELEMETRY: '1',
+}
+
+const texts = {
+  [SETTINGS]: json({ cleanupPeriodDays: TRANSCRIPT_DAYS, skipDangerousModePermissionPrompt: true }),
+  [STATE]: json({
+    hasCompletedOnboarding: true,
+    projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
+  }),
+  [MEMORY]: `@${WORK}/CLAUDE.md\n@${WORK}/.claude/CLAUDE.md\n`,
+}
+
+function json(value: object): string {
+  return `${JSON.stringify(value)}\n`
+}
+
+/** Folders may have been made unwritable, which their owner can undo. */
+const sweep: readonly string[] = [
+  `if [ -L ${FOLDER} ] || [ ! -d ${FOLDER} ]; then rm -rf ${FOLDER}; mkdir -m 0700 ${FOLDER}; fi`,
+  `chmod -R u+rwX ${FOLDER}`,
+  `find ${FOLDER} -mindepth 1 -maxdepth 1 ! -name projects -exec rm -rf {} +`,
+  `if [ -L ${FOLDER}/projects ]; then rm -f ${FOLDER}/projects; fi`,
+  `mkdir -p -m 0700 ${FOLDER}/projects`,
+  `find ${FOLDER}/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +`,
+  `cp ${SETTINGS} ${MEMORY} ${FOLDER}/`,
+  `cp ${STATE} ${FOLDER}/.claude.json`,
+  `chmod u+w ${FOLDER}/settings.json ${FOLDER}/.claude.json ${FOLDER}/CLAUDE.md`,
+]
+
+/** What `claude setup-token` prints is easily taken for a key, and works only as what it is. */
+function login({ credential }: AgentTask): string[] {
+  if (credential === undefined) return []
+  const isKey = credential.kind === 'api-key' && !credential.value.trim().startsWith('sk-ant-oat')
+  return secretAs(isKey ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
+}
+
+function args({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
+  return [
+    ...['-p', '--output-format', 'stream-json', '--verbose'],
+    ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
+    ...(resume === undefined ? ['--session-id', sessionId] : ['--resume', resume]),
+    ...given('--model', agent.model),
+    ...given('--effort', agent.effort),
+    ...given('--max-turns', maxTurns),
+    ...given('--max-budget-usd', maxCostUsd),
+  ]
+}
+
+function given(flag: string, value: string | number | undefined): string[] {
+  return value === undefined || value === '' ? [] : [flag, String(value)]
+}

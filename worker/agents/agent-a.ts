@@ -1,0 +1,23 @@
+/** agentA: Claude Code. */
+import type { PriceTable } from '../../core/run/price.ts'
+import type { AgentDriver } from './agent.ts'
+import { agentACommand } from './agent-a-command.ts'
+import { agentAListener } from './agent-a-listener.ts'
+import { agentAUsage } from './agent-a-usage.ts'
+import { findProgram, type Where } from './find.ts'
+import { redacted } from './redacted.ts'
+
+const WANTED = {
+  program: 'claude',
+  cure: 'sudo npm install --global --prefix /usr/local @anthropic-ai/claude-code',
+}
+
+export function agentA(where: Where, prices: PriceTable): AgentDriver {
+  return {
+    provider: 'agentA',
+    find: () => findProgram(WANTED, where),
+    command: agentACommand,
+    listen: (task) => redacted(agentAListener(task, prices), task),
+    usage: (files, sessionId) => agentAUsage(files, sessionId, prices),
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * What agentB's records tell of its use: a file for each thread, with a line for each response.
+ *
+ * The model stands in front of the turn it is for. A thread that began as a copy of another holds the other's lines
+ * too; a response counts where it is found first.
+ */
+import type { PriceTable } from '../../core/run/price.ts'
+import type { UsageSnapshot } from '../../protocol/frames.ts'
+import type { AgentFiles } from './agent.ts'
+import { SESSIONS } from './agent-b-command.ts'
+import { threadTokens } from './agent-b-tokens.ts'
+import { PROJECT_KEY } from './command-line.ts'
+import { type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
+import { isPathSafe, UsageTally } from './usage.ts'
+
+const RECORDS_MAX = 1_000
+/** Year, month and day. */
+const FOLDERS = [/^\d{4}$/, /^\d{2}$/, /^\d{2}$/]
+const RECORD = /^rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/
+
+/** `sessionId`: the execution's, under which its records were put away; they have ids of their own. */
+export async function agentBUsage(
+  files: AgentFiles,
+  sessionId: string,
+  prices: PriceTable,
+): Promise<UsageSnapshot[]> {
+  if (!isPathSafe(sessionId)) return []
+  const counted = new Set<string>()
+  const snapshots: UsageSnapshot[] = []
+  for (const path of (await records(files, `${SESSIONS}/${sessionId}`)).slice(0, RECORDS_MAX)) {
+    const snapshot = await snapshotOf(files, path, counted, prices)
+    if (snapshot !== undefined) snapshots.push(snapshot)
+  }
+  return snapshots
+}
+
+/** In the order in which they were begun, which is that of their names. */
+async function records(files: AgentFiles, top: string): Promise<string[]> {
+  let folders = [top]
+  for (const name of FOLDERS) folders = await below(files, folders, name)
+  return below(files, folders, RECORD)
+}
+
+async function below(files: AgentFiles, folders: readonly string[], name: RegExp): Promise<string[]> {
+  const found: string[] = []
+  for (const folder of folders.slice(0, RECORDS_MAX)) {
+    const names = (await files.list(folder)).filter((one) => name.test(one))
+    found.push(...names.map((one) => `${folder}/${one}`))
+  }
+  return found
+}
+
+async function snapshotOf(
+  files: AgentFiles,
+  path: string,
+  counted: Set<string>,
+  prices: PriceTable,
+): Promise<UsageSnapshot | undefined> {
+  const thread = new Thread(counted, prices)
+  for await (const text of files.lines(path)) {
+    // Most of a record is long and about something else.
+    const line = /"(?:turn_context|token_usage_record)"/.test(text) ? objectIn(text) : undefined
+    if (line !== undefined) thread.hear(line)
+  }
+  return thread.snapshot(RECORD.exec(path.slice(path.lastIndexOf('/') + 1))?.[1] ?? '')
+}
+
+class Thread {
+  readonly #counted: Set<string>
+  readonly #tally: UsageTally
+  #model: string | undefined
+  #session: string | undefined
+
+  constructor(counted: Set<string>, prices: PriceTable) {
+    this.#counted = counted
+    this.#tally = new UsageTally(prices)
+  }
+
+  hear(line: JsonObject): void {
+    const payload = objectAt(line, 'payload')
+    if (textAt(line, 'type') === 'turn_context') this.#model = textAt(payload, 'model') ?? this.#model
+    if (textAt(line, 'type') === 'token_usage_record') this.#record(payload, textAt(line, 'timestamp'))
+  }
+
+  #record(payload: JsonObject, at: string | undefined): void {
+    const id = textAt(payload, 'response_id') ?? `${textAt(payload, 'turn_id')} ${at}`
+    if (this.#counted.has(id)) return
+    this.#counted.add(id)
+    this.#session = textAt(payload, 'session_id') ?? this.#session
+    this.#tally.add({ id, at, model: this.#model, use: threadTokens(objectAt(payload, 'usage')) })
+  }
+
+  /** A thread that another one began is that one's nested agent. */
+  snapshot(threadId: string): UsageSnapshot | undefined {
+    const session = this.#session
+    const isNested = session !== undefined && session !== threadId && /^[0-9a-f-]{36}$/.test(session)
+    const ids = isNested ? { sessionId: session, subagentId: threadId } : { sessionId: threadId }
+    return this.#tally.snapshot({ projectKey: PROJECT_KEY, ...ids })
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * A command line for an agent, put together so that no secret and no word of a ticket is in it.
+ *
+ * The command is a small shell script, the same for every run of its kind, with the agent's arguments behind it as
+ * arguments of its own: whatever a model is called, the shell never reads it. The script first makes the agent's own
+ * folder what the worker wants it to be, whatever an earlier execution left there; then it takes the secret out of a
+ * file that exists only inside, and becomes the agent. The prompt comes on standard input.
+ */
+import { type SandboxFile, WORK } from '../sandbox/arguments.ts'
+import type { AgentCommand, AgentFound, AgentTask } from './agent.ts'
+
+export const SECRET_FILE = '/run/cred/agent'
+/** Where programs of the worker's own are seen inside. */
+const TOOLS = '/opt/switchyard'
+const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin', '/bin']
+
+/** A worker's checkout has the same path inside on every machine, and so has its transcripts' folder. */
+export const PROJECT_KEY = WORK.replace(/[^a-zA-Z0-9]/g, '-')
+
+export interface CommandParts {
+  readonly task: AgentTask
+  readonly found: AgentFound
+  /** Commands of the shell, run one after the other before the agent; the first that fails ends it all. */
+  readonly script: readonly string[]
+  readonly args: readonly string[]
+  readonly environment: Readonly<Record<string, string>>
+  /** Texts that `script` puts where the agent wants them, by their path; nothing secret. */
+  readonly texts?: Readonly<Record<string, string>>
+}
+
+export function commandLine({
+  task,
+  found,
+  script,
+  args,
+  environment,
+  texts = {},
+}: CommandParts): AgentCommand {
+  const override = withoutNul(task.agent.command ?? '').trim()
+  const lines = ['set -e', ...script, override === '' ? 'exec "$@"' : `exec ${override} "$@"`]
+  const program = override === '' ? [programOf(found)] : []
+  return {
+    command: ['/bin/sh', '-c', lines.join('\n'), 'agent', ...program, ...args.map(withoutNul)],
+    environment: { ...task.environment, ...environment, ...pathFor(found) },
+    files: [...secretFile(task), ...Object.entries(texts).map(readable)],
+    // Into a folder that an agent has had for itself, nobody outside writes: `script` does it, inside.
+    seeds: [],
+    stdin: task.prompt,
+    shown: override === '' && found.is === 'found' ? found.shown : [],
+  }
+}
+
+/** Lines that put the secret into the environment of what comes after, and of nothing else. */
+export function secretAs(variable: string): string[] {
+  return [`${variable}="$(cat ${SECRET_FILE})"`, `export ${variable}`]
+}
+
+/** Lines that make a folder anew, whatever stood there: a link is not followed, and what is unwritable goes too. */
+export function freshFolder(path: string): string[] {
+  return [...removed(path), `mkdir -p -m 0700 ${path}`]
+}
+
+export function removed(path: string): string[] {
+  return [`if [ -d ${path} ] && [ ! -L ${path} ]; then chmod -R u+rwX ${path}; fi`, `rm -rf ${path}`]
+}
+
+function programOf(found: AgentFound): string {
+  if (found.is === 'found') return found.program
+  throw new Error(`a command line for an agent that is not there: ${found.reason}`)
+}
+
+/** Only where the program needs one of its own: otherwise whoever runs it knows better. */
+function pathFor(found: AgentFound): { readonly PATH?: string } {
+  if (found.is === 'missing' || found.path === undefined) return {}
+  return { PATH: [...found.path, TOOLS, ...SYSTEM_PATH].join(':') }
+}
+
+function secretFile({ credential }: AgentTask): SandboxFile[] {
+  return credential === undefined ? [] : [{ path: SECRET_FILE, mode: '0400', text: credential.value }]
+}
+
+const readable = ([path, text]: readonly [string, string]): SandboxFile => ({ path, mode: '0444', text })
+
+/** An argument can't hold one; a name that does is refused by whoever reads it, not by the system. */
+const withoutNul = (text: string): string => text.replaceAll('\0', '')

@@ -1,0 +1,75 @@
+/**
+ * An agent's own files, read from outside, when nothing runs in its sandbox any more.
+ *
+ * The agent could make of its home what it liked, and whoever reads here may read everything: so no link is followed
+ * anywhere on the way, only plain files of one name are opened, and no more of them is read than a transcript has.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/promises'
+import { join, normalize } from 'node:path'
+import type { AgentFiles } from './agent.ts'
+import { lineReader } from './stream.ts'
+
+/** Of one folder. */
+const NAMES_MAX = 10_000
+/** Of one file; a session of days has some dozens of megabytes. */
+const FILE_BYTES_MAX = 512 * 1024 * 1024
+const CHUNK_BYTES = 256 * 1024
+
+export function agentFiles(home: string): AgentFiles {
+  return {
+    async list(folder) {
+      const handle = await opened(home, folder, constants.O_DIRECTORY)
+      if (handle === undefined) return []
+      try {
+        const names = await readdir(`/proc/self/fd/${handle.fd}`).catch(() => [])
+        return names.sort().slice(0, NAMES_MAX)
+      } finally {
+        await handle.close()
+      }
+    },
+    async *lines(path) {
+      const handle = await opened(home, path, 0)
+      if (handle === undefined) return
+      try {
+        if (await isPlain(handle)) yield* linesOf(handle)
+      } finally {
+        await handle.close()
+      }
+    },
+  }
+}
+
+/** `NONBLOCK`: opening a pipe that nobody writes to would never come back. */
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** `undefined` for what isn't there, and for what is reached through a link. */
+async function opened(home: string, path: string, kind: number): Promise<FileHandle | undefined> {
+  const top = await realpath(home).catch(() => undefined)
+  if (top === undefined || normalize(path) !== path || /^\/|^\.\.?(\/|$)/.test(path)) return undefined
+  const wanted = join(top, path)
+  const handle = await open(wanted, FLAGS | kind).catch(() => undefined)
+  if (handle === undefined) return undefined
+  const real = await readlink(`/proc/self/fd/${handle.fd}`).catch(() => undefined)
+  if (real === wanted) return handle
+  await handle.close()
+  return undefined
+}
+
+/** A second name could be that of a file elsewhere. */
+async function isPlain(handle: FileHandle): Promise<boolean> {
+  const stats = await handle.stat()
+  return stats.isFile() && stats.nlink === 1
+}
+
+async function* linesOf(handle: FileHandle): AsyncGenerator<string> {
+  const lines = lineReader()
+  const buffer = Buffer.alloc(CHUNK_BYTES)
+  for (let read = 0; read < FILE_BYTES_MAX; ) {
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, read)
+    if (bytesRead === 0) break
+    read += bytesRead
+    yield* lines.push(buffer.subarray(0, bytesRead))
+  }
+  yield* lines.rest()
+}

@@ -1,0 +1,56 @@
+/**
+ * A line of an agent's output, as an object or as the text it is, and fields of objects that may hold anything.
+ *
+ * An agent repeats what it has read, so nothing about a field is believed: a count is a whole number from 0 up, or 0;
+ * a text is a text, or absent. Only an object's own fields are its fields.
+ */
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/** `undefined`: the line is no JSON object. */
+export function objectIn(line: string): JsonObject | undefined {
+  if (!/^\s*\{/.test(line)) return undefined
+  try {
+    const value: unknown = JSON.parse(line)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export const isBlank = (line: string): boolean => !/\S/.test(line)
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+const NOTHING: JsonObject = {}
+
+export function field(object: JsonObject, name: string): unknown {
+  return Object.hasOwn(object, name) ? object[name] : undefined
+}
+
+/** An empty object where there is none. */
+export function objectAt(object: JsonObject, name: string): JsonObject {
+  const value = field(object, name)
+  return isObject(value) ? value : NOTHING
+}
+
+export function listAt(object: JsonObject, name: string): readonly unknown[] {
+  const value = field(object, name)
+  return Array.isArray(value) ? value : []
+}
+
+export function textAt(object: JsonObject, name: string): string | undefined {
+  const value = field(object, name)
+  return typeof value === 'string' ? value : undefined
+}
+
+export function countAt(object: JsonObject, name: string): number {
+  const value = field(object, name)
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : 0
+}
+
+export function numberAt(object: JsonObject, name: string): number | undefined {
+  const value = field(object, name)
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined
+}

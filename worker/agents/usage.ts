@@ -1,0 +1,82 @@
+/**
+ * Usage entries out of an agent's transcripts: numbers, names and instants, and no word of what was said.
+ *
+ * A transcript is the agent's to write, so each field is taken for what it may be: an id that no provider makes is
+ * replaced by its hash, a model's name has the letters of one, a time is on the calendar. A response told twice counts
+ * once, as it was told last. What is more than a snapshot holds is added up, oldest first.
+ */
+import { createHash } from 'node:crypto'
+import { UNKNOWN_MODEL } from '../../core/run/cost.ts'
+import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.ts'
+import { usageHash } from '../../core/run/usage.ts'
+import type { UsageSnapshot } from '../../protocol/frames.ts'
+import { MERGED_USAGE_MODELS_MAX, USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
+import type { UsageEntry } from '../../protocol/usage.ts'
+import { merged } from '../../protocol/usage-budget.ts'
+import { instantAt } from './events.ts'
+
+/** One response, as a transcript tells of it. */
+export interface ToldUse {
+  readonly id: string
+  readonly at: string | undefined
+  readonly model: string | undefined
+  readonly use: TokenUse
+}
+
+/** Of one transcript; one that has more was not written by the agent's own program. */
+const RESPONSES_MAX = 10 * USAGE_ENTRIES_MAX
+
+export class UsageTally {
+  readonly #prices: PriceTable
+  readonly #entries = new Map<string, UsageEntry>()
+  #at = new Date(0).toISOString()
+
+  constructor(prices: PriceTable) {
+    this.#prices = prices
+  }
+
+  add(told: ToldUse): void {
+    const id = safeId(told.id)
+    if (this.#entries.size >= RESPONSES_MAX && !this.#entries.has(id)) return
+    this.#at = instantAt(Date.parse(told.at ?? '')) ?? this.#at
+    this.#entries.set(id, entryOf(id, this.#at, safeModel(told.model), told.use, this.#prices))
+  }
+
+  /** `undefined`: nothing was used. */
+  snapshot(place: Pick<UsageSnapshot, 'projectKey' | 'sessionId' | 'subagentId'>): UsageSnapshot | undefined {
+    const entries = fitting([...this.#entries.values()])
+    return entries.length === 0 ? undefined : { ...place, entries, sha256: usageHash(entries) }
+  }
+}
+
+/** What a name must be to become part of a file's path. */
+export const isPathSafe = (name: string): boolean =>
+  /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/.test(name) && !/\.json$/i.test(name)
+
+function entryOf(id: string, at: string, model: string, use: TokenUse, prices: PriceTable): UsageEntry {
+  const costUsd = costUsdOf(model, use, 'request', prices)
+  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
+  const counted = { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
+  return costUsd === undefined ? counted : { ...counted, costUsd }
+}
+
+function fitting(entries: UsageEntry[]): UsageEntry[] {
+  const tooMany = entries.length - USAGE_ENTRIES_MAX
+  return tooMany <= 0 ? entries : merged(entries, tooMany + MERGED_USAGE_MODELS_MAX + 1)
+}
+
+// ---- names -------------------------------------------------------------------------------------------------------
+
+const PROVIDERS_ID = /^(msg|req|resp)_[A-Za-z0-9]{1,64}$/
+const ID_HEX_CHARS = 24
+
+/** Parts are joined by a space, which no provider's id has in it. */
+function safeId(id: string): string {
+  if (id.split(' ').every((part) => PROVIDERS_ID.test(part))) return id.replaceAll(' ', ':')
+  return createHash('sha256').update(id).digest('hex').slice(0, ID_HEX_CHARS)
+}
+
+const MODEL = /^[A-Za-z0-9][A-Za-z0-9._:/@[\]-]{0,99}$/
+
+const safeModel = (model: string | undefined): string =>
+  model !== undefined && MODEL.test(model) ? model : UNKNOWN_MODEL
