@@ -1,0 +1,105 @@
+/**
+ * Which addresses are out in the world, as opposed to this machine, its neighbours, or whatever answers questions about
+ * the machine's own cloud account.
+ *
+ * IPv4 is a list of what is not public. IPv6 is the one block that is handed out at all, less its exceptions, so that
+ * blocks yet unheard of are not public. An address that carries an IPv4 address is judged by what it carries, for that
+ * is where a relay would take it. What can't be read is not public.
+ */
+import { isIPv4, isIPv6 } from 'node:net'
+
+type Block = readonly [first: string, prefixBits: number]
+
+const IPV4_BITS = 32
+const IPV6_BITS = 128
+const LOWEST_32 = 0xffff_ffffn
+
+/** Everything the registry of special addresses has, and an address of a cloud's own services that it lacks. */
+const NOT_PUBLIC_IPV4: readonly Block[] = [
+  ['0.0.0.0', 8], //        this network
+  ['10.0.0.0', 8], //       private
+  ['100.64.0.0', 10], //    behind a carrier's translation; one cloud's metadata too
+  ['127.0.0.0', 8], //      loopback
+  ['168.63.129.16', 32], // a cloud's host agent, at what looks like a public address
+  ['169.254.0.0', 16], //   link-local; most clouds' metadata
+  ['172.16.0.0', 12], //    private
+  ['192.0.0.0', 24], //     protocol assignments; one cloud's metadata too
+  ['192.0.2.0', 24], //     documentation
+  ['192.88.99.0', 24], //   relays of 6to4
+  ['192.168.0.0', 16], //   private
+  ['198.18.0.0', 15], //    benchmarking
+  ['198.51.100.0', 24], //  documentation
+  ['203.0.113.0', 24], //   documentation
+  ['224.0.0.0', 4], //      multicast
+  ['240.0.0.0', 4], //      reserved, and the broadcast address
+]
+
+/** The only block that is handed out; loopback, unique local, link-local, multicast and mapped addresses lie outside. */
+const HANDED_OUT: Block = ['2000::', 3]
+
+const NOT_PUBLIC_IPV6: readonly Block[] = [
+  ['2001::', 23], //    protocol assignments, Teredo among them
+  ['2001:db8::', 32], // documentation
+  ['3fff::', 20], //     documentation
+]
+
+/** Blocks with an IPv4 address in them, and how many bits stand behind it. */
+const CARRIERS: readonly (readonly [...block: Block, bitsBehind: number])[] = [
+  ['64:ff9b::', 96, 0], // NAT64, how a network without IPv4 reaches it
+  ['2002::', 16, 80], //   6to4
+]
+
+export function isPublic(address: string): boolean {
+  if (isIPv4(address)) return isPublicIpv4(ipv4Bits(address))
+  // A zone says on which of this machine's links to look: never a public matter.
+  if (isIPv6(address) && !address.includes('%')) return isPublicIpv6(ipv6Bits(address))
+  return false
+}
+
+/** Public, and not this machine by its public name: a firewall does not stand between a machine and itself. */
+export function isElsewhere(address: string, own: readonly string[]): boolean {
+  return isPublic(address) && !own.some((mine) => isSame(address, mine))
+}
+
+function isPublicIpv4(bits: bigint): boolean {
+  return !NOT_PUBLIC_IPV4.some(([first, prefix]) => shares(bits, ipv4Bits(first), prefix, IPV4_BITS))
+}
+
+function isPublicIpv6(bits: bigint): boolean {
+  const within = ([first, prefix]: Block) => shares(bits, ipv6Bits(first), prefix, IPV6_BITS)
+  const carrier = CARRIERS.find(([first, prefix]) => within([first, prefix]))
+  if (carrier !== undefined) return isPublicIpv4((bits >> BigInt(carrier[2])) & LOWEST_32)
+  return within(HANDED_OUT) && !NOT_PUBLIC_IPV6.some(within)
+}
+
+function shares(bits: bigint, first: bigint, prefixBits: number, width: number): boolean {
+  return (bits ^ first) >> BigInt(width - prefixBits) === 0n
+}
+
+/** One IPv6 address may be written in many ways. */
+function isSame(one: string, other: string): boolean {
+  if (isIPv6(one) && isIPv6(other)) return ipv6Bits(one) === ipv6Bits(other)
+  return one === other
+}
+
+function ipv4Bits(text: string): bigint {
+  return text.split('.').reduce((bits, part) => (bits << 8n) | BigInt(part), 0n)
+}
+
+function ipv6Bits(text: string): bigint {
+  const [head = '', tail] = text.replace(/%.*$/, '').split('::')
+  const [before, after] = [groups(head), groups(tail ?? '')]
+  const missing = tail === undefined ? 0 : 8 - before.length - after.length
+  const all = [...before, ...Array<bigint>(missing).fill(0n), ...after]
+  return all.reduce((bits, group) => (bits << 16n) | group, 0n)
+}
+
+/** The last two groups may be written as an IPv4 address. */
+function groups(text: string): bigint[] {
+  if (text === '') return []
+  return text.split(':').flatMap((group) => {
+    if (!group.includes('.')) return [BigInt(`0x${group}`)]
+    const bits = ipv4Bits(group)
+    return [bits >> 16n, bits & 0xffffn]
+  })
+}

@@ -1,0 +1,111 @@
+/**
+ * Which names and ports a run may ask for.
+ *
+ * A request names its target in one way only: lower-case labels with dots between them, or a literal address in its
+ * one canonical form, and a port. Whatever some other program might read differently (a trailing dot, a number for an
+ * address, a user name, a percent sign) is refused before anything is compared, so the comparison is of letters.
+ *
+ * A list entry is a host, `*.` in front for its subdomains (not for itself), a port behind; without a port it means
+ * the two of the web. Names only decide which question is asked: the addresses that answer it are judged elsewhere.
+ */
+import { isIPv4, isIPv6 } from 'node:net'
+import { type Answer, no, yes } from '../../../core/refusal.ts'
+import { PORT_MAX } from '../../../protocol/limits.ts'
+import { isPublic } from './addresses.ts'
+
+export interface Target {
+  readonly host: string
+  readonly port: number
+  /** The host is an address: there is nothing to look up. */
+  readonly literal: boolean
+}
+
+export interface Policy {
+  mayAsk(target: Target): Answer<void>
+  /** Entries that can't match anything, each with the reason. */
+  readonly useless: readonly string[]
+}
+
+export interface PolicyOrder {
+  readonly network: 'open' | 'allowlist'
+  readonly allowedHosts: readonly string[]
+}
+
+const WEB_PORTS: readonly number[] = [443, 80]
+const NAME_CHARS_MAX = 253
+const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+/** At least one dot, for a bare word is looked up among this network's own; the last label never reads as a number. */
+const NAME = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
+const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):([1-9][0-9]{0,4})$/
+const ENTRY = /^(\*\.)?([a-z0-9.-]+)(?::([1-9][0-9]{0,4}))?$/
+
+/** Of `CONNECT host:port`. */
+export function readTarget(authority: string): Answer<Target> {
+  const [, host = '', digits = ''] = AUTHORITY.exec(authority) ?? []
+  const port = Number(digits)
+  if (host.startsWith('[')) return readIpv6(host.slice(1, -1), port)
+  if (!isPort(port) || !(isName(host) || isIPv4(host))) {
+    return no('invalid', 'it is not a plain host:port in lower case; write it as in example.org:443')
+  }
+  return yes({ host, port, literal: isIPv4(host) })
+}
+
+export function makePolicy({ network, allowedHosts }: PolicyOrder): Policy {
+  if (network === 'open') return { mayAsk: () => yes(undefined), useless: [] }
+  const read = allowedHosts.map(readEntry)
+  const rules = read.flatMap((entry) => (entry.ok ? [entry.value] : []))
+  return {
+    mayAsk: (target) => (rules.some((rule) => covers(rule, target)) ? yes(undefined) : notListed(target)),
+    useless: read.flatMap((entry) => (entry.ok ? [] : [entry.refusal.message])),
+  }
+}
+
+// ---- targets -----------------------------------------------------------------------------------------------------
+
+function readIpv6(host: string, port: number): Answer<Target> {
+  if (isPort(port) && isIPv6(host)) return yes({ host, port, literal: true })
+  return no('invalid', 'it is not an address and a port; write it as in [2620:fe::fe]:443')
+}
+
+function isPort(port: number): boolean {
+  return port >= 1 && port <= PORT_MAX
+}
+
+function isName(host: string): boolean {
+  return host.length <= NAME_CHARS_MAX && NAME.test(host) && !host.endsWith('.localhost')
+}
+
+function notListed({ host, port }: Target): Answer<void> {
+  const entry = WEB_PORTS.includes(port) ? host : `${host}:${port}`
+  return no('forbidden', `it is not in sandbox.allowedHosts; add "${entry}" there to allow it`)
+}
+
+// ---- entries -----------------------------------------------------------------------------------------------------
+
+interface Rule {
+  readonly host: string
+  readonly subdomains: boolean
+  readonly ports: readonly number[]
+}
+
+/** People may write upper case: names mean the same to them. Programs asking may not. */
+function readEntry(entry: string): Answer<Rule> {
+  const [whole, wildcard, host = '', digits] = ENTRY.exec(entry.toLowerCase()) ?? []
+  const ports = digits === undefined ? WEB_PORTS : [Number(digits)]
+  if (whole === undefined || !ports.every(isPort))
+    return useless(entry, 'it is not a host name with a port or none')
+  if (isName(host)) return yes({ host, subdomains: wildcard !== undefined, ports })
+  if (!isIPv4(host) || wildcard !== undefined)
+    return useless(entry, 'it is not a full host name, such as example.org')
+  if (!isPublic(host)) return useless(entry, 'sandboxes reach public addresses only')
+  return yes({ host, subdomains: false, ports })
+}
+
+function useless(entry: string, why: string): Answer<Rule> {
+  return no('invalid', `sandbox.allowedHosts has ${JSON.stringify(entry)}, which allows nothing: ${why}`)
+}
+
+function covers({ host, subdomains, ports }: Rule, target: Target): boolean {
+  if (!ports.includes(target.port)) return false
+  return subdomains ? target.host.endsWith(`.${host}`) : target.host === host
+}

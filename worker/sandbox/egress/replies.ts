@@ -1,0 +1,31 @@
+/** What a client of the proxy is told. Only ever the head of an answer, or a refusal with one sentence for a person. */
+import type { RefusalKind } from '../../../core/refusal.ts'
+import { printable } from './journal.ts'
+
+export type Status =
+  | '400 Bad Request'
+  | '403 Forbidden'
+  | '405 Method Not Allowed'
+  | '408 Request Timeout'
+  | '431 Request Header Fields Too Large'
+  | '502 Bad Gateway'
+  | '503 Service Unavailable'
+
+export const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
+
+/** Written the wrong way, not allowed, or allowed and not to be reached. */
+export function statusOf(kind: RefusalKind): Status {
+  if (kind === 'invalid') return '400 Bad Request'
+  return kind === 'forbidden' ? '403 Forbidden' : '502 Bad Gateway'
+}
+
+export function refusalText(status: Status, target: string, why: string): string {
+  const body = `switchyard: no way out to ${printable(target)}: ${why}\n`
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'content-type: text/plain',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  return `${head.join('\r\n')}\r\n\r\n${body}`
+}
