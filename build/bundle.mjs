@@ -48,9 +48,11 @@ export function writeStamp(path, metafile) {
   writeFileSync(path, JSON.stringify(stampOf([...Object.keys(metafile.inputs), ...always])))
 }
 
-export function isFresh(path) {
+/** `entries`: sources that must be among them, for a file that is new is in no old stamp. */
+export function isFresh(path, entries = []) {
   try {
     const stamp = JSON.parse(readFileSync(path, 'utf8'))
+    if (entries.some((entry) => stamp[entry] === undefined)) return false
     return JSON.stringify(stampOf(Object.keys(stamp))) === JSON.stringify(stamp)
   } catch {
     return false

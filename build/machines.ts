@@ -3,11 +3,12 @@
  * the file is out of step.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { daemonKinds } from '../actors/daemon/kinds.ts'
 import { hostKinds } from '../actors/root/kinds.ts'
 import { drawMachines } from './draw.ts'
 
 const FILE = 'machines.md'
-const drawn = drawMachines(hostKinds.map((kind) => kind.logic))
+const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))
 
 if (process.argv.includes('--check')) {
   if (readFileSync(FILE, 'utf8') !== drawn) {
