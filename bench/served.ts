@@ -33,9 +33,13 @@ const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((a
 
 export async function serve(workshop: Workshop, dataDir: string, config: StoredConfig = {}): Promise<Served> {
   const port = await freePort()
-  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ ...config, server: { port } }), {
-    mode: 0o600,
-  })
+  writeFileSync(
+    join(dataDir, 'config.json'),
+    JSON.stringify({ worker: { local: false }, ...config, server: { port } }),
+    {
+      mode: 0o600,
+    },
+  )
   const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
   const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
   const from = performance.now()

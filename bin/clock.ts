@@ -1,6 +1,7 @@
 /** The real clock and the real dice: the only ones in the house. */
 import { randomBytes } from 'node:crypto'
-import type { Chance, Clock } from '../core/ports.ts'
+import { uptime } from 'node:os'
+import type { Cancel, Chance, Clock } from '../core/ports.ts'
 
 export const realClock: Clock = {
   now: () => Date.now(),
@@ -11,6 +12,51 @@ export const realClock: Clock = {
   },
   // The check phase: once everything this turn of the loop brought in has been handled.
   endOfTick: (run) => void setImmediate(run),
+}
+
+/** The longest time for which an alarm may oversleep, and a clock may not know that the machine slept. */
+const LOOK_EVERY_MS = 1_000
+/** What the system's uptime and ours may differ by and mean nothing: it is told in hundredths of a second. */
+const SLEPT_MS_MIN = 500
+
+/**
+ * A clock whose monotonic time also passes while the machine sleeps, as leases do. Node's own stands still then, and
+ * so do its timers: alarms are looked at again now and then.
+ *
+ * @param uptimeMs since the machine was started, sleep included
+ */
+export function wakefulClock(base: Clock, uptimeMs = () => uptime() * 1_000): Clock {
+  const began = uptimeMs() - base.monotonic()
+  let slept = 0
+  let looked = base.monotonic()
+  const monotonic = () => {
+    const awake = base.monotonic()
+    if (awake - looked >= LOOK_EVERY_MS) {
+      looked = awake
+      const away = uptimeMs() - awake - began
+      if (away - slept >= SLEPT_MS_MIN) slept = away
+    }
+    return awake + slept
+  }
+  return {
+    now: base.now,
+    endOfTick: base.endOfTick,
+    monotonic,
+    after(ms, run) {
+      const due = monotonic() + ms
+      const wait = (): Cancel => {
+        const left = due - monotonic()
+        return left <= 0 ? base.after(0, run) : base.after(Math.min(left, LOOK_EVERY_MS), again)
+      }
+      let cancel: Cancel = () => {}
+      const again = () => {
+        if (due - monotonic() <= 0) run()
+        else cancel = wait()
+      }
+      cancel = wait()
+      return () => cancel()
+    },
+  }
 }
 
 export const realChance: Chance = {

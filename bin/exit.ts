@@ -7,12 +7,16 @@ export const EXIT = {
   usage: 2,
   /** The data was written by a newer version. */
   dataTooNew: 65,
-  /** A port is taken, or no host can be reached. */
+  /** A port is taken, no host can be reached, or this machine has no sandbox. */
   unavailable: 69,
   /** Something inside broke, or the disk did. */
   broken: 70,
-  /** Another host works on this data directory. */
+  /** Another process works on this data directory, or with this credential. */
   taken: 75,
+  /** Host and worker don't understand each other. */
+  protocol: 76,
+  /** The host doesn't know this worker, or knows it no more. */
+  unwelcome: 77,
   /** The configuration does not validate. */
   config: 78,
 } as const

@@ -12,6 +12,7 @@ export class StopSignals {
   readonly #log: Log
   #asked: { readonly signal: NodeJS.Signals; readonly at: number } | undefined
   #stop: ((reason: string) => void) | undefined
+  #hurry: (() => void) | undefined
 
   constructor(log: Log) {
     this.#log = log
@@ -19,9 +20,13 @@ export class StopSignals {
       process.on(signal, () => this.#heard(signal))
   }
 
-  /** From now on there is something to stop; at once, when it was asked for already. */
-  handTo(stop: (reason: string) => void): void {
+  /**
+   * From now on there is something to stop; at once, when it was asked for already. `hurry`: what impatience asks for
+   * first, where stopping may take its time.
+   */
+  handTo(stop: (reason: string) => void, hurry?: () => void): void {
     this.#stop = stop
+    this.#hurry = hurry
     if (this.#asked !== undefined) stop(`got ${this.#asked.signal}`)
   }
 
@@ -33,7 +38,15 @@ export class StopSignals {
       this.#stop?.(`got ${signal}`)
     } else if (now - this.#asked.at > IMPATIENT_AFTER_MS) {
       this.#log.warn({ signal }, 'asked again to stop: stopping now')
-      process.exit(EXIT.broken)
+      this.#asked = { signal, at: now }
+      this.#hurryUp()
     }
+  }
+
+  #hurryUp(): void {
+    const hurry = this.#hurry
+    if (hurry === undefined) process.exit(EXIT.broken)
+    this.#hurry = undefined
+    hurry()
   }
 }

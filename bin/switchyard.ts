@@ -1,7 +1,12 @@
 /**
  * The command. Parses, starts what was asked for, and turns every foreseen end into a sentence and an exit code.
  */
-import { Command, Option } from '@commander-js/extra-typings'
+import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
+import {
+  WORKER_CONCURRENCY_MAX,
+  WORKER_DRAIN_SECONDS_MAX,
+  WORKER_STALL_MINUTES_MAX,
+} from '../protocol/limits.ts'
 import { Ending, EXIT } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 import { Scrubber } from './scrub.ts'
@@ -16,6 +21,12 @@ const program = new Command('switchyard')
   .exitOverride()
   .configureOutput({ outputError: (text, write) => write(text) })
 
+const logLevel = () => new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const)
+const logFormat = () =>
+  new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise')
+    .choices(LOG_FORMATS)
+    .default('auto' as const)
+
 program
   .command('serve')
   .description('run the host: queue, leases, management API and dashboard socket on this machine')
@@ -25,21 +36,84 @@ program
       'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
     ),
   )
-  .addOption(new Option('--log-level <level>').choices(LOG_LEVELS).default('info' as const))
-  .addOption(
-    new Option('--log-format <format>', 'auto: for people on a terminal, JSON otherwise')
-      .choices(LOG_FORMATS)
-      .default('auto' as const),
-  )
+  .addOption(new Option('--end-with-stdin').hideHelp())
+  .addOption(logLevel())
+  .addOption(logFormat())
   .action(async (options) => {
     const { serve } = await import('./commands/serve.ts')
     await serve(options)
+  })
+
+program
+  .command('worker')
+  .description('execute runs for a host: dials out to it, and listens to nobody')
+  .option(
+    '--host <url>',
+    'the host, like https://host.example:4401, or http://127.0.0.1:4400 on this machine',
+  )
+  .option(
+    '--token-file <path>',
+    'a pairing token, needed once; the file is deleted when it is redeemed and the credential is on disk',
+  )
+  .option('--name <name>', 'what the fleet calls this worker (default: the name of this machine)')
+  .addOption(
+    new Option('--concurrency <n>', 'runs at once')
+      .default(2)
+      .argParser((text) => wholeNumber(text, 1, WORKER_CONCURRENCY_MAX)),
+  )
+  .option(
+    '--data-dir <path>',
+    'where everything is kept (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+  )
+  .option(
+    '--sandbox-dir <path>',
+    'where sandboxes and copies of repositories lie (default: SWITCHYARD_SANDBOX_DIR, else the data directory; for root below /var/lib/switchyard when no other user can pass to that)',
+  )
+  .option('--ca-file <path>', 'certificate (PEM) of an authority to trust besides those of the system')
+  .option('--insecure', 'allow a line without encryption to another machine')
+  .addOption(
+    new Option(
+      '--drain-seconds <n>',
+      'asked to stop, wait so long for running runs (default: until they are done)',
+    ).argParser((text) => wholeNumber(text, 0, WORKER_DRAIN_SECONDS_MAX)),
+  )
+  .addOption(
+    new Option('--stall-minutes <n>', 'end an agent that says nothing for so long')
+      .default(30)
+      .argParser((text) => wholeNumber(text, 1, WORKER_STALL_MINUTES_MAX)),
+  )
+  .addOption(new Option('--end-with-stdin').hideHelp())
+  .addOption(logLevel())
+  .addOption(logFormat())
+  .action(async (options) => {
+    const { worker } = await import('./commands/worker.ts')
+    await worker(options)
+  })
+
+program
+  .command('quickstart')
+  .description('turn three example tickets into three pull requests, on this machine and without an account')
+  .option(
+    '--data-dir <path>',
+    'the example’s own folder (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+  )
+  .option('--keep', 'go on serving when they are done, until Ctrl-C')
+  .option('--json', 'the runs’ records on standard output, the story on standard error')
+  .action(async (options) => {
+    const { quickstart } = await import('./commands/quickstart.ts')
+    await quickstart(options)
   })
 
 try {
   await program.parseAsync()
 } catch (error) {
   process.exitCode = end(error)
+}
+
+function wholeNumber(text: string, least: number, most: number): number {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= least && value <= most) return value
+  throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
 }
 
 function end(error: unknown): number {

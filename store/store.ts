@@ -4,10 +4,8 @@
  * Moving events from the ledger to their files stops first; what it has asked of the ledger is answered when the
  * ledger closes, and only then is it at rest. The lock is taken first and let go last.
  */
-import { chmod, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Chance, Clock, Log, Meters, Store } from '../core/ports.ts'
-import { isNoRoom, NotADataDir } from './failures.ts'
 import { adoptEventFiles } from './files/adopt.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
@@ -16,6 +14,7 @@ import { EventLogsOnDisk } from './files/event-log.ts'
 import { UsageOnDisk } from './files/usage.ts'
 import { LmdbLedger } from './lmdb/ledger.ts'
 import { acquireLock, type Lock } from './lock.ts'
+import { makeOwnerOnly, withBallast } from './own-folder.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
@@ -30,24 +29,13 @@ export interface StoreOptions {
 
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  await makeOwnerOnly(options.dataDir)
+  await makeOwnerOnly(options.dataDir, ['state', 'config.json'])
   const lock = await withBallast(options.dataDir, () => acquireLock(options.dataDir, options.chance))
   try {
     return await withBallast(options.dataDir, () => openLocked(options, lock))
   } catch (error) {
     lock.release()
     throw error
-  }
-}
-
-/** On a full disk the ballast of the last life goes overboard, and what met the full disk is tried once more. */
-async function withBallast<T>(dataDir: string, attempt: () => T | Promise<T>): Promise<T> {
-  try {
-    return await attempt()
-  } catch (error) {
-    if (!isNoRoom(error)) throw error
-    await rm(join(dataDir, 'state', 'ballast'), { force: true })
-    return await attempt()
   }
 }
 
@@ -100,22 +88,4 @@ async function closeAll(inOrder: readonly (() => Promise<void>)[]): Promise<void
   const failures: unknown[] = []
   for (const close of inOrder) await close().catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
-}
-
-async function makeOwnerOnly(folder: string): Promise<void> {
-  await makeFolder(folder)
-  const { mode } = await stat(folder)
-  if ((mode & 0o077) === 0) return
-  if (!(await isOurs(folder))) {
-    throw new NotADataDir(
-      `${folder} holds other things and is open to others, so it is left alone; name an empty or new folder as --data-dir`,
-    )
-  }
-  await chmod(folder, 0o700)
-}
-
-/** A home or a shared folder, named by mistake, must not be closed to those who use it. */
-async function isOurs(folder: string): Promise<boolean> {
-  const names = await readdir(folder)
-  return names.length === 0 || names.includes('state') || names.includes('config.json')
 }

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
+import { daemonKinds } from '../actors/daemon/kinds.ts'
 import { chartOf } from '../actors/kit/chart.ts'
 import { hostKinds } from '../actors/root/kinds.ts'
 import { drawMachines } from '../build/draw.ts'
 
 test('machines.md is what the machines are (npm run machines)', () => {
-  const drawn = drawMachines(hostKinds.map((kind) => kind.logic))
+  const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))
   expect(readFileSync('machines.md', 'utf8')).toBe(drawn)
 })
 
@@ -53,8 +54,8 @@ describe('charts', () => {
   })
 })
 
-describe('the machines of the host', () => {
-  test.each(hostKinds.map(({ name, logic }) => [name, chartOf(logic)] as const))(
+describe('the machines of the host and of a worker', () => {
+  test.each([...hostKinds, ...daemonKinds].map(({ name, logic }) => [name, chartOf(logic)] as const))(
     '%s is drawn under its own name, and each state says what it is',
     (name, chart) => {
       expect(chart.id).toBe(name)
@@ -65,15 +66,20 @@ describe('the machines of the host', () => {
     },
   )
 
-  test('are all that a host knows: runs, leases, workers, lines, the intake, the settings and the root', () => {
+  test('are all that a host knows: runs, leases, workers, lines, the local worker, the intake, the settings and the root', () => {
     expect(hostKinds.map(({ name }) => name).sort()).toEqual([
       'connection',
       'intake',
       'lease',
+      'local-worker',
       'root',
       'run',
       'settings',
       'worker',
     ])
+  })
+
+  test('of which a worker has three: its own, its link to the host, and an execution for each lease', () => {
+    expect(daemonKinds.map(({ name }) => name).sort()).toEqual(['daemon', 'execution', 'link'])
   })
 })

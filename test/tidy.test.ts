@@ -6,7 +6,7 @@ import { describe, expect, test } from '@jest/globals'
 import { complaints, importsOf, installScripts, withoutComments } from './support/house.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const NOT_OURS = ['node_modules', 'dist', 'coverage', '.data', '.git']
+const NOT_OURS = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.git']
 
 function sourcesOf(folder: string): [string, string][] {
   return readdirSync(join(root, folder), { withFileTypes: true })

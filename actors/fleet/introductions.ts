@@ -107,10 +107,19 @@ export class Introductions {
       lines.hangUp(connection, 'the enrollment could not be recorded')
       return
     }
+    if (input.local) this.#replaceLocal(id)
     connection.welcome = { credential, claims: frame.activeLeases }
     lines.registered(connection, id)
     const welcome: FleetEffect = { type: 'fleet.welcome', connection: connection.number }
     host.afterwards(welcome)
+  }
+
+  /** This machine has one worker of the host's own: it enrolls anew only when its old credential is gone. */
+  #replaceLocal(id: string): void {
+    const { fleet, host } = this.#ports
+    const revoked: WorkerEvent = { type: 'revoked' }
+    for (const { context } of [...fleet.members()])
+      if (context.local && context.id !== id) host.tell(WORKER, context.id, revoked)
   }
 
   #recognise(

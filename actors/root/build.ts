@@ -2,12 +2,23 @@
  * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
  * test can build a dozen of them in one process.
  */
-import type { Cancel, Chance, Clock, Log, Meters, Store, StoreState, Tracker } from '../../core/ports.ts'
+import type {
+  Cancel,
+  Chance,
+  Clock,
+  LocalWorkerPort,
+  Log,
+  Meters,
+  Store,
+  StoreState,
+  Tracker,
+} from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { no } from '../../core/refusal.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
+import { LOCAL_WORKER } from '../fleet/local-worker.machine.ts'
 import { INTAKE } from '../intake/intake.machine.ts'
 import type { CutGuest } from '../kit/commit.ts'
 import { Drawer } from '../kit/drawer.ts'
@@ -43,6 +54,8 @@ export interface HostParts {
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined
+  /** Absent where this machine can't execute runs itself. */
+  readonly localWorker?: LocalWorkerPort
   readonly openDoors: (desk: FrontDesk) => Promise<Answer<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
@@ -112,6 +125,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     lease: (effect) => yard.rooms.leases.do(effect),
     fleet: (effect) => yard.rooms.workers.do(effect),
     intake: (effect) => yard.rooms.intake.do(effect),
+    local: (effect) => yard.rooms.localWorker.do(effect),
     root: rootEffects({
       restore: () => {
         const restored = host.restore()
@@ -131,7 +145,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       },
       closeDoors: () => {
         unwatch()
-        return doors.close()
+        return Promise.all([yard.rooms.localWorker.stop(), doors.close()])
       },
       finish,
       log,
@@ -175,6 +189,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       config: () => vault.configuration.effective,
       pushes,
       trackerFor: parts.tracker,
+      localWorker: parts.localWorker,
       version: parts.health.version,
       serving: () => host.peek(ROOT, ROOT)?.value === 'serving',
       open: () => isOpen(host),
@@ -196,6 +211,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       host.bear(ROOT, ROOT, {})
       host.bear(SETTINGS, SETTINGS, {})
       host.bear(INTAKE, INTAKE, {})
+      host.bear(LOCAL_WORKER, LOCAL_WORKER, {})
       // It may have broken before anybody listened.
       hear(store.ledger.state())
     },

@@ -7,7 +7,7 @@
 import { ids } from '../../core/ids.ts'
 import { instants } from '../../core/instant.ts'
 import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
-import type { Chance, Clock, Log, Meters, Store, Tracker } from '../../core/ports.ts'
+import type { Chance, Clock, LocalWorkerPort, Log, Meters, Store, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { Alarms } from '../fleet/alarms.ts'
 import { Channel } from '../fleet/channel.ts'
@@ -19,6 +19,8 @@ import { Heartbeats } from '../fleet/heartbeats.ts'
 import { Holds } from '../fleet/holds.ts'
 import { Introductions } from '../fleet/introductions.ts'
 import { type FleetEffect, Lines } from '../fleet/lines.ts'
+import { LOCAL_WORKER, type LocalWorkerEffect } from '../fleet/local-worker.machine.ts'
+import { LocalWorkerRoom } from '../fleet/local-worker.room.ts'
 import { Scheduler } from '../fleet/scheduler.ts'
 import { INTAKE, type IntakeEffect, type IntakeEvent } from '../intake/intake.machine.ts'
 import { IntakeRoom } from '../intake/intake.room.ts'
@@ -37,7 +39,7 @@ import { type RunEffect, RunRoom } from '../run/run.room.ts'
 import { RunPushes } from '../run/run-pushes.ts'
 import type { Pushes } from './pushes.ts'
 
-export type RoomEffect = FleetEffect | LeaseEffect | IntakeEffect | RunEffect
+export type RoomEffect = FleetEffect | LeaseEffect | IntakeEffect | RunEffect | LocalWorkerEffect
 
 export interface RoomParts {
   readonly clock: Clock
@@ -48,6 +50,7 @@ export interface RoomParts {
   readonly config: () => ServiceConfig
   readonly pushes: Pushes
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly localWorker: LocalWorkerPort | undefined
   readonly version: string
   /** New leases may be granted. */
   readonly serving: () => boolean
@@ -182,6 +185,13 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     violated,
   })
 
+  const localWorker = new LocalWorkerRoom({
+    ...common,
+    enrollment,
+    port: parts.localWorker,
+    tell: (event) => void host.tell(LOCAL_WORKER, LOCAL_WORKER, event),
+  })
+
   // ---- tickets and runs --------------------------------------------------------------------------------------------
 
   const intake: IntakeRoom = new IntakeRoom({
@@ -235,6 +245,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     holds,
     channel,
     workers,
+    localWorker,
     leases,
     intake,
     runs,

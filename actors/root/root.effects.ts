@@ -13,7 +13,7 @@ export interface RootPorts {
   readonly restore: () => Answer<RestoreReport>
   /** Refused when a port is taken, with a sentence that names it. */
   readonly openDoors: () => Promise<Answer<void>>
-  readonly closeDoors: () => Promise<void>
+  readonly closeDoors: () => Promise<unknown>
   readonly finish: (exitCode: number, reason: string) => void
   readonly log: Log
   readonly tell: (event: RootEvent) => void

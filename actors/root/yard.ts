@@ -80,26 +80,29 @@ export class Yard {
   }
 
   start(): void {
-    const { alarms, intake, scheduler } = this.rooms
+    const { alarms, intake, localWorker, scheduler } = this.rooms
     alarms.start()
     this.#pruneNow()
     intake.configure()
+    localWorker.configure()
     intake.moves.start()
     scheduler.look()
   }
 
   stop(): void {
-    const { alarms, intake, runPushes, workers } = this.rooms
+    const { alarms, intake, localWorker, runPushes, workers } = this.rooms
     alarms.stop()
     intake.stop()
+    localWorker.abandon()
     runPushes.stop()
     workers.stop()
     this.#prune()
   }
 
   configured(): void {
-    const { intake, lines, scheduler } = this.rooms
+    const { intake, lines, localWorker, scheduler } = this.rooms
     intake.configure()
+    localWorker.configure()
     lines.configured()
     scheduler.reconsider()
   }

@@ -4,22 +4,25 @@
  * Everything is built here and joined here; nothing below this file reads the environment, the clock or a path of its
  * own accord. Each thing that can go wrong on the way has its own exit code and a sentence that says what to do.
  */
-import { totalmem } from 'node:os'
+import { hostname, totalmem } from 'node:os'
+import { join } from 'node:path'
 import { buildHost } from '../../actors/root/build.ts'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
-import type { Log, Meters, Store } from '../../core/ports.ts'
+import type { LocalWorkerPort, Log, Meters, Store } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
+import { localWorker } from '../../providers/local-worker.ts'
 import { trackerFor } from '../../providers/tracker/tracker.ts'
-import { DataDirInUse, NotADataDir, StoreTooNew } from '../../store/failures.ts'
+import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
 import { openDoors } from '../../transport/server.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import { mindAccidents } from '../accidents.ts'
 import { realChance, realClock } from '../clock.ts'
 import { dataDirectory } from '../data-dir.ts'
 import { Ending, EXIT } from '../exit.ts'
@@ -27,11 +30,14 @@ import { removeLaunch, writeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
 import { Scrubber } from '../scrub.ts'
 import { StopSignals } from '../signals.ts'
+import { storeEnding } from '../store-ending.ts'
 import { launchToken } from '../token.ts'
 import { VERSION } from '../version.ts'
 
 export interface ServeOptions {
   readonly dataDir?: string
+  /** Whoever started it holds the other end of its standard input, and it ends when that is let go of. */
+  readonly endWithStdin?: true
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
 }
@@ -59,6 +65,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const startedAt = new Date(realClock.now()).toISOString()
   const execution = await sandbox
 
+  let url: string | undefined
   await new Promise<void>((ended) => {
     const host = buildHost({
       clock: realClock,
@@ -69,6 +76,9 @@ export async function serve(options: ServeOptions): Promise<void> {
       configuration,
       configText,
       onConfig: know,
+      ...(execution.kind === 'local-worker'
+        ? { localWorker: workerHere(options, { dataDir, url: () => url, log }) }
+        : {}),
       tracker: (config) => trackerFor(config, { clock: realClock, log }),
       health: {
         ok: true,
@@ -77,13 +87,24 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostMemMib: Math.floor(totalmem() / 1024 / 1024),
         hostExecution: execution,
       },
-      openDoors: (desk) => openAll(desk, { dataDir, token, startedAt, configuration, log, metrics }),
+      openDoors: async (desk) => {
+        const opened = await openAll(desk, { dataDir, token, startedAt, configuration, log, metrics })
+        if (opened.ok) url = opened.value.url
+        return opened
+      },
       finish: (exitCode, reason) =>
         void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log }).then(ended),
     })
     host.start()
     signals.handTo((reason) => host.stop(reason))
+    if (options.endWithStdin === true) whenStdinEnds(() => host.stop('whoever started this host is gone'))
   })
+}
+
+function whenStdinEnds(stop: () => void): void {
+  process.stdin.on('error', () => {})
+  process.stdin.once('close', stop)
+  process.stdin.resume()
 }
 
 // ---- before the doors ------------------------------------------------------------------------------------------
@@ -92,10 +113,7 @@ async function open(dataDir: string, log: Log, meters: Meters): Promise<Store> {
   try {
     return await openStore({ dataDir, clock: realClock, chance: realChance, log, meters })
   } catch (error) {
-    if (error instanceof DataDirInUse) throw new Ending(EXIT.taken, error.message)
-    if (error instanceof NotADataDir) throw new Ending(EXIT.usage, error.message)
-    if (error instanceof StoreTooNew) throw new Ending(EXIT.dataTooNew, error.message)
-    throw new Ending(EXIT.broken, `the data directory ${dataDir} can't be used: ${messageOf(error)}`)
+    throw storeEnding(error, dataDir)
   }
 }
 
@@ -123,6 +141,28 @@ async function hostExecution(log: Log): Promise<HostExecution> {
   return { kind: 'none', reason: probed.reason }
 }
 
+/** It dials like any other worker, and has a folder of its own below ours. */
+function workerHere(
+  { logLevel }: ServeOptions,
+  {
+    dataDir,
+    url,
+    log,
+  }: { readonly dataDir: string; readonly url: () => string | undefined; readonly log: Log },
+): LocalWorkerPort {
+  return localWorker({
+    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+    dataDir: join(dataDir, 'worker'),
+    url,
+    name: hostname(),
+    logLevel,
+    environment: process.env,
+    inheritable: inheritableDescriptors,
+    clock: realClock,
+    log,
+  })
+}
+
 // ---- doors -----------------------------------------------------------------------------------------------------
 
 interface Launching {
@@ -134,7 +174,12 @@ interface Launching {
   readonly metrics: Metrics
 }
 
-async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<{ close(): Promise<void> }>> {
+interface Opened {
+  readonly url: string
+  close(): Promise<void>
+}
+
+async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<Opened>> {
   const { dataDir, token, startedAt, configuration, log, metrics } = launching
   const { server, fleet } = configuration.effective
   const opened = await openDoors({
@@ -172,7 +217,7 @@ async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<{ 
     throw error
   }
   log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-  return yes({ close: () => doors.close('the service is stopping') })
+  return yes({ url, close: () => doors.close('the service is stopping') })
 }
 
 function urlOf(scheme: string, host: string, port: number): string {
@@ -181,18 +226,6 @@ function urlOf(scheme: string, host: string, port: number): string {
 }
 
 // ---- the end ---------------------------------------------------------------------------------------------------
-
-function mindAccidents(log: Log): void {
-  // A bug: what is on disk is consistent at any instant, so the safest thing is to end and start anew from it.
-  const die = (error: unknown) => {
-    log.error({ err: error }, 'an unexpected error; ending, to recover from what is on disk')
-    process.exit(EXIT.broken)
-  }
-  process.on('uncaughtException', die)
-  process.on('unhandledRejection', die)
-  // Whoever read our output went away: no reason to end.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
-}
 
 /** The store closes quickly or not at all (a disk that hangs): the process ends in time either way. */
 const CLOSE_STORE_MS_MAX = 1_000

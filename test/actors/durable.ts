@@ -1,5 +1,10 @@
 /** The durable lives in each state in which a disk may find them, for tests of restarts and of records. */
 import type { EventObject } from 'xstate'
+import {
+  type ExecutionEvent,
+  type ExecutionInput,
+  executionKind,
+} from '../../actors/daemon/execution.machine.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/fleet/worker.machine.ts'
 import { ActorHost, type HostPorts } from '../../actors/kit/host.ts'
 import type { Kind } from '../../actors/kit/kind.ts'
@@ -50,6 +55,14 @@ const WORKER_INPUT: WorkerInput = {
   capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 2, version: '0.1.0' },
 }
 
+const EXECUTION_INPUT: ExecutionInput = {
+  leaseId: 'ls-1',
+  runId: 'run-1',
+  workerId: 'wk-1',
+  expiresAt: T1,
+  retentionHours: 24,
+}
+
 const accepted: LeaseEvent = { type: 'accepted', at: T1 }
 const lost: LeaseEvent = { type: 'worker lost' }
 const cancel: LeaseEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
@@ -90,6 +103,14 @@ const worker = (state: string, ...way: WorkerEvent[]): Posed => ({
   way,
 })
 
+const execution = (state: string, ...way: ExecutionEvent[]): Posed => ({
+  kind: executionKind,
+  key: 'ls-1',
+  state,
+  input: EXECUTION_INPUT,
+  way,
+})
+
 /** Those that are over are not among them: they leave the disk with their last transition. */
 export const leases = [
   lease('offered'),
@@ -112,6 +133,53 @@ export const workers = [
   worker('draining', drained),
 ]
 
+const cleared: ExecutionEvent = { type: 'cleared' }
+const prepared: ExecutionEvent = { type: 'prepared', progress: { sandbox: { id: 'sb-1' } } }
+const published: ExecutionEvent = {
+  type: 'progressed',
+  progress: {
+    agentSessionId: 'session-1',
+    branch: 'switchyard/eng-12',
+    pushed: 'c0ffee',
+    prUrl: 'https://codehost.example/pr/1',
+    prState: 'draft',
+  },
+}
+const spent: ExecutionEvent = {
+  type: 'spent',
+  costs: [
+    {
+      label: 'run',
+      provider: 'agentA',
+      inputTokens: 1,
+      outputTokens: 2,
+      cacheReadTokens: 3,
+      cacheWriteTokens: 4,
+      costUsd: 0.5,
+      estimated: true,
+    },
+  ],
+}
+const worked: ExecutionEvent = { type: 'worked', worked: { verdict: 'done' } }
+const ended: ExecutionEvent = {
+  type: 'ended',
+  said: { status: 'completed', result: { summary: 'done', artifacts: [] }, costs: [] },
+}
+const cancelled: ExecutionEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
+const gone: ExecutionEvent = { type: 'lost', how: 'kill', reason: 'the lease is lost' }
+const restarted: ExecutionEvent = { type: 'daemon restarted', reason: 'interrupted: the worker daemon ended' }
+
+export const executions = [
+  execution('accepted'),
+  execution('preparing', cleared),
+  execution('working', cleared, prepared, published, spent),
+  execution('finishing', cleared, prepared, worked),
+  execution('stopping', cleared, prepared, cancelled),
+  execution('abandoned', cleared, prepared, gone),
+  execution('salvaging', cleared, prepared, published, restarted),
+  execution('finished', cleared, prepared, published, spent, worked, ended),
+]
+
 /** A host of these lives alone: what they tell others goes to nobody, what they want done is written down. */
 export function alone(
   ledger = new CrashLedger(),
@@ -124,7 +192,7 @@ export function alone(
     ledger,
     log: keptLog(),
     meters: noMeters,
-    kinds: [leaseKind, runKind, workerKind],
+    kinds: [leaseKind, runKind, workerKind, executionKind],
     effects: ({ type }) => void done.push(type),
     fatal: (reason) => void done.push(`fatal: ${reason}`),
     ...more,

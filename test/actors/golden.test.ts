@@ -9,6 +9,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import { daemonKinds } from '../../actors/daemon/kinds.ts'
 import type { Kind } from '../../actors/kit/kind.ts'
 import { layout } from '../../actors/kit/records.ts'
 import { hostKinds } from '../../actors/root/kinds.ts'
@@ -16,7 +17,7 @@ import type { LifeRecord } from '../../core/ports.ts'
 import { LeaseFields, RunFields, shapeOf } from '../../protocol/records.ts'
 import type { Run } from '../../protocol/run.ts'
 import { CrashLedger } from '../support/crash-ledger.ts'
-import { alone, leases, type Posed, runs, workers } from './durable.ts'
+import { alone, executions, leases, type Posed, runs, workers } from './durable.ts'
 
 interface Golden {
   readonly fingerprint: string
@@ -31,8 +32,13 @@ interface Golden {
 
 const folder = join(dirname(fileURLToPath(import.meta.url)), 'golden')
 const read = (file: string): Golden => JSON.parse(readFileSync(join(folder, file), 'utf8'))
-const posed: Readonly<Record<string, readonly Posed[]>> = { lease: leases, run: runs, worker: workers }
-const durable = hostKinds.filter((kind) => kind.layout !== undefined)
+const posed: Readonly<Record<string, readonly Posed[]>> = {
+  lease: leases,
+  run: runs,
+  worker: workers,
+  execution: executions,
+}
+const durable = [...hostKinds, ...daemonKinds].filter((kind) => kind.layout !== undefined)
 const fileOf = ({ name, layout: written }: Kind): string => `${name}.v${written?.v}.json`
 
 async function written(kind: Kind): Promise<Golden> {

@@ -1,11 +1,12 @@
 /** Every durable life, stopped in each of its states: it comes back as it was, and can still be brought to its end. */
 import { describe, expect, test } from '@jest/globals'
+import type { ExecutionEvent } from '../../actors/daemon/execution.machine.ts'
 import type { WorkerEvent } from '../../actors/fleet/worker.machine.ts'
 import type { LeaseEvent } from '../../actors/lease/lease.machine.ts'
 import type { RunEvent } from '../../actors/run/run.machine.ts'
 import { T1 } from '../core/run/runs.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
-import { alone, leases, type Posed, runs, workers } from './durable.ts'
+import { alone, executions, leases, type Posed, runs, workers } from './durable.ts'
 
 /** Stopped, and brought back by another host from what is on disk. */
 async function restarted(posed: Posed, clock?: ManualClock) {
@@ -149,5 +150,36 @@ describe('a worker', () => {
     expect(host.peek('worker', 'wk-1')).toBeUndefined()
     expect(ledger.disk.get('worker')?.size).toBe(0)
     expect(host.pendingDeadlines()).toBe(0)
+  })
+})
+
+describe('an execution', () => {
+  const acknowledged: ExecutionEvent = { type: 'acknowledged' }
+  const salvaged: ExecutionEvent = { type: 'salvaged', sandbox: { id: 'sb-2' } }
+
+  /** Nothing of it runs any more: what it left is seen to, or nobody is told. */
+  const after: Readonly<Record<string, readonly [state: string | undefined, done: readonly string[]]>> = {
+    accepted: [undefined, []],
+    preparing: ['salvaging', ['execution.salvage']],
+    working: ['salvaging', ['execution.salvage']],
+    finishing: ['salvaging', ['execution.salvage']],
+    stopping: ['salvaging', ['execution.salvage']],
+    abandoned: [undefined, []],
+    salvaging: ['salvaging', ['execution.salvage']],
+    finished: ['finished', ['execution.report']],
+  }
+
+  test.each(executions.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
+    const { host, flush, done, changes, ledger } = await restarted(posed)
+    await flush()
+    const [now, effects] = after[state] ?? []
+    expect(host.peek('execution', 'ls-1')?.value).toBe(now)
+    expect(done).toEqual(effects)
+    expect(changes[0]).toBe(`restored ${state}`)
+
+    for (const event of [salvaged, acknowledged]) host.tell('execution', 'ls-1', event)
+    await flush()
+    expect(host.peek('execution', 'ls-1')).toBeUndefined()
+    expect(ledger.disk.get('execution')?.size).toBe(0)
   })
 })

@@ -100,7 +100,7 @@ test(
     const random = new Random(seed)
     const dataDir = tempFolder()
     const known: Known = { told: new Map(), patched: new Set() }
-    writeFileSync(join(dataDir, 'config.json'), '{"server":{"port":0}}')
+    writeFileSync(join(dataDir, 'config.json'), '{"server":{"port":0},"worker":{"local":false}}')
     try {
       for (let round = 0; round < CYCLES; round++) {
         await cycle(dataDir, known, random, round)

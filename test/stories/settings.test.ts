@@ -35,16 +35,22 @@ interface Answer {
   }
 }
 
+/** These hosts start no worker of their own. */
+const ALONE = { worker: { local: false } }
+
 function host(config: object = {}): Served {
   const dataDir = tempFolder()
-  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port: 0 }, ...config }), {
+  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port: 0 }, ...ALONE, ...config }), {
     mode: 0o600,
   })
   return serve(dataDir)
 }
 
 const file = (served: Served) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
-const stored = (served: Served) => JSON.parse(file(served)) as Record<string, unknown>
+const stored = (served: Served) => {
+  const { worker: _, ...rest } = JSON.parse(file(served)) as Record<string, unknown>
+  return rest
+}
 const patch = async (served: Served, change: unknown): Promise<Answer> =>
   (await served.ask('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
 
@@ -247,7 +253,7 @@ describe('rule 6: hand edits', () => {
     const edit = (config: object) =>
       writeFileSync(
         join(served.dataDir, 'config.json'),
-        JSON.stringify({ server: { port: 0 }, ...SECRETS, ...config }),
+        JSON.stringify({ server: { port: 0 }, ...ALONE, ...SECRETS, ...config }),
       )
 
     edit({ sandbox: { concurrency: 8 } })

@@ -2,11 +2,11 @@
  * The real command in a process of its own, as a person or a desktop shell would start it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { chmodSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import { until } from './real.ts'
+import { tempFolder, until } from './real.ts'
 
 export const command = join(
   dirname(dirname(dirname(fileURLToPath(import.meta.url)))),
@@ -37,6 +37,16 @@ export interface Served {
 }
 
 const running = new Set<ChildProcess>()
+let sandboxes: string | undefined
+
+/** Where runs of these processes lie: passable for the users that sandboxes have, and gone after the tests. */
+export function sandboxFolder(): string {
+  if (sandboxes === undefined) {
+    sandboxes = tempFolder()
+    chmodSync(sandboxes, 0o711)
+  }
+  return sandboxes
+}
 
 afterEach(async () => {
   for (const child of running) child.kill('SIGKILL')
@@ -51,7 +61,12 @@ export function serve(dataDir: string, args: readonly string[] = [], env: NodeJS
 export function run(args: readonly string[], dataDir = '', env: NodeJS.ProcessEnv = {}): Served {
   const child = spawn(process.execPath, [command, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      SWITCHYARD_SANDBOX_DIR: sandboxFolder(),
+      ...env,
+    },
   })
   running.add(child)
   let out = ''
@@ -109,5 +124,9 @@ export function readLaunch(dataDir: string): Launch | undefined {
   }
 }
 
-/** A configuration that lets many hosts live side by side: every port is the system's choice. */
-export const anyPort = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })
+/**
+ * A configuration that lets many hosts live side by side: every port is the system's choice, and the only workers are
+ * those that a test brings.
+ */
+export const anyPort = (more: object = {}): string =>
+  JSON.stringify({ server: { port: 0 }, worker: { local: false }, ...more })

@@ -7,6 +7,8 @@
  *     commits without end until killed, counting up from `first`
  *   events <data directory> <life>
  *     commits events of ever new runs until killed; some runs go on from one life to the next
+ *   frames <data directory> <life>
+ *     commits a worker's frames, some of them long, until killed, and trims what was acknowledged
  *   lock <folder> <rounds> <start>
  *     tries to lock <folder>/<round> at the same instant as its brothers
  */
@@ -17,6 +19,7 @@ import type { StoreState } from '../../core/ports.ts'
 import { codeOf } from '../../store/failures.ts'
 import { LmdbLedger } from '../../store/lmdb/ledger.ts'
 import { acquireLock } from '../../store/lock.ts'
+import { openSpool } from '../../store/spool.ts'
 import { openStore } from '../../store/store.ts'
 import { logEvent, putEvents, putLife, runId } from '../store/samples.ts'
 import { keptLog, noMeters as meters } from './quiet.ts'
@@ -134,6 +137,29 @@ async function events(dataDir: string, life: number) {
   )
 }
 
+/** Frame n of a lease, as long as its number says; the longest are as long as a frame may be. */
+const frameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
+
+async function frames(dataDir: string, life: number) {
+  const spool = await openSpool({ dataDir, clock, chance, log, meters, ballastBytes: 64 * 1024 })
+  say('open')
+  await Promise.all(
+    Array.from({ length: 6 }, async (_, caller) => {
+      const lease = `ls-${life}-${caller}`
+      for (let n = 1; ; n++) {
+        const key = `${lease}/${String(n).padStart(10, '0')}`
+        const trimmed = `${lease}/${String(n - 20).padStart(10, '0')}`
+        await spool.commit([
+          { table: 'fact', shelf: 'frame', key, value: { text: frameText(n) } },
+          { table: 'fact', shelf: 'frame', key: trimmed, value: null },
+          { table: 'fact', shelf: 'outbox', key: lease, value: { acked: Math.max(0, n - 20) } },
+        ])
+        say(`ack ${lease} ${n}`)
+      }
+    }),
+  )
+}
+
 async function lock(folder: string, rounds: number, start: number) {
   for (let round = 0; round < rounds; round++) {
     while (Date.now() < start + round * 12) {
@@ -156,4 +182,5 @@ if (mode === 'faults')
   await faults(folder, String(rest[0]), String(rest[1]), String(rest[2]), Number(rest[3]), Number(rest[4]))
 else if (mode === 'flood') await flood(folder, Number(rest[0]))
 else if (mode === 'events') await events(folder, Number(rest[0]))
+else if (mode === 'frames') await frames(folder, Number(rest[0]))
 else if (mode === 'lock') await lock(folder, Number(rest[0]), Number(rest[1]))

@@ -1,0 +1,242 @@
+/**
+ * `switchyard worker`: a worker daemon, from an empty process to an open line and back.
+ *
+ * It dials out and listens to nobody. Everything is built and joined here, like the host in `serve.ts`; what can go
+ * wrong on the way has an exit code of its own and a sentence that says what to do. Asked to stop, it takes no more
+ * runs and ends when those it has are done; asked again, it ends at once.
+ */
+import { arch, hostname, platform } from 'node:os'
+import { join } from 'node:path'
+import { buildDaemon } from '../../actors/daemon/build.ts'
+import type { BuiltDaemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/parts.ts'
+import type { Dialer } from '../../core/daemon/ports.ts'
+import { workerName } from '../../core/fleet/naming.ts'
+import type { Log, Meters } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
+import { dropFile, replaceFile } from '../../store/files/atomic.ts'
+import { type OpenSpool, openSpool } from '../../store/spool.ts'
+import { makeDialer } from '../../worker/dial.ts'
+import { type HostUrl, hostUrl } from '../../worker/host-url.ts'
+import { type OpenIdentity, openIdentity } from '../../worker/identity.ts'
+import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import { mindAccidents } from '../accidents.ts'
+import { realChance, realClock, wakefulClock } from '../clock.ts'
+import { dataDirectory } from '../data-dir.ts'
+import { Ending, EXIT } from '../exit.ts'
+import { makeHands } from '../hands.ts'
+import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { authorities, proxies } from '../network.ts'
+import { Scrubber } from '../scrub.ts'
+import { StopSignals } from '../signals.ts'
+import { storeEnding } from '../store-ending.ts'
+import { VERSION } from '../version.ts'
+
+export interface WorkerOptions {
+  readonly host?: string
+  readonly tokenFile?: string
+  readonly name?: string
+  readonly concurrency: number
+  readonly dataDir?: string
+  readonly sandboxDir?: string
+  readonly caFile?: string
+  readonly insecure?: true
+  readonly drainSeconds?: number
+  /** An agent that says nothing for so long is taken for stalled. */
+  readonly stallMinutes: number
+  /** Whoever started it holds the other end of its standard input, and it ends when that is let go of. */
+  readonly endWithStdin?: true
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
+}
+
+const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
+  stopped: EXIT.done,
+  revoked: EXIT.unwelcome,
+  unauthorized: EXIT.unwelcome,
+  'no way in': EXIT.unwelcome,
+  protocol: EXIT.protocol,
+  malformed: EXIT.protocol,
+  replaced: EXIT.taken,
+  broken: EXIT.broken,
+}
+
+/** Nobody asks a worker for figures. */
+const noMeters: Meters = { count: () => {}, gauge: () => {}, observe: () => {} }
+/** Of a sandbox's last moments, and a disk that is slow. */
+const STOP_NOW_MS_MAX = 10_000
+
+export async function worker(options: WorkerOptions): Promise<void> {
+  const scrubber = new Scrubber()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const signals = new StopSignals(log)
+  mindAccidents(log)
+  // Meant for a host, should it be there: not for what runs here.
+  delete process.env.SWITCHYARD_TOKEN
+  const name = named(options.name)
+  const { url, dialer } = lineTo(options, log)
+  const bwrap = await sandboxHere()
+  const dataDir = dataDirectory(options.dataDir, 'switchyard-worker')
+  const spool = await open(dataDir, log)
+  try {
+    const identity = await identityIn(dataDir, url, options, log)
+    const end = await work({ options, name, dialer, identity, spool, dataDir, bwrap, url, log, signals })
+    await finish(end, spool, log, scrubber)
+  } catch (error) {
+    await spool.close()
+    throw error
+  }
+}
+
+// ---- before the line -----------------------------------------------------------------------------------------------
+
+function named(asked: string | undefined): string {
+  const name = workerName(asked ?? hostname())
+  if (name === '' && asked !== undefined)
+    throw new Ending(
+      EXIT.usage,
+      '--name: must have a visible character; leave it out for the name of this machine',
+    )
+  return name || 'worker'
+}
+
+function lineTo(options: WorkerOptions, log: Log): { readonly url: string; readonly dialer: Dialer } {
+  if (options.host === undefined) {
+    throw new Ending(
+      EXIT.usage,
+      '--host is missing: the address of the host, like https://host.example:4401, or http://127.0.0.1:4400 for this machine',
+    )
+  }
+  const host = wanted(hostUrl(options.host, options.insecure === true))
+  if (host.exposed)
+    log.warn(
+      { url: host.url },
+      'the line to the host is NOT encrypted: whoever is on the way reads the credentials of every run; use https:// as soon as you can',
+    )
+  return { url: host.url, dialer: dialerTo(host, options, log) }
+}
+
+function dialerTo({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Log): Dialer {
+  const trusted = url.startsWith('wss:') ? { authorities: wanted(authorities(caFile, process.env)) } : {}
+  const around = loopback ? undefined : wanted(proxies(process.env))
+  const way = around === undefined ? {} : { proxies: around }
+  return makeDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
+}
+
+function wanted<T>(answer: Answer<T>): T {
+  if (answer.ok) return answer.value
+  throw new Ending(EXIT.usage, answer.refusal.message)
+}
+
+/** Answers the program that makes sandboxes. */
+async function sandboxHere(): Promise<string> {
+  const probed = await probeSandbox()
+  if (probed.ok) return probed.bwrap
+  throw new Ending(EXIT.unavailable, `no run can be executed on this machine: ${probed.detail}`)
+}
+
+async function open(dataDir: string, log: Log): Promise<OpenSpool> {
+  try {
+    return await openSpool({ dataDir, clock: realClock, chance: realChance, log, meters: noMeters })
+  } catch (error) {
+    throw storeEnding(error, dataDir)
+  }
+}
+
+async function identityIn(
+  dataDir: string,
+  url: string,
+  options: WorkerOptions,
+  log: Log,
+): Promise<OpenIdentity> {
+  const { tokenFile } = options
+  const opened = await openIdentity({
+    credentialFile: join(dataDir, 'credential.json'),
+    ...(tokenFile === undefined ? {} : { tokenFile }),
+    host: new URL(url).hostname,
+    log,
+    replace: replaceFile,
+    drop: dropFile,
+  })
+  if (opened.ok) return opened.value
+  const { kind, message } = opened.refusal
+  throw new Ending(kind === 'invalid' ? EXIT.usage : EXIT.unwelcome, message)
+}
+
+// ---- at work -------------------------------------------------------------------------------------------------------
+
+interface Workplace {
+  readonly options: WorkerOptions
+  readonly name: string
+  readonly dialer: Dialer
+  readonly identity: OpenIdentity
+  readonly spool: OpenSpool
+  readonly dataDir: string
+  readonly bwrap: string
+  readonly url: string
+  readonly log: Log
+  readonly signals: StopSignals
+}
+
+async function work(place: Workplace): Promise<DaemonEnd> {
+  const { options, log, url, dataDir, name } = place
+  const clock = wakefulClock(realClock)
+  const stallMs = options.stallMinutes * 60_000
+  const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
+  const where = sandboxDir === undefined || sandboxDir === '' ? {} : { sandboxDir }
+  const hands = await makeHands({ dataDir, ...where, bwrap: place.bwrap, stallMs, clock, log })
+  const end = await new Promise<DaemonEnd>((ended) => {
+    const daemon = buildDaemon({
+      clock,
+      chance: realChance,
+      log,
+      meters: noMeters,
+      spool: place.spool,
+      dialer: place.dialer,
+      identity: place.identity,
+      executor: hands,
+      capabilities: { os: platform(), arch: arch(), provider: 'bwrap' },
+      name,
+      concurrency: options.concurrency,
+      version: VERSION,
+      ...(options.drainSeconds === undefined ? {} : { drainMsMax: options.drainSeconds * 1_000 }),
+      onEnd: ended,
+    })
+    log.info({ url, dataDir, name, concurrency: options.concurrency }, 'switchyard is working')
+    const started = daemon.start()
+    if (started.ok) obey(daemon, place)
+    else ended({ is: 'broken', detail: started.refusal.message })
+  })
+  await hands.close()
+  // It may have been stopped in the very moment in which it was enrolled.
+  await place.identity.settled()
+  return end
+}
+
+function obey(daemon: BuiltDaemon, { options, signals, log }: Workplace): void {
+  const stopNow = () => {
+    realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
+    daemon.stopNow()
+  }
+  signals.handTo(() => daemon.drain(), stopNow)
+  if (options.endWithStdin !== true) return
+  process.stdin.on('error', () => {})
+  process.stdin.once('close', () => {
+    log.info({}, 'whoever started this worker is gone; stopping now')
+    stopNow()
+  })
+  process.stdin.resume()
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+async function finish(end: DaemonEnd, spool: OpenSpool, log: Log, scrubber: Scrubber): Promise<void> {
+  const code = EXIT_OF[end.is]
+  const reason = scrubber.scrub(end.detail)
+  await spool.close().catch((error) => log.error({ err: error }, 'not everything closed in order'))
+  if (code === EXIT.done) log.info({ reason }, 'stopped')
+  else {
+    log.error({ exitCode: code, end: end.is, reason }, 'stopped')
+    process.stderr.write(`switchyard: ${reason}\n`)
+  }
+  process.exit(code)
+}

@@ -1,0 +1,93 @@
+/**
+ * The worker's hands put together: which programs, which folders, which user each sandbox runs as on this machine.
+ */
+import { randomUUID } from 'node:crypto'
+import { realpathSync } from 'node:fs'
+import { realpath, statfs } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import type { Clock, Log } from '../core/ports.ts'
+import type { Job } from '../protocol/frames.ts'
+import { codeHostFor } from '../providers/codehost/codehost.ts'
+import { makeHttp } from '../providers/http.ts'
+import { agentDrivers } from '../worker/agents/drivers.ts'
+import { type Hands, openHands } from '../worker/hands.ts'
+import { groundFor } from '../worker/run/ground.ts'
+import { wayOut } from '../worker/sandbox/egress/way-out.ts'
+import { removeOwned } from '../worker/sandbox/folders.ts'
+import { makeLauncher } from '../worker/sandbox/launch.ts'
+import { thisMachine } from '../worker/sandbox/machine.ts'
+import { SLOTS_GID, slotOf } from '../worker/sandbox/slots.ts'
+import { GITCONFIG_TEXT } from '../worker/sources/inside.ts'
+import { makeSources } from '../worker/sources/make.ts'
+import { realChance } from './clock.ts'
+
+export interface HandsOptions {
+  readonly dataDir: string
+  readonly sandboxDir?: string
+  /** What the probe found. */
+  readonly bwrap: string
+  readonly stallMs: number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export async function makeHands({
+  dataDir,
+  sandboxDir,
+  bwrap,
+  stallMs,
+  clock,
+  log,
+}: HandsOptions): Promise<Hands> {
+  const machine = thisMachine()
+  const isRoot = machine.euid === 0
+  const ground = await groundFor({
+    dataDir: await realpath(dataDir),
+    insidePrograms: insidePrograms(),
+    nodeProgram: process.execPath,
+    ...(sandboxDir === undefined ? {} : { wanted: resolve(sandboxDir) }),
+    ...(isRoot ? { gid: SLOTS_GID } : {}),
+  })
+  const launcher = makeLauncher({ bwrap, clock, machine })
+  log.info({ folder: ground.folder, limits: launcher.limitsTold() }, 'runs are executed here')
+  const http = makeHttp({ clock, chance: realChance })
+  const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
+  return openHands({
+    folder: ground.folder,
+    clock,
+    log,
+    uuid: () => randomUUID(),
+    launcher,
+    slotOf: (number) => slotOf(number, machine),
+    giveAway: isRoot,
+    removeFolder: removeOwned,
+    sources: makeSources({
+      folder: join(ground.folder, 'sources'),
+      clock,
+      chance: realChance,
+      codehostFor,
+      ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
+    }),
+    codehostFor,
+    drivers: agentDrivers({ path: process.env.PATH ?? '', home: homedir(), asOther: isRoot }),
+    wayOut,
+    insidePrograms: ground.insidePrograms,
+    node: ground.node,
+    gitconfig: GITCONFIG_TEXT,
+    stallMs,
+    freeBytes: () => freeBytes(ground.folder),
+    closed: () => http.close(),
+  })
+}
+
+/** Beside the program, where the build puts them. */
+function insidePrograms(): string {
+  const program = realpathSync(process.argv[1] ?? '')
+  return join(dirname(dirname(program)), 'inside')
+}
+
+async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}

@@ -1,0 +1,69 @@
+/**
+ * What the machine says of the network around it: whose certificates to trust, and which proxy leads out.
+ */
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { rootCertificates } from 'node:tls'
+import { type Answer, no, yes } from '../core/refusal.ts'
+import { textOf } from '../store/failures.ts'
+import type { Proxies } from '../worker/dial-network.ts'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Where systems keep the authorities that their owner trusts; the first one that is there counts. */
+const SYSTEM_FILES = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/ssl/cert.pem',
+]
+
+/** Those that Node comes with, those of the system, and the ones that were named. */
+export function authorities(caFile: string | undefined, env: Environment): Answer<readonly string[]> {
+  const known = [...rootCertificates, ...firstOf([env.SSL_CERT_FILE, ...SYSTEM_FILES])]
+  const extra = firstOf([env.NODE_EXTRA_CA_CERTS])
+  if (caFile === undefined) return yes([...known, ...extra])
+  try {
+    const named = readFileSync(caFile, 'utf8')
+    // Told here, and not as a mysterious failure of the line.
+    new X509Certificate(named)
+    return yes([...known, ...extra, named])
+  } catch (error) {
+    return no('invalid', `--ca-file: ${caFile} is no certificate in PEM form: ${textOf(error)}`)
+  }
+}
+
+function firstOf(files: readonly (string | undefined)[]): string[] {
+  for (const file of files) {
+    const text = file === undefined || file === '' ? undefined : readText(file)
+    if (text !== undefined) return [text]
+  }
+  return []
+}
+
+function readText(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined when no proxy is named. The small letters win, as everywhere. */
+export function proxies(env: Environment): Answer<Proxies | undefined> {
+  const all = env.all_proxy ?? env.ALL_PROXY ?? ''
+  const http = env.http_proxy ?? env.HTTP_PROXY ?? all
+  const https = env.https_proxy ?? env.HTTPS_PROXY ?? all
+  if (http === '' && https === '') return yes(undefined)
+  for (const proxy of [http, https])
+    if (proxy !== '' && !isProxy(proxy)) {
+      return no(
+        'invalid',
+        'the proxy that the environment names (https_proxy, http_proxy, all_proxy) is not of the form http://host:port',
+      )
+    }
+  return yes({ http, https, except: env.no_proxy ?? env.NO_PROXY ?? '' })
+}
+
+const isProxy = (text: string): boolean =>
+  URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)

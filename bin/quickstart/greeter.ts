@@ -1,0 +1,139 @@
+/**
+ * The example's repository: a small program with tests, a short history, and a few mistakes for the agent to find.
+ *
+ * Made once, with real git, as a bare repository; authors and times are fixed, so everybody's has the same commits.
+ */
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+
+export const REMOTE = 'acme/greeter'
+export const BASE = 'main'
+
+export type Files = Readonly<Record<string, string>>
+
+const FIRST_AT = Date.UTC(2025, 0, 6, 9)
+const HOUR_MS = 3_600_000
+const GIT_MS_MAX = 30_000
+const GIT_BYTES_MAX = 4 * 1024 * 1024
+
+const HISTORY: readonly { readonly message: string; readonly files: Files }[] = [
+  {
+    message: 'Greet people',
+    files: {
+      'package.json': `${JSON.stringify({ name: 'greeter', version: '0.1.0', private: true, type: 'module', scripts: { test: 'node --test' } }, undefined, 2)}\n`,
+      'README.md': '# greeter\n\nSays hello, politely.\n\n    node --test    # its tests\n',
+      'src/greet.js': [
+        '/** A greeting for one person. */',
+        'export function greet(name) {',
+        "  return 'Hello, ' + name.trim() + '!'",
+        '}',
+        '',
+      ].join('\n'),
+    },
+  },
+  {
+    message: 'Test the greeting',
+    files: {
+      'test/greet.test.js': [
+        "import assert from 'node:assert/strict'",
+        "import { test } from 'node:test'",
+        "import { greet } from '../src/greet.js'",
+        '',
+        "test('a person is greeted by name', () => {",
+        "  assert.equal(greet(' Ada '), 'Hello, Ada!')",
+        '})',
+        '',
+      ].join('\n'),
+    },
+  },
+  {
+    message: 'Learn some languages',
+    files: {
+      'src/words/de.js': "export const hello = 'Gutten Tag'\n",
+      'src/words/fr.js': "export const hello = 'Bonjuor'\n",
+      'src/words/it.js': "export const hello = 'Boungiorno'\n",
+      'src/words/nl.js': "export const hello = 'Godendag'\n",
+    },
+  },
+]
+
+/** `folder` is the code host's. Nothing happens when the repository is there. */
+export async function makeGreeter(folder: string): Promise<void> {
+  const bare = bareIn(folder)
+  if (await isThere(bare)) return
+  await mkdir(dirname(bare), { recursive: true, mode: 0o700 })
+  const draft = await mkdtemp(join(dirname(bare), '.greeter-'))
+  try {
+    await makeHistory(join(draft, 'work'))
+    await git(draft, ['clone', '--quiet', '--bare', 'work', 'bare'])
+    await git(join(draft, 'bare'), ['remote', 'remove', 'origin'])
+    await rename(join(draft, 'bare'), bare)
+  } finally {
+    await rm(draft, { recursive: true, force: true })
+  }
+}
+
+export const bareIn = (folder: string): string => join(folder, `${REMOTE}.git`)
+
+/** What a file holds on the branch that work starts from; undefined when it is not there. */
+export function fileOnBase(folder: string, path: string): Promise<string | undefined> {
+  return git(bareIn(folder), ['show', `${BASE}:${path}`]).catch(() => undefined)
+}
+
+/** What a branch changes, as people read it. */
+export function changesOf(folder: string, branch: string): Promise<string> {
+  return git(bareIn(folder), [
+    'diff',
+    '--no-color',
+    '--no-ext-diff',
+    '--no-textconv',
+    `${BASE}...${branch}`,
+    '--',
+  ])
+}
+
+async function makeHistory(folder: string): Promise<void> {
+  await mkdir(folder)
+  await git(folder, ['init', '--quiet', `--initial-branch=${BASE}`])
+  for (const [at, { message, files }] of HISTORY.entries()) {
+    for (const [path, text] of Object.entries(files)) {
+      await mkdir(dirname(join(folder, path)), { recursive: true })
+      await writeFile(join(folder, path), text)
+    }
+    await git(folder, ['add', '--all'])
+    await git(folder, ['commit', '--quiet', '--message', message], FIRST_AT + at * HOUR_MS)
+  }
+}
+
+/** Without the person's own settings: hooks, signing and templates have no business here. */
+async function git(cwd: string, args: readonly string[], at = FIRST_AT): Promise<string> {
+  const date = new Date(at).toISOString()
+  const { stdout } = await promisify(execFile)('git', [...args], {
+    cwd,
+    timeout: GIT_MS_MAX,
+    maxBuffer: GIT_BYTES_MAX,
+    env: {
+      PATH: process.env.PATH,
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_TEMPLATE_DIR: '',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_AUTHOR_NAME: 'Ada Example',
+      GIT_AUTHOR_EMAIL: 'ada@example.org',
+      GIT_AUTHOR_DATE: date,
+      GIT_COMMITTER_NAME: 'Ada Example',
+      GIT_COMMITTER_EMAIL: 'ada@example.org',
+      GIT_COMMITTER_DATE: date,
+    },
+  })
+  return stdout
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}

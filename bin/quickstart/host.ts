@@ -1,0 +1,145 @@
+/**
+ * The example's host: `switchyard serve` in a process of its own, with its log in a file.
+ *
+ * It gets a process group of its own, so that Ctrl-C reaches it once, through us, and not a second time from the
+ * terminal, which it could take for impatience. It holds a pipe to us, so that it never outlives us, however we end.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, constants, fstatSync, ftruncateSync, openSync } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { RunEvent } from '../../protocol/run.ts'
+import type { HealthResponse } from '../../protocol/worker.ts'
+import { Ending, EXIT } from '../exit.ts'
+import type { Launch } from '../launch-file.ts'
+import type { Place } from './place.ts'
+
+const LISTENING_MS_MAX = 20_000
+const LOOK_EVERY_MS = 25
+const STOP_MS_MAX = 8_000
+const ANSWER_MS_MAX = 10_000
+/** Between the end of its connections and its own. */
+const LAST_WORDS_MS = 1_000
+const TAIL_BYTES = 4 * 1024
+/** Of all its earlier lives together. */
+const LOG_BYTES_MAX = 4 * 1024 * 1024
+
+export class ExampleHost {
+  readonly #child: ChildProcess
+  readonly #place: Place
+  /** Its exit code; a signal that ended it counts as 70. */
+  readonly ended: Promise<number>
+  #launch: Launch | undefined
+  #isEnded = false
+  /** Where its own lines begin in the log. */
+  readonly #logFrom: number
+
+  /** `program`: the switchyard command's file. */
+  constructor(program: string, place: Place) {
+    this.#place = place
+    // Added to, for another host may be at work here, and be writing to it.
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW
+    const log = openSync(place.hostLog, flags, 0o600)
+    if (fstatSync(log).size > LOG_BYTES_MAX) ftruncateSync(log)
+    this.#logFrom = fstatSync(log).size
+    const args = [program, 'serve', '--data-dir', place.dataDir, '--log-format', 'human', '--end-with-stdin']
+    this.#child = spawn(process.execPath, args, { stdio: ['pipe', log, log], detached: true })
+    this.#child.stdin?.on('error', () => {})
+    closeSync(log)
+    this.ended = new Promise((resolve) => {
+      this.#child.on('error', () => resolve(EXIT.broken))
+      this.#child.on('exit', (code) => {
+        this.#isEnded = true
+        resolve(code ?? EXIT.broken)
+      })
+    })
+  }
+
+  /** Waits for its doors. Its own end before that is ours, with its own words. */
+  async launched(): Promise<Launch> {
+    const until = performance.now() + LISTENING_MS_MAX
+    while (!this.#isEnded && performance.now() < until) {
+      const launch = await readLaunch(this.#place.dataDir)
+      if (launch?.pid === this.#child.pid) {
+        this.#launch = launch
+        return launch as Launch
+      }
+      await pause(LOOK_EVERY_MS)
+    }
+    const code = this.#isEnded ? await this.ended : EXIT.broken
+    throw new Ending(
+      code === 0 ? EXIT.broken : code,
+      `the host did not open its doors:\n${await this.tail()}`,
+    )
+  }
+
+  health(): Promise<HealthResponse> {
+    return this.#ask('/api/health') as Promise<HealthResponse>
+  }
+
+  events(runId: string): Promise<readonly RunEvent[]> {
+    return this.#ask(`/api/runs/${encodeURIComponent(runId)}/events`) as Promise<readonly RunEvent[]>
+  }
+
+  /** Why it is not to be reached. One that died says more, in its log, than whoever lost it. */
+  async gone(otherwise: string): Promise<Ending> {
+    const soon = pause(LAST_WORDS_MS, undefined, { ref: false })
+    const code = await Promise.race([this.ended, soon])
+    if (code === undefined) return new Ending(EXIT.broken, otherwise)
+    return new Ending(code === 0 ? EXIT.broken : code, `the host ended by itself:\n${await this.tail()}`)
+  }
+
+  /** The last lines of its log. */
+  async tail(): Promise<string> {
+    const file = await open(this.#place.hostLog, 'r').catch(() => undefined)
+    if (file === undefined) return ''
+    try {
+      const { size } = await file.stat()
+      const own = Math.max(0, size - this.#logFrom)
+      const bytes = Buffer.alloc(Math.min(own, TAIL_BYTES))
+      await file.read(bytes, 0, bytes.length, size - bytes.length)
+      const text = bytes.toString()
+      return own > TAIL_BYTES ? text.slice(text.indexOf('\n') + 1).trimEnd() : text.trimEnd()
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Asks it once, and waits; a host that does not end is ended. */
+  async stop(): Promise<number> {
+    if (!this.#isEnded) this.#child.kill('SIGTERM')
+    const giveUp = new AbortController()
+    const late = pause(STOP_MS_MAX, undefined, { signal: giveUp.signal }).then(
+      () => void this.#child.kill('SIGKILL'),
+      () => {},
+    )
+    const code = await this.ended
+    giveUp.abort()
+    await late
+    return code
+  }
+
+  async #ask(path: string): Promise<unknown> {
+    if (this.#launch === undefined) throw new Error('the host is asked before its doors are open')
+    const { url, token } = this.#launch
+    const asked = fetch(`${url}${path}`, {
+      headers: { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(ANSWER_MS_MAX),
+    })
+    const response = await asked.catch(async (error: unknown) => {
+      throw await this.gone(`the host does not answer (${error instanceof Error ? error.message : error})`)
+    })
+    if (!response.ok) throw new Ending(EXIT.refused, `the host answered ${response.status} to ${path}`)
+    return await response.json()
+  }
+}
+
+/** Not there yet, half written, or left behind by an earlier host: all the same, look again. */
+async function readLaunch(dataDir: string): Promise<Launch | undefined> {
+  try {
+    return JSON.parse(await readFile(join(dataDir, 'launch.json'), 'utf8')) as Launch
+  } catch {
+    return undefined
+  }
+}

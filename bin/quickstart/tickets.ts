@@ -1,0 +1,194 @@
+/**
+ * The example's tickets, three at a time: a mistake to mend, a thing to add, a fact to remember.
+ *
+ * Each says what a person would want, and carries a block that tells the scripted agent how. They work whatever became
+ * of the earlier ones: a mistake that was mended on the base branch is not asked for again, and what is added has the
+ * ticket's own name. Pure, but for asking what is on the base branch.
+ */
+
+export interface ExampleTicket {
+  readonly identifier: string
+  readonly title: string
+  readonly text: string
+}
+
+/** undefined: there is no such file. */
+export type Asking = (path: string) => Promise<string | undefined>
+
+export const PREFIX = 'GREET-'
+export const AT_ONCE = 3
+/** The state in which the example's tickets are ready. */
+export const READY_STATE = 'Todo'
+
+interface Mistake {
+  readonly title: string
+  readonly why: string
+  readonly path: string
+  readonly before: string
+  readonly after: readonly string[]
+  readonly test: string
+}
+
+const MISTAKES: readonly Mistake[] = [
+  {
+    title: 'Greet people who gave no name',
+    why: 'Somebody without a name is greeted with "Hello, !". Call them "stranger".',
+    path: 'src/greet.js',
+    before: "  return 'Hello, ' + name.trim() + '!'",
+    after: ["  const who = name.trim() || 'stranger'", "  return 'Hello, ' + who + '!'"],
+    test: testOf(
+      'somebody without a name is a stranger',
+      'greet',
+      '../src/greet.js',
+      "greet('  ')",
+      'Hello, stranger!',
+    ),
+  },
+  misspelt('German', 'de', 'Gutten Tag', 'Guten Tag'),
+  misspelt('French', 'fr', 'Bonjuor', 'Bonjour'),
+  misspelt('Italian', 'it', 'Boungiorno', 'Buongiorno'),
+  misspelt('Dutch', 'nl', 'Godendag', 'Goedendag'),
+]
+
+/** The next three, after those of which these are the identifiers or file names. */
+export async function nextTickets(known: readonly string[], onBase: Asking): Promise<ExampleTicket[]> {
+  const first = 1 + Math.max(0, ...known.map(numberOf))
+  const round = Math.floor((first - 1) / AT_ONCE)
+  const mistake = await mistakeFor(round, onBase)
+  const mend = mistake === undefined ? adding(first) : mending(first, mistake)
+  return [mend, adding(first + 1), remembering(first + 2)]
+}
+
+/** A file of the tickets' folder. */
+export function ticketFile({ title, text }: ExampleTicket): string {
+  return `---\ntitle: ${title}\nstate: ${READY_STATE}\npriority: 3\nlabels: [example]\n---\n${text}`
+}
+
+function numberOf(name: string): number {
+  return Number(new RegExp(`^${PREFIX}(\\d{1,9})(\\.md)?$`).exec(name)?.[1] ?? 0)
+}
+
+/** Another one each round, of those that are still to be found. */
+async function mistakeFor(round: number, onBase: Asking): Promise<Mistake | undefined> {
+  const there = await Promise.all(
+    MISTAKES.map(async (mistake) => ((await onBase(mistake.path)) ?? '').includes(mistake.before)),
+  )
+  const left = MISTAKES.filter((_, at) => there[at])
+  const next = MISTAKES[round % MISTAKES.length]
+  return next !== undefined && left.includes(next) ? next : left[0]
+}
+
+// ---- the three kinds ---------------------------------------------------------------------------------------------
+
+function mending(number: number, { title, why, path, before, after, test }: Mistake): ExampleTicket {
+  const identifier = `${PREFIX}${number}`
+  return ticket(identifier, title, why, [
+    `say I look at ${path} and mend it.`,
+    `edit ${path}`,
+    ...before.split('\n').map((line) => `  - ${line}`),
+    ...after.map((line) => `  + ${line}`),
+    `write test/${identifier.toLowerCase()}.test.js`,
+    ...indented(test),
+    'run node --test',
+    `commit ${title}`,
+    `say Mended in ${path}; a test holds it, and all tests pass.`,
+  ])
+}
+
+function adding(number: number): ExampleTicket {
+  const identifier = `${PREFIX}${number}`
+  const name = `farewell${number}`
+  const title = `Say goodbye, ${ordinal(number)} way`
+  return ticket(
+    identifier,
+    title,
+    'Greeting is not enough: we want to take leave of people, too, with a page about it.',
+    [
+      'say I add a module, its test and a page.',
+      `write src/${name}.js`,
+      '  /** A goodbye for one person. */',
+      `  export function ${name}(name) {`,
+      `    return \`Goodbye, \${name.trim()}${'!'.repeat(1 + (number % 3))}\``,
+      '  }',
+      `write test/${identifier.toLowerCase()}.test.js`,
+      ...indented(
+        testOf(
+          'a person is taken leave of',
+          name,
+          `../src/${name}.js`,
+          `${name}('Ada')`,
+          `Goodbye, Ada${'!'.repeat(1 + (number % 3))}`,
+        ),
+      ),
+      `write docs/${name}.md`,
+      `  # ${name}`,
+      '',
+      `  \`${name}('Ada')\` takes leave of Ada.`,
+      'run node --test',
+      `artifact ${identifier.toLowerCase()}-report.md`,
+      `  # ${title}`,
+      '',
+      `  - added: src/${name}.js, its test, docs/${name}.md`,
+      '  - checked: node --test',
+      `commit ${title}`,
+      `say ${name} is there, with a test and a page; a report is among the artifacts.`,
+    ],
+  )
+}
+
+function remembering(number: number): ExampleTicket {
+  const identifier = `${PREFIX}${number}`
+  const title = 'Write down how the tests are run'
+  return ticket(identifier, title, 'Whoever comes next should not have to find out again.', [
+    'say I look how it is done, and note it for people and for the next run.',
+    'run cat package.json',
+    `write docs/notes/${identifier.toLowerCase()}.md`,
+    '  # Running the tests',
+    '',
+    '  `node --test` in the top folder. It needs nothing to be installed.',
+    'remember The tests of greeter run with "node --test"; nothing has to be installed first.',
+    'subagent Read the page again: it is short and right.',
+    `commit ${title}`,
+    'say The page is written, and the next run on this repository will know.',
+  ])
+}
+
+function ticket(identifier: string, title: string, why: string, script: readonly string[]): ExampleTicket {
+  const text = [why, '', '```switchyard', ...script, '```', ''].join('\n')
+  return { identifier, title, text }
+}
+
+// ---- their parts -------------------------------------------------------------------------------------------------
+
+function misspelt(language: string, code: string, wrong: string, right: string): Mistake {
+  return {
+    title: `Spell the ${language} greeting right`,
+    why: `We write "${wrong}". It is "${right}".`,
+    path: `src/words/${code}.js`,
+    before: `export const hello = '${wrong}'`,
+    after: [`export const hello = '${right}'`],
+    test: testOf(`${language} is spelt right`, 'hello', `../src/words/${code}.js`, 'hello', right),
+  }
+}
+
+function testOf(title: string, name: string, from: string, call: string, expected: string): string {
+  return [
+    "import assert from 'node:assert/strict'",
+    "import { test } from 'node:test'",
+    `import { ${name} } from '${from}'`,
+    '',
+    `test('${title}', () => {`,
+    `  assert.equal(${call}, '${expected}')`,
+    '})',
+  ].join('\n')
+}
+
+function indented(text: string): string[] {
+  return text.split('\n').map((line) => (line === '' ? '' : `  ${line}`))
+}
+
+function ordinal(number: number): string {
+  const ends: Readonly<Record<number, string>> = { 1: 'st', 2: 'nd', 3: 'rd' }
+  const isTeen = Math.floor(number / 10) % 10 === 1
+  return `${number}${isTeen ? 'th' : (ends[number % 10] ?? 'th')}`
+}

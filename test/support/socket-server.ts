@@ -1,0 +1,103 @@
+/**
+ * A WebSocket peer made of a plain socket, for lines on which a proper one would never do what it is told to do here:
+ * say nothing, send too much, send bytes, vanish.
+ */
+import { createHash } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { afterwards } from './doors.ts'
+
+export interface Peer {
+  readonly request: IncomingMessage
+  readonly socket: Duplex
+  send(text: string | Buffer, opcode?: number): void
+  /** Every text that came whole. */
+  readonly heard: string[]
+}
+
+export interface SocketServer {
+  readonly port: number
+  readonly peers: Peer[]
+}
+
+const MAGIC = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
+const TEXT = 1
+const CLOSE = 8
+
+export async function socketServer(
+  tls?: { readonly cert: string; readonly key: string },
+  came: (peer: Peer) => void = () => {},
+): Promise<SocketServer> {
+  const peers: Peer[] = []
+  const server: Server = tls === undefined ? createServer() : createSecureServer(tls)
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+  })
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex) => {
+    const peer = peerOn(request, socket)
+    peers.push(peer)
+    came(peer)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { port: (server.address() as AddressInfo).port, peers }
+}
+
+function peerOn(request: IncomingMessage, socket: Duplex): Peer {
+  const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}${MAGIC}`).digest('base64')
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
+  )
+  const heard: string[] = []
+  let got = Buffer.alloc(0)
+  socket.on('error', () => {})
+  socket.on('data', (bytes: Buffer) => {
+    got = Buffer.concat([got, bytes])
+    for (let frame = firstOf(got); frame !== undefined; frame = firstOf(got)) {
+      got = got.subarray(frame.used)
+      if (frame.opcode === TEXT) heard.push(frame.text)
+    }
+  })
+  return { request, socket, heard, send: (text, opcode = TEXT) => void socket.write(framed(text, opcode)) }
+}
+
+export const goodbye = (code: number, reason: string): Buffer => {
+  const body = Buffer.alloc(2 + Buffer.byteLength(reason))
+  body.writeUInt16BE(code, 0)
+  body.write(reason, 2)
+  return framed(body, CLOSE)
+}
+
+function framed(text: string | Buffer, opcode: number): Buffer {
+  const body = Buffer.from(text)
+  const head = Buffer.alloc(10)
+  head[0] = 0x80 | opcode
+  if (body.length < 126) {
+    head[1] = body.length
+    return Buffer.concat([head.subarray(0, 2), body])
+  }
+  head[1] = 127
+  head.writeBigUInt64BE(BigInt(body.length), 2)
+  return Buffer.concat([head, body])
+}
+
+/** The first whole frame: a client's, so it is masked. */
+function firstOf(bytes: Buffer): { opcode: number; text: string; used: number } | undefined {
+  if (bytes.length < 6) return undefined
+  const short = (bytes[1] ?? 0) & 0x7f
+  const start = short < 126 ? 2 : short === 126 ? 4 : 10
+  if (bytes.length < start + 4) return undefined
+  const length =
+    short < 126 ? short : short === 126 ? bytes.readUInt16BE(2) : Number(bytes.readBigUInt64BE(2))
+  const [mask, body] = [bytes.subarray(start, start + 4), bytes.subarray(start + 4, start + 4 + length)]
+  if (body.length < length) return undefined
+  const text = Buffer.from(body.map((byte, at) => byte ^ (mask[at % 4] ?? 0))).toString()
+  return { opcode: (bytes[0] ?? 0) & 0xf, text, used: start + 4 + length }
+}

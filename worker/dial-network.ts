@@ -1,0 +1,97 @@
+/**
+ * What a worker's WebSocket connects through: directly or by a proxy, trusting whom it was told to trust.
+ *
+ * It is watched on the way, because a WebSocket itself doesn't tell why there was no connection, and the wire is kept
+ * at hand, because a peer that never says goodbye would hold it for minutes.
+ */
+import type { Duplex } from 'node:stream'
+import type { SecureContext } from 'node:tls'
+import { isNativeError } from 'node:util/types'
+import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
+
+/** As the environment of a machine names them; an empty one is none. */
+export interface Proxies {
+  readonly http: string
+  readonly https: string
+  readonly except: string
+}
+
+const REASON_CHARS_MAX = 300
+const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+
+export class DialNetwork extends Dispatcher {
+  /** Read by the WebSocket: what is longer ends the line. */
+  readonly webSocketOptions = { maxPayloadSize: WORKER_FRAME_BYTES_MAX }
+  trouble: string | undefined
+  /** Some ports are refused before anything is sent. */
+  isAsked = false
+  readonly #agent: Agent | EnvHttpProxyAgent
+  #wire: Duplex | undefined
+
+  constructor(proxies: Proxies | undefined, trust: SecureContext | undefined, timeout: number) {
+    super()
+    const tls = trust === undefined ? {} : { secureContext: trust }
+    const options = { connect: { ...tls, timeout }, headersTimeout: timeout }
+    this.#agent =
+      proxies === undefined
+        ? new Agent(options)
+        : new EnvHttpProxyAgent({
+            ...options,
+            httpProxy: proxies.http,
+            httpsProxy: proxies.https,
+            noProxy: proxies.except,
+            requestTls: tls,
+            proxyTls: tls,
+          })
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    this.isAsked = true
+    // Before they are passed on, and with everything else about the handler left as it is.
+    const watched: Dispatcher.DispatchHandler = Object.create(handler, {
+      onError: {
+        value: (error: Error) => {
+          this.trouble ??= troubleOf(error)
+          handler.onError?.(error)
+        },
+      },
+      onHeaders: {
+        value: (...headers: Parameters<NonNullable<typeof handler.onHeaders>>) => {
+          if (headers[0] >= 200)
+            this.trouble ??= `the host answered ${headers[0]} instead of opening a line; is --host right?`
+          return handler.onHeaders?.(...headers) ?? true
+        },
+      },
+      onUpgrade: {
+        value: (...upgrade: Parameters<NonNullable<typeof handler.onUpgrade>>) => {
+          this.#wire = upgrade[2]
+          handler.onUpgrade?.(...upgrade)
+        },
+      },
+    })
+    return this.#agent.dispatch(options, watched)
+  }
+
+  cut(): void {
+    this.#wire?.destroy()
+  }
+
+  leave(): void {
+    this.#agent.destroy().catch(() => {})
+  }
+}
+
+/** The innermost reason: the outer ones say only that fetching failed. */
+function troubleOf(error: Error): string {
+  let inner: unknown = error
+  while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
+  // Several addresses were tried; one of them speaks for all.
+  if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
+  const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
+  const cure = UNVOUCHED.test(code) ? '; name the certificate of its authority with --ca-file' : ''
+  return `${textOf(inner)}${cure}`
+}
+
+const textOf = (error: unknown): string =>
+  (isNativeError(error) ? error.message : String(error)).slice(0, REASON_CHARS_MAX)

@@ -1,0 +1,54 @@
+/**
+ * Where a worker dials, from what a person wrote: the address of a host, with or without a path in front of its own.
+ *
+ * Credentials travel on this line, a run's too, so it is encrypted wherever anybody could listen. Plain lines are for
+ * this machine alone, and beyond it for those who ask for them by name.
+ */
+import { isIPv4 } from 'node:net'
+import { type Answer, no, yes } from '../core/refusal.ts'
+
+export interface HostUrl {
+  /** ws:// or wss://, the path of the worker channel included. */
+  readonly url: string
+  /** Whether the line never leaves this machine. */
+  readonly loopback: boolean
+  /** Anybody on the way can read along. */
+  readonly exposed: boolean
+}
+
+const CHANNEL = '/ws/worker'
+/** Of each way of writing it, whether the line is encrypted. */
+const ENCRYPTED: Readonly<Record<string, boolean>> = {
+  'http:': false,
+  'ws:': false,
+  'https:': true,
+  'wss:': true,
+}
+const FORM = 'write it like https://host.example:4401, or http://127.0.0.1:4400 for this machine'
+
+export function hostUrl(said: string, insecure: boolean): Answer<HostUrl> {
+  const url = URL.canParse(said) ? new URL(said) : undefined
+  const encrypted = url === undefined ? undefined : ENCRYPTED[url.protocol]
+  if (url === undefined || encrypted === undefined)
+    return no('invalid', `--host: not the address of a host; ${FORM}`)
+  if (url.username !== '' || url.password !== '')
+    return no('invalid', `--host: must not hold a user or a password; ${FORM}`)
+  if (url.search !== '' || url.hash !== '') return no('invalid', `--host: must end with its path; ${FORM}`)
+  const loopback = isLoopback(url.hostname)
+  const exposed = !encrypted && !loopback
+  if (exposed && !insecure) {
+    return no(
+      'invalid',
+      `--host: ${url.host} would be reached without encryption, and credentials of runs go this way; use https:// or wss:// (fleet.tls on the host), or add --insecure if the network in between is trusted`,
+    )
+  }
+  const path = url.pathname.replace(/\/+$/, '')
+  const channel = path.endsWith(CHANNEL) ? path : `${path}${CHANNEL}`
+  return yes({ url: `${encrypted ? 'wss' : 'ws'}://${url.host}${channel}`, loopback, exposed })
+}
+
+/** As a URL has it: lower case, addresses in their shortest form, IPv6 in brackets. */
+function isLoopback(hostname: string): boolean {
+  if (hostname === '[::1]' || hostname === 'localhost' || hostname.endsWith('.localhost')) return true
+  return isIPv4(hostname) && hostname.startsWith('127.')
+}

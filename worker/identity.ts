@@ -1,0 +1,215 @@
+/**
+ * Who the worker is, as files: the credential that the host gave it, and the pairing token it redeems for one.
+ *
+ * `credential.json` lies in the worker's own data directory, for its owner alone, and is replaced whole. The token
+ * comes in a file that somebody else wrote; it is read once, at start, and the file is deleted when what was got for
+ * it is on disk. A crash in between is noticed at the next start by the token's hash, which is kept beside the
+ * credential. A token that the host refuses is left where it is: whoever put it there finds it again.
+ */
+
+import { isNativeError } from 'node:util/types'
+import type { Identity, WorkerCredential } from '../core/daemon/ports.ts'
+import { hashOf, sameHash } from '../core/fleet/token.ts'
+import type { Log } from '../core/ports.ts'
+import { type Answer, no, yes } from '../core/refusal.ts'
+import { readOwn } from './own-file.ts'
+
+export interface IdentityParts {
+  readonly credentialFile: string
+  readonly tokenFile?: string
+  /** Where it dials: a credential is good for one host. */
+  readonly host: string
+  readonly log: Log
+  /** Atomically, owner-only, durable when it resolves. */
+  readonly replace: (path: string, text: string) => Promise<unknown>
+  /** Durably; nothing happens when there is no such file. */
+  readonly drop: (path: string) => Promise<unknown>
+}
+
+const TOKEN = /^wp-[\w-]{43}$/
+const WORKER_ID = /^wk-[0-9a-f]{16}$/
+const SECRET = /^wc-[\w-]{43}$/
+
+interface Kept extends WorkerCredential {
+  readonly host?: string
+  /** The hash of the token that it was got for. */
+  readonly redeemed?: string
+}
+
+export interface OpenIdentity extends Identity {
+  /** Everything that was to be kept or deleted is. */
+  settled(): Promise<void>
+}
+
+/** Refused when a file is there and can't be used; that there is none is for the host and the daemon to judge. */
+export async function openIdentity(parts: IdentityParts): Promise<Answer<OpenIdentity>> {
+  const token = await readToken(parts)
+  if (!token.ok) return token
+  const kept = await readCredential(parts, token.value !== undefined)
+  if (!kept.ok) return kept
+  const identity = new FileIdentity(parts, token.value, kept.value)
+  await identity.tidy()
+  return yes(identity)
+}
+
+class FileIdentity implements OpenIdentity {
+  readonly #parts: IdentityParts
+  #token: string | undefined
+  #kept: Kept | undefined
+  #writing: Promise<unknown> = Promise.resolve()
+
+  constructor(parts: IdentityParts, token: string | undefined, kept: Kept | undefined) {
+    this.#parts = parts
+    this.#token = token
+    this.#kept = kept
+  }
+
+  /** The last life may have ended between getting its credential and deleting the token. */
+  async tidy(): Promise<void> {
+    const { redeemed, host } = this.#kept ?? {}
+    if (this.#token !== undefined && redeemed !== undefined && sameHash(hashOf(this.#token), redeemed))
+      await this.#deleteToken(this.#token)
+    if (host !== undefined && host !== this.#parts.host && this.#token === undefined)
+      this.#parts.log.warn(
+        { enrolledAt: host, dialling: this.#parts.host },
+        'this worker was enrolled under another address; its credential is shown to the one named now',
+      )
+  }
+
+  credential(): WorkerCredential | undefined {
+    if (this.#kept === undefined) return undefined
+    const { workerId, secret } = this.#kept
+    return { workerId, secret }
+  }
+
+  token(): string | undefined {
+    return this.#token
+  }
+
+  keep(credential: WorkerCredential): Promise<void> {
+    return this.#inTurn(() => this.#keep(credential))
+  }
+
+  async #keep({ workerId, secret }: WorkerCredential): Promise<void> {
+    const { credentialFile, host, replace } = this.#parts
+    const token = this.#token
+    const kept: Kept = {
+      workerId,
+      secret,
+      host,
+      ...(token === undefined ? {} : { redeemed: hashOf(token) }),
+    }
+    await replace(credentialFile, `${JSON.stringify(kept, undefined, 2)}\n`)
+    this.#kept = kept
+    if (token !== undefined) await this.#deleteToken(token)
+  }
+
+  async dropToken(): Promise<void> {
+    if (this.#token === undefined) return
+    this.#token = undefined
+    const { log, tokenFile } = this.#parts
+    log.warn({ tokenFile }, 'the host refused the pairing token; its file is left where it is, get a new one')
+  }
+
+  dropCredential(): Promise<void> {
+    this.#kept = undefined
+    return this.#inTurn(async () => {
+      this.#kept = undefined
+      await this.#parts.drop(this.#parts.credentialFile)
+    })
+  }
+
+  async settled(): Promise<void> {
+    await this.#writing
+  }
+
+  /** One after the other, so that what was said last is what is on disk. */
+  #inTurn(write: () => Promise<void>): Promise<void> {
+    const written = this.#writing.then(write)
+    this.#writing = written.catch(() => {})
+    return written
+  }
+
+  /** Only while it still holds this very token: somebody may have put the next one there. */
+  async #deleteToken(token: string): Promise<void> {
+    this.#token = undefined
+    const { tokenFile, drop, log } = this.#parts
+    if (tokenFile === undefined) return
+    try {
+      const now = await readOwn(tokenFile)
+      if (now?.text.trim() === token) await drop(tokenFile)
+    } catch (error) {
+      log.warn(
+        { tokenFile, reason: textOf(error) },
+        'the redeemed pairing token could not be deleted; it is worthless now, delete it by hand',
+      )
+    }
+  }
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------------
+
+async function readToken({ tokenFile, log }: IdentityParts): Promise<Answer<string | undefined>> {
+  if (tokenFile === undefined) return yes(undefined)
+  try {
+    const file = await readOwn(tokenFile)
+    // Redeemed by an earlier life, which was started with the same words.
+    if (file === undefined) return yes(undefined)
+    const token = file.text.trim()
+    if (!TOKEN.test(token))
+      return no('invalid', `--token-file: ${tokenFile} holds no pairing token (wp-… and nothing else)`)
+    if ((file.mode & 0o077) !== 0)
+      log.warn(
+        { tokenFile },
+        'the token file can be read by others; keep such files for yourself (chmod 600)',
+      )
+    return yes(token)
+  } catch (error) {
+    return no('invalid', `--token-file: ${tokenFile} can't be used: ${textOf(error)}`)
+  }
+}
+
+async function readCredential(
+  { credentialFile, log }: IdentityParts,
+  hasToken: boolean,
+): Promise<Answer<Kept | undefined>> {
+  try {
+    const file = await readOwn(credentialFile, 0o600)
+    if (file === undefined) return yes(undefined)
+    const kept = keptIn(file.text)
+    if (kept !== undefined) return yes(kept)
+    throw new Error('it is damaged')
+  } catch (error) {
+    const fault = `the credential ${credentialFile} can't be used: ${textOf(error)}`
+    if (!hasToken)
+      return no('failed', `${fault}; restore it, or start with a new pairing token in --token-file`)
+    log.warn({ credentialFile }, `${fault}; enrolling anew`)
+    return yes(undefined)
+  }
+}
+
+function keptIn(text: string): Kept | undefined {
+  const fields = new Map<string, unknown>(Object.entries(objectIn(text)))
+  const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]
+  const [host, redeemed] = [fields.get('host'), fields.get('redeemed')]
+  if (typeof workerId !== 'string' || !WORKER_ID.test(workerId)) return undefined
+  if (typeof secret !== 'string' || !SECRET.test(secret)) return undefined
+  return {
+    workerId,
+    secret,
+    ...(typeof host === 'string' ? { host } : {}),
+    ...(typeof redeemed === 'string' ? { redeemed } : {}),
+  }
+}
+
+/** What the parser would say of a damaged file quotes from it. */
+function objectIn(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch {
+    return {}
+  }
+}
+
+const textOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

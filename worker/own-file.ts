@@ -1,0 +1,38 @@
+/**
+ * Small secret files, read without being led anywhere else: no link is followed, no pipe waited for, nothing read that
+ * is longer than a secret can be.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { isNativeError } from 'node:util/types'
+
+const FILE_BYTES_MAX = 4_096
+
+export interface OwnFile {
+  readonly text: string
+  readonly mode: number
+}
+
+/** A small plain file, no link to one; undefined when there is none. With `mode`, it is given that one first. */
+export async function readOwn(path: string, mode?: number): Promise<OwnFile | undefined> {
+  let handle: FileHandle
+  try {
+    // Without O_NONBLOCK a pipe of that name would keep us waiting for ever.
+    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    if (codeOf(error) === 'ELOOP') throw new Error('it is a link; name the file itself', { cause: error })
+    throw error
+  }
+  try {
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw new Error('it is no plain file')
+    if (stats.size > FILE_BYTES_MAX) throw new Error(`it is longer than ${FILE_BYTES_MAX} bytes`)
+    if (mode !== undefined && (stats.mode & 0o777) !== mode) await handle.chmod(mode)
+    return { text: await handle.readFile('utf8'), mode: stats.mode }
+  } finally {
+    await handle.close()
+  }
+}
+
+const codeOf = (error: unknown): unknown => (isNativeError(error) && 'code' in error ? error.code : undefined)
