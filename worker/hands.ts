@@ -1,0 +1,120 @@
+/**
+ * The worker's hands: what the daemon's lives ask for, done on this machine.
+ *
+ * All that belongs to a run lies in one folder of its own. Which runs are being executed is known here only to keep
+ * their disk from being taken away; everything else about them is the daemon's to know.
+ */
+import { chmod, chown, mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type {
+  Execution,
+  Executor,
+  Objection,
+  Order,
+  Progress,
+  Salvaged,
+  Telling,
+} from '../core/daemon/ports.ts'
+import type { Job } from '../protocol/frames.ts'
+import { RunExecution } from './run/execution.ts'
+import type { HandsParts } from './run/parts.ts'
+import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
+
+export interface Hands extends Executor {
+  /** Everything that was on its way to the trash is gone. */
+  close(): Promise<void>
+}
+
+/** What a checkout, a setup and an agent may need at the least. */
+const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
+
+export async function openHands(parts: HandsParts): Promise<Hands> {
+  const [folder, trash] = [join(parts.folder, 'sandboxes'), join(parts.folder, 'trash')]
+  const sources = join(parts.folder, 'sources')
+  await makeFolders(parts, [folder, trash, sources, join(sources, 'repositories')])
+  const { clock, log } = parts
+  const sandboxes = await Sandboxes.open({
+    folder,
+    trash,
+    clock,
+    log,
+    ownerOf: (number) => (parts.giveAway ? parts.slotOf(number) : undefined),
+    remove: parts.removeFolder,
+  })
+  return new HandsOnThisMachine(parts, sandboxes)
+}
+
+/** A sandbox's user passes through on the way to his own, and can list nothing. */
+async function makeFolders({ giveAway, slotOf }: HandsParts, folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    if (!giveAway) continue
+    await chown(folder, 0, slotOf(0).gid)
+    await chmod(folder, 0o710)
+  }
+}
+
+class HandsOnThisMachine implements Hands {
+  readonly #parts: HandsParts
+  readonly #sandboxes: Sandboxes
+  readonly #busy = new Map<string, RunExecution>()
+
+  constructor(parts: HandsParts, sandboxes: Sandboxes) {
+    this.#parts = parts
+    this.#sandboxes = sandboxes
+  }
+
+  async objection(job: Job): Promise<Objection | undefined> {
+    if (!isRunFolderName(job.run.id))
+      return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
+    const codehost = this.#parts.codehostFor(job)
+    if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
+    const free = await this.#parts.freeBytes()
+    if (free >= FREE_BYTES_TO_START_MIN) return undefined
+    return `disk: ${Math.floor(free / 1024 / 1024)} MiB free, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
+  }
+
+  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
+    const { id } = order.job.run
+    const execution: RunExecution = new RunExecution({
+      hands: this.#parts,
+      sandboxes: this.#sandboxes,
+      order,
+      telling,
+      progressed,
+      gone: () => {
+        if (this.#busy.get(id) === execution) this.#busy.delete(id)
+      },
+    })
+    this.#busy.set(id, execution)
+    return execution
+  }
+
+  async salvage(
+    runId: string,
+    { agentSessionId, pushed, sandbox }: Progress,
+    hours: number,
+  ): Promise<Salvaged> {
+    const retainedUntil = await this.#sandboxes.retain(runId, {
+      hours,
+      unpushed: pushed === undefined,
+      sessionId: agentSessionId,
+    })
+    return retainedUntil === undefined
+      ? {}
+      : { sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
+  }
+
+  async discard(runId: string): Promise<void> {
+    if (!this.#busy.has(runId)) await this.#sandboxes.discard(runId)
+  }
+
+  async reclaim(): Promise<void> {
+    await this.#sandboxes.reclaim((runId) => this.#busy.has(runId))
+  }
+
+  async close(): Promise<void> {
+    await this.#sandboxes.settled()
+    await this.#parts.closed()
+  }
+}

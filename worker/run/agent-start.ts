@@ -1,0 +1,96 @@
+/**
+ * An agent made ready to start in a run's sandbox, and its bill afterwards.
+ *
+ * Its settings are laid down inside, by a few lines of shell in front of it: a home that a setup command or an earlier
+ * session has filled may hold links to anywhere, and outside they would be followed by somebody who may write anywhere.
+ */
+import type { Telling } from '../../core/daemon/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { PRICES } from '../../core/run/price-table.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { Job } from '../../protocol/frames.ts'
+import type { AgentCommand, AgentDriver, AgentListener, AgentTask } from '../agents/agent.ts'
+import { costFromUsage } from '../agents/cost.ts'
+import { agentFiles } from '../agents/files.ts'
+import type { SandboxFile } from '../sandbox/arguments.ts'
+import type { HandsParts } from './parts.ts'
+import { CODEHOST_CREDENTIAL } from './places.ts'
+import { promptFor } from './prompt.ts'
+import type { Command } from './room.ts'
+
+export interface AgentStart {
+  readonly driver: AgentDriver
+  readonly task: AgentTask
+  readonly command: Command
+  readonly listener: AgentListener
+}
+
+export async function agentStart(hands: HandsParts, job: Job): Promise<Answer<AgentStart>> {
+  const driver = hands.drivers[job.agent.provider]
+  const found = await driver.find()
+  // A command line of the person's own may name a program that is nobody else's.
+  if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
+  const task = taskFor(job, hands.uuid())
+  const made = driver.command(task, found)
+  return yes({ driver, task, command: withSeeds(made, job), listener: driver.listen(task) })
+}
+
+function taskFor(job: Job, sessionId: string): AgentTask {
+  const { agent, credentials, limits } = job
+  return {
+    agent,
+    prompt: promptFor(job),
+    sessionId,
+    environment: {},
+    ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
+    ...(limits.maxTurns === undefined ? {} : { maxTurns: limits.maxTurns }),
+    ...(limits.maxCostUsd === undefined ? {} : { maxCostUsd: limits.maxCostUsd }),
+  }
+}
+
+// ---- the command -------------------------------------------------------------------------------------------------
+
+const SEEDS = '/run/seeds'
+
+/** `rm` first: a link in the place of a settings file would be written through. */
+const LAY_DOWN = [
+  'while [ "$1" != -- ]; do',
+  '  mkdir -p "$(dirname "$2")" && rm -rf "$2" && cp "$1" "$2" && chmod 600 "$2" || exit 70',
+  '  shift 2',
+  'done',
+  'shift',
+  `if [ -r ${CODEHOST_CREDENTIAL} ]; then GH_TOKEN=$(cat ${CODEHOST_CREDENTIAL}); export GH_TOKEN; fi`,
+  'exec "$@"',
+].join('\n')
+
+function withSeeds({ command, environment, files, seeds, stdin, shown }: AgentCommand, job: Job): Command {
+  const laid = seeds.map(({ text }, n): SandboxFile => ({ path: `${SEEDS}/${n}`, mode: '0444', text }))
+  const pairs = seeds.flatMap(({ path }, n) => [`${SEEDS}/${n}`, path])
+  return {
+    command: ['/bin/sh', '-c', LAY_DOWN, 'agent', ...pairs, '--', ...command],
+    environment,
+    shown,
+    files: [...files, ...laid, ...codehostToken(job)],
+    ...(stdin === undefined ? {} : { stdin }),
+  }
+}
+
+/** Only by configuration: whoever holds it can do what its owner can, everywhere. */
+function codehostToken({ credentials, sandbox }: Job): SandboxFile[] {
+  if (sandbox?.exposeCodehostToken !== true || credentials.codehost === undefined) return []
+  return [{ path: CODEHOST_CREDENTIAL, mode: '0400', text: credentials.codehost }]
+}
+
+// ---- the bill ----------------------------------------------------------------------------------------------------
+
+/** Numbers and names go out; the transcripts themselves stay where they are. */
+export async function exportUsage(
+  { driver }: Pick<AgentStart, 'driver'>,
+  home: string,
+  sessionId: string,
+  telling: Telling,
+): Promise<CostEntry | undefined> {
+  const snapshots = await driver.usage(agentFiles(home), sessionId)
+  for (const snapshot of snapshots) telling.tell({ is: 'usage', snapshot })
+  return costFromUsage(driver.provider, snapshots, PRICES)
+}

@@ -1,0 +1,173 @@
+/**
+ * An agent while it works: its output becomes reports, its budgets are kept, and when it has to end it is asked first
+ * and killed a little later, so that what it has spent is known.
+ */
+import type { Telling, Worked } from '../../core/daemon/ports.ts'
+import type { Cancel, Clock } from '../../core/ports.ts'
+import type { JobLimits } from '../../protocol/frames.ts'
+import { LOG_EVENT_BYTES_MAX } from '../../protocol/limits.ts'
+import type { ReportedEvent } from '../../protocol/run.ts'
+import type { AgentEnding, AgentListener, Heard } from '../agents/agent.ts'
+import { lineReader } from '../agents/stream.ts'
+import type { SandboxEnd, SandboxProcess } from '../sandbox/process.ts'
+import { Budget } from './budget.ts'
+
+export interface AgentWatchParts {
+  readonly process: SandboxProcess
+  readonly listener: AgentListener
+  readonly telling: Telling
+  readonly clock: Clock
+  readonly limits: JobLimits
+  readonly stallMs: number
+  readonly trouble: () => Promise<string | undefined>
+  readonly session: (id: string) => void
+}
+
+export interface Watched {
+  readonly worked: Worked
+  readonly ending: AgentEnding
+}
+
+/** From the question to the axe; a cancel has ten seconds in all. */
+const INTERRUPT_MS = 4_000
+
+export class AgentWatch {
+  readonly #parts: AgentWatchParts
+  readonly #budget: Budget
+  /** Why it was told to end. */
+  #ordered: { readonly by: 'stop' | 'budget'; readonly reason: string } | undefined
+  #axe: Cancel | undefined
+
+  constructor(parts: AgentWatchParts) {
+    this.#parts = parts
+    const { clock, limits, stallMs, trouble } = parts
+    this.#budget = new Budget({
+      clock,
+      limits,
+      stallMs,
+      trouble,
+      over: (reason) => this.#end('budget', reason),
+    })
+  }
+
+  interrupt(reason: string): void {
+    this.#end('stop', reason)
+  }
+
+  kill(reason: string): void {
+    this.#ordered ??= { by: 'stop', reason }
+    this.#parts.process.kill()
+  }
+
+  async watched(): Promise<Watched> {
+    const { process, listener } = this.#parts
+    await Promise.all([
+      this.#read(process.stdout, (line, at) => listener.line(line, at)),
+      this.#read(process.stderr, (line, at) => listener.complaint(line, at)),
+    ])
+    const end = await process.ended
+    this.#budget.stop()
+    this.#axe?.()
+    const ending = listener.ended(end, this.#instant())
+    for (const event of ending.events) this.#parts.telling.tell({ is: 'event', event })
+    return { worked: this.#judged(ending, end), ending }
+  }
+
+  // ---- the stream ------------------------------------------------------------------------------------------------
+
+  async #read(
+    stream: AsyncIterable<Buffer>,
+    hear: (line: string, at: string) => readonly Heard[],
+  ): Promise<void> {
+    const lines = lineReader()
+    try {
+      for await (const chunk of stream) {
+        this.#budget.heard()
+        this.#take(lines.push(chunk), hear)
+        await this.#parts.telling.room()
+      }
+    } catch {
+      // A pipe that breaks ends like one that closes: how the process ended is told elsewhere.
+    }
+    this.#take(lines.rest(), hear)
+  }
+
+  /** Plain lines that came together go together: fifty thousand of them are not as many events. */
+  #take(lines: readonly string[], hear: (line: string, at: string) => readonly Heard[]): void {
+    const at = this.#instant()
+    const together = new LogLines((event) => this.#parts.telling.tell({ is: 'event', event }))
+    for (const line of lines) for (const heard of hear(line, at)) this.#follow(heard, together)
+    together.flush()
+  }
+
+  #follow(heard: Heard, together: LogLines): void {
+    switch (heard.is) {
+      case 'event':
+        together.add(heard.event)
+        return
+      case 'session':
+        this.#parts.session(heard.id)
+        return
+      case 'spent':
+        this.#budget.spent(heard)
+        return
+    }
+  }
+
+  // ---- the end ---------------------------------------------------------------------------------------------------
+
+  #end(by: 'stop' | 'budget', reason: string): void {
+    if (this.#ordered !== undefined) return
+    const { process, clock } = this.#parts
+    this.#ordered = { by, reason }
+    process.interrupt()
+    this.#axe = clock.after(INTERRUPT_MS, () => process.kill())
+  }
+
+  #judged(ending: AgentEnding, end: SandboxEnd): Worked {
+    const ordered = this.#ordered
+    if (ordered?.by === 'stop') return { verdict: 'stopped', reason: ordered.reason }
+    if (ordered !== undefined) return { verdict: 'failed', reason: ordered.reason }
+    if (end.unmade !== undefined) return { verdict: 'failed', reason: end.unmade }
+    if (ending.verdict === 'done') return { verdict: 'done' }
+    return { verdict: 'failed', reason: ending.reason ?? 'the agent failed without saying why' }
+  }
+
+  #instant(): string {
+    return new Date(this.#parts.clock.now()).toISOString()
+  }
+}
+
+type LogEvent = Extract<ReportedEvent, { type: 'log' }>
+
+class LogLines {
+  readonly #tell: (event: ReportedEvent) => void
+  #event: LogEvent | undefined
+  #texts: string[] = []
+  #chars = 0
+
+  constructor(tell: (event: ReportedEvent) => void) {
+    this.#tell = tell
+  }
+
+  add(event: ReportedEvent): void {
+    if (event.type !== 'log') {
+      this.flush()
+      this.#tell(event)
+      return
+    }
+    // A character has up to six bytes in JSON, and one event's text a bound in those.
+    const isFull = (this.#chars + event.text.length) * 6 > LOG_EVENT_BYTES_MAX
+    if (this.#event !== undefined && (isFull || this.#event.stream !== event.stream)) this.flush()
+    this.#event ??= event
+    this.#texts.push(event.text)
+    this.#chars += event.text.length + 1
+  }
+
+  flush(): void {
+    if (this.#event !== undefined) this.#tell({ ...this.#event, text: this.#texts.join('\n') })
+    this.#event = undefined
+    this.#texts = []
+    this.#chars = 0
+  }
+}

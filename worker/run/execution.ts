@@ -1,0 +1,358 @@
+/**
+ * One run on this machine, from an empty folder to an outcome: checkout, setup, agent, what it left, publishing.
+ *
+ * The daemon decides when each phase comes and when it is over; this only does it. Everything that touches the agent's
+ * tree runs inside; nothing inside holds a secret that it does not need; nothing that others can see happens once the
+ * lease is gone.
+ */
+import type { Execution, Order, Progress, StopOrder, Telling, Worked } from '../../core/daemon/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { cutToChars } from '../../protocol/text-budget.ts'
+import type { AgentEnding } from '../agents/agent.ts'
+import { bestCost } from '../agents/cost.ts'
+import type { SandboxEnd } from '../sandbox/process.ts'
+import type { CheckedOut, Published } from '../sources/sources.ts'
+import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
+import { AgentWatch } from './agent-watch.ts'
+import { type Leavings, tellLeavings } from './leavings.ts'
+import type { HandsParts } from './parts.ts'
+import { Room } from './room.ts'
+import type { Sandboxes } from './sandboxes.ts'
+
+export interface ExecutionParts {
+  readonly hands: HandsParts
+  readonly sandboxes: Sandboxes
+  readonly order: Order
+  readonly telling: Telling
+  readonly progressed: (progress: Progress) => void
+  /** Nothing of it is left but its disk. */
+  readonly gone: () => void
+}
+
+/** Below that much free disk an agent is stopped rather than let the whole machine run full. */
+const FREE_BYTES_MIN = 256 * 1024 * 1024
+/** The host waits fifteen seconds for the end of what it cancels, and most of them are the agent's. */
+const STOPPED_LEAVINGS_MS_MAX = 2_000
+
+export class RunExecution implements Execution {
+  readonly #parts: ExecutionParts
+  readonly #abort = new AbortController()
+  #stop: StopOrder | undefined
+  #room: Room | undefined
+  #watch: AgentWatch | undefined
+  #from: CheckedOut | undefined
+  #start: AgentStart | undefined
+  #ending: AgentEnding | undefined
+  #sessionId: string | undefined
+  #busy: Promise<unknown> = Promise.resolve()
+  #retained = false
+
+  constructor(parts: ExecutionParts) {
+    this.#parts = parts
+  }
+
+  // ---- the phases ------------------------------------------------------------------------------------------------
+
+  prepare(): Promise<Answer<Progress>> {
+    return this.#phase(
+      async () => {
+        const room = await this.#makeRoom()
+        const { order, hands } = this.#parts
+        const checked = await hands.sources.checkOut(order.job, room.folders, room, this.#abort.signal)
+        if (!checked.ok) return this.#stop === undefined ? checked : this.#stopped()
+        this.#from = checked.value
+        const failed = await this.#scripts(room, [
+          ['setup', order.job.repo.setup],
+          ['hook beforeAgent', order.job.repo.hooks?.beforeAgent],
+        ])
+        if (failed !== undefined) return failed
+        return this.#stop === undefined ? yes({ sandbox: this.#sandbox() }) : this.#stopped()
+      },
+      (reason) => no('failed', reason),
+    )
+  }
+
+  work(): Promise<Worked> {
+    return this.#phase(
+      async () => {
+        const room = this.#room
+        if (room === undefined || this.#stop !== undefined) return this.#stoppedWork()
+        const started = await agentStart(this.#parts.hands, this.#parts.order.job)
+        if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
+        this.#start = started.value
+        const process = room.start({ ...started.value.command, wayOut: true })
+        if (process === undefined) return this.#stoppedWork()
+        const { hands, order, telling } = this.#parts
+        this.#watch = new AgentWatch({
+          process,
+          listener: started.value.listener,
+          telling,
+          clock: hands.clock,
+          limits: order.job.limits,
+          stallMs: hands.stallMs,
+          trouble: () => this.#trouble(),
+          session: (id) => this.#captured(id),
+        })
+        if (this.#stop !== undefined) this.#tellWatch(this.#stop)
+        const { worked, ending } = await this.#watch.watched()
+        this.#watch = undefined
+        this.#ending = ending
+        return worked
+      },
+      (reason) => ({ verdict: 'failed', reason }),
+    )
+  }
+
+  finish(worked: Worked): Promise<RunOutcome> {
+    return this.#phase(
+      async () => {
+        const costs = await this.#spent()
+        const leavings = await this.#leavings()
+        const published = await this.#published(worked)
+        return await this.#outcome(worked, costs, leavings, published)
+      },
+      (reason) => ({ status: 'failed', error: reason, costs: [] }),
+    )
+  }
+
+  stop(order: StopOrder): void {
+    // The harder order wins, the first reason stays.
+    if (this.#stop?.how === 'kill') return
+    this.#stop = { how: order.how, reason: this.#stop?.reason ?? order.reason }
+    this.#abort.abort()
+    if (this.#watch !== undefined) this.#tellWatch(order)
+    if (order.how === 'kill' || this.#watch === undefined) this.#room?.stop()
+  }
+
+  async gone(): Promise<void> {
+    await this.#busy
+    await this.#room?.close()
+    // Given up before its end: another machine does the work anew, and nobody will ask for this disk.
+    if (!this.#retained) await this.#parts.sandboxes.discard(this.#parts.order.job.run.id)
+    this.#parts.gone()
+  }
+
+  // ---- preparing -------------------------------------------------------------------------------------------------
+
+  async #makeRoom(): Promise<Room> {
+    const { hands, sandboxes, order, telling } = this.#parts
+    const { job } = order
+    const folders = await sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
+    const way = await hands.wayOut({
+      network: job.sandbox?.network ?? 'none',
+      allowedHosts: job.sandbox?.allowedHosts ?? [],
+      folder: folders.root,
+      ...(hands.giveAway ? { owner: hands.slotOf(folders.number) } : {}),
+      clock: hands.clock,
+      log: (line) => this.#room?.say(line),
+    })
+    this.#room = new Room({ hands, job, folders, way, telling })
+    if (this.#stop !== undefined) this.#room.stop()
+    this.#parts.progressed({ sandbox: this.#sandbox(), branch: job.branch })
+    return this.#room
+  }
+
+  async #scripts(
+    room: Room,
+    scripts: readonly (readonly [name: string, text: string | undefined])[],
+  ): Promise<Answer<never> | undefined> {
+    for (const [name, text] of scripts) {
+      if (text === undefined || text.trim() === '') continue
+      const end = await room.script(text)
+      if (end.code !== 0)
+        return this.#stop === undefined ? no('failed', scriptFailed(name, end)) : this.#stopped()
+    }
+    return undefined
+  }
+
+  // ---- working ---------------------------------------------------------------------------------------------------
+
+  async #trouble(): Promise<string | undefined> {
+    const free = await this.#parts.hands.freeBytes()
+    if (free >= FREE_BYTES_MIN) return undefined
+    return `the worker's disk is nearly full (${Math.floor(free / 1024 / 1024)} MiB free); make room or set sandbox.diskQuotaGib`
+  }
+
+  #captured(id: string): void {
+    if (this.#sessionId === id) return
+    this.#sessionId = id
+    this.#parts.progressed({ agentSessionId: id })
+  }
+
+  #tellWatch({ how, reason }: StopOrder): void {
+    if (how === 'kill') this.#watch?.kill(reason)
+    else this.#watch?.interrupt(reason)
+  }
+
+  // ---- finishing -------------------------------------------------------------------------------------------------
+
+  /** After every execution, however it ended. */
+  async #spent(): Promise<readonly CostEntry[]> {
+    const { hands, order, telling } = this.#parts
+    const start = this.#start
+    if (start === undefined || this.#room === undefined) return []
+    await this.#room.empty()
+    const session = this.#sessionId ?? start.task.sessionId
+    const known = await exportUsage(start, this.#room.folders.home, session, telling)
+    const cost = this.#ending === undefined ? known : bestCost(this.#ending, known)
+    if (cost === undefined) return []
+    telling.tell({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
+    telling.tell({ is: 'patch', patch: { costs: [cost] } })
+    hands.log.debug({ runId: order.job.run.id }, 'the agent has ended')
+    return [cost]
+  }
+
+  async #leavings(): Promise<Leavings> {
+    const room = this.#room
+    if (room === undefined || this.#killed()) return { artifacts: [], facts: [], leftOut: [] }
+    await room.empty()
+    const { clock } = this.#parts.hands
+    const began = clock.monotonic()
+    const isLate = () => this.#stop !== undefined && clock.monotonic() - began > STOPPED_LEAVINGS_MS_MAX
+    const leavings = await tellLeavings(
+      room.folders.out,
+      this.#parts.telling,
+      () => this.#instant(),
+      () => !this.#killed() && !isLate(),
+    )
+    if (leavings.leftOut.length > 0) room.say(leavings.leftOut.join('\n'))
+    return leavings
+  }
+
+  /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
+  async #published(worked: Worked): Promise<Answer<Published | undefined>> {
+    const { hands, order } = this.#parts
+    const [room, from] = [this.#room, this.#from]
+    if (worked.verdict !== 'done' || room === undefined || from === undefined) return yes(undefined)
+    const failed = await this.#scripts(room, [['hook afterAgent', order.job.repo.hooks?.afterAgent]])
+    if (failed !== undefined) return failed
+    const collected = await hands.sources.collect(order.job, room.folders, room, from)
+    if (!collected.ok) return collected
+    if (collected.value.diff.text !== '') room.say(collected.value.diff.text)
+    if (collected.value.head === undefined) return yes(undefined)
+    const codehost = hands.codehostFor(order.job)
+    if (!codehost.ok) return codehost
+    const published = await hands.sources.publish(
+      {
+        job: order.job,
+        leaseId: order.leaseId,
+        folders: room.folders,
+        from,
+        collected: collected.value,
+        summary: this.#ending?.summary ?? '',
+      },
+      codehost.value,
+      () => this.#stop === undefined,
+      this.#abort.signal,
+    )
+    if (published.ok) {
+      const { prUrl, prState, pushed } = published.value
+      this.#parts.progressed({ prUrl, prState, pushed, branch: order.job.branch })
+    }
+    return published
+  }
+
+  async #outcome(
+    worked: Worked,
+    costs: readonly CostEntry[],
+    { artifacts }: Leavings,
+    published: Answer<Published | undefined>,
+  ): Promise<RunOutcome> {
+    const { order } = this.#parts
+    const pull = published.ok ? published.value : undefined
+    const sandbox = await this.#retain(worked, published)
+    const summary = this.#summary(published)
+    const shown = pull === undefined ? {} : { prUrl: pull.prUrl, prState: pull.prState }
+    return {
+      ...verdictOf(worked, published, this.#stop),
+      costs: [...costs],
+      result: {
+        artifacts: [...artifacts],
+        ...(summary === '' ? {} : { summary: cutToChars(summary, PROSE_CHARS_MAX) }),
+        ...(pull === undefined ? {} : { branch: order.job.branch, prUrl: pull.prUrl }),
+      },
+      ...shown,
+      ...(this.#sessionId === undefined ? {} : { agentSessionId: this.#sessionId }),
+      ...(sandbox === undefined ? {} : { sandbox }),
+    }
+  }
+
+  #summary(published: Answer<Published | undefined>): string {
+    const said = this.#ending?.summary ?? ''
+    const nothing = published.ok && published.value === undefined && this.#ending?.verdict === 'done'
+    return nothing
+      ? `${said}\n\nNothing in the repository was changed, so there is no pull request.`.trim()
+      : said
+  }
+
+  async #retain(worked: Worked, published: Answer<Published | undefined>) {
+    const { sandboxes, order } = this.#parts
+    if (this.#room === undefined) return undefined
+    this.#retained = true
+    const isOut = worked.verdict === 'done' && published.ok
+    const retainedUntil = await sandboxes.retain(order.job.run.id, {
+      hours: order.job.retentionHours,
+      unpushed: !isOut,
+      sessionId: this.#sessionId,
+    })
+    return retainedUntil === undefined ? undefined : { ...this.#sandbox(), retainedUntil }
+  }
+
+  // ---- small ones ------------------------------------------------------------------------------------------------
+
+  /** One after the other, and whatever is thrown becomes a sentence. */
+  #phase<T>(work: () => Promise<T>, failed: (reason: string) => T): Promise<T> {
+    const done = work().catch((error: unknown) => {
+      const { hands, order } = this.#parts
+      hands.log.error({ err: error, runId: order.job.run.id }, 'a phase of a run failed unforeseen')
+      return failed(cutToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
+    })
+    this.#busy = done
+    return done
+  }
+
+  #sandbox() {
+    const { workerId, job } = this.#parts.order
+    return { provider: 'bwrap', id: job.run.id, workerId }
+  }
+
+  #killed(): boolean {
+    return this.#stop?.how === 'kill'
+  }
+
+  #stopped(): Answer<never> {
+    return no('conflict', this.#stop?.reason ?? 'stopped')
+  }
+
+  #stoppedWork(): Worked {
+    return { verdict: 'stopped', reason: this.#stop?.reason ?? 'stopped' }
+  }
+
+  #instant(): string {
+    return new Date(this.#parts.hands.clock.now()).toISOString()
+  }
+}
+
+function scriptFailed(name: string, { code, signal, unmade }: SandboxEnd): string {
+  if (unmade !== undefined) return unmade
+  const how = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
+  return `the repository's ${name} ${how}; its output is in the run's log`
+}
+
+function verdictOf(
+  worked: Worked,
+  published: Answer<unknown>,
+  stop: StopOrder | undefined,
+): Pick<RunOutcome, 'status' | 'error'> {
+  if (worked.verdict === 'stopped') return { status: 'cancelled', error: sentence(worked.reason) }
+  if (worked.verdict === 'failed') return { status: 'failed', error: sentence(worked.reason) }
+  if (published.ok) return { status: 'completed' }
+  if (stop !== undefined) return { status: 'cancelled', error: sentence(stop.reason) }
+  return { status: 'failed', error: sentence(published.refusal.message) }
+}
+
+const sentence = (reason: string | undefined): string =>
+  cutToChars(reason === undefined || reason === '' ? 'it does not say why' : reason, TEXT_CHARS_MAX)

@@ -1,0 +1,310 @@
+/**
+ * The sandboxes on this worker's disk: one folder a run, and what is known about it.
+ *
+ * A folder is made before a run begins and kept after its end until its time is over, so that a person can go on where
+ * the agent stopped. The record beside it says until when, and whether what is in there exists anywhere else. What is
+ * to go is first renamed into the trash, in one step, and deleted behind everybody's back; a daemon that died in the
+ * middle goes on with it at its next start.
+ */
+import { chmod, chown, lstat, mkdir, opendir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock, Log } from '../../core/ports.ts'
+import type { RunFolders } from '../sources/sources.ts'
+
+export interface SandboxRecord {
+  readonly v: 1
+  readonly runId: string
+  /** Decides whom it runs as; no other sandbox on this disk has it. */
+  readonly number: number
+  readonly createdAt: string
+  /** Absent while the run goes on. */
+  readonly retainedUntil?: string
+  /** Work that is nowhere else. */
+  readonly unpushed: boolean
+  readonly bytes: number
+  readonly quotaGib?: number
+  readonly sessionId?: string
+}
+
+export interface SandboxFolders extends RunFolders {
+  readonly root: string
+  /** Seen inside as /out: artifacts and memories. */
+  readonly out: string
+}
+
+export interface SandboxesParts {
+  readonly folder: string
+  readonly trash: string
+  readonly clock: Clock
+  readonly log: Log
+  /** Whom a sandbox of this number runs as; undefined: as the worker itself. */
+  readonly ownerOf: (number: number) => { readonly uid: number; readonly gid: number } | undefined
+  /** Deletes a folder that an agent may have filled with anything. */
+  readonly remove: (folder: string) => Promise<void>
+}
+
+const RECORD = 'sandbox.json'
+const NEVER = '9999'
+const GIB = 1024 ** 3
+/** Files looked at to find out how much disk a sandbox takes; one with more counts as that far. */
+const MEASURED_FILES_MAX = 500_000
+const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
+
+export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
+
+export class Sandboxes {
+  readonly #parts: SandboxesParts
+  readonly #records = new Map<string, SandboxRecord>()
+  /** What goes on behind everybody's back. */
+  readonly #behind = new Set<Promise<void>>()
+  readonly #openedAt: string
+  #trashed = 0
+
+  private constructor(parts: SandboxesParts) {
+    this.#parts = parts
+    this.#openedAt = this.#instant()
+  }
+
+  static async open(parts: SandboxesParts): Promise<Sandboxes> {
+    const sandboxes = new Sandboxes(parts)
+    await sandboxes.#look()
+    return sandboxes
+  }
+
+  get(runId: string): SandboxRecord | undefined {
+    return this.#records.get(runId)
+  }
+
+  all(): readonly SandboxRecord[] {
+    return [...this.#records.values()]
+  }
+
+  foldersOf(runId: string): SandboxFolders {
+    const root = join(this.#parts.folder, runId)
+    const inside = (name: string) => join(root, name)
+    return {
+      root,
+      work: inside('work'),
+      home: inside('home'),
+      out: inside('out'),
+      exchange: inside('exchange'),
+      desk: inside('desk'),
+    }
+  }
+
+  /** A new one; what an earlier attempt of the same run left here goes. */
+  async create(runId: string, quotaGib: number | undefined): Promise<SandboxFolders & { number: number }> {
+    if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
+    await this.discard(runId)
+    const number = this.#freeNumber()
+    const record: SandboxRecord = {
+      v: 1,
+      runId,
+      number,
+      createdAt: this.#instant(),
+      unpushed: true,
+      bytes: 0,
+      ...(quotaGib === undefined ? {} : { quotaGib }),
+    }
+    // At once: the next one that asks for a number must not get the same.
+    this.#records.set(runId, record)
+    const folders = this.foldersOf(runId)
+    await this.#makeFolders(folders, number)
+    await this.#write(record)
+    return { ...folders, number }
+  }
+
+  /** The run is over; from now on its disk waits for a person, for a while. */
+  async retain(
+    runId: string,
+    kept: { readonly hours: number; readonly unpushed: boolean; readonly sessionId?: string | undefined },
+  ): Promise<string | undefined> {
+    const record = this.#records.get(runId)
+    if (record === undefined) return undefined
+    const retainedUntil = new Date(this.#parts.clock.now() + kept.hours * 3_600_000).toISOString()
+    await this.#write({
+      ...record,
+      retainedUntil,
+      unpushed: kept.unpushed,
+      ...(kept.sessionId === undefined ? {} : { sessionId: kept.sessionId }),
+    })
+    this.#measure(runId)
+    return retainedUntil
+  }
+
+  /** Takes its time with a large tree, so nobody waits for it. */
+  #measure(runId: string): void {
+    const measuring: Promise<void> = bytesIn(this.foldersOf(runId).root)
+      .then(async (bytes) => {
+        const record = this.#records.get(runId)
+        if (record?.retainedUntil !== undefined) await this.#write({ ...record, bytes })
+      })
+      // It went away meanwhile, or the disk is full: it counts as it did.
+      .catch(() => {})
+      .finally(() => this.#behind.delete(measuring))
+    this.#behind.add(measuring)
+  }
+
+  async discard(runId: string): Promise<void> {
+    if (!isRunFolderName(runId)) return
+    const { root } = this.foldersOf(runId)
+    this.#trashed += 1
+    const name = join(this.#parts.trash, `${runId}-${this.#parts.clock.now()}-${this.#trashed}`)
+    const moved = await rename(root, name).then(
+      () => true,
+      () => false,
+    )
+    this.#records.delete(runId)
+    if (moved) this.#delete(name)
+  }
+
+  /** `isBusy`: never touched, whatever its record says. Answers the runs whose disk was taken back. */
+  async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
+    const now = this.#instant()
+    const idle = this.all().filter(({ runId }) => !isBusy(runId))
+    const over = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
+    const stay = idle.filter((record) => record.retainedUntil !== undefined && !over.includes(record))
+    const excess = this.#beyondQuota(stay)
+    for (const { runId } of over) await this.discard(runId)
+    for (const record of excess) await this.#drop(record)
+    return [...over, ...excess].map(({ runId }) => runId)
+  }
+
+  /** Everything that was on its way out is gone, everything measured. */
+  async settled(): Promise<void> {
+    while (this.#behind.size > 0) await Promise.all(this.#behind)
+  }
+
+  // ---- the quota -------------------------------------------------------------------------------------------------
+
+  /** The oldest go first, and those whose work is nowhere else only when nothing else is left to go. */
+  #beyondQuota(kept: readonly SandboxRecord[]): SandboxRecord[] {
+    const quotaGib = kept.toSorted(byAge).at(-1)?.quotaGib
+    if (quotaGib === undefined) return []
+    let excess = kept.reduce((sum, { bytes }) => sum + bytes, 0) - quotaGib * GIB
+    const inOrder = kept.toSorted((a, b) => Number(a.unpushed) - Number(b.unpushed) || byAge(a, b))
+    return inOrder.filter(({ bytes }) => {
+      if (excess <= 0) return false
+      excess -= bytes
+      return true
+    })
+  }
+
+  async #drop({ runId, unpushed, bytes }: SandboxRecord): Promise<void> {
+    const fields = { runId, bytes }
+    if (unpushed)
+      this.#parts.log.warn(fields, 'the disk quota takes a sandbox whose work was never pushed: it is lost')
+    else this.#parts.log.info(fields, 'the disk quota takes the oldest sandbox')
+    await this.discard(runId)
+  }
+
+  // ---- the disk --------------------------------------------------------------------------------------------------
+
+  async #makeFolders(folders: SandboxFolders, number: number): Promise<void> {
+    const owner = this.#parts.ownerOf(number)
+    await mkdir(folders.root, { mode: 0o700 })
+    // Its user has to pass through to what is his; what is beside it has walls of its own.
+    if (owner !== undefined) {
+      await chown(folders.root, 0, owner.gid)
+      await chmod(folders.root, 0o710)
+    }
+    await mkdir(folders.desk, { mode: 0o700 })
+    for (const path of [folders.work, folders.home, folders.out, folders.exchange]) {
+      await mkdir(path, { mode: 0o700 })
+      if (owner !== undefined) await chown(path, owner.uid, owner.gid)
+    }
+    const artifacts = join(folders.out, 'artifacts')
+    await mkdir(artifacts, { mode: 0o700 })
+    if (owner !== undefined) await chown(artifacts, owner.uid, owner.gid)
+  }
+
+  async #write(record: SandboxRecord): Promise<void> {
+    this.#records.set(record.runId, record)
+    const path = join(this.foldersOf(record.runId).root, RECORD)
+    await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600, flush: true })
+    await rename(`${path}.new`, path)
+  }
+
+  /** What is on disk at the start: records of runs that ended, and of those that died with the daemon. */
+  async #look(): Promise<void> {
+    const { folder, trash, log } = this.#parts
+    for (const name of await readdir(folder)) {
+      const record = await readRecord(join(folder, name, RECORD), name)
+      if (record !== undefined) this.#records.set(name, record)
+      else if (isRunFolderName(name)) {
+        log.warn({ runId: name }, 'a sandbox folder without a readable record is taken away')
+        await this.discard(name)
+      }
+    }
+    for (const name of await readdir(trash)) this.#delete(join(trash, name))
+  }
+
+  #delete(path: string): void {
+    const { log, remove } = this.#parts
+    const deleting: Promise<void> = remove(path)
+      .catch((error) =>
+        log.warn(
+          { err: error, path },
+          'a sandbox could not be deleted whole; it is tried again at the next start',
+        ),
+      )
+      .finally(() => this.#behind.delete(deleting))
+    this.#behind.add(deleting)
+  }
+
+  /** Nobody said how it ended: it died with an earlier daemon, and the run of it is nobody's any more. */
+  #orphanUntil({ createdAt }: SandboxRecord): string {
+    return createdAt < this.#openedAt ? this.#openedAt : NEVER
+  }
+
+  #freeNumber(): number {
+    const taken = new Set(this.all().map(({ number }) => number))
+    let number = 0
+    while (taken.has(number)) number += 1
+    return number
+  }
+
+  #instant(): string {
+    return new Date(this.#parts.clock.now()).toISOString()
+  }
+}
+
+function byAge(a: SandboxRecord, b: SandboxRecord): number {
+  return a.createdAt === b.createdAt ? 0 : a.createdAt < b.createdAt ? -1 : 1
+}
+
+async function readRecord(path: string, runId: string): Promise<SandboxRecord | undefined> {
+  try {
+    // Ours: the folder around it belongs to the worker, and no agent ever sees it.
+    const record = JSON.parse(await readFile(path, 'utf8')) as SandboxRecord
+    return record.v === 1 && record.runId === runId && Number.isInteger(record.number) ? record : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What it takes on disk, in blocks; links are counted, not followed. */
+async function bytesIn(folder: string): Promise<number> {
+  let bytes = 0
+  let left = MEASURED_FILES_MAX
+  const visit = async (path: string): Promise<void> => {
+    const entries = await opendir(path).catch(() => undefined)
+    if (entries === undefined) return
+    for await (const entry of entries) {
+      left -= 1
+      if (left < 0) return
+      const child = join(path, entry.name)
+      bytes += await blocksOf(child)
+      if (entry.isDirectory()) await visit(child)
+    }
+  }
+  await visit(folder)
+  return bytes
+}
+
+function blocksOf(path: string): Promise<number> {
+  return lstat(path).then(
+    ({ blocks }) => blocks * 512,
+    () => 0,
+  )
+}
