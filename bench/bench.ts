@@ -18,7 +18,9 @@ import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
 import { memory } from './entries/memory.ts'
+import { overhead } from './entries/overhead.ts'
 import { restart } from './entries/restart.ts'
+import { sandbox } from './entries/sandbox.ts'
 import type { Entry } from './entry.ts'
 import { type Figure, isClose, verdict } from './figures.ts'
 import { type Options, readOptions } from './options.ts'
@@ -39,6 +41,8 @@ const entries: readonly Entry[] = [
   idleWorkers,
   restart,
   growth,
+  sandbox,
+  overhead,
 ]
 
 /** Wrong use, as in sysexits.h. */

@@ -4,7 +4,11 @@
  * The root is built up from nothing by what is named here; a visible root is never carved down. Every namespace is
  * asked for by name, for `--unshare-all` only tries some of them, and there is no shorter list to fall back to. The
  * list travels through a descriptor, so that nothing of it shows in /proc/PID/cmdline.
+ *
+ * The walls come first and what is shown comes later: should the list ever arrive cut short, what arrived shows less,
+ * never more.
  */
+import { seccompFilter } from './seccomp/filter.ts'
 
 /** One option with its values. */
 export type Option = readonly [name: `--${string}`, ...values: string[]]
@@ -16,25 +20,39 @@ export interface SandboxFile {
   readonly text: string
 }
 
+/** A host folder under another name inside, read-only unless said otherwise. */
+export interface SandboxMount {
+  readonly from: string
+  readonly to: string
+  readonly writable?: boolean
+}
+
 export interface SandboxPlan {
   /** The host folder that becomes /work; without one, /work is empty and forgotten. */
   readonly work?: string
   /** The host folder that becomes the home directory; without one, likewise. */
   readonly home?: string
+  readonly mounts?: readonly SandboxMount[]
+  /** Host path of the socket that is the only way out; without it there is none. */
+  readonly egressSocket?: string
   /** Host paths that are shown inside under the same name, read-only. */
   readonly shown?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
   /** A person sits at it: it keeps the terminal it was started on. */
   readonly terminal?: boolean
+  /** bubblewrap is to say how it comes along, on the descriptor after the last that is fed. */
+  readonly reports?: boolean
 }
 
 export const WORK = '/work'
 export const HOME = '/home/agent'
+export const EGRESS_SOCKET = '/run/egress.sock'
 
-/** Descriptor of the argument list; the files follow, one descriptor each. */
+/** Descriptors of the argument list and of the filter; the files follow, one descriptor each. */
 export const ARGUMENTS_FD = 3
-const FIRST_FILE_FD = 4
+const FILTER_FD = 4
+const FIRST_FILE_FD = 5
 
 const MIB = 1024 * 1024
 const SYSTEM_SHOWN = [
@@ -68,14 +86,19 @@ export interface SandboxArguments {
   /** What stands on bubblewrap's own command line, up to the command. */
   readonly visible: readonly string[]
   /** What to feed into descriptors 3, 4, 5 …, in this order, each up to its end. */
-  readonly fed: readonly string[]
+  readonly fed: readonly (string | Uint8Array)[]
+  /** Where bubblewrap reports, when it was asked to. */
+  readonly statusFd?: number
 }
 
-export function sandboxArguments(plan: SandboxPlan): SandboxArguments {
-  const files = filesOf(plan)
+/** For a machine that the probe found able; on another architecture there is no filter, and so no sandbox. */
+export function sandboxArguments(plan: SandboxPlan, arch: string = process.arch): SandboxArguments {
+  const filter = seccompFilter(arch)
+  if (filter === undefined) throw new Error(`no system call filter for ${arch}: there is no sandbox without`)
   return {
     visible: ['--args', String(ARGUMENTS_FD), '--'],
-    fed: [encode(sandboxOptions(plan)), ...files.map(({ text }) => text)],
+    fed: [encode(sandboxOptions(plan)), filter, ...filesOf(plan).map(({ text }) => text)],
+    ...(plan.reports === true ? { statusFd: statusFd(plan) } : {}),
   }
 }
 
@@ -87,11 +110,15 @@ export function optionNames(options: readonly Option[]): string[] {
 export function sandboxOptions(plan: SandboxPlan): Option[] {
   return [
     ...isolation(plan),
+    ['--seccomp', String(FILTER_FD)],
+    ...(plan.reports === true ? [['--json-status-fd', String(statusFd(plan))] as const] : []),
     ...identity({ ...ENVIRONMENT, ...plan.environment }),
     ...system(plan.shown ?? []),
     ...kernelFolders,
     folder(HOME, plan.home),
     folder(WORK, plan.work),
+    ...(plan.mounts ?? []).map(mount),
+    ...(plan.egressSocket === undefined ? [] : [['--ro-bind', plan.egressSocket, EGRESS_SOCKET] as const]),
     ...filesOf(plan).flatMap(fileOptions),
     ...sealed,
   ]
@@ -147,6 +174,14 @@ const kernelFolders: readonly Option[] = [
 
 function folder(inside: string, host: string | undefined): Option {
   return host === undefined ? ['--tmpfs', inside] : ['--bind', host, inside]
+}
+
+function mount({ from, to, writable = false }: SandboxMount): Option {
+  return [writable ? '--bind' : '--ro-bind', from, to]
+}
+
+function statusFd(plan: SandboxPlan): number {
+  return FIRST_FILE_FD + filesOf(plan).length
 }
 
 function filesOf({ files = [] }: SandboxPlan): readonly SandboxFile[] {

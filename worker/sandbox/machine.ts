@@ -9,12 +9,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { access, constants, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
+import { type Witness, witness } from './witness.ts'
 
 export interface Command {
   readonly program: string
   readonly args: readonly string[]
   /** Written to descriptors 3, 4, 5 …, each followed by its end. */
-  readonly fed?: readonly string[]
+  readonly fed?: readonly (string | Uint8Array)[]
   /** Whom to run as, when that is somebody else. */
   readonly as?: { readonly uid: number; readonly gid: number }
   readonly timeoutMs: number
@@ -28,19 +29,23 @@ export type Ended =
 
 export interface Machine {
   readonly platform: string
+  /** Node's name of the processor's architecture. */
+  readonly arch: string
   /** The effective user id; 0 is root. */
   readonly euid: number
+  readonly egid: number
   isProgram(path: string): Promise<boolean>
   /** undefined when there is no such file, or it can't be read. */
   read(path: string): Promise<string | undefined>
   run(command: Command): Promise<Ended>
+  witness(): Promise<Witness>
 }
 
 export function thisMachine(): Machine {
-  const platform = process.platform
+  const { platform, arch } = process
   // Only Windows has no user ids, and no sandbox either.
-  const euid = process.geteuid?.() ?? 0
-  return { platform, euid, isProgram, read, run }
+  const [euid, egid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
+  return { platform, arch, euid, egid, isProgram, read, run, witness }
 }
 
 const OUTPUT_CHARS_MAX = 64 * 1024
@@ -80,7 +85,7 @@ function start({ program, args, fed = [], as, timeoutMs }: Command): ChildProces
 }
 
 /** A program that ends before it has read everything is its own affair, and shows in how it ended. */
-function feed(child: ChildProcess, fed: readonly string[]): void {
+function feed(child: ChildProcess, fed: readonly (string | Uint8Array)[]): void {
   for (const [index, text] of fed.entries()) {
     // Descriptors from 3 on were asked for as pipes, and Node makes those two-way streams.
     const pipe = child.stdio[index + 3] as Writable | null | undefined

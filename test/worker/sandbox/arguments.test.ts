@@ -13,6 +13,13 @@ describe('whatever the plan', () => {
   const plans: SandboxPlan[] = [
     {},
     { work: '/srv/w', home: '/srv/h', shown: ['/opt/agent'], environment: { A: 'b' } },
+    {
+      work: '/srv/w',
+      home: '/srv/h',
+      mounts: [{ from: '/srv/o', to: '/out' }],
+      egressSocket: '/srv/e',
+      reports: true,
+    },
   ]
 
   test.each(plans)('every namespace is left, every capability dropped: %j', (plan) => {
@@ -54,13 +61,63 @@ describe('whatever the plan', () => {
   })
 })
 
+describe('cut short at any place', () => {
+  const all = sandboxOptions({ work: '/srv/w', home: '/srv/h', mounts: [{ from: '/srv/o', to: '/out' }] })
+  const walls = [
+    '--unshare-user',
+    '--unshare-net',
+    '--unshare-pid',
+    '--cap-drop',
+    '--die-with-parent',
+    '--seccomp',
+  ]
+
+  test.each(all.map((_, length) => length))(
+    '%d options show something of the host only behind every wall',
+    (length) => {
+      const names = all.slice(0, length).map(([name]) => name)
+      const shows = names.some((name) => /^--(ro-)?bind/.test(name))
+      expect(walls.filter((wall) => shows && !names.includes(wall as `--${string}`))).toEqual([])
+    },
+  )
+})
+
+test('folders under other names are read-only unless said otherwise, and the way out is one socket', () => {
+  const plan = {
+    mounts: [
+      { from: '/srv/o', to: '/out', writable: true },
+      { from: '/srv/i', to: '/in' },
+    ],
+    egressSocket: '/srv/e.sock',
+  }
+  expect(lines(plan).filter((line) => line.includes('/srv/'))).toEqual([
+    '--bind /srv/o /out',
+    '--ro-bind /srv/i /in',
+    '--ro-bind /srv/e.sock /run/egress.sock',
+  ])
+})
+
+test('the filter is fed next to the list, and reports come after the last file', () => {
+  const files = [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] as const
+  const { fed, statusFd } = sandboxArguments({ files, reports: true }, 'x64')
+  expect(Buffer.isBuffer(fed[1])).toBe(true)
+  expect(fed[0]).toContain('--seccomp\x004\0')
+  expect(statusFd).toBe(3 + fed.length)
+  expect(fed[0]).toContain(`--json-status-fd\0${statusFd}\0`)
+  expect(sandboxArguments({}).statusFd).toBeUndefined()
+})
+
+test('without a filter there is no sandbox', () => {
+  expect(() => sandboxArguments({}, 'riscv64')).toThrow('no system call filter for riscv64')
+})
+
 test('nothing but the descriptor of the list shows on the command line', () => {
   expect(sandboxArguments({ environment: { TOKEN: 'secret' } }).visible).toEqual(['--args', '3', '--'])
 })
 
 test('the list comes first, then each file, on the descriptor that the list names', () => {
   const { fed } = sandboxArguments({ files: [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] })
-  const words = (fed[0] ?? '').split('\0')
+  const words = String(fed[0]).split('\0')
   const at = words.indexOf('/run/cred/token')
   expect(words.slice(at - 4, at + 1)).toEqual([
     '--perms',

@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sandboxArguments } from '../../../worker/sandbox/arguments.ts'
+import { PROGRAMS } from '../../../worker/sandbox/chain.ts'
 import { type Command, type Ended, type Machine, thisMachine } from '../../../worker/sandbox/machine.ts'
 import { probeSandbox } from '../../../worker/sandbox/probe.ts'
+import { holesIn, NAMESPACES, trialCommand } from '../../../worker/sandbox/trial.ts'
 
 const real = thisMachine()
 
@@ -44,6 +46,19 @@ describe('with the real bubblewrap', () => {
       'work',
     ])
   })
+})
+
+test('the attempts of the probe succeed where there is no sandbox', async () => {
+  const host = await real.witness()
+  const [program = '', ...args] = trialCommand(host)
+  const ended = await real.run({ program, args, timeoutMs: 5_000 })
+  host.close()
+  const said = ended.is === 'exited' ? ended.output.split('\n') : []
+  const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
+  // Whoever is not root can't write core_pattern anywhere.
+  const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
+  expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))
+  expect(ended.is === 'exited' && holesIn(ended.output, host)).toContain("the mnt namespace is the host's")
 })
 
 describe('with a bubblewrap that does not work', () => {
@@ -135,8 +150,11 @@ describe('on other machines', () => {
     return {
       ran,
       platform: 'linux',
+      arch: 'x64',
       euid,
-      isProgram: async (path) => path === '/usr/bin/bwrap',
+      egid: euid,
+      isProgram: async (path) => path === '/usr/bin/bwrap' || PROGRAMS.includes(path),
+      witness: async () => outside,
       read: async (path) => files[path],
       run: async (command) => {
         ran.push(command)
@@ -144,6 +162,16 @@ describe('on other machines', () => {
       },
     }
   }
+
+  const outside = {
+    pid: 4711,
+    port: 1,
+    home: '/home/me',
+    inode: '1:2',
+    namespaces: NAMESPACES.map((kind) => `${kind}:[1]`),
+    close: () => {},
+  }
+  const held: Ended = { is: 'exited', code: 0, output: heldOutput(), complaint: '' }
 
   const refused: Ended = {
     is: 'exited',
@@ -195,17 +223,73 @@ describe('on other machines', () => {
     })
   })
 
+  test('a processor without a table of system calls has no sandbox', async () => {
+    const odd = { ...machine(held), arch: 'riscv64' }
+    expect(await probeSandbox(odd)).toEqual({
+      ok: false,
+      reason: 'unsupported-platform',
+      detail: 'the sandbox needs one of x64, arm64; this is riscv64',
+    })
+    expect(odd.ran).toEqual([])
+  })
+
+  test('what else is needed is named with its package', async () => {
+    const bare = { ...machine(held), isProgram: async (path: string) => path === '/usr/bin/bwrap' }
+    expect(await probeSandbox(bare)).toMatchObject({
+      detail: expect.stringMatching(/setpriv.*prlimit.*util-linux$/),
+    })
+  })
+
+  test.each([
+    ['refused mount', 'done mount', 'mounting in a user namespace of its own was possible'],
+    ['refused core_pattern', 'done core_pattern', "writing the kernel's core_pattern was possible"],
+    ['refused kill', 'done kill', 'reaching a process of the host was possible'],
+    ['refused loopback', 'done loopback', "connecting to the host's loopback was possible"],
+    ['refused home', 'done home', "seeing the host's home folder was possible"],
+    ['refused home', '', "seeing the host's home folder was not tried"],
+    ['namespace net:[2]', 'namespace net:[1]', "the net namespace is the host's"],
+    ['namespace user:[2]', 'namespace ', "the user namespace is the host's"],
+    ['Seccomp:\t2', 'Seccomp:\t0', 'system calls are not filtered'],
+    ['NoNewPrivs:\t1', 'NoNewPrivs:\t0', 'programs may gain rights'],
+    ['CapBnd:\t0000000000000000', 'CapBnd:\t00000000a80425fb', 'it could gain capabilities'],
+    ['CapEff:\t0000000000000000', 'CapEff:\t0000000000200000', 'it has capabilities'],
+  ])('a sandbox in which "%s" turns into "%s" is none', async (right, wrong, hole) => {
+    const output = heldOutput().replace(right, wrong)
+    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+      ok: false,
+      reason: 'bwrap-unavailable',
+      detail: `/usr/bin/bwrap makes a sandbox, but its walls have holes: ${hole}`,
+    })
+  })
+
+  test('an attempt for want of a tool is none', async () => {
+    const output = `missing unshare\n${heldOutput()}`
+    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+      detail: expect.stringContaining("can't be tried without unshare"),
+    })
+  })
+
   test.each([
     [0, { uid: 65_534, gid: 65_534 }],
     [1000, undefined],
   ])('started by user %d, the sandbox is run as %j', async (euid, as) => {
-    const any = machine({ is: 'exited', code: 0, output: '', complaint: '' }, {}, euid)
+    const any = machine(held, {}, euid)
     expect(await probeSandbox(any)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
     expect(any.ran.at(-1)?.as).toEqual(as)
   })
 })
 
+/** What is said inside a sandbox that holds. */
+function heldOutput(): string {
+  const attempts = ['mount', 'core_pattern', 'kill', 'loopback', 'home'].map((what) => `refused ${what}`)
+  const namespaces = NAMESPACES.map((kind) => `namespace ${kind}:[2]`)
+  const status = ['CapEff:\t0000000000000000', 'CapBnd:\t0000000000000000', 'NoNewPrivs:\t1', 'Seccomp:\t2']
+  return [...attempts, ...namespaces, ...status].join('\n')
+}
+
 function sandboxHelp(): string {
-  const words = sandboxArguments({}).fed[0]?.split('\0') ?? []
+  const words = String(
+    sandboxArguments({ home: '/', mounts: [{ from: '/', to: '/' }], reports: true }).fed[0],
+  ).split('\0')
   return ['--args', ...words.filter((word) => word.startsWith('--'))].join('\n')
 }

@@ -1,0 +1,96 @@
+/**
+ * What a sandbox costs: from the order to the certainty that nothing of it is left, with `true` for a command.
+ *
+ * The floor is bubblewrap itself with the same list of arguments and the same filter, but nothing around it: no user
+ * of its own, no limits, no gate, nobody who makes sure of the end.
+ */
+import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { realClock } from '../../bin/clock.ts'
+import { sandboxArguments } from '../../worker/sandbox/arguments.ts'
+import { makeLauncher } from '../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../worker/sandbox/machine.ts'
+import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import type { SandboxOrder } from '../../worker/sandbox/process.ts'
+import { slotOf } from '../../worker/sandbox/slots.ts'
+import { type Entry, inTurn } from '../entry.ts'
+import { compared, measured, spread } from '../figures.ts'
+import { amount } from '../table.ts'
+import type { Workshop } from '../workshop.ts'
+
+const STARTS = { quick: 20, full: 60 }
+const COMMAND = ['/bin/true']
+
+export const sandbox: Entry = {
+  name: 'sandbox',
+  about: 'a sandbox from order to end / bubblewrap alone with the same arguments',
+  async measure(effort, workshop) {
+    const probe = await probeSandbox()
+    if (!probe.ok) throw new Error(probe.detail)
+    const machine = thisMachine()
+    const order = orderIn(workshop)
+    const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+    const rounds = await inTurn(effort.rounds * (effort.quick ? STARTS.quick : STARTS.full), {
+      ours: () => timed(() => launched(launcher.launch(order))),
+      raw: () => timed(() => bare(probe.bwrap, order)),
+    })
+    workshop.removeFolder(dirname(order.work))
+    const ours = rounds.map((round) => round.ours).sort((a, b) => a - b)
+    const late = ours[Math.floor(ours.length * 0.95)] ?? 0
+    return [
+      compared(
+        { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsTold()}`] },
+        rounds,
+      ),
+      measured(
+        {
+          name: 'sandbox, order to end, 95 of 100',
+          unit: 'ms',
+          target: { of: 'ours', is: 'at most', bound: 100 },
+          notes: [`median ${amount(spread(ours).median)} ms of ${ours.length} starts`],
+        },
+        [late],
+      ),
+    ]
+  },
+}
+
+export function orderIn(workshop: Workshop): SandboxOrder {
+  const root = workshop.folder('sandbox')
+  chmodSync(root, 0o711)
+  const slot = slotOf(0, thisMachine())
+  const [work, home] = ['work', 'home'].map((name) => join(root, name)) as [string, string]
+  for (const path of [work, home]) {
+    mkdirSync(path, { mode: 0o700 })
+    if (thisMachine().euid === 0) chownSync(path, slot.uid, slot.gid)
+  }
+  return { slot, name: 'bench', work, home, maxProcesses: 64, command: COMMAND }
+}
+
+async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['launch']>): Promise<void> {
+  running.stdout.resume()
+  running.stderr.resume()
+  const end = await running.ended
+  if (end.code !== 0) throw new Error(`the sandbox did not work: ${JSON.stringify(end)}`)
+}
+
+export async function bare(bwrap: string, { work, home, slot }: SandboxOrder): Promise<void> {
+  const machine = thisMachine()
+  const { visible, fed } = sandboxArguments({ work, home })
+  const as = machine.euid === 0 ? { as: { uid: slot.uid, gid: slot.gid } } : {}
+  const ended = await machine.run({
+    program: bwrap,
+    args: [...visible, ...COMMAND],
+    fed,
+    timeoutMs: 10_000,
+    ...as,
+  })
+  if (ended.is !== 'exited' || ended.code !== 0)
+    throw new Error(`bubblewrap did not work: ${JSON.stringify(ended)}`)
+}
+
+export async function timed(act: () => Promise<void>): Promise<number> {
+  const from = performance.now()
+  await act()
+  return performance.now() - from
+}

@@ -1,0 +1,81 @@
+/**
+ * The kernel's side of a seccomp filter, written from its documentation and not from our assembler: decodes, checks,
+ * prints and runs a program.
+ */
+
+export interface Call {
+  readonly arch: number
+  readonly nr: number
+  /** 64 bits each. */
+  readonly args?: readonly bigint[]
+}
+
+interface Decoded {
+  readonly code: number
+  readonly jt: number
+  readonly jf: number
+  readonly k: number
+}
+
+const LOAD = 0x20
+const JUMPS: Readonly<Record<number, [sign: string, (a: number, k: number) => boolean]>> = {
+  21: ['==', (a, k) => a === k],
+  37: ['>', (a, k) => a > k],
+  53: ['>=', (a, k) => a >= k],
+  69: ['&', (a, k) => (a & k) !== 0],
+}
+const RETURN = 0x06
+const RECORD_BYTES = 64
+
+function decode(program: Uint8Array): Decoded[] {
+  const bytes = Buffer.from(program)
+  if (bytes.length % 8 !== 0) throw new Error('not a whole number of instructions')
+  return Array.from({ length: bytes.length / 8 }, (_, index) => ({
+    code: bytes.readUInt16LE(index * 8),
+    jt: bytes.readUInt8(index * 8 + 2),
+    jf: bytes.readUInt8(index * 8 + 3),
+    k: bytes.readUInt32LE(index * 8 + 4),
+  }))
+}
+
+/** The action of the filter, as the kernel gets it. */
+export function judge(program: Uint8Array, call: Call): number {
+  const instructions = decode(program)
+  const record = recordOf(call)
+  let accumulator = 0
+  for (let at = 0; at < instructions.length; at++) {
+    const { code, jt, jf, k } = instructions[at] as Decoded
+    if (code === RETURN) return k
+    if (code === LOAD) {
+      if (k % 4 !== 0 || k >= RECORD_BYTES) throw new Error(`loads from ${k}`)
+      accumulator = record.readUInt32LE(k)
+      continue
+    }
+    const [, holds] = JUMPS[code] ?? []
+    if (holds === undefined) throw new Error(`no such instruction: ${code}`)
+    at += holds(accumulator, k) ? jt : jf
+  }
+  throw new Error('runs off its end')
+}
+
+export function disassemble(program: Uint8Array): string {
+  return decode(program)
+    .map(({ code, jt, jf, k }, at) => `${String(at).padStart(3)}  ${textOf(code, at, jt, jf, k)}\n`)
+    .join('')
+}
+
+function textOf(code: number, at: number, jt: number, jf: number, k: number): string {
+  if (code === LOAD) return `load ${k}`
+  if (code === RETURN) return `return 0x${k.toString(16)}`
+  const [sign] = JUMPS[code] ?? ['?']
+  return `if ${sign} 0x${k.toString(16)} to ${at + 1 + jt} else ${at + 1 + jf}`
+}
+
+function recordOf({ arch, nr, args = [] }: Call): Buffer {
+  const record = Buffer.alloc(RECORD_BYTES)
+  record.writeUInt32LE(nr >>> 0, 0)
+  record.writeUInt32LE(arch >>> 0, 4)
+  for (const [index, value] of args.entries())
+    record.writeBigUInt64LE(BigInt.asUintN(64, value), 16 + 8 * index)
+  return record
+}

@@ -1,0 +1,55 @@
+/**
+ * A process that launches sandboxes and says how they ended: as whom it is told, and killed by whoever started it.
+ *
+ * One argument of JSON: `uid` to become first, and the orders, run one after the other. Each begins with a line
+ * `started`, and ends with a line of JSON.
+ */
+import { spawnSync } from 'node:child_process'
+import { openSync } from 'node:fs'
+import { realClock } from '../../bin/clock.ts'
+import { makeLauncher } from '../../worker/sandbox/launch.ts'
+import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/process.ts'
+
+export interface Finished {
+  readonly end: SandboxEnd
+  readonly out: string
+  readonly err: string
+}
+
+export interface ChildTask {
+  readonly uid?: number
+  /** Numbers of descriptors that it is to be started with. */
+  readonly leaking?: readonly number[]
+  /** How many it may have open. */
+  readonly openFiles?: number
+  readonly orders: readonly SandboxOrder[]
+}
+
+const { uid, orders, leaking = [], openFiles = 4_096 }: ChildTask = JSON.parse(process.argv[2] ?? '{}')
+
+if (uid !== undefined && process.geteuid?.() !== uid) {
+  // A process that changes its own user may no longer look at itself; one that is started as another may.
+  const leak = openSync(process.execPath, 'r')
+  const others = Array.from({ length: Math.max(0, ...leaking) + 1 }, (_, fd) =>
+    leaking.includes(fd) ? leak : 'ignore',
+  )
+  const stdio: ('inherit' | 'ignore' | number)[] = ['inherit', 'inherit', 'inherit', ...others.slice(3)]
+  const limited = [`--nofile=${openFiles}:${openFiles}`, '--', process.execPath, ...process.argv.slice(1)]
+  const { status } = spawnSync('/usr/bin/prlimit', limited, { uid, gid: uid, stdio })
+  process.exitCode = status ?? 1
+} else {
+  const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
+  for (const order of orders) {
+    const sandbox = launcher.launch(order)
+    console.log('started')
+    const [out, err, end] = await Promise.all([textOf(sandbox.stdout), textOf(sandbox.stderr), sandbox.ended])
+    const finished: Finished = { end, out, err }
+    console.log(JSON.stringify(finished))
+  }
+}
+
+async function textOf(stream: AsyncIterable<Buffer | string>): Promise<string> {
+  let text = ''
+  for await (const part of stream) text += part
+  return text
+}

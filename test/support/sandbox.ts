@@ -1,0 +1,123 @@
+/**
+ * Sandboxes for tests: folders of their own, the real launcher in this process, or in one that runs as somebody else.
+ */
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { realClock } from '../../bin/clock.ts'
+import { type LimitingLauncher, makeLauncher } from '../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../worker/sandbox/machine.ts'
+import type { SandboxEnd, SandboxOrder, SandboxProcess, Slot } from '../../worker/sandbox/process.ts'
+import { slotOf } from '../../worker/sandbox/slots.ts'
+import { type Child, runTypeScript } from './child.ts'
+import { tempFolder } from './real.ts'
+import type { ChildTask, Finished } from './sandbox-child.ts'
+
+export const isRoot = process.geteuid?.() === 0
+/** An ordinary user that nobody is, and no other test file either: some end what runs as him. */
+export const ORDINARY = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
+
+/** Test files run side by side: each process has numbers of its own. */
+let next = (process.pid % 500) * 100
+
+export interface Place {
+  readonly root: string
+  readonly slot: Slot
+  /** With defaults: name, folders, slot, limit of processes. */
+  order(command: readonly string[], more?: Partial<SandboxOrder>): SandboxOrder
+}
+
+/** `as`: an ordinary user that launches; without it the launcher is this process. */
+export function place(as?: number): Place {
+  const root = tempFolder()
+  chmodSync(root, 0o711)
+  const machine = thisMachine()
+  next += 1
+  const slot = as === undefined ? slotOf(next, machine) : { number: 0, uid: as, gid: as }
+  if (as !== undefined && isRoot) chownSync(root, as, as)
+  for (const name of ['work', 'home']) folder(join(root, name), slot)
+  return {
+    root,
+    slot,
+    order: (command, more = {}) => ({
+      slot,
+      name: 'test',
+      work: join(root, 'work'),
+      home: join(root, 'home'),
+      maxProcesses: 256,
+      command,
+      ...more,
+    }),
+  }
+}
+
+export function folder(path: string, { uid, gid }: Slot): void {
+  mkdirSync(path, { mode: 0o700 })
+  if (isRoot) chownSync(path, uid, gid)
+}
+
+export interface Ran extends Finished {
+  readonly end: SandboxEnd
+}
+
+let launcher: LimitingLauncher | undefined
+
+export function theLauncher(): LimitingLauncher {
+  launcher ??= makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
+  return launcher
+}
+
+export const sh = (script: string): string[] => ['/bin/sh', '-c', script]
+
+export function launch(order: SandboxOrder): SandboxProcess & { readonly ran: Promise<Ran> } {
+  const sandbox = theLauncher().launch(order)
+  const told = [textOf(sandbox.stdout), textOf(sandbox.stderr)] as const
+  const ran = Promise.all([sandbox.ended, ...told]).then(([end, out, err]) => ({ end, out, err }))
+  return Object.assign(sandbox, { ran })
+}
+
+export const run = (order: SandboxOrder): Promise<Ran> => launch(order).ran
+
+export function inAChild(task: ChildTask): Child {
+  return runTypeScript('test/support/sandbox-child.ts', [JSON.stringify(task)])
+}
+
+export async function runAs(
+  uid: number,
+  orders: readonly SandboxOrder[],
+  more: Pick<ChildTask, 'leaking' | 'openFiles'> = {},
+): Promise<Finished[]> {
+  const child = inAChild({ uid, orders, ...more })
+  await child.ended
+  const lines = child.lines.filter((line) => line !== 'started')
+  if (lines.length !== orders.length) throw new Error(child.errors.join('\n'))
+  return lines.map((line) => JSON.parse(line) as Finished)
+}
+
+/** Processes of a user that are still there. */
+export function processesOf(uid: number): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      const status = quietly(`/proc/${pid}/status`)
+      return new RegExp(`^Uid:\\s+${uid}\\b`, 'm').test(status) && !/^State:\s+Z/m.test(status)
+    })
+}
+
+function quietly(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+async function textOf(stream: AsyncIterable<Buffer | string>): Promise<string> {
+  let text = ''
+  try {
+    for await (const part of stream) text += part
+  } catch {
+    // Taken away from a reader after a kill.
+  }
+  return text
+}

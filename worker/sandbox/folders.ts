@@ -1,0 +1,114 @@
+/**
+ * Host folders that a sandbox gets to write to: made for one user, looked at before they are shown, taken away whole.
+ *
+ * bubblewrap takes folders by their path and walks it as the sandbox's user. Between our look and its walk nobody but
+ * the worker could put anything else there: every folder on the way belongs to root or to the worker, and no one else
+ * may write in it. So the look is enough, and a link anywhere on the way is refused by it.
+ */
+import { randomUUID } from 'node:crypto'
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from 'node:fs'
+import { chmod, chown, lstat, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { Slot } from './process.ts'
+
+const OTHERS_WRITE = 0o022
+/** Node has no name for it: an open file that is only pointed at, so no right to read it is needed. */
+const O_PATH = 0o10000000
+const STICKY = 0o1000
+/** Far enough from the longest path that the kernel takes for one more name. */
+const PATH_BYTES_MAX = 2_048
+const AT_ONCE_MAX = 32
+const SLASH = Buffer.from('/')
+
+/** Owner-only, and the slot's. The folders above must let its user pass. */
+export async function makeOwned(folder: string, slot: Slot): Promise<Answer<void>> {
+  const own = process.geteuid?.() === slot.uid
+  const closed = own ? undefined : closedAbove(folder, slot)
+  if (closed !== undefined) {
+    const cure = `keep the worker's data where other users may pass, such as below /var/lib, or: chmod o+x ${closed}`
+    return no('failed', `${closed} can't be passed by the user that sandboxes run as; ${cure}`)
+  }
+  await mkdir(folder, { mode: 0o700 })
+  if (!own) await chown(folder, slot.uid, slot.gid)
+  return yes(undefined)
+}
+
+/** The slot's folder and no other: not reached through a link, and in no folder that the slot could rename it in. */
+export function objectionToFolder(path: string, { uid }: Slot): string | undefined {
+  try {
+    const fd = openSync(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+    try {
+      if (readlinkSync(`/proc/self/fd/${fd}`) !== path) return `${path} is reached through a link`
+      if (fstatSync(fd).uid !== uid) return `${path} does not belong to the user of its sandbox, ${uid}`
+    } finally {
+      closeSync(fd)
+    }
+    return objectionToParent(dirname(path), uid)
+  } catch (error) {
+    return `${path} is no folder that can be shown: ${(error as Error).message}`
+  }
+}
+
+export function objectionToSocket(path: string): string | undefined {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  return found?.isSocket() === true ? undefined : `${path} is no socket`
+}
+
+/**
+ * Deletes all of it, whatever an agent made of it: folders that may not be entered, names that are no text, trees
+ * deeper than a path can be long. Links are deleted, never followed. Only when nothing runs in it any more.
+ */
+export async function removeOwned(folder: string): Promise<void> {
+  const top = Buffer.from(folder)
+  const found = await lstat(top).catch(ifMissing)
+  if (found === undefined) return
+  if (found.isDirectory()) await removeTree(top, top)
+  else await unlink(top)
+}
+
+async function removeTree(folder: Buffer, top: Buffer): Promise<void> {
+  await chmod(folder, 0o700)
+  const entries = await readdir(folder, { withFileTypes: true, encoding: 'buffer' })
+  const pathOf = (entry: (typeof entries)[number]): Buffer => Buffer.concat([folder, SLASH, entry.name])
+  const files = entries.filter((entry) => !entry.isDirectory())
+  for (let at = 0; at < files.length; at += AT_ONCE_MAX)
+    await Promise.all(files.slice(at, at + AT_ONCE_MAX).map((file) => unlink(pathOf(file))))
+  for (const path of entries.filter((entry) => entry.isDirectory()).map(pathOf))
+    await removeTree(path.length < PATH_BYTES_MAX ? path : await hangHigher(path, top), top)
+  await rmdir(folder)
+}
+
+/** Right below the top, under a name that no agent can have taken before. */
+async function hangHigher(folder: Buffer, top: Buffer): Promise<Buffer> {
+  const higher = Buffer.concat([top, SLASH, Buffer.from(`.deep-${randomUUID()}`)])
+  // A folder changes its parent only when its owner may write in it.
+  await chmod(folder, 0o700)
+  await rename(folder, higher)
+  return higher
+}
+
+function ifMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code === 'ENOENT') return undefined
+  throw error
+}
+
+function objectionToParent(parent: string, uid: number): string | undefined {
+  const found = statSync(parent)
+  const strange = found.uid === uid && uid !== process.geteuid?.()
+  const open = (found.mode & OTHERS_WRITE) !== 0 && (found.mode & STICKY) === 0
+  return strange || open ? `${parent} can be written by others than the worker` : undefined
+}
+
+/** The first folder above that the slot's user can't pass. */
+function closedAbove(folder: string, slot: Slot): string | undefined {
+  const above = dirname(folder)
+  if (above === folder) return undefined
+  return closedAbove(above, slot) ?? (mayPass(above, slot) ? undefined : above)
+}
+
+function mayPass(folder: string, { uid, gid }: Slot): boolean {
+  const { uid: owner, gid: group, mode } = statSync(folder)
+  const right = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001
+  return (mode & right) !== 0
+}

@@ -1,0 +1,34 @@
+/**
+ * Whom sandboxes run as outside.
+ *
+ * A worker that is root runs each sandbox as a user of its own that nobody else is: then one run can't look into
+ * another's processes, files or memory, and what it is allowed in numbers is its own. Any other worker can only run
+ * them as itself, and the namespaces alone keep them apart.
+ */
+import type { Machine } from './machine.ts'
+import type { Slot } from './process.ts'
+
+/** Beyond what systemd gives to services and containers, and below what some programs take for negative. */
+export const SLOT_UID_BASE = 1_900_000_000
+export const SLOTS_MAX = 65_536
+/** One group for all: what the worker shows to each of them, such as its copies of repositories, is readable by it. */
+export const SLOTS_GID = SLOT_UID_BASE
+
+/** A sandbox keeps its number for as long as it is on disk; whoever hands out numbers sees to it that it is alone. */
+export function slotOf(number: number, { euid, egid }: Pick<Machine, 'euid' | 'egid'>): Slot {
+  if (!Number.isInteger(number) || number < 0 || number >= SLOTS_MAX)
+    throw new Error(`there is no slot ${number}`)
+  if (euid !== 0) return { number, uid: euid, gid: egid }
+  return { number, uid: SLOT_UID_BASE + number, gid: SLOTS_GID }
+}
+
+/** The smallest number that no running and no retained sandbox has. */
+export function freeNumber(taken: Iterable<number>): number | undefined {
+  const numbers = new Set(taken)
+  for (let number = 0; number < SLOTS_MAX; number++) if (!numbers.has(number)) return number
+  return undefined
+}
+
+export function isSlotUid(uid: number): boolean {
+  return uid >= SLOT_UID_BASE && uid < SLOT_UID_BASE + SLOTS_MAX
+}

@@ -1,0 +1,13 @@
+/** A sandbox that never was: it has said nothing, and it has ended. */
+import { Readable } from 'node:stream'
+import type { SandboxProcess } from './process.ts'
+
+export function unmade(reason: string): SandboxProcess {
+  return {
+    stdout: Readable.from([]),
+    stderr: Readable.from([]),
+    interrupt: () => {},
+    kill: () => {},
+    ended: Promise.resolve({ unmade: reason }),
+  }
+}
