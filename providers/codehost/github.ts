@@ -1,0 +1,184 @@
+/**
+ * GitHub, in the cloud or of one's own.
+ *
+ * The token goes to the API's own origin and to nowhere else, and over plain http only to this machine. What GitHub
+ * answers is a stranger's: it is read field by field, and a pull request counts only when it is of the very branches
+ * that were asked for, for a filter that GitHub does not understand it ignores.
+ */
+import type { CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
+import { type Answer, no, type RefusalKind, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import type { Http, HttpReply, HttpRequest } from '../http.ts'
+import { isRemote, ownerOf } from './remote-name.ts'
+
+export interface GithubParts {
+  readonly http: Http
+  /** Of a server of one's own: https://HOST/api/v3. */
+  readonly apiUrl?: string
+  readonly token?: string
+}
+
+const API = 'https://api.github.com'
+const SITE = 'https://github.com'
+/** Of one head and one base there is one at most; the others are for a filter that was not understood. */
+const PULLS_MAX = 10
+/** One pull request carries both of its repositories, with hundreds of fields. */
+const KEYS_MAX = 100_000
+const MESSAGE_CHARS_MAX = 500
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+const LINK = /^https?:\/\/[^\s]+$/
+
+export function githubCodeHost({ http, apiUrl = API, token }: GithubParts): Answer<CodeHost> {
+  const base = apiUrl.replace(/\/+$/, '')
+  if (!URL.canParse(base)) return no('invalid', 'codehost.apiUrl is no address; correct it')
+  const { protocol, hostname, username, password } = new URL(base)
+  if (username !== '' || password !== '') {
+    return no('invalid', 'codehost.apiUrl must not hold a user or a password; use codehost.token')
+  }
+  const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))
+  if (!isSafe) {
+    return no('invalid', 'codehost.apiUrl must begin with https://, for a token goes there')
+  }
+  return yes(new GithubCodeHost(http, base, token))
+}
+
+class GithubCodeHost implements CodeHost {
+  readonly #http: Http
+  readonly #api: string
+  readonly #token: string | undefined
+
+  constructor(http: Http, api: string, token: string | undefined) {
+    this.#http = http
+    this.#api = api
+    this.#token = token
+  }
+
+  gitAddress(remote: string): string {
+    const site = this.#api === API ? SITE : new URL(this.#api).origin
+    return `${site}/${remote}.git`
+  }
+
+  async findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>> {
+    const query = new URLSearchParams({
+      state: 'open',
+      head: `${ownerOf(remote)}:${head}`,
+      base,
+      per_page: String(PULLS_MAX),
+    })
+    const reply = await this.#ask('GET', remote, `pulls?${query}`)
+    if (!reply.ok) return reply
+    if (reply.value.status !== 200) return refusalFor(reply.value, remote)
+    const listed = parseJson(reply.value.text, KEYS_MAX)
+    if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
+    const pull = listed.value.find((one) => isOf(one, remote, head, base))
+    if (pull === undefined) return yes(undefined)
+    return openPullOf(pull, remote)
+  }
+
+  async openPull({ remote, head, base, title, body, draft }: PullOrder): Promise<Answer<OpenPull>> {
+    const order = { title, head, base, body, draft, maintainer_can_modify: true }
+    const reply = await this.#ask('POST', remote, 'pulls', JSON.stringify(order))
+    if (!reply.ok) return reply
+    if (reply.value.status !== 201) return refusalFor(reply.value, remote)
+    const opened = parseJson(reply.value.text, KEYS_MAX)
+    return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
+  }
+
+  async #ask(
+    method: HttpRequest['method'],
+    remote: string,
+    path: string,
+    body?: string,
+  ): Promise<Answer<HttpReply>> {
+    if (!isRemote(remote)) return no('invalid', `${printable(remote)} is no repository as owner/name`)
+    return this.#http.ask({
+      method,
+      url: `${this.#api}/repos/${remote}/${path}`,
+      headers: {
+        accept: 'application/vnd.github+json',
+        'x-github-api-version': '2022-11-28',
+        'user-agent': 'switchyard',
+        ...(body === undefined ? {} : { 'content-type': 'application/json; charset=utf-8' }),
+        ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
+      },
+      ...(body === undefined ? {} : { body }),
+    })
+  }
+}
+
+// ---- pull requests -------------------------------------------------------------------------------------------------
+
+function isOf(pull: unknown, remote: string, head: string, base: string): boolean {
+  const from = fieldOf(fieldOf(fieldOf(pull, 'head'), 'repo'), 'full_name')
+  return (
+    fieldOf(fieldOf(pull, 'head'), 'ref') === head &&
+    fieldOf(fieldOf(pull, 'base'), 'ref') === base &&
+    typeof from === 'string' &&
+    isSameRepository(from, pull, remote)
+  )
+}
+
+/** A renamed repository answers with its new name, on both sides; a fork's differs from the base's. */
+function isSameRepository(from: string, pull: unknown, remote: string): boolean {
+  const into = fieldOf(fieldOf(fieldOf(pull, 'base'), 'repo'), 'full_name')
+  return from.toLowerCase() === (typeof into === 'string' ? into : remote).toLowerCase()
+}
+
+function openPullOf(pull: unknown, remote: string): Answer<OpenPull> {
+  const [number, url, draft] = ['number', 'html_url', 'draft'].map((name) => fieldOf(pull, name))
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 1) return strange(remote)
+  if (typeof url !== 'string' || !LINK.test(url)) return strange(remote)
+  return yes({ number, url, state: draft === true ? 'draft' : 'open' })
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}
+
+// ---- refusals --------------------------------------------------------------------------------------------------------
+
+function refusalFor(reply: HttpReply, remote: string) {
+  const { status } = reply
+  const said = messageOf(reply)
+  if (status === 401)
+    return no('unauthorized', 'GitHub refused the token; connect GitHub again, or set codehost.token')
+  if (isTooOften(reply))
+    return no('unavailable', `GitHub wants fewer requests just now: ${said}; try again later`)
+  if (status === 403) {
+    return no(
+      'forbidden',
+      `GitHub does not allow this in ${remote}: ${said}; the token needs write access to pull requests`,
+    )
+  }
+  if (status === 404) {
+    return no(
+      'unknown',
+      `GitHub has no repository ${remote}, or the token may not see it; correct remote, or give it access`,
+    )
+  }
+  if (status === 422 && /already exists/i.test(said)) return no('conflict', `GitHub says: ${said}`)
+  const kind: RefusalKind = status === 422 || status === 400 ? 'invalid' : 'failed'
+  return no(kind, `GitHub answered ${status} for ${remote}: ${said}`)
+}
+
+function isTooOften({ status, headers, text }: HttpReply): boolean {
+  if (status === 429) return true
+  return status === 403 && (headers['x-ratelimit-remaining'] === '0' || /secondary rate limit/i.test(text))
+}
+
+/** GitHub's own words, with those of the single errors. */
+function messageOf({ text }: HttpReply): string {
+  const parsed = parseJson(text, KEYS_MAX)
+  if (!parsed.ok) return 'no reason given'
+  const errors = fieldOf(parsed.value, 'errors')
+  const details = Array.isArray(errors)
+    ? errors.map((one) => (typeof one === 'string' ? one : fieldOf(one, 'message')))
+    : []
+  const words = [fieldOf(parsed.value, 'message'), ...details].filter((one) => typeof one === 'string')
+  return printable(words.join(': ')).slice(0, MESSAGE_CHARS_MAX) || 'no reason given'
+}
+
+function strange(remote: string) {
+  return no('failed', `GitHub answered something else than a pull request of ${remote}`)
+}

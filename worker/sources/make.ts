@@ -1,0 +1,121 @@
+/**
+ * The whole way of a run's work, put together: `Sources` as the execution knows it.
+ */
+import { join } from 'node:path'
+import type { Chance, Clock, CodeHost } from '../../core/ports.ts'
+import { type Answer, no } from '../../core/refusal.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { type CacheBudget, type RepositoryCache, repositoryCache } from './cache.ts'
+import { checkOut } from './checkout.ts'
+import { collect } from './collect.ts'
+import { makePassable } from './copies.ts'
+import { type Git, makeGit } from './git.ts'
+import { placeOf } from './place.ts'
+import { publish } from './publish.ts'
+import type { Sources } from './sources.ts'
+
+export interface SourcesParts {
+  /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
+  readonly folder: string
+  readonly clock: Pick<Clock, 'after' | 'now'>
+  readonly chance: Pick<Chance, 'fraction'>
+  /** The code host that a job names. */
+  readonly codehostFor: (job: Job) => Answer<CodeHost>
+  readonly git?: Git
+  readonly gitProgram?: string
+  readonly sshAgent?: string
+  readonly bundleBytesMax?: number
+}
+
+const HOUR_MS = 3_600_000
+const PRUNE_EVERY_MS = HOUR_MS
+const BUDGET: CacheBudget = {
+  unusedMsMax: 14 * 24 * HOUR_MS,
+  bytesMax: 20 * 1024 ** 3,
+  sparedMs: 24 * HOUR_MS,
+}
+
+export function makeSources(parts: SourcesParts): Sources {
+  const git = parts.git ?? gitOf(parts)
+  const cache = repositoryCache({
+    folder: join(parts.folder, 'repositories'),
+    git,
+    clock: parts.clock,
+    chance: parts.chance,
+  })
+  return sourcesOf(parts, git, cache)
+}
+
+function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sources {
+  const { clock, chance, bundleBytesMax } = parts
+  const placed = (job: Job) => {
+    const codehost = parts.codehostFor(job)
+    return codehost.ok ? placeOf(job, codehost.value) : codehost
+  }
+  const prune = pruning(cache, clock)
+  return {
+    checkOut: (job, folders, inside, signal) =>
+      answering('checking out', async () => {
+        const wanted = placed(job)
+        if (!wanted.ok) return wanted
+        await makePassable(parts.folder)
+        const checked = await checkOut({ git, cache }, { job, wanted: wanted.value, folders, inside }, signal)
+        prune()
+        return checked
+      }),
+    collect: (job, folders, inside, from) =>
+      answering('collecting the work', async () => {
+        const wanted = placed(job)
+        if (!wanted.ok) return wanted
+        const errand = { job, wanted: wanted.value, folders, inside }
+        const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
+        return collect({ git, cache, ...bounds }, errand, from)
+      }),
+    publish: ({ collected, ...order }, codehost, fence, signal) =>
+      answering('publishing', async () => {
+        const { head } = collected
+        if (head === undefined) return no('invalid', 'nothing was changed, so there is nothing to publish')
+        const wanted = placeOf(order.job, codehost)
+        if (!wanted.ok) return wanted
+        const delivery = { ...order, head, wanted: wanted.value, codehost, fence, signal }
+        return publish({ git, clock, chance }, delivery)
+      }),
+  }
+}
+
+function gitOf({ folder, clock, gitProgram, sshAgent }: SourcesParts): Git {
+  return makeGit({
+    folder: join(folder, 'git'),
+    clock,
+    ...(gitProgram === undefined ? {} : { program: gitProgram }),
+    ...(sshAgent === undefined ? {} : { sshAgent }),
+  })
+}
+
+/** Now and then, behind everybody's back. What fails or dies halfway is made up for the next time. */
+function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>): () => void {
+  let nextAt = Number.NEGATIVE_INFINITY
+  return () => {
+    const now = clock.now()
+    if (now < nextAt) return
+    nextAt = now + PRUNE_EVERY_MS
+    cache.prune(BUDGET).catch(() => {})
+  }
+}
+
+/** A disk that is full or broken is no bug: what the system says becomes an answer. */
+async function answering<T>(doing: string, work: () => Promise<Answer<T>>): Promise<Answer<T>> {
+  try {
+    return await work()
+  } catch (error) {
+    const code = codeOf(error)
+    if (typeof code !== 'string') throw error
+    const isFull = code === 'ENOSPC' || code === 'EDQUOT'
+    const cure = isFull ? 'make room in' : 'see that the worker may use'
+    return no(isFull ? 'unavailable' : 'failed', `${doing} failed (${code}); ${cure} its data directory`)
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,197 @@
+/**
+ * The last steps, which others can see: the push, and the pull request.
+ *
+ * A push names the commit that it expects to replace, so neither a person's work nor a newer attempt's is overwritten.
+ * Before each step the lease is asked for. Every step may be repeated after a crash: what is there already is found
+ * and taken for done.
+ */
+import type { CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { Job } from '../../protocol/frames.ts'
+import type { Wanted } from './cache.ts'
+import { accountOf } from './complaints.ts'
+import { deskRepository } from './desk.ts'
+import type { Git, GitDone, Remote } from './git.ts'
+import { pullBody, pullTitle } from './letter.ts'
+import { type Patience, patiently, type Tried } from './patience.ts'
+import type { CheckedOut, Published, RunFolders } from './sources.ts'
+
+export interface PublishParts extends Patience {
+  readonly git: Git
+}
+
+export interface Delivery {
+  readonly job: Job
+  readonly leaseId: string
+  readonly folders: RunFolders
+  readonly from: CheckedOut
+  readonly head: string
+  readonly summary: string
+  readonly wanted: Wanted
+  readonly codehost: CodeHost
+  readonly fence: () => boolean
+  readonly signal: AbortSignal
+}
+
+const PUSH_MS_MAX = 15 * 60_000
+const LOOK_MS_MAX = 60_000
+
+export async function publish(parts: PublishParts, delivery: Delivery): Promise<Answer<Published>> {
+  const expected = delivery.from.pushedBefore ?? ABSENT
+  const pushed = await patiently(parts, delivery.signal, () => push(parts.git, delivery, expected))
+  if (!pushed.ok) return pushed
+  const pull = await pullFor(parts, delivery)
+  if (!pull.ok) return pull
+  const { adopted, url, state } = pull.value
+  return yes({ pushed: delivery.head, prUrl: url, prState: state, adopted })
+}
+
+// ---- pushing -------------------------------------------------------------------------------------------------------
+
+/** As git says that a branch must not be there. */
+const ABSENT = ''
+
+async function push(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
+  const { job, head, wanted, signal } = delivery
+  if (!mayGoOn(delivery)) return { answer: ended, passes: false }
+  const branch = `refs/heads/${job.branch}`
+  const ran = await git.run({
+    args: [
+      'push',
+      '--porcelain',
+      '--no-verify',
+      '--no-follow-tags',
+      `--force-with-lease=${branch}:${expected}`,
+      wanted.remote.address,
+      `${head}:${branch}`,
+    ],
+    folder: deskRepository(delivery.folders.desk),
+    remote: wanted.remote,
+    wary: true,
+    timeoutMs: PUSH_MS_MAX,
+    signal,
+  })
+  if (!ran.ok) return { answer: ran, passes: false }
+  if (ran.value.code === 0) return { answer: yes(undefined), passes: false }
+  return refused(git, delivery, expected, ran.value)
+}
+
+/** `!`, the refs, and the reason in brackets, in the words of git or of the code host. */
+const REFUSED_LINE = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
+const OVERTAKEN =
+  /stale info|fetch first|non-fast-forward|remote ref updated|cannot lock ref|already exists|incorrect old value/
+
+async function refused(
+  git: Git,
+  delivery: Delivery,
+  expected: string,
+  { output, complaint }: GitDone,
+): Promise<Tried<void>> {
+  const { job, wanted } = delivery
+  const reason = REFUSED_LINE.exec(output)?.groups?.reason ?? ''
+  if (OVERTAKEN.test(reason)) return moved(git, delivery, expected)
+  const account = accountOf(`pushing ${job.branch} to ${wanted.name}`, `${reason}\n${complaint}`)
+  return { answer: account.no, passes: account.trouble === 'network' }
+}
+
+/** Another commit is there than was expected. Whose it is decides. */
+async function moved(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
+  const { job, head, wanted, from, signal } = delivery
+  const there = await commitAt(git, wanted.remote, job.branch, signal)
+  if (!there.ok) return { answer: there, passes: true }
+  // An earlier try of ours that came through without our hearing of it.
+  if (there.value === head) return { answer: yes(undefined), passes: false }
+  const isFirstSurprise = expected === (from.pushedBefore ?? ABSENT)
+  // An agent that may push has pushed a part of this work: nothing is lost by what goes on from there.
+  if (isFirstSurprise && there.value !== undefined && (await isPartOf(git, delivery, there.value))) {
+    return push(git, delivery, there.value)
+  }
+  return { answer: overtaken(job, there.value), passes: false }
+}
+
+async function isPartOf(git: Git, { folders, head, signal }: Delivery, commit: string): Promise<boolean> {
+  const ran = await git.run({
+    args: ['merge-base', '--is-ancestor', commit, head],
+    folder: deskRepository(folders.desk),
+    wary: true,
+    timeoutMs: LOOK_MS_MAX,
+    signal,
+  })
+  return ran.ok && ran.value.code === 0
+}
+
+function overtaken(job: Job, there: string | undefined) {
+  const now = there === undefined ? 'is gone' : `stands at ${there.slice(0, 12)}`
+  return no(
+    'conflict',
+    `somebody else changed the branch ${job.branch} in the meantime: it ${now} on the code host, and is left as it is; start the run again to go on from there`,
+  )
+}
+
+async function commitAt(
+  git: Git,
+  remote: Remote,
+  branch: string,
+  signal: AbortSignal,
+): Promise<Answer<string | undefined>> {
+  const ref = `refs/heads/${branch}`
+  const listed = await git.done(`asking for ${branch}`, {
+    args: ['ls-remote', '--refs', remote.address, ref],
+    remote,
+    timeoutMs: LOOK_MS_MAX,
+    signal,
+  })
+  if (!listed.ok) return listed
+  const line = listed.value.output.split('\n').find((one) => one.endsWith(`\t${ref}`))
+  return yes(line?.slice(0, line.indexOf('\t')))
+}
+
+// ---- the pull request ------------------------------------------------------------------------------------------------
+
+type Pull = OpenPull & { readonly adopted: boolean }
+
+/** Looked for before each try to open one: the answer to an earlier try may have been lost. */
+async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Answer<Pull>> {
+  let tries = 0
+  return patiently(parts, delivery.signal, async () => {
+    const found = await find(delivery)
+    if (!found.ok) return { answer: found, passes: isPassing(found.refusal.kind) }
+    if (found.value !== undefined) {
+      return { answer: yes({ ...found.value, adopted: tries === 0 }), passes: false }
+    }
+    if (!mayGoOn(delivery)) return { answer: ended, passes: false }
+    tries += 1
+    const opened = await delivery.codehost.openPull(orderOf(delivery))
+    if (opened.ok) return { answer: yes({ ...opened.value, adopted: false }), passes: false }
+    // A conflict: somebody opened one since we looked.
+    return { answer: opened, passes: isPassing(opened.refusal.kind) || opened.refusal.kind === 'conflict' }
+  })
+}
+
+function find({ codehost, job }: Delivery): Promise<Answer<OpenPull | undefined>> {
+  return codehost.findPull(job.repo.remote, job.branch, job.base)
+}
+
+function orderOf({ job, leaseId, summary }: Delivery): PullOrder {
+  const { ticket, id } = job.run
+  return {
+    remote: job.repo.remote,
+    head: job.branch,
+    base: job.base,
+    title: pullTitle(ticket),
+    body: pullBody(ticket, summary, { runId: id, leaseId }),
+    draft: job.codehost?.draftPulls ?? false,
+  }
+}
+
+// ---- going on --------------------------------------------------------------------------------------------------------
+
+const ended = no('conflict', 'the lease is gone, so nothing more is published; the work stays in its sandbox')
+
+function mayGoOn({ fence, signal }: Delivery): boolean {
+  return !signal.aborted && fence()
+}
+
+function isPassing(kind: string): boolean {
+  return kind === 'failed' || kind === 'unavailable'
+}
