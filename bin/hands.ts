@@ -32,14 +32,14 @@ export interface HandsOptions {
   readonly log: Log
 }
 
-export async function makeHands({
-  dataDir,
-  sandboxDir,
-  bwrap,
-  stallMs,
-  clock,
-  log,
-}: HandsOptions): Promise<Hands> {
+export interface ReadyHands {
+  readonly hands: Hands
+  /** What holds a run's memory and processes down here. */
+  readonly limits: 'cgroup' | 'rlimit'
+}
+
+export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
+  const { dataDir, sandboxDir, bwrap, stallMs, clock, log } = options
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const ground = await groundFor({
@@ -50,10 +50,11 @@ export async function makeHands({
     ...(isRoot ? { gid: SLOTS_GID } : {}),
   })
   const launcher = makeLauncher({ bwrap, clock, machine })
-  log.info({ folder: ground.folder, limits: launcher.limitsTold() }, 'runs are executed here')
+  const limits = launcher.limitsTold()
+  log.info({ folder: ground.folder, limits }, 'runs are executed here')
   const http = makeHttp({ clock, chance: realChance })
   const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
-  return openHands({
+  const hands = await openHands({
     folder: ground.folder,
     clock,
     log,
@@ -79,6 +80,7 @@ export async function makeHands({
     freeBytes: () => freeBytes(ground.folder),
     closed: () => http.close(),
   })
+  return { hands, limits }
 }
 
 /** Beside the program, where the build puts them. */

@@ -20,6 +20,8 @@ export const WorkerCapabilities = record('WorkerCapabilities', {
   provider: Name,
   maxConcurrency: Type.Integer({ minimum: 1, maximum: WORKER_CONCURRENCY_MAX }),
   version: Name,
+  /** What holds a run's memory and processes down: a control group, or only the limits of single processes. */
+  limits: Type.Optional(words(['cgroup', 'rlimit'])),
 })
 export type WorkerCapabilities = Static<typeof WorkerCapabilities>
 

@@ -188,6 +188,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
       return start()
     },
     drain: () => tell({ type: 'drain requested' }),
+    handBack: () => tell({ type: 'hand back requested' }),
     stopNow: () => tell({ type: 'stop requested' }),
     status() {
       const link = host.peek(LINK, LINK)?.context as LinkContext | undefined

@@ -16,6 +16,8 @@ export interface DaemonContext {
 
 export type DaemonEvent =
   | { readonly type: 'drain requested' }
+  /** It ends soon; whoever else has room carries on. */
+  | { readonly type: 'hand back requested' }
   | { readonly type: 'stop requested' }
   /** The link will not come back. */
   | { readonly type: 'link ended'; readonly end: DaemonEnd }
@@ -66,7 +68,7 @@ export const daemonMachine = setup({
     waitForHost: queue(() => ({ type: 'daemon.wait for host' })),
     handBack: queue(() => ({
       type: 'daemon.hand back',
-      reason: 'the worker could not wait any longer to be stopped',
+      reason: 'the worker ends, and does not wait for it',
     })),
     abandon: queue(({ context }) => ({
       type: 'daemon.abandon',
@@ -91,7 +93,7 @@ export const daemonMachine = setup({
     serving: {
       description: 'takes runs, and calls the host whenever there is no line',
       entry: 'go',
-      on: { ...anyway, 'drain requested': 'draining' },
+      on: { ...anyway, 'drain requested': 'draining', 'hand back requested': 'handingBack' },
     },
     draining: {
       description: 'takes no new runs; those it has go on to their end',
@@ -102,6 +104,7 @@ export const daemonMachine = setup({
           { guard: 'nothingLeft', target: 'closing' },
           { guard: 'nothingRuns', target: 'reporting' },
         ],
+        'hand back requested': 'handingBack',
         'time is up': 'handingBack',
       },
     },
@@ -112,12 +115,12 @@ export const daemonMachine = setup({
         ...anyway,
         counted: { guard: 'nothingLeft', target: 'closing' },
         // It is on disk, and told when the worker is started again.
+        'hand back requested': 'closing',
         'time is up': 'closing',
       },
     },
     handingBack: {
-      description:
-        'the drain took too long: what runs is killed and not claimed any more, so it is queued again',
+      description: 'what runs is killed and not claimed any more, so the host queues it again',
       entry: ['handBack', 'count'],
       on: { ...anyway, counted: { guard: 'nothingRuns', target: 'closing' }, 'time is up': 'stopping' },
     },

@@ -222,6 +222,8 @@ export class Executions {
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerOf(leaseId), 'kill', CANCEL_KILL_MS)
     workshop.forget(leaseId)
     if (!workshop.stop(leaseId, { how, reason })) lives.tell(leaseId, { type: 'ended', said: null })
+    // Another machine does the work anew, and nobody will ever ask this one for its disk.
+    else if (as === 'nothing') workshop.discard(lives.fieldsOf(leaseId)?.runId ?? '')
   }
 
   #isOver(leaseId: string): void {

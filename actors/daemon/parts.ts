@@ -72,6 +72,8 @@ export interface BuiltDaemon {
   start(): Answer<void>
   /** Takes no more runs; ends when those it has are done and the host knows. */
   drain(): void
+  /** Kills what is running without claiming it any more, so that the host queues it again; then ends. */
+  handBack(): void
   /** Kills what is running; ends when that is gone and everything told is on disk. */
   stopNow(): void
   status(): DaemonStatus

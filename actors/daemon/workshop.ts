@@ -92,6 +92,8 @@ export class Workshop {
     const job = this.#jobs.get(leaseId)
     this.#jobs.delete(leaseId)
     if (fields === undefined || lives.stateOf(leaseId) !== 'preparing') return
+    // What there was of an earlier execution goes now, and not once more after this one.
+    this.#discards.delete(fields.runId)
     try {
       if (job === undefined) throw new Error('its job is gone')
       const order = { leaseId, workerId: fields.workerId, job }
@@ -125,8 +127,10 @@ export class Workshop {
   /** Answers whether there is anything to stop. */
   stop(leaseId: string, order: StopOrder): boolean {
     const handle = this.#handles.get(leaseId)
-    handle?.stop(order)
-    return handle !== undefined
+    if (handle === undefined) return false
+    this.#ports.log.info({ lease: leaseId, ...order }, 'an execution is told to end')
+    handle.stop(order)
+    return true
   }
 
   killAll(reason: string): void {

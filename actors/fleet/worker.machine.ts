@@ -86,10 +86,11 @@ export const workerKind: Kind = {
   name: WORKER,
   logic: workerMachine,
   layout: layout({
-    v: 1,
+    v: 2,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     shape: shapeOf(WorkerFields),
-    lifts: {},
+    // 2: capabilities may say what holds a run down; an older worker did not.
+    lifts: { 1: (record) => ({ ...record, v: 2 }) },
   }),
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],

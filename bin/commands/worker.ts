@@ -183,7 +183,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
   const where = sandboxDir === undefined || sandboxDir === '' ? {} : { sandboxDir }
-  const hands = await makeHands({ dataDir, ...where, bwrap: place.bwrap, stallMs, clock, log })
+  const { hands, limits } = await makeHands({ dataDir, ...where, bwrap: place.bwrap, stallMs, clock, log })
   const end = await new Promise<DaemonEnd>((ended) => {
     const daemon = buildDaemon({
       clock,
@@ -194,7 +194,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
       dialer: place.dialer,
       identity: place.identity,
       executor: hands,
-      capabilities: { os: platform(), arch: arch(), provider: 'bwrap' },
+      capabilities: { os: platform(), arch: arch(), provider: 'bwrap', limits },
       name,
       concurrency: options.concurrency,
       version: VERSION,
@@ -213,16 +213,18 @@ async function work(place: Workplace): Promise<DaemonEnd> {
 }
 
 function obey(daemon: BuiltDaemon, { options, signals, log }: Workplace): void {
+  const inTime = () => realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
   const stopNow = () => {
-    realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
+    inTime()
     daemon.stopNow()
   }
   signals.handTo(() => daemon.drain(), stopNow)
   if (options.endWithStdin !== true) return
   process.stdin.on('error', () => {})
   process.stdin.once('close', () => {
-    log.info({}, 'whoever started this worker is gone; stopping now')
-    stopNow()
+    log.info({}, 'whoever started this worker is gone; its runs are handed back')
+    inTime()
+    daemon.handBack()
   })
   process.stdin.resume()
 }

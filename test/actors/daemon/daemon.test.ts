@@ -5,6 +5,7 @@ import { tell } from '../stories.ts'
 import type { Story } from '../trail.ts'
 
 const drain: DaemonEvent = { type: 'drain requested' }
+const handBack: DaemonEvent = { type: 'hand back requested' }
 const stop: DaemonEvent = { type: 'stop requested' }
 const broken: DaemonEvent = { type: 'broken', reason: 'an I/O error' }
 const late: DaemonEvent = { type: 'time is up' }
@@ -68,7 +69,7 @@ const stories: readonly Story<DaemonEvent>[] = [
     trail: [
       'start → serving : daemon.go',
       'drain requested → draining : daemon.drain, daemon.count',
-      'time is up → handingBack : daemon.hand back (the worker could not wait any longer to be stopped), daemon.count',
+      'time is up → handingBack : daemon.hand back (the worker ends, and does not wait for it), daemon.count',
       'counted → closing : daemon.flush',
       'flushed → stopped : daemon.finish',
     ],
@@ -80,11 +81,25 @@ const stories: readonly Story<DaemonEvent>[] = [
     trail: [
       'start → serving : daemon.go',
       'drain requested → draining : daemon.drain, daemon.count',
-      'time is up → handingBack : daemon.hand back (the worker could not wait any longer to be stopped), daemon.count',
+      'time is up → handingBack : daemon.hand back (the worker ends, and does not wait for it), daemon.count',
       'time is up → stopping : daemon.kill (interrupted: the worker was stopped), daemon.count',
       'time is up → closing : daemon.flush',
       'time is up → stopped : daemon.finish',
     ],
+  },
+  ...places.slice(0, 2).map(
+    ([name, way]): Story<DaemonEvent> => ({
+      title: `everything handed back while ${name}`,
+      input: {},
+      events: [...way, handBack],
+      ends: 'hand back requested → handingBack : daemon.hand back (the worker ends, and does not wait for it), daemon.count',
+    }),
+  ),
+  {
+    title: 'nothing to hand back but what is on disk',
+    input: {},
+    events: [drain, untold, handBack],
+    ends: 'hand back requested → closing : daemon.flush',
   },
   {
     title: 'replaced by another',
