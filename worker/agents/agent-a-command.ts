@@ -14,7 +14,7 @@ import { commandLine, secretAs } from './command-line.ts'
 export const PROJECTS = '.claude/projects'
 const FOLDER = `${HOME}/.claude`
 const SETTINGS = '/run/agent/settings.json'
-const STATE = '/run/agent/state.json'
+const STATE = '/run/agent/.claude.json'
 const MEMORY = '/run/agent/CLAUDE.md'
 
 /** Longer than any sandbox is kept. */
@@ -54,17 +54,17 @@ function json(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
-/** Folders may have been made unwritable, which their owner can undo. */
+/** Folders may have been made unwritable, which their owner can undo. Each line is a program to start, and a new home needs none of them. */
 const sweep: readonly string[] = [
-  `if [ -L ${FOLDER} ] || [ ! -d ${FOLDER} ]; then rm -rf ${FOLDER}; mkdir -m 0700 ${FOLDER}; fi`,
+  `if [ -L ${FOLDER} ] || { [ -e ${FOLDER} ] && [ ! -d ${FOLDER} ]; }; then rm -rf ${FOLDER}; fi`,
+  `if [ ! -e ${FOLDER} ]; then mkdir -m 0700 ${FOLDER} ${FOLDER}/projects; else`,
   `chmod -R u+rwX ${FOLDER}`,
   `find ${FOLDER} -mindepth 1 -maxdepth 1 ! -name projects -exec rm -rf {} +`,
   `if [ -L ${FOLDER}/projects ]; then rm -f ${FOLDER}/projects; fi`,
   `mkdir -p -m 0700 ${FOLDER}/projects`,
   `find ${FOLDER}/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +`,
-  `cp ${SETTINGS} ${MEMORY} ${FOLDER}/`,
-  `cp ${STATE} ${FOLDER}/.claude.json`,
-  `chmod u+w ${FOLDER}/settings.json ${FOLDER}/.claude.json ${FOLDER}/CLAUDE.md`,
+  'fi',
+  `install -m 0600 ${SETTINGS} ${MEMORY} ${STATE} ${FOLDER}/`,
 ]
 
 /** What `claude setup-token` prints is easily taken for a key, and works only as what it is. */

@@ -50,9 +50,9 @@ export function commandLine({
   }
 }
 
-/** Lines that put the secret into the environment of what comes after, and of nothing else. */
+/** Lines that put the secret, which is one line, into the environment of what comes after, and of nothing else. */
 export function secretAs(variable: string): string[] {
-  return [`${variable}="$(cat ${SECRET_FILE})"`, `export ${variable}`]
+  return [`IFS= read -r ${variable} < ${SECRET_FILE} || [ -n "$${variable}" ]`, `export ${variable}`]
 }
 
 /** Lines that make a folder anew, whatever stood there: a link is not followed, and what is unwritable goes too. */
@@ -61,7 +61,10 @@ export function freshFolder(path: string): string[] {
 }
 
 export function removed(path: string): string[] {
-  return [`if [ -d ${path} ] && [ ! -L ${path} ]; then chmod -R u+rwX ${path}; fi`, `rm -rf ${path}`]
+  return [
+    `if [ -d ${path} ] && [ ! -L ${path} ]; then chmod -R u+rwX ${path}; fi`,
+    `if [ -e ${path} ] || [ -L ${path} ]; then rm -rf ${path}; fi`,
+  ]
 }
 
 function programOf(found: AgentFound): string {

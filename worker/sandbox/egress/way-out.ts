@@ -10,9 +10,9 @@ import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
 import { EGRESS_SOCKET } from '../arguments.ts'
 import type { Owner } from './listen.ts'
-import { type Egress, openEgress } from './proxy.ts'
+import { type Egress, type EgressOrder, openEgress } from './proxy.ts'
 
-export interface WayOutOrder {
+export interface WayOutOrder extends Pick<EgressOrder, 'resolve' | 'mayReach'> {
   readonly network: 'open' | 'allowlist' | 'none'
   readonly allowedHosts: readonly string[]
   /** The run's own folder on the host. */

@@ -1,0 +1,344 @@
+/**
+ * The agents' own programs in our sandbox, by our own drivers, from a checkout to a pull request: what the drivers and
+ * the listeners were written from is asked of the real thing again.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Told } from '../../core/daemon/ports.ts'
+import type { Job, RunCredentials } from '../../protocol/frames.ts'
+import type { ReportedEvent } from '../../protocol/run.ts'
+import { until } from '../support/real.ts'
+import * as anthropic from './fake-anthropic.ts'
+import * as openai from './fake-openai.ts'
+import { MODELS_HOST } from './jobs.ts'
+import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
+import { type Executed, openRig, type Rig } from './rig.ts'
+import { PLANTED } from './surroundings.ts'
+
+type Credential = NonNullable<RunCredentials['agent']>
+
+/** What differs between the two; everything else is asked of both. */
+interface Kind {
+  readonly provider: 'agentA' | 'agentB'
+  readonly model: string
+  readonly path: string
+  readonly replies: {
+    says(text: string): Reply
+    runs(command: string): Reply
+    isAtLimit(resetsAt: Date): Reply
+    readonly refusesTheKey: Reply
+    readonly goesOnForever: Reply
+  }
+  readonly key: Credential
+  readonly keyOf: (asked: Asked) => unknown
+  /** What one reply costs, by the price of the model. */
+  readonly replyUsd: number
+  readonly replyTokens: {
+    readonly input: number
+    readonly output: number
+    readonly read: number
+    readonly write: number
+  }
+  /** The figure is the vendor's own, not worked out by us. */
+  readonly billed: boolean
+  readonly refusedKey: RegExp
+}
+
+const kinds: readonly Kind[] = [
+  {
+    provider: 'agentA',
+    model: 'claude-sonnet-5-5',
+    path: anthropic.MESSAGES,
+    replies: anthropic,
+    key: { kind: 'api-key', value: 'sk-ant-api03-secret-of-a-person' },
+    keyOf: ({ headers }) => headers['x-api-key'],
+    replyUsd: (100 * 2 + 40 * 10 + 5_000 * 0.1 + 2_000 * 2.5) / 1e6,
+    replyTokens: { input: 100, output: 40, read: 5_000, write: 2_000 },
+    billed: true,
+    refusedKey: /Invalid API key/,
+  },
+  {
+    provider: 'agentB',
+    model: 'gpt-5.6-luna',
+    path: openai.RESPONSES,
+    replies: openai,
+    key: { kind: 'api-key', value: 'sk-proj-secret-of-a-person' },
+    keyOf: ({ headers }) => headers.authorization?.replace(/^Bearer /, ''),
+    replyUsd: (600 * 0.2 + 100 * 1.2 + 1_200 * 0.02 + 200 * 0.25) / 1e6,
+    replyTokens: { input: 600, output: 100, read: 1_200, write: 200 },
+    billed: false,
+    refusedKey: /401 Unauthorized.*Incorrect API key/,
+  },
+]
+
+/** Planted in the worker's own environment, and in no way an agent's to have. */
+const NOT_FOR_AGENTS = ['ANTHROPIC_AUTH_TOKEN', 'OPENAI_API_KEY', 'GH_TOKEN']
+
+let rig: Rig
+let api: ModelApi | undefined
+beforeAll(async () => {
+  rig = await openRig()
+})
+afterEach(async () => {
+  await api?.close()
+  api = undefined
+})
+afterAll(() => rig?.close())
+
+async function answering(kind: Kind, ...replies: readonly Reply[]): Promise<ModelApi> {
+  api = await openModelApi({ certificate: rig.certificate, path: kind.path, replies })
+  rig.point(api.port)
+  return api
+}
+
+function jobOf({ provider, model, key }: Kind, { port }: ModelApi, credential = key): Job {
+  const agent = { provider, model, instructions: 'Keep to the rules of the house.', memories: [] }
+  return rig.job({ port, agent, credential, description: 'Say hello to everybody, in a file.' })
+}
+
+// ---- what both do ------------------------------------------------------------------------------------------------
+
+describe.each(kinds)('$provider', (kind) => {
+  const { says, runs, isAtLimit, refusesTheKey, goesOnForever } = kind.replies
+
+  test('carries out a whole run: what the model had written is in the pull request', async () => {
+    const look = [
+      'printf "Hello, everybody\\n" > hello.txt',
+      'env | cut -d= -f1 | sed s/^/has:/',
+      'ls -A / /root /home "$HOME" 2>&1',
+      'printenv ANTHROPIC_API_KEY CODEX_API_KEY',
+    ].join('; ')
+    const models = await answering(kind, runs(look), says('I said hello.'))
+    const job = jobOf(kind, models)
+    const done = await rig.execute(job)
+
+    expect(done.outcome).toMatchObject({
+      status: 'completed',
+      prState: 'open',
+      costs: [{ provider: kind.provider }],
+    })
+    expect(done.outcome.result?.summary).toBe('I said hello.')
+    expect(rig.published(job.branch, 'hello.txt')).toBe('Hello, everybody\n')
+    expectCost(kind, done, 2)
+    expect(usageOf(done)).toHaveLength(2)
+    expect(eventsOf(done, 'agent').length).toBeGreaterThan(3)
+    expectSession(kind, done)
+    expect(models.asked.map(kind.keyOf)).toEqual([kind.key.value, kind.key.value])
+    const questions = JSON.stringify(models.asked.map(({ body }) => body))
+    expect(questions).toContain('Say hello to everybody, in a file.')
+    expect(questions).toContain('House rule: greet politely.')
+    // What the command printed went back to the model.
+    expect(questions).toContain('has:SWITCHYARD_ARTIFACTS')
+    for (const name of NOT_FOR_AGENTS) expect(questions).not.toContain(`has:${name}`)
+    // So did the key, and where people read along it is blotted out.
+    expect(questions).toContain(kind.key.value)
+    expect(JSON.stringify(done.told)).toContain('***')
+    expectPrivate(kind, done)
+  })
+
+  test('a usage limit fails the run, and says until when', async () => {
+    const resetsAt = new Date(Math.floor(Date.now() / 60_000) * 60_000 + 3_600_000)
+    const models = await answering(kind, isAtLimit(resetsAt))
+    const credential: Credential =
+      kind.provider === 'agentA'
+        ? { kind: 'oauth-token', value: 'sk-ant-oat01-secret-of-a-person' }
+        : kind.key
+    const done = await rig.execute(jobOf(kind, models, credential))
+
+    expect(done.outcome.status).toBe('failed')
+    expect(done.outcome.error).toMatch(/hit your (5-hour|usage) limit/)
+    expect(eventsOf(done, 'limit')).toEqual([
+      expect.objectContaining({ provider: kind.provider, resetsAt: resetsAt.toISOString() }),
+    ])
+    expect(models.asked.map(({ headers }) => headers.authorization)).toEqual([`Bearer ${credential.value}`])
+    expectPrivate(kind, done, credential)
+  })
+
+  test('a cancel ends it soon, with everything it had started, and what it has spent is known', async () => {
+    const mark = `4815${kind.provider === 'agentA' ? '1' : '2'}`
+    const models = await answering(
+      kind,
+      runs(`setsid sleep ${mark} >/dev/null 2>&1 </dev/null & echo started`),
+      goesOnForever,
+    )
+    let cancelledAt = 0
+    const done = await rig.execute(jobOf(kind, models), async (execution) => {
+      await models.questions(2)
+      await until('what it has started is there', () => running(mark))
+      cancelledAt = performance.now()
+      execution.stop({ how: 'interrupt', reason: 'cancelled by a person' })
+    })
+    const tookMs = performance.now() - cancelledAt
+
+    expect(done.outcome).toMatchObject({ status: 'cancelled', error: 'cancelled by a person' })
+    expect(tookMs).toBeLessThan(10_000)
+    expect(running(mark)).toBe(false)
+    expect(models.abandoned()).toBe(1)
+    expect(done.outcome.costs).toHaveLength(1)
+    expect(done.outcome.costs[0]?.costUsd).toBeGreaterThanOrEqual(kind.replyUsd * 0.999)
+    expect(done.outcome.prUrl).toBeUndefined()
+    expectPrivate(kind, done)
+  })
+
+  test('a bad key fails the run with a sentence that says so, and without the key', async () => {
+    const models = await answering(kind, refusesTheKey)
+    const done = await rig.execute(jobOf(kind, models))
+
+    expect(done.outcome.status).toBe('failed')
+    expect(done.outcome.error).toMatch(kind.refusedKey)
+    expect(eventsOf(done, 'limit')).toEqual([])
+    expect(models.asked.map(kind.keyOf)).toContain(kind.key.value)
+    expectPrivate(kind, done)
+  })
+})
+
+// ---- what agentA does besides ------------------------------------------------------------------------------------
+
+test('agentA goes on in its session, on the retained home', async () => {
+  const [kind] = kinds as readonly [Kind]
+  const models = await answering(
+    kind,
+    kind.replies.says('The word is heron.'),
+    kind.replies.says('Heron, I said.'),
+  )
+  const job = jobOf(kind, models)
+  const first = await rig.execute(job)
+  const sessionId = first.outcome.agentSessionId ?? ''
+
+  const { ending, told } = await rig.resume(job, sessionId, 'What was the word?')
+  expect(ending).toMatchObject({ verdict: 'done', summary: 'Heron, I said.' })
+  expect(ending.cost?.costUsd).toBeCloseTo(kind.replyUsd, 9)
+  expect(told).toContainEqual({ is: 'patch', patch: { agentSessionId: sessionId } })
+  const [, again] = models.asked
+  expect(JSON.stringify(again?.body)).toContain('The word is heron.')
+
+  const unknown = await rig.resume(job, '00000000-0000-4000-8000-000000000000', 'What was the word?')
+  expect(unknown.ending).toMatchObject({
+    verdict: 'failed',
+    reason: expect.stringContaining('No conversation found'),
+  })
+})
+
+test("agentB works with a plan's login, which is on no disk afterwards", async () => {
+  const [, kind] = kinds as readonly [Kind, Kind]
+  const models = await answering(kind, kind.replies.says('Done.'))
+  const access = token({ exp: Math.floor(Date.now() / 1000) + 86_400 })
+  const credential: Credential = { kind: 'login', value: planLogin(access) }
+  const job = jobOf(kind, models, credential)
+  const done = await rig.execute(job)
+
+  expect(done.outcome.result?.summary).toMatch(/^Done\./)
+  expect(models.asked.map(({ headers }) => [headers.authorization, headers['chatgpt-account-id']])).toEqual([
+    [`Bearer ${access}`, 'account-of-a-person'],
+  ])
+  // A plan's models are there as well, so that it is asked about the plan is no surprise.
+  expectPrivate(kind, done, { kind: 'login', value: access }, 'chatgpt.com')
+  expect(rig.kept(job, access)).toEqual([])
+  expect(rig.kept(job, 'Say hello to everybody')).not.toEqual([])
+})
+
+/** As its owner's own program keeps it. */
+function planLogin(access: string): string {
+  const id = token({
+    email: 'person@example.org',
+    'https://api.openai.com/auth': { chatgpt_plan_type: 'plus', chatgpt_account_id: 'account-of-a-person' },
+  })
+  const tokens = {
+    id_token: id,
+    access_token: access,
+    refresh_token: 'rt_secret',
+    account_id: 'account-of-a-person',
+  }
+  return JSON.stringify({
+    auth_mode: 'chatgpt',
+    OPENAI_API_KEY: null,
+    tokens,
+    last_refresh: new Date().toISOString(),
+  })
+}
+
+function token(claims: object): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  return `${part({ alg: 'RS256' })}.${part(claims)}.${part({ signature: 'none' })}`
+}
+
+// ---- what is expected of every run -------------------------------------------------------------------------------
+
+function eventsOf<T extends ReportedEvent['type']>({ told }: Pick<Executed, 'told'>, type: T) {
+  return told.flatMap((one) =>
+    one.is === 'event' && one.event.type === type ? [one.event as Extract<ReportedEvent, { type: T }>] : [],
+  )
+}
+
+function usageOf({ told }: Executed) {
+  return told.flatMap((one) => (one.is === 'usage' ? one.snapshot.entries : []))
+}
+
+function expectCost(
+  { provider, model, replyUsd, replyTokens, billed }: Kind,
+  done: Executed,
+  replies: number,
+): void {
+  const { input, output, read, write } = replyTokens
+  const [entry] = done.outcome.costs
+  expect(entry).toEqual({
+    label: 'run',
+    provider,
+    model,
+    inputTokens: input * replies,
+    outputTokens: output * replies,
+    cacheReadTokens: read * replies,
+    cacheWriteTokens: write * replies,
+    costUsd: expect.closeTo(replyUsd * replies, 9),
+    estimated: !billed,
+  })
+  expect(eventsOf(done, 'cost').map((event) => event.entry)).toEqual([entry])
+  const summed = usageOf(done).reduce((sum, { outputTokens }) => sum + outputTokens, 0)
+  expect(summed).toBe(output * replies)
+}
+
+function expectSession({ provider }: Kind, { outcome, progress }: Executed): void {
+  const ids = progress.flatMap(({ agentSessionId }) => (agentSessionId === undefined ? [] : [agentSessionId]))
+  expect(ids).toHaveLength(provider === 'agentA' ? 1 : 0)
+  expect(outcome.agentSessionId).toBe(ids[0])
+}
+
+/** The key is where it has to be and nowhere else, the worker's own things are nowhere, and nobody else was called. */
+function expectPrivate(
+  kind: Kind,
+  { outcome, told }: Executed,
+  credential = kind.key,
+  vendor?: string,
+): void {
+  const commands = rig.ordered.map(({ files: _, ...shown }) => shown)
+  const told_ = JSON.stringify([outcome, told, commands, rig.log.lines])
+  expect(told_).not.toContain(credential.value)
+  expect(told_).not.toContain(PLANTED)
+  expect(JSON.stringify(api?.asked)).not.toContain(PLANTED)
+  const connections = told.flatMap(egressLines).filter((line) => !line.startsWith('egress: closed after'))
+  expect(connections.length).toBeGreaterThan(0)
+  const models = `egress: ${MODELS_HOST}:${api?.port} allowed`
+  const theirs = `egress: ${vendor}:443 refused`
+  expect(connections.filter((line) => !line.startsWith(models) && !line.startsWith(theirs))).toEqual([])
+  expect(api?.strays.filter((stray) => !/^upgrade$|^GET \/v1\/models$/.test(stray))).toEqual([])
+}
+
+function egressLines(one: Told): string[] {
+  if (one.is !== 'event' || one.event.type !== 'log' || one.event.stream !== 'system') return []
+  return one.event.text.split('\n').filter((line) => line.startsWith('egress: '))
+}
+
+/** On this machine, as seen from outside. */
+function running(mark: string): boolean {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .some((pid) => commandOf(pid).startsWith(`sleep\0${mark}`))
+}
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
+}

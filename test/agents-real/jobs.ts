@@ -1,0 +1,52 @@
+/** Jobs as a host would send them, for a repository of the local code host. */
+import type { Job } from '../../protocol/frames.ts'
+
+export const REMOTE = 'acme/greeter'
+/** A name reserved for tests: no name server in the world knows it. */
+export const MODELS_HOST = 'models.test'
+
+export interface JobOrder {
+  /** Of the model API. */
+  readonly port: number
+  readonly agent: Job['agent']
+  readonly credential: NonNullable<Job['credentials']['agent']>
+  readonly description: string
+}
+
+let tickets = 0
+export function jobFor(code: string, { port, agent, credential, description }: JobOrder): Job {
+  tickets += 1
+  const at = new Date().toISOString()
+  const identifier = `GREET-${tickets}`
+  const ticket = {
+    id: `ticket-${tickets}`,
+    identifier,
+    title: 'Greet',
+    description,
+    url: '',
+    state: 'todo',
+    priority: 0 as const,
+    labels: [],
+    blockedBy: [],
+    createdAt: at,
+    updatedAt: at,
+  }
+  return {
+    kind: 'run',
+    run: { id: `run-${tickets}`, ticket, status: 'preparing', sandbox: {}, createdAt: at, costs: [] },
+    repo: { key: 'greeter', remote: REMOTE, defaultBranch: 'main' },
+    branch: `switchyard/${identifier.toLowerCase()}`,
+    base: 'main',
+    agent,
+    credentials: { agent: credential },
+    codehost: { driver: 'local', path: code },
+    sandbox: {
+      network: 'allowlist',
+      allowedHosts: [`${MODELS_HOST}:${port}`],
+      maxProcesses: 512,
+      exposeCodehostToken: false,
+    },
+    limits: {},
+    retentionHours: 1,
+  }
+}
