@@ -3,7 +3,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import { realpath, statfs } from 'node:fs/promises'
+import { realpath } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
@@ -12,6 +12,7 @@ import { codeHostFor } from '../providers/codehost/codehost.ts'
 import { makeHttp } from '../providers/http.ts'
 import { agentDrivers } from '../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../worker/hands.ts'
+import { freeBytes } from '../worker/run/disk.ts'
 import { groundFor } from '../worker/run/ground.ts'
 import { wayOut } from '../worker/sandbox/egress/way-out.ts'
 import { removeOwned } from '../worker/sandbox/folders.ts'
@@ -87,9 +88,4 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
 function insidePrograms(): string {
   const program = realpathSync(process.argv[1] ?? '')
   return join(dirname(dirname(program)), 'inside')
-}
-
-async function freeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize
 }

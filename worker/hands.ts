@@ -71,7 +71,7 @@ class HandsOnThisMachine implements Hands {
     if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
     const free = await this.#parts.freeBytes()
     if (free >= FREE_BYTES_TO_START_MIN) return undefined
-    return `disk: ${Math.floor(free / 1024 / 1024)} MiB free, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
+    return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
   }
 
   begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
@@ -109,8 +109,8 @@ class HandsOnThisMachine implements Hands {
     if (!this.#busy.has(runId)) await this.#sandboxes.discard(runId)
   }
 
-  async reclaim(): Promise<void> {
-    await this.#sandboxes.reclaim((runId) => this.#busy.has(runId))
+  async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
+    await this.#sandboxes.reclaim((runId) => this.#busy.has(runId) || isClaimed(runId))
   }
 
   async close(): Promise<void> {

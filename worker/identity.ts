@@ -67,8 +67,11 @@ class FileIdentity implements OpenIdentity {
   /** The last life may have ended between getting its credential and deleting the token. */
   async tidy(): Promise<void> {
     const { redeemed, host } = this.#kept ?? {}
-    if (this.#token !== undefined && redeemed !== undefined && sameHash(hashOf(this.#token), redeemed))
-      await this.#deleteToken(this.#token)
+    const token = this.#token
+    if (token !== undefined && redeemed !== undefined && sameHash(hashOf(token), redeemed)) {
+      this.#token = undefined
+      await this.#deleteToken(token)
+    }
     if (host !== undefined && host !== this.#parts.host && this.#token === undefined)
       this.#parts.log.warn(
         { enrolledAt: host, dialling: this.#parts.host },
@@ -86,21 +89,29 @@ class FileIdentity implements OpenIdentity {
     return this.#token
   }
 
-  keep(credential: WorkerCredential): Promise<void> {
-    return this.#inTurn(() => this.#keep(credential))
-  }
-
-  async #keep({ workerId, secret }: WorkerCredential): Promise<void> {
-    const { credentialFile, host, replace } = this.#parts
+  /** At once what is shown: the line may break, and the token is worth nothing any more. */
+  keep({ workerId, secret }: WorkerCredential): Promise<void> {
     const token = this.#token
     const kept: Kept = {
       workerId,
       secret,
-      host,
+      host: this.#parts.host,
       ...(token === undefined ? {} : { redeemed: hashOf(token) }),
     }
-    await replace(credentialFile, `${JSON.stringify(kept, undefined, 2)}\n`)
+    const before = this.#kept
+    this.#token = undefined
     this.#kept = kept
+    return this.#inTurn(() => this.#write(kept, before, token))
+  }
+
+  async #write(kept: Kept, before: Kept | undefined, token: string | undefined): Promise<void> {
+    const { credentialFile, replace } = this.#parts
+    try {
+      await replace(credentialFile, `${JSON.stringify(kept, undefined, 2)}\n`)
+    } catch (error) {
+      if (this.#kept === kept) this.#kept = before
+      throw error
+    }
     if (token !== undefined) await this.#deleteToken(token)
   }
 
@@ -132,7 +143,6 @@ class FileIdentity implements OpenIdentity {
 
   /** Only while it still holds this very token: somebody may have put the next one there. */
   async #deleteToken(token: string): Promise<void> {
-    this.#token = undefined
     const { tokenFile, drop, log } = this.#parts
     if (tokenFile === undefined) return
     try {

@@ -69,7 +69,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
 
   const reclaim = async () => {
     try {
-      await executor.reclaim()
+      await executor.reclaim((runId) => executions.claimsRun(runId))
     } catch (error) {
       log.error(
         { reason: isNativeError(error) ? error.message : String(error) },
@@ -86,7 +86,14 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     else if (key === RECLAIM) void reclaim()
     else if (key.startsWith(TIMER)) executions.rang(key, name)
   })
-  const post = new Post({ facts: spool.facts, log, timers, line: () => line, stir: () => host.stir() })
+  const post = new Post({
+    facts: spool.facts,
+    store: () => spool.state(),
+    log,
+    timers,
+    line: () => line,
+    stir: () => host.stir(),
+  })
   const line: Line = new Line({
     timers,
     chance,

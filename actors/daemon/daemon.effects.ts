@@ -53,7 +53,7 @@ export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => voi
         return
       case 'daemon.hand back':
         within(KILL_MS_MAX)
-        executions.abandon('kill', effect.reason, false)
+        executions.handBack(effect.reason)
         return
       case 'daemon.abandon':
         within(FORSAKEN_MS_MAX)

@@ -29,10 +29,19 @@ export interface DispatchPorts {
 /** Of the time for an answer, the rest is for the disk and the line. */
 const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
 
+/** What may be said of an offer before it is answered. */
+interface Pending {
+  readonly runId: string
+  /** Nobody waits for the answer any more. */
+  lost: boolean
+  /** Why its run is to be cancelled: once it is taken. */
+  cancelled: string | undefined
+}
+
 export class Dispatches {
   readonly #ports: DispatchPorts
-  /** By lease, the runs that are being looked at. */
-  readonly #pending = new Map<string, string>()
+  /** By lease, those that are being looked at. */
+  readonly #pending = new Map<string, Pending>()
 
   constructor(ports: DispatchPorts) {
     this.#ports = ports
@@ -42,18 +51,40 @@ export class Dispatches {
     const { clock, line, executions } = this.#ports
     const { id, runId } = lease
     const standing = executions.standing(id)
-    if (standing === 'held') return line.send({ type: 'dispatch-accepted', leaseId: id })
+    if (standing === 'held') return executions.acceptAgain(id)
     if (standing === 'over') return this.reject(id, 'busy: this lease is over')
     if (this.#pending.has(id)) return
     const arrivedAt = clock.monotonic()
     const mark = line.mark
-    const refusal = this.#refusal(lease, job) ?? (await this.#objection(id, job))
-    if (mark === undefined || line.mark !== mark) return
+    const pending = this.#begin(id, runId)
+    const refusal = this.#refusal(lease, job) ?? (await this.#objection(job))
+    this.#pending.delete(id)
+    if (mark === undefined || line.mark !== mark || pending.lost) return
     // What was true before the executor was asked need not be true any more.
     const last = refusal ?? this.#refusal(lease, job)
     if (last !== undefined) this.reject(id, last)
     else if (!executions.take(lease, job, line.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
+    else if (pending.cancelled !== undefined) executions.cancel(id, pending.cancelled)
+  }
+
+  /** The host takes an offer back before it was answered. */
+  lose(leaseId: string): void {
+    const pending = this.#pending.get(leaseId)
+    if (pending !== undefined) pending.lost = true
+  }
+
+  cancel(leaseId: string, reason: string): void {
+    const pending = this.#pending.get(leaseId)
+    if (pending !== undefined) pending.cancelled = reason
+  }
+
+  /** A newer offer of the same run takes the older one's place. */
+  #begin(leaseId: string, runId: string): Pending {
+    for (const older of this.#pending.values()) if (older.runId === runId) older.lost = true
+    const pending: Pending = { runId, lost: false, cancelled: undefined }
+    this.#pending.set(leaseId, pending)
+    return pending
   }
 
   reject(leaseId: string, reason: string): void {
@@ -68,20 +99,17 @@ export class Dispatches {
     if (line.state === 'draining') return 'draining: the worker is draining'
     const disk = store()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`
-    const others = [...this.#pending].filter(([leaseId, run]) => leaseId !== id && run !== runId)
+    const others = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
     if (executions.slotsBeside(runId) + others.length >= concurrency)
       return `busy: all ${concurrency} slots are taken`
     return undefined
   }
 
-  async #objection(leaseId: string, job: Job): Promise<string | undefined> {
-    this.#pending.set(leaseId, job.run.id)
+  async #objection(job: Job): Promise<string | undefined> {
     try {
       return await this.#asked(job)
     } catch (error) {
       return `sandbox: the worker could not look at the run: ${isNativeError(error) ? error.message : String(error)}`
-    } finally {
-      this.#pending.delete(leaseId)
     }
   }
 

@@ -47,9 +47,11 @@ export class Ear {
         executions.acknowledged(frame.leaseId)
         return
       case 'lease-lost':
+        this.#ports.dispatches.lose(frame.leaseId)
         executions.lose(frame.leaseId, `the lease is lost: ${frame.reason}`)
         return
       case 'cancel':
+        this.#ports.dispatches.cancel(frame.leaseId, frame.reason)
         executions.cancel(frame.leaseId, frame.reason)
         return
       case 'discard':
@@ -82,7 +84,9 @@ export class Ear {
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       executions.renew(leaseId, expiresAt, since, remainingMs)
       // One that is given up is not told any more.
-      if (executions.standing(leaseId) === 'held') post.acknowledged(leaseId, seq)
+      if (executions.standing(leaseId) !== 'held') continue
+      post.acknowledged(leaseId, seq)
+      executions.tellAgain(leaseId)
     }
   }
 }

@@ -91,6 +91,11 @@ export class Executions {
     }))
   }
 
+  /** What there is of this run is still to be collected, or to be salvaged. */
+  claimsRun(runId: string): boolean {
+    return this.#ports.lives.all().some(({ fields, state }) => fields.runId === runId && state !== 'finished')
+  }
+
   status(): ExecutionStatus[] {
     return this.#ports.lives
       .all()
@@ -148,6 +153,12 @@ export class Executions {
     return true
   }
 
+  /** The host asks again. What is not on disk yet is said when it is. */
+  acceptAgain(leaseId: string): void {
+    const { host, line } = this.#ports
+    if (host.peekDurable(EXECUTION, leaseId) !== undefined) line.send({ type: 'dispatch-accepted', leaseId })
+  }
+
   /** @param since when this worker last gave a sign of life that the host has answered */
   renew(leaseId: string, expiresAt: string, since: number, remainingMs: number): void {
     const state = this.#ports.lives.stateOf(leaseId)
@@ -172,6 +183,12 @@ export class Executions {
     this.#ports.lives.tell(leaseId, { type: 'acknowledged' })
   }
 
+  /** The host may be ahead of this disk, and took the number of the completion for that of something else. */
+  tellAgain(leaseId: string): void {
+    const { lives, reports } = this.#ports
+    if (lives.stateOf(leaseId) === 'finished') reports.complete(leaseId)
+  }
+
   /** A timer that was set here came due. */
   rang(key: string, name: string): void {
     const { lives, workshop } = this.#ports
@@ -191,6 +208,16 @@ export class Executions {
   abandon(how: StopOrder['how'], reason: string, all: boolean): void {
     for (const { fields, state } of this.#ports.lives.all())
       if (all || state !== 'finished') this.lose(fields.leaseId, reason, how)
+  }
+
+  /** Not claimed any more, so that others do it; but what is out already is told as done. */
+  handBack(reason: string): void {
+    const { lives } = this.#ports
+    for (const { fields, state } of lives.all()) {
+      if (state === 'finished') continue
+      if (fields.progress.prUrl === undefined) this.lose(fields.leaseId, reason)
+      else lives.tell(fields.leaseId, { type: 'stopped', reason })
+    }
   }
 
   /** Killed at once; how far each came is put on disk. */
@@ -221,9 +248,8 @@ export class Executions {
     if (as !== 'cancelled') timers.cancelAll(timerOf(leaseId))
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerOf(leaseId), 'kill', CANCEL_KILL_MS)
     workshop.forget(leaseId)
-    if (!workshop.stop(leaseId, { how, reason })) lives.tell(leaseId, { type: 'ended', said: null })
-    // Another machine does the work anew, and nobody will ever ask this one for its disk.
-    else if (as === 'nothing') workshop.discard(lives.fieldsOf(leaseId)?.runId ?? '')
+    const order = { how, reason, ...(as === 'nothing' ? { inVain: true } : {}) }
+    if (!workshop.stop(leaseId, order)) lives.tell(leaseId, { type: 'ended', said: null })
   }
 
   #isOver(leaseId: string): void {

@@ -44,6 +44,7 @@ export interface LinePorts {
 }
 
 const SILENCE_MS = 45_000
+const FELL_SILENT = 'the host fell silent'
 /** A lost line is dialled again within this, so that a worker is back soon after its host. */
 const BACKOFF_MS_FIRST = 1_000
 const BACKOFF_MS_MAX = 15_000
@@ -62,6 +63,7 @@ interface Current {
   dialled: DialledLine | undefined
   readonly auth: WorkerAuth
   registered: boolean
+  readonly dialledAt: number
   /** When `register` was sent; before that, when the line was dialled. */
   registerSentAt: number
   heardAt: number
@@ -175,6 +177,7 @@ export class Line {
       dialled: undefined,
       auth,
       registered: false,
+      dialledAt: now,
       registerSentAt: now,
       heardAt: now,
       beatMs: WORKER_HEARTBEAT_MS,
@@ -249,7 +252,13 @@ export class Line {
   // ---- hearing -----------------------------------------------------------------------------------------------------
 
   #heard(current: Current, text: string): void {
-    current.heardAt = this.#ports.timers.now()
+    const now = this.#ports.timers.now()
+    // A process that was stopped hears what has come meanwhile before its own timers: that is too late to count.
+    if (now - current.heardAt > SILENCE_MS) {
+      this.#giveUp(FELL_SILENT)
+      return
+    }
+    current.heardAt = now
     const read = readHostFrame(text)
     if (!read.ok) this.#ports.hearUnknown(text, read.error)
     else if (read.value.type === 'registered') this.#welcomed(current, read.value)
@@ -267,7 +276,7 @@ export class Line {
       hasCredential: identity.credential() !== undefined,
       registered: current.registered,
       everRegistered: this.#everRegistered,
-      afterMs: timers.now() - current.registerSentAt,
+      afterMs: timers.now() - current.dialledAt,
       gaveUpOne: timers.now() - this.#gaveUpAt < GIVEN_UP_MS,
     })
     log.warn({ code, reason }, 'the host turned this worker away')
@@ -309,7 +318,7 @@ export class Line {
 
   #listen(): void {
     const until = (this.#current?.heardAt ?? 0) + SILENCE_MS
-    if (this.#ports.timers.now() > until) this.#giveUp('the host fell silent')
+    if (this.#ports.timers.now() > until) this.#giveUp(FELL_SILENT)
     else this.#ports.timers.at(LINE, 'silence', until + 1)
   }
 
@@ -341,7 +350,8 @@ export const LINE = 'line'
 
 const NO_WAY_IN: DaemonEnd = {
   is: 'no way in',
-  detail: 'this machine is not paired; make a token with: switchyard workers pair',
+  detail:
+    'this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file',
 }
 
 const messageOf = (error: unknown): string => (isNativeError(error) ? error.message : String(error))

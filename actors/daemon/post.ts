@@ -8,8 +8,14 @@
  */
 
 import type { Told } from '../../core/daemon/ports.ts'
-import { type FrameNote, Outbox, type SpooledFrame, type Taken } from '../../core/lease/outbox.ts'
-import type { Facts, Log, Write } from '../../core/ports.ts'
+import {
+  type FrameNote,
+  Outbox,
+  type Sendable,
+  type SpooledFrame,
+  type Taken,
+} from '../../core/lease/outbox.ts'
+import type { Facts, Log, StoreState, Write } from '../../core/ports.ts'
 import { frameText } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
@@ -25,6 +31,7 @@ import type { Timers } from './timers.ts'
 
 export interface PostPorts {
   readonly facts: Facts
+  readonly store: () => StoreState
   readonly log: Log
   readonly timers: Timers
   readonly line: () => Line
@@ -75,6 +82,8 @@ export class Post implements CutGuest {
   /** What is to be taken off the disk with the next cut. */
   readonly #erasures: Write[] = []
   #looking = false
+  /** The time of the one who waits for room since longest is running. */
+  #anyoneWaits = false
 
   constructor(ports: PostPorts) {
     this.#ports = ports
@@ -154,7 +163,9 @@ export class Post implements CutGuest {
   room(leaseId: string): Promise<void> {
     const box = this.#boxes.get(leaseId)
     if (box === undefined || this.#hasRoom(box)) return Promise.resolve()
-    this.#ports.timers.in(POST, 'room', ROOM_WAIT_MS_MAX)
+    // Whoever has waited longest is let in first, and the others with him.
+    if (!this.#anyoneWaits) this.#ports.timers.in(POST, 'room', ROOM_WAIT_MS_MAX)
+    this.#anyoneWaits = true
     return new Promise((resolve) => box.waiting.push(resolve))
   }
 
@@ -280,7 +291,7 @@ export class Post implements CutGuest {
   #turn(line: Line, box: Box, bytesMax: number): number {
     let bytes = 0
     while (bytes < bytesMax && line.isUp && box.sent !== undefined) {
-      const next = box.outbox.next(box.sent)
+      const next = this.#next(box.outbox, box.sent)
       if (next === undefined) return bytes
       const { leaseId } = box
       const text =
@@ -295,6 +306,19 @@ export class Post implements CutGuest {
     return bytes
   }
 
+  /** A store that met a full disk can't be read while it opens its database again. */
+  #next(outbox: Outbox, after: number): Sendable | undefined {
+    // A host that was restored from a backup is behind its own word, and what it had is nowhere any more.
+    if (after < outbox.acked) return { is: 'gap', from: after + 1, seq: outbox.acked }
+    try {
+      return outbox.next(after)
+    } catch (error) {
+      if (this.#ports.store().is === 'ready') throw error
+      this.#lookAgain()
+      return undefined
+    }
+  }
+
   #lookAgain(): void {
     if (this.#looking) return
     this.#looking = true
@@ -303,6 +327,7 @@ export class Post implements CutGuest {
 
   rang(name: string): void {
     if (name === 'room') {
+      this.#anyoneWaits = false
       for (const { waiting } of this.#boxes.values()) for (const resolve of waiting.splice(0)) resolve()
       return
     }

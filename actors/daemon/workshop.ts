@@ -92,8 +92,6 @@ export class Workshop {
     const job = this.#jobs.get(leaseId)
     this.#jobs.delete(leaseId)
     if (fields === undefined || lives.stateOf(leaseId) !== 'preparing') return
-    // What there was of an earlier execution goes now, and not once more after this one.
-    this.#discards.delete(fields.runId)
     try {
       if (job === undefined) throw new Error('its job is gone')
       const order = { leaseId, workerId: fields.workerId, job }

@@ -6,6 +6,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
+import { commandLine } from '../called.ts'
 import { dataDirectory } from '../data-dir.ts'
 import { Ending, EXIT } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
@@ -123,7 +124,7 @@ function whatNext(
   stays: boolean,
   paint: Paint,
 ): string {
-  const serve = `switchyard serve --data-dir ${dataDir}`
+  const serve = commandLine(process.argv[1] ?? '', 'serve', '--data-dir', dataDir)
   const now = stays
     ? [`  the host stays, at ${url}; its token is in ${dataDir}/launch.json. Ctrl-C ends it.`]
     : [`  the host has done its part and ends. Keep one: ${serve}`]
@@ -132,9 +133,11 @@ function whatNext(
     paint.bold('What next'),
     ...now,
     `  more tickets: write Markdown files to ${tickets}; each with a switchyard block is carried out`,
-    `  more machines: POST /api/workers/pairing-tokens answers a token; put it into a file, and there run`,
-    '    switchyard worker --host <address of this host> --token-file <file>',
-    `  real agents, trackers and repositories: ${config}, or "switchyard serve" with a data directory of its own`,
+    `  a dashboard: while a host runs, its socket is /ws; address and token are in ${dataDir}/launch.json`,
+    `  more machines: they reach a host whose ${config} sets fleet.host; there,`,
+    '    POST /api/workers/pairing-tokens answers a token; put it into a file on the machine, and run',
+    '    switchyard worker --host https://<fleet.host>:4401 --token-file <file>',
+    `  real agents, trackers and repositories: ${config}, or a host with a data directory of its own`,
   ].join('\n')
 }
 

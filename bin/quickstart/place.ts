@@ -8,6 +8,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readConfig } from '../../core/settings/read.ts'
 import { createFile, makeFolder, replaceFile } from '../../store/files/atomic.ts'
+import { commandLine } from '../called.ts'
 import { Ending, EXIT } from '../exit.ts'
 import { fileOnBase, makeGreeter, REMOTE } from './greeter.ts'
 import { type ExampleTicket, nextTickets, ticketFile } from './tickets.ts'
@@ -78,6 +79,6 @@ function refuseStrangers(place: Place, text: string): void {
   if (isOwn) return
   throw new Ending(
     EXIT.config,
-    `${place.config} is no longer that of the example, so the example leaves it alone. Serve it as it is with "switchyard serve --data-dir ${place.dataDir}", or name another folder with --data-dir.`,
+    `${place.config} is no longer that of the example, so the example leaves it alone. Serve it as it is with "${commandLine(process.argv[1] ?? '', 'serve', '--data-dir', place.dataDir)}", or name another folder with --data-dir.`,
   )
 }

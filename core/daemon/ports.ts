@@ -68,6 +68,8 @@ export interface StopOrder {
    */
   readonly how: 'interrupt' | 'kill'
   readonly reason: string
+  /** The lease is gone: nobody will ask this machine for what it leaves. */
+  readonly inVain?: boolean
 }
 
 /**
@@ -100,8 +102,11 @@ export interface Executor {
   salvage(runId: string, progress: Progress, retentionHours: number): Promise<Salvaged>
   /** Deletes the retained sandbox of a run; nothing happens when there is none. */
   discard(runId: string): Promise<void>
-  /** Takes back disk whose time is over, or that exceeds the quota. Called now and then. */
-  reclaim(): Promise<void>
+  /**
+   * Takes back disk whose time is over, or that exceeds the quota. Called now and then, first of all at the start:
+   * `isClaimed` are runs of which nothing may be executing, but which are still to be salvaged. Their disk stays.
+   */
+  reclaim(isClaimed: (runId: string) => boolean): Promise<void>
 }
 
 export interface Salvaged {

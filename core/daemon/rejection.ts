@@ -17,7 +17,7 @@ export interface RejectionFacts {
   readonly registered: boolean
   /** So had one of this process. */
   readonly everRegistered: boolean
-  /** From the opening of the line to the answer. */
+  /** From the dialling to the answer: of how long its greeting was on its way a line says nothing. */
   readonly afterMs: number
   /** A line of its own that the host may have taken up only now was given up a moment ago. */
   readonly gaveUpOne: boolean
@@ -67,6 +67,6 @@ function malformed(reason: string, { everRegistered, afterMs }: RejectionFacts):
 }
 
 const noWayIn = (reason: string): string =>
-  `the pairing token was refused (${reason}); make a new one with: switchyard workers pair`
+  `the pairing token was refused (${reason}); get a new one from the host (POST /api/workers/pairing-tokens)`
 
 const end = (is: RejectionEnd['is'], detail: string): Verdict => ({ is: 'end', end: { is, detail } })

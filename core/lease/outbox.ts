@@ -185,8 +185,9 @@ export class Outbox {
   acknowledge(seq: number): boolean {
     if (seq <= this.#acked) return false
     for (let one = this.#acked + 1; one <= Math.min(seq, this.#lastSeq); one++) this.#release(one)
-    // It has more than this disk remembers: numbering goes on behind what it has.
+    // It has more than this disk remembers: numbering goes on behind what it has, and the completion comes again.
     if (seq > this.#lastSeq) {
+      this.#completion = undefined
       this.#lastSeq = seq
       this.#savedSeq = seq
       this.#takenSeq = seq

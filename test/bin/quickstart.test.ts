@@ -1,8 +1,9 @@
 /** The quickstart's parts: its repository, its tickets round after round, its folder, and what it says. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
+import { commandLine } from '../../bin/called.ts'
 import { EXIT } from '../../bin/exit.ts'
 import { bareIn, changesOf, fileOnBase, makeGreeter } from '../../bin/quickstart/greeter.ts'
 import { harmless, paintFor } from '../../bin/quickstart/paint.ts'
@@ -24,6 +25,15 @@ const git = (cwd: string, ...args: string[]): string =>
   })
     .toString()
     .trim()
+
+test('what is said to be run can be run, from a checkout too, and wherever that is', () => {
+  expect(commandLine('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
+  const program = join(tempFolder(), "it's mine", 'switchyard.js')
+  mkdirSync(dirname(program))
+  writeFileSync(program, 'console.log(process.argv.slice(2).join(" "))')
+  const line = commandLine(program, 'serve', '--data-dir', '/a b')
+  expect(execFileSync('sh', ['-c', line]).toString()).toBe('serve --data-dir /a b\n')
+})
 
 describe('the repository', () => {
   test('is the same everywhere, and is made once', async () => {

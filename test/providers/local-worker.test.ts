@@ -18,8 +18,9 @@ const say = (level, msg, more = {}) => writeSync(2, JSON.stringify({ level, time
 const open = readdirSync('/proc/self/fd').flatMap((fd) => {
   try { return [[Number(fd), readlinkSync('/proc/self/fd/' + fd)]] } catch { return [] }
 })
-const { SWITCHYARD_TOKEN, SECRET_OF_ITS_OWN } = process.env
-say(30, 'given', { args: process.argv.slice(2), open, SWITCHYARD_TOKEN, SECRET_OF_ITS_OWN, group: process.pid })
+const { SWITCHYARD_TOKEN, SWITCHYARD_SANDBOX_DIR, SECRET_OF_ITS_OWN } = process.env
+const own = { SWITCHYARD_TOKEN, SWITCHYARD_SANDBOX_DIR, SECRET_OF_ITS_OWN }
+say(30, 'given', { args: process.argv.slice(2), open, ...own, group: process.pid })
 say(50, 'sore')
 writeSync(2, 'not JSON\\n')
 writeSync(1, 'on the other stream\\n')
@@ -49,7 +50,12 @@ function stage(given: Partial<LocalWorkerParts> = {}): Stage {
     url: () => 'http://127.0.0.1:4400',
     name: '-anvil',
     logLevel: 'debug',
-    environment: { ...process.env, SWITCHYARD_TOKEN: 'the host’s', SECRET_OF_ITS_OWN: 'kept' },
+    environment: {
+      ...process.env,
+      SWITCHYARD_TOKEN: 'the host’s',
+      SWITCHYARD_SANDBOX_DIR: '/srv/sandboxes',
+      SECRET_OF_ITS_OWN: 'kept',
+    },
     inheritable: () => [],
     clock: realClock,
     log,
@@ -88,6 +94,7 @@ test('it is told where to dial, where to live, how much to do; its token comes i
         ...['--token-file', tokenFile],
       ],
       workerPid: 7,
+      SWITCHYARD_SANDBOX_DIR: '/srv/sandboxes',
       SECRET_OF_ITS_OWN: 'kept',
     },
   })

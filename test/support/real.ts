@@ -14,18 +14,21 @@ export function tempFolder(): string {
 }
 
 afterAll(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+  // What was killed a moment ago may still be putting something down.
+  const patiently = { recursive: true, force: true, maxRetries: 10 }
+  for (const folder of folders.splice(0)) rmSync(folder, patiently)
 })
 
-/** Asks again every few milliseconds until it is so; fails naming what was waited for. */
+/** Asks again every few milliseconds, or less often what is dear to ask, until it is so; fails naming what was waited for. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
   ms = 10_000,
+  everyMs = 5,
 ): Promise<void> {
   const end = Date.now() + ms
   while (!(await isSo())) {
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain for: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
 }

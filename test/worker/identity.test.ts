@@ -143,6 +143,20 @@ describe('a credential', () => {
     expect([existsSync(credentialFile), opened.credential()]).toEqual([false, undefined])
   })
 
+  test('that is still being written is shown already, and its token is not any more', async () => {
+    const { open } = place(TOKEN)
+    let land = () => {}
+    const landing = new Promise<void>((resolve) => {
+      land = resolve
+    })
+    const identity = await open({ replace: () => landing })
+    const kept = identity.keep(credential)
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    land()
+    await kept
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+  })
+
   test('deleted is gone from the disk', async () => {
     const { open, credentialFile } = place(TOKEN)
     const identity = await open()

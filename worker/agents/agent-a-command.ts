@@ -54,7 +54,10 @@ function json(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
-/** Folders may have been made unwritable, which their owner can undo. Each line is a program to start, and a new home needs none of them. */
+/**
+ * Folders may have been made unwritable, which their owner can undo. Every program that is started here holds the
+ * agent up, and a new home needs next to none.
+ */
 const sweep: readonly string[] = [
   `if [ -L ${FOLDER} ] || { [ -e ${FOLDER} ] && [ ! -d ${FOLDER} ]; }; then rm -rf ${FOLDER}; fi`,
   `if [ ! -e ${FOLDER} ]; then mkdir -m 0700 ${FOLDER} ${FOLDER}/projects; else`,

@@ -45,10 +45,16 @@ export interface Rejection {
 // ---- an account --------------------------------------------------------------------------------------------------
 
 const TOO_MANY_REQUESTS = 429
+/** It knows its own flags, and people know ours. */
+const BUDGETS: ReadonlyMap<unknown, string> = new Map([
+  ['error_max_turns', 'agent.maxTurns allows no more'],
+  ['error_max_budget_usd', 'agent.maxCostUsd allows no more'],
+])
 
 export function accountOf(message: JsonObject): Account {
   const isError = field(message, 'is_error') !== false
-  const errors = listAt(message, 'errors').filter((error) => typeof error === 'string')
+  const budget = BUDGETS.get(field(message, 'subtype'))
+  const errors = [...listAt(message, 'errors'), budget].filter((error) => typeof error === 'string')
   const isTooMany = isError && field(message, 'api_error_status') === TOO_MANY_REQUESTS
   return {
     isError,

@@ -15,6 +15,8 @@ export interface AgentTask {
   /** The whole prompt: ticket, instructions and memories, put together by the caller. */
   readonly prompt: string
   readonly credential?: RunCredentials['agent']
+  /** What else it was given that nobody may read in what it says. */
+  readonly secrets?: readonly string[]
   /** A new UUID, for agents that let their caller choose the session's id. */
   readonly sessionId: string
   /** Continue this session instead of beginning one. */

@@ -2,10 +2,11 @@
  * An agent's own files, read from outside, when nothing runs in its sandbox any more.
  *
  * The agent could make of its home what it liked, and whoever reads here may read everything: so no link is followed
- * anywhere on the way, only plain files of one name are opened, and no more of them is read than a transcript has.
+ * anywhere on the way, only plain files of one name are opened, and no more of them is read than a transcript has, nor
+ * of all together than a session leaves: a file with nothing in it can be any size.
  */
 import { constants } from 'node:fs'
-import { type FileHandle, open, readdir, readlink, realpath } from 'node:fs/promises'
+import { type FileHandle, open, opendir, readlink, realpath } from 'node:fs/promises'
 import { join, normalize } from 'node:path'
 import type { AgentFiles } from './agent.ts'
 import { lineReader } from './stream.ts'
@@ -14,16 +15,22 @@ import { lineReader } from './stream.ts'
 const NAMES_MAX = 10_000
 /** Of one file; a session of days has some dozens of megabytes. */
 const FILE_BYTES_MAX = 512 * 1024 * 1024
+const ALL_BYTES_MAX = 1024 * 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 
-export function agentFiles(home: string): AgentFiles {
+/** `goesOn`: false once nobody waits for the rest. */
+export function agentFiles(home: string, goesOn: () => boolean = () => true): AgentFiles {
+  let left = ALL_BYTES_MAX
+  const take = (bytes: number): boolean => {
+    left -= bytes
+    return left >= 0 && goesOn()
+  }
   return {
     async list(folder) {
       const handle = await opened(home, folder, constants.O_DIRECTORY)
       if (handle === undefined) return []
       try {
-        const names = await readdir(`/proc/self/fd/${handle.fd}`).catch(() => [])
-        return names.sort().slice(0, NAMES_MAX)
+        return (await namesIn(`/proc/self/fd/${handle.fd}`)).sort()
       } finally {
         await handle.close()
       }
@@ -32,7 +39,7 @@ export function agentFiles(home: string): AgentFiles {
       const handle = await opened(home, path, 0)
       if (handle === undefined) return
       try {
-        if (await isPlain(handle)) yield* linesOf(handle)
+        if (await isPlain(handle)) yield* linesOf(handle, take)
       } finally {
         await handle.close()
       }
@@ -62,12 +69,23 @@ async function isPlain(handle: FileHandle): Promise<boolean> {
   return stats.isFile() && stats.nlink === 1
 }
 
-async function* linesOf(handle: FileHandle): AsyncGenerator<string> {
+/** As many as there may be, and no more in memory either. */
+async function namesIn(folder: string): Promise<string[]> {
+  const names: string[] = []
+  const entries = await opendir(folder).catch(() => [])
+  for await (const { name } of entries) {
+    names.push(name)
+    if (names.length >= NAMES_MAX) break
+  }
+  return names
+}
+
+async function* linesOf(handle: FileHandle, take: (bytes: number) => boolean): AsyncGenerator<string> {
   const lines = lineReader()
   const buffer = Buffer.alloc(CHUNK_BYTES)
   for (let read = 0; read < FILE_BYTES_MAX; ) {
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, read)
-    if (bytesRead === 0) break
+    if (bytesRead === 0 || !take(bytesRead)) break
     read += bytesRead
     yield* lines.push(buffer.subarray(0, bytesRead))
   }

@@ -1,5 +1,5 @@
 /**
- * A listener that never hears the secret its agent was given.
+ * A listener that never hears the secrets its agent was given.
  *
  * An agent can print its environment, and errors of an API repeat a key: what was said would be stored with the run
  * and shown to everybody who may see it. Of a login, which is a file's text, each of its longer values is a secret.
@@ -12,8 +12,11 @@ const MARK = '***'
 const SECRET_CHARS_MIN = 12
 const SECRETS_MAX = 20
 
-export function redacted(listener: AgentListener, { credential }: AgentTask): AgentListener {
-  const secrets = credential === undefined ? [] : secretsIn(credential.value)
+export function redacted(
+  listener: AgentListener,
+  { credential, secrets: more = [] }: AgentTask,
+): AgentListener {
+  const secrets = longestFirst([...(credential === undefined ? [] : textsOf(credential.value)), ...more])
   if (secrets.length === 0) return listener
   const clean = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, MARK), text)
   return {
@@ -23,11 +26,14 @@ export function redacted(listener: AgentListener, { credential }: AgentTask): Ag
   }
 }
 
-/** The longest first, for one may be part of another. */
-function secretsIn(value: string): string[] {
-  const login = objectIn(value)
-  const texts = login === undefined ? [value.trim()] : textsIn(login)
-  const secrets = texts.filter((text) => text.length >= SECRET_CHARS_MIN)
+function textsOf(credential: string): string[] {
+  const login = objectIn(credential)
+  return login === undefined ? [credential] : textsIn(login)
+}
+
+/** One may be part of another. */
+function longestFirst(texts: readonly string[]): string[] {
+  const secrets = texts.map((text) => text.trim()).filter((text) => text.length >= SECRET_CHARS_MIN)
   return [...new Set(secrets)].sort((a, b) => b.length - a.length).slice(0, SECRETS_MAX)
 }
 

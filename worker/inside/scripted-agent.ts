@@ -77,7 +77,7 @@ async function headless(options: Options, sessionId: string, transcript: Transcr
   const finale = await perform(stage, prompt)
   if (finale.is === 'crash') return crash(finale.code)
   if (options.format === 'text') stdout.write(`${finale.text}\n`)
-  process.exit(finale.isError && !finale.isAborted ? FAILED : 0)
+  leave(finale.isError && !finale.isAborted ? FAILED : 0)
 }
 
 async function perform(stage: Stage, prompt: string): Promise<Finale> {
@@ -167,10 +167,15 @@ async function interactive(sessionId: string, transcript: Transcript): Promise<v
   }
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true
   await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past: transcript.past, note })
-  process.exit(0)
+  leave(0)
 }
 
-// ---- bad ends ----------------------------------------------------------------------------------------------------
+// ---- ends --------------------------------------------------------------------------------------------------------
+
+/** Once everything it said is handed over: to a reader who takes his time, that is later. */
+function leave(code: number): void {
+  stdout.write('', () => process.exit(code))
+}
 
 function complain(text: string): void {
   stderr.write(`${text}\n`)
@@ -206,6 +211,6 @@ function unknownResult(sessionId: string, text: string): Line {
 
 /** As the kernel ends one that takes too much, or as the agent ends itself when it breaks. */
 function crash(code: number | undefined): void {
-  if (code === undefined) process.kill(process.pid, 'SIGKILL')
-  else process.exit(code)
+  if (code !== undefined) leave(code)
+  else stdout.write('', () => process.kill(process.pid, 'SIGKILL'))
 }

@@ -43,6 +43,7 @@ function taskFor(job: Job, sessionId: string): AgentTask {
     sessionId,
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
+    secrets: codehostToken(job).map(({ text }) => text),
     ...(limits.maxTurns === undefined ? {} : { maxTurns: limits.maxTurns }),
     ...(limits.maxCostUsd === undefined ? {} : { maxCostUsd: limits.maxCostUsd }),
   }
@@ -89,8 +90,9 @@ export async function exportUsage(
   home: string,
   sessionId: string,
   telling: Telling,
+  goesOn: () => boolean,
 ): Promise<CostEntry | undefined> {
-  const snapshots = await driver.usage(agentFiles(home), sessionId)
+  const snapshots = await driver.usage(agentFiles(home, goesOn), sessionId)
   for (const snapshot of snapshots) telling.tell({ is: 'usage', snapshot })
   return costFromUsage(driver.provider, snapshots, PRICES)
 }

@@ -66,7 +66,7 @@ export class Budget {
     const now = clock.monotonic()
     if (limits.maxMinutes !== undefined && now - this.#startedAt >= limits.maxMinutes * MINUTE_MS)
       return this.#say(
-        `the agent took longer than sandbox.maxRunMinutes allows: ${limits.maxMinutes} minutes`,
+        `the agent took longer than sandbox.maxRunMinutes allows: ${inWords(limits.maxMinutes * MINUTE_MS)}`,
       )
     if (now - this.#heardAt >= stallMs)
       return this.#say(`the agent said nothing for ${inWords(stallMs)}: it is taken for stalled`)
@@ -83,5 +83,7 @@ export class Budget {
 }
 
 function inWords(ms: number): string {
-  return ms >= MINUTE_MS ? `${Math.round(ms / MINUTE_MS)} minutes` : `${Math.round(ms / 1000)} seconds`
+  const [count, unit] = ms >= MINUTE_MS ? [ms / MINUTE_MS, 'minute'] : [ms / 1000, 'second']
+  const rounded = Number(count.toFixed(1))
+  return `${rounded} ${unit}${rounded === 1 ? '' : 's'}`
 }

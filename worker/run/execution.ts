@@ -13,13 +13,12 @@ import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { cutToChars } from '../../protocol/text-budget.ts'
 import type { AgentEnding } from '../agents/agent.ts'
 import { bestCost } from '../agents/cost.ts'
-import type { SandboxEnd } from '../sandbox/process.ts'
 import type { CheckedOut, Published } from '../sources/sources.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type Leavings, tellLeavings } from './leavings.ts'
 import type { HandsParts } from './parts.ts'
-import { Room } from './room.ts'
+import { Room, type ScriptEnd } from './room.ts'
 import type { Sandboxes } from './sandboxes.ts'
 
 export interface ExecutionParts {
@@ -36,6 +35,13 @@ export interface ExecutionParts {
 const FREE_BYTES_MIN = 256 * 1024 * 1024
 /** The host waits fifteen seconds for the end of what it cancels, and most of them are the agent's. */
 const STOPPED_LEAVINGS_MS_MAX = 2_000
+/** Why what works on a person's own machine may fail here. */
+const REACH = {
+  open: '',
+  allowlist: ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)',
+  none: ' (sandbox.network is none: it reached no other machine)',
+} as const
+const NO_LEAVINGS: Leavings = { artifacts: [], facts: [], leftOut: [] }
 
 export class RunExecution implements Execution {
   readonly #parts: ExecutionParts
@@ -110,8 +116,8 @@ export class RunExecution implements Execution {
     return this.#phase(
       async () => {
         const costs = await this.#spent()
-        const leavings = await this.#leavings()
-        const published = await this.#published(worked)
+        const leavings = await this.#orElse(this.#leavings(), () => NO_LEAVINGS)
+        const published = await this.#orElse(this.#published(worked), (reason) => no('failed', reason))
         return await this.#outcome(worked, costs, leavings, published)
       },
       (reason) => ({ status: 'failed', error: reason, costs: [] }),
@@ -121,7 +127,7 @@ export class RunExecution implements Execution {
   stop(order: StopOrder): void {
     // The harder order wins, the first reason stays.
     if (this.#stop?.how === 'kill') return
-    this.#stop = { how: order.how, reason: this.#stop?.reason ?? order.reason }
+    this.#stop = { ...order, reason: this.#stop?.reason ?? order.reason }
     this.#abort.abort()
     if (this.#watch !== undefined) this.#tellWatch(order)
     if (order.how === 'kill' || this.#watch === undefined) this.#room?.stop()
@@ -163,9 +169,18 @@ export class RunExecution implements Execution {
       if (text === undefined || text.trim() === '') continue
       const end = await room.script(text)
       if (end.code !== 0)
-        return this.#stop === undefined ? no('failed', scriptFailed(name, end)) : this.#stopped()
+        return this.#stop === undefined ? no('failed', this.#scriptFailed(name, end)) : this.#stopped()
     }
     return undefined
+  }
+
+  #scriptFailed(name: string, { code, signal, unmade, lateMinutes }: ScriptEnd): string {
+    if (unmade !== undefined) return unmade
+    const ended = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
+    const how =
+      lateMinutes === undefined ? ended : `did not end within ${lateMinutes} minutes, and was killed`
+    const reach = REACH[this.#parts.order.job.sandbox?.network ?? 'none']
+    return `the repository's ${name} ${how}; its output is in the run's log${reach}`
   }
 
   // ---- working ---------------------------------------------------------------------------------------------------
@@ -173,7 +188,7 @@ export class RunExecution implements Execution {
   async #trouble(): Promise<string | undefined> {
     const free = await this.#parts.hands.freeBytes()
     if (free >= FREE_BYTES_MIN) return undefined
-    return `the worker's disk is nearly full (${Math.floor(free / 1024 / 1024)} MiB free); make room or set sandbox.diskQuotaGib`
+    return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or set sandbox.diskQuotaGib`
   }
 
   #captured(id: string): void {
@@ -196,7 +211,10 @@ export class RunExecution implements Execution {
     if (start === undefined || this.#room === undefined) return []
     await this.#room.empty()
     const session = this.#sessionId ?? start.task.sessionId
-    const known = await exportUsage(start, this.#room.folders.home, session, telling)
+    const known = await this.#orElse(
+      exportUsage(start, this.#room.folders.home, session, telling, this.#inTime()),
+      () => undefined,
+    )
     const cost = this.#ending === undefined ? known : bestCost(this.#ending, known)
     if (cost === undefined) return []
     telling.tell({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
@@ -207,16 +225,13 @@ export class RunExecution implements Execution {
 
   async #leavings(): Promise<Leavings> {
     const room = this.#room
-    if (room === undefined || this.#killed()) return { artifacts: [], facts: [], leftOut: [] }
+    if (room === undefined || this.#killed()) return NO_LEAVINGS
     await room.empty()
-    const { clock } = this.#parts.hands
-    const began = clock.monotonic()
-    const isLate = () => this.#stop !== undefined && clock.monotonic() - began > STOPPED_LEAVINGS_MS_MAX
     const leavings = await tellLeavings(
       room.folders.out,
       this.#parts.telling,
       () => this.#instant(),
-      () => !this.#killed() && !isLate(),
+      this.#inTime(),
     )
     if (leavings.leftOut.length > 0) room.say(leavings.leftOut.join('\n'))
     return leavings
@@ -263,7 +278,7 @@ export class RunExecution implements Execution {
   ): Promise<RunOutcome> {
     const { order } = this.#parts
     const pull = published.ok ? published.value : undefined
-    const sandbox = await this.#retain(worked, published)
+    const sandbox = await this.#orElse(this.#retain(worked, published), () => undefined)
     const summary = this.#summary(published)
     const shown = pull === undefined ? {} : { prUrl: pull.prUrl, prState: pull.prState }
     return {
@@ -290,7 +305,7 @@ export class RunExecution implements Execution {
 
   async #retain(worked: Worked, published: Answer<Published | undefined>) {
     const { sandboxes, order } = this.#parts
-    if (this.#room === undefined) return undefined
+    if (this.#room === undefined || this.#stop?.inVain === true) return undefined
     this.#retained = true
     const isOut = worked.verdict === 'done' && published.ok
     const retainedUntil = await sandboxes.retain(order.job.run.id, {
@@ -305,18 +320,31 @@ export class RunExecution implements Execution {
 
   /** One after the other, and whatever is thrown becomes a sentence. */
   #phase<T>(work: () => Promise<T>, failed: (reason: string) => T): Promise<T> {
-    const done = work().catch((error: unknown) => {
-      const { hands, order } = this.#parts
-      hands.log.error({ err: error, runId: order.job.run.id }, 'a phase of a run failed unforeseen')
-      return failed(cutToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
-    })
+    const done = this.#orElse(work(), failed)
     this.#busy = done
     return done
+  }
+
+  /** At the end of a run each step stands alone: a disk that is full in one must not cost what the others have. */
+  #orElse<T>(step: Promise<T>, failed: (reason: string) => T): Promise<T> {
+    return step.catch((error: unknown) => {
+      const { hands, order } = this.#parts
+      hands.log.error({ err: error, runId: order.job.run.id }, 'a step of a run failed unforeseen')
+      return failed(cutToChars(error instanceof Error ? error.message : String(error), TEXT_CHARS_MAX))
+    })
   }
 
   #sandbox() {
     const { workerId, job } = this.#parts.order
     return { provider: 'bwrap', id: job.run.id, workerId }
+  }
+
+  /** From now on: for as long as it takes, or for a moment once the run was told to stop. */
+  #inTime(): () => boolean {
+    const { clock } = this.#parts.hands
+    const began = clock.monotonic()
+    const isLate = () => this.#stop !== undefined && clock.monotonic() - began > STOPPED_LEAVINGS_MS_MAX
+    return () => !this.#killed() && !isLate()
   }
 
   #killed(): boolean {
@@ -334,12 +362,6 @@ export class RunExecution implements Execution {
   #instant(): string {
     return new Date(this.#parts.hands.clock.now()).toISOString()
   }
-}
-
-function scriptFailed(name: string, { code, signal, unmade }: SandboxEnd): string {
-  if (unmade !== undefined) return unmade
-  const how = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
-  return `the repository's ${name} ${how}; its output is in the run's log`
 }
 
 function verdictOf(

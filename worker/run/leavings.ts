@@ -5,7 +5,7 @@
  * files with one name count, and everything has a bound. What is left out is said, once for each reason.
  */
 import { constants } from 'node:fs'
-import { type FileHandle, open, opendir } from 'node:fs/promises'
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Telling } from '../../core/daemon/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
@@ -104,7 +104,11 @@ async function filesBelow(folder: string): Promise<Found> {
       else seen = ENTRIES_SEEN_MAX + 1
     }
   }
-  await visit(folder, '', 1)
+  const top = await lstat(folder).catch(() => undefined)
+  // A link in its place would lead to where the worker may read and the agent may not.
+  if (top?.isDirectory() === true) await visit(folder, '', 1)
+  else if (top !== undefined)
+    found.leftOut.push('no artifacts are taken: their folder was replaced by something else')
   if (seen > ENTRIES_SEEN_MAX)
     found.leftOut.push(`more artifacts than ${ARTIFACTS_MAX} were left; those beyond are left out`)
   found.leftOut.splice(ARTIFACTS_MAX)

@@ -30,6 +30,9 @@ export interface RoomParts {
   readonly telling: Telling
 }
 
+/** `lateMinutes`: it did not end by itself in so many. */
+export type ScriptEnd = SandboxEnd & { readonly lateMinutes?: number }
+
 export type Command = Pick<SandboxOrder, 'command' | 'stdin' | 'mounts'> & {
   readonly shown?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
@@ -106,7 +109,7 @@ export class Room implements Inside {
   }
 
   /** A command of the repository's own; what it prints goes to the run's log. */
-  async script(text: string): Promise<SandboxEnd> {
+  async script(text: string): Promise<ScriptEnd> {
     const process = this.start({ command: ['/bin/sh', '-c', text], wayOut: true })
     if (process === undefined) return {}
     return this.#within(SCRIPT_MS_MAX, process, [
@@ -155,11 +158,15 @@ export class Room implements Inside {
       this.#parts.telling.tell({ is: 'event', event: { type: 'log', at, stream, text: piece } })
   }
 
-  async #within(timeoutMs: number, process: SandboxProcess, reading: Promise<void>[]): Promise<SandboxEnd> {
-    const cancel = this.#parts.hands.clock.after(timeoutMs, () => process.kill())
+  async #within(timeoutMs: number, process: SandboxProcess, reading: Promise<void>[]): Promise<ScriptEnd> {
+    let late = {}
+    const cancel = this.#parts.hands.clock.after(timeoutMs, () => {
+      late = { lateMinutes: timeoutMs / 60_000 }
+      process.kill()
+    })
     try {
       await Promise.all(reading)
-      return await process.ended
+      return { ...(await process.ended), ...late }
     } finally {
       cancel()
     }

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from 'node:fs'
-import { chmod, chown, lstat, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { Slot } from './process.ts'
@@ -18,7 +18,11 @@ const O_PATH = 0o10000000
 const STICKY = 0o1000
 /** Far enough from the longest path that the kernel takes for one more name. */
 const PATH_BYTES_MAX = 2_048
+/** Folders in folders, each of which is held open meanwhile. */
+const DEPTH_MAX = 64
 const AT_ONCE_MAX = 32
+/** Names that are no text come as they are. */
+const AS_BYTES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
 /** Owner-only, and the slot's. The folders above must let its user pass. */
@@ -67,25 +71,48 @@ export async function removeOwned(folder: string): Promise<void> {
   else await unlink(top)
 }
 
-async function removeTree(folder: Buffer, top: Buffer): Promise<void> {
+/**
+ * Neither what is remembered nor a path grows with what an agent made: names are read a few at a time, and what lies
+ * deep is hung right below the top, where it is found again.
+ */
+async function removeTree(folder: Buffer, top: Buffer, depth = 0): Promise<void> {
   await chmod(folder, 0o700)
-  const entries = await readdir(folder, { withFileTypes: true, encoding: 'buffer' })
-  const pathOf = (entry: (typeof entries)[number]): Buffer => Buffer.concat([folder, SLASH, entry.name])
-  const files = entries.filter((entry) => !entry.isDirectory())
-  for (let at = 0; at < files.length; at += AT_ONCE_MAX)
-    await Promise.all(files.slice(at, at + AT_ONCE_MAX).map((file) => unlink(pathOf(file))))
-  for (const path of entries.filter((entry) => entry.isDirectory()).map(pathOf))
-    await removeTree(path.length < PATH_BYTES_MAX ? path : await hangHigher(path, top), top)
-  await rmdir(folder)
+  for (;;) {
+    const seen = await emptied(folder, top, depth)
+    const left = await rmdir(folder).catch((error: NodeJS.ErrnoException) => error)
+    if (left === undefined) return
+    if (seen === 0 || left.code !== 'ENOTEMPTY') throw left
+  }
+}
+
+/** How many names were seen: what is hung below it while it is read may be seen the next time only. */
+async function emptied(folder: Buffer, top: Buffer, depth: number): Promise<number> {
+  let seen = 0
+  const files: Buffer[] = []
+  for await (const entry of await opendir(folder, { encoding: AS_BYTES })) {
+    seen += 1
+    // As it was asked for, which the types don't know.
+    const name = entry.name as unknown as Buffer
+    const path = Buffer.concat([folder, SLASH, name])
+    if (!entry.isDirectory()) files.push(path)
+    else if (depth < DEPTH_MAX && path.length < PATH_BYTES_MAX) await removeTree(path, top, depth + 1)
+    else await hangHigher(path, top)
+    if (files.length >= AT_ONCE_MAX) await unlinkAll(files.splice(0))
+  }
+  await unlinkAll(files)
+  return seen
+}
+
+async function unlinkAll(files: readonly Buffer[]): Promise<void> {
+  await Promise.all(files.map((file) => unlink(file)))
 }
 
 /** Right below the top, under a name that no agent can have taken before. */
-async function hangHigher(folder: Buffer, top: Buffer): Promise<Buffer> {
+async function hangHigher(folder: Buffer, top: Buffer): Promise<void> {
   const higher = Buffer.concat([top, SLASH, Buffer.from(`.deep-${randomUUID()}`)])
   // A folder changes its parent only when its owner may write in it.
   await chmod(folder, 0o700)
   await rename(folder, higher)
-  return higher
 }
 
 function ifMissing(error: NodeJS.ErrnoException): undefined {

@@ -29,11 +29,15 @@ export interface Errand {
 const LOCAL_MS_MAX = 60_000
 const CHECKOUT_MS_MAX = 15 * 60_000
 
-/** $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before */
+/**
+ * A dozen examples of hooks are not copied; the folders that people's tools write to are there.
+ * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before
+ */
 const SCRIPT = `
 if [ "$7" = again ]; then find /work -mindepth 1 -delete; fi
-git clone --quiet --no-hardlinks --no-checkout --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
+git clone --quiet --no-hardlinks --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
 cd /work
+mkdir -p .git/hooks .git/info
 git config remote.origin.url "$2"
 git checkout --quiet --no-track -B "$3" "$4"
 `

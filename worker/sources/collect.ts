@@ -10,13 +10,14 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { cut, oneLine } from '../../core/run/line.ts'
+import { printable } from '../../protocol/explain.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { Errand } from './checkout.ts'
 import { cleanRepository, type DeskParts, receive } from './desk.ts'
 import { figures } from './figures.ts'
 import { COMMITTER, EXCHANGE_INSIDE, faultOf, scriptCommand } from './inside.ts'
 import { OUT_REF, takeBundle } from './intake.ts'
-import type { CheckedOut, Collected } from './sources.ts'
+import type { CheckedOut, Collected, InsideResult } from './sources.ts'
 
 export interface CollectParts extends DeskParts {
   readonly bundleBytesMax?: number
@@ -27,6 +28,9 @@ const PACK = 'work.pack'
 const BUNDLE_BYTES_MAX = 1024 * 1024 * 1024
 const INSIDE_MS_MAX = 15 * 60_000
 const MESSAGE_CHARS_MAX = 100
+/** In front of what the script could not take along, on a line of its own. */
+const LEFT_OUT = 'left out: '
+const LEFT_OUT_MAX = 20
 
 /** $1 base, $2 branch, $3 message, $4 name, $5 email */
 const SCRIPT = `
@@ -44,9 +48,12 @@ fi
 if [ -f "$state/BISECT_START" ]; then g bisect reset --quiet || g bisect reset; fi
 if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then g reset --quiet --merge; fi
 rm -f "$state/index.lock"
-g add --all --ignore-errors || echo "some files could not be added" >&2
+g add --all --ignore-errors || echo "${LEFT_OUT}files that git could not add"
 g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [0-9a-f.]* [0-9a-f.]* A\\t//p' |
-  while IFS= read -r nested; do g rm --quiet --cached --force -- ":(literal)$nested" || :; done
+  while IFS= read -r nested; do
+    g rm --quiet --cached --force -- ":(literal)$nested" || :
+    printf '${LEFT_OUT}%s, which is a repository of its own\\n' "$nested"
+  done
 if [ -f "$state/MERGE_HEAD" ] || ! g diff --cached --quiet; then g commit --quiet --no-verify -m "$message"; fi
 head=$(g rev-parse --verify --quiet 'HEAD^{commit}') || head=
 if [ -z "$head" ] || g merge-base --is-ancestor "$head" "$base"; then
@@ -69,30 +76,48 @@ export async function collect(
   const { folders } = errand
   const bundle = join(folders.exchange, BUNDLE)
   await rm(bundle, { recursive: true, force: true })
-  const fault = await bundled(errand, from)
+  const result = await bundled(errand, from)
+  const fault = faultOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
+  const collected = await broughtOut(parts, errand, from, bundle)
+  return collected.ok ? yes(withLeftOut(collected.value, result.output)) : collected
+}
+
+async function broughtOut(
+  parts: CollectParts,
+  { folders, wanted }: Errand,
+  from: CheckedOut,
+  bundle: string,
+): Promise<Answer<Collected>> {
   await mkdir(folders.desk, { recursive: true, mode: 0o700 })
   const pack = join(folders.desk, PACK)
   const taken = await takeBundle(bundle, pack, parts.bundleBytesMax ?? BUNDLE_BYTES_MAX)
   await rm(bundle, { recursive: true, force: true })
   if (!taken.ok) return taken
   if (taken.value === undefined) return yes(NOTHING)
-  const desk = await cleanRepository(parts, errand.wanted, folders.desk, from.base)
+  const desk = await cleanRepository(parts, wanted, folders.desk, from.base)
   if (!desk.ok) return desk
-  const received = await receive(parts.git, desk.value, taken.value, from.base)
+  const entered = await receive(parts.git, desk.value, taken.value, from.base)
   await rm(pack, { force: true })
-  return received.ok ? figures(parts.git, desk.value, taken.value.head, from.base) : received
+  return entered.ok ? figures(parts.git, desk.value, taken.value.head, from.base) : entered
 }
 
-async function bundled({ job, folders, inside }: Errand, from: CheckedOut): Promise<string | undefined> {
+function bundled({ job, folders, inside }: Errand, from: CheckedOut): Promise<InsideResult> {
   const { name, email } = COMMITTER
   const message = messageFor(job.run.ticket)
-  return faultOf(
-    await inside.run(scriptCommand(SCRIPT, from.base, job.branch, message, name, email), {
-      mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],
-      timeoutMs: INSIDE_MS_MAX,
-    }),
-  )
+  return inside.run(scriptCommand(SCRIPT, from.base, job.branch, message, name, email), {
+    mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],
+    timeoutMs: INSIDE_MS_MAX,
+  })
+}
+
+/** The agent may take it for delivered, so people are told. */
+function withLeftOut(work: Collected, output: string): Collected {
+  const lines = output.split('\n').filter((line) => line.startsWith(LEFT_OUT))
+  if (lines.length === 0) return work
+  const told = lines.slice(0, LEFT_OUT_MAX).map((line) => printable(line))
+  const text = [work.diff.text, ...told].filter((part) => part !== '').join('\n')
+  return { ...work, diff: { ...work.diff, text } }
 }
 
 export function messageFor({ identifier, title }: Pick<Ticket, 'identifier' | 'title'>): string {

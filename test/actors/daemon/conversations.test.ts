@@ -1,6 +1,8 @@
 /** What a worker daemon and its host say to each other, and what the worker does meanwhile. */
 import { describe, expect, test } from '@jest/globals'
+import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/refusal.ts'
+import { StoreClosed } from '../../../store/failures.ts'
 import { CREDENTIAL, jobOf, SECRET, Talk } from './talk.ts'
 
 /** Online, and nothing of how it came there in the transcript. */
@@ -312,12 +314,71 @@ describe('a line', () => {
     ])
   })
 
+  test('on which the host is ahead of this disk hears the completion behind what it has', async () => {
+    const talk = await working()
+    await talk.drop()
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    talk.quiet = ['dial', 'heartbeat']
+    await talk.clock.advance(1_000)
+    talk.transcript()
+    // The worker's disk was restored, or did not keep what it had promised.
+    await talk.welcome({ 'ls-1': 20 })
+    await talk.ack({ 'ls-1': 20 })
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #21 {"status":"completed","costs":[]}',
+      '← lease-ack',
+    ])
+  })
+
   test('that is silent for 45 seconds is given up', async () => {
     const talk = await working()
     await talk.clock.advance(44_999)
     expect(talk.transcript()).toEqual([])
     await talk.clock.advance(600)
     expect(talk.transcript()).toEqual(['hangs up', 'dials'])
+  })
+
+  test('on which something comes after that long is given up all the same, before it counts', async () => {
+    let stoppedMs = 0
+    const clock: Clock = {
+      now: () => talk.clock.now(),
+      monotonic: () => talk.clock.monotonic() + stoppedMs,
+      after: (ms, run) => talk.clock.after(ms, run),
+      endOfTick: (run) => talk.clock.endOfTick(run),
+    }
+    const talk = new Talk({ clock })
+    await talk.start()
+    await talk.welcome()
+    talk.transcript()
+    // Stopped and continued, a process hears first what has come meanwhile; its timers are late.
+    stoppedMs = 600_000
+    await talk.dispatch('ls-1')
+    expect(talk.transcript()).toEqual(['← dispatch', 'hangs up'])
+  })
+
+  test('on which the host is behind what it has acknowledged hears that this is lost', async () => {
+    const talk = await working()
+    await talk.print('ls-1', 'one')
+    await talk.print('ls-1', 'two')
+    await talk.ack({ 'ls-1': 3 })
+    await talk.print('ls-1', 'three')
+    await talk.drop()
+    talk.quiet = ['dial', 'heartbeat']
+    await talk.clock.advance(1_000)
+    talk.transcript()
+    // It was restored from a backup.
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:4',
+      '← registered',
+      '← lease-ack',
+      '→ lease-gap 2–3',
+      '→ run-event #4 three',
+    ])
   })
 
   test('that never answers is given up, and dialled again after a pause that grows to 15 seconds', async () => {
@@ -413,7 +474,7 @@ describe('being turned away', () => {
       'invalid-token',
       [
         'drops the token',
-        'ends: no way in (the pairing token was refused (because); make a new one with: switchyard workers pair)',
+        'ends: no way in (the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens))',
       ],
     ],
     [
@@ -448,7 +509,7 @@ describe('being turned away', () => {
     talk.credential = undefined
     await talk.start()
     expect(talk.transcript()).toEqual([
-      'ends: no way in (this machine is not paired; make a token with: switchyard workers pair)',
+      'ends: no way in (this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file)',
     ])
   })
 
@@ -560,6 +621,14 @@ describe('a daemon that is killed', () => {
     const transcript = talk.transcript()
     expect(transcript.slice(0, 3)).toEqual(['the daemon is killed', 'dials', 'salvage run-1'])
     expect(transcript.at(-1)).toBe(`→ run-complete ls-1 #${seq} ${JSON.stringify(outcome)}`)
+  })
+
+  test('does not take back its disk before it is salvaged', async () => {
+    const talk = await working()
+    await talk.restart()
+    expect(talk.hands.spared).toEqual([['run-1']])
+    await talk.clock.advance(5 * 60_000)
+    expect(talk.hands.spared).toEqual([['run-1'], []])
   })
 
   test('with the work out tells it as completed', async () => {
@@ -777,13 +846,28 @@ describe('the end', () => {
     await talk.clock.advance(6_000)
     expect(talk.transcript()).toEqual([
       '→ heartbeat ls-1:1',
-      'kill ls-1 (the worker could not wait any longer to be stopped)',
-      'finish ls-1 (stopped: the worker could not wait any longer to be stopped)',
+      'kill ls-1 (the worker ends, and does not wait for it)',
+      'finish ls-1 (stopped: the worker ends, and does not wait for it)',
       '→ heartbeat',
       'hangs up',
       'ends: stopped (it was asked to stop)',
     ])
     expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+
+  test('work that is out is not handed back: it is told as done, and nobody does it again', async () => {
+    const talk = await working({ drainMsMax: 60_000 })
+    await talk.worked('ls-1')
+    const prUrl = 'https://code.example/o/web/pull/1'
+    talk.hands.of('ls-1').progressed({ branch: 'b', prUrl, prState: 'open' })
+    await talk.ack({ 'ls-1': 1 })
+    talk.daemon.handBack()
+    await talk.clock.turn()
+    expect(talk.frames.find(({ type }) => type === 'run-complete')).toMatchObject({
+      outcome: { status: 'completed', prUrl },
+    })
+    expect(talk.ends.map(({ is }) => is)).toEqual(['stopped'])
+    expect(talk.spooled()).toContain('run-complete')
   })
 
   test('a drain does not wait for ever for a host that is away', async () => {
@@ -905,6 +989,50 @@ test('whoever reads a stream waits while too much is not on disk yet', async () 
   talk.disk.drain()
   await talk.clock.turn()
   expect(hasRoom).toBe(true)
+})
+
+test('whoever waits for a host that acknowledges nothing waits half a minute, whoever else begins to wait', async () => {
+  const talk = await working()
+  await talk.dispatch('ls-2')
+  await talk.prepared('ls-2')
+  await talk.ack({ 'ls-1': 1, 'ls-2': 1 })
+  talk.quiet = ['run-event', 'heartbeat', 'lease-ack']
+  const text = 'x'.repeat(200_000)
+  for (const leaseId of ['ls-1', 'ls-2']) for (let n = 0; n < 50; n++) await talk.print(leaseId, text)
+  const roomFor = (leaseId: string) => talk.hands.of(leaseId).telling.room()
+  let hasRoom = false
+  void roomFor('ls-1').then(() => {
+    hasRoom = true
+  })
+  for (let second = 0; second < 31; second++) {
+    void roomFor('ls-2')
+    await talk.clock.advance(1_000)
+    await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 1 })
+  }
+  expect(hasRoom).toBe(true)
+})
+
+test('what lies on a disk that can not be read for a moment is sent a moment later', async () => {
+  const talk = await working()
+  await talk.ack({ 'ls-1': 1 })
+  talk.quiet = ['run-event']
+  for (let n = 0; n < 4; n++) await talk.print('ls-1', 'x'.repeat(200_000))
+  await talk.clock.advance(1_000)
+  talk.frames.length = 0
+  // As a store that met a full disk is, while it opens its database again.
+  talk.disk.fill()
+  const { facts } = talk.disk
+  const { get } = facts
+  const closed = () => {
+    throw new StoreClosed('the database is just being opened again')
+  }
+  Object.assign(facts, { get: closed })
+  await talk.ack({ 'ls-1': 1 })
+  await talk.clock.advance(1_000)
+  expect(talk.frames).toEqual([])
+  Object.assign(facts, { get })
+  await talk.clock.advance(100)
+  expect(talk.frames.map((frame) => 'seq' in frame && frame.seq)).toEqual([2, 3, 4, 5])
 })
 
 test('every record the daemon leaves behind can be read by the next', async () => {

@@ -113,6 +113,8 @@ export class Hands implements Executor {
   readonly executions = new Map<string, HandExecution>()
   objects: string | undefined
   obedient = true
+  /** Each time that disk was taken back, those of these runs whose disk was to stay. */
+  spared: string[][] = []
   readonly #note: (line: string) => void
 
   constructor(note: (line: string) => void) {
@@ -135,7 +137,9 @@ export class Hands implements Executor {
   async discard(runId: string) {
     this.#note(`discard ${runId}`)
   }
-  async reclaim() {}
+  async reclaim(isClaimed: (runId: string) => boolean) {
+    this.spared = [...this.spared, ['run-1', 'run-2'].filter(isClaimed)]
+  }
 
   of(leaseId: string): HandExecution {
     const execution = this.executions.get(leaseId)

@@ -89,8 +89,8 @@ describe('agentA', () => {
     ['claude-bad-api-key', 'failed: Invalid API key · Fix external API key'],
     ['claude-credit-low', 'failed: Credit balance is too low'],
     ['claude-not-logged-in', 'failed: Not logged in · Please run /login'],
-    ['claude-max-budget', 'failed: Reached maximum budget ($0.005)'],
-    ['claude-max-turns', 'failed: Reached maximum number of turns (1)'],
+    ['claude-max-budget', 'failed: Reached maximum budget ($0.005); agent.maxCostUsd allows no more'],
+    ['claude-max-turns', 'failed: Reached maximum number of turns (1); agent.maxTurns allows no more'],
     [
       'claude-overloaded',
       'failed: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8081).',

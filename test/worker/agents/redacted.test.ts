@@ -30,6 +30,13 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its s
   }
 })
 
+test('what else it was given it is not heard saying either', () => {
+  const listener = drivers.agentA.listen(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
+  const said = [listener.line('GH_TOKEN=ghp_planted_token_1', AT), listener.ended({ code: 1 }, AT)]
+  expect(JSON.stringify(said)).not.toContain('planted')
+  expect(JSON.stringify(said)).toContain('GH_TOKEN=***')
+})
+
 describe('a limit ends', () => {
   test.each([
     ['try again at 2:22 AM.', '2026-11-21T02:22:00.000Z'],

@@ -1,5 +1,5 @@
 /** Usage out of transcripts: every token once, and not one word. */
-import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
@@ -168,6 +168,40 @@ describe('agentA', () => {
     expect(await usage()).toEqual([])
     expect(await agentA.usage(agentFiles(home), '../../elsewhere')).toEqual([])
     expect(await agentFiles(home).list('../..')).toEqual([])
+  })
+})
+
+describe('an agent that leaves more than anybody reads', () => {
+  const linesOf = async (files: ReturnType<typeof agentFiles>, path: string): Promise<number> => {
+    let count = 0
+    for await (const _ of files.lines(path)) count += 1
+    return count
+  }
+
+  test('of files that are large and empty, no more is read than a session leaves', async () => {
+    const names = ['first', 'second', 'third']
+    for (const name of names) truncateSync(put(name, ['']), 512 * 1024 * 1024)
+    const files = agentFiles(home)
+    const counts = []
+    for (const name of names) counts.push(await linesOf(files, name))
+    expect(counts).toEqual([1, 1, 0])
+  })
+
+  test('of names, no more is remembered than there may be', async () => {
+    mkdirSync(join(home, 'many'), { recursive: true })
+    for (let n = 0; n < 10_100; n += 1) mkdirSync(join(home, 'many', `${n}`))
+    expect(await agentFiles(home).list('many')).toHaveLength(10_000)
+  })
+
+  test('nothing is read any more when nobody waits for it', async () => {
+    put('lines', ['one', 'two'])
+    expect(await linesOf(agentFiles(home), 'lines')).toBe(2)
+    expect(
+      await linesOf(
+        agentFiles(home, () => false),
+        'lines',
+      ),
+    ).toBe(0)
   })
 })
 

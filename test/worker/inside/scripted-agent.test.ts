@@ -357,6 +357,22 @@ describe('ends', () => {
   })
 
   test.each([
+    ['is done', ['spam 50000', 'say a'], 0],
+    ['crashes', ['spam 50000', 'crash 7'], 7],
+    ['is killed', ['spam 50000', 'crash'], 'SIGKILL'],
+  ])('to a slow reader it has said everything before it %s', async (_, script, end) => {
+    const played = play(playground(), promptOf(...script))
+    const pause = () => {
+      played.process.stdout.pause()
+      setTimeout(() => played.process.stdout.resume(), 5)
+    }
+    played.process.stdout.on('data', pause)
+    expect(await played.ended).toBe(end)
+    expect(played.out().filter((line) => line.startsWith('line '))).toHaveLength(50_000)
+    if (end === 0) expect(resultOf(played)).toMatchObject({ result: 'a', is_error: false })
+  })
+
+  test.each([
     ['waits', ['say a', 'wait 600']],
     ['hangs', ['say a', 'hang']],
     ['is in a command', ['say a', 'run sleep 600']],

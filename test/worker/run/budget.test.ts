@@ -40,6 +40,18 @@ describe('a budget', () => {
     expect(said).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 3 minutes'])
   })
 
+  test('says how long that was, in words that are right', async () => {
+    for (const [maxMinutes, words] of [
+      [0.05, '3 seconds'],
+      [1, '1 minute'],
+      [1.5, '1.5 minutes'],
+    ] as const) {
+      const { said, pass } = watched({ maxMinutes })
+      await pass(maxMinutes * MINUTE_MS)
+      expect(said).toEqual([`the agent took longer than sandbox.maxRunMinutes allows: ${words}`])
+    }
+  })
+
   test('ends an agent that spends too much, once', () => {
     const { budget, said } = watched({ maxCostUsd: 0.5 })
     budget.spent({ costUsd: 0.5, turns: 1 })

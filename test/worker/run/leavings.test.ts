@@ -88,6 +88,17 @@ describe('artifacts', () => {
     expect((await told()).artifacts).toEqual([])
   })
 
+  test('their own folder is not followed to elsewhere when a link stands in its place', async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), 'switchyard-elsewhere-'))
+    writeFileSync(join(elsewhere, 'key'), 'secret')
+    await rm(join(out, 'artifacts'), { recursive: true })
+    symlinkSync(elsewhere, join(out, 'artifacts'))
+    const { all, artifacts, leftOut } = await told()
+    await rm(elsewhere, { recursive: true })
+    expect({ all, artifacts }).toEqual({ all: [], artifacts: [] })
+    expect(leftOut).toEqual(['no artifacts are taken: their folder was replaced by something else'])
+  })
+
   test('one that is too large is left out, and the others arrive', async () => {
     put('a.bin', '')
     truncateSync(join(out, 'artifacts', 'a.bin'), 600 * 1024 * 1024)

@@ -108,6 +108,18 @@ EOF`
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
   })
 
+  test('also what lies deeper than anybody walks, and more names than are read at once', async () => {
+    const here = tempFolder()
+    const script = `
+import os
+for n in range(500): open(f'file-{n}', 'w').close(); os.mkdir(f'folder-{n}')
+for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.chdir('d')`
+    mkdirSync(join(here, 'work'))
+    execFileSync('python3', ['-c', script], { cwd: join(here, 'work') })
+    await removeOwned(join(here, 'work'))
+    expect(existsSync(join(here, 'work'))).toBe(false)
+  })
+
   test('a link in the folder’s place goes itself, and what it leads to stays', async () => {
     const here = tempFolder()
     mkdirSync(join(here, 'target'))

@@ -193,6 +193,12 @@ describe('what an agent may leave', () => {
     expect((await left('echo x > y; rm y; touch a.log')).work.head).toBeUndefined()
   })
 
+  test('nothing but what cannot be taken along: it is said', async () => {
+    const { work } = await left('git init -q inner; git -C inner commit -q --allow-empty -m x')
+    expect(work.head).toBeUndefined()
+    expect(work.diff.text).toBe('left out: inner, which is a repository of its own')
+  })
+
   test('commits on another branch, and on none', async () => {
     expect((await left('git checkout -qb mine; echo 1 > mine; git add .; git commit -qm 1')).files).toMatch(
       /lamp mine/,
@@ -227,12 +233,13 @@ describe('what an agent may leave', () => {
   })
 
   test('a repository inside the repository, a lock, hooks that refuse, names that break lines', async () => {
-    const { files } = await left(`
+    const { files, work } = await left(`
       git init -q inner; git -C inner commit -q --allow-empty -m x; git init -q empty
       printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit
       touch .git/index.lock; echo x > "$(printf 'odd\\nname')"; echo y > plain`)
     expect(files).toMatch(/"odd\\nname" plain/)
     expect(files).not.toMatch(/inner|empty/)
+    expect(work.diff.text).toMatch(/\nleft out: inner, which is a repository of its own$/)
   })
 
   test('another history is refused, and says so', async () => {
