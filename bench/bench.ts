@@ -17,10 +17,13 @@ import { frames, replay } from './entries/frames.ts'
 import { growth } from './entries/growth.ts'
 import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
+import { logLines } from './entries/log-lines.ts'
 import { memory } from './entries/memory.ts'
+import { outbox } from './entries/outbox.ts'
 import { overhead } from './entries/overhead.ts'
 import { restart } from './entries/restart.ts'
 import { sandbox } from './entries/sandbox.ts'
+import { workerIdle } from './entries/worker-idle.ts'
 import type { Entry } from './entry.ts'
 import { type Figure, isClose, verdict } from './figures.ts'
 import { type Options, readOptions } from './options.ts'
@@ -42,7 +45,10 @@ const entries: readonly Entry[] = [
   restart,
   growth,
   sandbox,
+  outbox,
   overhead,
+  logLines,
+  workerIdle,
 ]
 
 /** Wrong use, as in sysexits.h. */

@@ -29,7 +29,7 @@ export async function buildProduct(workshop: Workshop): Promise<void> {
 }
 
 /** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=/tmp/profile'` shows where a host that is measured spends its time. */
-const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
+export const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
 
 export async function serve(workshop: Workshop, dataDir: string, config: StoredConfig = {}): Promise<Served> {
   const port = await freePort()

@@ -5,7 +5,7 @@
  * sync would then cost nothing. Every process is ended by its own number, also when the bench itself is ended.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -159,6 +159,16 @@ export function resident(pid: number): Resident {
   const mib = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
   return { mib: mib('VmRSS'), ownMib: mib('RssAnon') }
+}
+
+/** From now on its largest size is counted anew. */
+export function resetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5')
+}
+
+/** The most that it had resident since. */
+export function peakMib(pid: number): number {
+  return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }
 
 /** Runs a command to its end; rejects unless that is a good one. */

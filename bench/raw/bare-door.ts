@@ -6,7 +6,7 @@
 import uWS, { type TemplatedApp, type WebSocket } from 'uWebSockets.js'
 import { jobFor } from '../../core/run/job.ts'
 import { configDefaults } from '../../protocol/config.ts'
-import type { WorkerFrameOf } from '../../protocol/frames.ts'
+import type { HostFrameOf, WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_PATH } from './crewing.ts'
 import { waitingRun } from './past.ts'
 
@@ -36,11 +36,26 @@ export function bareDoor({ joined, heard }: BareWays): TemplatedApp {
       const frame = JSON.parse(textOf(bytes)) as WorkerFrameOf<'register'>
       data.worker = { socket, slots: frame.capabilities.maxConcurrency }
       const workerId = `wk-${++workers}`
-      socket.send(`{"type":"registered","workerId":"${workerId}","credential":"anything"}`)
+      socket.send(registeredText(workerId))
       joined(data.worker, frame)
     },
   })
   return app
+}
+
+/** The product's own worker reads it too. */
+function registeredText(workerId: string): string {
+  const frame: HostFrameOf<'registered'> = {
+    type: 'registered',
+    protocolVersion: 1,
+    heartbeatIntervalMs: 15_000,
+    hostVersion: '0.1.0',
+    workerId,
+    name: 'worker',
+    state: 'active',
+    credential: 'anything',
+  }
+  return JSON.stringify(frame)
 }
 
 export function listen(app: TemplatedApp): void {
@@ -58,7 +73,7 @@ const job = jobFor({ kind: 'run', run: waitingRun(1), config: configDefaults, re
 /** As many bytes as ours, and made as late: the job is not looked up, only written out. */
 export function dispatchText(id: string, runId: string): string {
   const lease = { id, runId, expiresAt: '2026-01-31T12:00:00.000Z', remainingMs: 165_000 }
-  return JSON.stringify({ type: 'dispatch', lease, job })
+  return JSON.stringify({ type: 'dispatch', lease, job: { ...job, run: { ...job.run, id: runId } } })
 }
 
 /** Ids as long as ours. */

@@ -1,0 +1,139 @@
+/**
+ * What a run pays before its agent begins: from the instant at which the host holds the ticket for eligible until the
+ * agent's program executes its first instruction, with the repository fetched before, and the parts that time is made of.
+ *
+ * Everything is as people run it. The agent is a shell that writes down the time and becomes the scripted agent; the
+ * other instants are read off what the product leaves: its records, and the ages of files in the run's own folder, which
+ * the kernel keeps to a few milliseconds. The floor does by hand, one after the other, what cannot be left out: a
+ * checkout from a local copy, and bubblewrap with the same list of arguments.
+ */
+import { lstatSync, readFileSync, rmSync, type Stats } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Run } from '../../protocol/run.ts'
+import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import { type Entry, inTurn } from '../entry.ts'
+import { compared, type Figure, measured } from '../figures.ts'
+import { buildProduct } from '../served.ts'
+import { amount } from '../table.ts'
+import { git, WorkingYard } from '../working.ts'
+import { atRest, type Workshop } from '../workshop.ts'
+import { bare, orderIn, timed } from './sandbox.ts'
+
+const RUNS = { quick: 6, full: 12 }
+const TARGET_MS = 150
+/** What earlier runs left is done by then. */
+const REST_MS = 100
+/** In /out of the run's sandbox. */
+const MARK = 'began'
+const AGENT = `sh -c 'date +%s%N > /out/${MARK}; exec scripted-agent "$@"' agent`
+
+const PARTS = [
+  ['queued → accepted', 'queued', 'accepted'],
+  ['its folders', 'accepted', 'folders'],
+  ['git fetch', 'folders', 'fetched'],
+  ['checkout: sandbox start', 'fetched', 'cloning'],
+  ['checkout: clone', 'cloning', 'checkedOut'],
+  ['checkout: end → agent: sandbox start', 'checkedOut', 'let in'],
+  ['agent: its settings', 'let in', 'began'],
+] as const
+
+type Instant = (typeof PARTS)[number][1 | 2] | 'written' | 'heard'
+type Timeline = Readonly<Record<Instant, number>>
+
+export const overhead: Entry = {
+  name: 'overhead',
+  about: 'ms from an eligible ticket to its agent’s first instruction / a checkout and bubblewrap by hand',
+  async measure(effort, workshop) {
+    await buildProduct(workshop)
+    const floor = await floorIn(workshop)
+    const yard = await WorkingYard.open(workshop, { agent: AGENT })
+    const timelines: Timeline[] = []
+    const ours = async () => {
+      const timeline = await timelineOf(yard)
+      timelines.push(timeline)
+      return timeline.began - timeline.queued
+    }
+    const rounds = effort.rounds * (effort.quick ? RUNS.quick : RUNS.full)
+    const pairs = await inTurn(rounds, { ours, raw: () => floor(yard.repository) })
+    await yard.leave()
+    // The first of them filled the cache.
+    return figuresOf(pairs, timelines.slice(1))
+  },
+}
+
+function figuresOf(
+  pairs: readonly { readonly ours: number; readonly raw: number }[],
+  timelines: readonly Timeline[],
+): Figure[] {
+  const between = (from: Instant, to: Instant) => timelines.map((each) => each[to] - each[from])
+  const sorted = pairs.map(({ ours }) => ours).sort((a, b) => a - b)
+  const late = sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN
+  const parts = PARTS.map(([name, from, to]) =>
+    measured({ name: `  ${name}`, unit: 'ms' }, between(from, to)),
+  )
+  return [
+    compared(
+      {
+        name: 'overhead, eligible → agent',
+        unit: 'ms',
+        target: { of: 'ours', is: 'at most', bound: TARGET_MS },
+        notes: [`95 of 100: ${amount(late)} ms of ${sorted.length} runs`],
+      },
+      pairs,
+    ),
+    ...parts,
+    measured({ name: '  before: ticket file → eligible', unit: 'ms' }, between('written', 'queued')),
+    measured({ name: '  after: agent → its first line told', unit: 'ms' }, between('began', 'heard')),
+  ]
+}
+
+// ---- ours ------------------------------------------------------------------------------------------------------
+
+async function timelineOf(yard: WorkingYard): Promise<Timeline> {
+  await sleep(REST_MS)
+  await atRest(yard.worker.pid)
+  const written = Date.now()
+  const run = await yard.completed(yard.ticket(['say Nothing to do.']))
+  const folder = yard.folderOf(run)
+  const aged = (...path: readonly string[]): Stats => lstatSync(join(folder, ...path))
+  const cache = lstatSync(yard.cachedRepository())
+  return {
+    written,
+    queued: Date.parse(run.queuedAt ?? ''),
+    accepted: Date.parse(recordOf(folder).createdAt),
+    folders: aged('out', 'artifacts').birthtimeMs,
+    // The worker sets it itself, as soon as the copy is up to date.
+    fetched: cache.mtimeMs,
+    cloning: aged('work', '.git').birthtimeMs,
+    checkedOut: aged('work', '.git', 'HEAD').mtimeMs,
+    'let in': aged('home', '.claude').birthtimeMs,
+    began: Number(readFileSync(join(folder, 'out', MARK), 'utf8')) / 1e6,
+    heard: await firstHeard(yard, run),
+  }
+}
+
+const recordOf = (folder: string): { readonly createdAt: string } =>
+  JSON.parse(readFileSync(join(folder, 'sandbox.json'), 'utf8'))
+
+async function firstHeard(yard: WorkingYard, run: Run): Promise<number> {
+  const first = (await yard.events(run)).find(({ type }) => type === 'agent')
+  if (first === undefined) throw new Error('the agent said nothing')
+  return Date.parse(first.at)
+}
+
+// ---- the floor -------------------------------------------------------------------------------------------------
+
+async function floorIn(workshop: Workshop): Promise<(repository: string) => Promise<number>> {
+  const probe = await probeSandbox()
+  if (!probe.ok) throw new Error(probe.detail)
+  const order = orderIn(workshop)
+  const checkout = join(dirname(order.work), 'checkout')
+  return async (repository) => {
+    rmSync(checkout, { recursive: true, force: true })
+    return timed(async () => {
+      await git(workshop, 'clone', '--quiet', '--no-hardlinks', repository, checkout)
+      await bare(probe.bwrap, order)
+    })
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * One lease's reports on their way out of a worker: put on disk, sent, kept until acknowledged. Arguments: a folder; a
+ * port; `ours` or `bare`.
+ *
+ * `ours` is the daemon with its spool and its line; only the hands are missing, which here tell events as fast as there
+ * is room. `bare` does by hand what cannot be left out: the same texts are put into LMDB, sent through the same kind of
+ * socket once they are on disk, and removed when they are acknowledged. For each number read it sends so many frames,
+ * and answers what that took as soon as the last of them is acknowledged.
+ */
+import { createInterface } from 'node:readline'
+import { WebSocket } from 'undici'
+import { buildDaemon } from '../../actors/daemon/build.ts'
+import { realChance, realClock } from '../../bin/clock.ts'
+import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
+import { yes } from '../../core/refusal.ts'
+import { openSpool } from '../../store/spool.ts'
+import { makeDialer } from '../../worker/dial.ts'
+import { mute, noMeters } from '../mute.ts'
+import { eventFrame, type Took, WINDOW_FRAMES, WORKER_PATH } from './crewing.ts'
+import { groupCommit } from './group-commit.ts'
+
+interface Contestant {
+  /** Once the lease is held. Answers the number of the last frame so far. */
+  readonly held: Promise<number>
+  /** One frame is under way to the disk; resolves when there is room for more. */
+  tell(seq: number): void
+  room(): Promise<void>
+}
+
+/** Told between two looks at what there is room for. */
+const TURN_FRAMES = 64
+/** Beyond a window a worker lets the oldest go, and then nothing would be compared. */
+const AHEAD_FRAMES_MAX = WINDOW_FRAMES / 2
+
+const [folder = '', port = '', who] = process.argv.slice(2)
+let acked = 0
+let wake = (): void => {}
+
+async function serve(): Promise<void> {
+  const contestant = who === 'ours' ? await daemon() : await bare()
+  let last = await contestant.held
+  console.log('held')
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [from, cpu] = [performance.now(), process.cpuUsage()]
+    last = await send(contestant, last, Number(line))
+    const { user, system } = process.cpuUsage(cpu)
+    const took: Took = { ms: performance.now() - from, crewMs: (user + system) / 1000 }
+    console.log(JSON.stringify(took))
+  }
+}
+
+/** The server counts events only, so that what it acknowledges lags behind the numbers. Answers the last number. */
+async function send(contestant: Contestant, before: number, count: number): Promise<number> {
+  const [goal, ackedBefore] = [before + count, acked]
+  let last = before
+  const isBehind = () => last - before - (acked - ackedBefore) > AHEAD_FRAMES_MAX
+  while (last < goal) {
+    for (let told = 0; told < TURN_FRAMES && last < goal; told++) contestant.tell(++last)
+    await contestant.room()
+    while (isBehind()) await moreAcked()
+  }
+  while (acked - ackedBefore < count) await moreAcked()
+  return last
+}
+
+function moreAcked(): Promise<void> {
+  return new Promise((resolve) => {
+    wake = resolve
+  })
+}
+
+function heardAck(text: string): void {
+  const seq = /^\{"type":"lease-ack".*"seq":(\d+)/.exec(text)?.[1]
+  if (seq === undefined) return
+  acked = Number(seq)
+  wake()
+}
+
+// ---- ours ------------------------------------------------------------------------------------------------------
+
+async function daemon(): Promise<Contestant> {
+  const spool = await openSpool({
+    dataDir: folder,
+    clock: realClock,
+    chance: realChance,
+    log: mute,
+    meters: noMeters,
+  })
+  const hands = new Hands()
+  buildDaemon({
+    clock: realClock,
+    chance: realChance,
+    log: mute,
+    meters: noMeters,
+    spool,
+    dialer: overheard(
+      makeDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: mute }),
+    ),
+    identity: nobody,
+    executor: hands,
+    capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
+    name: 'worker',
+    concurrency: 1,
+    version: '0.1.0',
+    onEnd: ({ detail }) => {
+      throw new Error(detail)
+    },
+  }).start()
+  const { leaseId, telling } = await hands.begun
+  const sized = sizedEvents(leaseId)
+  return {
+    held: hands.working,
+    tell: (seq) => telling.tell({ is: 'event', event: sized(seq) }),
+    room: () => telling.room(),
+  }
+}
+
+/** Hands that hold what they are given, and do nothing with it. */
+class Hands implements Executor {
+  readonly begun: Promise<{ readonly leaseId: string; readonly telling: Telling }>
+  /** One report was told before: that it runs. */
+  readonly working: Promise<number>
+  #begin = (_: { readonly leaseId: string; readonly telling: Telling }): void => {}
+  #work = (_: number): void => {}
+
+  constructor() {
+    this.begun = new Promise((resolve) => {
+      this.#begin = resolve
+    })
+    this.working = new Promise((resolve) => {
+      this.#work = resolve
+    })
+  }
+
+  async objection(): Promise<undefined> {}
+  async discard(): Promise<void> {}
+  async reclaim(): Promise<void> {}
+  async salvage(): Promise<object> {
+    return {}
+  }
+
+  begin({ leaseId }: { readonly leaseId: string }, telling: Telling): Execution {
+    this.#begin({ leaseId, telling })
+    return {
+      prepare: async () => yes({}),
+      work: () => {
+        this.#work(1)
+        return new Promise(() => {})
+      },
+      finish: async () => ({ status: 'completed', costs: [] }),
+      stop: () => {},
+      gone: async () => {},
+    }
+  }
+}
+
+const nobody: Identity = {
+  credential: () => undefined,
+  token: () => `wp-${'A'.repeat(43)}`,
+  keep: async () => {},
+  dropToken: async () => {},
+  dropCredential: async () => {},
+}
+
+function overheard(dialer: Dialer): Dialer {
+  return {
+    dial: (ear) =>
+      dialer.dial({
+        opened: () => ear.opened(),
+        heard: (text) => {
+          ear.heard(text)
+          heardAck(text)
+        },
+        closed: (reason) => ear.closed(reason),
+      }),
+  }
+}
+
+/** Events whose frames have the agreed length, whatever their number. */
+function sizedEvents(leaseId: string) {
+  type LogEvent = { type: 'log'; at: string; stream: 'stdout'; text: string }
+  const byDigits = new Map<number, LogEvent>()
+  return (seq: number): LogEvent => {
+    const digits = String(seq).length
+    const known = byDigits.get(digits)
+    if (known !== undefined) return { ...known }
+    const frame = JSON.parse(eventFrame(leaseId, seq)) as { event: LogEvent }
+    byDigits.set(digits, frame.event)
+    return { ...frame.event }
+  }
+}
+
+// ---- bare ------------------------------------------------------------------------------------------------------
+
+async function bare(): Promise<Contestant> {
+  const table = groupCommit.ofBytes(folder)
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${WORKER_PATH}`)
+  const keyOf = (seq: number) => `lease/${String(seq).padStart(10, '0')}`
+  let leaseId = ''
+  let removed = 0
+  let unsaved = 0
+  let lastPut: Promise<unknown> = Promise.resolve()
+  const held = new Promise<number>((resolve) => {
+    socket.addEventListener('open', () => socket.send(registerText()))
+    socket.addEventListener('message', ({ data }) => {
+      const text = String(data)
+      heardAck(text)
+      while (removed < acked) void table.remove(keyOf(++removed))
+      const offered = /^\{"type":"dispatch".*?"id":"([^"]+)"/.exec(text)?.[1]
+      if (offered === undefined) return
+      leaseId = offered
+      socket.send(`{"type":"dispatch-accepted","leaseId":"${leaseId}"}`)
+      resolve(0)
+    })
+  })
+  return {
+    held,
+    tell(seq) {
+      const text = eventFrame(leaseId, seq)
+      unsaved += text.length
+      lastPut = table.put(keyOf(seq), Buffer.from(text)).then(() => {
+        unsaved -= text.length
+        socket.send(text)
+      })
+    },
+    async room() {
+      if (unsaved > UNSAVED_BYTES_MAX) await lastPut
+      else await new Promise((resolve) => setImmediate(resolve))
+    },
+  }
+}
+
+const UNSAVED_BYTES_MAX = 2 * 1024 * 1024
+
+function registerText(): string {
+  const capabilities = { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 1, version: '0.1.0' }
+  const auth = { kind: 'pairing', token: 'anybody' }
+  return JSON.stringify({
+    type: 'register',
+    protocolVersion: 1,
+    auth,
+    name: 'worker',
+    capabilities,
+    activeLeases: [],
+  })
+}
+
+await serve()
