@@ -16,6 +16,7 @@ import type {
   Telling,
 } from '../core/daemon/ports.ts'
 import type { Job } from '../protocol/frames.ts'
+import { billOf } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
 import type { HandsParts } from './run/parts.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
@@ -95,14 +96,29 @@ class HandsOnThisMachine implements Hands {
     { agentSessionId, pushed, sandbox }: Progress,
     hours: number,
   ): Promise<Salvaged> {
+    const spent = await this.#spent(runId)
     const retainedUntil = await this.#sandboxes.retain(runId, {
       hours,
       unpushed: pushed === undefined,
       sessionId: agentSessionId,
     })
     return retainedUntil === undefined
-      ? {}
-      : { sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
+      ? spent
+      : { ...spent, sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
+  }
+
+  /** Nobody heard the agent's last word, but its own records lie on the disk. */
+  async #spent(runId: string): Promise<Pick<Salvaged, 'costs' | 'usage'>> {
+    const agent = this.#sandboxes.get(runId)?.agent
+    if (agent === undefined) return {}
+    try {
+      const { home } = this.#sandboxes.foldersOf(runId)
+      const { usage, cost } = await billOf(this.#parts.drivers[agent.provider], home, agent.session)
+      return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
+    } catch (error) {
+      this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')
+      return {}
+    }
   }
 
   async discard(runId: string): Promise<void> {

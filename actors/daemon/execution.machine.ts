@@ -177,6 +177,7 @@ export const executionMachine = setup({
       entry: 'salvage',
       on: {
         salvaged: { target: 'finished', actions: ['noteSandbox', 'noteOutcome'] },
+        spent: { actions: 'noteCosts' },
         'cancel requested': { actions: 'noteCancel' },
         lost: 'over',
       },

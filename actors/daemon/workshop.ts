@@ -6,7 +6,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import { failed } from '../../core/daemon/outcome.ts'
-import type { Executor, StopOrder, Told, Worked } from '../../core/daemon/ports.ts'
+import type { Executor, Salvaged, StopOrder, Told, Worked } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { checkExecutionProgress } from '../../protocol/records.ts'
@@ -165,23 +165,28 @@ export class Workshop {
   // ---- what is left ------------------------------------------------------------------------------------------------
 
   async salvage(leaseId: string): Promise<void> {
-    const { lives } = this.#ports
+    const { lives, post } = this.#ports
     const fields = lives.fieldsOf(leaseId)
     if (fields === undefined || this.#occupied.has(leaseId)) return
     this.#occupied.set(leaseId, fields.runId)
-    const sandbox = await this.#salvaged(fields)
+    const { sandbox, costs = [], usage = [] } = await this.#salvaged(fields)
+    for (const snapshot of usage) post.tell(leaseId, { is: 'usage', snapshot }, '')
+    // What it told before it died is in its record already.
+    if (fields.costs.length === 0 && costs.length > 0)
+      lives.tell(leaseId, { type: 'spent', costs: [...costs] })
     lives.tell(leaseId, { type: 'salvaged', sandbox })
     this.#vacated(leaseId)
   }
 
-  async #salvaged({ runId, progress, retentionHours }: ExecutionContext) {
+  async #salvaged({ runId, progress, retentionHours }: ExecutionContext): Promise<Salvaged> {
     try {
-      const { sandbox } = await this.#ports.executor.salvage(runId, progress, retentionHours)
-      if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return sandbox
+      const salvaged = await this.#ports.executor.salvage(runId, progress, retentionHours)
+      const { sandbox } = salvaged
+      if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return salvaged
     } catch (error) {
       this.#ports.log.error({ run: runId, reason: messageOf(error) }, 'what a run left could not be salvaged')
     }
-    return undefined
+    return {}
   }
 
   /** Never while it executes; of one that is being ended, once that is over. */

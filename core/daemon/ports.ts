@@ -5,6 +5,7 @@
  * execution and when; hands do it. A secret is in a job and nowhere else: the job is handed on and never kept in a
  * life, so it can't reach a record, a log or the inspector.
  */
+import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { Ledger } from '../ports.ts'
@@ -111,6 +112,9 @@ export interface Executor {
 
 export interface Salvaged {
   readonly sandbox?: RunSandbox
+  /** What it had spent by then, as far as anything on its disk says so. */
+  readonly costs?: readonly CostEntry[]
+  readonly usage?: readonly UsageSnapshot[]
 }
 
 // ---- the line ----------------------------------------------------------------------------------------------------

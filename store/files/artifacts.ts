@@ -8,6 +8,7 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { codeOf } from '../failures.ts'
 import {
@@ -23,7 +24,6 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
-import { contentTypeOf } from '../../core/run/content-type.ts'
 import { runFolder } from './run-folder.ts'
 import { Turns } from './turns.ts'
 

@@ -1,9 +1,9 @@
 /** Artifacts in plain maps, with the same names refused and the same parts kept. */
 import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../failures.ts'
 import { artifactNameFault } from '../files/artifact-name.ts'
-import { contentTypeOf } from '../../core/run/content-type.ts'
 
 type Written = 'kept' | 'repeat' | { readonly refused: string }
 

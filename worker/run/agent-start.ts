@@ -8,7 +8,7 @@ import type { Telling } from '../../core/daemon/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import { agentFiles } from '../agents/files.ts'
@@ -92,7 +92,17 @@ export async function exportUsage(
   telling: Telling,
   goesOn: () => boolean,
 ): Promise<CostEntry | undefined> {
-  const snapshots = await driver.usage(agentFiles(home, goesOn), sessionId)
-  for (const snapshot of snapshots) telling.tell({ is: 'usage', snapshot })
-  return costFromUsage(driver.provider, snapshots, PRICES)
+  const { usage, cost } = await billOf(driver, home, sessionId, goesOn)
+  for (const snapshot of usage) telling.tell({ is: 'usage', snapshot })
+  return cost
+}
+
+export async function billOf(
+  driver: AgentDriver,
+  home: string,
+  sessionId: string,
+  goesOn: () => boolean = () => true,
+): Promise<{ readonly usage: readonly UsageSnapshot[]; readonly cost: CostEntry | undefined }> {
+  const usage = await driver.usage(agentFiles(home, goesOn), sessionId)
+  return { usage, cost: costFromUsage(driver.provider, usage, PRICES) }
 }

@@ -89,6 +89,7 @@ export class RunExecution implements Execution {
         const started = await agentStart(this.#parts.hands, this.#parts.order.job)
         if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
         this.#start = started.value
+        await this.#noteAgent(started.value)
         const process = room.start({ ...started.value.command, wayOut: true })
         if (process === undefined) return this.#stoppedWork()
         const { hands, order, telling } = this.#parts
@@ -189,6 +190,12 @@ export class RunExecution implements Execution {
     const free = await this.#parts.hands.freeBytes()
     if (free >= FREE_BYTES_MIN) return undefined
     return `the worker's disk is nearly full (room for ${Math.floor(free / 1024 / 1024)} MiB); make room or set sandbox.diskQuotaGib`
+  }
+
+  /** Should this process die, the next one finds out by this what the agent has spent. */
+  async #noteAgent({ driver, task }: AgentStart): Promise<void> {
+    const { sandboxes, order } = this.#parts
+    await sandboxes.occupied(order.job.run.id, { provider: driver.provider, session: task.sessionId })
   }
 
   #captured(id: string): void {

@@ -9,6 +9,7 @@
 import { chmod, chown, lstat, mkdir, opendir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
+import type { AgentProvider } from '../../protocol/config.ts'
 import type { RunFolders } from '../sources/sources.ts'
 
 export interface SandboxRecord {
@@ -24,6 +25,8 @@ export interface SandboxRecord {
   readonly bytes: number
   readonly quotaGib?: number
   readonly sessionId?: string
+  /** Who works here, and under which name it keeps its records; known before it begins. */
+  readonly agent?: { readonly provider: AgentProvider; readonly session: string }
 }
 
 export interface SandboxFolders extends RunFolders {
@@ -112,6 +115,12 @@ export class Sandboxes {
     await this.#makeFolders(folders, number)
     await this.#write(record)
     return { ...folders, number }
+  }
+
+  /** For whoever has to find out what it has spent, should nobody be left who watched it. */
+  async occupied(runId: string, agent: NonNullable<SandboxRecord['agent']>): Promise<void> {
+    const record = this.#records.get(runId)
+    if (record !== undefined) await this.#write({ ...record, agent })
   }
 
   /** The run is over; from now on its disk waits for a person, for a while. */

@@ -631,6 +631,22 @@ describe('a daemon that is killed', () => {
     expect(talk.hands.spared).toEqual([['run-1'], []])
   })
 
+  test('tells what its agent had spent by then, when its records say so', async () => {
+    const talk = await working()
+    const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
+    const entry = { label: 'run', provider: 'agentA', model: 'm', ...tokens, estimated: true }
+    const used = { id: 'u1', at: '2026-03-01T08:00:00.000Z', model: 'm', ...tokens }
+    talk.hands.bill = {
+      costs: [entry],
+      usage: [{ projectKey: '-work', sessionId: 'session-1', entries: [used] }],
+    }
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    const transcript = talk.transcript()
+    expect(transcript.at(-2)).toMatch(/^→ run-usage-snapshot ls-1/)
+    expect(transcript.at(-1)).toContain(`"costs":[${JSON.stringify(entry)}]`)
+  })
+
   test('with the work out tells it as completed', async () => {
     const talk = await working()
     talk.hands

@@ -233,6 +233,12 @@ const stories: readonly Story<ExecutionEvent>[] = [
     ],
   },
   {
+    title: 'salvaged, with what it had spent',
+    input,
+    events: [cleared, restarted, spent, salvaged],
+    ends: 'salvaged → finished : execution.report, sandbox={"id":"sb-1"}, outcome={"sandbox":{"id":"sb-1"},"status":"failed","error":"interrupted: it ended","costs":[]}',
+  },
+  {
     title: 'cancelled while what it left is salvaged',
     input,
     events: [cleared, restarted, cancel, salvaged],

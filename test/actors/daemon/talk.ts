@@ -12,6 +12,7 @@ import type {
   LineEar,
   Order,
   Progress,
+  Salvaged,
   StopOrder,
   Telling,
   Worked,
@@ -130,9 +131,12 @@ export class Hands implements Executor {
     this.executions.set(order.leaseId, execution)
     return execution
   }
-  async salvage(runId: string) {
+  /** What is found besides the disk itself. */
+  bill: Pick<Salvaged, 'costs' | 'usage'> = {}
+
+  async salvage(runId: string): Promise<Salvaged> {
     this.#note(`salvage ${runId}`)
-    return { sandbox: { id: `sb-${runId}` } }
+    return { ...this.bill, sandbox: { id: `sb-${runId}` } }
   }
   async discard(runId: string) {
     this.#note(`discard ${runId}`)
@@ -221,7 +225,9 @@ export class Talk {
   async restart(): Promise<void> {
     this.kill()
     this.#leash = new Leash(this.clock)
+    const { bill } = this.hands
     this.hands = new Hands((line) => this.note(line))
+    this.hands.bill = bill
     this.daemon = this.#build()
     await this.start()
   }

@@ -224,3 +224,29 @@ test('after a crash the disk of a run stays until it is salvaged, and then for i
   expect(existsSync(disk)).toBe(false)
   await second.close()
 })
+
+test('what an agent had spent when its worker died is read from its own records', async () => {
+  const clock = new ManualClock()
+  const asked: string[] = []
+  const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  const used = { id: 'u1', at: '2026-03-01T08:00:00.000Z', model: 'm', ...tokens, costUsd: 0.25 }
+  const snapshot = { projectKey: '-work', sessionId: 'a-session', entries: [used] }
+  const recorded: AgentDriver = {
+    ...driver,
+    usage: async (_, session) => {
+      asked.push(session)
+      return [snapshot]
+    },
+  }
+  const changes = { drivers: { agentA: recorded } as unknown as HandsParts['drivers'] }
+  const first = await openHands(handsParts(changes, clock))
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as Order
+  const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
+  await execution.prepare()
+  await execution.work()
+
+  const second = await openHands(handsParts(changes, clock))
+  const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
+  expect(await second.salvage(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
+  expect(asked).toEqual(['a-session'])
+})

@@ -64,6 +64,7 @@ const SHELL: Readonly<Record<string, string>> = {
   'a process of the host by name': '[ -d /proc/$HOST_PID ]',
   'the kernel in memory': 'head -c 1 /proc/kcore',
   "the kernel's log": '[ -r /dev/kmsg ] || [ -r /proc/kmsg ]',
+  'keys of the host': 'grep -q . /proc/keys',
   'devices of the kernel': 'ls /sys/kernel',
   'control groups': 'ls /sys/fs/cgroup',
   'disks and other devices': 'ls /dev | grep -qE "^(vd|sd|nvme|loop|kvm|fuse|mem|port|net|dri|mapper)"',
@@ -100,6 +101,7 @@ const SHELL: Readonly<Record<string, string>> = {
 const NOT_EVERYWHERE = [
   'the same through the first process',
   'the kernel in memory',
+  'keys of the host',
   'sysrq opened for writing',
   'entering the first process',
 ]
