@@ -218,6 +218,7 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
     listener: driver.listen(task),
     telling,
     clock: parts.clock,
+    log: parts.log,
     limits: {},
     stallMs: parts.stallMs,
     trouble: async () => undefined,

@@ -3,7 +3,7 @@
  * and killed a little later, so that what it has spent is known.
  */
 import type { Telling, Worked } from '../../core/daemon/ports.ts'
-import type { Cancel, Clock } from '../../core/ports.ts'
+import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
@@ -17,6 +17,7 @@ export interface AgentWatchParts {
   readonly listener: AgentListener
   readonly telling: Telling
   readonly clock: Clock
+  readonly log: Log
   readonly limits: JobLimits
   readonly stallMs: number
   readonly trouble: () => Promise<string | undefined>
@@ -96,8 +97,18 @@ export class AgentWatch {
   #take(lines: readonly string[], hear: (line: string, at: string) => readonly Heard[]): void {
     const at = this.#instant()
     const together = new LogLines((event) => this.#parts.telling.tell({ is: 'event', event }))
-    for (const line of lines) for (const heard of hear(line, at)) this.#follow(heard, together)
+    for (const line of lines) for (const heard of this.#heard(line, at, hear)) this.#follow(heard, together)
     together.flush()
+  }
+
+  /** A line that our own reading of it stumbles over is our bug, and must not cost the others. */
+  #heard(line: string, at: string, hear: (line: string, at: string) => readonly Heard[]): readonly Heard[] {
+    try {
+      return hear(line, at)
+    } catch (error) {
+      this.#parts.log.error({ err: error }, 'a line of an agent could not be read; it is left out')
+      return []
+    }
   }
 
   #follow(heard: Heard, together: LogLines): void {

@@ -98,6 +98,7 @@ export class RunExecution implements Execution {
           listener: started.value.listener,
           telling,
           clock: hands.clock,
+          log: hands.log,
           limits: order.job.limits,
           stallMs: hands.stallMs,
           trouble: () => this.#trouble(),

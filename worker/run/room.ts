@@ -110,7 +110,7 @@ export class Room implements Inside {
 
   /** A command of the repository's own; what it prints goes to the run's log. */
   async script(text: string): Promise<ScriptEnd> {
-    const process = this.start({ command: ['/bin/sh', '-c', text], wayOut: true })
+    const process = this.start({ command: ['/bin/sh', '-c', PIPED, 'script', text], wayOut: true })
     if (process === undefined) return {}
     return this.#within(SCRIPT_MS_MAX, process, [
       this.#log(process.stdout, 'stdout'),
@@ -174,6 +174,22 @@ export class Room implements Inside {
 }
 
 const PROCESSES_MAX = 512
+
+/**
+ * What comes out of a sandbox are sockets, and those can't be opened anew: `echo … > /dev/stderr`, which people write,
+ * would fail. So a script gets pipes, and what it leaves running in them is not waited for.
+ */
+const PIPED = [
+  'folder=$(mktemp -d) && mkfifo "$folder/out" "$folder/err" || exit 70',
+  'cat "$folder/out" & out=$!',
+  'cat "$folder/err" >&2 & err=$!',
+  '/bin/sh -c "$1" >"$folder/out" 2>"$folder/err" </dev/null',
+  'code=$?',
+  'rm -rf "$folder"',
+  '(sleep 2; kill "$out" "$err") >/dev/null 2>&1 &',
+  '{ wait "$out" "$err"; } 2>/dev/null',
+  'exit "$code"',
+].join('\n')
 
 function ownEnvironment({ node }: HandsParts): Record<string, string> {
   const beside = node.program.slice(0, node.program.lastIndexOf('/'))
