@@ -89,7 +89,7 @@ export class RunExecution implements Execution {
         const started = await agentStart(this.#parts.hands, this.#parts.order.job)
         if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
         this.#start = started.value
-        await this.#noteAgent(started.value)
+        this.#noteAgent(started.value)
         const process = room.start({ ...started.value.command, wayOut: true })
         if (process === undefined) return this.#stoppedWork()
         const { hands, order, telling } = this.#parts
@@ -194,9 +194,9 @@ export class RunExecution implements Execution {
   }
 
   /** Should this process die, the next one finds out by this what the agent has spent. */
-  async #noteAgent({ driver, task }: AgentStart): Promise<void> {
+  #noteAgent({ driver, task }: AgentStart): void {
     const { sandboxes, order } = this.#parts
-    await sandboxes.occupied(order.job.run.id, { provider: driver.provider, session: task.sessionId })
+    sandboxes.occupied(order.job.run.id, { provider: driver.provider, session: task.sessionId })
   }
 
   #captured(id: string): void {

@@ -61,6 +61,7 @@ export class Sandboxes {
   /** What goes on behind everybody's back. */
   readonly #behind = new Set<Promise<void>>()
   readonly #openedAt: string
+  #writing: Promise<void> = Promise.resolve()
   #trashed = 0
 
   private constructor(parts: SandboxesParts) {
@@ -117,10 +118,13 @@ export class Sandboxes {
     return { ...folders, number }
   }
 
-  /** For whoever has to find out what it has spent, should nobody be left who watched it. */
-  async occupied(runId: string, agent: NonNullable<SandboxRecord['agent']>): Promise<void> {
+  /** For whoever has to find out what it has spent, should nobody be left who watched it. Nobody waits for it. */
+  occupied(runId: string, agent: NonNullable<SandboxRecord['agent']>): void {
     const record = this.#records.get(runId)
-    if (record !== undefined) await this.#write({ ...record, agent })
+    if (record !== undefined)
+      this.#write({ ...record, agent }).catch((error) =>
+        this.#parts.log.warn({ err: error, runId }, 'it could not be noted which agent works on a run'),
+      )
   }
 
   /** The run is over; from now on its disk waits for a person, for a while. */
@@ -227,10 +231,19 @@ export class Sandboxes {
     if (owner !== undefined) await chown(artifacts, owner.uid, owner.gid)
   }
 
-  async #write(record: SandboxRecord): Promise<void> {
+  /** One after the other: a later record never gives way to an earlier one. */
+  #write(record: SandboxRecord): Promise<void> {
     this.#records.set(record.runId, record)
+    const written = this.#writing.then(() => this.#put(record))
+    this.#writing = written.catch(() => {})
+    return written
+  }
+
+  /** Only what outlives its run has to outlive the machine: a run that was cut short has no use for its folder. */
+  async #put(record: SandboxRecord): Promise<void> {
     const path = join(this.foldersOf(record.runId).root, RECORD)
-    await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600, flush: true })
+    const flush = record.retainedUntil !== undefined
+    await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600, flush })
     await rename(`${path}.new`, path)
   }
 
