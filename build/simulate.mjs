@@ -5,13 +5,16 @@
  * Bundles lie below node_modules/.cache, where Node still finds the packages that stay outside of them.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
 
 const cache = join(root, 'node_modules', '.cache', 'switchyard')
 const ENTRY = 'test/simulation/main.ts'
+/** Limits that nobody would meet in two simulated hours, scaled down so that it happens. */
+const LIMITS = join(root, 'protocol', 'limits.ts')
+const SCALED = [['WORKER_BUFFER_FRAMES_MAX = 10_000', 'WORKER_BUFFER_FRAMES_MAX = 24']]
 
 /** Answers the path of the bundle. Without a plugin it is kept until one of its sources changes. */
 export async function bundleSimulation(name = 'simulation', plugins = []) {
@@ -24,10 +27,29 @@ export async function bundleSimulation(name = 'simulation', plugins = []) {
     entryPoints: [join(root, ENTRY)],
     outfile: bundle,
     legalComments: 'none',
-    plugins,
+    plugins: [...plugins, scaled],
   })
   if (plugins.length === 0) writeStamp(stamp, metafile)
   return bundle
+}
+
+const scaled = {
+  name: 'scaled',
+  setup(build) {
+    build.onLoad({ filter: /limits\.ts$/ }, ({ path }) =>
+      path === LIMITS ? { contents: scaledText(), loader: 'ts' } : undefined,
+    )
+  },
+}
+
+function scaledText() {
+  return SCALED.reduce(
+    (text, [from, to]) => {
+      if (text.split(from).length !== 2) throw new Error(`${from} must stand in ${LIMITS} once`)
+      return text.replace(from, to)
+    },
+    readFileSync(LIMITS, 'utf8'),
+  )
 }
 
 export function runSimulation(bundle, args, stdio = 'inherit') {

@@ -6,7 +6,7 @@
  */
 
 import type { LiveLease } from './laws/law.ts'
-import { CALM, diceOf, type Fault, type FaultKind } from './plan.ts'
+import { CALM, type CommitPoint, diceOf, type Fault, type FaultKind } from './plan.ts'
 import type { SimWorker } from './worker.ts'
 import { stateOf, type World } from './world.ts'
 
@@ -77,6 +77,7 @@ function strike(world: World, fault: Fault, lease: LiveLease | undefined): void 
   const worker = met ?? all[Math.floor(fault.target * all.length)]
   const ms = Math.max(0, Math.min(fault.ms, CALM - 1_000 - world.time.now))
   const found = ABOUT_WORKERS.has(fault.kind) ? world.leases(worker?.workerId ?? 'nobody') : world.leases()
+  if (worker !== undefined) world.struck(worker, fault.kind)
   const struck = STRIKES[fault.kind]({ world, fault, worker, lease, ms })
   world.note(`${fault.id} ${fault.kind} ${worker?.plan.id ?? ''}${struck ? '' : ' (in vain)'}`)
   if (struck) world.meet(fault.kind, found)
@@ -102,7 +103,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     const { process } = world.host
     if (process === undefined) return false
     world.view.disturbed = true
-    process.pausedUntil = world.time.now + ms
+    process.pausedUntil = Math.max(process.pausedUntil, world.time.now + ms)
     return true
   },
   'host wall jump': ({ world, fault }) => {
@@ -144,10 +145,23 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     world.time.in(ms, () => worker.switchOn())
     return true
   },
+  'worker crash before flush': (strike) => workerCrashAtCommit(strike, 'before flush'),
+  'worker crash after flush': (strike) => workerCrashAtCommit(strike, 'after flush'),
+  'worker stop': ({ fault, worker, ms }) =>
+    worker?.stop(fault.size < 0.5 ? fault.size * 20_000 : fault.size * 600_000, ms) === true,
+  'worker disk full': ({ world, worker, ms }) => {
+    world.view.disturbed = true
+    return worker?.spoil('full', ms) === true
+  },
+  'worker disk slow': ({ world, worker, ms }) => {
+    world.view.disturbed = true
+    return worker?.spoil('slow', ms) === true
+  },
+  'worker disk broken': ({ worker, ms }) => worker?.spoil('broken', Math.min(ms, 60_000)) === true,
   'worker pause': ({ world, worker, ms }) => {
     if (worker?.process === undefined) return false
     world.view.disturbed = true
-    worker.process.pausedUntil = world.time.now + ms
+    worker.process.pausedUntil = Math.max(worker.process.pausedUntil, world.time.now + ms)
     return true
   },
   'worker wall jump': ({ worker, fault }) => {
@@ -205,6 +219,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
       .leases()
       .filter(({ workerId }) => workerId !== worker.workerId)
       .map(({ id, runId }) => ({ id, runId, next: world.view.markOf(id).mark + 1 }))
+    world.struck(worker, 'foreign claim')
     worker.meddle(foreign)
     return foreign.length > 0
   },
@@ -276,6 +291,12 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
 
 const ABOUT_WORKERS: ReadonlySet<FaultKind> = new Set([
   'worker crash',
+  'worker crash before flush',
+  'worker crash after flush',
+  'worker stop',
+  'worker disk full',
+  'worker disk slow',
+  'worker disk broken',
   'worker pause',
   'worker wall jump',
   'break',
@@ -290,7 +311,7 @@ const ABOUT_WORKERS: ReadonlySet<FaultKind> = new Set([
   'own enable',
 ])
 
-function crashAtCommit({ world, fault, ms }: Strike, point: 'before flush' | 'after flush'): boolean {
+function crashAtCommit({ world, fault, ms }: Strike, point: CommitPoint): boolean {
   if (world.host.process === undefined) return false
   const count = 1 + Math.floor(fault.size * fault.size * 12)
   world.host.crashAtCommit(count, point, () => {
@@ -298,6 +319,16 @@ function crashAtCommit({ world, fault, ms }: Strike, point: 'before flush' | 'af
     world.host.crash(Math.min(ms, 300_000))
   })
   return true
+}
+
+function workerCrashAtCommit({ world, fault, worker, ms }: Strike, point: CommitPoint): boolean {
+  if (worker === undefined) return false
+  const count = 1 + Math.floor(fault.size * fault.size * 12)
+  return worker.crashAtCommit(count, point, () => {
+    world.note(`${fault.id} strikes ${point}`)
+    worker.crash(fault.size > 0.6)
+    world.time.in(ms, () => worker.switchOn())
+  })
 }
 
 const lineOf = (world: World, worker: SimWorker | undefined) => world.lines.get(worker?.plan.id ?? '')

@@ -11,6 +11,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
 import type { Random } from '../support/random.ts'
 import type { Batch, Disk } from './disk.ts'
+import type { CommitPoint } from './plan.ts'
 import { BROKEN_DISK, type Drive, SimStore } from './store.ts'
 import { type Machine, type Process, ProcessClock, type Timeline } from './timeline.ts'
 import { REVIEW, STARTED } from './tracker.ts'
@@ -27,8 +28,6 @@ export const CONFIG = renderConfig({
   repos: { web: { remote: 'o/web' } },
   worker: { local: false },
 })
-
-export type CommitPoint = 'before flush' | 'after flush'
 
 export interface HostWatch {
   booted(process: Process): void
@@ -60,7 +59,8 @@ interface Life {
   desk: FrontDesk | undefined
 }
 
-const HURT = new Set(['actor_crashes_total', 'invariant_violations_total'])
+/** Figures that only a bug raises. */
+export const HURT = new Set(['actor_crashes_total', 'invariant_violations_total'])
 const { completed, text } = configured()
 
 export class HostMachine {
@@ -259,7 +259,7 @@ export class HostMachine {
 }
 
 /** What the kit says when something is wrong with the product and not with the world. */
-const FAULTY = new Set([
+export const FAULTY = new Set([
   'an effect failed',
   'a life threw while being born',
   'a life was to be started twice',
@@ -270,7 +270,7 @@ const FAULTY = new Set([
   'a push could not be delivered',
 ])
 
-function bytesOf(random: Random, count: number): Uint8Array {
+export function bytesOf(random: Random, count: number): Uint8Array {
   return Uint8Array.from({ length: count }, () => random.below(256))
 }
 

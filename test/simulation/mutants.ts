@@ -274,4 +274,139 @@ const fleet: readonly Mutant[] = [
   },
 ]
 
-export const mutants: readonly Mutant[] = [...commit, ...frames, ...leases, ...runs, ...fleet]
+const POST = 'actors/daemon/post.ts'
+const OUTBOX = 'core/lease/outbox.ts'
+const EAR = 'actors/daemon/ear.ts'
+const EXECUTIONS = 'actors/daemon/executions.ts'
+const EXECUTION = 'actors/daemon/execution.machine.ts'
+const DISPATCHES = 'actors/daemon/dispatches.ts'
+const WORKSHOP = 'actors/daemon/workshop.ts'
+
+const reports: readonly Mutant[] = [
+  {
+    name: 'a frame is sent before it is on disk',
+    file: OUTBOX,
+    find: 'if (seq > this.#savedSeq) return undefined',
+    replace: 'if (seq > this.#lastSeq) return undefined',
+    quick: true,
+  },
+  {
+    name: 'what was sent counts as acknowledged',
+    file: POST,
+    find: 'const isNews = box.outbox.acknowledge(seq)',
+    replace: 'const isNews = box.outbox.acknowledge(Math.max(seq, box.sent ?? 0))',
+    quick: true,
+  },
+  {
+    name: 'numbers begin anew after a restart',
+    file: OUTBOX,
+    find: 'this.#lastSeq = acked\n',
+    replace: '',
+  },
+  {
+    name: 'everything is sent again after each acknowledgement',
+    file: POST,
+    find: 'if (box.sent === undefined || box.sent <= seq || isRepeated) {',
+    replace: 'if (box.sent !== null) {',
+    quick: true,
+  },
+  {
+    name: 'a gap is not put on disk',
+    file: OUTBOX,
+    find: "this.#changes.set(to, { as: 'gap', from })",
+    replace: 'void [from, to]',
+  },
+  {
+    name: 'a completion gives way when there is too much',
+    file: OUTBOX,
+    find: "const droppable = note.as === 'may' || note.as === 'part'",
+    replace: "const droppable = note.as === 'may' || note.as === 'part' || note.as === 'end'",
+  },
+  {
+    name: 'patches give way when there is too much',
+    file: OUTBOX,
+    find: "const droppable = note.as === 'may' || note.as === 'part'",
+    replace: "const droppable = note.as !== 'end'",
+  },
+]
+
+const executions: readonly Mutant[] = [
+  {
+    name: 'a dispatch is accepted before that is on disk',
+    file: DISPATCHES,
+    find: 'else if (pending.cancelled !== undefined) executions.cancel(id, pending.cancelled)',
+    replace: "else line.send({ type: 'dispatch-accepted', leaseId: id })",
+    quick: true,
+  },
+  {
+    name: 'an offer that was taken back is begun all the same',
+    file: DISPATCHES,
+    find: 'line.mark !== mark || pending.lost) return',
+    replace: 'line.mark !== mark) return',
+  },
+  {
+    name: 'a lease runs out counted from the acknowledgement',
+    file: EAR,
+    find: 'const since = echo === undefined ? line.registeredAt : Math.min(echo, timers.now())',
+    replace: 'const since = timers.now()',
+  },
+  {
+    name: 'a lease does not run out',
+    file: EXECUTIONS,
+    find: "this.#ports.timers.at(timerOf(leaseId), 'expiry', until)",
+    replace: 'return',
+  },
+  {
+    name: 'what is finished runs out',
+    file: EXECUTIONS,
+    find: "if (after.value === 'finished') timers.cancelAll(timerOf(key))",
+    replace: '',
+  },
+  {
+    name: 'a lost lease is worked on',
+    file: EAR,
+    find: '        executions.lose(frame.leaseId,',
+    replace: '        void (frame.leaseId,',
+  },
+  {
+    name: 'who is publishing is not stopped',
+    file: 'actors/daemon/handle.ts',
+    find: "if (this.#isGone || this.#order?.how === 'kill'",
+    replace: "if (this.#isGone || this.#closing || this.#order?.how === 'kill'",
+  },
+  {
+    name: 'what a crash interrupted is forgotten',
+    file: EXECUTION,
+    find: "return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]",
+    replace: 'return restarted.type.length > 0 ? [] : []',
+  },
+  {
+    name: 'work that is out is told as lost',
+    file: 'core/daemon/outcome.ts',
+    find: 'if (prUrl === undefined) return {',
+    replace: 'if (prUrl !== null) return {',
+  },
+  {
+    name: 'what is finished is not claimed',
+    file: EXECUTIONS,
+    find: "({ state }) => state !== 'abandoned'",
+    replace: "({ state }) => state !== 'abandoned' && state !== 'finished'",
+    quick: true,
+  },
+  {
+    name: 'a run is begun beside its older execution',
+    file: WORKSHOP,
+    find: 'if (runId !== undefined && this.isOccupied(runId)) continue',
+    replace: '',
+  },
+]
+
+export const mutants: readonly Mutant[] = [
+  ...commit,
+  ...frames,
+  ...leases,
+  ...runs,
+  ...fleet,
+  ...reports,
+  ...executions,
+]

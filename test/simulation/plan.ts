@@ -32,6 +32,12 @@ export const HOST_FAULTS = [
 ] as const
 export const WORKER_FAULTS = [
   'worker crash',
+  'worker crash before flush',
+  'worker crash after flush',
+  'worker stop',
+  'worker disk full',
+  'worker disk slow',
+  'worker disk broken',
   'worker pause',
   'worker wall jump',
   'break',
@@ -71,23 +77,39 @@ export interface Fault {
   readonly size: number
 }
 
+/** What only the product's daemon knows: a script has neither signals nor a disk that fails. */
+const DAEMON_FAULTS: ReadonlySet<FaultKind> = new Set([
+  'worker stop',
+  'worker disk full',
+  'worker disk slow',
+  'worker disk broken',
+])
+
+export type CommitPoint = 'before flush' | 'after flush'
+
 export interface WorkerPlan {
   /** `w1`, `w2`, … */
   readonly id: string
+  /** The product's daemon, or a script that was written from the specification alone. */
+  readonly is: 'daemon' | 'script'
   /** When its machine is switched on. */
   readonly at: number
   readonly concurrency: number
-  /** Frames it keeps unacknowledged for one lease. */
+  /** Frames a script keeps unacknowledged for one lease. */
   readonly bufferMax: number
   /** How often it declines a dispatch for each reason it may have. */
   readonly declines: number
-  /** What it does with an execution that its own crash ended. */
+  /** What a script does with an execution that its own crash ended. */
   readonly afterCrash: 'forgets' | 'reports failure'
   /** How long it takes to stop when asked to; beyond fifteen seconds nobody waits for it. */
   readonly cancelMsMax: number
   readonly runMsMax: number
   /** Log lines an execution prints. */
   readonly chatter: number
+  /** How long processes need to go once they are killed. */
+  readonly dyingMsMax: number
+  /** How long a daemon that is asked to end waits for its executions; undefined: as long as they take. */
+  readonly drainMsMax: number | undefined
 }
 
 export interface TicketPlan {
@@ -121,7 +143,10 @@ export function diceOf(seed: number, concern: string): Random {
 export function drawPlan(seed: number): Plan {
   const dice = diceOf(seed, 'plan')
   const many = dice.chance(0.1)
-  const workers = list(1 + (many ? dice.below(20) : dice.below(5)), (at) => drawWorker(dice, `w${at + 1}`))
+  const scripts = DAEMON_FAULTS.has(encountered(seed).kind) ? 0 : 0.3
+  const workers = list(1 + (many ? dice.below(20) : dice.below(5)), (at) =>
+    drawWorker(dice, `w${at + 1}`, scripts),
+  )
   const count = 2 + (many ? dice.below(30) : dice.below(10))
   const tickets: TicketPlan[] = []
   for (let at = 0; at < count; at++) tickets.push(drawTicket(dice, tickets))
@@ -135,9 +160,11 @@ export function drawPlan(seed: number): Plan {
   }
 }
 
-function drawWorker(dice: Random, id: string): WorkerPlan {
+/** @param scripts how likely it is a script */
+function drawWorker(dice: Random, id: string, scripts: number): WorkerPlan {
   return {
     id,
+    is: dice.chance(scripts) ? 'script' : 'daemon',
     at: dice.chance(0.7) ? dice.fraction() * 30_000 : dice.fraction() * CALM,
     concurrency: 1 + dice.below(4),
     bufferMax: dice.chance(0.5) ? 12 + dice.below(20) : 1_000,
@@ -146,6 +173,8 @@ function drawWorker(dice: Random, id: string): WorkerPlan {
     cancelMsMax: dice.chance(0.8) ? 3_000 : 30_000,
     runMsMax: dice.chance(0.7) ? 4 * 60_000 : RUN_MS_MAX,
     chatter: dice.chance(0.8) ? 15 : 60,
+    dyingMsMax: dice.chance(0.7) ? 500 : dice.chance(0.5) ? 10_000 : 50_000,
+    drainMsMax: dice.chance(0.5) ? undefined : dice.fraction() * 180_000,
   }
 }
 
@@ -178,9 +207,7 @@ const WAYS: Readonly<Partial<Record<LeaseState, readonly [FaultKind, LeaseState]
 /** Each seed, in turn, arranges for one fault to meet one state: chance alone leaves some of them out for long. */
 function encounter(seed: number): Fault[] {
   const dice = diceOf(seed, 'encounter')
-  const kind = FAULTS[seed % FAULTS.length]
-  const state = LEASE_STATES[Math.floor(seed / FAULTS.length) % LEASE_STATES.length]
-  if (kind === undefined || state === undefined) return []
+  const { kind, state } = encountered(seed)
   const at = 5_000 + dice.fraction() * CALM * 0.5
   const way = WAYS[state]
   const led = way === undefined ? [] : [0, 1, 2].map((step) => step * 5 * 60_000)
@@ -190,6 +217,12 @@ function encounter(seed: number): Fault[] {
       way === undefined ? [] : [{ ...drawFault(dice, way[0]), met: way[1], at: at + ms, ms: 5_000 }],
     ),
   ]
+}
+
+function encountered(seed: number): { readonly kind: FaultKind; readonly state: LeaseState } {
+  const kind = FAULTS[seed % FAULTS.length] ?? 'host crash'
+  const state = LEASE_STATES[Math.floor(seed / FAULTS.length) % LEASE_STATES.length] ?? 'held'
+  return { kind, state }
 }
 
 function drawKind(dice: Random, kind: FaultKind): Fault[] {
@@ -216,7 +249,7 @@ const spread = (dice: Random, from: number, to: number): number => from * (to / 
 function drawMs(dice: Random, kind: FaultKind): number {
   if (kind === 'host pause' || kind === 'worker pause') return spread(dice, 1_000, 400_000)
   if (kind === 'silence') return spread(dice, 2_000, 600_000)
-  if (kind === 'disk full' || kind === 'disk slow') return spread(dice, 500, 300_000)
+  if (/disk (full|slow)/.test(kind)) return spread(dice, 500, 300_000)
   if (kind === 'slow line' || kind === 'hostile line') return spread(dice, 5_000, 400_000)
   return spread(dice, 200, 300_000)
 }
@@ -250,7 +283,9 @@ export function describePlan({ seed, workers, tickets, faults }: Plan): string {
   )
   const crew = workers.map(
     (worker) =>
-      `  ${worker.id} from ${clockText(worker.at)}, ${worker.concurrency} at once, keeps ${worker.bufferMax} frames, ${worker.afterCrash}`,
+      `  ${worker.id} (${worker.is}) from ${clockText(worker.at)}, ${worker.concurrency} at once${
+        worker.is === 'daemon' ? '' : `, keeps ${worker.bufferMax} frames, ${worker.afterCrash}`
+      }`,
   )
   const work = tickets.map(
     ({ id, at, blockedBy }) =>

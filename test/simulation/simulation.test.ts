@@ -51,7 +51,7 @@ test('a seed told twice is the same to the letter', async () => {
 
 test('faults in the product are found', async () => {
   const { code, text } = await run('build/mutants.mjs', '--quick')
-  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^5 of 5 faults were found$/m) })
+  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^10 of 10 faults were found$/m) })
 }, 300_000)
 
 test('a plan is the same each time, and what is left out leaves the rest as it was', () => {

@@ -5,10 +5,12 @@ import type { LifeRecord } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Batch, Disk } from './disk.ts'
+import { wordOf } from './laws/applied.ts'
 import { fieldsOf, type LiveLease, type Mark, type Sight } from './laws/law.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { LeaseState } from './plan.ts'
-import type { Timeline } from './timeline.ts'
+import { framesIn } from './spool.ts'
+import type { Process, Timeline } from './timeline.ts'
 import type { Wire } from './wire.ts'
 import type { Execution } from './worker.ts'
 
@@ -21,6 +23,11 @@ const STATES: Readonly<Record<string, LeaseState>> = {
   a: 'adrift',
   c: 'cancelling',
 }
+
+/** Stands for a frame that was dropped before it was on disk. */
+const LOST = { type: 'log', at: '2026-01-01T00:00:00.000Z', stream: 'stdout', text: '' } as const
+/** After a pause everything that was due happens at once. */
+const AWAKE_MS = 10
 
 /** The other codes of a worker's record are those of one that may be given work. */
 const DRAINING = 'd'
@@ -35,6 +42,9 @@ export class View implements Sight {
   readonly #byRun = new Map<string, Map<string, LiveLease>>()
   readonly #byWorker = new Map<string, Map<string, LiveLease>>()
   readonly #stamped = new Map<string, Map<number, NumberedFrame>>()
+  readonly #numbers = new Map<string, number>()
+  readonly #spools = new Map<string, Disk>()
+  readonly #discarded = new Set<string>()
   readonly #introductions = new WeakMap<Wire, WorkerFrameOf<'register'>>()
   #registered = new Map<Wire, string>()
   #current = new Map<string, Wire>()
@@ -65,6 +75,31 @@ export class View implements Sight {
     const { leaseId = '', seq = 0 } = frame
     const frames = this.#stamped.get(leaseId) ?? new Map<number, NumberedFrame>()
     this.#stamped.set(leaseId, frames.set(seq, frame))
+    const word = wordOf(frame)
+    if (word !== undefined) this.#numbers.set(word, seq)
+  }
+
+  discardAsked(runId: string): void {
+    this.#discarded.add(runId)
+  }
+
+  daemonBooted(worker: string, spool: Disk): void {
+    this.#spools.set(worker, spool)
+  }
+
+  /** What a daemon has put on its disk is what it has stamped; what it dropped before, it names there as lost. */
+  spooled({ changes }: Batch): void {
+    for (const { leaseId, seq, spooled } of framesIn(changes)) {
+      if (spooled === null) continue
+      if (spooled.as !== 'gap') {
+        // The daemon writes to this shelf what it will send: the laws check it when it does.
+        this.stampedFrame(JSON.parse(spooled.text) as NumberedFrame)
+        continue
+      }
+      for (let lost = spooled.from; lost <= seq; lost++)
+        if (this.stamped(leaseId, lost) === undefined)
+          this.stampedFrame({ type: 'run-event', leaseId, seq: lost, event: LOST })
+    }
   }
 
   /** Answers the leases that came into another state. */
@@ -130,6 +165,10 @@ export class View implements Sight {
     return this.disk.run(id)
   }
 
+  wasDiscarded(run: string): boolean {
+    return this.#discarded.has(run)
+  }
+
   howEnded(leaseId: string): string | undefined {
     const { how } = { how: undefined, ...this.disk.fact('ended-lease', leaseId) }
     return how
@@ -150,6 +189,18 @@ export class View implements Sight {
 
   stamped(leaseId: string, seq: number): NumberedFrame | undefined {
     return this.#stamped.get(leaseId)?.get(seq)
+  }
+
+  numberOf(word: string): number | undefined {
+    return this.#numbers.get(word)
+  }
+
+  spoolOf(worker: string): Disk | undefined {
+    return this.#spools.get(worker)
+  }
+
+  isDrowsy(process: Process): boolean {
+    return process.pausedUntil + AWAKE_MS >= this.#time.now
   }
 
   introduction(wire: Wire): WorkerFrameOf<'register'> | undefined {

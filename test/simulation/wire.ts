@@ -44,7 +44,7 @@ export const newLine = (worker: string, latencyMs: number): Line => ({
 /** What the worker hears. */
 export interface WorkerEar {
   opened(): void
-  heard(frame: HostFrame): void
+  heard(frame: HostFrame, text: string): void
   closed(): void
 }
 
@@ -64,6 +64,8 @@ export interface WireParts {
   readonly watch: WireWatch
   readonly worker: Process
   readonly ear: WorkerEar
+  /** Whoever calls is not the worker itself: it only has its credential. */
+  readonly rogue: boolean
   /** What the host makes of somebody calling; undefined when nobody answers. */
   readonly call: (
     link: WorkerLink,
@@ -136,8 +138,7 @@ export class Wire {
 
   // ---- worker to host --------------------------------------------------------------------------------------------
 
-  sendUp(frame: WorkerFrame): void {
-    const text = JSON.stringify(frame)
+  sendUp(frame: WorkerFrame, text = JSON.stringify(frame)): void {
     this.#flyUp(frame, text)
     if (!this.#isHostile()) return
     const { random, line } = this.#parts
@@ -180,13 +181,13 @@ export class Wire {
       return false
     }
     watch.hostSends(this, frame, text)
-    this.#flyDown(frame)
-    if (this.#isHostile() && this.#parts.random.chance(0.4)) this.#flyDown(frame)
+    this.#flyDown(frame, text)
+    if (this.#isHostile() && this.#parts.random.chance(0.4)) this.#flyDown(frame, text)
     return true
   }
 
-  #flyDown(frame: HostFrame): void {
-    const { time, random, watch, worker, ear } = this.#parts
+  #flyDown(frame: HostFrame, text: string): void {
+    const { time, random, watch, worker, ear, rogue } = this.#parts
     if (this.#broken) return
     const hostile = this.#isHostile()
     if (hostile && random.chance(0.5)) return
@@ -194,8 +195,8 @@ export class Wire {
     const deliver = () => {
       settled(this.#down, flight)
       if (!this.#workerOpen) return
-      watch.workerHears(this, frame)
-      ear.heard(frame)
+      if (!rogue) watch.workerHears(this, frame)
+      ear.heard(frame, text)
     }
     const flight = { happening: time.at(at, deliver, worker) }
     this.#down.push(flight)

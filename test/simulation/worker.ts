@@ -1,40 +1,18 @@
 /**
- * A worker as the specification describes it, without agents and sandboxes: an execution is a script of reports.
+ * What a worker's machine is to everybody else in the world: switched on and off, struck by faults, asked a few things.
  *
- * It is written from the specification and from nothing else, so that host and worker cannot be wrong in the same
- * way. What it knows is on a disk of its own and survives its crashes; a frame is sent only once it is there, so a
- * number never stands for two frames. Every frame carries its lease and number in what it reports, so that whoever
- * looks at the host's disk sees which ones were applied.
+ * Two kinds of them take part. One is a script, written from the specification alone; the other runs the product's own
+ * daemon. Beside each other they keep host and daemon from being wrong in the same way.
  */
-import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
-import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
-import type { WorkerState } from '../../protocol/worker.ts'
+import type { DaemonEnd } from '../../actors/daemon/parts.ts'
+import type { StopOrder, Told } from '../../core/daemon/ports.ts'
+import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
-import { type NumberedFrame, Outbox } from './outbox.ts'
-import type { WorkerPlan } from './plan.ts'
-import { type Machine, type Process, ProcessClock, type Timeline } from './timeline.ts'
+import type { Batch, Disk } from './disk.ts'
+import type { NumberedFrame } from './outbox.ts'
+import type { CommitPoint, WorkerPlan } from './plan.ts'
+import type { Machine, Process, Timeline } from './timeline.ts'
 import type { Wire, WorkerEar } from './wire.ts'
-
-const SILENCE_MS = 45_000
-const BACKOFF_MS_FIRST = 1_000
-const BACKOFF_MS_MAX = 15_000
-/** The part of a lease's time that its worker uses. */
-const OWN_SHARE = 0.9
-
-interface Held {
-  readonly id: string
-  readonly runId: string
-  expiresAt: string
-  readonly outbox: Outbox
-}
-
-/** What survives the daemon. */
-interface WorkerDisk {
-  credential: { readonly workerId: string; readonly secret: string } | undefined
-  readonly leases: Map<string, Held>
-  /** Leases that are over, for dispatches that come again. */
-  readonly over: Set<string>
-}
 
 /** One execution of one run: what laws and people ask about it. */
 export interface Execution {
@@ -43,34 +21,54 @@ export interface Execution {
   readonly worker: string
   readonly remote: string
   /** The true time at which its worker ends it by itself, unless it hears from the host. */
-  stopAt: number
+  readonly stopAt: number
   readonly process: Process
 }
 
-interface Running extends Execution {
-  readonly steps: Step[]
-  /** On the worker's own clock. */
-  deadline: number
-  cancelling: boolean
+/** One that the product's daemon has begun. */
+export interface DaemonExecution extends Execution {
+  /** It was told to end at once. */
+  readonly killed: boolean
 }
 
-interface Step {
-  readonly afterMs: number
-  readonly act: () => void
+export interface SimWorker {
+  readonly plan: WorkerPlan
+  readonly process: Process | undefined
+  readonly isOn: boolean
+  readonly workerId: string | undefined
+  readonly secret: string | undefined
+  readonly wire: Wire | undefined
+  readonly isRegistered: boolean
+  /** Two machines may have been given one token. */
+  takeToken(token: string): void
+  switchOn(): void
+  /** @param quiet the machine goes with it: nobody tells the host */
+  crash(quiet: boolean): void
+  /** At the `count`th commit of its disk from now. Answers whether it commits at all. */
+  crashAtCommit(count: number, point: CommitPoint, then: () => void): boolean
+  /** As a signal would: an end in good order, or after a while at once. Answers whether it knows signals. */
+  stop(patienceMs: number, downMs: number): boolean
+  /** What its disk is like from now on. Answers whether it has one that anything can happen to. */
+  spoil(how: 'full' | 'slow' | 'broken', ms: number): boolean
+  /** Another connection with its credential, while the old one stands or hangs. */
+  connectAgain(): void
+  /** Speaks for leases that are not its own, as only a compromised worker does. */
+  meddle(foreign: readonly Foreign[]): void
+  /** From now on it declines nothing that it can do, and everything about it is mended. */
+  settleDown(): void
+  /** Its wall clock jumps; nothing it does may depend on that. */
+  jump(ms: number): void
+  /** It was revoked, and a person brings it back. */
+  comeBack(): void
 }
 
-interface Connection {
-  readonly wire: Wire
-  registered: boolean
-  registerSentAt: number
-  heardAt: number
-  /** By lease: the highest number sent on this connection, once the host has said how far it is. */
-  readonly sent: Map<string, number>
-  readonly lastAck: Map<string, number>
-  /** Set when it enrolls with this connection. */
-  readonly token: string | undefined
+export interface Foreign {
+  readonly id: string
+  readonly runId: string
+  readonly next: number
 }
 
+/** What is seen of every worker. */
 export interface WorkerWatch {
   stamped(worker: SimWorker, frame: NumberedFrame): void
   started(execution: Execution): void
@@ -80,615 +78,62 @@ export interface WorkerWatch {
   said(worker: SimWorker, text: string): void
 }
 
-export interface WorkerParts {
+/** What is seen of the product's daemon, and of the disk and the hands it was given. */
+export interface DaemonWatch extends WorkerWatch {
+  booted(worker: SimWorker, disk: Disk): void
+  crashed(worker: SimWorker): void
+  ended(worker: SimWorker, end: DaemonEnd): void
+  sends(worker: SimWorker, wire: Wire, frame: WorkerFrame, text: string): void
+  spooling(worker: SimWorker, batch: Batch): void
+  spooled(worker: SimWorker, batch: Batch): void
+  told(execution: Execution, told: Told): void
+  ordered(execution: DaemonExecution, order: StopOrder): void
+  /** Something of it reaches the code host. */
+  published(execution: DaemonExecution): void
+  discarded(worker: SimWorker, runId: string): void
+  /** Something that the product itself takes for a bug. */
+  complained(worker: SimWorker, what: string, fields: object): void
+}
+
+export interface WorkerParts<W = WorkerWatch> {
   readonly plan: WorkerPlan
   readonly machine: Machine
   readonly time: Timeline
   readonly random: Random
-  readonly watch: WorkerWatch
-  readonly dial: (process: Process, ear: WorkerEar) => Wire
+  readonly watch: W
+  /** `rogue`: whoever calls is not the worker itself. */
+  readonly dial: (process: Process, ear: WorkerEar, rogue: boolean) => Wire
   /** A person asks the host for a pairing token and types it in here. */
   readonly askForToken: (typeIn: (token: string) => void) => void
   readonly pullOf: (runId: string) => string
 }
 
-export class SimWorker {
-  readonly plan: WorkerPlan
-  readonly #parts: WorkerParts
-  readonly #disk: WorkerDisk = { credential: undefined, leases: new Map(), over: new Set() }
-  #process: Process | undefined
-  #clock: ProcessClock | undefined
-  #connection: Connection | undefined
-  #token: string | undefined
-  #asking = false
-  #attempts = 0
-  #state: WorkerState = 'active'
-  #saving = false
-  /** Revoked and gone home: only a person brings it back. */
-  #retired = false
-  /** Declines nothing that it can do. */
-  #content = false
-  readonly #executions = new Map<string, Running>()
-
-  constructor(parts: WorkerParts) {
-    this.plan = parts.plan
-    this.#parts = parts
-  }
-
-  // ---- what others may know and do ---------------------------------------------------------------------------------
-
-  get process(): Process | undefined {
-    return this.#process
-  }
-
-  get isOn(): boolean {
-    return this.#process !== undefined
-  }
-
-  get workerId(): string | undefined {
-    return this.#disk.credential?.workerId
-  }
-
-  get secret(): string | undefined {
-    return this.#disk.credential?.secret
-  }
-
-  get wire(): Wire | undefined {
-    return this.#connection?.wire
-  }
-
-  get isRegistered(): boolean {
-    return this.#connection?.registered === true
-  }
-
-  get claims(): readonly string[] {
-    return [...this.#disk.leases.keys()]
-  }
-
-  get executions(): readonly Execution[] {
-    return [...this.#executions.values()]
-  }
-
-  /** Two machines may have been given one token. */
-  takeToken(token: string): void {
-    if (this.#disk.credential === undefined) this.#token = token
-  }
-
-  switchOn(): void {
-    if (this.#process !== undefined || this.#retired) return
-    const process: Process = {
-      name: `${this.plan.id} at ${Math.floor(this.#parts.time.now)}`,
-      dead: false,
-      pausedUntil: 0,
-      ends: undefined,
-    }
-    this.#process = process
-    this.#clock = new ProcessClock(this.#parts.time, process, this.#parts.machine)
-    this.#attempts = 0
-    this.#state = 'active'
-    for (const lease of [...this.#disk.leases.values()]) this.#pickUp(lease)
-    this.#parts.time.in(0, () => this.#connect(), process)
-  }
-
-  /** @param quiet the machine goes with it: nobody tells the host */
-  crash(quiet: boolean): void {
-    const process = this.#process
-    if (process === undefined) return
-    process.dead = true
-    if (!quiet) this.#connection?.wire.workerCloses()
-    else this.#connection?.wire.break(0.5, 1, undefined, undefined)
-    this.#process = undefined
-    this.#connection = undefined
-    this.#asking = false
-    this.#saving = false
-    for (const execution of this.#executions.values()) this.#parts.watch.stopped(execution)
-    this.#executions.clear()
-    for (const { outbox } of this.#disk.leases.values()) outbox.crash()
-  }
-
-  /** Another connection, while the old one stands or hangs. */
-  connectAgain(): void {
-    if (this.#process !== undefined) this.#connect()
-  }
-
-  /** Speaks for leases that are not its own, as only a compromised worker does. */
-  meddle(foreign: readonly { readonly id: string; readonly runId: string; readonly next: number }[]): void {
-    for (const { id, runId, next } of foreign) {
-      const outcome: RunOutcome = { status: 'completed', costs: [], agentSessionId: `${id} stolen` }
-      this.#send({
-        type: 'heartbeat',
-        leases: [...this.#claimed(), { id, runId, expiresAt: this.#instant(), lastSeq: next }],
-        attachSessions: 0,
-        sentAt: this.#mono(),
-      })
-      const event = { type: 'log', at: this.#instant(), stream: 'stdout', text: `${id} stolen` } as const
-      this.#send({ type: 'run-event', leaseId: id, seq: next, event })
-      this.#send({ type: 'lease-gap', leaseId: id, from: next, to: next + 3 })
-      this.#send({ type: 'run-complete', leaseId: id, seq: next + 1, outcome })
-    }
-  }
-
-  settleDown(): void {
-    this.#content = true
-  }
-
-  /** Its wall clock jumps; nothing it does may depend on that. */
-  jump(ms: number): void {
-    this.#parts.machine.wallOffset += ms
-  }
-
-  comeBack(): void {
-    this.#retired = false
-    this.switchOn()
-  }
-
-  // ---- connection ------------------------------------------------------------------------------------------------
-
-  #connect(): void {
-    const { credential } = this.#disk
-    if (credential === undefined && this.#token === undefined) {
-      this.#ask()
-      return
-    }
-    const process = this.#process
-    if (process === undefined) return
-    const ear: WorkerEar = {
-      opened: () => this.#mine(wire) && this.#register(),
-      heard: (frame) => this.#mine(wire) && this.#hear(frame),
-      closed: () => this.#mine(wire) && this.#lost(),
-    }
-    const wire: Wire = this.#parts.dial(process, ear)
-    this.#connection = {
-      wire,
-      registered: false,
-      registerSentAt: 0,
-      heardAt: this.#mono(),
-      sent: new Map(),
-      lastAck: new Map(),
-      token: credential === undefined ? this.#token : undefined,
-    }
-    wire.dial()
-    this.#after(2 * WORKER_FIRST_FRAME_MS, () => {
-      if (this.#mine(wire) && !this.isRegistered) this.#hangUp()
-    })
-  }
-
-  #mine(wire: Wire): boolean {
-    return this.#connection?.wire === wire
-  }
-
-  #ask(): void {
-    if (this.#asking) return
-    this.#asking = true
-    const process = this.#process
-    this.#parts.askForToken((token) => {
-      if (process !== this.#process || process === undefined) return
-      this.#asking = false
-      this.#token = token
-      this.#connect()
-    })
-  }
-
-  #register(): void {
-    const connection = this.#connection
-    if (connection === undefined) return
-    const { credential } = this.#disk
-    connection.registerSentAt = this.#mono()
-    this.#send({
-      type: 'register',
-      protocolVersion: PROTOCOL_VERSION,
-      auth:
-        connection.token === undefined && credential !== undefined
-          ? { kind: 'credential', ...credential }
-          : { kind: 'pairing', token: connection.token ?? '' },
-      name: this.plan.id,
-      capabilities: {
-        os: 'linux',
-        arch: 'x64',
-        provider: 'bwrap',
-        maxConcurrency: this.plan.concurrency,
-        version: '0.1.0',
-      },
-      activeLeases: this.#claimed(),
-    })
-  }
-
-  #hangUp(): void {
-    this.#connection?.wire.workerCloses()
-    this.#lost()
-  }
-
-  #lost(): void {
-    const process = this.#process
-    this.#connection = undefined
-    if (process === undefined) return
-    this.#attempts += 1
-    const most = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_FIRST * 2 ** (this.#attempts - 1))
-    this.#after(most * (0.5 + this.#parts.random.fraction() / 2), () => {
-      if (this.#connection === undefined) this.#connect()
-    })
-  }
-
-  #send(frame: WorkerFrame): void {
-    this.#connection?.wire.sendUp(frame)
-  }
-
-  #beat(wire: Wire): void {
-    const connection = this.#connection
-    if (connection?.wire !== wire) return
-    if (this.#mono() - connection.heardAt > SILENCE_MS) {
-      this.#hangUp()
-      return
-    }
-    this.#send({
-      type: 'heartbeat',
-      leases: this.#claimed(),
-      attachSessions: 0,
-      sentAt: this.#mono(),
-    })
-    this.#after(WORKER_HEARTBEAT_MS, () => this.#beat(wire))
-  }
-
-  #claimed() {
-    return [...this.#disk.leases.values()].map(({ id, runId, expiresAt, outbox }) => ({
-      id,
-      runId,
-      expiresAt,
-      lastSeq: outbox.savedSeq,
-    }))
-  }
-
-  // ---- what the host says ----------------------------------------------------------------------------------------
-
-  #hear(frame: HostFrame): void {
-    const connection = this.#connection
-    if (connection === undefined) return
-    connection.heardAt = this.#mono()
-    switch (frame.type) {
-      case 'registered':
-        this.#welcomed(connection, frame)
-        return
-      case 'rejected':
-        this.#rejected(connection, frame)
-        return
-      case 'heartbeat-ack':
-        this.#state = frame.state
-        return
-      case 'worker-state':
-        this.#state = frame.state
-        return
-      case 'dispatch':
-        this.#dispatched(connection, frame)
-        return
-      case 'lease-ack':
-        this.#acknowledged(connection, frame)
-        return
-      case 'run-complete-ack':
-        this.#drop(frame.leaseId)
-        return
-      case 'lease-lost':
-        this.#drop(frame.leaseId)
-        return
-      case 'cancel':
-        this.#cancel(frame.leaseId)
-        return
-      case 'revoked':
-        this.#revoked()
-        return
-    }
-  }
-
-  #welcomed(connection: Connection, frame: HostFrameOf<'registered'>): void {
-    if (connection.registered) return
-    if (frame.credential !== undefined)
-      this.#disk.credential = { workerId: frame.workerId, secret: frame.credential }
-    this.#token = undefined
-    connection.registered = true
-    this.#state = frame.state
-    this.#attempts = 0
-    this.#after(WORKER_HEARTBEAT_MS, () => this.#beat(connection.wire))
-  }
-
-  #rejected(connection: Connection, { code }: HostFrameOf<'rejected'>): void {
-    if (code === 'unauthorized') this.#forgetCredential()
-    if (connection.token !== undefined) this.#token = undefined
-  }
-
-  #revoked(): void {
-    this.#forgetCredential()
-    for (const id of this.claims) this.#drop(id)
-    this.#connection?.wire.workerCloses()
-    this.crash(false)
-    this.#retired = true
-  }
-
-  #forgetCredential(): void {
-    const { credential } = this.#disk
-    if (credential === undefined) return
-    this.#parts.watch.deletedCredential(this, credential.workerId)
-    this.#disk.credential = undefined
-  }
-
-  #dispatched(connection: Connection, { lease, job }: HostFrameOf<'dispatch'>): void {
-    const { id, runId } = lease
-    if (this.#disk.leases.has(id)) {
-      this.#send({ type: 'dispatch-accepted', leaseId: id })
-      return
-    }
-    const refusal = this.#refusal(id)
-    if (refusal !== undefined) {
-      this.#send({ type: 'dispatch-rejected', leaseId: id, reason: refusal })
-      return
-    }
-    // The newer lease of a run fences the older one off.
-    for (const held of [...this.#disk.leases.values()]) if (held.runId === runId) this.#drop(held.id)
-    const outbox = new Outbox(id, this.plan.bufferMax)
-    this.#disk.leases.set(id, { id, runId, expiresAt: lease.expiresAt, outbox })
-    connection.sent.set(id, 0)
-    this.#execute(id, runId, lease.remainingMs, job.repo.remote)
-    this.#send({ type: 'dispatch-accepted', leaseId: id })
-  }
-
-  #refusal(leaseId: string): string | undefined {
-    const { random } = this.#parts
-    if (this.#disk.over.has(leaseId)) return 'busy: this lease is over'
-    if (this.#state === 'draining') return 'draining: the worker is draining'
-    if (this.#executions.size >= this.plan.concurrency) return 'busy: no room'
-    if (this.#content || !random.chance(this.plan.declines)) return undefined
-    return random.pick(['sandbox: it does not start', 'disk: 200 MB free', 'busy: for no reason'])
-  }
-
-  #acknowledged(connection: Connection, { leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const since = echo ?? connection.registerSentAt
-    for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
-      const lease = this.#disk.leases.get(leaseId)
-      if (lease === undefined) continue
-      lease.expiresAt = expiresAt
-      this.#prolong(leaseId, since + remainingMs * OWN_SHARE)
-      if (seq > lease.outbox.acked) {
-        lease.outbox.trim(seq)
-        this.#parts.watch.trimmed(leaseId, seq)
-      }
-      const isFirst = !connection.sent.has(leaseId)
-      const isRepeated = connection.lastAck.get(leaseId) === seq
-      connection.lastAck.set(leaseId, seq)
-      if (isFirst || isRepeated) connection.sent.set(leaseId, seq)
-      this.#flush(lease)
-    }
-  }
-
-  // ---- reporting -------------------------------------------------------------------------------------------------
-
-  #report(leaseId: string, make: (seq: number) => NumberedFrame): void {
-    const lease = this.#disk.leases.get(leaseId)
-    if (lease === undefined) return
-    this.#parts.watch.stamped(this, lease.outbox.stamp(make))
-    if (this.#saving) return
-    this.#saving = true
-    this.#after(1 + this.#parts.random.fraction() * 15, () => {
-      this.#saving = false
-      for (const held of this.#disk.leases.values()) {
-        held.outbox.save()
-        this.#flush(held)
-      }
-    })
-  }
-
-  #flush({ id, outbox }: Held): void {
-    const connection = this.#connection
-    const sent = connection?.sent.get(id)
-    if (connection === undefined || sent === undefined || !connection.registered) return
-    for (const { seq, frame } of outbox.above(sent)) {
-      connection.sent.set(id, seq)
-      this.#send(frame)
-    }
-  }
-
-  #drop(leaseId: string): void {
-    this.#stop(leaseId)
-    this.#disk.over.add(leaseId)
-    this.#disk.leases.delete(leaseId)
-  }
-
-  /** After a crash of the daemon: what was finished is reported again, what was running is not any more. */
-  #pickUp(lease: Held): void {
-    if (lease.outbox.completion !== undefined) return
-    if (this.plan.afterCrash === 'forgets') this.#drop(lease.id)
-    else this.#complete(lease.id, { status: 'failed', error: 'the worker was restarted', costs: [] })
-  }
-
-  // ---- executing -------------------------------------------------------------------------------------------------
-
-  #execute(leaseId: string, runId: string, remainingMs: number, remote: string): void {
-    const { watch } = this.#parts
-    const clock = this.#clock
-    const process = this.#process
-    if (clock === undefined || process === undefined) return
-    const deadline = this.#mono() + remainingMs * OWN_SHARE
-    const execution: Running = {
-      leaseId,
-      runId,
-      worker: this.plan.id,
-      remote,
-      deadline,
-      stopAt: clock.trueTimeOf(deadline),
-      process,
-      steps: [],
-      cancelling: false,
-    }
-    this.#executions.set(leaseId, execution)
-    execution.steps.push(...this.#script(execution))
-    watch.started(execution)
-    this.#guard(execution)
-    this.#step(execution)
-  }
-
-  #isRunning(execution: Running): boolean {
-    return this.#executions.get(execution.leaseId) === execution
-  }
-
-  #step(execution: Running): void {
-    const step = execution.steps.shift()
-    if (step === undefined) return
-    this.#after(step.afterMs, () => {
-      if (!this.#isRunning(execution) || execution.cancelling) return
-      step.act()
-      this.#step(execution)
-    })
-  }
-
-  /** Without word of the host it ends by itself, in time for whoever comes next. */
-  #guard(execution: Running): void {
-    this.#after(execution.deadline - this.#mono(), () => {
-      if (!this.#isRunning(execution)) return
-      if (this.#mono() < execution.deadline) this.#guard(execution)
-      else {
-        this.#parts.watch.said(this, `ends ${execution.leaseId} by itself`)
-        this.#drop(execution.leaseId)
-      }
-    })
-  }
-
-  #prolong(leaseId: string, deadline: number): void {
-    const execution = this.#executions.get(leaseId)
-    if (execution === undefined || this.#clock === undefined || deadline <= execution.deadline) return
-    execution.deadline = deadline
-    execution.stopAt = this.#clock.trueTimeOf(deadline)
-  }
-
-  #stop(leaseId: string): void {
-    const execution = this.#executions.get(leaseId)
-    if (execution === undefined) return
-    this.#executions.delete(leaseId)
-    this.#parts.watch.stopped(execution)
-  }
-
-  #cancel(leaseId: string): void {
-    const execution = this.#executions.get(leaseId)
-    if (execution === undefined || execution.cancelling) return
-    execution.cancelling = true
-    this.#after(this.#parts.random.fraction() * this.plan.cancelMsMax, () => {
-      if (!this.#isRunning(execution)) return
-      this.#complete(leaseId, { status: 'cancelled', costs: [costOf(leaseId, 1_000)] })
-    })
-  }
-
-  #complete(leaseId: string, outcome: RunOutcome): void {
-    this.#stop(leaseId)
-    this.#report(leaseId, (seq) => ({ type: 'run-complete', leaseId, seq, outcome }))
-  }
-
-  #script(execution: Running): Step[] {
-    const { random } = this.#parts
-    const total = 4_000 * (this.plan.runMsMax / 4_000) ** random.fraction()
-    const { leaseId } = execution
-    const acts: { at: number; act: () => void }[] = []
-    const add = (at: number, act: () => void) => void acts.push({ at: at * total, act })
-    const anywhere = () => 0.05 + random.fraction() * 0.9
-    add(0.03, () => this.#patch(leaseId, { status: 'running' }))
-    for (let n = random.below(this.plan.chatter); n > 0; n--) add(anywhere(), () => this.#print(leaseId))
-    for (let n = random.below(3); n > 0; n--) add(anywhere(), () => this.#snapshot(leaseId, random.below(3)))
-    for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
-    if (random.chance(0.3)) add(anywhere(), () => this.#remember(leaseId, execution.remote))
-    if (random.chance(0.5)) add(anywhere(), () => this.#patch(leaseId, { costs: [costOf(leaseId, 500)] }))
-    const prUrl = random.chance(0.5) ? this.#parts.pullOf(execution.runId) : undefined
-    if (prUrl !== undefined) add(0.9, () => this.#patch(leaseId, { prUrl, prState: 'open' }))
-    add(0.96, () => this.#patch(leaseId, { status: 'finalizing' }))
-    const failed = random.chance(0.1)
-    const result = { artifacts: [], ...(prUrl === undefined ? {} : { prUrl }) }
-    add(1, () =>
-      this.#complete(leaseId, {
-        status: failed ? 'failed' : 'completed',
-        costs: [costOf(leaseId, 1_000)],
-        ...(failed ? { error: 'the agent gave up' } : { result }),
-        ...(prUrl === undefined ? {} : { prUrl, prState: 'open' }),
-      }),
-    )
-    acts.sort((a, b) => a.at - b.at)
-    return acts.map(({ at, act }, index) => ({ afterMs: at - (acts[index - 1]?.at ?? 0), act }))
-  }
-
-  #patch(leaseId: string, patch: RunPatch): void {
-    this.#report(leaseId, (seq) => ({
-      type: 'run-patch',
-      leaseId,
-      seq,
-      patch: { ...patch, agentSessionId: `${leaseId} ${seq}` },
-    }))
-  }
-
-  #print(leaseId: string): void {
-    const at = this.#instant()
-    this.#report(leaseId, (seq) => ({
-      type: 'run-event',
-      leaseId,
-      seq,
-      event: { type: 'log', at, stream: 'stdout', text: `${leaseId} ${seq}` },
-    }))
-  }
-
-  #remember(leaseId: string, repo: string): void {
-    this.#report(leaseId, (seq) => ({
-      type: 'run-memories',
-      leaseId,
-      seq,
-      repo,
-      facts: [`fact ${leaseId} ${seq}`],
-    }))
-  }
-
-  /** 0: of the session itself; else of one of its subagents. */
-  #snapshot(leaseId: string, subagent: number): void {
-    const at = this.#instant()
-    const place = { projectKey: 'project', sessionId: `session-${leaseId}` }
-    this.#report(leaseId, (seq) => ({
-      type: 'run-usage-snapshot',
-      leaseId,
-      seq,
-      snapshot: {
-        ...place,
-        ...(subagent === 0 ? {} : { subagentId: `agent-${subagent}` }),
-        entries: [{ id: `${leaseId} ${seq}`, at, model: 'm', ...TOKENS }],
-      },
-    }))
-  }
-
-  #addArtifact(add: (at: number, act: () => void) => void, leaseId: string, number: number): void {
-    const parts = 1 + this.#parts.random.below(3)
-    const begin = 0.05 + this.#parts.random.fraction() * 0.8
-    for (let part = 0; part < parts; part++) {
-      add(begin + part * 0.03, () =>
-        this.#report(leaseId, (seq) => ({
-          type: 'run-artifact',
-          leaseId,
-          seq,
-          name: `${leaseId}-${number}`,
-          part,
-          final: part === parts - 1,
-          data: Buffer.from(`${leaseId} ${seq};`).toString('base64'),
-        })),
-      )
-    }
-  }
-
-  // ---- time ------------------------------------------------------------------------------------------------------
-
-  #mono(): number {
-    return this.#clock?.monotonic() ?? 0
-  }
-
-  #instant(): string {
-    return new Date(this.#clock?.now() ?? 0).toISOString()
-  }
-
-  #after(ms: number, run: () => void): void {
-    this.#clock?.after(ms, run)
-  }
-}
-
 const TOKENS = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0 }
 
 /** An execution is known by its model's name: that is how the sums are told apart. */
-function costOf(leaseId: string, inputTokens: number) {
+export function costOf(leaseId: string, inputTokens: number) {
   return { label: 'run', provider: 'agentA', model: leaseId, ...TOKENS, inputTokens, estimated: false }
+}
+
+/** A log of usage: `word` says which report it was. */
+export const entryOf = (word: string, at: string) => ({ id: word, at, model: 'm', ...TOKENS })
+
+/** What is said for leases that are others', by one that claims its own, too. */
+export function meddling(
+  foreign: readonly Foreign[],
+  claims: readonly RunLease[],
+  at: string,
+  sentAt: number,
+): WorkerFrame[] {
+  return foreign.flatMap(({ id, runId, next }): WorkerFrame[] => {
+    const outcome: RunOutcome = { status: 'completed', costs: [], agentSessionId: `${id} stolen` }
+    const event = { type: 'log', at, stream: 'stdout', text: `${id} stolen` } as const
+    const leases = [...claims, { id, runId, expiresAt: at, lastSeq: next }]
+    return [
+      { type: 'heartbeat', leases, attachSessions: 0, sentAt },
+      { type: 'run-event', leaseId: id, seq: next, event },
+      { type: 'lease-gap', leaseId: id, from: next, to: next + 3 },
+      { type: 'run-complete', leaseId: id, seq: next + 1, outcome },
+    ]
+  })
 }

@@ -2,33 +2,40 @@
  * One seed's world: a host, its workers, the lines between them, the tracker, and the people.
  *
  * It joins the parts, lets the plan's faults happen to them, shows everything that happens to the laws, and writes it
- * into the trace. Everything in it comes from the plan and its seed: told twice, it is the same to the letter.
+ * into the trace. Most of its workers run the product's daemon, the others a script. Everything in it comes from the
+ * plan and its seed: told twice, it is the same to the letter.
  *
  * What it does not tell yet: follow-ups, resumed sandboxes and terminals, changes of the configuration, machines that
  * sleep with their monotonic clock standing still, a disk that answers with read errors.
  */
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
-import { checkHostFrame } from '../../protocol/frames.ts'
+import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
+import { DaemonWorker } from './daemon-worker.ts'
 import { type Batch, Disk, textOf } from './disk.ts'
 import { CONFIG, HostMachine } from './host.ts'
 import { laws } from './laws/all.ts'
 import { COMPLAINT, type Crew, ENDLESS, goals } from './laws/goals.ts'
 import { LawBroken, type LiveLease, type Request, type Watch } from './laws/law.ts'
 import { CALM, diceOf, END, type LeaseState, type Plan, type WorkerPlan } from './plan.ts'
+import { ScriptedWorker } from './scripted-worker.ts'
+import { FINISHED } from './spool.ts'
 import { type Drive, newDrive } from './store.ts'
-import { machine, type Process, Timeline, TooMuch } from './timeline.ts'
+import { Terms } from './terms.ts'
+import { type Machine, machine, type Process, Timeline, TooMuch } from './timeline.ts'
 import { Trace } from './trace.ts'
 import { SimTracker } from './tracker.ts'
 import { View } from './view.ts'
 import { type Line, newLine, Wire, type WorkerEar } from './wire.ts'
-import { SimWorker } from './worker.ts'
+import type { DaemonWatch, SimWorker } from './worker.ts'
 
 /** Far more than the busiest honest seed needs. */
 const HAPPENINGS_MAX = 2_000_000
 /** Time for restarts, forgotten sockets and the longest backoff, once nothing disturbs. */
 const SETTLING = 150_000
+/** How often laws look around of their own accord. */
+const TICK_MS = 2_000
 
 export interface Told {
   readonly digest: string
@@ -53,6 +60,9 @@ export class World {
   readonly met = new Map<string, number>()
   readonly #watches: readonly Watch[]
   readonly #grantedAt = new Map<string, number>()
+  readonly #finishedAt = new Map<string, number>()
+  readonly #terms = new Terms()
+  readonly #machines = new Map<string, Machine>()
   readonly #lastDispatch = new Map<string, number>()
   readonly #declines = new Map<string, number[]>()
   readonly #pulls = new Map<string, string>()
@@ -91,6 +101,7 @@ export class World {
     try {
       this.host.boot()
       inject(this)
+      this.#tick()
       await this.time.until(CALM)
       this.note('calm')
       calm(this)
@@ -113,6 +124,11 @@ export class World {
     }
   }
 
+  #tick(): void {
+    for (const watch of this.#watches) watch.ticked?.()
+    this.time.in(TICK_MS, () => this.#tick())
+  }
+
   #judge(): void {
     const crew: Crew[] = [...this.workers.values()].map((worker) => ({
       worker: worker.plan.id,
@@ -124,6 +140,7 @@ export class World {
     for (const { number, sentence, judge } of goals) {
       const lack = judge(this.view, crew, {
         grantedAt: this.#grantedAt,
+        finishedAt: this.#finishedAt,
         queueReason: (runId) => this.#queueReason(runId),
         lastDispatch: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
         declines: (workerId, since) =>
@@ -157,6 +174,7 @@ export class World {
     this.host.visit((desk) => {
       const { process } = this.host
       this.note(`asked: ${request.what} ${request.workerId ?? request.runId ?? ''}`)
+      if (request.what === 'discard') this.view.discardAsked(request.runId ?? '')
       for (const watch of this.#watches) watch.asked?.(request)
       void Promise.resolve(run(desk)).then((answer) => {
         if (process?.dead !== false) return
@@ -200,37 +218,105 @@ export class World {
 
   addWorker(plan: WorkerPlan): SimWorker {
     const line = newLine(plan.id, this.plan.latencyMs)
-    const random = this.dice(`worker ${plan.id}`)
-    const worker = new SimWorker({
+    const own = machine(plan.id, this.dice(`machine ${plan.id}`))
+    const parts = {
       plan,
-      machine: machine(plan.id, this.dice(`machine ${plan.id}`)),
+      machine: own,
       time: this.time,
-      random,
-      dial: (process, ear) => this.#dial(line, process, ear),
-      askForToken: (typeIn) => this.#askForToken(plan.id, typeIn),
-      pullOf: (runId) => this.#pullOf(runId),
-      watch: {
-        stamped: (_worker, frame) => this.view.stampedFrame(frame),
-        started: (execution) => {
-          this.note(`${plan.id} executes ${execution.runId} under ${execution.leaseId}`)
-          this.view.executions.add(execution)
-          this.guard(() => this.#watches.forEach((watch) => void watch.started?.(execution)))
-        },
-        stopped: (execution) => {
-          this.note(`${plan.id} stops ${execution.leaseId}`)
-          this.view.executions.delete(execution)
-        },
-        trimmed: (leaseId, upTo) =>
-          this.guard(() => this.#watches.forEach((watch) => void watch.trimmed?.(leaseId, upTo))),
-        deletedCredential: (_worker, workerId) =>
-          this.note(`${plan.id} deletes the credential of ${workerId}`),
-        said: (_worker, text) => this.note(`${plan.id} ${text}`),
-      },
-    })
+      random: this.dice(`worker ${plan.id}`),
+      dial: (process: Process, ear: WorkerEar, rogue: boolean) => this.#dial(line, process, ear, rogue),
+      askForToken: (typeIn: (token: string) => void) => this.#askForToken(plan.id, typeIn),
+      pullOf: (runId: string) => this.#pullOf(runId),
+      stopAt: (leaseId: string) => this.#terms.until(leaseId),
+      watch: this.#workerWatch(plan.id),
+    }
+    const worker = plan.is === 'daemon' ? new DaemonWorker(parts) : new ScriptedWorker(parts)
     this.workers.set(plan.id, worker)
     this.lines.set(plan.id, line)
+    this.#machines.set(plan.id, own)
     if (Number.isFinite(plan.at)) this.time.at(plan.at, () => worker.switchOn())
     return worker
+  }
+
+  /** A fault has happened to a worker. */
+  struck(worker: SimWorker, fault: string): void {
+    for (const watch of this.#watches) watch.struck?.(worker, fault)
+  }
+
+  #workerWatch(id: string): DaemonWatch {
+    const all = (show: (watch: Watch) => void) => this.guard(() => this.#watches.forEach(show))
+    return {
+      stamped: (_worker, frame) => this.view.stampedFrame(frame),
+      started: (execution) => {
+        this.note(`${id} executes ${execution.runId} under ${execution.leaseId}`)
+        this.view.executions.add(execution)
+        all((watch) => watch.started?.(execution))
+      },
+      stopped: (execution) => {
+        this.note(`${id} stops ${execution.leaseId}`)
+        this.view.executions.delete(execution)
+      },
+      trimmed: (leaseId, upTo) => all((watch) => watch.trimmed?.(leaseId, upTo)),
+      deletedCredential: (_worker, workerId) => this.note(`${id} deletes the credential of ${workerId}`),
+      said: (_worker, text) => this.note(`${id} ${text}`),
+      booted: (_worker, disk) => {
+        this.note(`${id} starts`)
+        this.view.daemonBooted(id, disk)
+      },
+      crashed: (worker) => {
+        this.note(`${id} crashes`)
+        all((watch) => watch.crashed?.(worker))
+      },
+      ended: (worker, end) => {
+        this.note(`${id} ends: ${end.is} (${end.detail})`)
+        all((watch) => watch.daemonEnds?.(worker, end))
+      },
+      sends: (worker, wire, frame, text) => {
+        this.#checkFrame(frame, text)
+        this.#terms.sent(wire, frame, this.time.now)
+        all((watch) => watch.workerSends?.(worker, wire, frame, text))
+      },
+      spooling: (worker, batch) => all((watch) => watch.spooling?.(worker, batch)),
+      spooled: (worker, batch) => {
+        this.#spooled(id, batch)
+        all((watch) => watch.spooled?.(worker, batch))
+      },
+      told: (execution, told) => all((watch) => watch.told?.(execution, told)),
+      ordered: (execution, order) => {
+        this.note(`${id} is to ${order.how} ${execution.leaseId}: ${order.reason}`)
+        all((watch) => watch.ordered?.(execution, order))
+      },
+      published: (execution) => {
+        this.note(`${id} publishes ${execution.runId} under ${execution.leaseId}`)
+        all((watch) => watch.published?.(execution))
+      },
+      discarded: (worker, runId) => {
+        this.note(`${id} discards the sandbox of ${runId}`)
+        all((watch) => watch.sandboxDiscarded?.(worker, runId))
+      },
+      complained: (_worker, what, fields) =>
+        this.guard(() => {
+          const told = { worker: id, fields: textOfFields(fields) }
+          throw new LawBroken(COMPLAINT.number, COMPLAINT.sentence, what, told, this.time.now)
+        }),
+    }
+  }
+
+  #checkFrame(frame: WorkerFrame, text: string): void {
+    const checked = checkWorkerFrame(frame)
+    if (checked.ok) return
+    this.guard(() => {
+      throw new LawBroken('0', 'a worker speaks the protocol', checked.error, { text }, this.time.now)
+    })
+  }
+
+  #spooled(id: string, batch: Batch): void {
+    this.view.spooled(batch)
+    for (const change of batch.changes) {
+      this.note(`${id} disk ${batch.number}: ${textOf(change)}`)
+      if (change.is === 'life' && change.row?.value.s === FINISHED)
+        this.#finishedAt.set(change.key, this.#finishedAt.get(change.key) ?? this.time.now)
+    }
   }
 
   #pullOf(runId: string): string {
@@ -239,7 +325,7 @@ export class World {
     return known
   }
 
-  #dial(line: Line, worker: Process, ear: WorkerEar): Wire {
+  #dial(line: Line, worker: Process, ear: WorkerEar, rogue: boolean): Wire {
     const wire = new Wire({
       number: this.#wires.length + 1,
       time: this.time,
@@ -247,12 +333,15 @@ export class World {
       random: this.dice(`wire ${this.#wires.length + 1}`),
       worker,
       ear,
+      rogue,
       call: (link) => this.host.call(link),
       watch: {
         hostSends: (one, frame, text) => this.guard(() => this.#hostSends(one, frame, text)),
         hostHears: (one, frame, text) => this.guard(() => this.#hostHears(one, frame, text)),
-        workerHears: (one, frame) =>
-          this.guard(() => this.#watches.forEach((watch) => void watch.workerHears?.(one, frame))),
+        workerHears: (one, frame) => {
+          this.#terms.heard(one, frame, this.time.now, this.#machines.get(line.worker)?.rate ?? 1)
+          this.guard(() => this.#watches.forEach((watch) => void watch.workerHears?.(one, frame)))
+        },
         hostEnds: (one) => this.note(`wire ${one.number} of ${one.worker} ends at the host`),
       },
     })

@@ -1,33 +1,33 @@
 /**
  * Laws about numbered frames: applied once, in order, none skipped, none acknowledged that is not on disk.
  *
- * Every frame of a simulated worker says its lease and number in what it reports, so what was applied can be read off
- * the disk: event lines, artifacts, memories, the usage archive, the run's record.
+ * Every frame of a simulated worker has a word of its own in what it reports, so what was applied can be read off the
+ * disk: event lines, artifacts, memories, the usage archive, the run's record.
  */
-import { type Batch, usageName } from '../disk.ts'
-import { isDroppable, type NumberedFrame } from '../outbox.ts'
+import type { Batch } from '../disk.ts'
+import { isDroppable } from '../outbox.ts'
 import type { Wire } from '../wire.ts'
-import { type Law, type Mark, type Sight, TERMINAL } from './law.ts'
-
-/** `<lease> <number>`, as it stands in what was reported. */
-const IDENTITY = /"(ls-[0-9a-f]+) (\d+|stolen)"/
+import { isOnDisk, WORD } from './applied.ts'
+import type { Law, Mark, Sight } from './law.ts'
 
 const nameOf = (leaseId: string, seq: number): string => `${leaseId} ${seq}`
 
 /** What the event logs show of each lease. */
 interface Logged {
   readonly leaseId: string
-  readonly seq: number
+  readonly word: string
   readonly runId: string
+  /** NaN: nobody entitled to has said it. */
+  readonly seq: number
 }
 
-function loggedIn({ changes }: Batch): Logged[] {
+function loggedIn(sight: Sight, { changes }: Batch): Logged[] {
   return changes.flatMap((change) => {
     if (change.is !== 'events') return []
     return change.lines.flatMap((line) => {
-      const found = IDENTITY.exec(line)
-      if (found === null) return []
-      return [{ leaseId: found[1] ?? '', seq: Number(found[2]), runId: change.key }]
+      const [, word = '', leaseId = ''] = WORD.exec(line) ?? []
+      if (word === '') return []
+      return [{ leaseId, word, runId: change.key, seq: sight.numberOf(word) ?? Number.NaN }]
     })
   })
 }
@@ -49,48 +49,6 @@ function movesIn(sight: Sight, { changes }: Batch): Move[] {
 
 const isLost = ({ lost }: Mark, seq: number): boolean => lost.some(([from, to]) => from <= seq && seq <= to)
 
-/** Is what this frame reports on disk? undefined: it cannot be seen any more (a later one may have replaced it). */
-function isOnDisk(sight: Sight, seen: ReadonlySet<string>, runId: string, frame: NumberedFrame): boolean {
-  const { leaseId = '', seq = 0 } = frame
-  const name = nameOf(leaseId, seq)
-  switch (frame.type) {
-    case 'run-event':
-      return seen.has(name)
-    case 'run-artifact':
-      return artifactHolds(sight, runId, frame.name, `${name};`) || frame.part > 0
-    case 'run-memories':
-      return [...(sight.disk.facts.get('memory')?.values() ?? [])].some(({ text }) =>
-        text.includes(`fact ${name}`),
-      )
-    case 'run-usage-snapshot':
-      return usageIsAtLeast(sight, frame.snapshot, leaseId, seq)
-    case 'run-patch':
-      return patchIsAtLeast(sight, runId, leaseId, seq)
-    case 'run-complete':
-      return TERMINAL.has(sight.run(runId)?.status ?? '')
-  }
-}
-
-function artifactHolds({ disk }: Sight, runId: string, name: string, text: string): boolean {
-  const file = disk.artifacts.get(runId)?.get(name)
-  return file !== undefined && (file.whole?.includes(text) === true || file.parts.includes(text))
-}
-
-function usageIsAtLeast(
-  { disk }: Sight,
-  key: { readonly projectKey: string; readonly sessionId: string; readonly subagentId?: string },
-  leaseId: string,
-  seq: number,
-): boolean {
-  const found = new RegExp(`"${leaseId} (\\d+)"`).exec(disk.usage.get(usageName(key))?.text ?? '')
-  return found !== null && Number(found[1]) >= seq
-}
-
-function patchIsAtLeast(sight: Sight, runId: string, leaseId: string, seq: number): boolean {
-  const [lease, number] = (sight.run(runId)?.agentSessionId ?? '').split(' ')
-  return lease === leaseId && Number(number) >= seq
-}
-
 const marksAreTrue: Law = {
   number: '13',
   sentence: 'the mark is the largest number with every frame up to it applied or in a recorded gap',
@@ -106,8 +64,8 @@ const marksAreTrue: Law = {
           const runId = sight.lease(leaseId)?.runId
           if (runId !== undefined) runs.set(leaseId, runId)
         }
-        for (const { leaseId, seq } of loggedIn(batch)) {
-          seen.add(nameOf(leaseId, seq))
+        for (const { leaseId, seq, word } of loggedIn(sight, batch)) {
+          seen.add(word)
           highest.set(leaseId, Math.max(highest.get(leaseId) ?? 0, seq))
         }
       },
@@ -127,7 +85,7 @@ const marksAreTrue: Law = {
               })
           }
         }
-        for (const { leaseId, seq } of loggedIn(batch)) {
+        for (const { leaseId, seq } of loggedIn(sight, batch)) {
           if (sight.lease(leaseId) !== undefined && seq > sight.markOf(leaseId).mark)
             broken(`${nameOf(leaseId, seq)} is applied beyond the mark`, { mark: sight.markOf(leaseId) })
         }
@@ -186,7 +144,7 @@ const completionIsLast: Law = {
         known.push([frame.from, frame.to])
       },
       landing: (batch) => {
-        for (const { leaseId, seq } of loggedIn(batch)) seen.add(nameOf(leaseId, seq))
+        for (const { word } of loggedIn(sight, batch)) seen.add(word)
         ended = batch.changes.flatMap((change) => {
           if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) return []
           const { how, runId } = { how: '', runId: '', ...change.row.value }
@@ -214,11 +172,11 @@ const completionIsLast: Law = {
 const appliedOnce: Law = {
   number: '10',
   sentence: 'a frame is applied at most once; costs are the sum of distinct executions',
-  watch: (_sight, broken) => {
+  watch: (sight, broken) => {
     const seen = new Map<string, number>()
     return {
       landed: (batch) => {
-        for (const { leaseId, seq } of loggedIn(batch)) {
+        for (const { leaseId, seq } of loggedIn(sight, batch)) {
           const last = seen.get(leaseId) ?? 0
           if (!(seq > last)) broken(`${nameOf(leaseId, seq)} is applied after ${last}`, { leaseId })
           seen.set(leaseId, seq)
@@ -316,7 +274,7 @@ const deadHaveNoEffect: Law = {
         }
       },
       landing: (batch) => {
-        for (const { leaseId, seq, runId } of loggedIn(batch)) {
+        for (const { leaseId, seq, runId } of loggedIn(sight, batch)) {
           if (Number.isNaN(seq)) broken(`a stolen word stands in the log of ${runId}`)
           if (sight.lease(leaseId) === undefined)
             broken(`${nameOf(leaseId, seq)} is applied, and its lease is over`, {

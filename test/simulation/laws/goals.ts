@@ -3,6 +3,7 @@
  * worker is online. Judged at the end of the calm part, from the disk and from the workers themselves.
  */
 import { CALM, RUN_MS_MAX } from '../plan.ts'
+import { recordsOn } from '../spool.ts'
 import { isTerminal, type Law, type Sight } from './law.ts'
 
 /** What a lease lives without its worker at most: the longer when its dispatch may have arrived or not. */
@@ -29,6 +30,8 @@ export interface Goal {
 /** What was said: to workers on the wire, and to people at the desk. */
 export interface Talk {
   readonly grantedAt: ReadonlyMap<string, number>
+  /** When an execution's end was on its daemon's disk. */
+  readonly finishedAt: ReadonlyMap<string, number>
   readonly queueReason: (runId: string) => string | undefined
   /** When a worker was last sent a dispatch, and how often it has declined one since a moment. */
   readonly lastDispatch: (workerId: string) => number
@@ -90,7 +93,29 @@ const everyWorkerOnline: Goal = {
   },
 }
 
-export const goals: readonly Goal[] = [everyRunEnds, everyWorkerOnline]
+/** From the calm on: a restart, a forgotten socket, the longest backoff. */
+const TELLING_MS = 140_000
+
+const everythingIsTold: Goal = {
+  number: 'D10',
+  sentence: 'what is finished on a worker reaches the host, and leaves the worker',
+  judge: (sight, crew, { finishedAt }) => {
+    // Each thing is said once on a connection, and none but a hostile one loses what is said in the middle of it.
+    if (sight.hostile) return undefined
+    for (const { worker, isOn, isRegistered } of crew) {
+      const spool = sight.spoolOf(worker)
+      if (!isOn || !isRegistered || spool === undefined) continue
+      const late = recordsOn(spool).find(
+        ({ leaseId, isFinished }) =>
+          isFinished && sight.now() - Math.max(CALM, finishedAt.get(leaseId) ?? 0) > TELLING_MS,
+      )
+      if (late !== undefined) return `${late.leaseId} waits on ${worker}`
+    }
+    return undefined
+  },
+}
+
+export const goals: readonly Goal[] = [everyRunEnds, everyWorkerOnline, everythingIsTold]
 
 /** Nothing goes on for ever: the runner counts what happens and says so under this name. */
 export const ENDLESS: Pick<Law, 'number' | 'sentence'> = {

@@ -4,13 +4,17 @@
  * A law sees the world from outside: what is on the host's disk, what crosses the wires, what runs on workers, what
  * people asked for. It shares no code with what it judges but the protocol's own words. It says no by throwing.
  */
+
+import type { DaemonEnd } from '../../../actors/daemon/parts.ts'
+import type { StopOrder, Told } from '../../../core/daemon/ports.ts'
 import type { LifeRecord } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Batch, Disk } from '../disk.ts'
 import type { NumberedFrame } from '../outbox.ts'
+import type { Process } from '../timeline.ts'
 import type { Wire } from '../wire.ts'
-import type { Execution } from '../worker.ts'
+import type { DaemonExecution, Execution, SimWorker } from '../worker.ts'
 
 /** What a person, or a supervisor on a worker's machine, asks the front desk for. */
 export interface Request {
@@ -49,6 +53,8 @@ export interface Sight {
   worker(id: string): LifeRecord | undefined
   workerState(id: string): 'active' | 'draining' | undefined
   run(id: string): Run | undefined
+  /** Somebody has asked for it to be discarded, with its sandbox and all that was in it. */
+  wasDiscarded(run: string): boolean
   /** How a lease ended, as the disk has it. */
   howEnded(leaseId: string): string | undefined
   markOf(leaseId: string): Mark
@@ -57,6 +63,12 @@ export interface Sight {
   currentWire(workerId: string): Wire | undefined
   /** What a worker put under a number. */
   stamped(leaseId: string, seq: number): NumberedFrame | undefined
+  /** The number that a report got, by its word. */
+  numberOf(word: string): number | undefined
+  /** The disk of a machine that runs the product's daemon. */
+  spoolOf(worker: string): Disk | undefined
+  /** It is paused, or has just gone on: what it does now it should have done before. */
+  isDrowsy(process: Process): boolean
   /** Executions that run right now. */
   readonly executions: ReadonlySet<Execution>
   /** Something was longer silent, slow or asleep than a dispatch is waited for. */
@@ -83,6 +95,21 @@ export interface Watch {
   workerHears?(wire: Wire, frame: HostFrame): void
   started?(execution: Execution): void
   stopped?(execution: Execution): void
+  // Of the product's daemon alone:
+  workerSends?(worker: SimWorker, wire: Wire, frame: WorkerFrame, text: string): void
+  /** About to be on its disk, and there. */
+  spooling?(worker: SimWorker, batch: Batch): void
+  spooled?(worker: SimWorker, batch: Batch): void
+  crashed?(worker: SimWorker): void
+  daemonEnds?(worker: SimWorker, end: DaemonEnd): void
+  told?(execution: Execution, told: Told): void
+  ordered?(execution: DaemonExecution, order: StopOrder): void
+  published?(execution: DaemonExecution): void
+  sandboxDiscarded?(worker: SimWorker, runId: string): void
+  /** A fault has happened to a worker's machine. */
+  struck?(worker: SimWorker, fault: string): void
+  /** A moment has passed. */
+  ticked?(): void
   trimmed?(leaseId: string, upTo: number): void
   deletedCredential?(workerId: string): void
   asked?(request: Request): void

@@ -33,7 +33,10 @@ const oneExecution: Law = {
         if (other === execution || other.runId !== execution.runId) continue
         const facts = { one: placeOf(other), other: placeOf(execution) }
         if (other.leaseId === execution.leaseId) broken('one lease is executed twice', facts)
-        if (sight.hostile) continue
+        if (other.process === execution.process && sight.spoolOf(execution.worker) !== undefined)
+          broken('one daemon executes a run twice', facts)
+        // Whoever wakes up finds an old offer, and has not heard yet what has become of it.
+        if (sight.hostile || sight.isDrowsy(execution.process)) continue
         const unexpired = other.stopAt > sight.now()
         if (unexpired && isRightful(sight, other.leaseId) && isRightful(sight, execution.leaseId))
           broken('two executions hold unexpired leases', facts)
