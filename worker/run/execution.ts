@@ -314,6 +314,8 @@ export class RunExecution implements Execution {
   async #retain(worked: Worked, published: Answer<Published | undefined>) {
     const { sandboxes, order } = this.#parts
     if (this.#room === undefined || this.#stop?.inVain === true) return undefined
+    // No agent was there: nothing to go on with, and nothing that the log does not say.
+    if (this.#start === undefined) return undefined
     this.#retained = true
     const isOut = worked.verdict === 'done' && published.ok
     const retainedUntil = await sandboxes.retain(order.job.run.id, {

@@ -186,6 +186,7 @@ export class Sandboxes {
   /** Everything that was on its way out is gone, everything measured. */
   async settled(): Promise<void> {
     while (this.#behind.size > 0) await Promise.all(this.#behind)
+    await this.#writing
   }
 
   // ---- the quota -------------------------------------------------------------------------------------------------

@@ -244,9 +244,11 @@ test('what an agent had spent when its worker died is read from its own records'
   const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
   await execution.prepare()
   await execution.work()
+  await first.close()
 
   const second = await openHands(handsParts(changes, clock))
   const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
   expect(await second.salvage(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
   expect(asked).toEqual(['a-session'])
+  await second.close()
 })
