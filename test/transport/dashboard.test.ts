@@ -191,6 +191,7 @@ test('frames are counted anew after ten seconds', async () => {
   client.on('close', () => {
     ended = true
   })
+  client.resume()
   const unsubscribe = clientFrame(1, JSON.stringify({ type: 'unsubscribe', runId: 'a' }))
   for (let round = 0; round < 3; round++) {
     for (let i = 1; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) client.write(unsubscribe)
