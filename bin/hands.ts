@@ -10,10 +10,11 @@ import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
 import { codeHostFor } from '../providers/codehost/codehost.ts'
 import { makeHttp } from '../providers/http.ts'
+import { textOf } from '../store/failures.ts'
 import { agentDrivers } from '../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../worker/hands.ts'
 import { freeBytes } from '../worker/run/disk.ts'
-import { groundFor } from '../worker/run/ground.ts'
+import { type Ground, type GroundParts, groundFor } from '../worker/run/ground.ts'
 import { wayOut } from '../worker/sandbox/egress/way-out.ts'
 import { removeOwned } from '../worker/sandbox/folders.ts'
 import { makeLauncher } from '../worker/sandbox/launch.ts'
@@ -22,6 +23,7 @@ import { SLOTS_GID, slotOf } from '../worker/sandbox/slots.ts'
 import { GITCONFIG_TEXT } from '../worker/sources/inside.ts'
 import { makeSources } from '../worker/sources/make.ts'
 import { realChance } from './clock.ts'
+import { Ending, EXIT } from './exit.ts'
 
 export interface HandsOptions {
   readonly dataDir: string
@@ -43,7 +45,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   const { dataDir, sandboxDir, bwrap, stallMs, clock, log } = options
   const machine = thisMachine()
   const isRoot = machine.euid === 0
-  const ground = await groundFor({
+  const ground = await groundHere({
     dataDir: await realpath(dataDir),
     insidePrograms: insidePrograms(),
     nodeProgram: process.execPath,
@@ -82,6 +84,17 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     closed: () => http.close(),
   })
   return { hands, limits }
+}
+
+async function groundHere(parts: GroundParts): Promise<Ground> {
+  try {
+    return await groundFor(parts)
+  } catch (error) {
+    throw new Ending(
+      EXIT.broken,
+      `there is no place for sandboxes: ${textOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
+    )
+  }
 }
 
 /** Beside the program, where the build puts them. */

@@ -118,7 +118,7 @@ class OwnProcess implements LocalWorkerProcess {
     child.stdin?.on('error', () => {})
     for (const stream of [child.stdout, child.stderr]) if (stream !== null) passOn(stream, log)
     this.ended = ending(child, clock)
-    log.info({ pid: child.pid }, 'the local worker was started')
+    log.info({ workerPid: child.pid }, 'the local worker was started')
   }
 
   drain(): void {

@@ -38,7 +38,7 @@ const FLUSH_MS_MAX = 5_000
 export const DAEMON_TIMER = 'daemon'
 
 export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
-  const { executions, line, timers } = ports
+  const { executions, timers } = ports
   const within = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
   return (effect) => {
     switch (effect.type) {
@@ -68,7 +68,7 @@ export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => voi
         return
       case 'daemon.flush':
         within(FLUSH_MS_MAX)
-        void flush(ports, line)
+        void flush(ports)
         return
       case 'daemon.finish':
         ports.finish(effect.end)
@@ -77,8 +77,9 @@ export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => voi
 }
 
 /** The last beat names what is still claimed: what is not, the host queues again at once. */
-async function flush({ settled, hangUp, tell }: DaemonPorts, line: Line): Promise<void> {
+async function flush({ executions, line, settled, hangUp, tell }: DaemonPorts): Promise<void> {
   await settled()
+  executions.letGo()
   line.beat()
   hangUp()
   tell({ type: 'flushed' })

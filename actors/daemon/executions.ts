@@ -2,7 +2,9 @@
  * The leases of this worker: which it claims, how long each lives, and what the host's word makes of them.
  *
  * A lease is claimed from its dispatch until the host has its completion. One that is lost, or whose time runs out by
- * the worker's own clock, is stopped in the same moment, before anything is written.
+ * the worker's own clock, is stopped in the same moment, before anything is written. Which of them the host has ended it
+ * knows; one that this worker gives up on its own is claimed until nothing of it runs, or the host would queue the run
+ * again and another worker begin it beside processes that are still dying.
  */
 import type { StopOrder } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
@@ -36,6 +38,8 @@ const OWN_SHARE = 0.9
 const CANCEL_KILL_MS = CANCEL_ANSWER_MS * (2 / 3)
 /** How long a run waits for an older execution of it to be gone. */
 const OLDER_GONE_MS_MAX = 120_000
+/** So long after it was given up a lease is claimed at most: what can't be killed must not keep its run from others. */
+const LEAVING_MS_MAX = 60_000
 /** Leases that are over, for dispatches that come again. */
 const OVER_MAX = 1_000
 
@@ -48,6 +52,8 @@ interface Term {
 export class Executions {
   readonly #ports: ExecutionPorts
   readonly #terms = new Map<string, Term>()
+  /** By lease, until when it is still claimed though this worker has given it up. */
+  readonly #leaving = new Map<string, number>()
   readonly #over = new Set<string>()
 
   constructor(ports: ExecutionPorts) {
@@ -81,7 +87,8 @@ export class Executions {
 
   /** What this worker believes to own, that of which something runs first. */
   claims(): RunLease[] {
-    const mine = this.#ports.lives.all().filter(({ state }) => state !== 'abandoned')
+    const isMine = (leaseId: string, state: string) => state !== 'abandoned' || this.#isLeaving(leaseId)
+    const mine = this.#ports.lives.all().filter(({ fields, state }) => isMine(fields.leaseId, state))
     mine.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
     return mine.map(({ fields: { leaseId, runId, expiresAt } }) => ({
       id: leaseId,
@@ -89,6 +96,10 @@ export class Executions {
       expiresAt: this.#terms.get(leaseId)?.expiresAt ?? expiresAt,
       lastSeq: this.#ports.post.lastSeq(leaseId),
     }))
+  }
+
+  #isLeaving(leaseId: string): boolean {
+    return (this.#leaving.get(leaseId) ?? 0) > this.#ports.timers.now()
   }
 
   /** What there is of this run is still to be collected, or to be salvaged. */
@@ -172,7 +183,15 @@ export class Executions {
 
   /** It may not be this worker's any more, or never was: then there is nothing to do. */
   lose(leaseId: string, reason: string, how: StopOrder['how'] = 'kill'): void {
+    this.#leaving.delete(leaseId)
     this.#ports.lives.tell(leaseId, { type: 'lost', how, reason })
+  }
+
+  /** By this worker's own decision: as far as the host knows it is still its own. */
+  #giveUp(leaseId: string, reason: string): void {
+    const { lives, timers } = this.#ports
+    if (lives.stateOf(leaseId) !== 'abandoned') this.#leaving.set(leaseId, timers.now() + LEAVING_MS_MAX)
+    lives.tell(leaseId, { type: 'lost', how: 'kill', reason })
   }
 
   cancel(leaseId: string, reason: string): void {
@@ -193,7 +212,7 @@ export class Executions {
   rang(key: string, name: string): void {
     const { lives, workshop } = this.#ports
     const leaseId = key.slice(TIMER.length)
-    if (name === 'expiry') this.lose(leaseId, 'its time ran out without a word of the host')
+    if (name === 'expiry') this.#giveUp(leaseId, 'its time ran out without a word of the host')
     else if (name === 'kill') workshop.stop(leaseId, { how: 'kill', reason: 'it did not end when asked' })
     else if (workshop.giveUpWaiting(leaseId))
       lives.tell(leaseId, {
@@ -210,14 +229,19 @@ export class Executions {
       if (all || state !== 'finished') this.lose(fields.leaseId, reason, how)
   }
 
-  /** Not claimed any more, so that others do it; but what is out already is told as done. */
+  /** Not claimed any more once it is gone, so that others do it; but what is out already is told as done. */
   handBack(reason: string): void {
     const { lives } = this.#ports
     for (const { fields, state } of lives.all()) {
       if (state === 'finished') continue
-      if (fields.progress.prUrl === undefined) this.lose(fields.leaseId, reason)
+      if (fields.progress.prUrl === undefined) this.#giveUp(fields.leaseId, reason)
       else lives.tell(fields.leaseId, { type: 'stopped', reason })
     }
+  }
+
+  /** The daemon ends, and whatever still runs ends with it. */
+  letGo(): void {
+    this.#leaving.clear()
   }
 
   /** Killed at once; how far each came is put on disk. */
@@ -260,6 +284,7 @@ export class Executions {
     reports.close(leaseId)
     post.close(leaseId)
     this.#terms.delete(leaseId)
+    this.#leaving.delete(leaseId)
     this.#over.add(leaseId)
     for (const oldest of this.#over) {
       if (this.#over.size <= OVER_MAX) return

@@ -173,6 +173,9 @@ export class FleetRoom {
 
   /** It is back: what it was to be told while it was away. */
   returned(workerId: string): void {
+    const { fleet, holds } = this.#ports
+    const member = fleet.member(workerId)
+    if (member !== undefined) holds.returned(member)
     for (const { runId } of this.#ports.errands.of(workerId)) this.runErrand(workerId, runId)
   }
 

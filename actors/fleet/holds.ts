@@ -23,6 +23,8 @@ const alarmOf = (workerId: string): string => `worker ${workerId}`
 
 export class Holds {
   readonly #ports: HoldPorts
+  /** Rest because they were about to end; by worker. */
+  readonly #ending = new Set<string>()
 
   constructor(ports: HoldPorts) {
     this.#ports = ports
@@ -35,6 +37,8 @@ export class Holds {
     const rejection = rejectionOf(reason)
     member.pausedUntil = now + WORKER_REFUSED_PAUSE_MS
     alarms.set(alarmOf(member.id), 'pause', member.pausedUntil)
+    if (rejection.class === 'draining') this.#ending.add(member.id)
+    else this.#ending.delete(member.id)
     const history = stillCounting([...member.refusals, { at: now, ...rejection }], now)
     member.refusals.splice(0, Number.POSITIVE_INFINITY, ...history)
     const hold = holdAfter(history, now)
@@ -51,17 +55,24 @@ export class Holds {
     this.#ports.look()
   }
 
+  /** It registered anew. What was about to end has been started again, and may be asked at once. */
+  returned(member: Member): void {
+    if (!this.#ending.delete(member.id)) return
+    member.pausedUntil = 0
+  }
+
   /** Somebody has looked after it. */
   forgive(member: Member): void {
     delete member.hold
     member.pausedUntil = 0
     member.refusals.length = 0
-    this.#ports.alarms.cancelAll(alarmOf(member.id))
+    this.forget(member.id)
     this.#ports.look()
   }
 
   /** It is enrolled no more. */
   forget(workerId: string): void {
+    this.#ending.delete(workerId)
     this.#ports.alarms.cancelAll(alarmOf(workerId))
   }
 }

@@ -79,6 +79,8 @@ export class Outbox {
   #ackTaken = 0
   #completion: number | undefined
   #changes = new Map<number, SpooledFrame | null>()
+  /** Taken, and not on disk yet. */
+  #landing: ReadonlyMap<number, SpooledFrame | null> = new Map()
   #newBytes = 0
   #landingBytes = 0
   readonly #cache = new Map<number, string>()
@@ -108,6 +110,8 @@ export class Outbox {
   #restoreOne(seq: number, frame: SpooledFrame): void {
     const gap = { from: this.#lastSeq + 1, to: frame.as === 'gap' ? seq : seq - 1 }
     if (gap.from <= gap.to) this.#gaps.append(gap)
+    const isMissing = gap.from < (frame.as === 'gap' ? frame.from : seq)
+    if (isMissing) this.#changes.set(gap.to, { as: 'gap', from: gap.from })
     this.#lastSeq = seq
     if (frame.as !== 'gap') this.#keep(seq, frame, Buffer.byteLength(frame.text))
   }
@@ -156,8 +160,13 @@ export class Outbox {
     if (this.#kept.has(seq)) return { is: 'frame', seq, text: this.#cache.get(seq) ?? this.#read(seq) }
     const gap = this.#gaps.with(seq)
     if (gap === undefined) throw new Error(`frame ${seq} is neither kept nor lost`)
-    if (gap.to > this.#savedSeq) return undefined
+    if (this.#isUnsaved(gap)) return undefined
     return { is: 'gap', from: Math.max(gap.from, this.#acked + 1), seq: gap.to }
+  }
+
+  /** As wide as it is by now. */
+  #isUnsaved({ to }: Gap): boolean {
+    return (this.#changes.get(to) ?? this.#landing.get(to))?.as === 'gap'
   }
 
   // ---- coming and going --------------------------------------------------------------------------------------------
@@ -202,6 +211,7 @@ export class Outbox {
   take(): Taken | undefined {
     if (this.#changes.size === 0 && this.#ackTaken === this.#acked) return undefined
     const frames = [...this.#changes]
+    this.#landing = this.#changes
     const acked = this.#ackTaken === this.#acked ? undefined : this.#acked
     const upTo = this.#lastSeq
     this.#changes = new Map()
@@ -213,6 +223,7 @@ export class Outbox {
       frames,
       acked,
       landed: () => {
+        this.#landing = new Map()
         this.#landingBytes = 0
         this.#savedSeq = Math.max(this.#savedSeq, upTo)
       },

@@ -89,6 +89,34 @@ test('a worker that rejected a dispatch gets no other run for 30 s either', asyn
   expect(y.runOf('ENG-2').queueReason).toBe('all workers refused a dispatch a moment ago')
 })
 
+test('a worker that was draining, and was started again, is asked at once', async () => {
+  const y = await yarn()
+  const { worker, wire, work } = await offered(y)
+  await wire.say(work.reject('draining: the worker is being stopped'))
+  await wire.drop()
+  await y.pass(2)
+  await back(y, worker)
+  expect(y.said).toEqual([
+    'worker → host  dispatch-rejected ENG-1: draining: the worker is being stopped',
+    'the wire of worker breaks',
+    '2 s pass',
+    'worker → host  register',
+    'host → worker  registered',
+    'host → worker  lease-ack of nothing',
+    'host → worker  dispatch ENG-1 (2)',
+  ])
+})
+
+test('a worker that was busy is left alone, however often it comes back', async () => {
+  const y = await yarn()
+  const { worker, wire, work } = await offered(y)
+  await wire.say(work.reject('busy: two runs already'))
+  await wire.drop()
+  await y.pass(2)
+  const again = await back(y, worker)
+  expect(again.count('dispatch')).toBe(0)
+})
+
 test('a rejected run keeps its place in the queue', async () => {
   const y = await yarn()
   const { wire, work } = await offered(y, 'ENG-1', 1)

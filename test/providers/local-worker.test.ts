@@ -82,8 +82,11 @@ function stage(given: Partial<LocalWorkerParts> = {}): Stage {
 }
 
 test('it is told where to dial, where to live, how much to do; its token comes in a file of its own', async () => {
-  const { start, said, dataDir, invitations } = stage()
+  const { start, said, dataDir, invitations, log } = stage()
   await start()
+  // Not `pid`: every line has one already, the host's.
+  const begun = log.lines.find(({ message }) => message === 'the local worker was started')
+  expect(begun?.fields).toEqual({ workerPid: expect.any(Number) })
   const tokenFile = join(dataDir, 'token')
   expect(said('given')).toMatchObject({
     level: 'info',

@@ -14,6 +14,12 @@ import { stateOf, type World } from './world.ts'
 const SOON_MS = 40
 /** The same for states in which the worker is away, and perhaps on its way back. */
 const SOON_AWAY_MS = 4_000
+/** Of a slow time, how much a machine is out of reach. */
+const AWAY_SHARE = 0.7
+/** While the host puts on disk what has just arrived. */
+const FILING_MS = 4
+/** Who has cancelled a run may want it gone altogether, while its processes are still dying. */
+const RELENTLESS_MS = 60_000
 /** Beyond this nobody would have waited for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -40,6 +46,7 @@ export function inject(world: World): void {
 /** Everything is mended, and everybody is there. */
 export function calm(world: World): void {
   world.onLeaseMoved = () => {}
+  world.onHostHears = () => {}
   for (const line of world.lines.values()) {
     line.silentUpUntil = 0
     line.silentDownUntil = 0
@@ -153,8 +160,14 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     world.view.disturbed = true
     return worker?.spoil('full', ms) === true
   },
-  'worker disk slow': ({ world, worker, ms }) => {
+  'worker disk slow': ({ world, fault, worker, ms }) => {
     world.view.disturbed = true
+    const line = lineOf(world, worker)
+    // A machine that swaps: it comes back with much to tell, and a disk that is still slow.
+    if (fault.size > 0.5 && line !== undefined) {
+      line.silentUpUntil = Math.max(line.silentUpUntil, world.time.now + ms * AWAY_SHARE)
+      line.silentDownUntil = line.silentUpUntil
+    }
     return worker?.spoil('slow', ms) === true
   },
   'worker disk broken': ({ worker, ms }) => worker?.spoil('broken', Math.min(ms, 60_000)) === true,
@@ -224,10 +237,11 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     return foreign.length > 0
   },
   cancel: (strike) => {
-    const { world } = strike
+    const { world, fault } = strike
     const runId = runFor(strike, ['queued', 'preparing', 'running', 'finalizing'])
     if (runId === undefined) return false
     world.ask({ what: 'cancel', runId }, (desk) => desk.cancelRun(runId))
+    if (fault.size > 0.6) world.time.in(fault.target * RELENTLESS_MS, () => discardCancelled(world, runId))
     return true
   },
   retry: (strike) => {
@@ -252,10 +266,14 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     about(worker, (workerId) => {
       world.ask({ what: 'enable', workerId }, (desk) => desk.enableWorker(workerId))
     }),
-  revoke: ({ world, worker, ms }) =>
+  revoke: ({ world, fault, worker, ms }) =>
     about(worker, (workerId) => {
-      world.ask({ what: 'revoke', workerId }, (desk) => desk.revokeWorker(workerId))
-      world.time.in(ms, () => worker?.comeBack())
+      const revoke = () => {
+        world.ask({ what: 'revoke', workerId }, (desk) => desk.revokeWorker(workerId))
+        world.time.in(ms, () => worker?.comeBack())
+      }
+      if (fault.met !== undefined || fault.size < 0.3) revoke()
+      else whenFiling(world, worker, () => world.time.in(fault.size * FILING_MS, revoke))
     }),
   'own drain': ({ world, worker }) =>
     about(worker, (workerId) => {
@@ -329,6 +347,24 @@ function workerCrashAtCommit({ world, fault, worker, ms }: Strike, point: Commit
     worker.crash(fault.size > 0.6)
     world.time.in(ms, () => worker.switchOn())
   })
+}
+
+/** What is written to a file of its own is not applied at once: something may come between. */
+function whenFiling(world: World, worker: SimWorker | undefined, then: () => void): void {
+  const before = world.onHostHears
+  let done = false
+  world.onHostHears = (from, frame) => {
+    before(from, frame)
+    const isFiled = frame?.type === 'run-artifact' || frame?.type === 'run-usage-snapshot'
+    if (done || !isFiled || from !== worker?.plan.id || world.time.now >= CALM) return
+    done = true
+    then()
+  }
+}
+
+function discardCancelled(world: World, runId: string): void {
+  if (world.time.now < CALM && world.disk.run(runId)?.status === 'cancelled')
+    world.ask({ what: 'discard', runId }, (desk) => desk.discardRun(runId))
 }
 
 const lineOf = (world: World, worker: SimWorker | undefined) => world.lines.get(worker?.plan.id ?? '')

@@ -311,6 +311,12 @@ const reports: readonly Mutant[] = [
     quick: true,
   },
   {
+    name: 'a gap is sent before it is on disk',
+    file: OUTBOX,
+    find: 'if (this.#isUnsaved(gap)) return undefined',
+    replace: 'if (gap.to > this.#savedSeq) return undefined',
+  },
+  {
     name: 'a gap is not put on disk',
     file: OUTBOX,
     find: "this.#changes.set(to, { as: 'gap', from })",
@@ -389,9 +395,21 @@ const executions: readonly Mutant[] = [
   {
     name: 'what is finished is not claimed',
     file: EXECUTIONS,
-    find: "({ state }) => state !== 'abandoned'",
-    replace: "({ state }) => state !== 'abandoned' && state !== 'finished'",
+    find: "state !== 'abandoned' || this.#isLeaving(leaseId)",
+    replace: "state !== 'abandoned' && state !== 'finished'",
     quick: true,
+  },
+  {
+    name: 'what is given up is not claimed while it dies',
+    file: EXECUTIONS,
+    find: "state !== 'abandoned' || this.#isLeaving(leaseId)",
+    replace: "state !== 'abandoned'",
+  },
+  {
+    name: 'a sandbox is discarded while something runs in it',
+    file: WORKSHOP,
+    find: 'else if (this.isOccupied(runId)) this.#discards.add(runId)',
+    replace: '',
   },
   {
     name: 'a run is begun beside its older execution',

@@ -70,6 +70,8 @@ export class World {
   readonly #wires: Wire[] = []
   /** Told of each lease that comes into another state. */
   onLeaseMoved: (lease: LiveLease) => void = () => {}
+  /** Told of each frame that arrives at the host. */
+  onHostHears: (worker: string, frame: WorkerFrame | undefined) => void = () => {}
 
   constructor(plan: Plan, keep: number) {
     this.plan = plan
@@ -367,6 +369,7 @@ export class World {
       this.#declines.set(workerId, [...(this.#declines.get(workerId) ?? []), this.time.now])
     }
     for (const watch of this.#watches) watch.hostHears?.(wire, frame)
+    this.onHostHears(wire.worker, frame)
   }
 
   /** Every connection of a host that is no more. */

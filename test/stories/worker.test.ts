@@ -344,6 +344,23 @@ describe('a worker ends', () => {
     expect(worker.err()).toContain(reason)
   })
 
+  test('70 where sandboxes can’t lie, with the option that names another place', async () => {
+    const file = join(tempFolder(), 'file')
+    writeFileSync(file, '')
+    const args = ['--data-dir', join(tempFolder(), 'worker'), '--sandbox-dir', file]
+    const worker = run(['worker', '--host', HERE, ...args])
+    expect(await worker.exit).toBe(70)
+    expect(worker.err()).toMatch(/^switchyard: there is no place for sandboxes: .*; name .* --sandbox-dir$/m)
+    expect(worker.err()).not.toMatch(/^ +at /m)
+  })
+
+  test('77, and nothing worse, as a user whose home is not there', async () => {
+    const args = ['--data-dir', join(tempFolder(), 'worker')]
+    const worker = run(['worker', '--host', HERE, ...args], '', { HOME: join(tempFolder(), 'none') })
+    expect(await worker.exit).toBe(77)
+    expect(worker.err()).toContain('this machine is not paired')
+  })
+
   test('70 or 0, but soon, when it is asked a second time', async () => {
     const host = serve(hostFolder(anyPort()))
     const { worker } = await enrolled(host)

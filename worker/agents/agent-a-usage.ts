@@ -10,7 +10,7 @@ import type { AgentFiles } from './agent.ts'
 import { apiTokens } from './agent-a-bill.ts'
 import { PROJECTS } from './agent-a-command.ts'
 import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe, type ToldUse, UsageTally } from './usage.ts'
+import { isPathSafe, type ToldUse, type UsageTally, usageTallies } from './usage.ts'
 
 /** An agent can make any number of folders. */
 const PROJECTS_MAX = 100
@@ -24,12 +24,13 @@ export async function agentAUsage(
 ): Promise<UsageSnapshot[]> {
   if (!isPathSafe(sessionId)) return []
   const snapshots: UsageSnapshot[] = []
+  const begin = usageTallies(prices)
   for (const projectKey of (await files.list(PROJECTS)).filter(isPathSafe).slice(0, PROJECTS_MAX)) {
     const folder = `${PROJECTS}/${projectKey}`
     const place = { projectKey, sessionId }
-    const main = await tallied(files, `${folder}/${sessionId}.jsonl`, prices)
+    const main = await tallied(files, `${folder}/${sessionId}.jsonl`, begin)
     snapshots.push(...present(main.snapshot(place)))
-    snapshots.push(...(await nested(files, `${folder}/${sessionId}/subagents`, place, prices)))
+    snapshots.push(...(await nested(files, `${folder}/${sessionId}/subagents`, place, begin)))
   }
   return snapshots
 }
@@ -38,13 +39,13 @@ async function nested(
   files: AgentFiles,
   folder: string,
   place: Pick<UsageSnapshot, 'projectKey' | 'sessionId'>,
-  prices: PriceTable,
+  begin: () => UsageTally,
 ): Promise<UsageSnapshot[]> {
   const snapshots: UsageSnapshot[] = []
   for (const name of (await files.list(folder)).slice(0, 2 * SUBAGENTS_MAX)) {
     const subagentId = SUBAGENT_FILE.exec(name)?.[1]
     if (subagentId === undefined || snapshots.length >= SUBAGENTS_MAX) continue
-    const tally = await tallied(files, `${folder}/${name}`, prices)
+    const tally = await tallied(files, `${folder}/${name}`, begin)
     snapshots.push(...present(tally.snapshot({ ...place, subagentId })))
   }
   return snapshots
@@ -53,8 +54,8 @@ async function nested(
 const present = (snapshot: UsageSnapshot | undefined): UsageSnapshot[] =>
   snapshot === undefined ? [] : [snapshot]
 
-async function tallied(files: AgentFiles, path: string, prices: PriceTable): Promise<UsageTally> {
-  const tally = new UsageTally(prices)
+async function tallied(files: AgentFiles, path: string, begin: () => UsageTally): Promise<UsageTally> {
+  const tally = begin()
   for await (const text of files.lines(path)) {
     // Most of a transcript is long and about something else.
     const line = text.includes('"assistant"') ? objectIn(text) : undefined

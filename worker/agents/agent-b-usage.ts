@@ -11,7 +11,7 @@ import { SESSIONS } from './agent-b-command.ts'
 import { threadTokens } from './agent-b-tokens.ts'
 import { PROJECT_KEY } from './command-line.ts'
 import { type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe, UsageTally } from './usage.ts'
+import { isPathSafe, type UsageTally, usageTallies } from './usage.ts'
 
 const RECORDS_MAX = 1_000
 /** Year, month and day. */
@@ -27,8 +27,9 @@ export async function agentBUsage(
   if (!isPathSafe(sessionId)) return []
   const counted = new Set<string>()
   const snapshots: UsageSnapshot[] = []
+  const begin = usageTallies(prices)
   for (const path of (await records(files, `${SESSIONS}/${sessionId}`)).slice(0, RECORDS_MAX)) {
-    const snapshot = await snapshotOf(files, path, counted, prices)
+    const snapshot = await snapshotOf(files, path, new Thread(counted, begin()))
     if (snapshot !== undefined) snapshots.push(snapshot)
   }
   return snapshots
@@ -45,7 +46,7 @@ async function below(files: AgentFiles, folders: readonly string[], name: RegExp
   const found: string[] = []
   for (const folder of folders.slice(0, RECORDS_MAX)) {
     const names = (await files.list(folder)).filter((one) => name.test(one))
-    found.push(...names.map((one) => `${folder}/${one}`))
+    found.push(...names.slice(0, RECORDS_MAX - found.length).map((one) => `${folder}/${one}`))
   }
   return found
 }
@@ -53,10 +54,8 @@ async function below(files: AgentFiles, folders: readonly string[], name: RegExp
 async function snapshotOf(
   files: AgentFiles,
   path: string,
-  counted: Set<string>,
-  prices: PriceTable,
+  thread: Thread,
 ): Promise<UsageSnapshot | undefined> {
-  const thread = new Thread(counted, prices)
   for await (const text of files.lines(path)) {
     // Most of a record is long and about something else.
     const line = /"(?:turn_context|token_usage_record)"/.test(text) ? objectIn(text) : undefined
@@ -71,9 +70,9 @@ class Thread {
   #model: string | undefined
   #session: string | undefined
 
-  constructor(counted: Set<string>, prices: PriceTable) {
+  constructor(counted: Set<string>, tally: UsageTally) {
     this.#counted = counted
-    this.#tally = new UsageTally(prices)
+    this.#tally = tally
   }
 
   hear(line: JsonObject): void {
@@ -85,9 +84,9 @@ class Thread {
   #record(payload: JsonObject, at: string | undefined): void {
     const id = textAt(payload, 'response_id') ?? `${textAt(payload, 'turn_id')} ${at}`
     if (this.#counted.has(id)) return
-    this.#counted.add(id)
     this.#session = textAt(payload, 'session_id') ?? this.#session
-    this.#tally.add({ id, at, model: this.#model, use: threadTokens(objectAt(payload, 'usage')) })
+    const use = threadTokens(objectAt(payload, 'usage'))
+    if (this.#tally.add({ id, at, model: this.#model, use })) this.#counted.add(id)
   }
 
   /** A thread that another one began is that one's nested agent. */

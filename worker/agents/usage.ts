@@ -23,23 +23,36 @@ export interface ToldUse {
   readonly use: TokenUse
 }
 
-/** Of one transcript; one that has more was not written by the agent's own program. */
+/** Of one session with all its nested agents; one that has more was not written by the agent's own program. */
 const RESPONSES_MAX = 10 * USAGE_ENTRIES_MAX
+
+/** Makes the tallies of one session, one for each transcript: together they remember so many responses and no more. */
+export function usageTallies(prices: PriceTable): () => UsageTally {
+  const room = { left: RESPONSES_MAX }
+  return () => new UsageTally(prices, room)
+}
 
 export class UsageTally {
   readonly #prices: PriceTable
+  readonly #room: { left: number }
   readonly #entries = new Map<string, UsageEntry>()
   #at = new Date(0).toISOString()
 
-  constructor(prices: PriceTable) {
+  constructor(prices: PriceTable, room: { left: number }) {
     this.#prices = prices
+    this.#room = room
   }
 
-  add(told: ToldUse): void {
+  /** Answers whether it is remembered. */
+  add(told: ToldUse): boolean {
     const id = safeId(told.id)
-    if (this.#entries.size >= RESPONSES_MAX && !this.#entries.has(id)) return
+    if (!this.#entries.has(id)) {
+      if (this.#room.left <= 0) return false
+      this.#room.left -= 1
+    }
     this.#at = instantAt(Date.parse(told.at ?? '')) ?? this.#at
     this.#entries.set(id, entryOf(id, this.#at, safeModel(told.model), told.use, this.#prices))
+    return true
   }
 
   /** `undefined`: nothing was used. */

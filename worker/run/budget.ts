@@ -11,7 +11,7 @@ export interface BudgetParts {
   readonly clock: Clock
   readonly limits: JobLimits
   readonly stallMs: number
-  /** Asked now and then; a sentence when the machine itself can't go on. */
+  /** Asked now and then; a sentence when the machine itself can't go on. One that rejects has nothing to say. */
   readonly trouble: () => Promise<string | undefined>
   readonly over: (reason: string) => void
 }
@@ -70,7 +70,8 @@ export class Budget {
       )
     if (now - this.#heardAt >= stallMs)
       return this.#say(`the agent said nothing for ${inWords(stallMs)}: it is taken for stalled`)
-    const trouble = await this.#parts.trouble()
+    // Nobody waits for this: a rejection would end the whole worker.
+    const trouble = await this.#parts.trouble().catch(() => undefined)
     if (trouble !== undefined) return this.#say(trouble)
     if (!this.#over) this.#lookLater()
   }

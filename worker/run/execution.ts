@@ -149,18 +149,22 @@ export class RunExecution implements Execution {
     const { hands, sandboxes, order, telling } = this.#parts
     const { job } = order
     const folders = await sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
+    // What is said about the configuration is said before there is a room to say it in.
+    const early: string[] = []
     const way = await hands.wayOut({
       network: job.sandbox?.network ?? 'none',
       allowedHosts: job.sandbox?.allowedHosts ?? [],
       folder: folders.root,
       ...(hands.giveAway ? { owner: hands.slotOf(folders.number) } : {}),
       clock: hands.clock,
-      log: (line) => this.#room?.say(line),
+      log: (line) => (this.#room === undefined ? early.push(line) : this.#room.say(line)),
     })
-    this.#room = new Room({ hands, job, folders, way, telling })
-    if (this.#stop !== undefined) this.#room.stop()
+    const room = new Room({ hands, job, folders, way, telling })
+    this.#room = room
+    for (const line of early) room.say(line)
+    if (this.#stop !== undefined) room.stop()
     this.#parts.progressed({ sandbox: this.#sandbox(), branch: job.branch })
-    return this.#room
+    return room
   }
 
   async #scripts(

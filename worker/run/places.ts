@@ -4,5 +4,4 @@ export const ARTIFACTS_INSIDE = `${OUT}/artifacts`
 export const MEMORIES_INSIDE = `${OUT}/memories`
 /** Programs of our own that run inside. */
 export const OWN_PROGRAMS = '/opt/switchyard'
-export const AGENT_CREDENTIAL = '/run/cred/agent'
 export const CODEHOST_CREDENTIAL = '/run/cred/codehost'

@@ -6,11 +6,13 @@
  * to go is first renamed into the trash, in one step, and deleted behind everybody's back; a daemon that died in the
  * middle goes on with it at its next start.
  */
-import { chmod, chown, lstat, mkdir, opendir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
+import { freeNumber } from '../sandbox/slots.ts'
 import type { RunFolders } from '../sources/sources.ts'
+import { bytesIn } from './size.ts'
 
 export interface SandboxRecord {
   readonly v: 1
@@ -49,8 +51,6 @@ export interface SandboxesParts {
 const RECORD = 'sandbox.json'
 const NEVER = '9999'
 const GIB = 1024 ** 3
-/** Files looked at to find out how much disk a sandbox takes; one with more counts as that far. */
-const MEASURED_FILES_MAX = 500_000
 const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 
 export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
@@ -100,7 +100,8 @@ export class Sandboxes {
   async create(runId: string, quotaGib: number | undefined): Promise<SandboxFolders & { number: number }> {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
     await this.discard(runId)
-    const number = this.#freeNumber()
+    const number = freeNumber(this.all().map(({ number: taken }) => taken))
+    if (number === undefined) throw new Error('there are as many sandboxes on this disk as there can be')
     const record: SandboxRecord = {
       v: 1,
       runId,
@@ -165,7 +166,12 @@ export class Sandboxes {
     const name = join(this.#parts.trash, `${runId}-${this.#parts.clock.now()}-${this.#trashed}`)
     const moved = await rename(root, name).then(
       () => true,
-      () => false,
+      (error: NodeJS.ErrnoException) => {
+        // Mostly there is none: a run's first attempt.
+        if (error.code !== 'ENOENT')
+          this.#parts.log.warn({ err: error, runId }, 'a sandbox could not be put into the trash')
+        return false
+      },
     )
     this.#records.delete(runId)
     if (moved) this.#delete(name)
@@ -280,13 +286,6 @@ export class Sandboxes {
     return createdAt < this.#openedAt ? this.#openedAt : NEVER
   }
 
-  #freeNumber(): number {
-    const taken = new Set(this.all().map(({ number }) => number))
-    let number = 0
-    while (taken.has(number)) number += 1
-    return number
-  }
-
   #instant(): string {
     return new Date(this.#parts.clock.now()).toISOString()
   }
@@ -304,30 +303,4 @@ async function readRecord(path: string, runId: string): Promise<SandboxRecord | 
   } catch {
     return undefined
   }
-}
-
-/** What it takes on disk, in blocks; links are counted, not followed. */
-async function bytesIn(folder: string): Promise<number> {
-  let bytes = 0
-  let left = MEASURED_FILES_MAX
-  const visit = async (path: string): Promise<void> => {
-    const entries = await opendir(path).catch(() => undefined)
-    if (entries === undefined) return
-    for await (const entry of entries) {
-      left -= 1
-      if (left < 0) return
-      const child = join(path, entry.name)
-      bytes += await blocksOf(child)
-      if (entry.isDirectory()) await visit(child)
-    }
-  }
-  await visit(folder)
-  return bytes
-}
-
-function blocksOf(path: string): Promise<number> {
-  return lstat(path).then(
-    ({ blocks }) => blocks * 512,
-    () => 0,
-  )
 }

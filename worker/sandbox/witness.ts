@@ -10,11 +10,25 @@ export interface Witness extends Outside {
 }
 
 export async function witness(): Promise<Witness> {
+  // First, for a listener that nobody closes would keep the process from ending.
+  const { home, inode } = homeOrRoot()
+  const namespaces = NAMESPACES.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
   const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const home = homedir()
+  return { pid: process.pid, port, home, inode, namespaces, close: () => server.close() }
+}
+
+/** Users of services often have no home, or one that is not there; then the host's root is looked for inside. */
+function homeOrRoot(): { readonly home: string; readonly inode: string } {
+  try {
+    return seen(homedir())
+  } catch {
+    return seen('/')
+  }
+}
+
+function seen(home: string) {
   const { dev, ino } = statSync(home, { bigint: true })
-  const namespaces = NAMESPACES.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
-  return { pid: process.pid, port, home, inode: `${dev}:${ino}`, namespaces, close: () => server.close() }
+  return { home, inode: `${dev}:${ino}` }
 }

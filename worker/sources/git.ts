@@ -6,11 +6,13 @@
  * is bounded, and a token in it struck out. `surroundings.ts` says what it sees.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import { covered, inheritable } from '../sandbox/descriptors.ts'
 import { USER } from './address.ts'
 import { accountOf, lastLines } from './complaints.ts'
 import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './surroundings.ts'
@@ -105,16 +107,28 @@ class OutsideGit implements Git {
   async #ran(call: GitCall, env: Record<string, string>, input: number | undefined) {
     const { program = GIT_PROGRAM, clock } = this.#parts
     const [first = program, ...rest] = commandLine(program, call)
-    const child = spawn(first, rest, {
-      env,
-      cwd: '/',
-      detached: true,
-      stdio: [input ?? 'ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
-    })
+    const child = spawnCovered(first, rest, env, input ?? 'ignore')
     // Only to be held; that it breaks when all is over is no accident.
     child.stdio[LEASH_FD]?.on('error', () => {})
     answer(child, env[ASKER] === undefined ? undefined : call.remote?.token)
     return ended(child, call, clock)
+  }
+}
+
+/** Nothing that this process has open, its database above all, is for git or for what git starts. */
+function spawnCovered(
+  program: string,
+  args: readonly string[],
+  env: Record<string, string>,
+  input: number | 'ignore',
+): ChildProcess {
+  const nothing = openSync('/dev/null', 'r')
+  try {
+    const own = [input, 'pipe', 'pipe', 'pipe', 'pipe'] as const
+    const stdio = covered<number | 'ignore' | 'pipe'>(own, inheritable(), nothing)
+    return spawn(program, args, { env, cwd: '/', detached: true, stdio })
+  } finally {
+    closeSync(nothing)
   }
 }
 

@@ -223,6 +223,63 @@ describe('a lease', () => {
     ])
   })
 
+  test('that ran out is claimed while its processes are dying, so that nobody begins its run beside them', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    await talk.drop()
+    talk.quiet = ['dial']
+    await talk.clock.advance(149_000)
+    await talk.drop()
+    await talk.clock.advance(15_000)
+    await talk.welcome({ 'ls-1': 1 })
+    talk.quiet = []
+    talk.hands.of('ls-1').worked.settle({ verdict: 'stopped' })
+    talk.hands.of('ls-1').finished.settle({ status: 'failed', costs: [] })
+    await talk.clock.advance(15_000)
+    await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 0 })
+    talk.note('its processes are gone')
+    talk.hands.of('ls-1').went.settle()
+    await talk.clock.advance(15_000)
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (its time ran out without a word of the host)',
+      '→ register (credential) ls-1:1',
+      '← registered',
+      '← lease-ack',
+      'finish ls-1 (stopped: its time ran out without a word of the host)',
+      '→ heartbeat ls-1:1',
+      '← heartbeat-ack',
+      'its processes are gone',
+      '→ heartbeat',
+    ])
+  })
+
+  test('that ran out is claimed no more once the host has ended it, or when its processes do not die', async () => {
+    const talk = await working()
+    await talk.dispatch('ls-2')
+    await talk.prepared('ls-2')
+    for (const id of ['ls-1', 'ls-2']) talk.hands.of(id).obedient = false
+    await talk.drop()
+    talk.quiet = ['dial']
+    await talk.clock.advance(149_000)
+    await talk.drop()
+    await talk.clock.advance(15_000)
+    talk.transcript()
+    await talk.welcome()
+    await talk.say({ type: 'lease-lost', leaseId: 'ls-2', reason: 'this lease has ended: expired' })
+    talk.quiet = []
+    for (let beats = 3; beats > 0; beats--) {
+      await talk.clock.advance(15_000)
+      await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 0 })
+    }
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:1 ls-2:1',
+      '← registered',
+      '← lease-ack',
+      '← lease-lost ls-2',
+      ...[' ls-1:1', ' ls-1:1', ''].flatMap((claims) => [`→ heartbeat${claims}`, '← heartbeat-ack']),
+    ])
+  })
+
   test('lives on with each word of the host, counted from the heartbeat that it echoes', async () => {
     const talk = await working()
     await talk.clock.advance(15_000)
@@ -869,6 +926,26 @@ describe('the end', () => {
       'ends: stopped (it was asked to stop)',
     ])
     expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+
+  test('what is handed back is claimed until it is gone, or until the daemon goes itself', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    talk.quiet = []
+    await talk.clock.advance(10_000)
+    talk.daemon.handBack()
+    await talk.clock.advance(6_000)
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (the worker ends, and does not wait for it)',
+      '→ heartbeat ls-1:1',
+    ])
+    await talk.clock.advance(14_000)
+    expect(talk.transcript()).toEqual([
+      '→ heartbeat ls-1:1',
+      '→ heartbeat',
+      'hangs up',
+      'ends: stopped (it was asked to stop)',
+    ])
   })
 
   test('work that is out is not handed back: it is told as done, and nobody does it again', async () => {

@@ -29,6 +29,10 @@ class Disk {
     taken.landed()
   }
 
+  isNamedLost(seq: number): boolean {
+    return [...this.frames].some(([to, frame]) => frame.as === 'gap' && frame.from <= seq && seq <= to)
+  }
+
   #textOf(seq: number): string {
     const frame = this.frames.get(seq)
     if (frame === undefined || frame.as === 'gap') throw new Error(`frame ${seq} is not on disk`)
@@ -160,6 +164,22 @@ describe('an outbox', () => {
     expect(above(disk.open())).toEqual(before)
   })
 
+  test('names a lost range only once it is on disk, as wide as it is', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 4 })
+    stamped(outbox, must, may, may, may)
+    disk.save(outbox)
+    stamped(outbox, may, may)
+    const taken = outbox.take()
+    expect(above(outbox)).toEqual(['1 must1'])
+    stamped(outbox, may)
+    taken?.landed()
+    expect(outbox.gaps).toEqual([{ from: 2, to: 4 }])
+    expect(above(outbox)).toEqual(['1 must1'])
+    disk.save(outbox)
+    expect(above(outbox)).toEqual(['1 must1', 'gap 2–4', '5 may5', '6 may6', '7 may7'])
+  })
+
   test('takes nothing behind the completion', () => {
     const disk = new Disk()
     const outbox = disk.open()
@@ -184,7 +204,11 @@ describe('an outbox', () => {
     stamped(outbox, must, may, must)
     disk.save(outbox)
     disk.frames.delete(2)
-    expect(above(disk.open())).toEqual(['1 must1', 'gap 2–2', '3 must3'])
+    const again = disk.open()
+    expect(above(again)).toEqual(['1 must1'])
+    disk.save(again)
+    expect(above(again)).toEqual(['1 must1', 'gap 2–2', '3 must3'])
+    expect(disk.frames.get(2)).toEqual({ as: 'gap', from: 2 })
   })
 
   test('costs the same for each frame, however long it cannot be sent', () => {
@@ -250,6 +274,7 @@ test('the host ends up with every frame that must arrive, once and in order, and
           if (next === undefined) return
           cursor = next.seq
           if (next.is === 'gap') {
+            for (let seq = next.from; seq <= next.seq; seq++) expect(disk.isNamedLost(seq)).toBe(true)
             const lost = judgeGap(host.mark, next.from, next.seq)
             if (typeof lost === 'string') continue
             for (let seq = lost[0]; seq <= lost[1]; seq++) expect(owed.has(seq)).toBe(false)

@@ -64,7 +64,6 @@ class Hearsay {
   }
 }
 
-/** A frame that was given up a moment ago may still be on disk: then its number is taken, too. */
 const savedFirst: Law = {
   number: 'D1',
   sentence: 'a daemon says only what is on its disk: reports, gaps, acceptances',
@@ -76,7 +75,7 @@ const savedFirst: Law = {
       if (frame.type === 'dispatch-accepted' && spool.life('execution', leaseId) === undefined)
         broken(`${leaseId} is accepted, and no record of it is on disk`)
       for (const seq of frame.type === 'lease-gap' ? numbersOf(frame) : [])
-        if (frameOn(spool, leaseId, seq) === undefined && !isNamedLost(spool, leaseId, seq))
+        if (!isNamedLost(spool, leaseId, seq))
           broken(`${seq} of ${leaseId} is named as lost, and is not on disk`, { frame })
       if (!('seq' in frame) || frame.seq === undefined) return
       const saved = frameOn(spool, leaseId, frame.seq)
@@ -231,6 +230,34 @@ const finishedIsClaimed: Law = {
 function claimsIn(frame: WorkerFrame): Set<string> | undefined {
   if (frame.type === 'register') return new Set(frame.activeLeases.map(({ id }) => id))
   return frame.type === 'heartbeat' ? new Set(frame.leases.map(({ id }) => id)) : undefined
+}
+
+/** After a kill nobody waits longer for processes to go; then a daemon that ends takes them along. */
+const DYING_MS = 10_000
+
+const dyingIsClaimed: Law = {
+  number: 'D11',
+  sentence: 'what runs is claimed until it is gone, unless the host has ended its lease',
+  watch: (sight, broken) => {
+    const hearsay = new Hearsay(() => sight.now())
+    const killedAt = new Map<string, number>()
+    return {
+      ...hearsay.watch,
+      ordered: ({ leaseId }, { how }) => {
+        if (how === 'kill' && !killedAt.has(leaseId)) killedAt.set(leaseId, sight.now())
+      },
+      workerSends: ({ plan }, _wire, frame) => {
+        const claims = claimsIn(frame)
+        if (claims === undefined || sight.hostile) return
+        for (const { worker, leaseId, runId } of sight.executions) {
+          if (worker !== plan.id || claims.has(leaseId) || hearsay.isReleased(worker, leaseId)) continue
+          if (hearsay.isSuperseded(worker, runId, leaseId)) continue
+          const dyingMs = sight.now() - (killedAt.get(leaseId) ?? sight.now())
+          if (dyingMs < DYING_MS - LATE_MS * 10) broken(`${leaseId} runs and is not claimed`, { dyingMs })
+        }
+      },
+    }
+  },
 }
 
 /** What may happen to a lease behind its worker's back, so that its worker seems to deny it. */
@@ -476,6 +503,7 @@ export const daemonLaws: readonly Law[] = [
   onlyDroppableDropped,
   finishedIsKept,
   finishedIsClaimed,
+  dyingIsClaimed,
   interruptedIsReported,
   stopsInTime,
   deadAreStopped,

@@ -47,6 +47,24 @@ const oneExecution: Law = {
   }),
 }
 
+/** The nine tenths that a worker uses leave room for clocks that run apart. */
+const promisesAreKept: Law = {
+  number: '3',
+  sentence: 'no lease expires before its worker, as it was promised, stops of its own accord',
+  watch: (sight, broken) => ({
+    landed: ({ changes }) => {
+      if (sight.hostile) return
+      for (const change of changes) {
+        if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+        const { how } = { how: '', ...change.row.value }
+        for (const execution of how === 'expired' ? sight.executions : [])
+          if (execution.leaseId === change.key && execution.stopAt > sight.now())
+            broken(`${change.key} expires and is executed`, placeOf(execution))
+      }
+    },
+  }),
+}
+
 const placeOf = ({ leaseId, worker, runId, stopAt }: Execution) => ({ leaseId, worker, runId, stopAt })
 
 const oneEnd: Law = {
@@ -217,6 +235,7 @@ function livesIn({ changes }: Batch, kind: string): LifeChange[] {
 export const leaseLaws: readonly Law[] = [
   oneLease,
   oneExecution,
+  promisesAreKept,
   oneEnd,
   expiryLeadsOn,
   nothingForgotten,

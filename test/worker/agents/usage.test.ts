@@ -9,6 +9,7 @@ import { usageToArchive } from '../../../core/run/usage.ts'
 import { UsageSnapshot } from '../../../protocol/frames.ts'
 import { USAGE_ENTRIES_MAX } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
+import type { AgentFiles } from '../../../worker/agents/agent.ts'
 import { bestCost, costFromUsage } from '../../../worker/agents/cost.ts'
 import { agentDrivers } from '../../../worker/agents/drivers.ts'
 import { agentFiles } from '../../../worker/agents/files.ts'
@@ -203,6 +204,19 @@ describe('an agent that leaves more than anybody reads', () => {
       ),
     ).toBe(0)
   })
+})
+
+test('of a session no more responses are remembered than it may have, however many files tell of them', async () => {
+  async function* told(name: string, count: number) {
+    for (let n = 0; n < count; n += 1) yield JSON.stringify(answer({ id: `msg_${name}${n}` }))
+  }
+  const files: AgentFiles = {
+    list: async (folder) =>
+      folder.endsWith('/subagents') ? ['agent-one.jsonl', 'agent-two.jsonl'] : ['-work'],
+    lines: (path) => told(/(\w+)\.jsonl$/.exec(path)?.[1] ?? '', 100_000),
+  }
+  const snapshots = await agentA.usage(files, SESSION)
+  expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'one'])
 })
 
 describe('agentB', () => {

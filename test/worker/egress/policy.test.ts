@@ -153,6 +153,18 @@ describe('which entries cover it', () => {
     expect(cure('example.org', 22)).toContain('add "example.org:22" there')
   })
 
+  test.each(['127.0.0.1', '10.1.2.3', '2620:fe::fe'])(
+    '%s can be added in vain, and is not proposed',
+    (host) => {
+      const { mayAsk } = makePolicy({ network: 'allowlist', allowedHosts: ['example.org'] })
+      expect(mayAsk({ host, port: 443, literal: true })).toMatchObject({
+        refusal: {
+          message: 'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
+        },
+      })
+    },
+  )
+
   test.each([
     'localhost',
     'intranet',

@@ -78,6 +78,16 @@ describe('a budget', () => {
     expect(said).toEqual(['the disk is nearly full'])
   })
 
+  test('goes on when nobody can say how the machine is', async () => {
+    const { said, pass } = watched({ maxMinutes: 1 }, () => {
+      throw new Error('EIO: statfs')
+    })
+    await pass(0.9 * MINUTE_MS)
+    expect(said).toEqual([])
+    await pass(0.2 * MINUTE_MS)
+    expect(said).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 1 minute'])
+  })
+
   test('says nothing any more once the agent has ended', async () => {
     const { budget, said, pass } = watched({ maxMinutes: 1 })
     budget.stop()

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import type { Order } from '../../../core/daemon/ports.ts'
+import type { Order, Telling } from '../../../core/daemon/ports.ts'
 import { yes } from '../../../core/refusal.ts'
 import type { Job } from '../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../worker/agents/agent.ts'
@@ -13,6 +13,7 @@ import { openHands } from '../../../worker/hands.ts'
 import { type ExecutionParts, RunExecution } from '../../../worker/run/execution.ts'
 import type { HandsParts } from '../../../worker/run/parts.ts'
 import { Sandboxes } from '../../../worker/run/sandboxes.ts'
+import { wayOut } from '../../../worker/sandbox/egress/way-out.ts'
 import type { Launcher } from '../../../worker/sandbox/process.ts'
 import type { Sources } from '../../../worker/sources/sources.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -106,7 +107,12 @@ function handsParts(changes: Partial<HandsParts>, clock: ManualClock): HandsPart
   } as unknown as HandsParts
 }
 
-async function made(changes: Partial<HandsParts>, order: Job, clock: ManualClock) {
+async function made(
+  changes: Partial<HandsParts>,
+  order: Job,
+  clock: ManualClock,
+  tell: Telling['tell'] = () => {},
+) {
   const hands = handsParts(changes, clock)
   const sandboxes = await Sandboxes.open({
     folder: join(data, 'sandboxes'),
@@ -120,7 +126,7 @@ async function made(changes: Partial<HandsParts>, order: Job, clock: ManualClock
     hands,
     sandboxes,
     order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as Order,
-    telling: { tell: () => {}, room: async () => {} },
+    telling: { tell, room: async () => {} },
     progressed: () => {},
     gone: () => {},
   } satisfies ExecutionParts)
@@ -202,6 +208,17 @@ test.each([
   const { execution } = await made({ launcher: failing }, order, new ManualClock())
   const message = `the repository's setup ended with exit code 6; its output is in the run's log${reach}`
   expect(await execution.prepare()).toMatchObject({ refusal: { message } })
+})
+
+test('entries of the allowlist that allow nothing are told in the log of the run', async () => {
+  const told: unknown[] = []
+  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
+  const { execution } = await made({ wayOut }, order, new ManualClock(), (notice) => void told.push(notice))
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  await execution.gone()
+  const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')
+  const event = expect.objectContaining({ type: 'log', stream: 'system', text })
+  expect(told).toContainEqual({ is: 'event', event })
 })
 
 test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {

@@ -1,5 +1,8 @@
 /** The sandboxes on a worker's disk, on a real one. */
+import { execFileSync } from 'node:child_process'
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -14,6 +17,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Log } from '../../../core/ports.ts'
 import { Sandboxes } from '../../../worker/run/sandboxes.ts'
+import { removeOwned } from '../../../worker/sandbox/folders.ts'
+import { ORDINARY } from '../../support/sandbox.ts'
 
 let data = ''
 let now = 0
@@ -148,6 +153,36 @@ describe('disk is taken back', () => {
     expect(await again.reclaim(nobodyIsBusy)).toEqual(['run-1'])
   })
 
+  test.each([0o000, 0o400, 0o100])('a folder that was closed (%i) still counts', async (mode) => {
+    await asOrdinary(async () => {
+      const sandboxes = await opened()
+      const { work } = await sandboxes.create('run-1', 1)
+      mkdirSync(join(work, 'closed'))
+      writeFileSync(join(work, 'closed', 'file'), Buffer.alloc(1024 * 1024, 1))
+      chmodSync(join(work, 'closed'), mode)
+      await sandboxes.retain('run-1', { hours: 1, unpushed: false })
+      await sandboxes.settled()
+      expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
+    })
+  })
+
+  test.each([
+    ['under a name that is no text', "os.mkdir(b'\\xff'); os.chdir(b'\\xff')"],
+    [
+      'deeper than a path can be long',
+      "for _ in range(60): os.mkdir('d' * 200); os.chmod('.', 0o100); os.chdir('d' * 200)",
+    ],
+  ])('what lies %s still counts', async (_, go) => {
+    const sandboxes = await opened()
+    const { work } = await sandboxes.create('run-1', 1)
+    const script = `import os\n${go}\nopen('file', 'wb').write(bytes(1024 * 1024))`
+    execFileSync('python3', ['-c', script], { cwd: work })
+    await sandboxes.retain('run-1', { hours: 1, unpushed: false })
+    await sandboxes.settled()
+    expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
+    await removeOwned(work)
+  })
+
   test('a link in it is not followed when it is measured', async () => {
     const sandboxes = await opened()
     const { work } = await sandboxes.create('run-1', 1)
@@ -157,3 +192,16 @@ describe('disk is taken back', () => {
     expect(sandboxes.get('run-1')?.bytes).toBeLessThan(1024 * 1024)
   })
 })
+
+/** As somebody whom a closed folder keeps out; root it does not. */
+async function asOrdinary(act: () => Promise<void>): Promise<void> {
+  if (process.geteuid?.() !== 0) return act()
+  for (const folder of [data, join(data, 'sandboxes'), join(data, 'trash')])
+    chownSync(folder, ORDINARY, ORDINARY)
+  process.seteuid?.(ORDINARY)
+  try {
+    await act()
+  } finally {
+    process.seteuid?.(0)
+  }
+}

@@ -2,10 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { realClock } from '../../../bin/clock.ts'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import { openSpool } from '../../../store/spool.ts'
+import { inheritable } from '../../../worker/sandbox/descriptors.ts'
 import { askerAt, isSameHost, wayTo, withoutUser } from '../../../worker/sources/address.ts'
 import { accountOf } from '../../../worker/sources/complaints.ts'
 import { type GitCall, makeGit } from '../../../worker/sources/git.ts'
+import { keptLog, noMeters } from '../../support/quiet.ts'
 import { tempFolder, until } from '../../support/real.ts'
 import { got, refusalOf } from './ground.ts'
 
@@ -39,6 +42,26 @@ describe('its surroundings', () => {
   test('where an agent made what it reads, its memory has an end', async () => {
     expect(got(await run('ulimit -v', { wary: true })).output.trim()).toBe(String(4 * 1024 * 1024))
     expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(4 * 1024 * 1024))
+  })
+
+  test('the worker’s database is not open in it', async () => {
+    const dataDir = tempFolder()
+    const spool = await openSpool({
+      dataDir,
+      clock: realClock,
+      chance: realChance,
+      log: keptLog(),
+      meters: noMeters,
+      ballastBytes: 64 * 1024,
+    })
+    try {
+      expect(inheritable()).not.toEqual([])
+      const { output } = got(await run('for fd in /proc/self/fd/*; do readlink "$fd"; done'))
+      expect(output).toContain('socket:')
+      expect(output).not.toContain(dataDir)
+    } finally {
+      await spool.close()
+    }
   })
 
   test('an ssh agent is there for ssh alone', async () => {

@@ -75,7 +75,13 @@ function isName(host: string): boolean {
   return host.length <= NAME_CHARS_MAX && NAME.test(host) && !host.endsWith('.localhost')
 }
 
-function notListed({ host, port }: Target): Answer<void> {
+function notListed({ host, port, literal }: Target): Answer<void> {
+  if (literal && !(isIPv4(host) && isPublic(host))) {
+    return no(
+      'forbidden',
+      'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
+    )
+  }
   const entry = WEB_PORTS.includes(port) ? host : `${host}:${port}`
   return no('forbidden', `it is not in sandbox.allowedHosts; add "${entry}" there to allow it`)
 }
