@@ -10,7 +10,16 @@ export interface Surroundings {
   readonly home: string
 }
 
-const here = (): Surroundings => ({ env: process.env, platform: platform(), home: homedir() })
+const here = (): Surroundings => ({ env: process.env, platform: platform(), home: homeFolder() })
+
+/** A user that the system knows nothing of, as in some containers, has none. */
+export function homeFolder(): string {
+  try {
+    return homedir()
+  } catch {
+    return '/'
+  }
+}
 
 export function dataDirectory(
   flag: string | undefined,

@@ -4,7 +4,6 @@
 import { randomUUID } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
@@ -23,6 +22,7 @@ import { SLOTS_GID, slotOf } from '../worker/sandbox/slots.ts'
 import { GITCONFIG_TEXT } from '../worker/sources/inside.ts'
 import { makeSources } from '../worker/sources/make.ts'
 import { realChance } from './clock.ts'
+import { homeFolder } from './data-dir.ts'
 import { Ending, EXIT } from './exit.ts'
 
 export interface HandsOptions {
@@ -70,11 +70,12 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
       folder: join(ground.folder, 'sources'),
       clock,
       chance: realChance,
+      log,
       codehostFor,
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
     codehostFor,
-    drivers: agentDrivers({ path: process.env.PATH ?? '', home: homedir(), asOther: isRoot }),
+    drivers: agentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), asOther: isRoot }),
     wayOut,
     insidePrograms: ground.insidePrograms,
     node: ground.node,

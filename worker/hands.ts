@@ -15,6 +15,7 @@ import type {
   Salvaged,
   Telling,
 } from '../core/daemon/ports.ts'
+import type { Cancel } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
 import { billOf } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
@@ -22,10 +23,12 @@ import type { HandsParts } from './run/parts.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 
 export interface Hands extends Executor {
-  /** Everything that was on its way to the trash is gone. */
+  /** What is on its way to the trash gets a moment; the rest goes at the next start. */
   close(): Promise<void>
 }
 
+/** Of a worker that ends, for deleting what nobody will miss. */
+const CLOSE_MS_MAX = 2_000
 /** What a checkout, a setup and an agent may need at the least. */
 const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
 
@@ -130,7 +133,12 @@ class HandsOnThisMachine implements Hands {
   }
 
   async close(): Promise<void> {
-    await this.#sandboxes.settled()
+    let cancel: Cancel = () => {}
+    const patience = new Promise<void>((resolve) => {
+      cancel = this.#parts.clock.after(CLOSE_MS_MAX, resolve)
+    })
+    await Promise.race([this.#sandboxes.settled(), patience])
+    cancel()
     await this.#parts.closed()
   }
 }

@@ -135,7 +135,12 @@ async function configured(store: Store): Promise<Configured> {
 }
 
 async function hostExecution(log: Log): Promise<HostExecution> {
-  const probed = await probeSandbox()
+  // Whatever is wrong with this machine, it can still be a host.
+  const probed = await probeSandbox().catch((error: unknown) => ({
+    ok: false as const,
+    reason: 'bwrap-unavailable' as const,
+    detail: messageOf(error),
+  }))
   if (probed.ok) return { kind: 'local-worker' }
   log.warn({ reason: probed.reason }, `no run can be executed on this machine itself: ${probed.detail}`)
   return { kind: 'none', reason: probed.reason }

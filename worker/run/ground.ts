@@ -7,7 +7,7 @@
  * the Node that runs them have to be reachable, too, and are copied when they are not.
  */
 import { createHash } from 'node:crypto'
-import { chmod, chown, copyFile, cp, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, chown, copyFile, cp, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 export interface Ground {
@@ -41,6 +41,8 @@ export async function groundFor(parts: GroundParts): Promise<Ground> {
   }
   const folder = chosen ?? ((await isOpen(dirname(dataDir))) ? dataDir : join(ELSEWHERE, nameOf(dataDir)))
   await makePassable(folder, gid)
+  // Its name does not tell, and a person may want to know what can go.
+  if (folder !== dataDir) await writeFile(join(folder, 'belongs-to'), `${dataDir}\n`, { mode: 0o600 })
   return {
     folder,
     insidePrograms: (await isOpen(insidePrograms))

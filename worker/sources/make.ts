@@ -2,7 +2,7 @@
  * The whole way of a run's work, put together: `Sources` as the execution knows it.
  */
 import { join } from 'node:path'
-import type { Chance, Clock, CodeHost } from '../../core/ports.ts'
+import type { Chance, Clock, CodeHost, Log } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { type CacheBudget, type RepositoryCache, repositoryCache } from './cache.ts'
@@ -19,6 +19,7 @@ export interface SourcesParts {
   readonly folder: string
   readonly clock: Pick<Clock, 'after' | 'now'>
   readonly chance: Pick<Chance, 'fraction'>
+  readonly log?: Pick<Log, 'warn'>
   /** The code host that a job names. */
   readonly codehostFor: (job: Job) => Answer<CodeHost>
   readonly git?: Git
@@ -52,7 +53,7 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
     const codehost = parts.codehostFor(job)
     return codehost.ok ? placeOf(job, codehost.value) : codehost
   }
-  const prune = pruning(cache, clock)
+  const prune = pruning(cache, clock, parts.log)
   return {
     checkOut: (job, folders, inside, signal) =>
       answering('checking out', async () => {
@@ -93,13 +94,17 @@ function gitOf({ folder, clock, gitProgram, sshAgent }: SourcesParts): Git {
 }
 
 /** Now and then, behind everybody's back. What fails or dies halfway is made up for the next time. */
-function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>): () => void {
+function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>, log: SourcesParts['log']): () => void {
   let nextAt = Number.NEGATIVE_INFINITY
   return () => {
     const now = clock.now()
     if (now < nextAt) return
     nextAt = now + PRUNE_EVERY_MS
-    cache.prune(BUDGET).catch(() => {})
+    cache
+      .prune(BUDGET)
+      .catch((error) =>
+        log?.warn({ err: error }, 'copies of repositories that nobody uses could not be taken away'),
+      )
   }
 }
 
