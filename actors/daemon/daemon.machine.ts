@@ -120,7 +120,7 @@ export const daemonMachine = setup({
       },
     },
     handingBack: {
-      description: 'what runs is killed and not claimed any more, so the host queues it again',
+      description: 'what runs is killed; once it is gone it is not claimed any more, and the host queues it again',
       entry: ['handBack', 'count'],
       on: { ...anyway, counted: { guard: 'nothingRuns', target: 'closing' }, 'time is up': 'stopping' },
     },

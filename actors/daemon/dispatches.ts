@@ -3,7 +3,8 @@
  *
  * A refusal names its class, so that the host knows what it says about the machine. An offer that comes again for a
  * lease that is held is accepted again. One whose line went away in the meantime is forgotten: its lease is not claimed
- * on the next line, and the host offers the run elsewhere.
+ * on the next line, and the host offers the run elsewhere. So is one for which the host's patience is over, because this
+ * process was stopped while it looked: the run is somebody else's by now, and the word of it may not have been heard.
  */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
@@ -60,6 +61,7 @@ export class Dispatches {
     const refusal = this.#refusal(lease, job) ?? (await this.#objection(job))
     this.#pending.delete(id)
     if (mark === undefined || line.mark !== mark || pending.lost) return
+    if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
     // What was true before the executor was asked need not be true any more.
     const last = refusal ?? this.#refusal(lease, job)
     if (last !== undefined) this.reject(id, last)

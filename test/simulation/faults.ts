@@ -5,6 +5,7 @@
  * whom the plan's fraction points at. Whatever a fault does ends before the calm part begins.
  */
 
+import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { LiveLease } from './laws/law.ts'
 import { CALM, type CommitPoint, diceOf, type Fault, type FaultKind } from './plan.ts'
 import type { SimWorker } from './worker.ts'
@@ -14,12 +15,12 @@ import { stateOf, type World } from './world.ts'
 const SOON_MS = 40
 /** The same for states in which the worker is away, and perhaps on its way back. */
 const SOON_AWAY_MS = 4_000
-/** Of a slow time, how much a machine is out of reach. */
+/** Of a slow or hostile time, how much a machine is out of reach. */
 const AWAY_SHARE = 0.7
 /** While the host puts on disk what has just arrived. */
 const FILING_MS = 4
 /** Who has cancelled a run may want it gone altogether, while its processes are still dying. */
-const RELENTLESS_MS = 60_000
+const RELENTLESS_MS = 20_000
 /** Beyond this nobody would have waited for a dispatch's answer. */
 const NOTICEABLE_MS = 4_000
 
@@ -218,6 +219,8 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     if (line === undefined) return false
     world.view.hostile = true
     line.hostileUntil = world.time.now + ms
+    // At first nothing gets through, so that there are gaps to be told of, too.
+    if (fault.size > 0.5) line.silentUpUntil = Math.max(line.silentUpUntil, world.time.now + ms * AWAY_SHARE)
     line.hostility = fault.size * 0.3
     line.invents = fault.target > 0.7
     return true
@@ -241,7 +244,8 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     const runId = runFor(strike, ['queued', 'preparing', 'running', 'finalizing'])
     if (runId === undefined) return false
     world.ask({ what: 'cancel', runId }, (desk) => desk.cancelRun(runId))
-    if (fault.size > 0.6) world.time.in(fault.target * RELENTLESS_MS, () => discardCancelled(world, runId))
+    const soonMs = CANCEL_ANSWER_MS + fault.target * RELENTLESS_MS
+    if (fault.size > 0.3) world.time.in(soonMs, () => discardCancelled(world, runId))
     return true
   },
   retry: (strike) => {

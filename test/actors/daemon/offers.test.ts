@@ -3,11 +3,15 @@
  * again, by hand.
  */
 import { describe, expect, test } from '@jest/globals'
+import type { Clock } from '../../../core/ports.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { jobOf, Talk } from './talk.ts'
 
 /** A worker whose hands take their time to look at a run: `look` lets them answer, oldest first. */
-async function looking(): Promise<{ readonly talk: Talk; readonly look: () => Promise<void> }> {
-  const talk = new Talk()
+async function looking(
+  parts: ConstructorParameters<typeof Talk>[0] = {},
+): Promise<{ readonly talk: Talk; readonly look: () => Promise<void> }> {
+  const talk = new Talk(parts)
   const waiting: (() => void)[] = []
   talk.hands.objection = () =>
     new Promise((resolve) => {
@@ -43,6 +47,37 @@ describe('an offer that is still being looked at', () => {
       '← cancel ls-1',
       '→ run-complete ls-1 #1 {"status":"cancelled","costs":[]}',
     ])
+  })
+
+  test('is forgotten when this process was stopped for longer than the host waits: the run is somebody else’s', async () => {
+    const hand = new ManualClock()
+    let stoppedMs = 0
+    const clock: Clock = {
+      now: () => hand.now(),
+      monotonic: () => hand.monotonic() + stoppedMs,
+      after: (ms, run) => hand.after(ms, run),
+      endOfTick: (run) => hand.endOfTick(run),
+    }
+    const { talk, look } = await looking({ clock })
+    // The disk keeps a clock of its own.
+    const turn = async () => {
+      for (let n = 0; n < 3; n++) await hand.turn().then(() => talk.clock.turn())
+    }
+    await turn()
+    await talk.open()
+    await turn()
+    await talk.welcome()
+    await turn()
+    talk.transcript()
+    await talk.dispatch('ls-1')
+    stoppedMs = 30_000
+    await look()
+    await turn()
+    expect(talk.transcript()).toEqual(['← dispatch'])
+    await talk.dispatch('ls-2')
+    await look()
+    await turn()
+    expect(talk.transcript()).toEqual(['← dispatch', '→ dispatch-accepted ls-2', 'prepare ls-2'])
   })
 
   test('makes room for a newer offer of its run, however late it is answered', async () => {
