@@ -120,7 +120,8 @@ export const daemonMachine = setup({
       },
     },
     handingBack: {
-      description: 'what runs is killed; once it is gone it is not claimed any more, and the host queues it again',
+      description:
+        'what runs is killed; once it is gone it is not claimed any more, and the host queues it again',
       entry: ['handBack', 'count'],
       on: { ...anyway, counted: { guard: 'nothingRuns', target: 'closing' }, 'time is up': 'stopping' },
     },
