@@ -175,7 +175,7 @@ describe('kill −9 in the middle of runs', () => {
     const yard = await Yard.open({ local: true })
     await yard.online(1)
     const runs = await caught(yard)
-    const [, pid] = /"pid":(\d+),"msg":"the local worker was started"/.exec(yard.host.err()) ?? []
+    const [, pid] = /"workerPid":(\d+),"msg":"the local worker was started"/.exec(yard.host.err()) ?? []
     process.kill(Number(pid), 'SIGKILL')
     await yard.deserted()
     await end(yard, runs, INTERRUPTED)

@@ -397,7 +397,7 @@ describe('a worker ends', () => {
 describe('the worker that a host runs itself', () => {
   const alone = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })
   const pids = (host: Served): number[] =>
-    [...host.err().matchAll(/"pid":(\d+),"msg":"the local worker was started"/g)].map(([, pid]) =>
+    [...host.err().matchAll(/"workerPid":(\d+),"msg":"the local worker was started"/g)].map(([, pid]) =>
       Number(pid),
     )
   const theLocal = async (host: Served): Promise<WorkerView> => {
@@ -407,7 +407,12 @@ describe('the worker that a host runs itself', () => {
     await until('it has its credential', isKept)
     return view
   }
-  const lastPid = (host: Served): number => pids(host).at(-1) ?? 0
+  /** Never 0, which as something to kill means everybody here. */
+  function lastPid(host: Served): number {
+    const pid = pids(host).at(-1)
+    if (pid === undefined) throw new Error('the host has not said that it started a worker')
+    return pid
+  }
 
   test('is enrolled and online by itself, as local, and is neither renamed nor revoked', async () => {
     const host = serve(hostFolder(alone()), ['--log-level', 'debug'])
@@ -506,7 +511,7 @@ describe('the worker that a host runs itself', () => {
       const random = new Random(seed)
       let host = serve(hostFolder(alone()))
       for (let cycle = 0; cycle < CYCLES; cycle++) {
-        await until('a local worker was started', () => lastPid(host) !== 0)
+        await until('a local worker was started', () => pids(host).length > 0)
         // From the first instant of its life to well after it is enrolled.
         await new Promise((resolve) => setTimeout(resolve, random.below(1_500)))
         const pid = lastPid(host)
