@@ -237,7 +237,8 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
     expect(states).toEqual(['degraded', 'ready'])
     expect(acknowledged.size).toBe(120)
     for (let n = 0; n < 120; n++) expect(ledger.lives.get('lease', `k${n}`)).toEqual(big(n))
-    expect(existsSync(join(mounted, 'state', 'ballast'))).toBe(true)
+    // Laid down again behind everybody's back.
+    await until('the ballast is back', () => existsSync(join(mounted, 'state', 'ballast')))
   } finally {
     await ledger.close()
     execFileSync('umount', [mounted])
