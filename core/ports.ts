@@ -4,7 +4,9 @@
  * `store/`, `providers/` and `bin/` satisfy these; `actors/` and `transport/` are handed them. Nothing below `bin/`
  * reads a clock, rolls dice or opens a file of its own accord, so a whole host can run inside one test.
  */
+import type { ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
+import type { TrackerProject } from '../protocol/tracker.ts'
 import type { Answer } from './refusal.ts'
 
 // ---- time and chance -------------------------------------------------------------------------------------------
@@ -230,13 +232,32 @@ export interface TrackerPicture {
   readonly problems: readonly string[]
 }
 
+/** What a look at a tracker is to answer. */
+export interface TrackerWish {
+  readonly rules: ServiceConfig['tracker']['eligible']
+  /** Tickets that are cared about whatever has become of them (ids): those with a run that is not at rest. */
+  readonly tickets: readonly string[]
+}
+
+export interface PullLink {
+  readonly url: string
+  readonly title: string
+}
+
 /** One tracker, as configured right now. */
 export interface Tracker {
-  /** Everything it has that could be or become eligible. Refused: `unauthorized` needs a person, all else passes. */
-  look(): Promise<Answer<TrackerPicture>>
+  /**
+   * Everything it has that could be or become eligible, and what was asked for besides. Refused: `unauthorized` when
+   * it does not take our credential, all else passes.
+   */
+  look(wish: TrackerWish): Promise<Answer<TrackerPicture>>
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
   moveTo(ticketId: string, state: string): Promise<Answer<void>>
+  /** Twice is once. */
+  linkPull(ticketId: string, link: PullLink): Promise<Answer<void>>
+  /** For choosing which tickets are eligible. */
+  projects(): Promise<Answer<readonly TrackerProject[]>>
 }
 
 /** A pull request as its code host has it, as far as a run needs to know. */

@@ -163,6 +163,10 @@ const tracker = {
   eligible: record('EligibleTickets', eligible, 'Which tickets may become runs; an empty list allows all.'),
   startedState: Type.Optional(Name),
   reviewState: Type.Optional(Name),
+  whenTicketLeaves: words(
+    ['finish', 'stop'],
+    'A running run whose ticket somebody takes out of the eligible ones.',
+  ),
   path: Type.Optional(Path),
 }
 
@@ -312,6 +316,7 @@ export const configDefaults: ServiceConfig = {
     driver: 'linear',
     pollSeconds: 30,
     eligible: { states: ['Todo'], labels: [], projects: [], assignees: [] },
+    whenTicketLeaves: 'finish',
   },
   codehost: { driver: 'github' },
   storage: { bucket: '', publicBaseUrl: '' },

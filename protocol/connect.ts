@@ -7,7 +7,7 @@
 import Type, { type Static } from 'typebox'
 import { filled, Name, record, Text, text, Url, words } from './atoms.ts'
 import { ServiceConfig } from './config.ts'
-import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PORT_MAX } from './limits.ts'
+import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
 
 export const CONNECT_PROVIDERS = ['tracker', 'codehost', 'agentA', 'agentB', 'agentC'] as const
 export const ConnectProvider = words(CONNECT_PROVIDERS)
@@ -117,6 +117,12 @@ export const TrackerCallbackQuery = Type.Object({
   error_description: Type.Optional(text(1024)),
 })
 export type TrackerCallbackQuery = Static<typeof TrackerCallbackQuery>
+
+/** The address that the browser could not open, as it stands in its address bar. */
+export const PasteRequest = record('PasteRequest', {
+  address: Type.String({ minLength: 1, maxLength: PASTED_CHARS_MAX, 'x-secret': true }),
+})
+export type PasteRequest = Static<typeof PasteRequest>
 
 const CallbackPort = Type.Integer({ minimum: 1, maximum: PORT_MAX })
 const Code = Type.String({ minLength: 1, maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })

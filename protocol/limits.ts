@@ -213,6 +213,32 @@ export const HTTP_PAUSE_MS = 500
 export const HTTP_PAUSE_MS_MAX = 20_000
 export const HTTP_REDIRECTS_MAX = 3
 
+// ---- credentials and connecting --------------------------------------------------------------------------------
+/** A code of full length in an address of its own. */
+export const PASTED_CHARS_MAX = 16 * 1024
+/** How long a journey through a consent page may take. */
+export const JOURNEY_MS_MAX = 10 * 60_000
+/** Journeys under way at once; of more, the oldest is forgotten. */
+export const JOURNEYS_MAX = 8
+/** A tracker's token is refreshed so long before it runs out. */
+export const TOKEN_REFRESH_AHEAD_MS = 5 * 60_000
+export const TOKEN_REFRESH_RETRY_MS_FIRST = 5_000
+export const TOKEN_REFRESH_RETRY_MS_MAX = 5 * 60_000
+
+// ---- pull requests ---------------------------------------------------------------------------------------------
+/** How often the state of the runs' pull requests is asked for, and of how many of the most recent runs. */
+export const PULL_WATCH_MS = 2 * 60_000
+export const PULL_WATCH_RUNS_MAX = 200
+/** Repositories that are asked at once. */
+export const PULL_REPOS_AT_ONCE = 25
+/** Of one repository, the open ones that are listed, and how many of the others. */
+export const PULLS_OPEN_MAX = 500
+export const PULLS_DONE_MAX = 30
+export const PULL_FILES_LISTED_MAX = 3_000
+export const PULL_COMMITS_LISTED_MAX = 250
+export const CODEHOST_REPOS_MAX = 1_000
+export const TRACKER_PROJECTS_MAX = 1_000
+
 // ---- the local code host ---------------------------------------------------------------------------------------
 export const PULL_FILES_MAX = 10_000
 export const PULL_FILE_BYTES_MAX = 4 * 1024 * 1024

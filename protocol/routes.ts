@@ -18,6 +18,7 @@ import {
   DeviceTokenRequest,
   HelperHealth,
   HelperIndex,
+  PasteRequest,
   StorageConnectResponse,
   StorageStatus,
   TrackerAuthorizeQuery,
@@ -486,6 +487,15 @@ export const routes = {
     answer: 'html',
     refuses: [400],
     summary: "Where the tracker's authorize page sends the browser back to.",
+  },
+  pasteTrackerAddress: {
+    ...connect,
+    method: 'POST',
+    path: '/api/connect/tracker/paste',
+    body: PasteRequest,
+    answer: ConnectPollResponse,
+    refuses: [400],
+    summary: 'For a browser on another machine: the address that it could not open after the consent.',
   },
   connectProvider: {
     ...connect,

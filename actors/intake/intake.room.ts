@@ -41,6 +41,8 @@ export interface IntakePorts {
   readonly config: () => ServiceConfig
   readonly tell: (event: IntakeEvent) => void
   readonly activeRun: (ticketId: string) => string | undefined
+  /** Tickets with a run that is not at rest. */
+  readonly busy: () => Iterable<string>
   readonly lastFinishedAt: (ticket: Ticket) => string | undefined
   /** A run of this ticket is queued when this returns. */
   readonly take: (ticket: Ticket) => void
@@ -160,7 +162,7 @@ export class IntakeRoom implements CutGuest {
       const looked = await answerWithin(
         this.#ports.clock,
         TRACKER_ANSWER_MS_MAX,
-        tracker.look(),
+        tracker.look({ rules: this.#ports.config().tracker.eligible, tickets: [...this.#ports.busy()] }),
         'the tracker',
       )
       if (!looked.ok) {

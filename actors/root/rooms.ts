@@ -200,6 +200,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     trackerFor: parts.trackerFor,
     tell: (event: IntakeEvent) => void host.tell(INTAKE, INTAKE, event),
     activeRun: (ticketId) => runs.activeOf(ticketId),
+    busy: () => runs.busy(),
     lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
     take: (ticket) => void runs.take(ticket),
     changed: (eligible) => {

@@ -105,6 +105,11 @@ export class RunRoom {
     return this.#active.size
   }
 
+  /** Their tickets. */
+  busy(): Iterable<string> {
+    return this.#active.keys()
+  }
+
   activeOf(ticketId: string): string | undefined {
     return this.#active.get(ticketId)
   }

@@ -6,10 +6,11 @@
  * `ticket-file`'s to say.
  */
 import { join, resolve } from 'node:path'
-import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, PullLink, Tracker, TrackerPicture } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
-import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../protocol/limits.ts'
+import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
+import type { TrackerProject } from '../../protocol/tracker.ts'
 import { codeOf, textOf } from './faults.ts'
 import { type FolderPicture, factsOf, readWhole, TicketFolder } from './folder.ts'
 import { watchFolder } from './folder-watch.ts'
@@ -63,6 +64,20 @@ class LocalTracker implements Tracker {
     const move = this.#lastMove.then(() => this.#move(ticketId, state))
     this.#lastMove = move.catch(() => undefined)
     return move
+  }
+
+  /** Its files are the person's own: a link in them would be an edit that nobody asked for. */
+  async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {
+    return yes(undefined)
+  }
+
+  /** Those that its tickets name. */
+  async projects(): Promise<Answer<readonly TrackerProject[]>> {
+    const found = await this.#folder.look()
+    if (!found.ok) return found
+    const named = found.value.tickets.flatMap(({ tracked }) => tracked.ticket.project ?? [])
+    const names = [...new Set(named)].sort((a, b) => a.localeCompare(b, 'en'))
+    return yes(names.slice(0, TRACKER_PROJECTS_MAX).map((name) => ({ id: name, name, teams: [] })))
   }
 
   async #move(ticketId: string, state: string): Promise<Answer<void>> {

@@ -12,6 +12,7 @@ import type {
   Clock,
   Ledger,
   Meters,
+  PullLink,
   StoreState,
   TrackedTicket,
   Tracker,
@@ -102,6 +103,12 @@ export class HandTracker implements Tracker {
   }
   async moveTo(_ticketId: string, _state: string): Promise<Answer<void>> {
     return yes(undefined)
+  }
+  async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {
+    return yes(undefined)
+  }
+  async projects() {
+    return yes([])
   }
   /** All of them at once: the host sees them in one look. */
   put(...tickets: readonly Ticket[]): void {

@@ -232,6 +232,7 @@ export const maskedConfig: ServiceConfig = {
     apiKey: '***',
     refreshToken: '***',
     tokenExpiresAt: '***',
+    whenTicketLeaves: 'stop',
     pollSeconds: 30,
     eligible: { states: ['Todo'], labels: ['bot'], projects: ['Lamps'], assignees: ['ada'] },
     startedState: 'In Progress',

@@ -63,6 +63,8 @@ export class SimTracker {
           if (state === REVIEW) this.#time.in(60_000, () => this.#put(paper.plan, DONE))
           return yes(undefined)
         }),
+      linkPull: () => this.#later(host, () => yes(undefined)),
+      projects: () => this.#later(host, () => yes([])),
     }
   }
 

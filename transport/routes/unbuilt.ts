@@ -21,6 +21,7 @@ export const unbuilt = [
   'readStorage',
   'connectStorage',
   'trackerCallback',
+  'pasteTrackerAddress',
   'connectProvider',
 
   'listCodehostRepos',

@@ -29,6 +29,8 @@ import { ManualClock, promisesSettled } from '../../support/manual-clock.ts'
 import { keptLog } from '../../support/quiet.ts'
 import { tempFolder, until } from '../../support/real.ts'
 
+const ALL = { rules: configDefaults.tracker.eligible, tickets: [] }
+
 const fileOf = (state: string, ...lines: readonly string[]): string =>
   ['---', `state: ${state}`, ...lines, '---', 'Do it.', ''].join('\n')
 
@@ -52,7 +54,7 @@ function desk(clock: Clock = realClock, path = tempFolder()): Desk {
 }
 
 async function look({ tracker }: Pick<Desk, 'tracker'>): Promise<TrackerPicture> {
-  const answer = await tracker.look()
+  const answer = await tracker.look(ALL)
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
@@ -183,7 +185,7 @@ describe('looking', () => {
   test('a folder that is not there says which key names it, and is fine once it is', async () => {
     const path = join(tempFolder(), 'tickets')
     const one = desk(realClock, path)
-    expect(await one.tracker.look()).toEqual({
+    expect(await one.tracker.look(ALL)).toEqual({
       ok: false,
       refusal: {
         kind: 'invalid',
@@ -195,7 +197,7 @@ describe('looking', () => {
     expect(await idsOf(one)).toEqual([])
     rmSync(path, { recursive: true })
     writeFileSync(path, '')
-    expect(await one.tracker.look()).toMatchObject({
+    expect(await one.tracker.look(ALL)).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('is not a folder') },
     })
   })

@@ -1,0 +1,56 @@
+/**
+ * Asking a service with one credential, on behalf of everybody in this process.
+ *
+ * All who ask with the same credential share one budget: when the service says that it is used up, or wants fewer
+ * requests, nobody asks any more until the time that it named. What nobody waits for stops earlier than what a person
+ * clicked, and lets that go first. Of a reply that is kept it is asked only whether it still holds.
+ */
+import type { Urgency } from '../core/neighbours.ts'
+import type { Answer } from '../core/refusal.ts'
+import type { HttpReply, HttpRequest } from './http.ts'
+
+export interface Errand extends HttpRequest {
+  readonly urgency: Urgency
+  /** A GET whose reply is kept with its ETag: unchanged, it is answered again (as 200) and costs next to nothing. */
+  readonly kept?: true
+  /** It changes something there, whatever its method; absent: as the method says. */
+  readonly writes?: boolean
+}
+
+export interface Courier {
+  /**
+   * Any status but those that mean "too often" is a reply. Refused: `unavailable` when the budget does not allow it
+   * now or the service wants fewer requests (the sentence says until when), `failed` when there was no reply.
+   */
+  ask(errand: Errand): Promise<Answer<HttpReply>>
+}
+
+/** What a reply says of the budget; what it does not say is absent. */
+export interface BudgetWord {
+  /** Services count different kinds of requests apart. */
+  readonly resource: string
+  readonly limit?: number
+  readonly remaining?: number
+  /** Wall milliseconds. */
+  readonly resetsAt?: number
+}
+
+/** How a service speaks of its limits. */
+export interface Manners {
+  /** For people: `GitHub`, `Linear`. */
+  readonly name: string
+  /** Which of its resources a request draws from, before there is a reply. */
+  resourceOf(errand: Errand): string
+  budgets(reply: HttpReply, errand: Errand): readonly BudgetWord[]
+  /** Milliseconds for which nothing may be asked; undefined when the reply is no "too often". `now`: wall milliseconds. */
+  tooOften(reply: HttpReply, now: number): number | undefined
+  /** At most so many requests under way. */
+  readonly atOnce: number
+  /** Between the beginnings of two writes. */
+  readonly writePauseMs: number
+}
+
+export interface Couriers {
+  /** The same courier for the same service, place and credential, for as long as the process lives. */
+  courier(manners: Manners, origin: string, credential: string | undefined): Courier
+}
