@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
 import { codeHostFor } from '../providers/codehost/codehost.ts'
-import { makeHttp } from '../providers/http.ts'
+import { type HttpParts, makeHttp } from '../providers/http.ts'
 import { textOf } from '../store/failures.ts'
 import { agentDrivers } from '../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../worker/hands.ts'
@@ -31,6 +31,8 @@ export interface HandsOptions {
   /** What the probe found. */
   readonly bwrap: string
   readonly stallMs: number
+  /** The way out of this network, and whom to trust there; absent: as Node has it. */
+  readonly network: Pick<HttpParts, 'proxies' | 'authorities'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -42,7 +44,7 @@ export interface ReadyHands {
 }
 
 export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
-  const { dataDir, sandboxDir, bwrap, stallMs, clock, log } = options
+  const { dataDir, sandboxDir, bwrap, stallMs, network, clock, log } = options
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const ground = await groundHere({
@@ -55,7 +57,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   const launcher = makeLauncher({ bwrap, clock, machine })
   const limits = launcher.limitsTold()
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
-  const http = makeHttp({ clock, chance: realChance })
+  const http = makeHttp({ clock, chance: realChance, ...network })
   const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
   const hands = await openHands({
     folder: ground.folder,
@@ -72,6 +74,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
       chance: realChance,
       log,
       codehostFor,
+      ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
     codehostFor,

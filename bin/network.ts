@@ -5,8 +5,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
 import { type Answer, no, yes } from '../core/refusal.ts'
+import type { HttpParts, Proxies } from '../providers/http.ts'
+import { proxyOf } from '../providers/way-out.ts'
 import { textOf } from '../store/failures.ts'
-import type { Proxies } from '../worker/dial-network.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -55,15 +56,30 @@ export function proxies(env: Environment): Answer<Proxies | undefined> {
   const http = env.http_proxy ?? env.HTTP_PROXY ?? all
   const https = env.https_proxy ?? env.HTTPS_PROXY ?? all
   if (http === '' && https === '') return yes(undefined)
-  for (const proxy of [http, https])
-    if (proxy !== '' && !isProxy(proxy)) {
-      return no(
-        'invalid',
-        'the proxy that the environment names (https_proxy, http_proxy, all_proxy) is not of the form http://host:port',
-      )
-    }
-  return yes({ http, https, except: env.no_proxy ?? env.NO_PROXY ?? '' })
+  const plain = spelt(http)
+  const encrypted = spelt(https)
+  if (!plain.ok) return plain
+  if (!encrypted.ok) return encrypted
+  return yes({ http: plain.value, https: encrypted.value, except: env.no_proxy ?? env.NO_PROXY ?? '' })
 }
 
-const isProxy = (text: string): boolean =>
-  URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)
+/** As every reader of it takes it: with a scheme, and with a login that can be decoded. */
+function spelt(text: string): Answer<string> {
+  if (text === '') return yes('')
+  const proxy = proxyOf(text)
+  if (!proxy.ok) return proxy
+  const { url, login } = proxy.value
+  url.username = encodeURIComponent(login?.user ?? '')
+  url.password = encodeURIComponent(login?.password ?? '')
+  return yes(url.href.replace(/\/$/, ''))
+}
+
+/** What a door to the web is told of this machine. */
+export function web(env: Environment): Answer<Pick<HttpParts, 'proxies' | 'authorities'>> {
+  const trusted = authorities(undefined, env)
+  const around = proxies(env)
+  if (!trusted.ok) return trusted
+  if (!around.ok) return around
+  const way = around.value === undefined ? {} : { proxies: around.value }
+  return yes({ authorities: trusted.value, ...way })
+}

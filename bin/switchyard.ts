@@ -3,6 +3,11 @@
  */
 import { Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import {
+  HELPER_PORT,
+  HELPER_PROXIES_MAX,
+  HELPER_REQUESTS_PER_MINUTE,
+  HELPER_REQUESTS_PER_MINUTE_MAX,
+  PORT_MAX,
   WORKER_CONCURRENCY_MAX,
   WORKER_DRAIN_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
@@ -88,6 +93,45 @@ program
   .action(async (options) => {
     const { worker } = await import('./commands/worker.ts')
     await worker(options)
+  })
+
+program
+  .command('oauth-helper')
+  .description('the small public service that holds the client ids and the secret for connecting accounts')
+  .option('--host <address>', 'where to listen', '127.0.0.1')
+  .addOption(
+    new Option('--port <n>', 'where to listen; 0 picks a free one')
+      .default(HELPER_PORT)
+      .argParser((text) => wholeNumber(text, 0, PORT_MAX)),
+  )
+  .addOption(
+    new Option(
+      '--trust-proxy <n>',
+      'so many balancers stand before it, and the addresses that they put into X-Forwarded-For count',
+    )
+      .default(0)
+      .argParser((text) => wholeNumber(text, 0, HELPER_PROXIES_MAX)),
+  )
+  .addOption(
+    new Option('--requests-per-minute <n>', 'of one client address')
+      .default(HELPER_REQUESTS_PER_MINUTE)
+      .argParser((text) => wholeNumber(text, 1, HELPER_REQUESTS_PER_MINUTE_MAX)),
+  )
+  .option('--docs-url <url>', 'the link that its index gives to people who wonder what it is', '/')
+  .addOption(logLevel())
+  .addOption(logFormat())
+  .addHelpText(
+    'after',
+    `
+Environment:
+  CODEHOST_CLIENT_ID, TRACKER_CLIENT_ID, TRACKER_CLIENT_SECRET
+                           required; each may be given as a file instead, named by …_FILE
+  SWITCHYARD_TRACKER_URL, SWITCHYARD_CODEHOST_URL
+                           other addresses of the two services`,
+  )
+  .action(async (options) => {
+    const { oauthHelper } = await import('./commands/oauth-helper.ts')
+    await oauthHelper(options)
   })
 
 program

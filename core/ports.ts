@@ -224,6 +224,8 @@ export interface TrackedTicket {
   readonly ticket: Ticket
   /** Done or given up: it holds nothing up that waits for it. */
   readonly closed: boolean
+  /** By what else than the ticket shows a rule may name its assignee and its project: an e-mail address, an id. */
+  readonly otherNames?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
 }
 
 export interface TrackerPicture {
@@ -254,8 +256,8 @@ export interface Tracker {
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
   moveTo(ticketId: string, state: string): Promise<Answer<void>>
-  /** Twice is once. */
-  linkPull(ticketId: string, link: PullLink): Promise<Answer<void>>
+  /** Twice is once. Absent where a ticket has no place for links. */
+  linkPull?(ticketId: string, link: PullLink): Promise<Answer<void>>
   /** For choosing which tickets are eligible. */
   projects(): Promise<Answer<readonly TrackerProject[]>>
 }

@@ -244,3 +244,38 @@ export const PULL_FILES_MAX = 10_000
 export const PULL_FILE_BYTES_MAX = 4 * 1024 * 1024
 /** One look names so many unreadable files, and counts the rest. */
 export const PULL_PROBLEMS_MAX = 100
+
+// ---- the OAuth helper ------------------------------------------------------------------------------------------
+export const HELPER_PORT = 4410
+/** A code or a token of full length, and what stands around it. */
+export const HELPER_BODY_BYTES_MAX = 16 * 1024
+/** Of one client address; as many may come at once. A device that waits for its person asks 12 times a minute. */
+export const HELPER_REQUESTS_PER_MINUTE = 60
+export const HELPER_REQUESTS_PER_MINUTE_MAX = 1_000_000
+/** Client addresses that are counted; of more, the one that asked least recently is forgotten. */
+export const HELPER_ADDRESSES_MAX = 10_000
+/** Balancers in a row before it. */
+export const HELPER_PROXIES_MAX = 8
+/** What an upstream may take to answer; less than a host waits for the helper. */
+export const HELPER_UPSTREAM_MS_MAX = 20_000
+export const HELPER_UPSTREAM_AT_ONCE_MAX = 256
+export const HELPER_UPSTREAM_CHARS_MAX = 64 * 1024
+/** From the signal to the end, for replies that somebody waits for. */
+export const HELPER_DRAIN_MS_MAX = 8_000
+
+// ---- programs of the host that know its logins -------------------------------------------------------------------
+export const PROGRAM_OUTPUT_BYTES_MAX = 1024 * 1024
+export const PROGRAM_MS_MAX = 20_000
+export const LOGIN_FILE_BYTES_MAX = 64 * 1024
+/** A login that runs out sooner is of no use to a run. */
+export const LOGIN_LEFT_MS_MIN = 3_600_000
+
+// ---- storage -----------------------------------------------------------------------------------------------------
+/** What the bucket's command takes in one file. */
+export const UPLOAD_BYTES_MAX = 300 * 1024 * 1024
+export const UPLOAD_MS_MAX = 10 * 60_000
+export const UPLOAD_KEY_BYTES_MAX = 1_024
+/** Uploads that may wait for their turn. */
+export const UPLOADS_WAITING_MAX = 1_000
+/** The command's own login waits so long for its person. */
+export const STORAGE_LOGIN_MS_MAX = 5 * 60_000

@@ -25,9 +25,9 @@ export interface Courier {
   ask(errand: Errand): Promise<Answer<HttpReply>>
 }
 
-/** What a reply says of the budget; what it does not say is absent. */
+/** What a reply says of the budget; what it does not say is absent. One reply names a resource once. */
 export interface BudgetWord {
-  /** Services count different kinds of requests apart. */
+  /** Services count different kinds of requests apart; requests like this one draw from all that its reply names. */
   readonly resource: string
   readonly limit?: number
   readonly remaining?: number
@@ -51,6 +51,9 @@ export interface Manners {
 }
 
 export interface Couriers {
-  /** The same courier for the same service, place and credential, for as long as the process lives. */
+  /**
+   * The same courier for the same service, place and credential, for as long as the process lives. It carries errands
+   * to this origin (of an address, its origin counts) and to no other.
+   */
   courier(manners: Manners, origin: string, credential: string | undefined): Courier
 }

@@ -66,15 +66,18 @@ describe('the machines of the host and of a worker', () => {
     },
   )
 
-  test('are all that a host knows: runs, leases, workers, lines, the local worker, the intake, the settings and the root', () => {
+  test('are all that a host knows: runs, leases, workers, lines, the local worker, the intake, the tracker, the flows of connecting, the settings and the root', () => {
     expect(hostKinds.map(({ name }) => name).sort()).toEqual([
       'connection',
+      'device-flow',
       'intake',
+      'journey',
       'lease',
       'local-worker',
       'root',
       'run',
       'settings',
+      'tracker',
       'worker',
     ])
   })

@@ -37,6 +37,7 @@ export function readBody(
   clock: Clock,
   exchange: Exchange,
   done: (body: Body) => void,
+  bytesMax = HTTP_BODY_BYTES_MAX,
 ): void {
   const pieces: Uint8Array[] = []
   let size = 0
@@ -67,12 +68,12 @@ export function readBody(
   response.onData((piece, isLast) => {
     if (!settled) {
       size += piece.byteLength
-      if (size > HTTP_BODY_BYTES_MAX) tooLarge()
+      if (size > bytesMax) tooLarge()
       else if (use === 'kept') pieces.push(new Uint8Array(piece.slice(0)))
     }
     if (!isLast) return
     settle({ is: 'whole', bytes: Buffer.concat(pieces) })
     whenSent?.()
   })
-  if (Number(head.contentLength) > HTTP_BODY_BYTES_MAX) tooLarge()
+  if (Number(head.contentLength) > bytesMax) tooLarge()
 }

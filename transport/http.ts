@@ -32,6 +32,8 @@ export interface HttpParts {
   readonly clock: Clock
   readonly log: Log
   readonly tally: Tally
+  /** The longest body; HTTP_BODY_BYTES_MAX when absent. */
+  readonly bodyBytesMax?: number
 }
 
 export interface HttpDoor {
@@ -45,7 +47,6 @@ export interface HttpDoor {
 
 export const CLOSING = refusal(503, 'the service is stopping', [['connection', 'close']])
 const BAD_ENCODING = 'the path or the query is not valid percent-encoded UTF-8'
-const TOO_LARGE = refusal(413, `the body is larger than ${HTTP_BODY_BYTES_MAX} bytes`)
 const TOO_LATE = refusal(408, `the body did not arrive within ${HTTP_BODY_SECONDS_MAX} seconds`)
 const OUR_FAULT = refusal(500, 'the service failed on this request; its log says why')
 
@@ -65,7 +66,9 @@ interface Decided {
   readonly cors: Headers | undefined
 }
 
-export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDoor {
+export function httpDoor({ admit, route, clock, log, tally, bodyBytesMax }: HttpParts): HttpDoor {
+  const bytesMax = bodyBytesMax ?? HTTP_BODY_BYTES_MAX
+  const tooLarge = refusal(413, `the body is larger than ${bytesMax} bytes`)
   const waiting = new Set<Exchange>()
   let shut = false
 
@@ -133,15 +136,15 @@ export function httpDoor({ admit, route, clock, log, tally }: HttpParts): HttpDo
     }
     wait(exchange)
     const use = asked.row.takesBody ? 'kept' : 'counted'
-    readBody(response, head, use, clock, exchange, (body) => bodyCame(exchange, asked, body))
+    readBody(response, head, use, clock, exchange, (body) => bodyCame(exchange, asked, body), bytesMax)
   }
 
   function bodyCame(exchange: Exchange, asked: Asked, body: Body): void {
     if (body.is === 'whole') finish(exchange, asked, body.bytes)
     else if (body.is === 'late') hangUp(exchange, asked.row, TOO_LATE)
     else {
-      tally.count(asked.row, TOO_LARGE.status)
-      exchange.replyBeforeTheRest(TOO_LARGE, body.rest, clock)
+      tally.count(asked.row, tooLarge.status)
+      exchange.replyBeforeTheRest(tooLarge, body.rest, clock)
     }
   }
 

@@ -42,6 +42,11 @@ export function text(body: string, type: string): Reply {
   return made(200, type, body)
 }
 
+/** For a person's browser. */
+export function page(status: number, html: string, headers: Headers): Reply {
+  return made(status, 'text/html; charset=utf-8', html, headers)
+}
+
 /** `{error}` and nothing else. */
 export function refusal(status: number, message: string, headers?: Headers): Reply {
   return made(status, JSON_TYPE, JSON.stringify({ error: message }), headers)

@@ -16,7 +16,9 @@ import { CLOSING, type HttpDoor, httpDoor } from './http.ts'
 import { type Address, type Listening, listen, newApp, type TlsFiles } from './listener.ts'
 import { refusal } from './reply.ts'
 import { router } from './router.ts'
+import { connectHandlers } from './routes/connect.ts'
 import { memoryHandlers } from './routes/memories.ts'
+import { pullHandlers } from './routes/pulls.ts'
 import { type BuiltSocket, type Handlers, type Row, rows } from './routes/rows.ts'
 import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
@@ -96,6 +98,8 @@ function handlersOf({ desk, meters, openApi, version, metricsText }: DoorsParts,
     ...serviceHandlers({ desk, meters, openApi: () => openApi(version), metricsText, requests: counts }),
     ...runHandlers(desk),
     ...workerHandlers(desk),
+    ...connectHandlers(desk),
+    ...pullHandlers(desk),
     ...memoryHandlers(desk),
   }
 }

@@ -1,8 +1,8 @@
 /**
  * What a refusal is called over HTTP.
  *
- * Complete by type: a new kind of refusal does not compile until it has a status here. The three below the table
- * belong to the door alone; no rule of the house ever answers them.
+ * Complete by type: a new kind of refusal does not compile until it has a status here. What the table lacks
+ * belongs to the doors alone; no rule of the house ever answers it.
  */
 import type { RefusalKind } from '../core/refusal.ts'
 
@@ -21,6 +21,7 @@ export const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
 const PHRASES: Readonly<Record<number, string>> = {
   200: 'OK',
   204: 'No Content',
+  302: 'Found',
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -31,8 +32,10 @@ const PHRASES: Readonly<Record<number, string>> = {
   410: 'Gone',
   413: 'Payload Too Large',
   426: 'Upgrade Required',
+  429: 'Too Many Requests',
   500: 'Internal Server Error',
   501: 'Not Implemented',
+  502: 'Bad Gateway',
   503: 'Service Unavailable',
 }
 

@@ -9,13 +9,7 @@ import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
-
-/** As the environment of a machine names them; an empty one is none. */
-export interface Proxies {
-  readonly http: string
-  readonly https: string
-  readonly except: string
-}
+import type { Proxies } from '../providers/http.ts'
 
 const REASON_CHARS_MAX = 300
 const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/

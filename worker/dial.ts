@@ -10,7 +10,8 @@ import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { Dialer, DialledLine, LineEar } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
-import { DialNetwork, type Proxies } from './dial-network.ts'
+import type { Proxies } from '../providers/http.ts'
+import { DialNetwork } from './dial-network.ts'
 
 export interface DialerParts {
   /** The address of the worker channel. */

@@ -2,32 +2,28 @@
  * The intake: how tickets come in. It looks at the tracker when something may have changed there, and at least every
  * so often, one look at a time.
  *
- * The tickets themselves stay in the room beside it; the life knows how the tracker is doing.
+ * The tickets themselves stay in the room beside it. Whether there is a tracker to look at, and whether it takes our
+ * credential, is the link's to say.
  */
 import { assign, setup } from 'xstate'
-import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { deeds } from '../kit/deeds.ts'
 import { type Kind, restartedOrFatal } from '../kit/kind.ts'
 
 export const INTAKE = 'intake'
 
 export interface IntakeContext {
-  readonly status: TrackerStatus
   /** Something changed while it was looking. */
   readonly touched: boolean
   readonly pollMs: number
 }
 
 export type IntakeEvent =
-  /** There is a tracker, maybe another than before. */
-  | { readonly type: 'configured'; readonly pollMs: number }
-  | { readonly type: 'unconfigured' }
+  /** There is a tracker to look at, maybe another than before. */
+  | { readonly type: 'resumed'; readonly pollMs: number }
+  | { readonly type: 'paused' }
   | { readonly type: 'touched' }
-  | { readonly type: 'seen'; readonly problem: string | null }
-  /** It could not be looked at; that passes. */
-  | { readonly type: 'not seen'; readonly problem: string }
-  /** It could not, and a person is needed. */
-  | { readonly type: 'shut out'; readonly problem: string }
+  /** It has been looked at, be it in vain. */
+  | { readonly type: 'looked' }
   /** Nothing has changed for so long that it looks all the same. */
   | { readonly type: 'rested' }
 
@@ -39,20 +35,12 @@ export type IntakeEffect =
 const { queue } = deeds<IntakeContext, IntakeEvent, IntakeEffect>()
 
 const looked = {
-  seen: [
-    { guard: 'wasTouched', target: 'looking', reenter: true, actions: 'noteSeen' },
-    { target: 'resting', actions: 'noteSeen' },
-  ],
-  'not seen': [
-    { guard: 'wasTouched', target: 'looking', reenter: true, actions: 'noteTrouble' },
-    { target: 'resting', actions: 'noteTrouble' },
-  ],
-  'shut out': { target: 'shut out', actions: 'noteShutOut' },
+  looked: [{ guard: 'wasTouched', target: 'looking', reenter: true }, { target: 'resting' }],
 } as const
 
 const always = {
-  configured: { target: '#intake.looking', reenter: true, actions: 'noteConfigured' },
-  unconfigured: { target: '#intake.disconnected', actions: 'noteDisconnected' },
+  resumed: { target: '#intake.looking', reenter: true, actions: 'notePace' },
+  paused: '#intake.idle',
 } as const
 
 export const intakeMachine = setup({
@@ -60,40 +48,19 @@ export const intakeMachine = setup({
   guards: { wasTouched: ({ context }) => context.touched },
   actions: {
     look: queue(() => ({ type: 'intake.look' })),
-    noteConfigured: assign(({ event }) => (event.type === 'configured' ? { pollMs: event.pollMs } : {})),
-    noteDisconnected: assign({ status: { state: 'disconnected' as const } }),
+    notePace: assign(({ event }) => (event.type === 'resumed' ? { pollMs: event.pollMs } : {})),
     noteTouch: assign({ touched: true }),
     forgetTouch: assign({ touched: false }),
-    noteSeen: assign(({ event }) =>
-      event.type === 'seen'
-        ? {
-            status: {
-              state: 'connected' as const,
-              ...(event.problem === null ? {} : { error: event.problem }),
-            },
-          }
-        : {},
-    ),
-    noteTrouble: assign(({ event }) =>
-      'problem' in event && event.problem !== null
-        ? { status: { state: 'connected' as const, error: event.problem } }
-        : {},
-    ),
-    noteShutOut: assign(({ event }) =>
-      'problem' in event && event.problem !== null
-        ? { status: { state: 'auth-error' as const, error: event.problem } }
-        : {},
-    ),
     rest: queue(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
   },
 }).createMachine({
   id: 'intake',
   options: { maxIterations: 100 },
-  context: { status: { state: 'disconnected' }, touched: false, pollMs: 30_000 },
-  initial: 'disconnected',
+  context: { touched: false, pollMs: 30_000 },
+  initial: 'idle',
   on: always,
   states: {
-    disconnected: { description: 'no tracker is configured' },
+    idle: { description: 'there is no tracker to look at, or it is not to be asked now' },
     looking: {
       description: 'reading what the tracker has',
       entry: ['forgetTouch', 'look'],

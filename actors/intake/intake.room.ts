@@ -3,7 +3,6 @@
  * become runs by themselves.
  */
 
-import { answerWithin } from '../../core/patience.ts'
 import type {
   Cancel,
   Chance,
@@ -15,21 +14,18 @@ import type {
   TrackerPicture,
   Write,
 } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
 import { openBlockers, waitingCircle, waitingFor } from '../../core/tickets/blockers.ts'
-import { movedByHost, seen, type TicketMemory, wantsRun } from '../../core/tickets/changes.ts'
+import { movedByHost, seen, seenEligible, type TicketMemory, wantsRun } from '../../core/tickets/changes.ts'
 import { isEligible } from '../../core/tickets/eligibility.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import {
-  TEXT_CHARS_MAX,
-  TICKET_ID_BYTES_MAX,
-  TICKET_MOVE_SHOWS_MS_MAX,
-  TRACKER_ANSWER_MS_MAX,
-} from '../../protocol/limits.ts'
+import { TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
+import type { LinkRoom } from './link.room.ts'
 import { type Move, Moves } from './moves.ts'
 
 export interface IntakePorts {
@@ -37,7 +33,7 @@ export interface IntakePorts {
   readonly chance: Chance
   readonly log: Log
   readonly facts: Facts
-  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly link: LinkRoom
   readonly config: () => ServiceConfig
   readonly tell: (event: IntakeEvent) => void
   readonly activeRun: (ticketId: string) => string | undefined
@@ -46,6 +42,8 @@ export interface IntakePorts {
   readonly lastFinishedAt: (ticket: Ticket) => string | undefined
   /** A run of this ticket is queued when this returns. */
   readonly take: (ticket: Ticket) => void
+  /** Somebody took it out of the eligible ones. */
+  readonly left: (ticket: Ticket) => void
   /** What is eligible, or who blocks whom, may be another now. */
   readonly changed: (eligible: boolean) => void
   readonly stir: () => void
@@ -58,10 +56,8 @@ export class IntakeRoom implements CutGuest {
   #movedMeanwhile = new Set<string>()
   /** The states out of which tickets were moved just now, for trackers that take a while to show it. */
   readonly #left = new Map<string, { readonly state: string; readonly until: number }>()
-  #tracker: Tracker | undefined
   #unwatch: Cancel = () => {}
   #rested: Cancel = () => {}
-  #configured = ''
   #byId: ReadonlyMap<string, TrackedTicket> = new Map()
   /** What is known of the tickets is this tracker's word. */
   #looked = false
@@ -75,7 +71,7 @@ export class IntakeRoom implements CutGuest {
     this.#ports = ports
     this.moves = new Moves({
       ...ports,
-      tracker: () => this.#tracker,
+      ask: (errand) => ports.link.ask(errand),
       answered: (move, how) => {
         this.#movedMeanwhile.add(move.ticketId)
         this.#settle(move, how)
@@ -112,28 +108,17 @@ export class IntakeRoom implements CutGuest {
 
   // ---- the tracker -------------------------------------------------------------------------------------------------
 
-  /** The configuration may have changed: whether it is another tracker, or only other rules, is found out here. */
-  configure(): void {
-    const { config, tell } = this.#ports
-    const { tracker } = config()
-    const { eligible: _, startedState: __, reviewState: ___, ...connection } = tracker
-    const configured = JSON.stringify(connection)
-    if (configured === this.#configured) {
-      this.#consider()
-      return
-    }
-    this.#configured = configured
+  /** Other rules may be in force. */
+  configured(): void {
+    this.#consider()
+  }
+
+  /** It is another tracker now, or none. */
+  replaced(tracker: Tracker | undefined): void {
     this.#unwatch()
-    this.#unwatch = () => {}
-    this.#tracker = this.#ports.trackerFor(config())
+    this.#unwatch = tracker?.watch(() => this.#ports.tell({ type: 'touched' })) ?? (() => {})
     this.#looked = false
-    if (this.#tracker === undefined) {
-      this.#picture({ tickets: [], problems: [] })
-      tell({ type: 'unconfigured' })
-      return
-    }
-    this.#unwatch = this.#tracker.watch(() => tell({ type: 'touched' }))
-    tell({ type: 'configured', pollMs: tracker.pollSeconds * 1000 })
+    if (tracker === undefined) this.#picture({ tickets: [], problems: [] })
   }
 
   stop(): void {
@@ -149,34 +134,17 @@ export class IntakeRoom implements CutGuest {
   }
 
   async #look(): Promise<void> {
-    const tracker = this.#tracker
-    const event = await this.#seen(tracker)
-    // Another one was configured meanwhile: its own look is under way.
-    if (tracker === this.#tracker) this.#ports.tell(event)
-  }
-
-  async #seen(tracker: Tracker | undefined): Promise<IntakeEvent> {
+    const { busy, config, link, tell } = this.#ports
+    const { epoch } = link
     this.#movedMeanwhile = new Set()
-    try {
-      if (tracker === undefined) return { type: 'unconfigured' }
-      const looked = await answerWithin(
-        this.#ports.clock,
-        TRACKER_ANSWER_MS_MAX,
-        tracker.look({ rules: this.#ports.config().tracker.eligible, tickets: [...this.#ports.busy()] }),
-        'the tracker',
-      )
-      if (!looked.ok) {
-        const { kind, message } = looked.refusal
-        const problem = message.slice(0, TEXT_CHARS_MAX)
-        return kind === 'unauthorized' ? { type: 'shut out', problem } : { type: 'not seen', problem }
-      }
-      if (tracker === this.#tracker) this.#picture(looked.value)
-      const problem = looked.value.problems.join('; ').slice(0, TEXT_CHARS_MAX)
-      return { type: 'seen', problem: problem === '' ? null : problem }
-    } catch (error) {
-      this.#ports.log.error({ err: error }, 'the tracker could not be read')
-      return { type: 'not seen', problem: 'the tracker could not be read; the log says why' }
-    }
+    const wish = { rules: config().tracker.eligible, tickets: [...busy()] }
+    const looked = await link.ask((tracker) => tracker.look(wish))
+    // Another one was configured meanwhile: its own look is under way.
+    if (epoch !== link.epoch) return
+    if (looked.ok) this.#picture(looked.value)
+    // That it does not take our credential, the link knows.
+    if (looked.ok || looked.refusal.kind !== 'unauthorized') link.answered(problemOf(looked))
+    tell({ type: 'looked' })
   }
 
   // ---- what follows ------------------------------------------------------------------------------------------------
@@ -199,7 +167,11 @@ export class IntakeRoom implements CutGuest {
     const all = [...this.#byId.values()]
     const eligible = all.filter((tracked) => isEligible(tracked, rules)).map(({ ticket }) => ticket)
     this.#eligible = eligible.sort(compareTickets)
-    for (const { ticket } of all) this.#remember(ticket)
+    const isNow = new Set(this.#eligible.map(({ id }) => id))
+    for (const { ticket } of all) {
+      this.#remember(ticket)
+      this.#noteEligible(ticket, isNow.has(ticket.id))
+    }
     for (const ticket of this.#eligible) this.#maybeTake(ticket)
     const fingerprint = JSON.stringify(this.#eligible)
     const changed = fingerprint !== this.#fingerprint
@@ -213,6 +185,23 @@ export class IntakeRoom implements CutGuest {
     const known = this.#memoryOf(ticket.id)
     const memory = seen(known, ticket, new Date(this.#ports.clock.now()).toISOString())
     if (memory !== known) this.#keep(ticket.id, memory)
+  }
+
+  /** Not eligible any more, unless the host itself has moved it where it is. */
+  #noteEligible(ticket: Ticket, isEligible: boolean): void {
+    const known = this.#memoryOf(ticket.id)
+    if (known === undefined || (!isEligible && this.#isWhereWePutIt(ticket))) return
+    const memory = seenEligible(known, isEligible)
+    if (memory === known) return
+    this.#keep(ticket.id, memory)
+    if (!isEligible) this.#ports.left(ticket)
+  }
+
+  #isWhereWePutIt(ticket: Ticket): boolean {
+    const { startedState, reviewState } = this.#ports.config().tracker
+    if (this.moves.isUnderWay(ticket.id) || this.#movedMeanwhile.has(ticket.id) || this.#left.has(ticket.id))
+      return true
+    return [startedState, reviewState].some((state) => state !== undefined && sameName(state, ticket.state))
   }
 
   /** The host moves the ticket itself, which is no news about it. */
@@ -286,4 +275,9 @@ export class IntakeRoom implements CutGuest {
       },
     }
   }
+}
+
+function problemOf(looked: Answer<TrackerPicture>): string | undefined {
+  if (!looked.ok) return looked.refusal.message
+  return looked.value.problems.length === 0 ? undefined : looked.value.problems.join('; ')
 }

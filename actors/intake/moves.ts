@@ -6,10 +6,10 @@
  * under way at a time: asked for two at once, a tracker may do the first one last.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import { answerWithin } from '../../core/patience.ts'
-import type { Cancel, Chance, Clock, Facts, Log, Tracker, Write } from '../../core/ports.ts'
-import { TICKET_MOVE_RETRY_MS_MAX, TRACKER_ANSWER_MS_MAX } from '../../protocol/limits.ts'
+import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
+import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
+import type { LinkRoom } from './link.room.ts'
 
 export interface Move {
   readonly ticketId: string
@@ -23,7 +23,7 @@ export interface MovesPorts {
   readonly chance: Chance
   readonly log: Log
   readonly facts: Facts
-  readonly tracker: () => Tracker | undefined
+  readonly ask: LinkRoom['ask']
   readonly stir: () => void
   /** A move was made, or refused for good: what was looked at before is old. */
   readonly answered: (move: Move, how: 'moved' | 'refused') => void
@@ -131,20 +131,12 @@ export class Moves implements CutGuest {
 
   /** What can't ever work is logged, and done with. */
   async #moved({ ticketId, state }: Move): Promise<Tried> {
-    try {
-      const tracker = this.#ports.tracker()
-      if (tracker === undefined) return { is: 'passing', problem: 'no tracker is configured' }
-      const asked = tracker.moveTo(ticketId, state)
-      const moved = await answerWithin(this.#ports.clock, TRACKER_ANSWER_MS_MAX, asked, 'the tracker')
-      if (moved.ok) return { is: 'moved' }
-      const { kind, message } = moved.refusal
-      if (kind !== 'unknown' && kind !== 'invalid') return { is: 'passing', problem: message }
-      this.#ports.log.warn({ ticketId, state, reason: message }, 'a ticket was not moved')
-      return { is: 'refused' }
-    } catch (error) {
-      this.#ports.log.error({ ticketId, err: error }, 'a ticket could not be moved')
-      return { is: 'passing', problem: 'the tracker failed' }
-    }
+    const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state))
+    if (moved.ok) return { is: 'moved' }
+    const { kind, message } = moved.refusal
+    if (kind !== 'unknown' && kind !== 'invalid') return { is: 'passing', problem: message }
+    this.#ports.log.warn({ ticketId, state, reason: message }, 'a ticket was not moved')
+    return { is: 'refused' }
   }
 }
 

@@ -2,6 +2,7 @@
  * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
  * test can build a dozen of them in one process.
  */
+import type { Accounts, Bucket, PullHost } from '../../core/neighbours.ts'
 import type {
   Cancel,
   Chance,
@@ -14,12 +15,13 @@ import type {
   Tracker,
 } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
-import { no } from '../../core/refusal.ts'
+import { no, yes } from '../../core/refusal.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { LOCAL_WORKER } from '../fleet/local-worker.machine.ts'
 import { INTAKE } from '../intake/intake.machine.ts'
+import { LINK } from '../intake/link.machine.ts'
 import type { CutGuest } from '../kit/commit.ts'
 import { Drawer } from '../kit/drawer.ts'
 import { ActorHost } from '../kit/host.ts'
@@ -36,7 +38,7 @@ import type { RoomEffect } from './rooms.ts'
 import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
 import { runEffects } from './run.effects.ts'
-import { type SettingsDrawer, settingsEffects } from './settings.effects.ts'
+import { type SettingsDrawer, type SettingsWish, settingsEffects } from './settings.effects.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 import { Yard } from './yard.ts'
 
@@ -54,6 +56,12 @@ export interface HostParts {
   readonly health: HealthResponse
   /** The tracker of a configuration; undefined when none is configured. */
   readonly tracker: (config: ServiceConfig) => Tracker | undefined
+  readonly accounts: Accounts
+  readonly bucket: Bucket
+  /** The code host of a configuration; refused while none is connected. */
+  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  /** The port of the management listener, once it is open. */
+  readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
   readonly localWorker?: LocalWorkerPort
   readonly openDoors: (desk: FrontDesk) => Promise<Answer<{ close(): Promise<void> }>>
@@ -84,7 +92,13 @@ export function buildHost(parts: HostParts): BuiltHost {
   let finished = false
 
   const tellRoot = (event: RootEvent) => void host.tell(ROOT, ROOT, event)
-  const tellSettings = (event: SettingsEvent) => void host.tell(SETTINGS, SETTINGS, event)
+  const tellSettings = (event: SettingsEvent) => host.tell(SETTINGS, SETTINGS, event)
+  const settle = (wish: SettingsWish) => {
+    const { handle, answer } = drawer.put(wish)
+    if (!tellSettings({ type: 'patch arrived', handle }))
+      drawer.settle(handle, no('unavailable', 'the service is stopping'))
+    return answer
+  }
 
   /** Whatever becomes of the orderly way, the end comes in time. */
   const requestStop = (exitCode: number, reason: string) => {
@@ -125,6 +139,8 @@ export function buildHost(parts: HostParts): BuiltHost {
     lease: (effect) => yard.rooms.leases.do(effect),
     fleet: (effect) => yard.rooms.workers.do(effect),
     intake: (effect) => yard.rooms.intake.do(effect),
+    tracker: (effect) => yard.rooms.link.do(effect),
+    connect: (effect) => yard.rooms.connect.do(effect),
     local: (effect) => yard.rooms.localWorker.do(effect),
     root: rootEffects({
       restore: () => {
@@ -188,7 +204,16 @@ export function buildHost(parts: HostParts): BuiltHost {
       store,
       config: () => vault.configuration.effective,
       pushes,
+      redacted: () => vault.redacted,
       trackerFor: parts.tracker,
+      accounts: parts.accounts,
+      bucket: parts.bucket,
+      pulls: parts.pulls,
+      port: parts.port,
+      save: async (change, still) => {
+        const saved = await settle({ is: 'credentials', change, still })
+        return saved.ok ? yes(undefined) : saved
+      },
       localWorker: parts.localWorker,
       version: parts.health.version,
       serving: () => host.peek(ROOT, ROOT)?.value === 'serving',
@@ -203,7 +228,17 @@ export function buildHost(parts: HostParts): BuiltHost {
     if (state.is === 'ready') yard.rooms.scheduler.look()
   }
   const unhear = store.ledger.onState(hear)
-  const desk = frontDesk({ host, vault, drawer, pushes, health: parts.health, store, yard, landings })
+  const desk = frontDesk({
+    host,
+    vault,
+    settle,
+    pushes,
+    health: parts.health,
+    store,
+    yard,
+    landings,
+    pulls: parts.pulls,
+  })
 
   return {
     desk,
@@ -211,6 +246,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       host.bear(ROOT, ROOT, {})
       host.bear(SETTINGS, SETTINGS, {})
       host.bear(INTAKE, INTAKE, {})
+      host.bear(LINK, LINK, {})
       host.bear(LOCAL_WORKER, LOCAL_WORKER, {})
       // It may have broken before anybody listened.
       hear(store.ledger.state())

@@ -1,39 +1,47 @@
 /**
  * The front desk, staffed: each thing the doors may ask is a look at what is durable, or an event for a life.
  */
+import type { PullHost } from '../../core/neighbours.ts'
 import type { Ledger, Store } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { RunEffect } from '../run/run.room.ts'
 import type { ConfigVault } from './config-vault.ts'
+import { connectDesk } from './connect-desk.ts'
 import { fleetDesk } from './fleet-desk.ts'
 import type { FrontDesk } from './front-desk.ts'
-import { ROOT, SETTINGS } from './kinds.ts'
+import { ROOT } from './kinds.ts'
 import type { Landings } from './landings.ts'
+import { pullDesk } from './pull-desk.ts'
 import type { Pushes } from './pushes.ts'
 import { runDesk } from './run-desk.ts'
-import type { SettingsDrawer } from './settings.effects.ts'
-import type { SettingsEvent } from './settings.machine.ts'
+import type { SettingsWish } from './settings.effects.ts'
 import type { Yard } from './yard.ts'
 
 export interface DeskParts {
   readonly host: ActorHost
   readonly vault: ConfigVault
-  readonly drawer: SettingsDrawer
+  /** Asks the settings, and answers once it is decided, on disk and told. */
+  readonly settle: (wish: SettingsWish) => Promise<Answer<SettingsUpdateResponse>>
   readonly pushes: Pushes
   readonly health: HealthResponse
   readonly store: Store
   readonly yard: Yard
   readonly landings: Landings
+  /** Refused while no code host is connected. */
+  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
 }
 
 export function frontDesk(parts: DeskParts): FrontDesk {
-  const { host, vault, drawer, pushes, health, store, yard, landings } = parts
+  const { host, vault, pushes, health, store, yard, landings } = parts
   const { rooms } = yard
   const { ledger } = store
+  const config = () => vault.configuration.effective
   const open = () => isOpen(host)
   const mayChange = (): Answer<void> => {
     if (!open()) return no('unavailable', 'the service is stopping')
@@ -48,18 +56,15 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       host.afterwards(effect)
     })
   return {
-    ...runDesk({ host, store, rooms, mayChange, landed }),
+    ...runDesk({ host, store, rooms, mayChange, landed, pulls: () => parts.pulls(config()) }),
     ...fleetDesk({ host, rooms, mayChange, landed }),
+    ...connectDesk({ connect: rooms.connect, link: rooms.link, mayChange }),
+    ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,
     config: () => vault.redacted,
     changeSettings: async (patch) => {
       const may = mayChange()
-      if (!may.ok) return may
-      const { handle, answer } = drawer.put(patch)
-      const arrived: SettingsEvent = { type: 'patch arrived', handle }
-      if (!host.tell(SETTINGS, SETTINGS, arrived))
-        drawer.settle(handle, no('unavailable', 'the service is stopping'))
-      return answer
+      return may.ok ? parts.settle({ is: 'patch', patch }) : may
     },
     hello: () => ({
       type: 'hello',

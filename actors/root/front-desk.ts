@@ -8,9 +8,32 @@
 import type { ArtifactFound, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import type {
+  ConnectPollResponse,
+  ConnectProvider,
+  ConnectResponse,
+  CredentialsRequest,
+  CredentialsResponse,
+  StorageConnectResponse,
+  StorageStatus,
+  TrackerCallbackQuery,
+} from '../../protocol/connect.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type {
+  CodehostRepo,
+  CommentRequest,
+  MergeRequest,
+  MergeResponse,
+  PullDetail,
+  PullListResponse,
+  ReplyRequest,
+  ResolveThreadRequest,
+  ReviewRequest,
+  RunPullResponse,
+} from '../../protocol/pulls.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type { TrackerProject } from '../../protocol/tracker.ts'
 import type {
   FleetDemandResponse,
   FleetResponse,
@@ -43,6 +66,35 @@ export interface FrontDesk {
   retryRun(id: string): Promise<Answer<Run>>
   discardRun(id: string): Promise<Answer<Run>>
   placement(id: string): Answer<Placement>
+
+  /** The run's pull request as it is right now. */
+  runPull(id: string): Promise<Answer<RunPullResponse>>
+
+  // ---- credentials and connecting
+  /** Each field by itself: what one provider refuses keeps no other from being saved. */
+  changeCredentials(request: CredentialsRequest): Promise<Answer<CredentialsResponse>>
+  connect(provider: ConnectProvider): Promise<Answer<ConnectResponse>>
+  pollCodehost(): Promise<ConnectPollResponse>
+  /** The browser is back from the tracker's consent page. */
+  trackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage>
+  pasteTrackerAddress(address: string): Promise<Answer<ConnectPollResponse>>
+  storage(): Promise<StorageStatus>
+  connectStorage(): Promise<Answer<StorageConnectResponse>>
+
+  // ---- code host and tracker: refused as `unknown`, `conflict` or `invalid`
+  codehostRepos(): Promise<Answer<readonly CodehostRepo[]>>
+  pulls(): Promise<Answer<PullListResponse>>
+  /** By the key of the repository's mapping. */
+  pull(repo: string, number: number): Promise<Answer<PullDetail>>
+  mergePull(repo: string, number: number, wish: MergeRequest): Promise<Answer<MergeResponse>>
+  closePull(repo: string, number: number): Promise<Answer<void>>
+  reopenPull(repo: string, number: number): Promise<Answer<void>>
+  readyPull(repo: string, number: number): Promise<Answer<void>>
+  commentPull(repo: string, number: number, comment: CommentRequest): Promise<Answer<void>>
+  reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Answer<void>>
+  replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Answer<void>>
+  resolveThread(repo: string, number: number, wish: ResolveThreadRequest): Promise<Answer<void>>
+  trackerProjects(): Promise<Answer<readonly TrackerProject[]>>
 
   // ---- memories
   memories(): MemoriesResponse
@@ -78,6 +130,12 @@ export interface FrontDesk {
   measure(): void
   /** How many actors of each kind there are now. */
   actorsByKind(): ReadonlyMap<string, number>
+}
+
+/** What a browser shows at the end of a journey to the tracker. */
+export interface CallbackPage {
+  readonly status: number
+  readonly html: string
 }
 
 /** `more`: there are older ones than the last of these. */

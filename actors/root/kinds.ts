@@ -1,10 +1,12 @@
 /**
  * Every kind of life a host knows, with what happens to it when it throws.
  */
+import { connectKinds } from '../connect/connect.kinds.ts'
 import { connectionKind } from '../fleet/connection.machine.ts'
 import { localWorkerKind } from '../fleet/local-worker.machine.ts'
 import { workerKind } from '../fleet/worker.machine.ts'
 import { intakeKind } from '../intake/intake.machine.ts'
+import { linkKind } from '../intake/link.machine.ts'
 import { fatalAtOnce, type Kind, restartedOrFatal } from '../kit/kind.ts'
 import { leaseKind } from '../lease/lease.machine.ts'
 import { runKind } from '../run/run.machine.ts'
@@ -22,6 +24,8 @@ export const hostKinds: readonly Kind[] = [
   root,
   settings,
   intakeKind,
+  linkKind,
+  ...connectKinds,
   runKind,
   leaseKind,
   workerKind,

@@ -4,11 +4,15 @@
  * Each is told here what it needs to know of the others, and nothing more. Some ask for what is made only after them:
  * they do so by way of functions, which nobody calls before all of it is there.
  */
+
 import { ids } from '../../core/ids.ts'
 import { instants } from '../../core/instant.ts'
 import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
+import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/neighbours.ts'
 import type { Chance, Clock, LocalWorkerPort, Log, Meters, Store, Tracker } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { type ConnectEffect, ConnectRoom } from '../connect/connect.room.ts'
 import { Alarms } from '../fleet/alarms.ts'
 import { Channel } from '../fleet/channel.ts'
 import { Claims } from '../fleet/claims.ts'
@@ -24,6 +28,9 @@ import { LocalWorkerRoom } from '../fleet/local-worker.room.ts'
 import { Scheduler } from '../fleet/scheduler.ts'
 import { INTAKE, type IntakeEffect, type IntakeEvent } from '../intake/intake.machine.ts'
 import { IntakeRoom } from '../intake/intake.room.ts'
+import { LINK, type LinkEffect } from '../intake/link.machine.ts'
+import { LinkRoom } from '../intake/link.room.ts'
+import { PullLinks } from '../intake/pull-links.ts'
 import type { ActorHost } from '../kit/host.ts'
 import { Book } from '../lease/book.ts'
 import { EndedLeases } from '../lease/ended.ts'
@@ -31,15 +38,24 @@ import type { LeaseEffect } from '../lease/lease.machine.ts'
 import { LEASE } from '../lease/lease.names.ts'
 import { LeaseRoom } from '../lease/lease.room.ts'
 import { Errands } from '../run/errands.ts'
+import { Evidence } from '../run/evidence.ts'
 import { Journal } from '../run/journal.ts'
 import { Memories } from '../run/memories.ts'
+import { PullWatch } from '../run/pull-watch.ts'
 import { RestingRuns } from '../run/resting.ts'
 import { RUN } from '../run/run.names.ts'
 import { type RunEffect, RunRoom } from '../run/run.room.ts'
 import { RunPushes } from '../run/run-pushes.ts'
 import type { Pushes } from './pushes.ts'
 
-export type RoomEffect = FleetEffect | LeaseEffect | IntakeEffect | RunEffect | LocalWorkerEffect
+export type RoomEffect =
+  | FleetEffect
+  | LeaseEffect
+  | IntakeEffect
+  | LinkEffect
+  | ConnectEffect
+  | RunEffect
+  | LocalWorkerEffect
 
 export interface RoomParts {
   readonly clock: Clock
@@ -50,6 +66,16 @@ export interface RoomParts {
   readonly config: () => ServiceConfig
   readonly pushes: Pushes
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly accounts: Accounts
+  readonly bucket: Bucket
+  /** Refused while no code host is connected. */
+  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  /** The port of the management listener, once it is open. */
+  readonly port: () => number | undefined
+  /** The configuration in force, masked. */
+  readonly redacted: () => ServiceConfig
+  /** Credentials into the configuration: durable and told when it resolves. */
+  readonly save: SaveCredentials
   readonly localWorker: LocalWorkerPort | undefined
   readonly version: string
   /** New leases may be granted. */
@@ -57,6 +83,12 @@ export interface RoomParts {
   /** Lines may come in: also in the moment in which the doors are being opened. */
   readonly open: () => boolean
 }
+
+/** Refused as `conflict` when `still` does not hold at the moment of writing. */
+export type SaveCredentials = (
+  change: CredentialChange,
+  still: (config: ServiceConfig) => boolean,
+) => Promise<Answer<void>>
 
 /** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
 type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
@@ -194,19 +226,38 @@ export function furnish(parts: RoomParts, host: ActorHost) {
 
   // ---- tickets and runs --------------------------------------------------------------------------------------------
 
+  const link: LinkRoom = new LinkRoom({
+    ...common,
+    trackerFor: parts.trackerFor,
+    refresh: (config, token) => parts.accounts.refreshTracker(config, token),
+    save: parts.save,
+    tell: (event) => void host.tell(LINK, LINK, event),
+    replaced: (tracker) => intake.replaced(tracker),
+  })
   const intake: IntakeRoom = new IntakeRoom({
     ...common,
     facts,
-    trackerFor: parts.trackerFor,
+    link,
     tell: (event: IntakeEvent) => void host.tell(INTAKE, INTAKE, event),
     activeRun: (ticketId) => runs.activeOf(ticketId),
     busy: () => runs.busy(),
     lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
     take: (ticket) => void runs.take(ticket),
+    left: (ticket) => runs.ticketLeft(ticket),
     changed: (eligible) => {
       if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
       scheduler.reconsider()
     },
+  })
+  const pullLinks = new PullLinks({ ...common, facts, ask: (errand) => link.ask(errand) })
+  const evidence = new Evidence({
+    ...common,
+    facts,
+    runs: records,
+    artifacts: store.artifacts,
+    bucket: parts.bucket,
+    pulls: () => parts.pulls(config()),
+    say: (runId, text) => journal.say(runId, instant(), text),
   })
   const runs: RunRoom = new RunRoom({
     ...common,
@@ -219,6 +270,24 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     scheduler,
     intake,
     fleet,
+    link,
+    pullLinks,
+    evidence,
+  })
+  const connect = new ConnectRoom({
+    ...common,
+    redacted: parts.redacted,
+    accounts: parts.accounts,
+    bucket: parts.bucket,
+    port: parts.port,
+    save: (change, still = () => true) => parts.save(change, still),
+  })
+  const pullWatch = new PullWatch({
+    ...common,
+    runs: records,
+    pulls: () => parts.pulls(config()),
+    newest: (id) => runs.newest(id),
+    observed: (runId, url, state) => runs.pullSeen(runId, url, state),
   })
 
   /** An alarm's key begins with the word of whoever set it. */
@@ -248,7 +317,12 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     workers,
     localWorker,
     leases,
+    link,
     intake,
+    pullLinks,
+    evidence,
+    pullWatch,
+    connect,
     runs,
   }
 }

@@ -3,17 +3,20 @@
  *
  * Decided on the newest word, answered with what is on disk.
  */
+import type { PullHost } from '../../core/neighbours.ts'
 import type { RunQuery, Store } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { discarded, isTerminal, retried } from '../../core/run/change.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
+import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { RunContext, RunInput } from '../run/run.machine.ts'
 import { RUN } from '../run/run.names.ts'
 import type { RunEffect } from '../run/run.room.ts'
 import type { FrontDesk } from './front-desk.ts'
+import { asTold } from './pull-desk.ts'
 import type { Rooms } from './rooms.ts'
 
 export interface RunDeskParts {
@@ -24,6 +27,8 @@ export interface RunDeskParts {
   readonly mayChange: () => Answer<void>
   /** Everything up to now is on disk. */
   readonly landed: () => Promise<Answer<void>>
+  /** Refused while no code host is connected. */
+  readonly pulls: () => Answer<PullHost>
 }
 
 type RunPart = Pick<
@@ -38,12 +43,13 @@ type RunPart = Pick<
   | 'retryRun'
   | 'discardRun'
   | 'placement'
+  | 'runPull'
   | 'memories'
   | 'forgetMemory'
   | 'clearMemories'
 >
 
-export function runDesk({ host, store, rooms, mayChange, landed }: RunDeskParts): RunPart {
+export function runDesk({ host, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
   const { runs: shelf } = store.ledger
 
   /** What is on disk of it. */
@@ -132,9 +138,37 @@ export function runDesk({ host, store, rooms, mayChange, landed }: RunDeskParts)
     return answer
   }
 
+  /** Opening a run also asks after its pull request; whoever opened it hears of a change as everybody does. */
+  function opened(id: string): Answer<Run> {
+    const run = shown(id)
+    if (run.ok) rooms.pullWatch.opened(run.value)
+    return run
+  }
+
+  async function runPull(id: string): Promise<Answer<RunPullResponse>> {
+    const run = durable(id)
+    if (run === undefined) return unknown(id)
+    const url = run.prUrl
+    if (url === undefined) return no('unknown', `${id} has no pull request`)
+    const host = pulls()
+    if (!host.ok) return asTold(host)
+    const place = host.value.placeOf(url)
+    if (place === undefined)
+      return no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
+    const states = await host.value.states(place.remote, [place.number], 'person')
+    if (!states.ok) return asTold(states)
+    const state = states.value.get(place.number)
+    if (state === undefined)
+      return no('unknown', `the code host does not know the pull request of ${id} any more`)
+    rooms.runs.pullSeen(id, url, state)
+    return yes({ url, number: place.number, state })
+  }
+
+  /** A deletion that the disk does not take has failed, as these routes have always called it. */
   async function changeMemory(change: () => Answer<void>) {
     const open = mayChange()
-    if (!open.ok) return open
+    const { is } = store.ledger.state()
+    if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
     const changed = change()
     if (!changed.ok) return changed
     const done = await landed()
@@ -145,7 +179,8 @@ export function runDesk({ host, store, rooms, mayChange, landed }: RunDeskParts)
     tickets: () => rooms.intake.eligible(),
     runTicket,
     runs,
-    run: shown,
+    run: opened,
+    runPull,
     runEvents: async (id, query) =>
       durable(id) === undefined ? unknown(id) : yes(await store.events.read(id, query)),
     async artifact(id, name) {

@@ -3,11 +3,13 @@
  * answer, and tell the dashboards. Each ends by telling the settings what happened.
  */
 import { isNativeError } from 'node:util/types'
+import type { CredentialChange } from '../../core/neighbours.ts'
 import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { no, yes } from '../../core/refusal.ts'
-import { decideChange } from '../../core/settings/change.ts'
+import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
 import { adoptEdit } from '../../core/settings/edit.ts'
+import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
@@ -15,7 +17,17 @@ import type { Drawer } from '../kit/drawer.ts'
 import type { ConfigVault } from './config-vault.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
-export type SettingsDrawer = Drawer<Record<string, unknown>, SettingsUpdateResponse>
+/** What is asked of the settings. */
+export type SettingsWish =
+  | { readonly is: 'patch'; readonly patch: Record<string, unknown> }
+  /** Checked with their provider. `still`: whether that is worth anything, asked of what is in force right before. */
+  | {
+      readonly is: 'credentials'
+      readonly change: CredentialChange
+      readonly still: (config: ServiceConfig) => boolean
+    }
+
+export type SettingsDrawer = Drawer<SettingsWish, SettingsUpdateResponse>
 
 export interface SettingsPorts {
   readonly file: ConfigFile
@@ -83,9 +95,9 @@ async function change(
     return { type: 'change refused' }
   }
   try {
-    const patch = drawer.question(handle)
-    if (patch === undefined) return { type: 'change refused' }
-    const decided = decideChange(vault.configuration, patch)
+    const wish = drawer.question(handle)
+    if (wish === undefined) return { type: 'change refused' }
+    const decided = decide(vault.configuration, wish)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
     // Also when nothing changes: what was answered must still hold after the next start.
@@ -110,6 +122,12 @@ async function change(
     log.error({ err: error }, 'config.json could not be written')
     return refuse(no('failed', `config.json could not be written, and nothing was changed: ${reason}`))
   }
+}
+
+function decide(current: CompletedConfig, wish: SettingsWish): Answer<DecidedChange> {
+  if (wish.is === 'patch') return decideChange(current, wish.patch)
+  if (wish.still(current.effective)) return decideCredentials(current, wish.change)
+  return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
 }
 
 async function look({ file, vault, log }: SettingsPorts): Promise<SettingsEvent> {

@@ -7,8 +7,10 @@
  */
 import type { Cancel } from '../../core/ports.ts'
 import type { RunStatus } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { CONNECTION, WORKER } from '../fleet/fleet.names.ts'
-import { INTAKE, type IntakeContext } from '../intake/intake.machine.ts'
+import { LINK, type LinkContext } from '../intake/link.machine.ts'
+import { isRefreshing, statusOf } from '../intake/link.room.ts'
 import type { CutGuest } from '../kit/commit.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
 import type { LeaseEvent } from '../lease/lease.machine.ts'
@@ -33,9 +35,22 @@ export class Yard {
   }
 
   get guests(): readonly CutGuest[] {
-    const { journal, resting, memories, errands, ended, book, intake, runPushes } = this.rooms
+    const { journal, resting, memories, errands, ended, book, intake, pullLinks, evidence, runPushes } =
+      this.rooms
     // Events before what follows from them: who hears of a run's end has heard of everything before it.
-    return [journal, resting, memories, errands, ended, book, intake, intake.moves, runPushes]
+    return [
+      journal,
+      resting,
+      memories,
+      errands,
+      ended,
+      book,
+      intake,
+      intake.moves,
+      pullLinks,
+      evidence,
+      runPushes,
+    ]
   }
 
   // ---- beginning and end -------------------------------------------------------------------------------------------
@@ -80,18 +95,27 @@ export class Yard {
   }
 
   start(): void {
-    const { alarms, intake, localWorker, scheduler } = this.rooms
+    const { alarms, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler } = this.rooms
     alarms.start()
     this.#pruneNow()
-    intake.configure()
+    link.configure()
     localWorker.configure()
     intake.moves.start()
+    pullLinks.start()
+    evidence.start()
+    pullWatch.start()
     scheduler.look()
   }
 
   stop(): void {
-    const { alarms, intake, localWorker, runPushes, workers } = this.rooms
+    const { alarms, connect, evidence, intake, link, localWorker, pullLinks, pullWatch, runPushes, workers } =
+      this.rooms
     alarms.stop()
+    connect.stop()
+    link.stop()
+    pullLinks.stop()
+    evidence.stop()
+    pullWatch.stop()
     intake.stop()
     localWorker.abandon()
     runPushes.stop()
@@ -100,8 +124,9 @@ export class Yard {
   }
 
   configured(): void {
-    const { intake, lines, localWorker, scheduler } = this.rooms
-    intake.configure()
+    const { intake, lines, link, localWorker, scheduler } = this.rooms
+    link.configure()
+    intake.configured()
     localWorker.configure()
     lines.configured()
     scheduler.reconsider()
@@ -127,18 +152,20 @@ export class Yard {
     else if (change.kind === LEASE) rooms.leases.leaseIs(change)
     else if (change.kind === WORKER) rooms.workers.workerIs(change)
     else if (change.kind === CONNECTION) rooms.workers.connectionIs(change)
-    else if (change.kind === INTAKE) this.#intakeIs(change)
+    else if (change.kind === LINK) this.#linkIs(change)
   }
 
-  #intakeIs({ before, after }: Change): void {
-    const { status } = after.context as IntakeContext
-    if (before === undefined || sameStatus((before.context as IntakeContext).status, status)) return
+  #linkIs({ before, after }: Change): void {
+    this.rooms.link.settled(isRefreshing(after.value))
+    const status = statusOf(after.value, after.context as LinkContext)
+    if (before === undefined || sameStatus(statusOf(before.value, before.context as LinkContext), status))
+      return
     this.#parts.pushes.send({ type: 'linear-status', linearStatus: status })
   }
 
-  trackerStatus(): IntakeContext['status'] {
-    const intake = this.#host.peek(INTAKE, INTAKE)?.context as IntakeContext | undefined
-    return intake?.status ?? { state: 'disconnected' }
+  trackerStatus(): TrackerStatus {
+    const link = this.#host.peek(LINK, LINK)
+    return link === undefined ? { state: 'disconnected' } : statusOf(link.value, link.context as LinkContext)
   }
 
   // ---- figures -----------------------------------------------------------------------------------------------------
@@ -156,7 +183,8 @@ export class Yard {
 
   /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
   census() {
-    const { alarms, book, fleet, journal, lines, runPushes, runs, scheduler } = this.rooms
+    const { alarms, book, connect, evidence, fleet, journal, lines, pullLinks, runPushes, runs, scheduler } =
+      this.rooms
     return {
       alarms: alarms.pending,
       connections: lines.size,
@@ -169,9 +197,11 @@ export class Yard {
       framesBehind: book.lag(),
       journalPages: journal.size,
       recentPushes: runPushes.size,
+      pullLinks: pullLinks.size,
+      evidence: evidence.size,
+      connecting: connect.size,
     }
   }
 }
 
-const sameStatus = (a: IntakeContext['status'], b: IntakeContext['status']): boolean =>
-  a.state === b.state && a.error === b.error
+const sameStatus = (a: TrackerStatus, b: TrackerStatus): boolean => a.state === b.state && a.error === b.error

@@ -7,12 +7,21 @@
  */
 import { assign, setup } from 'xstate'
 import type { Write } from '../../core/ports.ts'
-import { accepted, adopted, cancelled, failed, finished, patched, requeued } from '../../core/run/change.ts'
+import {
+  accepted,
+  adopted,
+  cancelled,
+  failed,
+  finished,
+  patched,
+  pullSeen,
+  requeued,
+} from '../../core/run/change.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX } from '../../protocol/limits.ts'
 import { RunFields, shapeOf } from '../../protocol/records.ts'
-import type { Run } from '../../protocol/run.ts'
+import type { PullState, Run } from '../../protocol/run.ts'
 import { deeds } from '../kit/deeds.ts'
 import type { Kind, Split } from '../kit/kind.ts'
 import { layout } from '../kit/records.ts'
@@ -52,7 +61,10 @@ export type RunEvent =
   | ({ readonly type: 'ended failed' } & Ended)
   | ({ readonly type: 'ended cancelled' } & Ended)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
-  | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string }
+  /** `kept`: the reason is worth keeping with the run. */
+  | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
+  /** The code host says how its pull request is doing. */
+  | { readonly type: 'pull seen'; readonly url: string; readonly state: PullState }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** A bug of ours: nothing can go on with it. */
   | { readonly type: 'broken'; readonly at: string; readonly reason: string }
@@ -179,7 +191,13 @@ export const runMachine = setup({
       ),
       lease: null,
     })),
-    cancel: assign(({ context, event }) => ({ run: cancelled(context.run, at(event)), lease: null })),
+    cancel: assign(({ context, event }) => ({
+      run: cancelled(context.run, at(event), 'kept' in event && event.kept ? event.reason : undefined),
+      lease: null,
+    })),
+    notePull: assign(({ context, event }) =>
+      event.type === 'pull seen' ? { run: pullSeen(context.run, event.url, event.state) } : {},
+    ),
     cancelFollowUp: assign(({ context, event }) => ({
       run: restored({ ...context.run, error: 'it was cancelled' }, context, at(event)),
       lease: null,
@@ -224,6 +242,7 @@ export const runMachine = setup({
     woken: input.woken,
   }),
   initial: 'queued',
+  on: { 'pull seen': { actions: 'notePull' } },
   states: {
     queued: {
       description: 'waits for a worker with room; with a lease, for that worker to accept',

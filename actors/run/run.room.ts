@@ -6,19 +6,22 @@
  */
 import type { Clock, Ledger, Meters } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
-import { failed, isTerminal, newRun } from '../../core/run/change.ts'
+import { failed, isTerminal, newRun, pullSeen } from '../../core/run/change.ts'
 import { jobFor } from '../../core/run/job.ts'
 import { repoOf } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
-import type { Run, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Scheduler } from '../fleet/scheduler.ts'
 import type { IntakeRoom } from '../intake/intake.room.ts'
+import type { LinkRoom } from '../intake/link.room.ts'
+import type { PullLinks } from '../intake/pull-links.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
 import type { LeaseContext, LeaseEvent } from '../lease/lease.machine.ts'
 import { LEASE } from '../lease/lease.names.ts'
+import type { Evidence } from './evidence.ts'
 import type { Journal } from './journal.ts'
 import type { Memories } from './memories.ts'
 import type { RestingRuns } from './resting.ts'
@@ -50,6 +53,9 @@ export interface RunRoomPorts {
   readonly scheduler: Scheduler
   readonly intake: IntakeRoom
   readonly fleet: Fleet
+  readonly link: LinkRoom
+  readonly pullLinks: PullLinks
+  readonly evidence: Evidence
 }
 
 export class RunRoom {
@@ -110,12 +116,38 @@ export class RunRoom {
     return this.#active.keys()
   }
 
+  /** The newest word on it, be it on disk or not. */
+  newest(runId: string): Run | undefined {
+    return this.#contextOf(runId)?.run ?? this.#ports.resting.newest(runId)
+  }
+
   activeOf(ticketId: string): string | undefined {
     return this.#active.get(ticketId)
   }
 
   tell(runId: string, event: RunEvent): boolean {
     return this.#ports.host.tell(RUN, runId, event)
+  }
+
+  /** Somebody took its ticket out of the eligible ones. A follow-up leaves its ticket alone, and the ticket it. */
+  ticketLeft({ id, identifier, state }: Ticket): void {
+    const runId = this.#active.get(id)
+    const context = runId === undefined ? undefined : this.#contextOf(runId)
+    if (runId === undefined || context === undefined || context.job !== 'run') return
+    if (context.run.status !== 'queued' && this.#ports.config().tracker.whenTicketLeaves === 'finish') return
+    const reason = `${identifier} was taken out of the eligible tickets (it is in ${state})`
+    this.tell(runId, { type: 'cancel requested', at: this.#ports.instant(), reason, kept: true })
+  }
+
+  /** The code host says how the pull request of a run is doing, be the run at rest or not. */
+  pullSeen(runId: string, url: string, state: PullState): void {
+    const { resting, runPushes } = this.#ports
+    if (this.tell(runId, { type: 'pull seen', url, state })) return
+    const run = resting.newest(runId)
+    const seen = run === undefined ? undefined : pullSeen(run, url, state)
+    if (seen === undefined || seen === run) return
+    resting.change(seen)
+    runPushes.changed(seen)
   }
 
   lastFinishedAt(ticket: Ticket): string | undefined {
@@ -197,6 +229,7 @@ export class RunRoom {
     if (run !== was?.run) runPushes.changed(run)
     if (run.status === 'preparing' && was?.run.status === 'queued') this.#measureWait(run)
     if (!restored && run.status !== was?.run.status) this.#moveTicket(run, after.context as RunContext)
+    if (!restored && run.prUrl !== was?.run.prUrl) this.#linkPull(run, after.context as RunContext)
     if (over) {
       this.#rests(key, run)
       return
@@ -235,8 +268,15 @@ export class RunRoom {
     if (job === 'run' && state !== undefined) this.#ports.intake.move(ticket.id, state)
   }
 
+  #linkPull({ prUrl, ticket }: Run, { job, woken }: RunContext): void {
+    // A run that is woken has had its pull request before.
+    if (job === 'run' && prUrl !== undefined && woken === null && this.#ports.link.linksPulls)
+      this.#ports.pullLinks.opened(ticket, prUrl)
+  }
+
   #rests(key: string, run: Run): void {
-    const { host, resting, scheduler } = this.#ports
+    const { evidence, host, resting, scheduler } = this.#ports
+    evidence.ended(run)
     scheduler.left(key)
     resting.ended(run)
     if (isTerminal(run.status)) this.#noLongerActive(run)

@@ -16,7 +16,6 @@ import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
 import { localWorker } from '../../providers/local-worker.ts'
-import { trackerFor } from '../../providers/tracker/tracker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
@@ -28,6 +27,7 @@ import { dataDirectory } from '../data-dir.ts'
 import { Ending, EXIT } from '../exit.ts'
 import { removeLaunch, writeLaunch } from '../launch-file.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { makeNeighbours, type Neighbours } from '../neighbours.ts'
 import { Scrubber } from '../scrub.ts'
 import { StopSignals } from '../signals.ts'
 import { storeEnding } from '../store-ending.ts'
@@ -65,6 +65,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   const startedAt = new Date(realClock.now()).toISOString()
   const execution = await sandbox
 
+  const neighbours = makeNeighbours({
+    dataDir,
+    clock: realClock,
+    log,
+    environment: process.env,
+    inheritable: inheritableDescriptors,
+  })
   let url: string | undefined
   await new Promise<void>((ended) => {
     const host = buildHost({
@@ -79,7 +86,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       ...(execution.kind === 'local-worker'
         ? { localWorker: workerHere(options, { dataDir, url: () => url, log }) }
         : {}),
-      tracker: (config) => trackerFor(config, { clock: realClock, log }),
+      ...neighbours,
+      port: () => (url === undefined ? undefined : Number(new URL(url).port)),
       health: {
         ok: true,
         version: VERSION,
@@ -93,7 +101,9 @@ export async function serve(options: ServeOptions): Promise<void> {
         return opened
       },
       finish: (exitCode, reason) =>
-        void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log }).then(ended),
+        void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log, neighbours }).then(
+          ended,
+        ),
     })
     host.start()
     signals.handTo((reason) => host.stop(reason))
@@ -241,10 +251,11 @@ async function finish(ending: {
   dataDir: string
   store: Store
   log: Log
+  neighbours: Neighbours
 }): Promise<void> {
-  const { exitCode, reason, dataDir, store, log } = ending
+  const { exitCode, reason, dataDir, store, log, neighbours } = ending
   realClock.after(CLOSE_STORE_MS_MAX, () => process.exit(exitCode === EXIT.done ? EXIT.broken : exitCode))
-  const inOrder = [() => removeLaunch(dataDir), () => store.close()]
+  const inOrder = [() => removeLaunch(dataDir), () => neighbours.close(), () => store.close()]
   for (const step of inOrder)
     await step().catch((error) => log.error({ err: error }, 'not everything closed in order'))
   if (exitCode === EXIT.done) log.info({ reason }, 'stopped')

@@ -25,7 +25,7 @@ import { dataDirectory } from '../data-dir.ts'
 import { Ending, EXIT } from '../exit.ts'
 import { makeHands } from '../hands.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
-import { authorities, proxies } from '../network.ts'
+import { authorities, proxies, web } from '../network.ts'
 import { Scrubber } from '../scrub.ts'
 import { StopSignals } from '../signals.ts'
 import { storeEnding } from '../store-ending.ts'
@@ -183,7 +183,15 @@ async function work(place: Workplace): Promise<DaemonEnd> {
   const stallMs = options.stallMinutes * 60_000
   const sandboxDir = options.sandboxDir ?? process.env.SWITCHYARD_SANDBOX_DIR
   const where = sandboxDir === undefined || sandboxDir === '' ? {} : { sandboxDir }
-  const { hands, limits } = await makeHands({ dataDir, ...where, bwrap: place.bwrap, stallMs, clock, log })
+  const { hands, limits } = await makeHands({
+    dataDir,
+    ...where,
+    bwrap: place.bwrap,
+    stallMs,
+    network: wanted(web(process.env)),
+    clock,
+    log,
+  })
   const end = await new Promise<DaemonEnd>((ended) => {
     const daemon = buildDaemon({
       clock,

@@ -6,7 +6,7 @@
  */
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { RETENTION_SLACK_HOURS, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Run, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
+import type { PullState, Run, RunResult, RunSandbox, RunStatus, Ticket } from '../../protocol/run.ts'
 import { costsWith, totalsOf, withRoom } from './cost.ts'
 import { cut } from './line.ts'
 
@@ -118,6 +118,11 @@ export function failed(run: Run, error: string, now: string): Run {
 
 export function cancelled(run: Run, now: string, error?: string): Run {
   return ended(run, 'cancelled', now, error)
+}
+
+/** The very same object when it is no news, or about another pull request than the run has by now. */
+export function pullSeen(run: Run, url: string, prState: PullState): Run {
+  return run.prUrl !== url || run.prState === prState ? run : { ...run, prState }
 }
 
 /** The sandbox stays on the record until a worker has accepted: until then it can still be discarded. */

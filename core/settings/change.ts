@@ -4,10 +4,12 @@
  * The whole merged result is judged, never the patch alone. Yes is said only of a text that was read back and means
  * exactly what was decided, so that a change that was accepted cannot be one that the next start refuses.
  */
-import type { CompletedConfig } from '../../protocol/config.ts'
+import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
+import type { CredentialChange } from '../neighbours.ts'
 import { type Answer, no, yes } from '../refusal.ts'
 import { guardCredentials } from './guard.ts'
 import { isObject, merge } from './merge.ts'
+import { onlyAt, valueAt } from './path.ts'
 import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
 import { same } from './sameness.ts'
@@ -28,6 +30,18 @@ export function decideChange(current: CompletedConfig, patch: unknown): Answer<D
   const merged = merge(current.stored, patch)
   const guarded = guardCredentials(current.stored, merged)
   return inPatch(guarded.ok ? settle(current, merged) : guarded)
+}
+
+/**
+ * Credentials that were checked with their provider, in place of those that are stored; `null` removes one. Taken by
+ * their paths, so that nothing else can come in with them.
+ */
+export function decideCredentials(current: CompletedConfig, change: CredentialChange): Answer<DecidedChange> {
+  const merged = CREDENTIAL_PATHS.reduce<unknown>((config, path) => {
+    const value = valueAt(change, path)
+    return value === undefined ? config : merge(config, onlyAt(path, value))
+  }, current.stored)
+  return settle(current, merged)
 }
 
 /** What was stored is sound, so whatever is wrong came with the patch: that is where the path starts. */

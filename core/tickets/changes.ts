@@ -11,13 +11,20 @@
 import type { Ticket } from '../../protocol/run.ts'
 import { sameName } from './names.ts'
 
-/** In which state a ticket was last seen, and since when. */
-export type TicketMemory = { readonly state: string; readonly since: string }
+/** In which state a ticket was last seen, since when, and whether it was eligible before the host moved it itself. */
+export type TicketMemory = { readonly state: string; readonly since: string; readonly eligible?: true }
 
 /** The very same object when there is nothing new to remember. */
 export function seen(memory: TicketMemory | undefined, ticket: Ticket, nowIso: string): TicketMemory {
   if (memory === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
-  return sameName(memory.state, ticket.state) ? memory : { state: ticket.state, since: nowIso }
+  return sameName(memory.state, ticket.state) ? memory : { ...memory, state: ticket.state, since: nowIso }
+}
+
+/** The very same object when that is known. */
+export function seenEligible(memory: TicketMemory, eligible: boolean): TicketMemory {
+  if ((memory.eligible === true) === eligible) return memory
+  const { eligible: _, ...rest } = memory
+  return eligible ? { ...rest, eligible } : rest
 }
 
 /**
@@ -25,7 +32,7 @@ export function seen(memory: TicketMemory | undefined, ticket: Ticket, nowIso: s
  * ticket to the review state, and where that is eligible too, the ticket would get run after run.
  */
 export function movedByHost(memory: TicketMemory, state: string): TicketMemory {
-  return sameName(memory.state, state) ? memory : { state, since: memory.since }
+  return sameName(memory.state, state) ? memory : { ...memory, state }
 }
 
 export interface RunWish {

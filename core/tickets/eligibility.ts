@@ -11,12 +11,17 @@ import { sameName } from './names.ts'
 export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
   if (tracked.closed) return false
   const { state, labels, project, assignee } = tracked.ticket
+  const { otherNames } = tracked
   return (
     allows(rules.states, [state]) &&
     allows(rules.labels, labels) &&
-    allows(rules.projects, project === undefined ? [] : [project]) &&
-    allows(rules.assignees, assignee === undefined ? [] : [assignee])
+    allows(rules.projects, namesOf(project, otherNames?.project)) &&
+    allows(rules.assignees, namesOf(assignee, otherNames?.assignee))
   )
+}
+
+function namesOf(shown: string | undefined, others: readonly string[] = []): readonly string[] {
+  return shown === undefined ? others : [shown, ...others]
 }
 
 /** Any one of those listed will do. */

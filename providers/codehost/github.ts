@@ -10,6 +10,9 @@ import { type Answer, no, type RefusalKind, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { Http, HttpReply, HttpRequest } from '../http.ts'
+import { type GithubAddress, githubAddress } from './github/address.ts'
+import { fieldOf } from './github/fields.ts'
+import { isTooOften, messageOf } from './github/refusals.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
 export interface GithubParts {
@@ -19,44 +22,30 @@ export interface GithubParts {
   readonly token?: string
 }
 
-const API = 'https://api.github.com'
-const SITE = 'https://github.com'
 /** Of one head and one base there is one at most; the others are for a filter that was not understood. */
 const PULLS_MAX = 10
 /** One pull request carries both of its repositories, with hundreds of fields. */
 const KEYS_MAX = 100_000
-const MESSAGE_CHARS_MAX = 500
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 const LINK = /^https?:\/\/[^\s]+$/
 
-export function githubCodeHost({ http, apiUrl = API, token }: GithubParts): Answer<CodeHost> {
-  const base = apiUrl.replace(/\/+$/, '')
-  if (!URL.canParse(base)) return no('invalid', 'codehost.apiUrl is no address; correct it')
-  const { protocol, hostname, username, password } = new URL(base)
-  if (username !== '' || password !== '') {
-    return no('invalid', 'codehost.apiUrl must not hold a user or a password; use codehost.token')
-  }
-  const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))
-  if (!isSafe) {
-    return no('invalid', 'codehost.apiUrl must begin with https://, for a token goes there')
-  }
-  return yes(new GithubCodeHost(http, base, token))
+export function githubCodeHost({ http, apiUrl, token }: GithubParts): Answer<CodeHost> {
+  const address = githubAddress(apiUrl)
+  return address.ok ? yes(new GithubCodeHost(http, address.value, token)) : address
 }
 
 class GithubCodeHost implements CodeHost {
   readonly #http: Http
-  readonly #api: string
+  readonly #address: GithubAddress
   readonly #token: string | undefined
 
-  constructor(http: Http, api: string, token: string | undefined) {
+  constructor(http: Http, address: GithubAddress, token: string | undefined) {
     this.#http = http
-    this.#api = api
+    this.#address = address
     this.#token = token
   }
 
   gitAddress(remote: string): string {
-    const site = this.#api === API ? SITE : new URL(this.#api).origin
-    return `${site}/${remote}.git`
+    return `${this.#address.site}/${remote}.git`
   }
 
   async findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>> {
@@ -94,7 +83,7 @@ class GithubCodeHost implements CodeHost {
     if (!isRemote(remote)) return no('invalid', `${printable(remote)} is no repository as owner/name`)
     return this.#http.ask({
       method,
-      url: `${this.#api}/repos/${remote}/${path}`,
+      url: `${this.#address.api}/repos/${remote}/${path}`,
       headers: {
         accept: 'application/vnd.github+json',
         'x-github-api-version': '2022-11-28',
@@ -110,10 +99,10 @@ class GithubCodeHost implements CodeHost {
 // ---- pull requests -------------------------------------------------------------------------------------------------
 
 function isOf(pull: unknown, remote: string, head: string, base: string): boolean {
-  const from = fieldOf(fieldOf(fieldOf(pull, 'head'), 'repo'), 'full_name')
+  const from = fieldOf(pull, 'head', 'repo', 'full_name')
   return (
-    fieldOf(fieldOf(pull, 'head'), 'ref') === head &&
-    fieldOf(fieldOf(pull, 'base'), 'ref') === base &&
+    fieldOf(pull, 'head', 'ref') === head &&
+    fieldOf(pull, 'base', 'ref') === base &&
     typeof from === 'string' &&
     isSameRepository(from, pull, remote)
   )
@@ -121,7 +110,7 @@ function isOf(pull: unknown, remote: string, head: string, base: string): boolea
 
 /** A renamed repository answers with its new name, on both sides; a fork's differs from the base's. */
 function isSameRepository(from: string, pull: unknown, remote: string): boolean {
-  const into = fieldOf(fieldOf(fieldOf(pull, 'base'), 'repo'), 'full_name')
+  const into = fieldOf(pull, 'base', 'repo', 'full_name')
   return from.toLowerCase() === (typeof into === 'string' ? into : remote).toLowerCase()
 }
 
@@ -130,10 +119,6 @@ function openPullOf(pull: unknown, remote: string): Answer<OpenPull> {
   if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 1) return strange(remote)
   if (typeof url !== 'string' || !LINK.test(url)) return strange(remote)
   return yes({ number, url, state: draft === true ? 'draft' : 'open' })
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
@@ -160,23 +145,6 @@ function refusalFor(reply: HttpReply, remote: string) {
   if (status === 422 && /already exists/i.test(said)) return no('conflict', `GitHub says: ${said}`)
   const kind: RefusalKind = status === 422 || status === 400 ? 'invalid' : 'failed'
   return no(kind, `GitHub answered ${status} for ${remote}: ${said}`)
-}
-
-function isTooOften({ status, headers, text }: HttpReply): boolean {
-  if (status === 429) return true
-  return status === 403 && (headers['x-ratelimit-remaining'] === '0' || /secondary rate limit/i.test(text))
-}
-
-/** GitHub's own words, with those of the single errors. */
-function messageOf({ text }: HttpReply): string {
-  const parsed = parseJson(text, KEYS_MAX)
-  if (!parsed.ok) return 'no reason given'
-  const errors = fieldOf(parsed.value, 'errors')
-  const details = Array.isArray(errors)
-    ? errors.map((one) => (typeof one === 'string' ? one : fieldOf(one, 'message')))
-    : []
-  const words = [fieldOf(parsed.value, 'message'), ...details].filter((one) => typeof one === 'string')
-  return printable(words.join(': ')).slice(0, MESSAGE_CHARS_MAX) || 'no reason given'
 }
 
 function strange(remote: string) {

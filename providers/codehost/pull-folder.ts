@@ -2,26 +2,46 @@
  * The pull requests of one repository of the local code host: a folder of JSON files, one a pull request.
  *
  * A file appears whole or not at all, and never in another's place, so two who open one at the same time get two
- * numbers. What cannot be read is named, and takes no other down with it. Links are not followed.
+ * numbers. It is changed only over what was read: of two who change it at the same time, here or in another process,
+ * the second sees what the first wrote, and what a person edits by hand meanwhile stays. A file with a key that no
+ * pull request has is refused, not rewritten: nothing in it is lost. What cannot be read is named, and takes no other
+ * down with it. Links are not followed.
  */
-import { constants } from 'node:fs'
+import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import { PULL_FILE_BYTES_MAX, PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
 import { KeptPull } from '../../protocol/pulls.ts'
+import { replaceIfSame, sweepDrafts } from '../tracker/rewrite.ts'
+import { locked } from './local-lock.ts'
+
+/** Without instants of its own, it has its file's. */
+export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }
 
 export interface PullPicture {
   /** Lowest number first. */
-  readonly pulls: readonly KeptPull[]
+  readonly pulls: readonly DatedPull[]
   /** One sentence a file that cannot be read. */
   readonly problems: readonly string[]
 }
 
+interface PullFile {
+  readonly bytes: Buffer
+  readonly stats: BigIntStats
+}
+
 const PULL_NAME = /^([1-9]\d{0,14})\.json$/
+/** How often a change is made anew because the file was edited by hand under it. */
+const CHANGE_TRIES_MAX = 5
+/** A conversation has many small objects; the file's size bounds them otherwise. */
+const KEYS_MAX = 200_000
+const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const check = checker(KeptPull)
+const swept = new Set<string>()
 let drafts = 0
 
 export class PullFolder {
@@ -38,7 +58,7 @@ export class PullFolder {
   async look(): Promise<Answer<PullPicture>> {
     const numbers = await this.#numbers()
     if (!numbers.ok) return numbers
-    const pulls: KeptPull[] = []
+    const pulls: DatedPull[] = []
     const problems: string[] = []
     for (const number of numbers.value.slice(-PULL_FILES_MAX)) {
       const read = await this.read(number)
@@ -48,15 +68,29 @@ export class PullFolder {
     return yes({ pulls, problems: problems.slice(0, PULL_PROBLEMS_MAX) })
   }
 
-  async read(number: number): Promise<Answer<KeptPull>> {
-    const name = `${number}.json`
-    const text = await readPlain(this.pathOf(number), name)
-    if (!text.ok) return text
-    const parsed = parseJson(text.value)
-    const pull = parsed.ok ? check(parsed.value) : parsed
-    if (!pull.ok) return no('invalid', `${name}: ${pull.error}`)
-    if (pull.value.number === number) return yes(pull.value)
-    return no('invalid', `${name}: /number: must be ${number}, as in the file's name`)
+  async read(number: number): Promise<Answer<DatedPull>> {
+    const file = await readPlain(this.pathOf(number), `${number}.json`)
+    return file.ok ? pullIn(file.value, number) : file
+  }
+
+  /** Decided anew when the file was changed meanwhile. `edit` answers what it was given when there is nothing to do. */
+  async change(
+    number: number,
+    edit: (pull: DatedPull) => Answer<DatedPull>,
+    clock: Pick<Clock, 'now' | 'after'>,
+  ): Promise<Answer<DatedPull>> {
+    const path = this.pathOf(number)
+    // Asked before anything is written beside it: what is not there is not locked.
+    const there = await this.read(number)
+    if (!there.ok) return there
+    try {
+      return await locked(join(this.#path, `.${number}.lock`), clock, async () => {
+        await this.#sweep(clock)
+        return changed(path, number, edit)
+      })
+    } catch (error) {
+      return this.#unwritable(error)
+    }
   }
 
   /** Under the next free number. */
@@ -70,10 +104,7 @@ export class PullFolder {
         if (await this.#placed(pull)) return yes(pull)
       }
     } catch (error) {
-      return no(
-        'failed',
-        `${printable(this.#path)} cannot be written to (${codeOf(error)}); give switchyard the right to`,
-      )
+      return this.#unwritable(error)
     }
   }
 
@@ -82,9 +113,26 @@ export class PullFolder {
     await syncFolder(this.#path)
   }
 
+  /** Once a folder and process: only what a crash left is there to be swept. */
+  async #sweep(clock: Pick<Clock, 'now'>): Promise<void> {
+    if (swept.has(this.#path)) return
+    swept.add(this.#path)
+    await sweepDrafts(this.#path, clock.now())
+  }
+
+  #unwritable(error: unknown) {
+    return no(
+      'failed',
+      `${printable(this.#path)} cannot be written to (${codeOf(error)}); give switchyard the right to`,
+    )
+  }
+
   /** Answers whether the number was still free. Links are made only where nothing is, however many try. */
   async #placed(pull: KeptPull): Promise<boolean> {
-    const draft = join(this.#path, `.${process.pid.toString(36)}-${(drafts++).toString(36)}.draft`)
+    const draft = join(
+      this.#path,
+      `.switchyard-${process.pid.toString(36)}-o${(drafts++).toString(36)}.draft`,
+    )
     await rm(draft, { force: true })
     try {
       await writeSynced(draft, `${JSON.stringify(pull, null, 2)}\n`)
@@ -118,20 +166,76 @@ export class PullFolder {
   }
 }
 
-async function readPlain(path: string, name: string): Promise<Answer<string>> {
+/** A number in the address of a pull request's file; undefined when it is none. */
+export function numberIn(fileName: string): number | undefined {
+  const digits = PULL_NAME.exec(fileName)?.[1]
+  return digits === undefined ? undefined : Number(digits)
+}
+
+// ---- one file ----------------------------------------------------------------------------------------------------
+
+async function changed(
+  path: string,
+  number: number,
+  edit: (pull: DatedPull) => Answer<DatedPull>,
+): Promise<Answer<DatedPull>> {
+  for (let tries = 0; tries < CHANGE_TRIES_MAX; tries++) {
+    const file = await readPlain(path, `${number}.json`)
+    if (!file.ok) return file
+    const pull = pullIn(file.value, number)
+    const edited = pull.ok ? edit(pull.value) : pull
+    if (!edited.ok || (pull.ok && edited.value === pull.value)) return edited
+    const bytes = writable(edited.value, number)
+    if (!bytes.ok) return bytes
+    if (await replaceIfSame(path, file.value, bytes.value)) return edited
+  }
+  return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
+}
+
+/** Whatever would not be read again is not written. */
+function writable(pull: DatedPull, number: number): Answer<Buffer> {
+  const checked = check(pull)
+  if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
+  const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)
+  if (bytes.length <= PULL_FILE_BYTES_MAX) return yes(bytes)
+  return no(
+    'conflict',
+    `pull request ${number} is full: its file would have more than ${PULL_FILE_BYTES_MAX} bytes`,
+  )
+}
+
+function pullIn({ bytes, stats }: PullFile, number: number): Answer<DatedPull> {
+  const name = `${number}.json`
+  const parsed = parseJson(bytes.toString('utf8'), KEYS_MAX)
+  const pull = parsed.ok ? check(parsed.value) : parsed
+  if (!pull.ok) return no('invalid', `${name}: ${pull.error}`)
+  if (pull.value.number === number) return yes(dated(pull.value, stats))
+  return no('invalid', `${name}: /number: must be ${number}, as in the file's name`)
+}
+
+function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
+  const written = new Date(Math.min(Math.max(Number(mtimeMs), 0), INSTANT_MAX)).toISOString()
+  const { createdAt = earlier(written, pull.updatedAt), updatedAt = later(written, createdAt) } = pull
+  return { ...pull, createdAt, updatedAt }
+}
+
+const earlier = (one: string, other = one): string => (one < other ? one : other)
+const later = (one: string, other: string): string => (one > other ? one : other)
+
+async function readPlain(path: string, name: string): Promise<Answer<PullFile>> {
   let handle: FileHandle | undefined
   try {
     // A pipe would keep us waiting for a writer, a link could lead anywhere.
     handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    const stats = await handle.stat()
+    const stats = await handle.stat({ bigint: true })
     if (!stats.isFile()) return no('invalid', `${name} is no plain file; remove it`)
     if (stats.size > PULL_FILE_BYTES_MAX) {
       return no('invalid', `${name} has more than ${PULL_FILE_BYTES_MAX} bytes; shorten it`)
     }
-    return yes(await handle.readFile('utf8'))
+    return yes({ bytes: await handle.readFile(), stats })
   } catch (error) {
     const code = codeOf(error)
-    if (code === 'ENOENT') return no('unknown', `there is no ${name}`)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return no('unknown', `there is no ${name}`)
     if (code === 'ELOOP') return no('invalid', `${name} is a link; put the file itself there`)
     return no('invalid', `${name} cannot be read (${code})`)
   } finally {

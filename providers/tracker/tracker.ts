@@ -1,15 +1,39 @@
 /** Which tracker a configuration asks for. */
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Couriers } from '../courier.ts'
+import { githubTracker, githubTrackerAccount } from './github.ts'
+import { linearManners } from './linear/manners.ts'
+import { linearPlace } from './linear/place.ts'
+import { linearTracker } from './linear.ts'
 import { localTracker } from './local.ts'
 
 export interface TrackerPorts {
   readonly clock: Clock
   readonly log: Log
+  readonly couriers: Couriers
+  /** As it is at any time, for what may change under a tracker that stays; absent: as given once. */
+  readonly config?: () => ServiceConfig
 }
 
-/** undefined: none is configured. */
+/** undefined: none is configured, or it is not connected. */
 export function trackerFor(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
   const { driver, path } = config.tracker
+  if (driver === 'linear') return linearFor(config.tracker, ports)
+  if (driver === 'github') return githubFor(config, ports)
   return driver === 'local' && path !== undefined ? localTracker({ ...ports, path }) : undefined
+}
+
+function githubFor(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
+  if (githubTrackerAccount(config) === undefined) return undefined
+  return githubTracker({ ...ports, config: ports.config ?? (() => config) })
+}
+
+function linearFor({ apiKey, apiUrl }: ServiceConfig['tracker'], ports: TrackerPorts): Tracker | undefined {
+  if (apiKey === undefined || apiKey === '') return undefined
+  const place = linearPlace(apiUrl)
+  // A configuration with such an address is refused before it gets here.
+  if (!place.ok) return undefined
+  const courier = ports.couriers.courier(linearManners, place.value.origin, apiKey)
+  return linearTracker({ ...ports, courier, place: place.value, credential: apiKey })
 }

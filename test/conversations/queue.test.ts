@@ -217,14 +217,60 @@ test('who is eligible is decided anew when the configuration changes', async () 
   expect(y.runOf('ENG-1').status).toBe('queued')
 })
 
-test('a queued run stays queued when its ticket is eligible no more', async () => {
+test('a queued run leaves the queue when somebody takes its ticket out of the eligible ones', async () => {
   const y = await yarn()
   y.tracker.put(ticket('ENG-1'))
   await y.settle()
-  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await y.restart()
+  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await y.settle()
+  expect(y.runOf('ENG-1')).toMatchObject({
+    status: 'cancelled',
+    error: 'ENG-1 was taken out of the eligible tickets (it is in Backlog)',
+  })
+  expect(y.desk.tickets()).toEqual([])
+  await y.pass(1)
+  y.tracker.put(ticket('ENG-1'))
   await y.settle()
   expect(y.runOf('ENG-1').status).toBe('queued')
-  expect(y.desk.tickets()).toEqual([])
+})
+
+test('a run that a person queued for a ticket that is not eligible stays in the queue', async () => {
+  const y = await yarn()
+  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await y.settle()
+  await y.done(y.desk.runTicket('ENG-1'))
+  y.tracker.put(ticket('ENG-1', { state: 'Icebox' }))
+  await y.settle()
+  expect(y.runOf('ENG-1').status).toBe('queued')
+})
+
+test('a run that was interrupted waits on although its ticket is where the host itself has put it', async () => {
+  const y = await yarn(
+    configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
+  )
+  const { wire } = await busy(y)
+  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await y.settle()
+  await wire.drop()
+  await y.pass(300)
+  expect(y.runOf('ENG-1').status).toBe('queued')
+  y.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
+  await y.settle()
+  expect(y.runOf('ENG-1').status).toBe('cancelled')
+})
+
+test.each([
+  ['finish', []],
+  ['stop', ['cancel']],
+] as const)('with whenTicketLeaves %s, the worker of a running run is told %j', async (policy, told) => {
+  const y = await yarn(
+    configWith({ tracker: { driver: 'local', path: '/nowhere', whenTicketLeaves: policy } }),
+  )
+  const { wire } = await busy(y)
+  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await y.settle()
+  expect(wire.heard.filter(({ type }) => type === 'cancel').map(({ type }) => type)).toEqual(told)
 })
 
 test('a hundred runs go to a fleet with room for all of them in one go, each once', async () => {

@@ -7,6 +7,7 @@
  * With TALK=sockets in the environment the wires are connections to the production doors around the same host.
  */
 import { test } from '@jest/globals'
+import type { HostParts } from '../../actors/root/build.ts'
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type {
   Clock,
@@ -201,6 +202,8 @@ export class Yarn {
   readonly log: KeptLog
   readonly store: VolatileStore
   said: string[] = []
+  /** In place of the tracker in the hand, and of nobody to give out credentials. */
+  around: Partial<HostParts> = {}
   readonly #random = new Random(7)
   readonly #config: string
   readonly #leases = new Map<string, string>()
@@ -240,7 +243,7 @@ export class Yarn {
     const writing = new Writing(this.store.ledger, this.clock)
     this.#leash = leash
     this.#writing = writing
-    this.#made = hostInMemory(this.#config, {
+    this.#made = hostInMemory((await this.store.config.read()) ?? this.#config, {
       clock: leash,
       store: { ...this.store, ledger: writing },
       log: this.log,
@@ -257,6 +260,7 @@ export class Yarn {
         this.#house = house
         return yes({ close: () => house.close('the service is stopping') })
       },
+      ...this.around,
     })
     this.#made.host.start()
     await this.settle()

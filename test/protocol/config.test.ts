@@ -39,6 +39,7 @@ describe('defaults', () => {
         driver: 'linear',
         pollSeconds: 30,
         eligible: { states: ['Todo'], labels: [], projects: [], assignees: [] },
+        whenTicketLeaves: 'finish',
       },
       codehost: { driver: 'github' },
       storage: { bucket: '', publicBaseUrl: '' },

@@ -66,7 +66,8 @@ GET /api/openapi.json
 GET /metrics
 GET /api/runs/:id/placement
 POST /api/workers/pairing-tokens
-POST /api/runs/:id/discard`
+POST /api/runs/:id/discard
+POST /api/connect/tracker/paste`
 const helper = `
 GET /
 GET /health
@@ -89,7 +90,7 @@ const named = (test: (route: Route) => boolean) =>
     .sort()
 
 describe('the table', () => {
-  test('has every documented route, the five extras, and nothing else', () => {
+  test('has every documented route, the six extras, and nothing else', () => {
     expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
     expect(addresses(helperRoutes)).toEqual(lines(helper))
   })

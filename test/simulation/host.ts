@@ -9,6 +9,7 @@ import { yes } from '../../core/refusal.ts'
 import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
+import { noNeighbours } from '../support/neighbours.ts'
 import type { Random } from '../support/random.ts'
 import type { Batch, Disk } from './disk.ts'
 import type { CommitPoint } from './plan.ts'
@@ -194,6 +195,7 @@ export class HostMachine {
       configText: text,
       health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
       tracker: () => trackerFor(process),
+      ...noNeighbours,
       openDoors: async (desk) => {
         if (process.dead) return new Promise(() => {})
         life.desk = desk

@@ -16,6 +16,7 @@ import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
 import { openDoors } from '../../transport/server.ts'
 import { putRun, sampleRun } from '../store/samples.ts'
+import { noNeighbours } from './neighbours.ts'
 import { keptLog, noMeters } from './quiet.ts'
 import { type TallyContext, type TallyEffect, tallyKind } from './tally.ts'
 
@@ -68,6 +69,7 @@ const host = buildHost({
   configuration: configuration.value,
   configText,
   tracker: () => undefined,
+  ...noNeighbours,
   health: { ok: true, version: 'busy', sandboxProvider: 'bwrap' },
   openDoors: async (desk) => {
     const { port } = configuration.value.effective.server

@@ -11,6 +11,7 @@ import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { HealthResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import { type NeighbourAnswers, neighbourDesk } from './fake-neighbour-desk.ts'
 
 export const WORKER_ID = 'wk-0123456789abcdef'
 export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
@@ -29,7 +30,7 @@ export interface FakeLine extends WorkerLine {
 }
 
 /** A desk whose answers a test sets, and through which it pushes. */
-export interface FakeDesk extends FrontDesk {
+export interface FakeDesk extends FrontDesk, NeighbourAnswers {
   healthAnswer: HealthResponse
   helloAnswer: HelloFrame
   changed(
@@ -77,6 +78,8 @@ export function fakeDesk(): FakeDesk {
     eventsById: new Map(),
     artifacts: new Map(),
     memoriesByRepo: new Map(),
+    answers: new Map(),
+    neighbourly: [],
     workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
     lines: [],
     push: (push, text) => {
@@ -103,6 +106,7 @@ export function fakeDesk(): FakeDesk {
     ...runDesk(() => desk),
     ...memoryDesk(() => desk),
     ...workerDesk(() => desk),
+    ...neighbourDesk(() => desk),
   }
   return desk
 }

@@ -6,6 +6,7 @@ import { yes } from '../../core/refusal.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { volatileStore } from '../../store/volatile.ts'
 import { ManualClock } from './manual-clock.ts'
+import { noNeighbours } from './neighbours.ts'
 import { keptLog, noMeters } from './quiet.ts'
 
 export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}) {
@@ -24,6 +25,7 @@ export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}
     configuration: configuration.value,
     configText,
     tracker: () => undefined,
+    ...noNeighbours,
     health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
     openDoors: async () => yes({ close: async () => {} }),
     finish: (exitCode, reason) => void ended.push({ exitCode, reason }),

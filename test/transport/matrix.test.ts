@@ -141,6 +141,19 @@ const WORKS: Readonly<Record<string, number>> = {
   'POST /api/worker/state': 200,
   'GET /api/memories': 200,
   'POST /api/memories/x/clear': 404,
+  'GET /api/runs/x/pr': 400,
+  'POST /api/connect/tracker': 400,
+  'POST /api/connect/codehost/poll': 200,
+  'GET /api/connect/storage': 200,
+  'POST /api/connect/storage': 400,
+  'GET /api/connect/tracker/callback': 400,
+  'GET /api/codehost/repos': 400,
+  'GET /api/pulls': 400,
+  'GET /api/pulls/x/7': 400,
+  'POST /api/pulls/x/7/close': 400,
+  'POST /api/pulls/x/7/reopen': 400,
+  'POST /api/pulls/x/7/ready': 400,
+  'GET /api/tracker/projects': 400,
 }
 const SOCKETS = ['/ws', '/ws/worker']
 
@@ -184,12 +197,15 @@ interface Verdict {
   readonly ours: boolean
 }
 
+/** A person's browser is shown a page there, be it of a refusal. */
+const CALLBACK = '/api/connect/tracker/callback'
+
 type Oracle = (asked: Asked) => Verdict
 
 const expected: Oracle = (asked) => {
   const status = statusOf(asked)
   const trusted = asked.host.status === undefined && asked.origin.trusted === true && status !== 101
-  return { status, sharedWith: trusted ? asked.origin.origin : undefined, ours: asked.host.status !== 400 }
+  return { status, sharedWith: trusted ? asked.origin.origin : undefined, ours: asked.host.status !== 400 && asked.path !== CALLBACK }
 }
 
 const expectedAtFleet: Oracle = (asked) => ({

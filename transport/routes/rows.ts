@@ -6,6 +6,7 @@
 import { type Checker, checker, type Parsed, readParams, readQuery } from '../../protocol/parse.ts'
 import {
   type BodyOf,
+  type HelperRouteName,
   type Listener,
   type ParamsOf,
   type QueryOf,
@@ -42,7 +43,7 @@ export interface Placed {
 }
 
 export interface Row {
-  readonly name: RouteName
+  readonly name: RouteName | HelperRouteName
   readonly method: string
   readonly path: string
   readonly who: Who
@@ -71,7 +72,11 @@ function names(): RouteName[] {
 }
 
 function rowOf<N extends RouteName>(name: N, handler: Handler<N> | undefined): Row {
-  const route: Route = routes[name]
+  return servedRow(name, routes[name], handler === undefined ? () => withoutHandler(name) : running(handler))
+}
+
+/** A row of any of the protocol's tables; `run` is given only what the row's schemas let through. */
+export function servedRow(name: Row['name'], route: Route, run: Row['run']): Row {
   return {
     name,
     method: route.method,
@@ -86,7 +91,7 @@ function rowOf<N extends RouteName>(name: N, handler: Handler<N> | undefined): R
         route.query === undefined ? NOTHING : readQuery(route.query, query),
       ),
     readBody: route.body === undefined ? nothing : checker(route.body),
-    run: handler === undefined ? () => withoutHandler(name) : running(handler),
+    run,
   }
 }
 

@@ -7,33 +7,10 @@
 import type { RouteName } from '../../protocol/routes.ts'
 
 export const unbuilt = [
-  'changeCredentials',
-
   'followUpRun',
-  'readRunPull',
   'resumeRun',
   'releaseRun',
   'attachSocket',
 
   'provisionWorker',
-
-  'pollCodehost',
-  'readStorage',
-  'connectStorage',
-  'trackerCallback',
-  'pasteTrackerAddress',
-  'connectProvider',
-
-  'listCodehostRepos',
-  'listPulls',
-  'readPull',
-  'mergePull',
-  'closePull',
-  'reopenPull',
-  'readyPull',
-  'commentPull',
-  'reviewPull',
-  'replyPull',
-  'resolvePullThread',
-  'listTrackerProjects',
 ] as const satisfies readonly RouteName[]

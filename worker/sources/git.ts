@@ -12,6 +12,7 @@ import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { Proxies } from '../../providers/http.ts'
 import { covered, inheritable } from '../sandbox/descriptors.ts'
 import { USER } from './address.ts'
 import { accountOf, lastLines } from './complaints.ts'
@@ -60,6 +61,8 @@ export interface GitParts {
   readonly clock: Pick<Clock, 'after'>
   /** Socket of an ssh agent, for addresses that are reached by ssh. */
   readonly sshAgent?: string
+  /** What leads out for http and https; this machine itself is always asked directly. */
+  readonly proxies?: Proxies
 }
 
 export const GIT_PROGRAM = '/usr/bin/git'

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Chance, Clock, CodeHost, Log } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
 import type { Job } from '../../protocol/frames.ts'
+import type { Proxies } from '../../providers/http.ts'
 import { type CacheBudget, type RepositoryCache, repositoryCache } from './cache.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
@@ -25,6 +26,7 @@ export interface SourcesParts {
   readonly git?: Git
   readonly gitProgram?: string
   readonly sshAgent?: string
+  readonly proxies?: Proxies
   readonly bundleBytesMax?: number
 }
 
@@ -84,12 +86,13 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
   }
 }
 
-function gitOf({ folder, clock, gitProgram, sshAgent }: SourcesParts): Git {
+function gitOf({ folder, clock, gitProgram, sshAgent, proxies }: SourcesParts): Git {
   return makeGit({
     folder: join(folder, 'git'),
     clock,
     ...(gitProgram === undefined ? {} : { program: gitProgram }),
     ...(sshAgent === undefined ? {} : { sshAgent }),
+    ...(proxies === undefined ? {} : { proxies }),
   })
 }
 

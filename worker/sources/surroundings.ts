@@ -12,6 +12,7 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Answer, yes } from '../../core/refusal.ts'
+import type { Proxies } from '../../providers/http.ts'
 import { askerAt, USER, wayTo } from './address.ts'
 import type { GitCall, GitParts, Remote } from './git.ts'
 
@@ -71,11 +72,13 @@ export function commandLine(program: string, { folder, wary = false, args }: Git
   return [SHELL, '-c', LEASHED, 'git', ...limits, program, ...settings, ...where, ...args]
 }
 
+type SurroundingParts = Pick<GitParts, 'folder' | 'sshAgent' | 'proxies'>
+
 export class Surroundings {
-  readonly #parts: Pick<GitParts, 'folder' | 'sshAgent'>
+  readonly #parts: SurroundingParts
   #askpass: Promise<string> | undefined
 
-  constructor(parts: Pick<GitParts, 'folder' | 'sshAgent'>) {
+  constructor(parts: SurroundingParts) {
     this.#parts = parts
   }
 
@@ -84,12 +87,13 @@ export class Surroundings {
     if (remote === undefined) return yes(bare)
     const way = wayTo(remote.address)
     if (!way.ok) return way
-    const { sshAgent } = this.#parts
+    const { sshAgent, proxies } = this.#parts
     return yes({
       ...bare,
       GIT_ALLOW_PROTOCOL: way.value,
       ...(await this.#asking(remote)),
       ...(way.value === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
+      ...(/^https?$/.test(way.value) && proxies !== undefined ? around(proxies) : {}),
     })
   }
 
@@ -123,6 +127,13 @@ export class Surroundings {
     })
     return this.#askpass
   }
+}
+
+/** What is on this machine is never asked for elsewhere. */
+const OWN = 'localhost,127.0.0.1,::1'
+
+function around({ http, https, except }: Proxies): Environment {
+  return { http_proxy: http, https_proxy: https, no_proxy: except === '' ? OWN : `${except},${OWN}` }
 }
 
 async function writeAskpass(folder: string): Promise<string> {

@@ -100,6 +100,22 @@ const stories: readonly Story<RunEvent>[] = [
     ],
   },
   {
+    title: 'cancelled for a reason worth keeping, it says why',
+    input,
+    events: [{ ...cancel, reason: 'its ticket left', kept: true }],
+    ends: 'cancel requested → cancelled : over, status=cancelled, finishedAt=2026-03-01T09:00:00.000Z, error=its ticket left',
+  },
+  {
+    title: 'what the code host says of its pull request is kept, and only of that one',
+    input: pulledBefore,
+    events: [
+      { type: 'pull seen', url: PR, state: 'draft' },
+      { type: 'pull seen', url: `${PR}0`, state: 'merged' },
+      { type: 'pull seen', url: PR, state: 'draft' },
+    ],
+    trail: ['start → queued', 'pull seen → queued : prState=draft', 'pull seen → queued', 'pull seen → queued'],
+  },
+  {
     title: 'cancelled while it is offered, its lease is told',
     input,
     events: [granted, cancel],

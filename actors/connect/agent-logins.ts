@@ -1,0 +1,75 @@
+/**
+ * Connecting an agent by the login that it has on this machine already; where there is none, a person gives a key.
+ *
+ * A key or token that was found is tried out like one that was given. Whether a login is good its own program says;
+ * nobody else can tell without using it up.
+ */
+import type { Accounts, CredentialChange, FoundLogin } from '../../core/neighbours.ts'
+import type { Log } from '../../core/ports.ts'
+import { type Answer, yes } from '../../core/refusal.ts'
+import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
+import type { ConnectResponse } from '../../protocol/connect.ts'
+import { agentChange } from './credential.ts'
+import { type Keeping, type Stance, secretsIn } from './keeping.ts'
+import { manual, NAMES } from './people.ts'
+import type { Questions } from './questions.ts'
+import { sentence } from './sentence.ts'
+
+export interface AgentPorts {
+  readonly log: Log
+  readonly redacted: () => ServiceConfig
+  readonly accounts: Accounts
+}
+
+export class AgentLogins {
+  readonly #ports: AgentPorts
+  readonly #questions: Questions
+  readonly #keeping: Keeping
+
+  constructor(ports: AgentPorts, questions: Questions, keeping: Keeping) {
+    this.#ports = ports
+    this.#questions = questions
+    this.#keeping = keeping
+  }
+
+  async connect(provider: AgentProvider): Promise<Answer<ConnectResponse>> {
+    const stance = this.#keeping.stance(provider)
+    const found = await this.#questions.ask(NAMES[provider], () =>
+      this.#ports.accounts.findAgentLogin(provider),
+    )
+    // Whatever the reason is, a key given by hand remains possible, unless nobody is there to take it.
+    if (!found.ok) return this.#questions.isOver ? found : manual(provider, sentence(found.refusal.message))
+    return this.#keep(stance, provider, found.value)
+  }
+
+  async #keep(
+    stance: Stance,
+    provider: AgentProvider,
+    { credential, detail }: FoundLogin,
+  ): Promise<Answer<ConnectResponse>> {
+    const { log, redacted } = this.#ports
+    const change = agentChange(provider, credential)
+    const secrets = secretsIn(change)
+    if (secrets.length === 0) return manual(provider, 'the login found on this machine holds no credential')
+    const account = sentence(detail, secrets)
+    const kept = await this.#establish(stance, provider, change)
+    if (kept.ok) {
+      log.info({ provider, account }, 'an agent is connected by a login found on this machine')
+      return yes({ status: 'connected', provider, detail: account, config: redacted() })
+    }
+    const { kind, message } = kept.refusal
+    if (kind === 'conflict' || this.#questions.isOver) return kept
+    return manual(provider, `${account} was found on this machine, but can't be used: ${message}`)
+  }
+
+  #establish(stance: Stance, provider: AgentProvider, change: CredentialChange): Promise<Answer<unknown>> {
+    const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = change.agent ?? {}
+    const isKey = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey].some(isSet)
+    if (!isKey) return this.#keeping.keep([stance], change)
+    const check = (config: ServiceConfig) => this.#ports.accounts.checkAgent(config, provider)
+    return this.#keeping.establish(stance, change, check, NAMES[provider])
+  }
+}
+
+const isSet = (value: string | null | undefined): boolean =>
+  value !== undefined && value !== null && value !== ''

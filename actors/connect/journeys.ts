@@ -1,0 +1,277 @@
+/**
+ * The journeys' secrets, and those who came back from one and wait for its end.
+ *
+ * The `state` that a browser brings back is 256 bits of chance, and only its hash is kept. It is what tells our
+ * journeys from an address that somebody else made up: without it nothing is exchanged, and nothing ends.
+ */
+
+import { hashOf, sameHash } from '../../core/fleet/token.ts'
+import type { Journey, TokenPair } from '../../core/neighbours.ts'
+import type { Chance } from '../../core/ports.ts'
+import { type Answer, no, type Refusal, yes } from '../../core/refusal.ts'
+import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
+import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
+import { Drawer } from '../kit/drawer.ts'
+import { JOURNEY } from './connect.names.ts'
+import type { FlowPorts } from './device-flows.ts'
+import type { JourneyEffect, JourneyEvent, JourneyInput } from './journey.machine.ts'
+import type { Keeping, Stance } from './keeping.ts'
+import { isPage, manual, NAMES } from './people.ts'
+import type { Questions } from './questions.ts'
+import { sentence } from './sentence.ts'
+
+const STATE_BYTES = 32
+/** How long it is remembered how a journey ended, for whoever comes back late or again. */
+const JOURNEY_KEPT_MS = 10 * 60_000
+/** Browsers that wait for the end of one journey. */
+const ARRIVALS_WAITING_MAX = 16
+
+const AGAIN = 'connect the tracker again'
+const STRANGE = `no connection that is waited for belongs to this address: it is too old, was made by somebody else, or the service was started anew since; ${AGAIN}`
+const WITHOUT_CODE = `this address holds no code of the tracker; ${AGAIN}`
+const REFUSED = `the consent was not given, and nothing was changed; ${AGAIN} if that was a mistake`
+const CROWDED_OUT = `too many connections were begun, and this one was forgotten; ${AGAIN}`
+const BROKEN = `connecting the tracker failed; ${AGAIN}`
+const NO_PORT = no('unavailable', 'the service is still opening its doors; try again in a moment')
+
+export interface JourneyPorts extends FlowPorts {
+  readonly chance: Pick<Chance, 'bytes'>
+  /** On which browsers reach the callback; undefined while that is not known. */
+  readonly port: () => number | undefined
+}
+
+interface Travel {
+  readonly key: string
+  readonly stance: Stance
+  readonly stateHash: string
+  readonly port: number
+  /** The codes that were brought back; only the first is used. */
+  readonly arrivals: Drawer<string, string>
+  verifier: string | undefined
+  pair: TokenPair | undefined
+}
+
+export class Journeys {
+  readonly #ports: JourneyPorts
+  readonly #questions: Questions
+  readonly #keeping: Keeping
+  /** Oldest first. */
+  readonly #travels = new Map<string, Travel>()
+
+  constructor(ports: JourneyPorts, questions: Questions, keeping: Keeping) {
+    this.#ports = ports
+    this.#questions = questions
+    this.#keeping = keeping
+  }
+
+  get size(): number {
+    return this.#travels.size
+  }
+
+  async begin(): Promise<Answer<ConnectResponse>> {
+    const { accounts, config, port: bound } = this.#ports
+    const port = bound()
+    if (port === undefined) return NO_PORT
+    const stance = this.#keeping.stance('tracker')
+    const state = this.#newState()
+    const authorized = await this.#questions.ask(NAMES.tracker, () =>
+      accounts.authorizeTracker(config(), { state, port }),
+    )
+    if (!authorized.ok) return unbegun(authorized.refusal)
+    return this.#depart(stance, hashOf(state), port, authorized.value)
+  }
+
+  /** Whoever brings back a state of ours hears how its journey ends: whose account is connected, or why none is. */
+  async arrive(query: TrackerCallbackQuery): Promise<Answer<string>> {
+    const travel = this.#withState(query.state ?? '')
+    if (travel === undefined) return no('invalid', STRANGE)
+    if (travel.arrivals.size >= ARRIVALS_WAITING_MAX)
+      return no('unavailable', 'this connection is being made; wait a moment')
+    const refusal = refusalIn(query)
+    if (refusal === null && (query.code ?? '') === '') return no('invalid', WITHOUT_CODE)
+    const { handle, answer } = travel.arrivals.put(query.code ?? '')
+    if (!this.#tell(travel, { type: 'came back', handle, refusal })) this.#forget(travel, BROKEN)
+    return answer
+  }
+
+  do(effect: JourneyEffect): void {
+    const travel = this.#travels.get(effect.flow)
+    if (travel === undefined) return
+    switch (effect.type) {
+      case 'connect.exchange':
+        void this.#exchange(travel, travel.arrivals.question(effect.handle) ?? '')
+        return
+      case 'connect.save journey':
+        void this.#save(travel)
+        return
+      case 'connect.say arrived':
+        travel.arrivals.settleAll(yes(effect.detail))
+        return
+      case 'connect.say arrived before':
+        travel.arrivals.settle(effect.handle, yes(`${effect.detail}; this was done already`))
+        return
+      case 'connect.say stranded':
+        this.#strand(travel, effect.handle, effect.reason)
+        return
+      case 'connect.forget journey':
+        this.#forget(travel, CROWDED_OUT)
+        return
+      case 'connect.crashed':
+        this.#forget(travel, BROKEN)
+        return
+    }
+  }
+
+  supersede(turn: number, reason: string): void {
+    for (const travel of this.#travels.values())
+      if (travel.stance.turn < turn) this.#tell(travel, { type: 'superseded', reason })
+  }
+
+  stop(answer: Answer<never>): void {
+    for (const travel of this.#travels.values()) this.#end(travel, answer)
+    this.#travels.clear()
+  }
+
+  // ---- departure -------------------------------------------------------------------------------------------------
+
+  #depart(
+    stance: Stance,
+    stateHash: string,
+    port: number,
+    { url, verifier }: Journey,
+  ): Answer<ConnectResponse> {
+    if (!isPage(url)) return no('failed', 'the address of the consent page is none that a browser can open')
+    this.#makeRoom()
+    const key = `journey-${stance.turn}`
+    const travel: Travel = {
+      key,
+      stance,
+      stateHash,
+      port,
+      arrivals: new Drawer(),
+      verifier,
+      pair: undefined,
+    }
+    const consentUntil = this.#ports.clock.now() + JOURNEY_MS_MAX
+    const input: JourneyInput = { flow: key, consentUntil, keptUntil: consentUntil + JOURNEY_KEPT_MS }
+    const born = this.#ports.host.bear(JOURNEY, key, input)
+    if (!born.ok) return born
+    this.#travels.set(key, travel)
+    return yes({ status: 'redirect', provider: 'tracker', url })
+  }
+
+  /** The oldest goes, but not one that is being exchanged or saved, unless all are. */
+  #makeRoom(): void {
+    if (this.#travels.size < JOURNEYS_MAX) return
+    const all = [...this.#travels.values()]
+    const oldest = all.find((travel) => !this.#isAtWork(travel)) ?? all[0]
+    if (oldest === undefined) return
+    this.#tell(oldest, { type: 'crowded out' })
+    this.#forget(oldest, CROWDED_OUT)
+  }
+
+  #isAtWork({ key }: Travel): boolean {
+    const state = this.#ports.host.peek(JOURNEY, key)?.value
+    return state === 'exchanging' || state === 'saving'
+  }
+
+  #newState(): string {
+    const bytes = this.#ports.chance.bytes(STATE_BYTES)
+    // Fewer would be a state that can be guessed: a bug, and never sent out.
+    if (bytes.length < STATE_BYTES) throw new RangeError(`needs ${STATE_BYTES} random bytes`)
+    return Buffer.from(bytes).toString('base64url')
+  }
+
+  // ---- return ----------------------------------------------------------------------------------------------------
+
+  /** All are compared, each in constant time, so that an answer's time tells nothing of what is close. */
+  #withState(state: string): Travel | undefined {
+    const hash = hashOf(state)
+    return [...this.#travels.values()].filter((travel) => sameHash(travel.stateHash, hash)).at(-1)
+  }
+
+  async #exchange(travel: Travel, code: string): Promise<void> {
+    const { accounts, config, log } = this.#ports
+    const { port, stance, verifier } = travel
+    travel.verifier = undefined
+    const problem = this.#keeping.problem(stance)
+    // The code is not for the eyes of another tracker.
+    if (problem !== undefined) {
+      this.#tell(travel, { type: 'not exchanged', reason: problem })
+      return
+    }
+    const order = { code, port, ...(verifier === undefined ? {} : { verifier }) }
+    const exchanged = await this.#questions.goOn(NAMES.tracker, () =>
+      accounts.exchangeTracker(config(), order),
+    )
+    if (exchanged.ok) {
+      travel.pair = exchanged.value
+      this.#tell(travel, { type: 'exchanged' })
+      return
+    }
+    const reason = `${sentence(exchanged.refusal.message, [code, verifier])}; ${AGAIN}`
+    log.warn({ reason }, 'the tracker gave no tokens for a code')
+    this.#tell(travel, { type: 'not exchanged', reason })
+  }
+
+  async #save(travel: Travel): Promise<void> {
+    const { accounts, log } = this.#ports
+    const { pair } = travel
+    travel.pair = undefined
+    if (pair === undefined) {
+      this.#tell(travel, { type: 'not saved', reason: BROKEN })
+      return
+    }
+    const { accessToken, refreshToken = null, expiresAt = null } = pair
+    const kept = await this.#keeping.establish(
+      travel.stance,
+      { tracker: { apiKey: accessToken, refreshToken, tokenExpiresAt: expiresAt } },
+      (config) => accounts.checkTracker(config),
+      NAMES.tracker,
+    )
+    if (kept.ok) {
+      log.info({ account: kept.value }, 'the tracker is connected')
+      this.#tell(travel, { type: 'saved', detail: kept.value })
+      return
+    }
+    const reason = kept.refusal.message
+    log.warn({ reason }, 'the tracker could not be connected')
+    this.#tell(travel, { type: 'not saved', reason })
+  }
+
+  // ---- its books -------------------------------------------------------------------------------------------------
+
+  #strand(travel: Travel, handle: number | null, reason: string): void {
+    travel.verifier = undefined
+    const answer = no('invalid', reason)
+    if (handle === null) travel.arrivals.settleAll(answer)
+    else travel.arrivals.settle(handle, answer)
+  }
+
+  #tell(travel: Travel, event: JourneyEvent): boolean {
+    return this.#ports.host.tell(JOURNEY, travel.key, event)
+  }
+
+  #forget(travel: Travel, reason: string): void {
+    this.#end(travel, no('invalid', reason))
+    this.#travels.delete(travel.key)
+  }
+
+  #end(travel: Travel, answer: Answer<never>): void {
+    travel.arrivals.settleAll(answer)
+    travel.verifier = undefined
+    travel.pair = undefined
+  }
+}
+
+/** Where no consent page is possible, a key given by hand is. */
+function unbegun({ kind, message }: Refusal): Answer<ConnectResponse> {
+  return kind === 'invalid' ? manual('tracker', sentence(message)) : no(kind, sentence(message))
+}
+
+function refusalIn({ error, error_description: more, code, state }: TrackerCallbackQuery): string | null {
+  if (error === undefined) return null
+  if (error === 'access_denied') return REFUSED
+  const said = [error, more].filter((part) => part !== undefined && part !== '').join(': ')
+  return `the tracker answered ${sentence(said, [code, state])}; ${AGAIN}`
+}

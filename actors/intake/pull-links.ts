@@ -1,0 +1,36 @@
+/** Pull requests linked in the tickets that they are for. Linking one twice is linking it once. */
+import type { PullLink } from '../../core/ports.ts'
+import { yes } from '../../core/refusal.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import { type ChorePorts, Chores } from '../run/chores.ts'
+import type { LinkRoom } from './link.room.ts'
+
+interface LinkChore extends PullLink {
+  readonly ticketId: string
+}
+
+export interface PullLinkPorts
+  extends Omit<ChorePorts<LinkChore>, 'prefix' | 'try' | 'triesMax' | 'givenUp'> {
+  readonly ask: LinkRoom['ask']
+}
+
+const TRIES_MAX = 50
+
+export class PullLinks extends Chores<LinkChore> {
+  constructor(ports: PullLinkPorts) {
+    super({
+      ...ports,
+      prefix: 'link/',
+      triesMax: TRIES_MAX,
+      try: (_, { ticketId, url, title }) =>
+        ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
+      givenUp: (_, { ticketId, url }, reason) =>
+        ports.log.warn({ ticketId, url, reason }, 'a pull request could not be linked in its ticket'),
+    })
+  }
+
+  opened({ id, title }: Ticket, url: string): void {
+    this.add(id, { ticketId: id, url, title: `Pull request: ${title}`.slice(0, TEXT_CHARS_MAX) })
+  }
+}

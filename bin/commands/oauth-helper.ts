@@ -1,0 +1,138 @@
+/**
+ * `switchyard oauth-helper`: the public helper, from an empty process to an open port and back.
+ *
+ * Its three secrets are taken out of the environment, so that nothing that is started or printed later can show them.
+ * It keeps nothing anywhere, so there is nothing to recover, and any number of them can run side by side.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import type { Log } from '../../core/ports.ts'
+import type { Answer } from '../../core/refusal.ts'
+import { type Helper, openHelper } from '../../oauth-helper/server.ts'
+import {
+  type HelperSettings,
+  helperSettings,
+  SECRET_NAMES,
+  type SecretName,
+} from '../../oauth-helper/settings.ts'
+import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
+import { type Http, makeHttp } from '../../providers/http.ts'
+import { mindAccidents } from '../accidents.ts'
+import { realChance, realClock } from '../clock.ts'
+import { Ending, EXIT } from '../exit.ts'
+import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { web } from '../network.ts'
+import { Scrubber } from '../scrub.ts'
+import { StopSignals } from '../signals.ts'
+
+export interface OauthHelperOptions {
+  readonly host: string
+  readonly port: number
+  readonly trustProxy: number
+  readonly requestsPerMinute: number
+  readonly docsUrl: string
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
+}
+
+type Environment = Record<string, string | undefined>
+
+export async function oauthHelper(options: OauthHelperOptions): Promise<void> {
+  const scrubber = new Scrubber()
+  const log = openLog({ level: options.logLevel, format: options.logFormat, scrubber })
+  const signals = new StopSignals(log)
+  mindAccidents(log)
+  const settings = settingsIn(process.env)
+  scrubber.know([settings.tracker.clientSecret])
+  const http = httpHere(process.env)
+  const helper = opened({ options, settings, http, log })
+  const url = urlOf(options.host, helper.port)
+  log.info({ url, requestsPerMinute: options.requestsPerMinute }, 'the OAuth helper is serving')
+  await new Promise<void>((ended) => {
+    signals.handTo((reason) => {
+      // An upstream that hangs cannot hold up the end.
+      realClock.after(HELPER_DRAIN_MS_MAX + LAST_MS, () => process.exit(EXIT.done))
+      void helper
+        .close()
+        .then(() => http.close())
+        .then(() => log.info({ reason }, 'stopped'))
+        .then(ended)
+    })
+  })
+  process.exit(EXIT.done)
+}
+
+const LAST_MS = 1_000
+
+function opened(parts: {
+  readonly options: OauthHelperOptions
+  readonly settings: HelperSettings
+  readonly http: Http
+  readonly log: Log
+}): Helper {
+  const { options, settings, http, log } = parts
+  const helper = openHelper({
+    settings,
+    http,
+    log,
+    clock: realClock,
+    address: { host: options.host, port: options.port },
+    docs: options.docsUrl.slice(0, URL_CHARS_MAX),
+    requestsPerMinute: options.requestsPerMinute,
+    proxies: options.trustProxy,
+  })
+  return wanted(helper, EXIT.unavailable)
+}
+
+/** Through the proxy of the network that it stands in, trusting whom the machine trusts. */
+function httpHere(environment: Environment): Http {
+  return makeHttp({ clock: realClock, chance: realChance, ...wanted(web(environment), EXIT.config) })
+}
+
+function wanted<T>(answer: Answer<T>, code: number): T {
+  if (answer.ok) return answer.value
+  throw new Ending(code, answer.refusal.message)
+}
+
+function urlOf(host: string, port: number): string {
+  const bare = host.replace(/^\[|\]$/g, '')
+  return `http://${bare.includes(':') ? `[${bare}]` : bare}:${port}`
+}
+
+// ---- the environment -----------------------------------------------------------------------------------------------
+
+function settingsIn(environment: Environment): HelperSettings {
+  const secrets = Object.fromEntries(SECRET_NAMES.map((name) => [name, secretIn(environment, name)]))
+  const { SWITCHYARD_TRACKER_URL = '', SWITCHYARD_CODEHOST_URL = '' } = environment
+  const settings = helperSettings({
+    secrets,
+    trackerUrl: SWITCHYARD_TRACKER_URL,
+    codehostUrl: SWITCHYARD_CODEHOST_URL,
+  })
+  return wanted(settings, EXIT.config)
+}
+
+/** Whoever deploys it may rather mount a file. */
+function secretIn(environment: Environment, name: SecretName): string {
+  const [given, file] = [environment[name], environment[`${name}_FILE`]]
+  delete environment[name]
+  delete environment[`${name}_FILE`]
+  if (given !== undefined && given !== '') return given.trim()
+  return file === undefined || file === '' ? '' : secretOf(file, name)
+}
+
+function secretOf(path: string, name: SecretName): string {
+  try {
+    // A pipe of that name would keep us waiting for ever otherwise.
+    const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const stats = fstatSync(file)
+      if (!stats.isFile() || stats.size > CREDENTIAL_CHARS_MAX) throw new Error('it is no small plain file')
+      return readFileSync(file, 'utf8').trim()
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Ending(EXIT.config, `${name}_FILE: cannot be read: ${why}`)
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * The host's neighbours: the web through one door, and behind it trackers, code hosts, and those who give out
+ * credentials; and the programs of this machine that hold logins of their own.
+ */
+import { join } from 'node:path'
+import type { HostParts } from '../actors/root/build.ts'
+import type { Clock, Log } from '../core/ports.ts'
+import type { AgentProvider, ServiceConfig } from '../protocol/config.ts'
+import { makeAccounts } from '../providers/accounts/accounts.ts'
+import { pullHostFor } from '../providers/codehost/pull-host.ts'
+import { makeCouriers } from '../providers/couriers.ts'
+import { makeHttp } from '../providers/http.ts'
+import { wranglerBucket } from '../providers/storage.ts'
+import { trackerFor } from '../providers/tracker/tracker.ts'
+import { realChance } from './clock.ts'
+import { Ending, EXIT } from './exit.ts'
+import { web } from './network.ts'
+
+export interface NeighbourParts {
+  readonly dataDir: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly inheritable: () => readonly number[]
+}
+
+export type Neighbours = Pick<HostParts, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
+  /** Nobody is asked any more, and what was started ends. */
+  close(): Promise<void>
+}
+
+export function makeNeighbours({
+  dataDir,
+  clock,
+  log,
+  environment,
+  inheritable,
+}: NeighbourParts): Neighbours {
+  const network = web(environment)
+  if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
+  const chance = realChance
+  const http = makeHttp({ clock, chance, ...network.value })
+  const couriers = makeCouriers({ http, clock, chance, log })
+  const bucket = wranglerBucket({
+    environment,
+    clock,
+    log,
+    tempFolder: join(dataDir, 'uploads'),
+    inheritable,
+  })
+  return {
+    tracker: (config: ServiceConfig) => trackerFor(config, { clock, log, couriers }),
+    pulls: (config: ServiceConfig) => pullHostFor(config, { couriers, clock }),
+    accounts: makeAccounts({
+      http,
+      couriers,
+      clock,
+      chance,
+      environment,
+      inheritable,
+      uid: process.geteuid?.() ?? 0,
+      bases: basesIn(environment),
+    }),
+    bucket,
+    async close() {
+      bucket.stop()
+      couriers.close()
+      await http.close()
+    },
+  }
+}
+
+/** The agents' own names for where their vendors are asked, so that a key is checked where it will be used. */
+function basesIn(environment: NeighbourParts['environment']): Partial<Record<AgentProvider, string>> {
+  const named = {
+    agentA: environment.ANTHROPIC_BASE_URL,
+    agentB: environment.OPENAI_BASE_URL,
+    agentC: environment.GOOGLE_GEMINI_BASE_URL,
+  }
+  const set = Object.entries(named).filter(([, base]) => base !== undefined && base !== '')
+  return Object.fromEntries(set.map(([provider, base]) => [provider, base?.replace(/\/+$/, '')]))
+}

@@ -1,0 +1,88 @@
+/**
+ * The tracker's side of connecting: where the browser goes, and the two exchanges that need the client's secret.
+ *
+ * The redirect is a fixed template in which only a port number varies, so no code can be led to another machine than
+ * the caller's own. What comes back to the caller are three fields, whatever else the tracker said.
+ */
+import type { Answer } from '../core/refusal.ts'
+import {
+  type TrackerAuthorizeQuery,
+  type TrackerRefreshRequest,
+  type TrackerTokenRequest,
+  TrackerTokens,
+} from '../protocol/connect.ts'
+import { CREDENTIAL_CHARS_MAX } from '../protocol/limits.ts'
+import { checker } from '../protocol/parse.ts'
+import { json, type Reply, refusal, safe } from '../transport/reply.ts'
+import type { HelperSettings } from './settings.ts'
+import { errorWord, type Heard, strange, type Upstream } from './upstream.ts'
+
+export interface TrackerDesk {
+  authorize(query: TrackerAuthorizeQuery): Reply
+  exchange(wish: TrackerTokenRequest): Promise<Reply>
+  refresh(wish: TrackerRefreshRequest): Promise<Reply>
+}
+
+const WHO = 'the tracker'
+const SCOPE = 'read,write'
+const TOKEN = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
+
+export function trackerDesk(settings: HelperSettings['tracker'], upstream: Upstream): TrackerDesk {
+  const { clientId, clientSecret, authorizeUrl, tokenUrl } = settings
+  const ask = async (refused: string, form: Readonly<Record<string, string>>): Promise<Reply> => {
+    const identity = { client_id: clientId, client_secret: clientSecret }
+    return replyTo(await upstream.post(WHO, tokenUrl, { ...form, ...identity }), refused)
+  }
+  return {
+    authorize({ state, port }) {
+      const query = new URLSearchParams({
+        client_id: clientId,
+        redirect_uri: callback(port),
+        response_type: 'code',
+        scope: SCOPE,
+        state,
+      })
+      return redirect(`${authorizeUrl}?${query}`)
+    },
+    exchange: ({ code, port }) =>
+      ask('the tracker does not take this code; codes work once and for a short time: connect again', {
+        grant_type: 'authorization_code',
+        code,
+        redirect_uri: callback(port),
+      }),
+    refresh: ({ refresh_token }) =>
+      ask('the tracker does not take this refresh token any more; connect again', {
+        grant_type: 'refresh_token',
+        refresh_token,
+      }),
+  }
+}
+
+const callback = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
+
+function redirect(location: string): Reply {
+  const headers = safe([['location', location]])
+  return { status: 302, type: 'text/plain; charset=utf-8', body: '', headers }
+}
+
+/** Only the word that says that the grant itself is dead may cost anybody his connection. */
+function replyTo(heard: Heard, refused: string): Reply {
+  if (heard.is === 'nothing') return heard.reply
+  if (heard.status >= 400 && heard.status < 500 && errorWord(heard.fields) === 'invalid_grant') {
+    return refusal(401, refused)
+  }
+  const tokens = heard.status === 200 ? tokensIn(heard.fields) : undefined
+  return tokens?.ok === true ? json(tokens.value) : strange(WHO, heard)
+}
+
+const checkTokens = checker(TrackerTokens)
+
+function tokensIn(fields: Readonly<Record<string, unknown>>): Answer<TrackerTokens> | { readonly ok: false } {
+  const { access_token, refresh_token, expires_in } = fields
+  if (typeof access_token !== 'string' || !TOKEN.test(access_token)) return { ok: false }
+  return checkTokens({
+    access_token,
+    ...(typeof refresh_token === 'string' && TOKEN.test(refresh_token) ? { refresh_token } : {}),
+    ...(typeof expires_in === 'number' && expires_in >= 0 ? { expires_in } : {}),
+  })
+}

@@ -1,0 +1,148 @@
+/**
+ * The code host's device flow, asked of the code host itself with a client id of the person's own.
+ *
+ * What the answers mean is told here for the helper's flow, too, which passes the same fields on. Only a code that is
+ * dead ends a flow; what cannot be understood or reached just now does not.
+ */
+import type { DevicePoll, DeviceStart } from '../../core/neighbours.ts'
+import type { Clock } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
+import { checker } from '../../protocol/parse.ts'
+import type { Http, HttpReply } from '../http.ts'
+import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
+
+const SITE = 'https://github.com'
+const CLOUD_API = 'https://api.github.com'
+const SCOPE = 'repo workflow'
+const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
+const CURE = 'see that codehost.apiUrl is the address of the code host'
+
+/** What the standard says for a code host that does not. */
+const INTERVAL_SECONDS = 5
+/** Asked to slow down without a number: what one step more would be. */
+const SLOWED_SECONDS = 10
+
+export async function startOwnDevice(
+  http: Http,
+  clock: Pick<Clock, 'now'>,
+  config: ServiceConfig,
+): Promise<Answer<DeviceStart>> {
+  const form = { client_id: config.connect.codehostClientId ?? '', scope: SCOPE }
+  const reply = await post(http, `${siteOf(config)}/login/device/code`, form)
+  if (!reply.ok) return reply
+  if (reply.value.status === 404) {
+    return no('invalid', 'the code host does not know connect.codehostClientId; correct it')
+  }
+  return startedOf('the code host', reply.value, clock.now(), CURE)
+}
+
+export async function pollOwnDevice(
+  http: Http,
+  clock: Pick<Clock, 'now'>,
+  config: ServiceConfig,
+  deviceCode: string,
+): Promise<Answer<DevicePoll>> {
+  const reply = await post(http, `${siteOf(config)}/login/oauth/access_token`, {
+    client_id: config.connect.codehostClientId ?? '',
+    device_code: deviceCode,
+    grant_type: DEVICE_GRANT,
+  })
+  return reply.ok ? pollOf('the code host', reply.value, clock.now(), CURE) : reply
+}
+
+/** The pages that people see, of the API that programs ask. */
+function siteOf({ codehost: { apiUrl = CLOUD_API } }: ServiceConfig): string {
+  if (apiUrl.replace(/\/+$/, '') === CLOUD_API) return SITE
+  const { protocol, host, hostname } = new URL(apiUrl)
+  // The cloud's own servers for one enterprise have their API beside the site, others below it.
+  const isBeside = hostname.startsWith('api.') && hostname.endsWith('.ghe.com')
+  return `${protocol}//${isBeside ? host.slice('api.'.length) : host}`
+}
+
+function post(http: Http, url: string, form: Readonly<Record<string, string>>): Promise<Answer<HttpReply>> {
+  return http.ask({
+    method: 'POST',
+    url,
+    // An answer that got lost has used up the code: asking again would find it unknown.
+    tries: 1,
+    headers: {
+      accept: 'application/json',
+      'content-type': 'application/x-www-form-urlencoded',
+      'user-agent': 'switchyard',
+    },
+    body: new URLSearchParams(form).toString(),
+  })
+}
+
+// ---- what the answers mean -----------------------------------------------------------------------------------------
+
+const checkCode = checker(DeviceCode)
+const checkToken = checker(DeviceToken)
+
+export function startedOf(who: string, reply: HttpReply, now: number, cure: string): Answer<DeviceStart> {
+  if (isTooOften(reply)) return tooOften(who, reply, now)
+  const fields = fieldsIn(reply.text)
+  const over = isAnswer(reply) ? OVER.get(textAt(fields, 'error') ?? '') : undefined
+  if (over !== undefined) return no('invalid', over)
+  if (reply.status !== 200) return unexpected(who, reply.status, cure)
+  const checked = checkCode(fields)
+  if (!checked.ok || !isPage(checked.value.verification_uri)) {
+    return no('failed', `${who} began no device authorization; ${cure}`)
+  }
+  const { device_code, user_code, verification_uri, expires_in, interval } = checked.value
+  return yes({
+    deviceCode: device_code,
+    userCode: said(user_code),
+    verificationUri: verification_uri,
+    intervalSeconds: interval ?? INTERVAL_SECONDS,
+    expiresInSeconds: expires_in,
+  })
+}
+
+export function pollOf(who: string, reply: HttpReply, now: number, cure: string): Answer<DevicePoll> {
+  if (isTooOften(reply)) return tooOften(who, reply, now)
+  if (!isAnswer(reply)) return unexpected(who, reply.status, cure)
+  const checked = checkToken(fieldsIn(reply.text))
+  if (!checked.ok) return no('failed', `${who} said nothing that can be understood; ${cure}`)
+  const { access_token, error, interval } = checked.value
+  if (isCredential(access_token)) return yes({ is: 'token', token: access_token })
+  return error === undefined ? no('failed', `${who} gave no token; ${cure}`) : yes(meaning(error, interval))
+}
+
+function meaning(error: string, interval: number | undefined): DevicePoll {
+  if (error === 'authorization_pending') return { is: 'pending' }
+  if (error === 'slow_down') return { is: 'pending', intervalSeconds: interval ?? SLOWED_SECONDS }
+  return { is: 'over', reason: OVER.get(error) ?? `the code host refused (${said(error)}); connect again` }
+}
+
+const WRONG_CLIENT =
+  'the code host does not take the client id; correct connect.codehostClientId, or remove it to use the helper'
+const EXPIRED = 'the code ran out before it was entered; connect again for a new one'
+
+/** By its word for it: why a code is dead, and what to do. */
+const OVER: ReadonlyMap<string, string> = new Map([
+  ['expired_token', EXPIRED],
+  ['token_expired', EXPIRED],
+  ['access_denied', 'the authorization was refused on the page of the code host; connect again to retry'],
+  ['incorrect_device_code', 'the code host does not know this code; connect again for a new one'],
+  ['incorrect_client_credentials', WRONG_CLIENT],
+  ['unauthorized_client', WRONG_CLIENT],
+  ['unsupported_grant_type', 'the code host knows no device flow; give a token instead'],
+  [
+    'device_flow_disabled',
+    'the application has no device flow; enable Device Flow in its settings at the code host, or give a token',
+  ],
+])
+
+/** Refusals come with 200 from the one, and with 400 from those who keep to the standard. */
+const isAnswer = ({ status }: HttpReply): boolean => status === 200 || status === 400
+
+/** Somebody clicks on it. */
+function isPage(address: string): boolean {
+  if (!URL.canParse(address)) return false
+  const { protocol, hostname, username, password } = new URL(address)
+  const isSafe = protocol === 'https:' || (protocol === 'http:' && /^(localhost|127\.[\d.]+)$/.test(hostname))
+  return isSafe && username === '' && password === ''
+}

@@ -1,0 +1,46 @@
+/**
+ * Whether a GitHub token is good for what the service does with it.
+ *
+ * GitHub tells what a classic token may do, and of a fine-grained one only when it lacks something: that one is believed
+ * until then.
+ */
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { type GithubAccount, githubApi, valueIn } from '../codehost/github/api.ts'
+import { fieldOf, instantOf, textOf } from '../codehost/github/fields.ts'
+import { strange } from '../codehost/github/refusals.ts'
+import type { Couriers } from '../courier.ts'
+import type { HttpReply } from '../http.ts'
+
+const SUBJECT = "this token's account"
+const NEEDED_SCOPE = 'repo'
+
+/** Answers whose token it is, for people. */
+export async function checkGithub(couriers: Couriers, account: GithubAccount): Promise<Answer<string>> {
+  if (account.token === '') return no('invalid', 'there is no token to check; give one')
+  const api = githubApi(account, couriers)
+  if (!api.ok) return api
+  const reply = await api.value.get('/user', 'person')
+  const user = valueIn(reply, SUBJECT)
+  if (!reply.ok || !user.ok) return user.ok ? strange(SUBJECT) : user
+  const login = printable(textOf(fieldOf(user.value, 'login'), NAME_CHARS_MAX))
+  if (login === '') return strange(SUBJECT)
+  const lacking = lackOf(reply.value)
+  if (lacking !== undefined) return no('invalid', `the token of ${login} ${lacking}`)
+  return yes(`${login} on ${new URL(api.value.address.site).host}${endOf(reply.value)}`)
+}
+
+/** Only classic tokens, and those of OAuth, have scopes. */
+function lackOf({ headers }: HttpReply): string | undefined {
+  const scopes = headers['x-oauth-scopes']?.split(',').map((scope) => scope.trim())
+  if (scopes === undefined || scopes.includes(NEEDED_SCOPE)) return undefined
+  return `lacks the scope ${NEEDED_SCOPE}; make one that has it, and workflow if workflows are to be changed`
+}
+
+/** GitHub writes it as `2026-12-01 08:00:00 UTC`. */
+function endOf({ headers }: HttpReply): string {
+  const said = headers['github-authentication-token-expiration']
+  const end = instantOf(said?.replace(/^(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2}) UTC$/, '$1T$2Z'))
+  return end === undefined ? '' : `, until ${end.slice(0, 10)}`
+}

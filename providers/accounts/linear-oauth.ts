@@ -1,0 +1,219 @@
+/**
+ * Linear's OAuth with a client id of one's own: the way to the consent page, a code made into tokens, tokens renewed.
+ *
+ * Each of these is asked once. A code is good for one exchange, and a refresh token is dead as soon as its successor is
+ * made: an answer that got lost may have used it up, so asking again is for whoever knows what is on disk. What Linear
+ * answers never comes back with one of our secrets in it.
+ */
+import { createHash } from 'node:crypto'
+import type { Journey, TokenPair } from '../../core/neighbours.ts'
+import type { Chance, Clock } from '../../core/ports.ts'
+import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { printable } from '../../protocol/explain.ts'
+import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import type { Courier } from '../courier.ts'
+import { type Http, type HttpReply, retryAfterMs } from '../http.ts'
+import { LinearDesk } from '../tracker/linear/desk.ts'
+import { at, textAt } from '../tracker/linear/fields.ts'
+import { linearPlace } from '../tracker/linear/place.ts'
+
+export interface LinearCode {
+  readonly code: string
+  readonly port: number
+  /** Of PKCE; absent: the client secret stands for us. */
+  readonly verifier?: string | undefined
+}
+
+/** To read issues; to move them, and to hang links on them. */
+const SCOPE = 'read,write'
+/** 43 characters of base64url, the fewest that PKCE allows: 256 bits. */
+const VERIFIER_BYTES = 32
+const MESSAGE_CHARS_MAX = 300
+/** A token that is said to last longer is believed to last so long. */
+const EXPIRY_SECONDS_MAX = 10 * 365 * 86_400
+/** What may stand in a header, as the configuration has it. */
+const TOKEN = /^[!-~]+$/
+const VIEWER = 'query Viewer { viewer { id name displayName } organization { id name urlKey } }'
+
+export function authorizeLinear(
+  config: ServiceConfig,
+  { state, port }: { readonly state: string; readonly port: number },
+  chance: Pick<Chance, 'bytes'>,
+): Answer<Journey> {
+  const client = clientOf(config)
+  if (!client.ok) return client
+  const verifier = Buffer.from(chance.bytes(VERIFIER_BYTES)).toString('base64url')
+  const query = new URLSearchParams({
+    client_id: client.value.id,
+    redirect_uri: redirectUri(port),
+    response_type: 'code',
+    scope: SCOPE,
+    state,
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+  })
+  return yes({ url: `${client.value.authorizeUrl}?${query}`, verifier })
+}
+
+export async function exchangeLinear(
+  http: Http,
+  clock: Pick<Clock, 'now'>,
+  config: ServiceConfig,
+  { code, port, verifier }: LinearCode,
+): Promise<Answer<TokenPair>> {
+  const fields = { grant_type: 'authorization_code', code, redirect_uri: redirectUri(port) }
+  const form = verifier === undefined ? fields : { ...fields, code_verifier: verifier }
+  return tokens(http, clock, config, form, 'the code of this consent')
+}
+
+/** Refused as `unauthorized` only when the refresh token is dead for good. */
+export async function refreshLinear(
+  http: Http,
+  clock: Pick<Clock, 'now'>,
+  config: ServiceConfig,
+  refreshToken: string,
+): Promise<Answer<TokenPair>> {
+  const form = { grant_type: 'refresh_token', refresh_token: refreshToken }
+  return tokens(http, clock, config, form, 'the authorization that was given once')
+}
+
+/** Whose credential it is, for people: `Ada in Acme`. */
+export async function checkLinear(courier: Courier, config: ServiceConfig): Promise<Answer<string>> {
+  const { apiKey, apiUrl } = config.tracker
+  if (apiKey === undefined || apiKey === '') {
+    return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
+  }
+  const place = linearPlace(apiUrl)
+  if (!place.ok) return place
+  const desk = new LinearDesk({ courier, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
+  const asked = await desk.ask({ document: VIEWER, urgency: 'person' })
+  if (!asked.ok) return asked
+  const person =
+    textAt(asked.value.data, 'viewer', 'name') ?? textAt(asked.value.data, 'viewer', 'displayName')
+  const workspace = textAt(asked.value.data, 'organization', 'name')
+  if (person === undefined)
+    return no('failed', 'Linear does not say whose credential this is; see tracker.apiUrl')
+  const detail = workspace === undefined ? person : `${person} in ${workspace}`
+  return yes(printable(detail).slice(0, NAME_CHARS_MAX))
+}
+
+// ---- asking ----------------------------------------------------------------------------------------------------------
+
+interface Client {
+  readonly id: string
+  readonly secret?: string
+  readonly authorizeUrl: string
+  readonly tokenUrl: string
+}
+
+type Form = Readonly<Record<string, string>>
+
+function clientOf({ connect, tracker }: ServiceConfig): Answer<Client> {
+  const { trackerClientId: id, trackerClientSecret: secret } = connect
+  if (id === undefined || id === '') {
+    return no('invalid', 'connect.trackerClientId is not set; set it, or give an API key of Linear by hand')
+  }
+  const place = linearPlace(tracker.apiUrl)
+  if (!place.ok) return place
+  const { authorizeUrl, tokenUrl } = place.value
+  return yes({ id, authorizeUrl, tokenUrl, ...(secret === undefined || secret === '' ? {} : { secret }) })
+}
+
+/** As it is registered with Linear, letter by letter. */
+const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
+
+async function tokens(
+  http: Http,
+  clock: Pick<Clock, 'now'>,
+  config: ServiceConfig,
+  own: Form,
+  grant: string,
+): Promise<Answer<TokenPair>> {
+  const client = clientOf(config)
+  if (!client.ok) return client
+  const { id, secret, tokenUrl } = client.value
+  const form: Form = { ...own, client_id: id, ...(secret === undefined ? {} : { client_secret: secret }) }
+  // Counted from before it was asked for, a token never lasts shorter than is believed.
+  const askedAt = clock.now()
+  const reply = await http.ask({
+    method: 'POST',
+    url: tokenUrl,
+    headers: {
+      accept: 'application/json',
+      'content-type': 'application/x-www-form-urlencoded',
+      'user-agent': 'switchyard',
+    },
+    body: new URLSearchParams(form).toString(),
+    tries: 1,
+  })
+  if (!reply.ok) return reply
+  if (reply.value.status !== 200) return refusalFor(reply.value, form, grant, clock.now())
+  return pairOf(reply.value, askedAt)
+}
+
+function pairOf({ text }: HttpReply, askedAt: number): Answer<TokenPair> {
+  const parsed = parseJson(text)
+  const body = parsed.ok ? parsed.value : undefined
+  const [accessToken, refreshToken] = [tokenAt(body, 'access_token'), tokenAt(body, 'refresh_token')]
+  if (accessToken === undefined) return strange()
+  const seconds = at(body, 'expires_in')
+  const expiresAt =
+    typeof seconds === 'number' && seconds >= 0
+      ? new Date(askedAt + Math.floor(Math.min(seconds, EXPIRY_SECONDS_MAX)) * 1000).toISOString()
+      : undefined
+  return yes({
+    accessToken,
+    ...(refreshToken === undefined ? {} : { refreshToken }),
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+  })
+}
+
+function tokenAt(body: unknown, name: string): string | undefined {
+  const token = textAt(body, name)
+  return token !== undefined && token.length <= CREDENTIAL_CHARS_MAX && TOKEN.test(token) ? token : undefined
+}
+
+// ---- refusals --------------------------------------------------------------------------------------------------------
+
+const strange = (): No =>
+  no('failed', 'Linear answered with something else than a token; see tracker.apiUrl, and try again')
+
+function refusalFor(reply: HttpReply, form: Form, grant: string, now: number): No {
+  const { status, headers } = reply
+  const parsed = parseJson(reply.text)
+  const error = parsed.ok ? textAt(parsed.value, 'error') : undefined
+  if (status === 429) return tooOften(retryAfterMs(headers['retry-after'], now))
+  if (error === 'invalid_grant') {
+    return no('unauthorized', `Linear does not take ${grant} any more; connect Linear again`)
+  }
+  const isOurs = error === 'invalid_client' || error === 'unauthorized_client' || status === 401
+  if (isOurs && status < 500) return wrongClient(form)
+  if (status >= 500) return no('unavailable', `Linear is out of order (${status}); try again later`)
+  if (error === undefined) return strange()
+  const said = parsed.ok ? textAt(parsed.value, 'error_description') : undefined
+  return no('failed', `Linear says: ${withoutSecrets(`${error}: ${said ?? 'no reason given'}`, form)}`)
+}
+
+function tooOften(waitMs: number | undefined): No {
+  const when = waitMs === undefined ? 'later' : `in ${Math.ceil(waitMs / 1000)} s`
+  return no('unavailable', `Linear wants fewer requests just now; try again ${when}`)
+}
+
+function wrongClient(form: Form): No {
+  const settings =
+    form.client_secret === undefined
+      ? 'correct connect.trackerClientId, or set connect.trackerClientSecret'
+      : 'correct connect.trackerClientId and connect.trackerClientSecret'
+  return no('failed', `Linear does not know this service by its client id; ${settings}`)
+}
+
+const OPEN_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
+
+/** A description may repeat what it was asked with. */
+function withoutSecrets(text: string, form: Form): string {
+  const secrets = Object.entries(form).filter(([name]) => !OPEN_FIELDS.has(name))
+  const struck = secrets.reduce((left, [, secret]) => left.replaceAll(secret, '***'), text)
+  return printable(struck).slice(0, MESSAGE_CHARS_MAX)
+}

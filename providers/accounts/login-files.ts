@@ -1,0 +1,78 @@
+/**
+ * The files in which agents keep the logins of their owner, as text: what they hold, and what that is good for on
+ * another machine.
+ *
+ * Nothing here is verified but the form; a name or a plan in a token is somebody's claim, and shown as a word only.
+ */
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { LOGIN_LEFT_MS_MIN } from '../../protocol/limits.ts'
+import { asFields, type Fields, fieldsIn, isCredential, said, textAt } from './reply-fields.ts'
+
+// ---- Claude Code ---------------------------------------------------------------------------------------------------
+
+export interface ClaudeLogin {
+  readonly token: string
+  readonly detail: string
+}
+
+/**
+ * Only the access token is taken. The part that renews it stays with its owner: two who renew one login lock each
+ * other out. So the token has to last for a while by itself, and whoever wants one that lasts makes it.
+ */
+export function claudeLogin(text: string, now: number): Answer<ClaudeLogin> {
+  const login = asFields(fieldsIn(text)?.claudeAiOauth)
+  const token = textAt(login, 'accessToken')
+  if (!isCredential(token)) return no('invalid', 'its file holds no login')
+  const expiresAt = login?.expiresAt
+  const isInstant = typeof expiresAt === 'number' && Math.abs(expiresAt) <= INSTANT_MAX
+  if (!isInstant) return no('invalid', 'its file does not say how long the login is good')
+  if (expiresAt - now < LOGIN_LEFT_MS_MIN) return no('invalid', 'what it holds now runs out within the hour')
+  const plan = textAt(login, 'subscriptionType')
+  const until = new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')
+  const detail = `the login of Claude Code on this machine${inBrackets(plan)}, good until ${until} UTC; for one that lasts, paste what claude setup-token prints`
+  return yes({ token, detail })
+}
+
+/** The last instant that a date can hold. */
+const INSTANT_MAX = 8.64e15
+
+// ---- Codex ---------------------------------------------------------------------------------------------------------
+
+/** A key that was stored as a login; undefined when it is a real login or nothing. */
+export function codexKey(text: string): string | undefined {
+  const fields = fieldsIn(text)
+  const key = textAt(fields, 'OPENAI_API_KEY')
+  return hasTokens(fields) || !isCredential(key) ? undefined : key
+}
+
+/** The whole file is the login: Codex on a worker reads it as it is. Answers whose it is. */
+export function codexLogin(text: string): Answer<string> {
+  const fields = fieldsIn(text)
+  if (!hasTokens(fields)) return no('invalid', 'this is no login of Codex: the text of its auth.json is')
+  const claims = claimsIn(textAt(asFields(fields?.tokens), 'id_token'))
+  const plan = textAt(asFields(claims?.['https://api.openai.com/auth']), 'chatgpt_plan_type')
+  const email = textAt(claims, 'email')
+  return yes(`ChatGPT${inBrackets(plan)}${email === undefined ? '' : `, ${said(email)}`}`)
+}
+
+function hasTokens(fields: Fields | undefined): boolean {
+  return textAt(asFields(fields?.tokens), 'refresh_token') !== undefined
+}
+
+/** Of a token that is not ours to verify. */
+function claimsIn(token: string | undefined): Fields | undefined {
+  const middle = token?.split('.')[1]
+  return middle === undefined ? undefined : fieldsIn(Buffer.from(middle, 'base64url').toString('utf8'))
+}
+
+// ---- Gemini --------------------------------------------------------------------------------------------------------
+
+export function geminiLogin(text: string): Answer<string> {
+  const fields = fieldsIn(text)
+  const isLogin = textAt(fields, 'refresh_token') ?? textAt(fields, 'access_token')
+  if (isLogin === undefined)
+    return no('invalid', 'this is no login of Gemini: the text of its oauth_creds.json is')
+  return yes('a login of Gemini; its first run shows whether it is still good')
+}
+
+const inBrackets = (text: string | undefined): string => (text === undefined ? '' : ` (${said(text)})`)

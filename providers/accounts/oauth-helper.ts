@@ -1,0 +1,124 @@
+/**
+ * The public helper, as a host sees it: it holds the client ids and the secret, so that nobody has to register an
+ * application of his own.
+ *
+ * A refresh token counts as dead only when the helper itself says so in its own form: whatever else stands in the way
+ * and answers 401, such as a network that wants a login first, must not cost anybody his connection. Nothing is asked
+ * twice, for a grant that was used up by an answer that got lost would be refused.
+ */
+import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/neighbours.ts'
+import type { Clock } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { TrackerTokens } from '../../protocol/connect.ts'
+import { checker } from '../../protocol/parse.ts'
+import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
+import type { Http, HttpReply } from '../http.ts'
+import { pollOf, startedOf } from './device.ts'
+import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
+
+/** Where this build's own helper is; undefined while nobody runs one for it. */
+export const DEFAULT_API_BASE: string | undefined = undefined
+
+export interface HelperClient {
+  authorize(order: { readonly state: string; readonly port: number }): Journey
+  exchange(order: { readonly code: string; readonly port: number }): Promise<Answer<TokenPair>>
+  refresh(refreshToken: string): Promise<Answer<TokenPair>>
+  startDevice(): Promise<Answer<DeviceStart>>
+  pollDevice(deviceCode: string): Promise<Answer<DevicePoll>>
+}
+
+const WHO = 'the OAuth helper'
+const CURE = 'see that connect.apiBase is the address of an OAuth helper'
+/** A century: what a stranger says beyond that is no instant. */
+const SECONDS_MAX = 3_155_760_000
+
+/** Refused (`invalid`) when there is no helper. `cure`: what else the person can do. */
+export function helperFor(
+  config: ServiceConfig,
+  cure: string,
+  { http, clock }: { readonly http: Http; readonly clock: Pick<Clock, 'now'> },
+  ownBase: string | undefined = DEFAULT_API_BASE,
+): Answer<HelperClient> {
+  const base = baseOf(config.connect.apiBase, ownBase)
+  if (base === undefined) {
+    return no(
+      'invalid',
+      `no OAuth helper is configured: ${cure}, or set connect.apiBase to the address of a helper`,
+    )
+  }
+  const ask = async (route: HelperRouteName, body?: object) =>
+    heard(await asked(http, `${base}${helperRoutes[route].path}`, body), clock.now())
+  return yes({
+    authorize: ({ state, port }) => {
+      const query = new URLSearchParams({ state, port: String(port) })
+      return { url: `${base}${helperRoutes.authorizeTracker.path}?${query}` }
+    },
+    exchange: async ({ code, port }) => tokensOf(await ask('exchangeTracker', { code, port }), clock.now()),
+    refresh: async (refreshToken) =>
+      tokensOf(await ask('refreshTracker', { refresh_token: refreshToken }), clock.now()),
+    startDevice: async () => {
+      const reply = await ask('startDevice')
+      return reply.ok ? startedOf(WHO, reply.value, clock.now(), CURE) : reply
+    },
+    pollDevice: async (deviceCode) => {
+      const reply = await ask('pollDevice', { device_code: deviceCode })
+      return reply.ok ? pollOf(WHO, reply.value, clock.now(), CURE) : reply
+    },
+  })
+}
+
+function baseOf(configured: string | undefined, own: string | undefined): string | undefined {
+  const given = configured === undefined || configured === '' ? own : configured
+  if (given === undefined) return undefined
+  const { origin, pathname } = new URL(given)
+  return `${origin}${pathname}`.replace(/\/+$/, '')
+}
+
+function asked(http: Http, url: string, body: object | undefined): Promise<Answer<HttpReply>> {
+  return http.ask({
+    method: 'POST',
+    url,
+    tries: 1,
+    headers: {
+      accept: 'application/json',
+      'user-agent': 'switchyard',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+/** What the helper says of itself or of the service behind it, before it is asked what the answer is. */
+function heard(reply: Answer<HttpReply>, now: number): Answer<HttpReply> {
+  if (!reply.ok) return reply
+  if (isTooOften(reply.value)) return tooOften(WHO, reply.value, now)
+  const { status, text } = reply.value
+  const why = status >= 500 ? textAt(fieldsIn(text), 'error') : undefined
+  return why === undefined ? reply : no('unavailable', `${WHO}: ${said(why)}`)
+}
+
+const checkTokens = checker(TrackerTokens)
+
+function tokensOf(reply: Answer<HttpReply>, now: number): Answer<TokenPair> {
+  if (!reply.ok) return reply
+  const { status, text } = reply.value
+  const fields = fieldsIn(text)
+  const why = textAt(fields, 'error')
+  if (status === 401 && why !== undefined) return no('unauthorized', said(why))
+  if (status !== 200) return unexpected(WHO, status, CURE)
+  const checked = checkTokens(fields)
+  if (!checked.ok || !isCredential(checked.value.access_token)) {
+    return no('failed', `${WHO} gave no token; ${CURE}`)
+  }
+  return yes(pairOf(checked.value, now))
+}
+
+function pairOf({ access_token, refresh_token, expires_in }: TrackerTokens, now: number): TokenPair {
+  const lasts = expires_in === undefined ? undefined : Math.min(expires_in, SECONDS_MAX)
+  return {
+    accessToken: access_token,
+    ...(isCredential(refresh_token) ? { refreshToken: refresh_token } : {}),
+    ...(lasts === undefined ? {} : { expiresAt: new Date(now + lasts * 1000).toISOString() }),
+  }
+}

@@ -1,0 +1,53 @@
+/** Reading what the services that give out credentials answer: a stranger's JSON, field by field. */
+import type { RefusalKind } from '../../core/refusal.ts'
+import { type No, no } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS, PROGRAM_OUTPUT_BYTES_MAX } from '../../protocol/limits.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import { type HttpReply, retryAfterMs } from '../http.ts'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+const CREDENTIAL = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
+const SAID_CHARS_MAX = 300
+
+/** undefined: no JSON object, or a hostile one. */
+export function fieldsIn(text: string): Fields | undefined {
+  const parsed = text.length > PROGRAM_OUTPUT_BYTES_MAX ? undefined : parseJson(text)
+  return parsed?.ok === true ? asFields(parsed.value) : undefined
+}
+
+export function asFields(value: unknown): Fields | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
+}
+
+export const textAt = (fields: Fields | undefined, key: string): string | undefined => {
+  const value = fields?.[key]
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+/** What may go into a header, and so into the configuration. */
+export const isCredential = (text: string | undefined): text is string =>
+  text !== undefined && CREDENTIAL.test(text)
+
+/** Somebody's words in a sentence of ours. */
+export function said(text: string): string {
+  const short = text.length > SAID_CHARS_MAX ? `${text.slice(0, SAID_CHARS_MAX)}…` : text
+  return printable(short)
+}
+
+/** `unavailable`, naming the wait when there is one. */
+export function tooOften(who: string, reply: HttpReply, now: number): No {
+  const waitMs = retryAfterMs(reply.headers['retry-after'], now)
+  const when = waitMs === undefined ? 'later' : `in ${Math.ceil(Math.max(waitMs, HTTP_PAUSE_MS) / 1000)} s`
+  return no('unavailable', `${who} wants fewer requests; try again ${when}`)
+}
+
+export const isTooOften = ({ status, headers }: HttpReply): boolean =>
+  status === 429 || (status === 403 && headers['retry-after'] !== undefined)
+
+/** What is left when no rule knew the status: an outage passes, anything else is not what was asked for. */
+export function unexpected(who: string, status: number, cure: string): No {
+  const kind: RefusalKind = status >= 500 ? 'unavailable' : 'failed'
+  return no(kind, `${who} answered with status ${status}; ${status >= 500 ? 'try again later' : cure}`)
+}

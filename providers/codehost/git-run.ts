@@ -1,0 +1,215 @@
+/**
+ * Running git on the local code host's bare repositories.
+ *
+ * Whoever may push to one decides what is in it, so git gets no configuration but the repository's own, of that
+ * nothing which would start a program, no hook, no way out of the machine, and bounds for its time, its memory and
+ * what it prints. It is killed with its whole group when its time is up, and when this process is gone.
+ *
+ * The folder is named outright and never searched for: git then does not ask whose it is, as it would otherwise.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import { isNativeError } from 'node:util/types'
+import type { Cancel, Clock } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+
+export interface GitOrder {
+  readonly args: readonly string[]
+  readonly input?: string
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** Of its output; what comes beyond ends it. */
+  readonly bytesMax?: number
+}
+
+export interface GitDone {
+  /** Absent when it was killed for having said too much. */
+  readonly code?: number
+  /** The beginning of its output. */
+  readonly output: Buffer
+  /** The end of what it complained about. */
+  readonly complaint: string
+}
+
+export type RunGit = (order: GitOrder) => Promise<Answer<GitDone>>
+
+const GIT_MS_MAX = 20_000
+const GIT_AT_ONCE = 8
+const OUTPUT_BYTES_MAX = 1024 * 1024
+const COMPLAINT_CHARS_MAX = 2_000
+/** What is only mapped counts too, so git maps no more than a part of it; in KiB, as the shell has it. */
+const MEMORY_KIB_MAX = 4 * 1024 * 1024
+const LEASH_FD = 3
+const PATH = '/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin'
+
+const SETTINGS = [
+  'core.hooksPath=/dev/null',
+  'core.fsmonitor=false',
+  'core.attributesFile=/dev/null',
+  // Larger files count as binary: nobody reads their patch, and comparing them takes all the time there is.
+  'core.bigFileThreshold=16m',
+  'core.packedGitLimit=1g',
+  'core.packedGitWindowSize=64m',
+  'gc.auto=0',
+  'i18n.commitEncoding=UTF-8',
+  'i18n.logOutputEncoding=UTF-8',
+  'log.showSignature=false',
+  'maintenance.auto=false',
+  'merge.default=text',
+  'merge.renormalize=false',
+  'pack.threads=2',
+].flatMap((setting) => ['-c', setting])
+
+const ENVIRONMENT = {
+  PATH,
+  LC_ALL: 'C',
+  HOME: '/nonexistent',
+  GIT_ALLOW_PROTOCOL: 'none',
+  GIT_ATTR_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_NO_REPLACE_OBJECTS: '1',
+  GIT_OPTIONAL_LOCKS: '0',
+  GIT_TERMINAL_PROMPT: '0',
+}
+
+/** However it comes about that the leash is let go of, the whole group is killed. */
+const LEASHED = [
+  `ulimit -v ${MEMORY_KIB_MAX} 2>/dev/null`,
+  'ulimit -c 0 2>/dev/null',
+  `(read -r _ <&${LEASH_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`,
+  `exec git "$@" ${LEASH_FD}<&-`,
+].join('\n')
+
+/** One for all repositories of a code host: they share the machine, too. */
+export function gitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
+  const turn = turnsOf(GIT_AT_ONCE)
+  return (folder) => (order) => turn(() => ran(folder, order, clock))
+}
+
+/** Where nothing but success will do, and all of the output. */
+export async function gitText(run: RunGit, order: GitOrder): Promise<Answer<string>> {
+  const done = await run(order)
+  if (!done.ok) return done
+  if (done.value.code === 0) return yes(done.value.output.toString('utf8'))
+  return gitFailed(order, done.value)
+}
+
+export function gitFailed({ args }: GitOrder, { code, complaint }: GitDone) {
+  if (code === undefined) return no('failed', `git ${args[0]} had too much to say, and was ended`)
+  return no('failed', `git ${args[0]} failed: ${complaint || `it ended with ${code}`}`)
+}
+
+// ---- one process -------------------------------------------------------------------------------------------------
+
+async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>): Promise<Answer<GitDone>> {
+  try {
+    return await ended(started(folder, order), order, clock)
+  } catch (error) {
+    return no(
+      'failed',
+      `git could not be started: ${isNativeError(error) ? error.message : 'no reason given'}`,
+    )
+  }
+}
+
+function started(folder: string, { args, env }: GitOrder): ChildProcess {
+  return spawn('/bin/sh', ['-c', LEASHED, 'git', ...SETTINGS, `--git-dir=${folder}`, ...args], {
+    env: { ...ENVIRONMENT, ...env },
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  })
+}
+
+async function ended(
+  child: ChildProcess,
+  order: GitOrder,
+  clock: Pick<Clock, 'after'>,
+): Promise<Answer<GitDone>> {
+  const { input = '', bytesMax = OUTPUT_BYTES_MAX } = order
+  let isLate = false
+  const alarm: Cancel = clock.after(GIT_MS_MAX, () => {
+    isLate = true
+    killGroup(child)
+  })
+  feed(child, input)
+  const output = kept(child.stdout, bytesMax, () => killGroup(child))
+  const complaint = lastOf(child.stderr)
+  try {
+    const code = await codeOf(child)
+    if (isLate)
+      return no('failed', `git ${order.args[0]} took more than ${GIT_MS_MAX / 1000} s, and was ended`)
+    const bytes = output()
+    const done = { output: bytes.subarray(0, bytesMax), complaint: complaint() }
+    return yes(code === null || bytes.length > bytesMax ? done : { ...done, code })
+  } finally {
+    alarm()
+  }
+}
+
+/** Once its output is at its end, too. Rejects when it could not be started. */
+function codeOf(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    // Whatever is left of the group holds the leash only; letting go of it ends that as well.
+    child.on('exit', () => leashOf(child)?.destroy())
+    child.on('close', (code) => resolve(code))
+  })
+}
+
+function feed(child: ChildProcess, input: string): void {
+  // Git may end without having read it all, and the leash breaks when all is over: neither is an accident.
+  leashOf(child)?.on('error', () => {})
+  child.stdin?.on('error', () => {}).end(input)
+}
+
+// Asked for as a pipe, and Node makes that a two-way stream.
+const leashOf = (child: ChildProcess) => child.stdio[LEASH_FD] as Writable | null | undefined
+
+function kept(stream: Readable | null, bytesMax: number, tooMuch: () => void): () => Buffer {
+  const parts: Buffer[] = []
+  let bytes = 0
+  stream?.on('data', (part: Buffer) => {
+    if (bytes > bytesMax) return
+    parts.push(part)
+    bytes += part.length
+    if (bytes > bytesMax) tooMuch()
+  })
+  return () => Buffer.concat(parts)
+}
+
+function lastOf(stream: Readable | null): () => string {
+  let text = ''
+  stream?.setEncoding('utf8').on('data', (part: string) => {
+    text = (text + part).slice(-COMPLAINT_CHARS_MAX)
+  })
+  return () => printable(text.trim().replace(/\s*\n\s*/g, '; '))
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch {
+    // Nobody of the group is left.
+  }
+}
+
+// ---- taking turns ------------------------------------------------------------------------------------------------
+
+function turnsOf(count: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = []
+  let free = count
+  return async (work) => {
+    if (free > 0) free -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free += 1
+      else next()
+    }
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * GitHub's API as its drivers ask it: with one token, through the one courier of that token.
+ *
+ * Every GET is kept, so what has not changed costs next to nothing. A list is followed page by page as GitHub links
+ * them, all the rest at once where it says how many there are, and never to another place: the token goes along.
+ */
+import type { Urgency } from '../../../core/neighbours.ts'
+import { type Answer, no, yes } from '../../../core/refusal.ts'
+import { printable } from '../../../protocol/explain.ts'
+import { parseJson } from '../../../protocol/parse.ts'
+import type { Courier, Couriers } from '../../courier.ts'
+import type { HttpReply, HttpRequest } from '../../http.ts'
+import { isRemote } from '../remote-name.ts'
+import { type GithubAddress, githubAddress } from './address.ts'
+import { fieldOf } from './fields.ts'
+import { GITHUB_MANNERS } from './manners.ts'
+import { graphqlRefusalOf, refusalOf, type Subject, strange } from './refusals.ts'
+
+export const PAGE_ITEMS_MAX = 100
+/** A page of pull requests carries both repositories of each, with hundreds of fields. */
+const ANSWER_KEYS_MAX = 500_000
+
+export interface GithubAccount {
+  readonly apiUrl?: string | undefined
+  readonly token: string
+  /** The field that has the address, for a sentence about it. */
+  readonly field?: string
+}
+
+export interface PageOrder {
+  readonly subject: Subject
+  readonly urgency: Urgency
+  readonly pagesMax: number
+  /** Where in the answer the list is; absent: the answer is the list. */
+  readonly at?: string
+}
+
+export interface Listed {
+  readonly items: readonly unknown[]
+  /** There are more than were asked for. */
+  readonly more: boolean
+}
+
+export interface GraphqlOrder {
+  readonly query: string
+  readonly variables: Readonly<Record<string, unknown>>
+  readonly subject: Subject
+  readonly writes?: boolean
+}
+
+export function githubApi(account: GithubAccount, couriers: Couriers): Answer<GithubApi> {
+  const address = githubAddress(account.apiUrl, account.field)
+  if (!address.ok) return address
+  const courier = couriers.courier(GITHUB_MANNERS, new URL(address.value.api).origin, account.token)
+  return yes(new GithubApi(address.value, account.token, courier))
+}
+
+/** Below a repository, whose name is safe in a path. */
+export function repoPath(remote: string): Answer<string> {
+  return isRemote(remote)
+    ? yes(`/repos/${remote}`)
+    : no('invalid', `${printable(remote)} is no repository as owner/name`)
+}
+
+export class GithubApi {
+  readonly address: GithubAddress
+  readonly #token: string
+  readonly #courier: Courier
+
+  constructor(address: GithubAddress, token: string, courier: Courier) {
+    this.address = address
+    this.#token = token
+    this.#courier = courier
+  }
+
+  /** Any status. */
+  get(path: string, urgency: Urgency): Promise<Answer<HttpReply>> {
+    return this.#get(`${this.address.api}${path}`, urgency)
+  }
+
+  async read(path: string, subject: Subject, urgency: Urgency): Promise<Answer<unknown>> {
+    return valueIn(await this.get(path, urgency), subject)
+  }
+
+  async list(path: string, order: PageOrder): Promise<Answer<Listed>> {
+    const { pagesMax } = order
+    const first = await this.#page(`${this.address.api}${path}`, order)
+    if (!first.ok) return first
+    const { next, pages } = first.value
+    if (next === undefined) return yes({ items: first.value.items, more: false })
+    const rest =
+      pages === undefined
+        ? await this.#oneByOne(next, order)
+        : await this.#atOnce(next, Math.min(pages, pagesMax), order)
+    if (!rest.ok) return rest
+    const items = [...first.value.items, ...rest.value.items]
+    return yes({ items, more: rest.value.more || (pages ?? 0) > pagesMax })
+  }
+
+  /** Any status; a person waits. */
+  send(method: HttpRequest['method'], path: string, body?: object): Promise<Answer<HttpReply>> {
+    return this.#courier.ask({
+      method,
+      url: `${this.address.api}${path}`,
+      headers: this.#headers(body !== undefined),
+      urgency: 'person',
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  }
+
+  async write(
+    method: HttpRequest['method'],
+    path: string,
+    subject: Subject,
+    body?: object,
+  ): Promise<Answer<unknown>> {
+    return valueIn(await this.send(method, path, body), subject)
+  }
+
+  /** Answers `data`. */
+  async graphql({ query, variables, subject, writes = false }: GraphqlOrder): Promise<Answer<unknown>> {
+    const reply = await this.#courier.ask({
+      method: 'POST',
+      url: this.address.graphql,
+      headers: this.#headers(true),
+      body: JSON.stringify({ query, variables }),
+      urgency: 'person',
+      writes,
+    })
+    const body = valueIn(reply, subject)
+    if (!body.ok) return body
+    return graphqlRefusalOf(body.value, subject) ?? yes(fieldOf(body.value, 'data'))
+  }
+
+  #get(url: string, urgency: Urgency): Promise<Answer<HttpReply>> {
+    return this.#courier.ask({ method: 'GET', url, headers: this.#headers(false), urgency, kept: true })
+  }
+
+  #headers(hasBody: boolean): Record<string, string> {
+    return {
+      accept: 'application/vnd.github+json',
+      'x-github-api-version': '2022-11-28',
+      'user-agent': 'switchyard',
+      authorization: `Bearer ${this.#token}`,
+      ...(hasBody ? { 'content-type': 'application/json; charset=utf-8' } : {}),
+    }
+  }
+
+  // ---- pages -------------------------------------------------------------------------------------------------------
+
+  async #page(url: string, { subject, urgency, at }: PageOrder): Promise<Answer<Page>> {
+    const reply = await this.#get(url, urgency)
+    const value = valueIn(reply, subject)
+    if (!reply.ok || !value.ok) return value.ok ? strange(subject) : value
+    const items = at === undefined ? value.value : fieldOf(value.value, at)
+    if (!Array.isArray(items)) return strange(subject)
+    return yes({ items, ...this.#linksOf(reply.value.headers.link) })
+  }
+
+  /** Where they are linked by a mark, there is no telling how many there are. */
+  async #oneByOne(first: URL, order: PageOrder): Promise<Answer<Listed>> {
+    const items: unknown[] = []
+    let next: URL | undefined = first
+    for (let pages = 1; next !== undefined; pages++) {
+      if (pages >= order.pagesMax) return yes({ items, more: true })
+      const page: Answer<Page> = await this.#page(next.href, order)
+      if (!page.ok) return page
+      items.push(...page.value.items)
+      next = page.value.next
+    }
+    return yes({ items, more: false })
+  }
+
+  async #atOnce(next: URL, pages: number, order: PageOrder): Promise<Answer<Listed>> {
+    const numbers = Array.from({ length: Math.max(0, pages - 1) }, (_, index) => index + 2)
+    const asked = await Promise.all(numbers.map((number) => this.#page(pageAt(next, number), order)))
+    const items: unknown[] = []
+    for (const page of asked) {
+      if (!page.ok) return page
+      items.push(...page.value.items)
+    }
+    return yes({ items, more: false })
+  }
+
+  #linksOf(header: string | undefined): Pick<Page, 'next' | 'pages'> {
+    const next = this.#linked(header, 'next')
+    if (next === undefined) return {}
+    const last = this.#linked(header, 'last')?.searchParams.get('page') ?? ''
+    const isCounted = next.searchParams.get('page') === '2' && /^\d{1,6}$/.test(last)
+    return { next, ...(isCounted ? { pages: Number(last) } : {}) }
+  }
+
+  /** What leads out of the API gets no token. */
+  #linked(header: string | undefined, relation: string): URL | undefined {
+    const link = header?.split(',').find((one) => one.includes(`rel="${relation}"`))
+    const target = /<([^<>]+)>/.exec(link ?? '')?.[1]
+    if (target === undefined || !URL.canParse(target)) return undefined
+    const url = new URL(target)
+    const api = new URL(`${this.address.api}/`)
+    return url.origin === api.origin && url.pathname.startsWith(api.pathname) ? url : undefined
+  }
+}
+
+interface Page {
+  readonly items: readonly unknown[]
+  readonly next?: URL
+  /** How many there are; unknown where they are not numbered. */
+  readonly pages?: number
+}
+
+function pageAt(next: URL, number: number): string {
+  const url = new URL(next)
+  url.searchParams.set('page', String(number))
+  return url.href
+}
+
+/** What a reply that says yes holds; undefined where it holds nothing. */
+export function valueIn(reply: Answer<HttpReply>, subject: Subject): Answer<unknown> {
+  if (!reply.ok) return reply
+  const { status, text } = reply.value
+  if (status < 200 || status > 299) return refusalOf(reply.value, subject)
+  if (text === '') return yes(undefined)
+  const parsed = parseJson(text, ANSWER_KEYS_MAX)
+  return parsed.ok ? yes(parsed.value) : strange(subject)
+}

@@ -1,0 +1,191 @@
+/**
+ * One pull request with everything that people look at: its conversation, files, commits and checks.
+ *
+ * All of it is asked for at once, and only the checks wait for the head commit that they are of. Whether it can be
+ * merged GitHub first works out when asked: it is asked again for as long as a person waits.
+ */
+import type { PullDetailFacts, PullPlace } from '../../../core/neighbours.ts'
+import type { Clock } from '../../../core/ports.ts'
+import { type Answer, yes } from '../../../core/refusal.ts'
+import {
+  FOLLOW_UP_ITEMS_MAX,
+  PROSE_CHARS_MAX,
+  PULL_COMMITS_LISTED_MAX,
+  PULL_FILES_LISTED_MAX,
+} from '../../../protocol/limits.ts'
+import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
+import { type GithubApi, type Listed, PAGE_ITEMS_MAX, valueIn } from './api.ts'
+import { countOf, fieldOf, textOf } from './fields.ts'
+import {
+  checkRunOf,
+  commentOf,
+  commitOf,
+  filesOf,
+  pullFactsOf,
+  recordsOf,
+  reviewOf,
+  statusesOf,
+} from './records.ts'
+import { strange } from './refusals.ts'
+import { threadsOf } from './threads.ts'
+
+/** Between one asking and the next whether it can be merged: together less than a person waits. */
+const MERGEABLE_PAUSES_MS = [1_000, 1_000, 1_500]
+const CHECKS_LISTED_MAX = 500
+const SHA = /^[0-9a-f]{40,64}$/
+
+export interface PullReader {
+  readonly api: GithubApi
+  readonly clock: Pick<Clock, 'after'>
+  readonly place: PullPlace
+  /** `/repos/owner/name` */
+  readonly repo: string
+  readonly subject: string
+}
+
+export async function readDetail(reader: PullReader): Promise<Answer<PullDetailFacts>> {
+  const [head, files, commits, conversation] = await Promise.all([
+    readHead(reader),
+    readFiles(reader),
+    list(reader, 'pulls', 'commits', PULL_COMMITS_LISTED_MAX),
+    readConversation(reader),
+  ])
+  if (!head.ok) return head
+  if (!files.ok) return files
+  if (!commits.ok) return commits
+  if (!conversation.ok) return conversation
+  const { pull, checks } = head.value
+  const facts = pullFactsOf(pull)
+  if (facts === undefined) return strange(reader.subject)
+  return yes({
+    ...facts,
+    ...sizeOf(pull),
+    conversation: conversationOf(conversation.value, facts.url),
+    files: filesOf(files.value.items),
+    commits: recordsOf(commits.value.items, commitOf),
+    ...checks,
+  })
+}
+
+function sizeOf(pull: unknown) {
+  const mergeableState = textOf(fieldOf(pull, 'mergeable_state')).toLowerCase()
+  return {
+    body: textOf(fieldOf(pull, 'body'), PROSE_CHARS_MAX),
+    draft: fieldOf(pull, 'draft') === true,
+    headSha: textOf(fieldOf(pull, 'head', 'sha')),
+    ...(mergeableState === '' ? {} : { mergeableState }),
+    additions: countOf(fieldOf(pull, 'additions')),
+    deletions: countOf(fieldOf(pull, 'deletions')),
+    changedFiles: countOf(fieldOf(pull, 'changed_files')),
+  }
+}
+
+export function readPull({ api, place, repo, subject }: Omit<PullReader, 'clock'>): Promise<Answer<unknown>> {
+  return api.read(`${repo}/pulls/${place.number}`, subject, 'person')
+}
+
+// ---- what belongs to it ------------------------------------------------------------------------------------------
+
+async function list(
+  { api, place, repo, subject }: PullReader,
+  kind: 'pulls' | 'issues',
+  part: string,
+  itemsMax: number,
+): Promise<Answer<Listed>> {
+  const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${PAGE_ITEMS_MAX}`, {
+    subject,
+    urgency: 'person',
+    pagesMax: Math.ceil(itemsMax / PAGE_ITEMS_MAX),
+  })
+  if (!listed.ok) return listed
+  return yes({ ...listed.value, items: listed.value.items.slice(0, itemsMax) })
+}
+
+interface Conversation {
+  readonly comments: readonly unknown[]
+  readonly reviews: readonly unknown[]
+  readonly threads: readonly PullThread[]
+}
+
+async function readConversation(reader: PullReader): Promise<Answer<Conversation>> {
+  const [comments, reviews, threads] = await Promise.all([
+    list(reader, 'issues', 'comments', FOLLOW_UP_ITEMS_MAX),
+    list(reader, 'pulls', 'reviews', FOLLOW_UP_ITEMS_MAX),
+    threadsOf(reader.api, reader.place, reader.subject),
+  ])
+  if (!comments.ok) return comments
+  if (!reviews.ok) return reviews
+  if (!threads.ok) return threads
+  return yes({ comments: comments.value.items, reviews: reviews.value.items, threads: threads.value })
+}
+
+function conversationOf({ comments, reviews, threads }: Conversation, url: string): PullConversation {
+  return {
+    comments: recordsOf(comments, (one) => commentOf(one, url)),
+    reviews: recordsOf(reviews, reviewOf),
+    threads: [...threads],
+  }
+}
+
+/** A difference too large for GitHub to work out is none to show; how many files it has, the pull request says itself. */
+async function readFiles(reader: PullReader): Promise<Answer<Listed>> {
+  const files = await list(reader, 'pulls', 'files', PULL_FILES_LISTED_MAX)
+  return files.ok || files.refusal.kind !== 'invalid' ? files : yes({ items: [], more: true })
+}
+
+interface Head {
+  readonly pull: unknown
+  readonly checks: Checks
+}
+
+async function readHead(reader: PullReader): Promise<Answer<Head>> {
+  const pull = await readPull(reader)
+  if (!pull.ok) return pull
+  const [settled, checks] = await Promise.all([
+    settledPull(reader, pull.value),
+    readChecks(reader, pull.value),
+  ])
+  return yes({ pull: settled, checks })
+}
+
+/** What could be read is worth showing, even when it is not known yet whether it can be merged. */
+async function settledPull(reader: PullReader, first: unknown): Promise<unknown> {
+  let pull = first
+  for (const pauseMs of MERGEABLE_PAUSES_MS) {
+    if (fieldOf(pull, 'state') !== 'open' || typeof fieldOf(pull, 'mergeable') === 'boolean') break
+    await new Promise<void>((resolve) => reader.clock.after(pauseMs, resolve))
+    const again = await readPull(reader)
+    if (!again.ok) break
+    pull = again.value
+  }
+  return pull
+}
+
+// ---- checks ------------------------------------------------------------------------------------------------------
+
+interface Checks {
+  readonly checks: PullCheck[]
+  readonly checksLookupFailed?: true
+}
+
+/** Some tokens may not read the one kind: the other is shown all the same. */
+async function readChecks({ api, repo, subject }: PullReader, pull: unknown): Promise<Checks> {
+  const sha = textOf(fieldOf(pull, 'head', 'sha'))
+  if (!SHA.test(sha)) return { checks: [], checksLookupFailed: true }
+  const below = `${repo}/commits/${sha}`
+  const [runs, combined] = await Promise.all([
+    api.list(`${below}/check-runs?filter=latest&per_page=${PAGE_ITEMS_MAX}`, {
+      subject,
+      urgency: 'person',
+      pagesMax: CHECKS_LISTED_MAX / PAGE_ITEMS_MAX,
+      at: 'check_runs',
+    }),
+    api.get(`${below}/status?per_page=${PAGE_ITEMS_MAX}`, 'person'),
+  ])
+  const statuses = valueIn(combined, subject)
+  const checks = [
+    ...(runs.ok ? recordsOf(runs.value.items, checkRunOf) : []),
+    ...(statuses.ok ? statusesOf(statuses.value) : []),
+  ]
+  return runs.ok && statuses.ok ? { checks } : { checks, checksLookupFailed: true }
+}

@@ -1,0 +1,98 @@
+/**
+ * One writer at a time to a file, among those who ask here: in this process and in others on this machine.
+ *
+ * In this process they stand in a queue. Among processes, whoever makes the lock file has the lock. It is held for
+ * some milliseconds; one that is much older is a crash's, and is taken away. Who takes it away makes sure that it was
+ * that one which he took, so of several who try only one goes on.
+ */
+import { link, lstat, open, rename, rm } from 'node:fs/promises'
+import type { Clock } from '../../core/ports.ts'
+import { type Answer, no } from '../../core/refusal.ts'
+
+type LockClock = Pick<Clock, 'now' | 'after'>
+
+const LOCK_MS_MAX = 30_000
+const LOCK_WAIT_MS = 10
+const LOCK_TRIES_MAX = 500
+const queues = new Map<string, Promise<unknown>>()
+let taken = 0
+
+/** `path`: of the lock file. What the work throws comes through; the lock is let go of in any case. */
+export function locked<T>(
+  path: string,
+  clock: LockClock,
+  work: () => Promise<Answer<T>>,
+): Promise<Answer<T>> {
+  const before = queues.get(path) ?? Promise.resolve()
+  const mine = before.then(() => heldWhile(path, clock, work))
+  const settled = mine.then(forget, forget)
+  queues.set(path, settled)
+  return mine
+
+  function forget(): void {
+    if (queues.get(path) === settled) queues.delete(path)
+  }
+}
+
+async function heldWhile<T>(
+  path: string,
+  clock: LockClock,
+  work: () => Promise<Answer<T>>,
+): Promise<Answer<T>> {
+  for (let tries = 0; tries < LOCK_TRIES_MAX; tries++) {
+    const lock = await acquired(path)
+    if (lock !== undefined) {
+      try {
+        return await work()
+      } finally {
+        await released(path, lock)
+      }
+    }
+    if (!(await clearedStale(path, clock)))
+      await new Promise<void>((resolve) => clock.after(LOCK_WAIT_MS, resolve))
+  }
+  return no('unavailable', 'somebody else is changing the pull request all the time; try again')
+}
+
+/** Which file it is; undefined when somebody else has it. */
+async function acquired(path: string): Promise<bigint | undefined> {
+  try {
+    const handle = await open(path, 'wx', 0o600)
+    try {
+      return (await handle.stat({ bigint: true })).ino
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return undefined
+    throw error
+  }
+}
+
+async function released(path: string, lock: bigint): Promise<void> {
+  const now = await lstat(path, { bigint: true }).catch(() => undefined)
+  if (now?.ino === lock) await rm(path, { force: true })
+}
+
+/** Answers whether it is worth trying again at once. */
+async function clearedStale(path: string, clock: LockClock): Promise<boolean> {
+  const seen = await lstat(path, { bigint: true }).catch(() => undefined)
+  if (seen === undefined) return true
+  if (clock.now() - Number(seen.mtimeMs) < LOCK_MS_MAX) return false
+  const aside = `${path}.${process.pid.toString(36)}-${(taken++).toString(36)}`
+  try {
+    await rename(path, aside)
+    const got = await lstat(aside, { bigint: true })
+    // Somebody was quicker, and this is already the next one's: it is put back.
+    if (got.ino !== seen.ino) await link(aside, path)
+  } catch (error) {
+    if (!['ENOENT', 'EEXIST'].includes(String(codeOf(error)))) throw error
+  } finally {
+    await rm(aside, { force: true })
+  }
+  return true
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}

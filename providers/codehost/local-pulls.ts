@@ -1,0 +1,362 @@
+/**
+ * The local code host as people use it: what GitHub would show and do, offline.
+ *
+ * What a pull request is called and what was said of it is in its file; what it changes is asked of git each time.
+ * Merges are real ones. The order of a merge is branch first, file second: should the second be missing, the next look
+ * makes up for it.
+ */
+import { relative, resolve, sep } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { PullDetailFacts, PullFacts, PullHost, PullPlace, Urgency } from '../../core/neighbours.ts'
+import type { Clock, Log } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../protocol/limits.ts'
+import type {
+  CodehostRepo,
+  MergeRequest,
+  ReplyRequest,
+  ResolveThreadRequest,
+  ReviewRequest,
+} from '../../protocol/pulls.ts'
+import type { PullState } from '../../protocol/run.ts'
+import { type MergeOrder, mergePull, nothingToMerge, type Person } from './git-merge.ts'
+import { branchRef, instantAt, isRepository, memoryRef, mergeBaseOf, type Refs } from './git-repository.ts'
+import { gitRunner, type RunGit } from './git-run.ts'
+import { LocalCodeHost } from './local.ts'
+import { personAt } from './local-person.ts'
+import { reposBelow } from './local-repos.ts'
+import { detailOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-sight.ts'
+import {
+  closed,
+  commented,
+  type Deed,
+  isOpen,
+  merged,
+  readied,
+  reopened,
+  replied,
+  resolved,
+  reviewed,
+  stateOf,
+} from './local-talk.ts'
+import { type DatedPull, numberIn } from './pull-folder.ts'
+import { isRemote, ownerOf } from './remote-name.ts'
+
+export interface LocalPullParts {
+  /** The folder; a relative one begins where the process was started. */
+  readonly path: string
+  readonly clock: Pick<Clock, 'now' | 'after'>
+  /** Is told of files that cannot be read. */
+  readonly log?: Log
+  /** Where the person's git configuration is; absent: where this process has it. */
+  readonly home?: Readonly<Record<string, string | undefined>>
+}
+
+/** How often a merge is made anew because the base branch was moved under it. */
+const MERGE_TRIES_MAX = 3
+const MERGED = 'Pull Request successfully merged'
+
+export function localPullHost(parts: LocalPullParts): PullHost {
+  return new LocalPulls(parts)
+}
+
+/** One pull request with its surroundings. */
+interface Found {
+  readonly repository: LocalRepository
+  readonly pull: DatedPull
+  readonly refs: Refs
+}
+
+class LocalPulls implements PullHost {
+  readonly #path: string
+  readonly #clock: Pick<Clock, 'now' | 'after'>
+  readonly #log: Log | undefined
+  readonly #home: Readonly<Record<string, string | undefined>>
+  readonly #host: LocalCodeHost
+  readonly #runIn: (folder: string) => RunGit
+  /** What the log has been told. */
+  readonly #told = new Set<string>()
+
+  constructor({ path, clock, log, home = process.env }: LocalPullParts) {
+    this.#path = resolve(path)
+    this.#clock = clock
+    this.#log = log
+    this.#home = home
+    this.#host = new LocalCodeHost(this.#path, clock)
+    this.#runIn = gitRunner(clock)
+  }
+
+  // ---- looking ---------------------------------------------------------------------------------------------------
+
+  repos(): Promise<Answer<readonly CodehostRepo[]>> {
+    return reposBelow(this.#path, this.#runIn, this.#clock.now())
+  }
+
+  /** Nobody has to give way to anybody here. */
+  async list(remote: string, _urgency: Urgency): Promise<Answer<readonly PullFacts[]>> {
+    const repository = await this.#repository(remote)
+    if (!repository.ok) return repository
+    const found = await repository.value.folder.look()
+    if (!found.ok) return found
+    this.#tell(remote, found.value.problems)
+    const newest = [...found.value.pulls].sort(byActivity)
+    const open = newest.filter(isOpen).slice(0, PULLS_OPEN_MAX)
+    const sight = await sightOf(repository.value, open, this.#clock)
+    if (!sight.ok) return sight
+    const [still, settled] = [
+      sight.value.pulls.filter(isOpen),
+      sight.value.pulls.filter((pull) => !isOpen(pull)),
+    ]
+    const done = [...settled, ...newest.filter((pull) => !isOpen(pull))]
+      .sort(byActivity)
+      .slice(0, PULLS_DONE_MAX)
+    const facts = [...still, ...done].map((pull) => this.#factsOf(repository.value, pull, sight.value))
+    return yes(facts.sort(byActivity))
+  }
+
+  async detail(place: PullPlace): Promise<Answer<PullDetailFacts>> {
+    const found = await this.#find(place)
+    if (!found.ok) return found
+    const { repository, pull, refs } = found.value
+    return detailOf(repository.run, pull, this.#factsOf(repository, pull, found.value), refs)
+  }
+
+  async states(
+    remote: string,
+    numbers: readonly number[],
+    _urgency: Urgency,
+  ): Promise<Answer<ReadonlyMap<number, PullState>>> {
+    const repository = await this.#repository(remote)
+    if (!repository.ok) return repository
+    const read = await Promise.all(numbers.map((number) => repository.value.folder.read(number)))
+    // What cannot be read just now has no state that could be told.
+    const pulls = read.flatMap((one) => (one.ok ? [one.value] : []))
+    if (!pulls.some(isOpen)) return yes(statesOf(pulls))
+    const sight = await sightOf(repository.value, pulls, this.#clock)
+    return sight.ok ? yes(statesOf(sight.value.pulls)) : sight
+  }
+
+  placeOf(url: string): PullPlace | undefined {
+    const parts = relative(this.#path, fileIn(url) ?? sep).split(sep)
+    const [owner = '', pulls = '', file = ''] = parts
+    const number = numberIn(file)
+    const remote = `${owner}/${pulls.replace(/\.pulls$/, '')}`
+    if (parts.length !== 3 || !pulls.endsWith('.pulls') || number === undefined) return undefined
+    return isRemote(remote) ? { remote, number } : undefined
+  }
+
+  // ---- its state -------------------------------------------------------------------------------------------------
+
+  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Answer<string>> {
+    for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
+      const found = await this.#find(place)
+      if (!found.ok) return found
+      const order = await this.#mergeOrder(place.remote, found.value)
+      if (!order.ok) return order
+      const done = await mergePull(found.value.repository.run, method, order.value)
+      if (!done.ok) return done
+      if (done.value === 'moved') continue
+      const at = instantAt(this.#clock.now())
+      // Its branch has it, so it is merged: should its file not say so now, the next look sees to it.
+      await found.value.repository.folder.change(place.number, (pull) => merged(pull, at), this.#clock)
+      return yes(MERGED)
+    }
+    return no('conflict', 'the base branch is being moved all the time; look at it, and try again')
+  }
+
+  close(place: PullPlace): Promise<Answer<void>> {
+    return this.#change(place, (pull, { at }) => closed(pull, at))
+  }
+
+  async reopen(place: PullPlace): Promise<Answer<void>> {
+    const found = await this.#find(place)
+    if (!found.ok) return found
+    const may = found.value.pull.state === 'closed' ? await mayReopen(found.value) : yes(undefined)
+    return may.ok ? this.#changeFound(found.value, (pull, { at }) => reopened(pull, at)) : may
+  }
+
+  ready(place: PullPlace): Promise<Answer<void>> {
+    return this.#change(place, (pull, { at }) => readied(pull, at))
+  }
+
+  // ---- the conversation ------------------------------------------------------------------------------------------
+
+  comment(place: PullPlace, body: string): Promise<Answer<void>> {
+    return this.#change(place, (pull, deed) => commented(pull, body, deed))
+  }
+
+  review(place: PullPlace, review: ReviewRequest): Promise<Answer<void>> {
+    return this.#change(place, (pull, deed) => reviewed(pull, review, deed))
+  }
+
+  reply(place: PullPlace, reply: ReplyRequest): Promise<Answer<void>> {
+    return this.#change(place, (pull, deed) => replied(pull, reply, deed))
+  }
+
+  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Answer<void>> {
+    return this.#change(place, (pull, { at }) => resolved(pull, wish, at))
+  }
+
+  // ---- how it is done --------------------------------------------------------------------------------------------
+
+  async #change(
+    place: PullPlace,
+    edit: (pull: DatedPull, deed: Deed) => Answer<DatedPull>,
+  ): Promise<Answer<void>> {
+    const found = await this.#find(place)
+    return found.ok ? this.#changeFound(found.value, edit) : found
+  }
+
+  async #changeFound(
+    { repository, pull }: Found,
+    edit: (pull: DatedPull, deed: Deed) => Answer<DatedPull>,
+  ): Promise<Answer<void>> {
+    const { name } = await this.#person(repository)
+    const deed = { author: name, at: instantAt(this.#clock.now()), url: repository.urlOf(pull.number) }
+    const changed = await repository.folder.change(pull.number, (now) => edit(now, deed), this.#clock)
+    return changed.ok ? yes(undefined) : changed
+  }
+
+  async #find({ remote, number }: PullPlace): Promise<Answer<Found>> {
+    const repository = await this.#repository(remote)
+    if (!repository.ok) return repository
+    const read = await repository.value.folder.read(number)
+    if (!read.ok) return read.refusal.kind === 'unknown' ? unknownPull(remote, number) : read
+    const sight = await sightOf(repository.value, [read.value], this.#clock)
+    if (!sight.ok) return sight
+    const { pulls, refs } = sight.value
+    return yes({ repository: repository.value, pull: pulls[0] ?? read.value, refs })
+  }
+
+  async #repository(remote: string): Promise<Answer<LocalRepository>> {
+    const folder = this.#host.pulls(remote)
+    if (!folder.ok) return folder
+    const address = this.#host.gitAddress(remote)
+    if (!(await isRepository(address))) {
+      return no(
+        'unknown',
+        `there is no repository ${remote} at ${printable(address)}; correct remote, or make it`,
+      )
+    }
+    const urlOf = (number: number) => pathToFileURL(folder.value.pathOf(number)).href
+    return yes({ folder: folder.value, run: this.#runIn(address), urlOf })
+  }
+
+  async #mergeOrder(remote: string, { repository, pull, refs }: Found): Promise<Answer<MergeOrder>> {
+    const { number, title, headBranch, baseBranch } = pull
+    const state = stateOf(pull)
+    if (state === 'draft') return no('conflict', 'the pull request is a draft; mark it ready, then merge it')
+    if (state !== 'open') return no('conflict', `the pull request is ${state} already`)
+    const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
+    if (base === undefined || head === undefined)
+      return branchGone(base === undefined ? baseBranch : headBranch)
+    const parted = await mergeBaseOf(repository.run, base, head)
+    if (!parted.ok) return parted
+    if (parted.value === undefined) return nothingInCommon(pull)
+    if (parted.value === head) return nothingToMerge(pull)
+    const person = await this.#person(repository)
+    const [baseRef, at] = [branchRef(baseBranch), this.#clock.now()]
+    return yes({
+      number,
+      title,
+      owner: ownerOf(remote),
+      headBranch,
+      baseBranch,
+      head,
+      base,
+      baseRef,
+      person,
+      at,
+    })
+  }
+
+  #person({ run }: LocalRepository): Promise<Person> {
+    return personAt(run, this.#home)
+  }
+
+  #factsOf({ urlOf }: LocalRepository, pull: DatedPull, { refs }: Pick<Sight, 'refs'>): PullFacts {
+    return factsOf(pull, refs, urlOf(pull.number), this.#clock.now())
+  }
+
+  /** Each once; those that are mended and broken again would be told again after a restart only. */
+  #tell(remote: string, problems: readonly string[]): void {
+    for (const problem of problems) {
+      const words = `a pull request of ${remote} cannot be read: ${problem}`
+      if (!this.#told.has(words)) this.#log?.warn({ remote }, words)
+      this.#told.add(words)
+    }
+  }
+}
+
+function statesOf(pulls: readonly DatedPull[]): ReadonlyMap<number, PullState> {
+  return new Map(pulls.map((pull) => [pull.number, stateOf(pull)]))
+}
+
+function byActivity(one: Pick<DatedPull, 'number' | 'updatedAt'>, other: typeof one): number {
+  if (one.updatedAt === other.updatedAt) return other.number - one.number
+  return one.updatedAt < other.updatedAt ? 1 : -1
+}
+
+function fileIn(url: string): string | undefined {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return undefined
+  }
+}
+
+// ---- opening again -----------------------------------------------------------------------------------------------
+
+/** What GitHub asks before: both branches are there, the head was only added to, and nobody took its place. */
+async function mayReopen({ repository, pull, refs }: Found): Promise<Answer<void>> {
+  const { number, baseBranch, headBranch } = pull
+  const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
+  if (base === undefined || head === undefined)
+    return branchGone(base === undefined ? baseBranch : headBranch)
+  const was = refs.get(memoryRef(number, 'head'))?.sha
+  if (was !== undefined && was !== head) {
+    const kept = await mergeBaseOf(repository.run, was, head)
+    if (!kept.ok) return kept
+    if (kept.value !== was) return recreated(headBranch)
+  }
+  const parted = await mergeBaseOf(repository.run, base, head)
+  if (!parted.ok) return parted
+  return parted.value === head ? nothingToMerge(pull) : standsAlone(repository, pull)
+}
+
+async function standsAlone({ folder }: LocalRepository, pull: DatedPull): Promise<Answer<void>> {
+  const found = await folder.look()
+  if (!found.ok) return found
+  const isSame = (one: DatedPull) => one.headBranch === pull.headBranch && one.baseBranch === pull.baseBranch
+  const other = found.value.pulls.find((one) => isOpen(one) && isSame(one))
+  if (other === undefined) return yes(undefined)
+  return no(
+    'conflict',
+    `a pull request of ${printable(pull.headBranch)} is open already: number ${other.number}`,
+  )
+}
+
+// ---- refusals ----------------------------------------------------------------------------------------------------
+
+function unknownPull(remote: string, number: number) {
+  return no('unknown', `${remote} has no pull request ${number}`)
+}
+
+function branchGone(branch: string) {
+  return no('conflict', `the branch ${printable(branch)} is gone; push it again, then try again`)
+}
+
+function recreated(branch: string) {
+  return no(
+    'conflict',
+    `the branch ${printable(branch)} was force-pushed or made anew; open a new pull request`,
+  )
+}
+
+function nothingInCommon({ headBranch, baseBranch }: DatedPull) {
+  return no(
+    'conflict',
+    `${printable(headBranch)} and ${printable(baseBranch)} have no history in common, so they cannot be merged`,
+  )
+}

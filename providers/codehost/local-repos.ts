@@ -1,0 +1,102 @@
+/** The repositories of the local code host: every bare one that lies at `owner/name.git` below its folder. */
+import { constants } from 'node:fs'
+import { open, readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import { CODEHOST_REPOS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import type { CodehostRepo } from '../../protocol/pulls.ts'
+import { branchRef, instantAt, isRepository } from './git-repository.ts'
+import { gitText, type RunGit } from './git-run.ts'
+import { isRemote } from './remote-name.ts'
+
+const DESCRIPTION_BYTES_MAX = 4_096
+/** What git puts there itself. */
+const NO_DESCRIPTION = /^Unnamed repository/
+
+/** Most recently pushed first. One that cannot be read is left out. */
+export async function reposBelow(
+  path: string,
+  runIn: (folder: string) => RunGit,
+  now: number,
+): Promise<Answer<CodehostRepo[]>> {
+  const names = await namesBelow(path)
+  if (!names.ok) return names
+  const looked = await Promise.all(
+    names.value.slice(0, CODEHOST_REPOS_MAX).map(async (fullName) => {
+      const folder = join(path, `${fullName}.git`)
+      return (await isRepository(folder)) ? repoAt(fullName, folder, runIn(folder), now) : undefined
+    }),
+  )
+  const repos = looked.filter((one) => one !== undefined)
+  return yes(repos.sort((a, b) => b.pushedAt.localeCompare(a.pushedAt)))
+}
+
+async function namesBelow(path: string): Promise<Answer<string[]>> {
+  try {
+    const owners = (await readdir(path)).filter((owner) => isRemote(`${owner}/x`)).sort()
+    const inside = await Promise.all(
+      owners.map(async (owner) => {
+        const names = await readdir(join(path, owner)).catch(() => [])
+        const bare = names
+          .filter((name) => name.endsWith('.git'))
+          .map((name) => name.slice(0, -'.git'.length))
+        return bare.sort().map((name) => `${owner}/${name}`)
+      }),
+    )
+    return yes(inside.flat().filter(isRemote))
+  } catch {
+    return no(
+      'failed',
+      `codehost.path: ${printable(path)} cannot be read; make that folder, or set codehost.path to the one that holds the repositories`,
+    )
+  }
+}
+
+async function repoAt(
+  fullName: string,
+  folder: string,
+  run: RunGit,
+  now: number,
+): Promise<CodehostRepo | undefined> {
+  const [head, newest, description] = await Promise.all([
+    gitText(run, { args: ['symbolic-ref', '--quiet', 'HEAD'] }),
+    gitText(run, {
+      args: [
+        'for-each-ref',
+        '--sort=-creatordate',
+        '--count=1',
+        '--format=%(creatordate:unix)',
+        'refs/heads/',
+        'refs/tags/',
+      ],
+    }),
+    descriptionIn(folder),
+  ])
+  if (!newest.ok) return undefined
+  const pushed = newest.value.trim()
+  // Nothing was pushed yet: then it is as young as its folder.
+  const pushedMs = pushed === '' ? (await stat(folder)).mtimeMs : Number(pushed) * 1000
+  const defaultBranch = head.ok ? branchOf(head.value.trim()) : ''
+  // Nobody but who uses this machine can see it.
+  return { fullName, defaultBranch, private: true, description, pushedAt: instantAt(Math.min(pushedMs, now)) }
+}
+
+function branchOf(ref: string): string {
+  const start = branchRef('')
+  return ref.startsWith(start) ? ref.slice(start.length, start.length + NAME_CHARS_MAX) : ''
+}
+
+async function descriptionIn(folder: string): Promise<string> {
+  // A pipe would keep us waiting for a writer.
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK
+  const handle = await open(join(folder, 'description'), flags).catch(() => undefined)
+  try {
+    if ((await handle?.stat())?.isFile() !== true) return ''
+    const read = await handle?.read(Buffer.alloc(DESCRIPTION_BYTES_MAX), 0, DESCRIPTION_BYTES_MAX, 0)
+    const text = read?.buffer.toString('utf8', 0, read.bytesRead).trim() ?? ''
+    return NO_DESCRIPTION.test(text) ? '' : printable(text.split('\n', 1)[0] ?? '')
+  } finally {
+    await handle?.close()
+  }
+}

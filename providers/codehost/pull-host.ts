@@ -1,0 +1,36 @@
+/** Which code host a configuration asks for, as people use it through the service. */
+import type { PullHost } from '../../core/neighbours.ts'
+import type { Clock } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Couriers } from '../courier.ts'
+import { githubApi } from './github/api.ts'
+import { githubPullHost } from './github/pulls.ts'
+import { localPullHost } from './local-pulls.ts'
+
+export interface PullHostPorts {
+  readonly couriers: Couriers
+  readonly clock: Clock
+}
+
+export function pullHostFor(
+  { codehost }: ServiceConfig,
+  { couriers, clock }: PullHostPorts,
+): Answer<PullHost> {
+  const { driver, apiUrl, token, path } = codehost
+  if (driver === 'local') {
+    if (path !== undefined && path !== '') return yes(localPullHost({ path, clock }))
+    return no(
+      'invalid',
+      'the code host is not connected; set codehost.path to the folder of its repositories',
+    )
+  }
+  if (token === undefined || token === '') {
+    return no(
+      'invalid',
+      'the code host is not connected; connect GitHub, or give it a token as codehostToken',
+    )
+  }
+  const api = githubApi({ apiUrl, token }, couriers)
+  return api.ok ? yes(githubPullHost(api.value, clock)) : api
+}

@@ -1,0 +1,81 @@
+/**
+ * Replies that a service has put a mark on, so that it need only be asked whether they still hold.
+ *
+ * The one that was used longest ago goes first when there are too many. The keys are hashes: neither an address nor a
+ * credential can be read out of them.
+ */
+import { createHash } from 'node:crypto'
+import type { HttpReply, HttpRequest } from './http.ts'
+
+const REPLIES_MAX = 4_096
+/** A page of thirty pull requests takes about half a MiB, so this is the picture of some two hundred repositories. */
+const BYTES_MAX = 128 * 1024 * 1024
+const MARK_CHARS_MAX = 1_024
+/** They are of the text, and a reply that says "unchanged" has none. */
+const OF_THE_TEXT = /^(content-|transfer-encoding$)/
+
+export interface KeptLimits {
+  readonly repliesMax: number
+  readonly bytesMax: number
+}
+
+export class KeptReplies {
+  readonly #limits: KeptLimits
+  readonly #replies = new Map<string, { readonly reply: HttpReply; readonly bytes: number }>()
+  #bytes = 0
+
+  constructor(limits: KeptLimits = { repliesMax: REPLIES_MAX, bytesMax: BYTES_MAX }) {
+    this.#limits = limits
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(key: string): HttpReply | undefined {
+    const found = this.#replies.get(key)
+    if (found === undefined) return undefined
+    this.#replies.delete(key)
+    this.#replies.set(key, found)
+    return found.reply
+  }
+
+  /** Only one that is marked; another takes an earlier one's place all the same. */
+  put(key: string, reply: HttpReply): void {
+    this.#drop(key)
+    if (markOf(reply) === undefined || /\bno-store\b/i.test(reply.headers['cache-control'] ?? '')) return
+    const bytes = Buffer.byteLength(reply.text) + JSON.stringify(reply.headers).length
+    this.#replies.set(key, { reply, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#replies.keys()) {
+      if (this.#replies.size <= this.#limits.repliesMax && this.#bytes <= this.#limits.bytesMax) return
+      this.#drop(oldest)
+    }
+  }
+
+  #drop(key: string): void {
+    this.#bytes -= this.#replies.get(key)?.bytes ?? 0
+    this.#replies.delete(key)
+  }
+}
+
+export function markOf({ headers }: HttpReply): string | undefined {
+  const { etag } = headers
+  return etag !== undefined && etag !== '' && etag.length <= MARK_CHARS_MAX ? etag : undefined
+}
+
+/** What the earlier reply is now, since it still holds. */
+export function refreshed(kept: HttpReply, unchanged: HttpReply): HttpReply {
+  const news = Object.entries(unchanged.headers).filter(([name]) => !OF_THE_TEXT.test(name))
+  return { ...kept, headers: { ...kept.headers, ...Object.fromEntries(news) } }
+}
+
+/** Whoever asks for the same with other headers may be answered something else. */
+export function keyOf(owner: string, { url, headers }: HttpRequest): string {
+  const said = Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase(), value])
+    .sort(([a = ''], [b = '']) => (a < b ? -1 : 1))
+  return createHash('sha256')
+    .update(JSON.stringify([owner, url, said]))
+    .digest('base64url')
+}

@@ -1,0 +1,182 @@
+/**
+ * One issue of GitHub, and the ticket that it is under the rules of the moment.
+ *
+ * An issue is open or closed and no more than that; the rest of its states are labels. Those that the configuration
+ * names as states are the ticket's state, all others are its labels.
+ */
+import type { TrackedTicket } from '../../core/ports.ts'
+import { folded } from '../../core/tickets/names.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { LABELS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import { countOf, fieldOf, instantOf, linkOf, listOf, numberOf, textOf } from '../codehost/github/fields.ts'
+
+export const OPEN = 'Open'
+export const CLOSED = 'Closed'
+
+export interface Issue {
+  /** owner/name, as configured: it stays when the repository is renamed. */
+  readonly remote: string
+  readonly number: number
+  readonly title: string
+  readonly body: string
+  readonly url: string
+  readonly open: boolean
+  readonly labels: readonly string[]
+  readonly assignees: readonly string[]
+  readonly createdAt: string
+  readonly updatedAt: string
+  /** How many others GitHub itself knows it to wait for. */
+  readonly waitsForCount: number
+}
+
+/** undefined: it is none, or a pull request, which GitHub lists among them. */
+export function issueOf(value: unknown, remote: string): Issue | undefined {
+  const number = numberOf(fieldOf(value, 'number'))
+  const createdAt = instantOf(fieldOf(value, 'created_at'))
+  if (number === undefined || createdAt === undefined) return undefined
+  if ((fieldOf(value, 'pull_request') ?? null) !== null) return undefined
+  return {
+    remote,
+    number,
+    title: textOf(fieldOf(value, 'title'), TEXT_CHARS_MAX),
+    body: textOf(fieldOf(value, 'body'), PROSE_CHARS_MAX),
+    url: linkOf(fieldOf(value, 'html_url')) ?? '',
+    open: fieldOf(value, 'state') !== 'closed',
+    labels: labelsOf(fieldOf(value, 'labels')),
+    assignees: namesOf(fieldOf(value, 'assignees'), 'login'),
+    createdAt,
+    updatedAt: instantOf(fieldOf(value, 'updated_at')) ?? createdAt,
+    waitsForCount: countOf(fieldOf(value, 'issue_dependencies_summary', 'total_blocked_by')),
+  }
+}
+
+/** GitHub has some as names, most as objects. */
+function labelsOf(labels: unknown): string[] {
+  return listOf(labels)
+    .map((label) => textOf(typeof label === 'string' ? label : fieldOf(label, 'name')))
+    .filter((name) => name !== '')
+    .slice(0, LABELS_MAX)
+}
+
+function namesOf(items: unknown, key: string): string[] {
+  return listOf(items)
+    .map((item) => textOf(fieldOf(item, key)))
+    .filter((name) => name !== '')
+}
+
+// ---- ids ---------------------------------------------------------------------------------------------------------
+
+export interface IssuePlace {
+  readonly remote: string
+  readonly number: number
+}
+
+export const ticketIdOf = ({ remote, number }: IssuePlace): string => `${remote}#${number}`
+
+/** undefined: some other tracker's. */
+export function issuePlaceOf(ticketId: string): IssuePlace | undefined {
+  const [, remote = '', digits = ''] = /^([^#]+\/[^#]+)#(\d{1,15})$/.exec(ticketId) ?? []
+  return remote === '' || Number(digits) < 1 ? undefined : { remote, number: Number(digits) }
+}
+
+// ---- states ------------------------------------------------------------------------------------------------------
+
+/**
+ * The labels that are states, the furthest first: between a move's two requests an issue has both, and is where it
+ * goes to.
+ */
+export function stateNames({ tracker }: ServiceConfig): readonly string[] {
+  const { reviewState, startedState, eligible } = tracker
+  const names = [reviewState, startedState, ...eligible.states].map((name) => folded(name ?? ''))
+  return [...new Set(names)].filter((name) => name !== '')
+}
+
+export function stateLabelsOf(
+  { labels }: Pick<Issue, 'labels'>,
+  names: readonly string[],
+): readonly string[] {
+  const places = new Map(names.map((name, index) => [name, index]))
+  const placeOf = (label: string) => places.get(folded(label)) ?? Number.POSITIVE_INFINITY
+  return labels.filter((label) => places.has(folded(label))).sort((a, b) => placeOf(a) - placeOf(b))
+}
+
+// ---- the ticket --------------------------------------------------------------------------------------------------
+
+export interface TicketSetting {
+  readonly stateNames: readonly string[]
+  /** Of several assignees the one who is asked for. */
+  readonly assignees: readonly string[]
+  readonly identifier: string
+  readonly repo: string | undefined
+  readonly blockedBy: readonly string[]
+}
+
+export function trackedOf(issue: Issue, setting: TicketSetting): TrackedTicket {
+  const states = stateLabelsOf(issue, setting.stateNames)
+  const assignee = assigneeOf(issue, setting.assignees)
+  const ticket: Ticket = {
+    id: ticketIdOf(issue),
+    identifier: setting.identifier,
+    title: issue.title,
+    description: issue.body,
+    url: issue.url,
+    // A closed one that is opened again has come into its state anew, whatever its labels.
+    state: issue.open ? (states[0] ?? OPEN) : CLOSED,
+    priority: priorityOf(issue.labels),
+    labels: issue.labels.filter((label) => !states.includes(label)),
+    ...(assignee === undefined ? {} : { assignee }),
+    project: issue.remote,
+    ...(setting.repo === undefined ? {} : { repo: setting.repo }),
+    blockedBy: setting.blockedBy.slice(0, LABELS_MAX),
+    createdAt: issue.createdAt,
+    updatedAt: issue.updatedAt,
+  }
+  return { ticket, closed: !issue.open }
+}
+
+function assigneeOf({ assignees }: Issue, wanted: readonly string[]): string | undefined {
+  const names = new Set(wanted.map(folded))
+  return assignees.find((login) => names.has(folded(login))) ?? assignees[0]
+}
+
+// ---- priorities --------------------------------------------------------------------------------------------------
+
+type Priority = Ticket['priority']
+
+const PRIORITIES: Readonly<Record<string, Priority>> = {
+  p0: 1,
+  p1: 1,
+  p2: 2,
+  p3: 3,
+  p4: 4,
+  0: 1,
+  1: 1,
+  2: 2,
+  3: 3,
+  4: 4,
+  urgent: 1,
+  critical: 1,
+  blocker: 1,
+  highest: 1,
+  high: 2,
+  medium: 3,
+  normal: 3,
+  low: 4,
+  lowest: 4,
+}
+/** Words that mean nothing else where they stand alone. */
+const PLAIN = /^(?:p[0-4]|urgent|critical)$/
+const NAMED = /^prio(?:rity)?[ :/_-]{1,3}([a-z0-9]+)$/
+const BEHIND = /^([a-z]+)[ _-]prio(?:rity)?$/
+
+/** `priority: high`, `P1`, `urgent`, `low priority`: the most urgent of them. */
+function priorityOf(labels: readonly string[]): Priority {
+  const found = labels.flatMap((label) => priorityIn(folded(label)) ?? [])
+  return found.reduce<Priority>((best, next) => (best === 0 || next < best ? next : best), 0)
+}
+
+function priorityIn(label: string): Priority | undefined {
+  const word = PLAIN.test(label) ? label : (NAMED.exec(label)?.[1] ?? BEHIND.exec(label)?.[1] ?? '')
+  return Object.hasOwn(PRIORITIES, word) ? PRIORITIES[word] : undefined
+}

@@ -1,0 +1,79 @@
+/**
+ * Moving an issue to another state: the label of the new one is put on, then those of the others are taken off.
+ *
+ * In this order an issue is never without a state, and a move that was cut off is simply made again. A state with a
+ * name such as `Done` closes the issue. A closed one is not opened again by a move: a person closed it.
+ */
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { sameName } from '../../core/tickets/names.ts'
+import { printable } from '../../protocol/explain.ts'
+import type { GithubApi } from '../codehost/github/api.ts'
+import { type Issue, OPEN, stateLabelsOf } from './github-issue.ts'
+import { CLOSED_STATES } from './ticket-file.ts'
+
+const GIVEN_UP = ['canceled', 'cancelled', 'duplicate', 'wontfix']
+
+export async function moveIssue(
+  api: GithubApi,
+  issue: Issue,
+  state: string,
+  stateNames: readonly string[],
+): Promise<Answer<void>> {
+  const labels = stateLabelsOf(issue, stateNames)
+  if (isOneOf(state, CLOSED_STATES)) return closed(api, issue, state, labels)
+  if (!issue.open) {
+    const { number, remote } = issue
+    return no(
+      'invalid',
+      `issue ${number} of ${remote} is closed, and stays so; reopen it to have it ${printable(state)}`,
+    )
+  }
+  const isThere = issue.labels.some((label) => sameName(label, state))
+  if (!isThere && !sameName(state, OPEN)) {
+    const added = await write(api, issue, 'POST', '/labels', { labels: [state.trim()] })
+    if (!added.ok) return added
+  }
+  return withoutLabels(
+    api,
+    issue,
+    labels.filter((label) => !sameName(label, state)),
+  )
+}
+
+async function closed(
+  api: GithubApi,
+  issue: Issue,
+  state: string,
+  labels: readonly string[],
+): Promise<Answer<void>> {
+  if (issue.open) {
+    const reason = isOneOf(state, GIVEN_UP) ? 'not_planned' : 'completed'
+    const done = await write(api, issue, 'PATCH', '', { state: 'closed', state_reason: reason })
+    if (!done.ok) return done
+  }
+  return withoutLabels(api, issue, labels)
+}
+
+/** One that somebody else has taken off meanwhile is off. */
+async function withoutLabels(api: GithubApi, issue: Issue, labels: readonly string[]): Promise<Answer<void>> {
+  for (const label of labels) {
+    const removed = await write(api, issue, 'DELETE', `/labels/${encodeURIComponent(label)}`)
+    if (!removed.ok && removed.refusal.kind !== 'unknown') return removed
+  }
+  return yes(undefined)
+}
+
+async function write(
+  api: GithubApi,
+  { remote, number }: Issue,
+  method: 'POST' | 'PATCH' | 'DELETE',
+  below: string,
+  body?: object,
+): Promise<Answer<void>> {
+  const path = `/repos/${remote}/issues/${number}${below}`
+  const written = await api.write(method, path, `issue ${number} of ${remote}`, body)
+  return written.ok ? yes(undefined) : written
+}
+
+const isOneOf = (state: string, names: readonly string[]): boolean =>
+  names.some((name) => sameName(name, state))

@@ -1,0 +1,196 @@
+/**
+ * What is asked of Linear about its issues, and in which portions.
+ *
+ * A question costs points by what it could answer, not by what it does: a list counts as many times as it is asked to
+ * be long at most. So changes are asked for with two fields each, and only what changed is read whole. An issue with
+ * more labels or relations than the usual is read once more, by itself, with longer lists.
+ */
+import { type Answer, yes } from '../../../core/refusal.ts'
+import { printable } from '../../../protocol/explain.ts'
+import type { LinearDesk } from './desk.ts'
+import { at, instantAt, listAt, textAt } from './fields.ts'
+import { type Issue, type IssueNote, type IssueSizes, issueFields, readIssue } from './issue.ts'
+import type { Filter } from './scope.ts'
+
+/** Of the newest changes; more are asked for only when that many are not enough. */
+const CHANGES_FIRST = 50
+const CHANGES_MAX = 250
+/** Some 3,000 points; a question may cost 10,000. */
+const ISSUES_A_PAGE = 50
+const USUAL: IssueSizes = { labels: 16, relations: 10 }
+const LARGEST: IssueSizes = { labels: 100, relations: 100 }
+/** Read once more for their long lists, of one page. */
+const LONG_MAX = 20
+
+const PAGE = `
+  query Eligible($scope: IssueFilter!, $first: Int!, $after: String) {
+    newest: issues(first: 1, orderBy: updatedAt, includeArchived: true) { nodes { updatedAt } }
+    issues(first: $first, after: $after, filter: $scope, orderBy: updatedAt) {
+      pageInfo { hasNextPage endCursor }
+      nodes { ${issueFields(USUAL)} }
+    }
+  }`
+const CHANGES = `
+  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $first: Int!) {
+    entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
+    touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
+      nodes { id updatedAt }
+    }
+  }`
+const BY_ID = `
+  query Issues($filter: IssueFilter!, $first: Int!) {
+    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL)} } }
+  }`
+const LONG = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST)} } }`
+
+export interface IssuesRead {
+  readonly issues: readonly Issue[]
+  /** What an error kept from us; what was not told may be there all the same. */
+  readonly problems: readonly string[]
+  /** What single issues have to be mended for. */
+  readonly notes: readonly IssueNote[]
+}
+
+export interface IssuesPage extends IssuesRead {
+  /** Absent: it was the last. */
+  readonly next?: string
+  /** When anything there changed last. */
+  readonly newest?: string
+}
+
+export interface IssuesById extends IssuesRead {
+  /** There are no such issues any more, or they may not be seen. */
+  readonly missing: readonly string[]
+}
+
+export interface Changes {
+  /** Changed, and of the scope: by id, when. */
+  readonly entered: ReadonlyMap<string, string>
+  /** Changed, whatever it is, archived ones too. */
+  readonly touched: ReadonlyMap<string, string>
+  readonly problems: readonly string[]
+  /** There are more than these, and they are newer than what was known. */
+  readonly isCut: boolean
+}
+
+export class IssueReader {
+  readonly #desk: LinearDesk
+
+  constructor(desk: LinearDesk) {
+    this.#desk = desk
+  }
+
+  /** Of the scope, the newest changes first. */
+  async page(scope: Filter, after: string | undefined): Promise<Answer<IssuesPage>> {
+    const variables = { scope, first: ISSUES_A_PAGE, ...(after === undefined ? {} : { after }) }
+    const asked = await this.#ask(PAGE, variables)
+    if (!asked.ok) return asked
+    const { data, problems } = asked.value
+    const read = await this.#issuesOf(listAt(data, 'issues', 'nodes'), problems)
+    if (!read.ok) return read
+    const hasMore = at(data, 'issues', 'pageInfo', 'hasNextPage') === true
+    const next = hasMore ? textAt(data, 'issues', 'pageInfo', 'endCursor') : undefined
+    const newest = instantAt(listAt(data, 'newest', 'nodes')[0], 'updatedAt')
+    return yes({
+      ...read.value,
+      ...(next === undefined ? {} : { next }),
+      ...(newest === undefined ? {} : { newest }),
+    })
+  }
+
+  /** Whatever changed since an instant. What is not newer than `known` may be missing from it. */
+  async changes(scope: Filter, since: string, known: string): Promise<Answer<Changes>> {
+    const few = await this.#changes(scope, since, known, CHANGES_FIRST)
+    return few.ok && few.value.isCut ? this.#changes(scope, since, known, CHANGES_MAX) : few
+  }
+
+  async issues(ids: readonly string[]): Promise<Answer<IssuesById>> {
+    const all = {
+      issues: [] as Issue[],
+      problems: [] as string[],
+      notes: [] as IssueNote[],
+      missing: [] as string[],
+    }
+    for (let from = 0; from < ids.length; from += ISSUES_A_PAGE) {
+      const read = await this.#portion(ids.slice(from, from + ISSUES_A_PAGE))
+      if (!read.ok) return read
+      all.issues.push(...read.value.issues)
+      all.problems.push(...read.value.problems)
+      all.notes.push(...read.value.notes)
+      all.missing.push(...read.value.missing)
+    }
+    return yes(all)
+  }
+
+  async #portion(ids: readonly string[]): Promise<Answer<IssuesById>> {
+    const asked = await this.#ask(BY_ID, { filter: { id: { in: ids } }, first: ids.length })
+    if (!asked.ok) return asked
+    const { data, problems } = asked.value
+    const nodes = listAt(data, 'issues', 'nodes')
+    const read = await this.#issuesOf(nodes, problems)
+    if (!read.ok) return read
+    const there = new Set(nodes.map((node) => textAt(node, 'id')))
+    // What an error kept from us is not gone.
+    const missing = problems.length > 0 ? [] : ids.filter((id) => !there.has(id))
+    return yes({ ...read.value, missing })
+  }
+
+  async #changes(scope: Filter, since: string, known: string, first: number): Promise<Answer<Changes>> {
+    const touched = { updatedAt: { gte: since } }
+    const asked = await this.#ask(CHANGES, { entered: { and: [scope, touched] }, touched, first })
+    if (!asked.ok) return asked
+    const { data, problems } = asked.value
+    const nodes = listAt(data, 'touched', 'nodes')
+    const instants = instantsOf(nodes)
+    const oldest = [...instants.values()].at(-1)
+    return yes({
+      entered: instantsOf(listAt(data, 'entered', 'nodes')),
+      touched: instants,
+      problems,
+      isCut: nodes.length >= first && (oldest === undefined || oldest > known),
+    })
+  }
+
+  async #issuesOf(nodes: readonly unknown[], problems: readonly string[]): Promise<Answer<IssuesRead>> {
+    const read = nodes.filter((node) => node !== null).map((node) => readIssue(node, USUAL))
+    const notes = read.flatMap((one) => (one.ok ? [] : [one.note]))
+    const issues = read.flatMap((one) => (one.ok ? [one.issue] : []))
+    for (const issue of issues.filter(({ isCut }) => isCut).slice(0, LONG_MAX)) {
+      const whole = await this.#long(issue)
+      if (!whole.ok) return whole
+      issues[issues.indexOf(issue)] = whole.value
+    }
+    notes.push(...issues.filter(({ isCut }) => isCut).map(cutShort))
+    return yes({ issues, problems, notes })
+  }
+
+  async #long(issue: Issue): Promise<Answer<Issue>> {
+    const asked = await this.#ask(LONG, { id: issue.tracked.ticket.id })
+    if (!asked.ok) return asked.refusal.kind === 'unknown' ? yes(issue) : asked
+    const read = readIssue(at(asked.value.data, 'issue'), LARGEST)
+    return yes(read.ok ? read.issue : issue)
+  }
+
+  /** Nobody waits for a look. */
+  #ask(document: string, variables: object) {
+    return this.#desk.ask({ document, variables, urgency: 'background' })
+  }
+}
+
+function instantsOf(nodes: readonly unknown[]): Map<string, string> {
+  return new Map(
+    nodes.flatMap((node): [string, string][] => {
+      const [id, updatedAt] = [textAt(node, 'id'), instantAt(node, 'updatedAt')]
+      return id === undefined || updatedAt === undefined ? [] : [[id, updatedAt]]
+    }),
+  )
+}
+
+function cutShort({ tracked: { ticket } }: Issue): IssueNote {
+  const { id, updatedAt, identifier } = ticket
+  return {
+    id,
+    updatedAt,
+    says: `${printable(identifier)} has too many labels or relations to read them all; remove some`,
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * The rules for eligible tickets as a filter of Linear's.
+ *
+ * It only spares reading what can't be eligible; whether a ticket is, the host decides. So where a rule could mean
+ * several things (a project's name, slug or id), all of them are asked for.
+ */
+import type { TrackerWish } from '../../../core/ports.ts'
+import { CLOSED_TYPES } from './issue.ts'
+
+export type Filter = Readonly<Record<string, unknown>>
+
+const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i
+
+/** What is none, Linear refuses with the whole question. */
+export const isUuid = (text: string): boolean => UUID.test(text)
+
+export function scopeOf({ states, labels, projects, assignees }: TrackerWish['rules']): Filter {
+  return {
+    and: [
+      { state: { type: { nin: CLOSED_TYPES } } },
+      ...anyOf(states, (named) => ({ state: { or: named.map((one) => ({ name: same(one) })) } })),
+      ...anyOf(labels, (named) => ({ labels: { some: { or: named.map((one) => ({ name: same(one) })) } } })),
+      ...anyOf(projects, (named) => ({ project: { or: named.flatMap(projectNames) } })),
+      ...anyOf(assignees, (named) => ({ assignee: { or: named.flatMap(personNames) } })),
+    ],
+  }
+}
+
+/** An empty list asks nothing. */
+function anyOf(names: readonly string[], filter: (names: readonly string[]) => Filter): Filter[] {
+  return names.length === 0 ? [] : [filter(names.map((one) => one.trim()))]
+}
+
+const same = (name: string): Filter => ({ eqIgnoreCase: name })
+
+function projectNames(name: string): Filter[] {
+  const byId = isUuid(name) ? [{ id: { eq: name.toLowerCase() } }] : []
+  return [{ name: same(name) }, { slugId: same(name) }, ...byId]
+}
+
+function personNames(name: string): Filter[] {
+  const isMe = name.toLowerCase() === 'me' ? [{ isMe: { eq: true } }] : []
+  return [{ displayName: same(name) }, { name: same(name) }, { email: same(name) }, ...isMe]
+}

@@ -1,0 +1,165 @@
+/** GitHub's device flow: a code is shown, a person types it in, and the application asks until they have. */
+import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { Ready, type Reply } from './replies.ts'
+import type { World } from './world.ts'
+
+export interface DeviceSettings {
+  clientId: string
+  /** Switched on in the application's settings. */
+  enabled: boolean
+  intervalSeconds: number
+  expiresInSeconds: number
+}
+
+const GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
+const SLOWER_SECONDS = 5
+const ERRORS_AT =
+  'https://docs.github.com/developers/apps/authorizing-oauth-apps#error-codes-for-the-device-flow'
+
+interface Code {
+  readonly deviceCode: string
+  readonly userCode: string
+  readonly scopes: readonly string[]
+  readonly expiresMs: number
+  intervalSeconds: number
+  polledMs: number
+  /** A login, or that the person said no. */
+  verdict: { readonly login: string } | 'denied' | undefined
+}
+
+const SENTENCES: Readonly<Record<string, string>> = {
+  authorization_pending: 'The authorization request is still pending.',
+  slow_down: 'Too many requests have been made in the same timeframe.',
+  expired_token: 'The device_code has expired.',
+  access_denied: 'The authorization request was denied.',
+  incorrect_device_code: 'The device_code provided is not valid.',
+  incorrect_client_credentials: 'The client_id and/or client_secret passed are incorrect.',
+  unsupported_grant_type: 'The grant_type is not supported.',
+  device_flow_disabled: 'Device Flow must be explicitly enabled for this App',
+}
+
+export class DeviceFlow {
+  readonly settings: DeviceSettings = {
+    clientId: 'Iv1.switchyard',
+    enabled: true,
+    intervalSeconds: 5,
+    expiresInSeconds: 900,
+  }
+  /** Asked for tokens, also too early. */
+  polls = 0
+  readonly #world: World
+  readonly #codes = new Map<string, Code>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  /** What the person sees on the page; the newest last. */
+  get userCodes(): string[] {
+    return [...this.#codes.values()].map(({ userCode }) => userCode)
+  }
+
+  /** As the person who types the code in. */
+  approve(userCode: string, login: string): void {
+    this.#decide(userCode, { login })
+  }
+
+  deny(userCode: string): void {
+    this.#decide(userCode, 'denied')
+  }
+
+  #decide(userCode: string, verdict: Code['verdict']): void {
+    const code = [...this.#codes.values()].find((one) => one.userCode === userCode)
+    if (code === undefined) throw new Error(`nobody was shown the code ${userCode}`)
+    code.verdict = verdict
+  }
+
+  answer(method: string, path: string, text: string, request: IncomingMessage): Reply {
+    const form = formOf(text, request.headers['content-type'] ?? '')
+    const reply = method === 'POST' ? this.#post(path, form) : { status: 404, body: { error: 'Not Found' } }
+    return (request.headers.accept ?? '').includes('json') ? reply : asForm(reply)
+  }
+
+  #post(path: string, form: URLSearchParams): Reply {
+    if (path === '/login/device/code') return this.#start(form)
+    if (path === '/login/oauth/access_token') return this.#poll(form)
+    return { status: 404, body: { error: 'Not Found' } }
+  }
+
+  #start(form: URLSearchParams): Reply {
+    if (form.get('client_id') !== this.settings.clientId) return { status: 404, body: { error: 'Not Found' } }
+    if (!this.settings.enabled) return failure('device_flow_disabled')
+    const code: Code = {
+      deviceCode: randomBytes(20).toString('hex'),
+      userCode: userCode(),
+      scopes: (form.get('scope') ?? '').split(/[ ,]+/).filter(Boolean),
+      expiresMs: this.#world.now() + this.settings.expiresInSeconds * 1000,
+      intervalSeconds: this.settings.intervalSeconds,
+      polledMs: this.#world.now(),
+      verdict: undefined,
+    }
+    this.#codes.set(code.deviceCode, code)
+    return {
+      status: 200,
+      body: {
+        device_code: code.deviceCode,
+        user_code: code.userCode,
+        verification_uri: 'https://github.com/login/device',
+        expires_in: this.settings.expiresInSeconds,
+        interval: code.intervalSeconds,
+      },
+    }
+  }
+
+  #poll(form: URLSearchParams): Reply {
+    this.polls++
+    if (form.get('client_id') !== this.settings.clientId) return failure('incorrect_client_credentials')
+    if (form.get('grant_type') !== GRANT) return failure('unsupported_grant_type')
+    const code = this.#codes.get(form.get('device_code') ?? '')
+    if (code === undefined) return failure('incorrect_device_code')
+    const now = this.#world.now()
+    if (now >= code.expiresMs) return failure('expired_token')
+    const early = now - code.polledMs < code.intervalSeconds * 1000
+    code.polledMs = now
+    if (early) code.intervalSeconds += SLOWER_SECONDS
+    if (early) return failure('slow_down', { interval: code.intervalSeconds })
+    if (code.verdict === undefined) return failure('authorization_pending')
+    this.#codes.delete(code.deviceCode)
+    return code.verdict === 'denied' ? failure('access_denied') : this.#token(code, code.verdict.login)
+  }
+
+  #token({ scopes }: Code, login: string): Reply {
+    const value = `gho_${randomBytes(18).toString('hex')}`
+    this.#world.addToken(login, { value, scopes })
+    return { status: 200, body: { access_token: value, token_type: 'bearer', scope: scopes.join(',') } }
+  }
+}
+
+/** The flow's failures come with status 200. */
+function failure(error: string, more: Record<string, unknown> = {}): Reply {
+  const body = { error, error_description: SENTENCES[error] ?? error, error_uri: ERRORS_AT, ...more }
+  return { status: 200, body }
+}
+
+function userCode(): string {
+  const letters = 'BCDFGHJKLMNPQRSTVWXZ'
+  const four = (): string => [...randomBytes(4)].map((byte) => letters[byte % letters.length]).join('')
+  return `${four()}-${four()}`
+}
+
+function formOf(text: string, type: string): URLSearchParams {
+  if (!type.includes('json')) return new URLSearchParams(text)
+  try {
+    return new URLSearchParams(JSON.parse(text))
+  } catch {
+    return new URLSearchParams()
+  }
+}
+
+/** What GitHub answers who does not ask for JSON. */
+function asForm({ status, body }: Reply): Reply {
+  const fields = Object.entries(body ?? {}).map(([name, value]): [string, string] => [name, String(value)])
+  const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' }
+  return { status, body: new Ready(new URLSearchParams(fields).toString()), headers }
+}

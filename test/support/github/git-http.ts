@@ -1,0 +1,170 @@
+/** Repositories over HTTP as git speaks it, through git's own backend, for whoever has a token. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { GIT_ENVIRONMENT } from './plumbing.ts'
+import { fullNameOf, type Repo } from './records.ts'
+import type { Viewer, World } from './world.ts'
+
+const HEAD_BYTES_MAX = 64 * 1024
+
+/** `/owner/name(.git)/service`; undefined when it is none of git's addresses. */
+export function gitAddress(path: string): { fullName: string; service: string } | undefined {
+  const pattern = /^\/([^/]+\/[^/]+?)(?:\.git)?\/(info\/refs|git-upload-pack|git-receive-pack)$/
+  const [, fullName, service] = pattern.exec(path) ?? []
+  return fullName === undefined || service === undefined ? undefined : { fullName, service }
+}
+
+export class GitHttp {
+  readonly #world: World
+  readonly #pushed: (repo: Repo) => Promise<void>
+  readonly #hooks: string
+
+  /** @param pushed is done before the pusher hears that its push is */
+  constructor(world: World, folder: string, pushed: (repo: Repo) => Promise<void>) {
+    this.#world = world
+    this.#pushed = pushed
+    this.#hooks = join(folder, 'refusing-hooks')
+    mkdirSync(this.#hooks, { recursive: true })
+    const script = '#!/bin/sh\necho "$FAKE_GITHUB_REFUSAL" >&2\nexit 1\n'
+    writeFileSync(join(this.#hooks, 'pre-receive'), script, { mode: 0o755 })
+  }
+
+  answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    url: URL,
+    address: { readonly fullName: string; readonly service: string },
+  ): void {
+    const token = passwordOf(request.headers.authorization)
+    const viewer = token === undefined ? undefined : this.#world.viewerOf(token)
+    const repo = this.#world.repo(address.fullName)
+    const writes = `${url.searchParams.get('service')}${address.service}`.includes('git-receive-pack')
+    const readable = repo !== undefined && this.#world.may(viewer, repo, 'pull')
+    const moved = this.#movedTo(address, viewer)
+    if (token !== undefined && viewer === undefined) unauthorized(response)
+    else if (moved !== undefined) redirect(response, `${moved}${url.search}`)
+    else if (viewer === undefined && (writes || !readable)) unauthorized(response)
+    else if (!readable) plain(response, 404, 'Repository not found.')
+    else if (writes && !this.#mayPush(viewer, repo))
+      plain(response, 403, 'Write access to repository not granted.')
+    else this.#serve(request, response, url, { repo, service: address.service, viewer })
+  }
+
+  #movedTo(
+    { fullName, service }: { readonly fullName: string; readonly service: string },
+    viewer: Viewer | undefined,
+  ): string | undefined {
+    if (this.#world.repo(fullName) !== undefined) return undefined
+    const repo = this.#world.renamed.get(fullName.toLowerCase())
+    const shown = repo !== undefined && this.#world.may(viewer, repo, 'pull')
+    return shown ? `/${fullNameOf(repo)}.git/${service}` : undefined
+  }
+
+  #mayPush(viewer: Viewer | undefined, repo: Repo): boolean {
+    return !repo.archived && this.#world.may(viewer, repo, 'push')
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse, url: URL, asked: Asked): void {
+    const child = spawn('git', ['http-backend'], { env: this.#environment(request, url, asked) })
+    request.pipe(child.stdin)
+    child.stdin.on('error', () => {})
+    response.on('close', () => child.kill())
+    let head: Buffer | undefined = Buffer.alloc(0)
+    const rest: Buffer[] = []
+    child.stdout.on('data', (part: Buffer) => {
+      if (head === undefined) return void this.#pass(asked, response, rest, part)
+      head = Buffer.concat([head, part])
+      const end = head.indexOf('\r\n\r\n')
+      if (end < 0) return head.length > HEAD_BYTES_MAX ? void child.kill() : undefined
+      const body = head.subarray(end + 4)
+      response.writeHead(...headOf(head.subarray(0, end).toString('latin1')))
+      head = undefined
+      this.#pass(asked, response, rest, body)
+    })
+    child.on('close', () => void this.#finish(asked, response, rest, head !== undefined))
+  }
+
+  /** What a push is told waits until the pull requests know of it. */
+  #pass({ service }: Asked, response: ServerResponse, rest: Buffer[], part: Buffer): void {
+    if (service === 'git-receive-pack') rest.push(part)
+    else response.write(part)
+  }
+
+  async #finish({ service, repo }: Asked, response: ServerResponse, rest: Buffer[], headless: boolean) {
+    if (service === 'git-receive-pack') {
+      repo.pushedMs = this.#world.now()
+      await this.#pushed(repo)
+    }
+    if (headless && !response.headersSent) response.writeHead(500)
+    response.end(Buffer.concat(rest))
+  }
+
+  #environment(request: IncomingMessage, url: URL, { repo, service, viewer }: Asked): NodeJS.ProcessEnv {
+    return {
+      ...GIT_ENVIRONMENT,
+      GIT_PROJECT_ROOT: repo.path,
+      GIT_HTTP_EXPORT_ALL: '1',
+      PATH_INFO: `/${service}`,
+      QUERY_STRING: url.search.slice(1),
+      REQUEST_METHOD: request.method ?? 'GET',
+      CONTENT_TYPE: request.headers['content-type'] ?? '',
+      CONTENT_LENGTH: request.headers['content-length'] ?? '',
+      HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
+      GIT_PROTOCOL: String(request.headers['git-protocol'] ?? ''),
+      REMOTE_USER: viewer?.person.login ?? '',
+      REMOTE_ADDR: '127.0.0.1',
+      ...this.#refusal(repo),
+    }
+  }
+
+  #refusal({ rejectPushes }: Repo): Record<string, string> {
+    if (rejectPushes === undefined) return {}
+    return {
+      FAKE_GITHUB_REFUSAL: rejectPushes,
+      GIT_CONFIG_COUNT: '1',
+      GIT_CONFIG_KEY_0: 'core.hooksPath',
+      GIT_CONFIG_VALUE_0: this.#hooks,
+    }
+  }
+}
+
+interface Asked {
+  readonly repo: Repo
+  readonly service: string
+  readonly viewer: Viewer | undefined
+}
+
+/** The user name may be anything. */
+function passwordOf(authorization: string | undefined): string | undefined {
+  const [, coded] = /^basic +(.+)$/i.exec(authorization ?? '') ?? []
+  if (coded === undefined) return undefined
+  const text = Buffer.from(coded, 'base64').toString('utf8')
+  return text.slice(text.indexOf(':') + 1)
+}
+
+function headOf(head: string): [number, Record<string, string>] {
+  const lines = head.split('\r\n').map((line): [string, string] => {
+    const at = line.indexOf(':')
+    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()]
+  })
+  const { status, ...headers } = Object.fromEntries(lines)
+  return [Number.parseInt(status ?? '200', 10), headers]
+}
+
+function unauthorized(response: ServerResponse): void {
+  response.setHeader('www-authenticate', 'Basic realm="GitHub"')
+  plain(response, 401, 'Invalid username or token.')
+}
+
+function redirect(response: ServerResponse, location: string): void {
+  response.setHeader('location', location)
+  plain(response, 301, '')
+}
+
+function plain(response: ServerResponse, status: number, text: string): void {
+  response
+    .writeHead(status, { 'content-type': 'text/plain; charset=utf-8' })
+    .end(text === '' ? '' : `${text}\n`)
+}

@@ -1,0 +1,117 @@
+/**
+ * A GitHub for tests: one server on loopback over real git repositories.
+ *
+ * It refuses what the real one refuses, with its sentences; it counts what the real one counts; and what is pushed to
+ * it moves its pull requests. Tests put things into it as people would: seeding makes real commits.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Counters } from './counters.ts'
+import { DeviceFlow } from './device.ts'
+import { type Faults, noFaults } from './faults.ts'
+import { GitHttp } from './git-http.ts'
+import { GraphqlHalf } from './graphql.ts'
+import { History } from './history.ts'
+import { GITHUB_LIMITS, type Limits, Quotas } from './quotas.ts'
+import { fullNameOf } from './records.ts'
+import { Rest } from './rest.ts'
+import { Seeding } from './seeding.ts'
+import { serveGithub } from './server.ts'
+import { type PersonSeed, type RepoSeed, World } from './world.ts'
+
+export interface GithubOptions {
+  /** Whose instants it tells and whose hours its quotas last; real time otherwise. */
+  readonly clock?: { readonly now: () => number }
+  /** mona with the token `ghp_mona` otherwise. */
+  readonly people?: readonly PersonSeed[]
+  /** With a first commit each. */
+  readonly repos?: readonly RepoSeed[]
+  readonly limits?: Partial<Limits>
+  /** Holds its own answers against GitHub's description of them, too. */
+  readonly checkAnswers?: boolean
+}
+
+export interface FakeGithub extends Seeding {
+  /** http://127.0.0.1:port, also of pages and repositories. */
+  readonly origin: string
+  /** Root of the REST half; as GitHub Enterprise has it. */
+  readonly apiUrl: string
+  readonly graphqlUrl: string
+  cloneUrl(fullName: string): string
+  readonly world: World
+  readonly history: History
+  readonly faults: Faults
+  readonly counters: Counters
+  readonly device: DeviceFlow
+  /** What was asked otherwise than GitHub's description of its API allows. */
+  readonly violations: string[]
+  readonly misanswers: string[]
+  close(): Promise<void>
+}
+
+const MONA: PersonSeed = { login: 'mona', name: 'Mona Lisa', tokens: ['ghp_mona'] }
+
+export async function startGithub(options: GithubOptions = {}): Promise<FakeGithub> {
+  const folder = mkdtempSync(join(tmpdir(), 'fake-github-'))
+  const repositories = join(folder, 'repositories')
+  mkdirSync(repositories)
+  const world = new World(repositories, options.clock?.now ?? Date.now)
+  const history = new History(world)
+  const faults = noFaults()
+  const counters = new Counters()
+  const device = new DeviceFlow(world)
+  const rest = new Rest(world, history, faults)
+  rest.checksAnswers = options.checkAnswers ?? false
+  const server = serveGithub({
+    world,
+    rest,
+    graphql: new GraphqlHalf(world, history, faults),
+    gitHttp: new GitHttp(world, folder, (repo) => history.settleAll(repo)),
+    device,
+    quotas: new Quotas({ ...GITHUB_LIMITS, ...options.limits }, world.now),
+    counters,
+    faults,
+  })
+  const seeding = new Seeding(world, history)
+  for (const person of options.people ?? [MONA]) world.addPerson(person)
+  for (const repo of options.repos ?? []) await seeding.addRepo(repo)
+  const origin = await listening(server)
+  const close = (): Promise<void> => closed(server, folder)
+  const apiUrl = `${origin}/api/v3`
+  const graphqlUrl = `${origin}/api/graphql`
+  const { violations, misanswers } = rest
+  const cloneUrl = (fullName: string): string => `${origin}/${fullNameOf(seeding.repo(fullName))}.git`
+  return Object.assign(seeding, {
+    origin,
+    apiUrl,
+    graphqlUrl,
+    cloneUrl,
+    world,
+    history,
+    faults,
+    counters,
+    device,
+    violations,
+    misanswers,
+    close,
+  })
+}
+
+function listening(server: Server): Promise<string> {
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      // A TCP server that listens has this kind of address.
+      const { port } = server.address() as AddressInfo
+      resolve(`http://127.0.0.1:${port}`)
+    })
+  })
+}
+
+async function closed(server: Server, folder: string): Promise<void> {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
+}

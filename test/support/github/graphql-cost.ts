@@ -1,0 +1,51 @@
+/** What a query costs: the requests its connections would take one by one, by the hundred, and at least one point. */
+import { type FieldNode, type OperationDefinitionNode, parse, type SelectionSetNode } from 'graphql'
+
+const REQUESTS_PER_POINT = 100
+
+export function costOf(query: string, variables: Readonly<Record<string, unknown>>): number {
+  try {
+    const { definitions } = parse(query)
+    const fragments = new Map(
+      definitions.flatMap((one) =>
+        one.kind === 'FragmentDefinition' ? [[one.name.value, one.selectionSet]] : [],
+      ),
+    )
+    const operation = definitions.find(
+      (one): one is OperationDefinitionNode => one.kind === 'OperationDefinition',
+    )
+    const requests =
+      operation === undefined ? 0 : requestsIn(operation.selectionSet, 1, { fragments, variables })
+    return Math.max(1, Math.round(requests / REQUESTS_PER_POINT))
+  } catch {
+    return 1
+  }
+}
+
+interface Context {
+  readonly fragments: ReadonlyMap<unknown, unknown>
+  readonly variables: Readonly<Record<string, unknown>>
+}
+
+/** `times`: how many things this is asked of. */
+function requestsIn(set: SelectionSetNode | undefined, times: number, context: Context): number {
+  return (set?.selections ?? []).reduce((sum, selection) => {
+    if (selection.kind === 'InlineFragment') return sum + requestsIn(selection.selectionSet, times, context)
+    if (selection.kind === 'Field') return sum + requestsOf(selection, times, context)
+    // The map was filled from fragment definitions, whose value is a selection set.
+    const fragment = context.fragments.get(selection.name.value) as SelectionSetNode | undefined
+    return sum + requestsIn(fragment, times, context)
+  }, 0)
+}
+
+function requestsOf(field: FieldNode, times: number, context: Context): number {
+  const size = sizeOf(field, context)
+  if (size === undefined) return requestsIn(field.selectionSet, times, context)
+  return times + requestsIn(field.selectionSet, times * size, context)
+}
+
+function sizeOf({ arguments: given = [] }: FieldNode, { variables }: Context): number | undefined {
+  const bound = given.find(({ name }) => name.value === 'first' || name.value === 'last')?.value
+  if (bound?.kind === 'IntValue') return Number(bound.value)
+  return bound?.kind === 'Variable' ? Number(variables[bound.name.value] ?? 0) : undefined
+}

@@ -1,0 +1,197 @@
+/** The part of GitHub's public GraphQL schema that the fake serves; whatever else is asked for is refused by validation. */
+export const GITHUB_SCHEMA = `
+scalar BigInt
+scalar DateTime
+scalar GitObjectID
+scalar URI
+
+interface Node { id: ID! }
+interface Actor { login: String! url: URI! resourcePath: URI! }
+
+type Query {
+  node(id: ID!): Node
+  nodes(ids: [ID!]!): [Node]!
+  rateLimit(dryRun: Boolean = false): RateLimit
+  repository(followRenames: Boolean = true, name: String!, owner: String!): Repository
+  viewer: User!
+}
+
+type Mutation {
+  addPullRequestReviewThreadReply(input: AddPullRequestReviewThreadReplyInput!): AddPullRequestReviewThreadReplyPayload
+  closePullRequest(input: ClosePullRequestInput!): ClosePullRequestPayload
+  convertPullRequestToDraft(input: ConvertPullRequestToDraftInput!): ConvertPullRequestToDraftPayload
+  markPullRequestReadyForReview(input: MarkPullRequestReadyForReviewInput!): MarkPullRequestReadyForReviewPayload
+  resolveReviewThread(input: ResolveReviewThreadInput!): ResolveReviewThreadPayload
+  unresolveReviewThread(input: UnresolveReviewThreadInput!): UnresolveReviewThreadPayload
+}
+
+type RateLimit {
+  cost: Int!
+  limit: Int!
+  nodeCount: Int!
+  remaining: Int!
+  resetAt: DateTime!
+  used: Int!
+}
+
+type User implements Node & Actor {
+  id: ID!
+  databaseId: Int
+  login: String!
+  name: String
+  email: String!
+  url: URI!
+  resourcePath: URI!
+}
+
+type Repository implements Node {
+  id: ID!
+  databaseId: Int
+  name: String!
+  nameWithOwner: String!
+  owner: Actor!
+  isPrivate: Boolean!
+  isArchived: Boolean!
+  description: String
+  url: URI!
+  pullRequest(number: Int!): PullRequest
+  pullRequests(
+    after: String
+    before: String
+    first: Int
+    last: Int
+    states: [PullRequestState!]
+    headRefName: String
+    baseRefName: String
+  ): PullRequestConnection!
+}
+
+enum PullRequestState { CLOSED MERGED OPEN }
+enum MergeableState { CONFLICTING MERGEABLE UNKNOWN }
+enum MergeStateStatus { BEHIND BLOCKED CLEAN DIRTY DRAFT HAS_HOOKS UNKNOWN UNSTABLE }
+enum PullRequestReviewDecision { APPROVED CHANGES_REQUESTED REVIEW_REQUIRED }
+enum DiffSide { LEFT RIGHT }
+enum PullRequestReviewThreadSubjectType { FILE LINE }
+
+type PullRequest implements Node {
+  id: ID!
+  fullDatabaseId: BigInt
+  number: Int!
+  title: String!
+  body: String!
+  url: URI!
+  state: PullRequestState!
+  isDraft: Boolean!
+  merged: Boolean!
+  closed: Boolean!
+  mergeable: MergeableState!
+  mergeStateStatus: MergeStateStatus!
+  reviewDecision: PullRequestReviewDecision
+  author: Actor
+  headRefOid: GitObjectID!
+  headRefName: String!
+  headRepository: Repository
+  baseRefOid: GitObjectID!
+  baseRefName: String!
+  baseRepository: Repository
+  repository: Repository!
+  createdAt: DateTime!
+  updatedAt: DateTime!
+  closedAt: DateTime
+  mergedAt: DateTime
+  additions: Int!
+  deletions: Int!
+  changedFiles: Int!
+  reviewThreads(after: String, before: String, first: Int, last: Int): PullRequestReviewThreadConnection!
+}
+
+type PageInfo {
+  endCursor: String
+  hasNextPage: Boolean!
+  hasPreviousPage: Boolean!
+  startCursor: String
+}
+
+type PullRequestConnection {
+  edges: [PullRequestEdge]
+  nodes: [PullRequest]
+  pageInfo: PageInfo!
+  totalCount: Int!
+}
+type PullRequestEdge { cursor: String! node: PullRequest }
+
+type PullRequestReviewThreadConnection {
+  edges: [PullRequestReviewThreadEdge]
+  nodes: [PullRequestReviewThread]
+  pageInfo: PageInfo!
+  totalCount: Int!
+}
+type PullRequestReviewThreadEdge { cursor: String! node: PullRequestReviewThread }
+
+type PullRequestReviewThread implements Node {
+  id: ID!
+  comments(after: String, before: String, first: Int, last: Int, skip: Int): PullRequestReviewCommentConnection!
+  diffSide: DiffSide!
+  isCollapsed: Boolean!
+  isOutdated: Boolean!
+  isResolved: Boolean!
+  line: Int
+  originalLine: Int
+  originalStartLine: Int
+  path: String!
+  pullRequest: PullRequest!
+  repository: Repository!
+  resolvedBy: User
+  startDiffSide: DiffSide
+  startLine: Int
+  subjectType: PullRequestReviewThreadSubjectType!
+  viewerCanReply: Boolean!
+  viewerCanResolve: Boolean!
+  viewerCanUnresolve: Boolean!
+}
+
+type PullRequestReviewCommentConnection {
+  edges: [PullRequestReviewCommentEdge]
+  nodes: [PullRequestReviewComment]
+  pageInfo: PageInfo!
+  totalCount: Int!
+}
+type PullRequestReviewCommentEdge { cursor: String! node: PullRequestReviewComment }
+
+type PullRequestReviewComment implements Node {
+  id: ID!
+  author: Actor
+  body: String!
+  createdAt: DateTime!
+  databaseId: Int
+  diffHunk: String!
+  fullDatabaseId: BigInt
+  line: Int
+  originalLine: Int
+  outdated: Boolean!
+  path: String!
+  pullRequest: PullRequest!
+  replyTo: PullRequestReviewComment
+  repository: Repository!
+  updatedAt: DateTime!
+  url: URI!
+}
+
+input AddPullRequestReviewThreadReplyInput {
+  body: String!
+  clientMutationId: String
+  pullRequestReviewId: ID
+  pullRequestReviewThreadId: ID!
+}
+type AddPullRequestReviewThreadReplyPayload { clientMutationId: String comment: PullRequestReviewComment }
+input ClosePullRequestInput { clientMutationId: String pullRequestId: ID! }
+type ClosePullRequestPayload { clientMutationId: String pullRequest: PullRequest }
+input ConvertPullRequestToDraftInput { clientMutationId: String pullRequestId: ID! }
+type ConvertPullRequestToDraftPayload { clientMutationId: String pullRequest: PullRequest }
+input MarkPullRequestReadyForReviewInput { clientMutationId: String pullRequestId: ID! }
+type MarkPullRequestReadyForReviewPayload { clientMutationId: String pullRequest: PullRequest }
+input ResolveReviewThreadInput { clientMutationId: String threadId: ID! }
+type ResolveReviewThreadPayload { clientMutationId: String thread: PullRequestReviewThread }
+input UnresolveReviewThreadInput { clientMutationId: String threadId: ID! }
+type UnresolveReviewThreadPayload { clientMutationId: String thread: PullRequestReviewThread }
+`

@@ -1,0 +1,459 @@
+/** What the fields of the GraphQL half answer: views of the records, made when they are asked for. */
+import { GraphQLError } from 'graphql'
+import type { History } from './history.ts'
+import { pullPage, reviewCommentPage } from './pull-shapes.ts'
+import {
+  fullNameOf,
+  isPull,
+  type Person,
+  type PullIssue,
+  type Repo,
+  type ReviewComment,
+  type Thread,
+} from './records.ts'
+import { instant, maybeInstant, repoPage } from './repo-shapes.ts'
+import { setState } from './rest-issues.ts'
+import { addReply } from './rest-reviews.ts'
+import type { Viewer, World } from './world.ts'
+
+export interface Sight {
+  readonly world: World
+  readonly history: History
+  readonly down: ReadonlySet<string>
+  readonly viewer: Viewer
+  readonly api: string
+  readonly web: string
+  readonly rate: {
+    readonly cost: number
+    readonly limit: number
+    readonly used: number
+    readonly resetMs: number
+  }
+}
+
+type View = Record<string, unknown>
+type Maker = (args: never) => unknown
+
+const PAGE_ITEMS_MAX = 100
+
+export function queryRoots(sight: Sight): Record<string, Maker> {
+  return {
+    viewer: () => personView(sight, sight.viewer.person),
+    rateLimit: () => rateView(sight),
+    repository: ({ owner, name }: { owner: string; name: string }) => repository(sight, `${owner}/${name}`),
+    node: ({ id }: { id: string }) => node(sight, id),
+    nodes: ({ ids }: { ids: string[] }) => Promise.all(ids.map((id) => node(sight, id))),
+  }
+}
+
+function rateView({ rate }: Sight): View {
+  const { cost, limit, used, resetMs } = rate
+  return { cost, limit, used, nodeCount: 0, remaining: Math.max(0, limit - used), resetAt: instant(resetMs) }
+}
+
+function repository(sight: Sight, fullName: string): View {
+  const { world, viewer } = sight
+  const repo = world.repo(fullName) ?? world.renamed.get(fullName.toLowerCase())
+  if (repo === undefined || !world.may(viewer, repo, 'pull'))
+    throw typed('NOT_FOUND', `Could not resolve to a Repository with the name '${fullName}'.`)
+  return repoView(sight, repo)
+}
+
+function typed(type: string, message: string): GraphQLError {
+  return new GraphQLError(message, { extensions: { type } })
+}
+
+// ---- nodes -------------------------------------------------------------------------------------------------------
+
+type Found =
+  | { readonly is: 'PullRequest'; readonly issue: PullIssue }
+  | { readonly is: 'PullRequestReviewThread'; readonly issue: PullIssue; readonly thread: Thread }
+  | {
+      readonly is: 'PullRequestReviewComment'
+      readonly issue: PullIssue
+      readonly thread: Thread
+      readonly comment: ReviewComment
+    }
+
+async function node(sight: Sight, id: string): Promise<View> {
+  const record = sight.world.node(id)
+  const repo = [...sight.world.repos.values()].find((one) => one === record)
+  if (repo !== undefined && sight.world.may(sight.viewer, repo, 'pull')) return repoView(sight, repo)
+  const person = [...sight.world.people.values()].find((one) => one === record)
+  if (person !== undefined) return personView(sight, person)
+  const found = find(sight, id)
+  if (found.is === 'PullRequest') return pullView(sight, found.issue)
+  if (found.is === 'PullRequestReviewThread') return threadView(sight, found.issue, found.thread)
+  return commentView(sight, found.issue, found.thread, found.comment)
+}
+
+/** One whose repository this person can see. */
+function find(sight: Sight, id: string): Found {
+  const record = sight.world.node(id)
+  for (const issue of sight.world.everyIssue()) {
+    const found = record !== undefined && isPull(issue) ? foundIn(issue, record) : undefined
+    if (found !== undefined && sight.world.may(sight.viewer, issue.repo, 'pull')) return found
+  }
+  throw typed('NOT_FOUND', `Could not resolve to a node with the global id of '${id}'`)
+}
+
+function foundIn(issue: PullIssue, record: object): Found | undefined {
+  if (record === issue) return { is: 'PullRequest', issue }
+  for (const thread of issue.pull.threads) {
+    if (record === thread) return { is: 'PullRequestReviewThread', issue, thread }
+    const comment = thread.comments.find((one) => one === record)
+    if (comment !== undefined) return { is: 'PullRequestReviewComment', issue, thread, comment }
+  }
+  return undefined
+}
+
+// ---- views -------------------------------------------------------------------------------------------------------
+
+function personView({ world, web }: Sight, person: Person): View {
+  return {
+    __typename: 'User',
+    id: world.nodeId('U', person.id, person),
+    databaseId: person.id,
+    login: person.login,
+    name: person.name,
+    email: person.email,
+    url: `${web}/${person.login}`,
+    resourcePath: `/${person.login}`,
+  }
+}
+
+function loginView(sight: Sight, login: string | null): View | null {
+  const person = sight.world.person(login)
+  return person === undefined ? null : personView(sight, person)
+}
+
+function repoView(sight: Sight, repo: Repo): View {
+  if (sight.down.has(fullNameOf(repo)))
+    throw typed('INTERNAL', 'Something went wrong while executing your query.')
+  return {
+    __typename: 'Repository',
+    id: sight.world.nodeId('R', repo.id, repo),
+    databaseId: repo.id,
+    name: repo.name,
+    nameWithOwner: fullNameOf(repo),
+    owner: loginView(sight, repo.owner),
+    isPrivate: repo.private,
+    isArchived: repo.archived,
+    description: repo.description,
+    url: repoPage(sight, repo),
+    pullRequest: ({ number }: { number: number }) => pullByNumber(sight, repo, number),
+    pullRequests: (args: PullsWish) => pulls(sight, repo, args),
+  }
+}
+
+function pullByNumber(sight: Sight, repo: Repo, number: number): Promise<View> {
+  const issue = repo.issues.get(number)
+  if (issue === undefined || !isPull(issue))
+    throw typed('NOT_FOUND', `Could not resolve to a PullRequest with the number of ${number}.`)
+  return pullView(sight, issue)
+}
+
+interface PullsWish extends PageWish {
+  readonly states?: readonly string[] | null
+  readonly headRefName?: string | null
+  readonly baseRefName?: string | null
+}
+
+function pulls(sight: Sight, repo: Repo, wish: PullsWish): Promise<View> {
+  const wanted = [...repo.issues.values()]
+    .filter(isPull)
+    .filter(
+      (issue) =>
+        (wish.states?.includes(stateOf(issue)) ?? true) &&
+        (wish.headRefName ?? issue.pull.headRef) === issue.pull.headRef &&
+        (wish.baseRefName ?? issue.pull.baseRef) === issue.pull.baseRef,
+    )
+  return connection('pullRequests', wanted, wish, (issue) => pullView(sight, issue))
+}
+
+function stateOf({ state, pull }: PullIssue): string {
+  if (pull.mergedMs !== null) return 'MERGED'
+  return state === 'open' ? 'OPEN' : 'CLOSED'
+}
+
+async function pullView(sight: Sight, issue: PullIssue): Promise<View> {
+  await sight.history.settle(issue)
+  const { pull, repo } = issue
+  const { history } = sight
+  // Asked once for one view, however many of its fields need it.
+  let asked: Promise<boolean | null> | undefined
+  const mergeable = (): Promise<boolean | null> => (asked ??= history.mergeable(issue))
+  const total = async (of: 'additions' | 'deletions'): Promise<number> =>
+    (await history.files(issue)).reduce((sum, file) => sum + file[of], 0)
+  return {
+    __typename: 'PullRequest',
+    id: sight.world.nodeId('PR', pull.id, issue),
+    fullDatabaseId: String(pull.id),
+    number: issue.number,
+    title: issue.title,
+    body: issue.body ?? '',
+    url: pullPage(sight, issue),
+    state: stateOf(issue),
+    isDraft: pull.draft,
+    merged: pull.mergedMs !== null,
+    closed: issue.state === 'closed',
+    mergeable: async () => mergeableWord(await mergeable()),
+    mergeStateStatus: async () => (await history.mergeState(issue, await mergeable())).toUpperCase(),
+    reviewDecision: decisionOf(history, issue),
+    author: loginView(sight, issue.author),
+    headRefOid: pull.headSha,
+    headRefName: pull.headRef,
+    headRepository: () => pull.headRepo && repoView(sight, pull.headRepo),
+    baseRefOid: pull.baseSha,
+    baseRefName: pull.baseRef,
+    baseRepository: () => repoView(sight, repo),
+    repository: () => repoView(sight, repo),
+    createdAt: instant(issue.createdMs),
+    updatedAt: instant(issue.updatedMs),
+    closedAt: maybeInstant(issue.closedMs),
+    mergedAt: maybeInstant(pull.mergedMs),
+    additions: () => total('additions'),
+    deletions: () => total('deletions'),
+    changedFiles: async () => (await history.files(issue)).length,
+    reviewThreads: (wish: PageWish) =>
+      connection('reviewThreads', pull.threads, wish, (thread) => threadView(sight, issue, thread)),
+  }
+}
+
+function mergeableWord(mergeable: boolean | null): string {
+  if (mergeable === null) return 'UNKNOWN'
+  return mergeable ? 'MERGEABLE' : 'CONFLICTING'
+}
+
+function decisionOf(history: History, issue: PullIssue): string | null {
+  const newest = new Map(issue.pull.reviews.map((one) => [one.author, one.state]))
+  if ([...newest.values()].includes('CHANGES_REQUESTED')) return 'CHANGES_REQUESTED'
+  if (issue.repo.approvals === 0) return null
+  return history.approvalsMissing(issue) > 0 ? 'REVIEW_REQUIRED' : 'APPROVED'
+}
+
+async function threadView(sight: Sight, issue: PullIssue, thread: Thread): Promise<View> {
+  const line = await sight.history.lineOf(issue, thread)
+  const resolved = thread.resolvedBy !== null
+  const outdated = thread.line !== null && line === undefined
+  const mayResolve =
+    sight.world.may(sight.viewer, issue.repo, 'push') || issue.author === sight.viewer.person.login
+  return {
+    __typename: 'PullRequestReviewThread',
+    id: sight.world.nodeId('PRRT', thread.id, thread),
+    comments: (wish: PageWish) =>
+      connection('comments', thread.comments, wish, (one) => commentView(sight, issue, thread, one)),
+    diffSide: thread.side,
+    isCollapsed: resolved || outdated,
+    isOutdated: outdated,
+    isResolved: resolved,
+    line: line ?? null,
+    originalLine: thread.line,
+    originalStartLine: thread.startLine,
+    path: thread.path,
+    pullRequest: () => pullView(sight, issue),
+    repository: () => repoView(sight, issue.repo),
+    resolvedBy: loginView(sight, thread.resolvedBy),
+    startDiffSide: thread.startLine === null ? null : thread.side,
+    startLine: thread.startLine,
+    subjectType: thread.line === null ? 'FILE' : 'LINE',
+    viewerCanReply: !issue.locked,
+    viewerCanResolve: mayResolve && !resolved,
+    viewerCanUnresolve: mayResolve && resolved,
+  }
+}
+
+async function commentView(
+  sight: Sight,
+  issue: PullIssue,
+  thread: Thread,
+  comment: ReviewComment,
+): Promise<View> {
+  const line = await sight.history.lineOf(issue, thread)
+  const [first] = thread.comments
+  return {
+    __typename: 'PullRequestReviewComment',
+    id: sight.world.nodeId('PRRC', comment.id, comment),
+    author: loginView(sight, comment.author),
+    body: comment.body,
+    createdAt: instant(comment.createdMs),
+    databaseId: comment.id,
+    diffHunk: thread.diffHunk,
+    fullDatabaseId: String(comment.id),
+    line: line ?? null,
+    originalLine: thread.line,
+    outdated: thread.line !== null && line === undefined,
+    path: thread.path,
+    pullRequest: () => pullView(sight, issue),
+    replyTo: () => (comment === first ? null : commentView(sight, issue, thread, first)),
+    repository: () => repoView(sight, issue.repo),
+    updatedAt: instant(comment.updatedMs),
+    url: reviewCommentPage(sight, issue, comment),
+  }
+}
+
+// ---- connections -------------------------------------------------------------------------------------------------
+
+interface PageWish {
+  readonly first?: number | null
+  readonly last?: number | null
+  readonly after?: string | null
+  readonly before?: string | null
+}
+
+async function connection<T>(
+  name: string,
+  all: readonly T[],
+  wish: PageWish,
+  view: (one: T) => Promise<View>,
+): Promise<View> {
+  const size = sizeOf(name, wish)
+  const from = wish.after ? indexOf(wish.after) + 1 : 0
+  const to = wish.before ? indexOf(wish.before) : all.length
+  const first = wish.first == null ? Math.max(from, to - size) : from
+  const end = Math.min(to, first + size)
+  const nodes = await Promise.all(all.slice(first, end).map(view))
+  return {
+    nodes,
+    edges: nodes.map((one, at) => ({ cursor: cursorAt(first + at), node: one })),
+    totalCount: all.length,
+    pageInfo: {
+      hasNextPage: end < all.length,
+      hasPreviousPage: first > 0,
+      startCursor: nodes.length > 0 ? cursorAt(first) : null,
+      endCursor: nodes.length > 0 ? cursorAt(end - 1) : null,
+    },
+  }
+}
+
+function sizeOf(name: string, { first, last }: PageWish): number {
+  const size = first ?? last
+  if (size == null)
+    throw typed(
+      'MISSING_PAGINATION_BOUNDARIES',
+      `You must provide a \`first\` or \`last\` value to properly paginate the \`${name}\` connection.`,
+    )
+  if (size > PAGE_ITEMS_MAX)
+    throw typed(
+      'EXCESSIVE_PAGINATION',
+      `Requesting ${size} records on the \`${name}\` connection exceeds the \`first\` limit of ${PAGE_ITEMS_MAX} records.`,
+    )
+  return size
+}
+
+function cursorAt(index: number): string {
+  return Buffer.from(`cursor:v2:${index}`).toString('base64')
+}
+
+function indexOf(cursor: string): number {
+  const index = Number(Buffer.from(cursor, 'base64').toString('utf8').split(':')[2])
+  if (!Number.isInteger(index))
+    throw typed('INVALID_CURSOR_ARGUMENTS', `\`${cursor}\` does not appear to be a valid cursor.`)
+  return index
+}
+
+// ---- mutations ---------------------------------------------------------------------------------------------------
+
+interface Input<T> {
+  readonly input: T & { readonly clientMutationId?: string | null }
+}
+
+export function mutationRoots(sight: Sight): Record<string, Maker> {
+  return {
+    resolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, true),
+    unresolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, false),
+    markPullRequestReadyForReview: ({ input }: Input<{ pullRequestId: string }>) =>
+      setDraft(sight, input, false),
+    convertPullRequestToDraft: ({ input }: Input<{ pullRequestId: string }>) => setDraft(sight, input, true),
+    closePullRequest: ({ input }: Input<{ pullRequestId: string }>) => closePull(sight, input),
+    addPullRequestReviewThreadReply: ({
+      input,
+    }: Input<{ pullRequestReviewThreadId: string; body: string }>) => reply(sight, input),
+  }
+}
+
+async function setResolved(
+  sight: Sight,
+  input: { readonly threadId: string; readonly clientMutationId?: string | null },
+  resolved: boolean,
+): Promise<View> {
+  const { issue, thread } = threadOf(sight, input.threadId)
+  mayWrite(sight, issue, resolved ? 'ResolveReviewThread' : 'UnresolveReviewThread')
+  thread.resolvedBy = resolved ? sight.viewer.person.login : null
+  issue.updatedMs = sight.world.now()
+  return { clientMutationId: input.clientMutationId, thread: await threadView(sight, issue, thread) }
+}
+
+function threadOf(sight: Sight, id: string): { issue: PullIssue; thread: Thread } {
+  const found = find(sight, id)
+  if (found.is !== 'PullRequestReviewThread') throw wrongKind('PullRequestReviewThread', id)
+  return found
+}
+
+function pullOf(sight: Sight, id: string): PullIssue {
+  const found = find(sight, id)
+  if (found.is !== 'PullRequest') throw wrongKind('PullRequest', id)
+  return found.issue
+}
+
+function wrongKind(kind: string, id: string): GraphQLError {
+  return typed('NOT_FOUND', `Could not resolve to ${kind} node with the global id of '${id}'.`)
+}
+
+/** The author of a pull request may do with it what others need push access for. */
+function mayWrite({ viewer, world }: Sight, issue: PullIssue, deed: string): void {
+  const own = issue.author === viewer.person.login && viewer.token.readOnly !== true
+  if (!issue.repo.archived && (own || world.may(viewer, issue.repo, 'push'))) return
+  throw typed(
+    'FORBIDDEN',
+    `${viewer.person.login} does not have the correct permissions to execute \`${deed}\``,
+  )
+}
+
+async function setDraft(
+  sight: Sight,
+  input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
+  draft: boolean,
+): Promise<View> {
+  const issue = pullOf(sight, input.pullRequestId)
+  mayWrite(sight, issue, draft ? 'ConvertPullRequestToDraft' : 'MarkPullRequestReadyForReview')
+  if (issue.state === 'closed') throw typed('UNPROCESSABLE', 'Pull request is closed.')
+  if (issue.pull.draft === draft)
+    throw typed(
+      'UNPROCESSABLE',
+      draft ? 'Pull request is already a draft' : 'Pull request is not in draft state',
+    )
+  issue.pull.draft = draft
+  issue.updatedMs = sight.world.now()
+  return { clientMutationId: input.clientMutationId, pullRequest: await pullView(sight, issue) }
+}
+
+async function closePull(
+  sight: Sight,
+  input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
+): Promise<View> {
+  const issue = pullOf(sight, input.pullRequestId)
+  mayWrite(sight, issue, 'ClosePullRequest')
+  setState(sight.world, issue, 'closed', sight.viewer.person.login)
+  return { clientMutationId: input.clientMutationId, pullRequest: await pullView(sight, issue) }
+}
+
+async function reply(
+  sight: Sight,
+  input: {
+    readonly pullRequestReviewThreadId: string
+    readonly body: string
+    readonly clientMutationId?: string | null
+  },
+): Promise<View> {
+  const { issue, thread } = threadOf(sight, input.pullRequestReviewThreadId)
+  if (sight.viewer.token.readOnly === true || issue.repo.archived)
+    throw typed('FORBIDDEN', 'Resource not accessible by personal access token')
+  if (input.body.trim() === '') throw typed('UNPROCESSABLE', "Body can't be blank")
+  const author = sight.viewer.person.login
+  const comment = addReply(sight.world, issue, thread, { author, body: input.body })
+  return {
+    clientMutationId: input.clientMutationId,
+    comment: await commentView(sight, issue, thread, comment),
+  }
+}

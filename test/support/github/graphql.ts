@@ -1,0 +1,100 @@
+/**
+ * The GraphQL half: graphql-js executes what comes against GitHub's schema, and the answers have GitHub's own form:
+ * almost every failure has status 200 and a type beside its message.
+ */
+import {
+  buildSchema,
+  type ExecutionResult,
+  type GraphQLError,
+  type GraphQLFormattedError,
+  graphql,
+} from 'graphql'
+import type { Faults } from './faults.ts'
+import { costOf } from './graphql-cost.ts'
+import { GITHUB_SCHEMA } from './graphql-schema.ts'
+import { mutationRoots, queryRoots, type Sight } from './graphql-views.ts'
+import type { History } from './history.ts'
+import type { Window } from './quotas.ts'
+import type { Places } from './repo-shapes.ts'
+import type { Viewer, World } from './world.ts'
+
+export interface GraphqlReply {
+  readonly status: number
+  readonly body: unknown
+  /** In points of the hour's budget. */
+  readonly cost: number
+}
+
+const schema = buildSchema(GITHUB_SCHEMA)
+
+export class GraphqlHalf {
+  readonly #world: World
+  readonly #history: History
+  readonly #faults: Faults
+
+  constructor(world: World, history: History, faults: Faults) {
+    this.#world = world
+    this.#history = history
+    this.#faults = faults
+  }
+
+  async answer(text: string, viewer: Viewer, places: Places, window: Window): Promise<GraphqlReply> {
+    const order = orderOf(text)
+    if (order === undefined) return { status: 400, body: { message: 'Problems parsing JSON' }, cost: 0 }
+    if (order.query === '') return { status: 200, body: { errors: [{ message: NO_QUERY }] }, cost: 0 }
+    const cost = costOf(order.query, order.variables)
+    const sight: Sight = {
+      world: this.#world,
+      history: this.#history,
+      down: this.#faults.down,
+      viewer,
+      api: places.api,
+      web: places.web,
+      rate: { cost, limit: window.limit, used: window.used + cost, resetMs: window.resetMs },
+    }
+    const result = await graphql({
+      schema,
+      source: order.query,
+      rootValue: { ...queryRoots(sight), ...mutationRoots(sight) },
+      variableValues: order.variables,
+      ...(order.operationName === undefined ? {} : { operationName: order.operationName }),
+    })
+    return { status: 200, body: shown(result), cost }
+  }
+}
+
+const NO_QUERY = 'A query attribute must be specified and must be a string.'
+
+interface Order {
+  readonly query: string
+  readonly variables: Readonly<Record<string, unknown>>
+  readonly operationName: string | undefined
+}
+
+function orderOf(text: string): Order | undefined {
+  try {
+    const { query, variables, operationName } = JSON.parse(text)
+    return {
+      query: typeof query === 'string' ? query : '',
+      variables: typeof variables === 'object' && variables !== null ? variables : {},
+      operationName: typeof operationName === 'string' ? operationName : undefined,
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/** Whatever was not even executed has no data. */
+function shown({ data, errors }: ExecutionResult): unknown {
+  const failures = errors?.map((error) => failure(error))
+  if (data === undefined) return { errors: failures }
+  return failures === undefined ? { data } : { data, errors: failures }
+}
+
+function failure(error: GraphQLError): unknown {
+  const { message, locations, path, extensions }: GraphQLFormattedError = error.toJSON()
+  const type = extensions?.type
+  if (typeof type === 'string') return { type, path, locations, message }
+  const code = /^Cannot query field/.test(message) ? { extensions: { code: 'undefinedField' } } : {}
+  return { ...(path === undefined ? {} : { path }), ...code, locations, message }
+}

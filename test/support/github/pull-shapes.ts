@@ -1,0 +1,417 @@
+/** Issues, pull requests and everything said about them as the REST half tells them. */
+import type { Commit, FileChange, Signed } from './diffs.ts'
+import type { History } from './history.ts'
+import type {
+  CheckRun,
+  Comment,
+  Issue,
+  PullIssue,
+  Repo,
+  Review,
+  ReviewComment,
+  Status,
+  Thread,
+} from './records.ts'
+import { fullNameOf } from './records.ts'
+import {
+  associationOf,
+  instant,
+  type Json,
+  labelJson,
+  loginJson,
+  maybeInstant,
+  milestoneJson,
+  repoJson,
+  repoPage,
+  repoUrl,
+  type Scene,
+} from './repo-shapes.ts'
+
+export function issuePage(scene: Scene, issue: Issue): string {
+  return `${repoPage(scene, issue.repo)}/${issue.pull === undefined ? 'issues' : 'pull'}/${issue.number}`
+}
+
+export function pullPage(scene: Scene, issue: Issue): string {
+  return `${repoPage(scene, issue.repo)}/pull/${issue.number}`
+}
+
+function labelsJson(scene: Scene, { repo, labels }: Issue): Json[] {
+  return labels.flatMap((name) => {
+    const label = repo.labels.get(name.toLowerCase())
+    return label === undefined ? [] : [labelJson(scene, repo, label)]
+  })
+}
+
+function commonJson(scene: Scene, issue: Issue): Json {
+  const assignees = issue.assignees.map((login) => loginJson(scene, login)).filter((one) => one !== null)
+  return {
+    number: issue.number,
+    state: issue.state,
+    locked: issue.locked,
+    active_lock_reason: null,
+    title: issue.title,
+    body: issue.body,
+    user: loginJson(scene, issue.author),
+    labels: labelsJson(scene, issue),
+    milestone: issue.milestone && milestoneJson(scene, issue.repo, issue.milestone),
+    assignee: assignees[0] ?? null,
+    assignees,
+    created_at: instant(issue.createdMs),
+    updated_at: instant(issue.updatedMs),
+    closed_at: maybeInstant(issue.closedMs),
+    author_association: associationOf(scene, issue.repo, issue.author),
+  }
+}
+
+export function issueJson(scene: Scene, issue: Issue): Json {
+  const repository_url = repoUrl(scene, issue.repo)
+  const url = `${repository_url}/issues/${issue.number}`
+  return {
+    url,
+    repository_url,
+    labels_url: `${url}/labels{/name}`,
+    comments_url: `${url}/comments`,
+    events_url: `${url}/events`,
+    html_url: issuePage(scene, issue),
+    id: issue.id,
+    node_id: nodeIdOf(scene, issue),
+    ...commonJson(scene, issue),
+    comments: issue.comments.length,
+    state_reason: issue.stateReason,
+    closed_by: loginJson(scene, issue.closedBy),
+    timeline_url: `${url}/timeline`,
+    ...pullLinks(scene, issue),
+  }
+}
+
+/** GitHub mixes pull requests among the issues, with this to tell them apart. */
+function pullLinks(scene: Scene, issue: Issue): Json {
+  if (issue.pull === undefined) return {}
+  const page = pullPage(scene, issue)
+  return {
+    draft: issue.pull.draft,
+    pull_request: {
+      url: `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`,
+      html_url: page,
+      diff_url: `${page}.diff`,
+      patch_url: `${page}.patch`,
+      merged_at: maybeInstant(issue.pull.mergedMs),
+    },
+  }
+}
+
+export function nodeIdOf({ world }: Scene, issue: Issue): string {
+  return issue.pull === undefined
+    ? world.nodeId('I', issue.id, issue)
+    : world.nodeId('PR', issue.pull.id, issue)
+}
+
+export function pullJson(scene: Scene, issue: PullIssue): Json {
+  const { pull, repo } = issue
+  const [page, base] = [pullPage(scene, issue), repoUrl(scene, repo)]
+  const [url, issueUrl] = [`${base}/pulls/${issue.number}`, `${base}/issues/${issue.number}`]
+  return {
+    url,
+    id: pull.id,
+    node_id: nodeIdOf(scene, issue),
+    html_url: page,
+    diff_url: `${page}.diff`,
+    patch_url: `${page}.patch`,
+    issue_url: issueUrl,
+    ...commonJson(scene, issue),
+    merged_at: maybeInstant(pull.mergedMs),
+    merge_commit_sha: pull.mergeSha,
+    requested_reviewers: [],
+    requested_teams: [],
+    draft: pull.draft,
+    commits_url: `${url}/commits`,
+    review_comments_url: `${url}/comments`,
+    review_comment_url: `${base}/pulls/comments{/number}`,
+    comments_url: `${issueUrl}/comments`,
+    statuses_url: `${base}/statuses/${pull.headSha}`,
+    head: endJson(scene, pull.headRepo, pull.headRef, pull.headSha),
+    base: endJson(scene, repo, pull.baseRef, pull.baseSha),
+    _links: {
+      self: { href: url },
+      html: { href: page },
+      issue: { href: issueUrl },
+      comments: { href: `${issueUrl}/comments` },
+      review_comments: { href: `${url}/comments` },
+      review_comment: { href: `${base}/pulls/comments{/number}` },
+      commits: { href: `${url}/commits` },
+      statuses: { href: `${base}/statuses/${pull.headSha}` },
+    },
+    auto_merge: null,
+  }
+}
+
+function endJson(scene: Scene, repo: Repo | null, ref: string, sha: string): Json {
+  return {
+    label: repo === null ? `unknown:${ref}` : `${repo.owner}:${ref}`,
+    ref,
+    sha,
+    user: repo && loginJson(scene, repo.owner),
+    repo: repo && repoJson(scene, repo),
+  }
+}
+
+/** What only a pull request asked for alone tells. */
+export async function fullPullJson(
+  scene: Scene,
+  history: History,
+  issue: PullIssue,
+  mergeable: boolean | null,
+): Promise<Json> {
+  const { pull } = issue
+  const [files, commits] = await Promise.all([history.files(issue), history.commits(issue)])
+  return {
+    ...pullJson(scene, issue),
+    merged: pull.mergedMs !== null,
+    mergeable,
+    rebaseable: mergeable,
+    mergeable_state: await history.mergeState(issue, mergeable),
+    merged_by: loginJson(scene, pull.mergedBy),
+    comments: issue.comments.length,
+    review_comments: pull.threads.reduce((sum, { comments }) => sum + comments.length, 0),
+    maintainer_can_modify: pull.maintainerCanModify,
+    commits: commits.length,
+    additions: files.reduce((sum, file) => sum + file.additions, 0),
+    deletions: files.reduce((sum, file) => sum + file.deletions, 0),
+    changed_files: files.length,
+  }
+}
+
+export function fileJson(scene: Scene, issue: PullIssue, file: FileChange): Json {
+  const sha = issue.pull.headSha
+  const page = repoPage(scene, issue.repo)
+  const path = file.path.split('/').map(encodeURIComponent).join('/')
+  return {
+    sha: file.sha,
+    filename: file.path,
+    status: file.status,
+    additions: file.additions,
+    deletions: file.deletions,
+    changes: file.additions + file.deletions,
+    blob_url: `${page}/blob/${sha}/${path}`,
+    raw_url: `${page}/raw/${sha}/${path}`,
+    contents_url: `${repoUrl(scene, issue.repo)}/contents/${path}?ref=${sha}`,
+    ...(file.patch === undefined ? {} : { patch: file.patch }),
+    ...(file.previousPath === undefined ? {} : { previous_filename: file.previousPath }),
+  }
+}
+
+export function commitJson(scene: Scene, repo: Repo, commit: Commit): Json {
+  const url = `${repoUrl(scene, repo)}/commits/${commit.sha}`
+  const page = repoPage(scene, repo)
+  return {
+    sha: commit.sha,
+    node_id: scene.world.nodeId('C', repo.id, commit),
+    commit: {
+      author: commit.author,
+      committer: commit.committer,
+      message: commit.message,
+      tree: { sha: commit.tree, url: `${repoUrl(scene, repo)}/git/trees/${commit.tree}` },
+      url: `${repoUrl(scene, repo)}/git/commits/${commit.sha}`,
+      comment_count: 0,
+      verification: {
+        verified: false,
+        reason: 'unsigned',
+        signature: null,
+        payload: null,
+        verified_at: null,
+      },
+    },
+    url,
+    html_url: `${page}/commit/${commit.sha}`,
+    comments_url: `${url}/comments`,
+    author: accountOf(scene, commit.author),
+    committer: accountOf(scene, commit.committer),
+    parents: commit.parents.map((sha) => ({
+      sha,
+      url: `${repoUrl(scene, repo)}/commits/${sha}`,
+      html_url: `${page}/commit/${sha}`,
+    })),
+  }
+}
+
+/** The account an address belongs to; null when it is nobody's. */
+function accountOf(scene: Scene, { email }: Signed): Json | null {
+  const person = [...scene.world.people.values()].find((one) => one.email === email)
+  return person === undefined ? null : loginJson(scene, person.login)
+}
+
+function saidJson(scene: Scene, repo: Repo, comment: Comment): Json {
+  return {
+    id: comment.id,
+    body: comment.body,
+    user: loginJson(scene, comment.author),
+    created_at: instant(comment.createdMs),
+    updated_at: instant(comment.updatedMs),
+    author_association: associationOf(scene, repo, comment.author),
+  }
+}
+
+export function commentPage(scene: Scene, issue: Issue, comment: Comment): string {
+  return `${issuePage(scene, issue)}#issuecomment-${comment.id}`
+}
+
+export function commentJson(scene: Scene, issue: Issue, comment: Comment): Json {
+  return {
+    ...saidJson(scene, issue.repo, comment),
+    node_id: scene.world.nodeId('IC', comment.id, comment),
+    url: `${repoUrl(scene, issue.repo)}/issues/comments/${comment.id}`,
+    html_url: commentPage(scene, issue, comment),
+    issue_url: `${repoUrl(scene, issue.repo)}/issues/${issue.number}`,
+    performed_via_github_app: null,
+  }
+}
+
+export function reviewCommentPage(scene: Scene, issue: Issue, comment: ReviewComment): string {
+  return `${pullPage(scene, issue)}#discussion_r${comment.id}`
+}
+
+export function reviewCommentJson(
+  scene: Scene,
+  issue: PullIssue,
+  thread: Thread,
+  comment: ReviewComment,
+  line: number | undefined,
+): Json {
+  const url = `${repoUrl(scene, issue.repo)}/pulls/comments/${comment.id}`
+  const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
+  const page = reviewCommentPage(scene, issue, comment)
+  return {
+    ...saidJson(scene, issue.repo, comment),
+    url,
+    node_id: scene.world.nodeId('PRRC', comment.id, comment),
+    pull_request_review_id: comment.reviewId,
+    diff_hunk: thread.diffHunk,
+    path: thread.path,
+    commit_id: line === undefined ? thread.commitSha : issue.pull.headSha,
+    original_commit_id: thread.commitSha,
+    html_url: page,
+    pull_request_url: pullUrl,
+    _links: { self: { href: url }, html: { href: page }, pull_request: { href: pullUrl } },
+    start_line: line === undefined ? null : thread.startLine,
+    original_start_line: thread.startLine,
+    start_side: thread.startLine === null ? null : thread.side,
+    ...(line === undefined ? { line: null } : { line }),
+    ...(thread.line === null ? {} : { original_line: thread.line }),
+    side: thread.side,
+    subject_type: thread.line === null ? 'file' : 'line',
+    ...(comment === thread.comments[0] ? {} : { in_reply_to_id: thread.comments[0].id }),
+  }
+}
+
+export function reviewJson(scene: Scene, issue: PullIssue, review: Review): Json {
+  const page = `${pullPage(scene, issue)}#pullrequestreview-${review.id}`
+  const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
+  return {
+    id: review.id,
+    node_id: scene.world.nodeId('PRR', review.id, review),
+    user: loginJson(scene, review.author),
+    body: review.body,
+    state: review.state,
+    html_url: page,
+    pull_request_url: pullUrl,
+    author_association: associationOf(scene, issue.repo, review.author),
+    _links: { html: { href: page }, pull_request: { href: pullUrl } },
+    ...(review.state === 'PENDING' ? {} : { submitted_at: instant(review.submittedMs) }),
+    commit_id: review.commitSha,
+  }
+}
+
+export function checkJson(scene: Scene, repo: Repo, check: CheckRun): Json {
+  const page = `${repoPage(scene, repo)}/runs/${check.id}`
+  const url = `${repoUrl(scene, repo)}/check-runs/${check.id}`
+  return {
+    id: check.id,
+    name: check.name,
+    node_id: scene.world.nodeId('CR', check.id, check),
+    head_sha: check.sha,
+    external_id: '',
+    url,
+    html_url: page,
+    details_url: page,
+    status: check.status,
+    conclusion: check.conclusion,
+    started_at: instant(check.startedMs),
+    completed_at: maybeInstant(check.completedMs),
+    output: {
+      title: check.title,
+      summary: check.summary,
+      text: null,
+      annotations_count: 0,
+      annotations_url: `${url}/annotations`,
+    },
+    check_suite: { id: check.id + 1 },
+    app: appJson(scene, check),
+    pull_requests: [],
+  }
+}
+
+function appJson(scene: Scene, { app, startedMs }: CheckRun): Json {
+  return {
+    id: 15368,
+    slug: app,
+    node_id: `A_${app}`,
+    owner: loginJson(scene, [...scene.world.people.values()][0]?.login ?? null),
+    name: app,
+    description: '',
+    external_url: `${scene.web}/features/actions`,
+    html_url: `${scene.web}/apps/${app}`,
+    created_at: instant(startedMs),
+    updated_at: instant(startedMs),
+    permissions: { checks: 'write', metadata: 'read' },
+    events: [],
+  }
+}
+
+export function statusJson(scene: Scene, repo: Repo, status: Status): Json {
+  return {
+    url: `${repoUrl(scene, repo)}/statuses/${status.sha}`,
+    avatar_url: null,
+    id: status.id,
+    node_id: scene.world.nodeId('SC', status.id, status),
+    state: status.state,
+    description: status.description,
+    target_url: status.targetUrl,
+    context: status.context,
+    created_at: instant(status.atMs),
+    updated_at: instant(status.atMs),
+  }
+}
+
+export function combinedStatusJson(
+  scene: Scene,
+  repo: Repo,
+  sha: string,
+  newest: readonly Status[],
+  page: Json[],
+): Json {
+  return {
+    state: combined(newest),
+    statuses: page,
+    sha,
+    total_count: newest.length,
+    repository: repoJson(scene, repo),
+    commit_url: `${repoUrl(scene, repo)}/commits/${sha}`,
+    url: `${repoUrl(scene, repo)}/commits/${sha}/status`,
+  }
+}
+
+/** `pending` also when nobody said anything. */
+function combined(statuses: readonly Status[]): string {
+  if (statuses.some(({ state }) => state === 'failure' || state === 'error')) return 'failure'
+  const done = statuses.length > 0 && statuses.every(({ state }) => state === 'success')
+  return done ? 'success' : 'pending'
+}
+
+export function refJson(scene: Scene, repo: Repo, ref: string, sha: string): Json {
+  return {
+    ref,
+    node_id: `REF_${Buffer.from(`${fullNameOf(repo)}:${ref}`).toString('base64url')}`,
+    url: `${repoUrl(scene, repo)}/git/${ref}`,
+    object: { sha, type: 'commit', url: `${repoUrl(scene, repo)}/git/commits/${sha}` },
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * GitHub's limits, kept as it keeps them: an hour's quota for each person and resource, whatever token they use, and
+ * the secondary limits on what is asked at once and in a minute.
+ */
+export type Resource = 'core' | 'graphql'
+
+export interface Window {
+  readonly limit: number
+  used: number
+  readonly resetMs: number
+}
+
+/** What one request weighs. */
+export interface Weight {
+  readonly resource: Resource
+  readonly points: number
+  readonly creates: boolean
+}
+
+export interface Limits {
+  /** Requests, or points of GraphQL, an hour. */
+  readonly hourly: number
+  readonly anonymousHourly: number
+  readonly concurrent: number
+  readonly pointsPerMinute: Readonly<Record<Resource, number>>
+  readonly createdPerMinute: number
+  readonly createdPerHour: number
+}
+
+export const GITHUB_LIMITS: Limits = {
+  hourly: 5000,
+  anonymousHourly: 60,
+  concurrent: 100,
+  pointsPerMinute: { core: 900, graphql: 2000 },
+  createdPerMinute: 80,
+  createdPerHour: 500,
+}
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+/** For how long whoever trips a secondary limit is sent away. */
+const PAUSE_MS = MINUTE_MS
+
+interface Spent {
+  readonly atMs: number
+  readonly weight: Weight
+}
+
+interface Account {
+  readonly windows: Map<Resource, Window>
+  /** Of the last hour where something was created, else of the last minute. */
+  spent: Spent[]
+  concurrent: number
+  pausedUntilMs: number
+}
+
+export class Quotas {
+  readonly #limits: Limits
+  readonly #now: () => number
+  readonly #accounts = new Map<string, Account>()
+
+  constructor(limits: Limits, now: () => number) {
+    this.#limits = limits
+    this.#now = now
+  }
+
+  /** The current hour of a person; undefined: of nobody in particular. */
+  window(login: string | undefined, resource: Resource): Window {
+    const { windows } = this.#account(login)
+    const found = windows.get(resource)
+    if (found !== undefined && found.resetMs > this.#now()) return found
+    const limit = login === undefined ? this.#limits.anonymousHourly : this.#limits.hourly
+    const fresh = { limit, used: 0, resetMs: this.#now() + HOUR_MS }
+    windows.set(resource, fresh)
+    return fresh
+  }
+
+  /** Seconds to stay away for; undefined when nothing was overdone. Counts the request when it may go on. */
+  secondary(login: string | undefined, weight: Weight): number | undefined {
+    const account = this.#account(login)
+    const now = this.#now()
+    if (account.pausedUntilMs <= now && this.#overdone(account, weight))
+      account.pausedUntilMs = now + PAUSE_MS
+    if (account.pausedUntilMs > now) return Math.ceil((account.pausedUntilMs - now) / 1000)
+    account.spent.push({ atMs: now, weight })
+    return undefined
+  }
+
+  #overdone(account: Account, weight: Weight): boolean {
+    const now = this.#now()
+    account.spent = account.spent.filter(
+      ({ atMs, weight: { creates } }) => now - atMs < (creates ? HOUR_MS : MINUTE_MS),
+    )
+    const minute = account.spent.filter(({ atMs }) => now - atMs < MINUTE_MS)
+    const points = minute
+      .filter((one) => one.weight.resource === weight.resource)
+      .reduce((sum, one) => sum + one.weight.points, weight.points)
+    const createdIn = (spent: readonly Spent[]): number => spent.filter((one) => one.weight.creates).length
+    const creating =
+      createdIn(minute) >= this.#limits.createdPerMinute ||
+      createdIn(account.spent) >= this.#limits.createdPerHour
+    if (account.concurrent > this.#limits.concurrent) return true
+    return points > this.#limits.pointsPerMinute[weight.resource] || (weight.creates && creating)
+  }
+
+  /** A request began; call what comes back when it is answered. */
+  enter(login: string | undefined): () => void {
+    const account = this.#account(login)
+    account.concurrent++
+    return () => void account.concurrent--
+  }
+
+  #account(login: string | undefined): Account {
+    const key = login ?? ''
+    const found = this.#accounts.get(key)
+    if (found !== undefined) return found
+    const fresh: Account = { windows: new Map(), spent: [], concurrent: 0, pausedUntilMs: 0 }
+    this.#accounts.set(key, fresh)
+    return fresh
+  }
+}
+
+export function rateHeaders({ limit, used, resetMs }: Window, resource: Resource): Record<string, string> {
+  return {
+    'x-ratelimit-limit': String(limit),
+    'x-ratelimit-remaining': String(Math.max(0, limit - used)),
+    'x-ratelimit-used': String(Math.min(limit, used)),
+    'x-ratelimit-reset': String(Math.ceil(resetMs / 1000)),
+    'x-ratelimit-resource': resource,
+  }
+}

@@ -1,0 +1,284 @@
+/** Routes of issues, their labels and comments. Pull requests are issues too, and come among them. */
+import { commentJson, issueJson } from './pull-shapes.ts'
+import type { Comment, Issue, Repo } from './records.ts'
+import {
+  type Call,
+  created,
+  type Handler,
+  invalid,
+  issuesOff,
+  notFound,
+  ofIssue,
+  ofRepo,
+  ok,
+  paged,
+  type Reply,
+  refused,
+  type SignedCall,
+} from './replies.ts'
+import { labelJson } from './repo-shapes.ts'
+import type { World } from './world.ts'
+
+const ISSUE = '/repos/{owner}/{repo}/issues/{issue_number}'
+
+export const issueRoutes: Readonly<Record<string, Handler>> = {
+  'GET /issues': myIssues,
+  'GET /repos/{owner}/{repo}/issues': ofRepo('pull', listIssues),
+  'POST /repos/{owner}/{repo}/issues': ofRepo('say', openIssue),
+  [`GET ${ISSUE}`]: ofIssue('pull', (call, issue) => ok(issueJson(call, issue))),
+  [`PATCH ${ISSUE}`]: ofIssue('say', editIssue),
+  [`GET ${ISSUE}/comments`]: ofIssue('pull', listComments),
+  [`POST ${ISSUE}/comments`]: ofIssue('say', createComment),
+  [`GET ${ISSUE}/labels`]: ofIssue('pull', labelsOf),
+  [`POST ${ISSUE}/labels`]: ofIssue('push', (call, issue) => {
+    setLabels(call.world, issue, [...issue.labels, ...names(call.body.labels)])
+    return labelsOf(call, issue)
+  }),
+  [`PUT ${ISSUE}/labels`]: ofIssue('push', (call, issue) => {
+    setLabels(call.world, issue, names(call.body.labels))
+    return labelsOf(call, issue)
+  }),
+  [`DELETE ${ISSUE}/labels/{name}`]: ofIssue('push', removeLabel),
+  [`GET ${ISSUE}/dependencies/blocked_by`]: ofIssue('pull', (call, issue) =>
+    paged(call, issue.blockedBy, (one) => issueJson(call, one)),
+  ),
+  'GET /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('pull', (call, repo) => {
+    const found = commentIn(call, repo)
+    return found === undefined ? notFound() : ok(commentJson(call, ...found))
+  }),
+  'PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('say', editComment),
+}
+
+// ---- lists -------------------------------------------------------------------------------------------------------
+
+async function listIssues(call: Call, repo: Repo): Promise<Reply> {
+  if (!repo.hasIssues) return issuesOff()
+  const mine = (issue: Issue): boolean => wanted(call.query, issue)
+  const found = [...repo.issues.values()].filter(mine)
+  return paged(call, sorted(call.query, found), (issue) => issueJson(call, issue))
+}
+
+/** Those of every repository that are assigned to whoever asks. */
+function myIssues(call: Call): Reply | Promise<Reply> {
+  const { viewer, world } = call
+  if (viewer === undefined) return refused(401, 'Requires authentication')
+  const found = [...world.everyIssue()].filter(
+    (issue) =>
+      world.may(viewer, issue.repo, 'pull') &&
+      (call.query.get('filter') === 'all' || issue.assignees.includes(viewer.person.login)) &&
+      wanted(call.query, issue),
+  )
+  return paged(call, sorted(call.query, found), (issue) => issueJson(call, issue))
+}
+
+function wanted(query: URLSearchParams, issue: Issue): boolean {
+  const state = query.get('state') ?? 'open'
+  const labels = (query.get('labels') ?? '').split(',').filter(Boolean)
+  const has = (name: string): boolean =>
+    issue.labels.some((label) => label.toLowerCase() === name.trim().toLowerCase())
+  return (
+    (state === 'all' || issue.state === state) &&
+    labels.every(has) &&
+    issue.updatedMs >= (Date.parse(query.get('since') ?? '') || 0) &&
+    named(query.get('assignee'), issue.assignees) &&
+    (query.get('creator') ?? issue.author) === issue.author &&
+    named(query.get('milestone'), issue.milestone === null ? [] : [String(issue.milestone.number)])
+  )
+}
+
+function named(filter: string | null, values: readonly string[]): boolean {
+  if (filter === null) return true
+  if (filter === 'none') return values.length === 0
+  return filter === '*' ? values.length > 0 : values.includes(filter)
+}
+
+function sorted(query: URLSearchParams, issues: Issue[]): Issue[] {
+  const sort = query.get('sort') ?? 'created'
+  const down = query.get('direction') === 'asc' ? -1 : 1
+  const value = (issue: Issue): number => {
+    if (sort === 'comments') return issue.comments.length
+    return sort === 'updated' ? issue.updatedMs : issue.createdMs
+  }
+  return issues.sort((a, b) => down * (value(b) - value(a) || b.number - a.number))
+}
+
+// ---- opening and editing -----------------------------------------------------------------------------------------
+
+export interface IssueOrder {
+  readonly title: string
+  readonly body?: string | null
+  readonly author: string | null
+  readonly labels?: readonly string[]
+  readonly assignees?: readonly string[]
+  readonly milestone?: string
+  readonly createdMs?: number
+}
+
+export function addIssue(world: World, repo: Repo, order: IssueOrder): Issue {
+  const now = order.createdMs ?? world.now()
+  const issue: Issue = {
+    id: world.newId(),
+    number: repo.nextNumber++,
+    repo,
+    title: order.title,
+    body: order.body ?? null,
+    author: order.author,
+    state: 'open',
+    stateReason: null,
+    labels: [],
+    assignees: [...(order.assignees ?? [])],
+    milestone: repo.milestones.find(({ title }) => title === order.milestone) ?? null,
+    createdMs: now,
+    updatedMs: now,
+    closedMs: null,
+    closedBy: null,
+    locked: false,
+    comments: [],
+    blockedBy: [],
+    pull: undefined,
+  }
+  setLabels(world, issue, order.labels ?? [], now)
+  repo.issues.set(issue.number, issue)
+  return issue
+}
+
+function openIssue(call: SignedCall, repo: Repo): Reply {
+  const { body, viewer, world } = call
+  if (!repo.hasIssues) return issuesOff()
+  const title = String(body.title ?? '')
+  if (title.trim() === '') return invalid('Issue', { code: 'missing_field', field: 'title' })
+  // Who may not write has these silently dropped.
+  const may = world.may(viewer, repo, 'push')
+  const order = {
+    title,
+    body: typeof body.body === 'string' ? body.body : null,
+    author: viewer.person.login,
+    labels: may ? names(body.labels) : [],
+    assignees: may ? names(body.assignees) : [],
+  }
+  return created(issueJson(call, addIssue(world, repo, order)))
+}
+
+function editIssue(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
+  const { body, viewer, world } = call
+  const may = world.may(viewer, issue.repo, 'push')
+  if (!may && issue.author !== viewer.person.login)
+    return refused(403, 'Must have admin rights to Repository.')
+  if (body.title === '') return invalid('Issue', { code: 'missing_field', field: 'title' })
+  if (body.state !== undefined && body.state !== 'open' && body.state !== 'closed')
+    return invalid('Issue', { code: 'invalid', field: 'state' })
+  if (issue.pull !== undefined && issue.pull.mergedMs !== null && body.state === 'open')
+    return invalid('Issue', {
+      field: 'state',
+      message: 'state cannot be changed. The pull request has been merged.',
+    })
+  if (typeof body.title === 'string') issue.title = body.title
+  if (typeof body.body === 'string' || body.body === null) issue.body = body.body
+  if (may && body.labels !== undefined) setLabels(world, issue, names(body.labels))
+  if (may && body.assignees !== undefined) issue.assignees = names(body.assignees)
+  if (body.state !== undefined) setState(world, issue, body.state, viewer.person.login, body.state_reason)
+  issue.updatedMs = world.now()
+  return ok(issueJson(call, issue))
+}
+
+export function setState(
+  world: World,
+  issue: Issue,
+  state: 'open' | 'closed',
+  by: string,
+  reason?: unknown,
+): void {
+  if (state === issue.state) return
+  const closed = state === 'closed'
+  const usual = issue.pull === undefined ? (closed ? 'completed' : 'reopened') : null
+  Object.assign(issue, {
+    state,
+    stateReason: typeof reason === 'string' ? reason : usual,
+    closedMs: closed ? world.now() : null,
+    closedBy: closed ? by : null,
+    updatedMs: world.now(),
+  })
+}
+
+// ---- labels ------------------------------------------------------------------------------------------------------
+
+/** Unknown ones are made. */
+export function setLabels(
+  world: World,
+  issue: Issue,
+  wantedNames: readonly string[],
+  at = world.now(),
+): void {
+  const labels = wantedNames.map((name) => world.label(issue.repo, name).name)
+  issue.labels = [...new Set(labels)]
+  issue.updatedMs = at
+}
+
+function names(value: unknown): string[] {
+  if (!Array.isArray(value)) return []
+  return value.map((one) => String(typeof one === 'object' && one !== null ? Reflect.get(one, 'name') : one))
+}
+
+function labelsOf(call: Call, { repo, labels }: Issue): Promise<Reply> {
+  const all = labels.flatMap((name) => repo.labels.get(name.toLowerCase()) ?? [])
+  return paged(call, all, (label) => labelJson(call, repo, label))
+}
+
+function removeLabel(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
+  const name = (call.params.name ?? '').toLowerCase()
+  const left = issue.labels.filter((label) => label.toLowerCase() !== name)
+  if (left.length === issue.labels.length) return refused(404, 'Label does not exist')
+  setLabels(call.world, issue, left)
+  return labelsOf(call, issue)
+}
+
+// ---- comments ----------------------------------------------------------------------------------------------------
+
+export function addComment(
+  world: World,
+  issue: Issue,
+  said: { readonly author: string | null; readonly body: string },
+): Comment {
+  const now = world.now()
+  const comment = { ...said, id: world.newId(), createdMs: now, updatedMs: now }
+  issue.comments.push(comment)
+  issue.updatedMs = now
+  return comment
+}
+
+function listComments(call: Call, issue: Issue): Promise<Reply> {
+  const since = Date.parse(call.query.get('since') ?? '') || 0
+  const recent = issue.comments.filter(({ updatedMs }) => updatedMs >= since)
+  return paged(call, recent, (comment) => commentJson(call, issue, comment))
+}
+
+function createComment(call: SignedCall, issue: Issue): Reply {
+  const body = String(call.body.body ?? '')
+  if (body.trim() === '')
+    return invalid('IssueComment', { code: 'unprocessable', field: 'data', message: 'Body cannot be blank' })
+  if (issue.locked && !call.world.may(call.viewer, issue.repo, 'push'))
+    return refused(403, 'Unable to create comment because issue is locked.')
+  return created(
+    commentJson(call, issue, addComment(call.world, issue, { author: call.viewer.person.login, body })),
+  )
+}
+
+function commentIn({ params }: Call, repo: Repo): [Issue, Comment] | undefined {
+  for (const issue of repo.issues.values()) {
+    const comment = issue.comments.find(({ id }) => id === Number(params.comment_id))
+    if (comment !== undefined) return [issue, comment]
+  }
+  return undefined
+}
+
+function editComment(call: SignedCall, repo: Repo): Reply {
+  const found = commentIn(call, repo)
+  if (found === undefined) return notFound()
+  const [issue, comment] = found
+  if (comment.author !== call.viewer.person.login && !call.world.may(call.viewer, repo, 'push'))
+    return refused(403, 'Must have admin rights to Repository.')
+  comment.body = String(call.body.body ?? '')
+  comment.updatedMs = call.world.now()
+  issue.updatedMs = call.world.now()
+  return ok(commentJson(call, issue, comment))
+}

@@ -1,0 +1,267 @@
+/** Putting things into the fake GitHub as people elsewhere would have: commits, pull requests, words, checks. */
+import type { History } from './history.ts'
+import { branchTip, git, importCommits, type NewCommit } from './plumbing.ts'
+import {
+  type CheckRun,
+  type Comment,
+  type Issue,
+  isPull,
+  type PullIssue,
+  type Repo,
+  type Review,
+  type Side,
+  type Status,
+  type Thread,
+} from './records.ts'
+import { addComment, addIssue, type IssueOrder } from './rest-issues.ts'
+import { addReply, addReview, addThread, place } from './rest-reviews.ts'
+import type { PersonSeed, RepoSeed, TokenSeed, World } from './world.ts'
+
+export interface CommitSeed {
+  readonly branch: string
+  /** Where a new branch starts; the default branch otherwise. */
+  readonly from?: string
+  readonly message?: string
+  /** A login; the owner otherwise. */
+  readonly author?: string
+  readonly files: NewCommit['files']
+}
+
+export interface PullSeed {
+  readonly head: string
+  /** Full name of a fork that has the head. */
+  readonly headRepo?: string
+  readonly base?: string
+  readonly title?: string
+  readonly body?: string | null
+  readonly author?: string
+  readonly draft?: boolean
+  readonly createdMs?: number
+}
+
+export interface ThreadSeed {
+  readonly path: string
+  /** null: on the whole file. */
+  readonly line: number | null
+  readonly side?: Side
+  readonly author: string | null
+  readonly body: string
+}
+
+const README = '# Hello\n\nThis is a repository.\n'
+
+export class Seeding {
+  readonly #world: World
+  readonly #history: History
+
+  constructor(world: World, history: History) {
+    this.#world = world
+    this.#history = history
+  }
+
+  addPerson(seed: PersonSeed): void {
+    this.#world.addPerson(seed)
+  }
+
+  addToken(login: string, token: string | TokenSeed): void {
+    this.#world.addToken(login, token)
+  }
+
+  revokeToken(token: string): void {
+    this.#world.tokens.delete(token)
+  }
+
+  /** With one commit on its default branch. */
+  async addRepo(seed: RepoSeed & { readonly files?: NewCommit['files'] }): Promise<Repo> {
+    const repo = this.#world.addRepo(seed)
+    const files = seed.files ?? { 'README.md': README }
+    await importCommits(repo.path, [
+      this.#commit(repo, { branch: repo.defaultBranch, files, message: 'Begin' }),
+    ])
+    return repo
+  }
+
+  async fork(fullName: string, seed: RepoSeed): Promise<Repo> {
+    const origin = this.repo(fullName)
+    const fork = this.#world.addRepo({ defaultBranch: origin.defaultBranch, ...seed }, origin)
+    await git(fork.path, [
+      'fetch',
+      '--quiet',
+      '--no-write-fetch-head',
+      origin.path,
+      'refs/heads/*:refs/heads/*',
+    ])
+    return fork
+  }
+
+  repo(fullName: string): Repo {
+    const repo = this.#world.repo(fullName)
+    if (repo === undefined) throw new Error(`there is no repository ${fullName}`)
+    return repo
+  }
+
+  /** It is asked for under its old name for good. */
+  renameRepo(fullName: string, newName: string): void {
+    this.#world.rename(this.repo(fullName), newName)
+  }
+
+  removeRepo(fullName: string): void {
+    this.#world.remove(this.repo(fullName))
+  }
+
+  /** As after a push of one commit. Answers its sha. */
+  async commit(fullName: string, seed: CommitSeed): Promise<string> {
+    const repo = this.repo(fullName)
+    await this.commits(fullName, [seed])
+    return branchTip(repo.path, seed.branch) ?? ''
+  }
+
+  /** Many at once, and as after one push. */
+  async commits(fullName: string, seeds: readonly CommitSeed[]): Promise<void> {
+    const repo = this.repo(fullName)
+    await importCommits(
+      repo.path,
+      seeds.map((seed) => this.#commit(repo, seed)),
+    )
+    await this.#pushed(repo)
+  }
+
+  #commit(repo: Repo, seed: CommitSeed): NewCommit {
+    const person = this.#world.person(seed.author ?? repo.owner)
+    const { name = 'Nobody', email = 'nobody@example.com' } = person ?? {}
+    return {
+      branch: seed.branch,
+      from: seed.from ?? repo.defaultBranch,
+      message: seed.message ?? `Change ${Object.keys(seed.files).join(', ')}`,
+      by: { name, email, atMs: this.#world.now() },
+      files: seed.files,
+    }
+  }
+
+  async #pushed(repo: Repo): Promise<void> {
+    repo.pushedMs = this.#world.now()
+    await this.#history.settleAll(repo)
+  }
+
+  /** As after a forced push; undefined: the branch is deleted. */
+  async setBranch(fullName: string, branch: string, sha: string | undefined): Promise<void> {
+    const repo = this.repo(fullName)
+    const ref = `refs/heads/${branch}`
+    await git(repo.path, sha === undefined ? ['update-ref', '-d', ref] : ['update-ref', ref, sha])
+    await this.#pushed(repo)
+  }
+
+  branchSha(fullName: string, branch: string): string | undefined {
+    return branchTip(this.repo(fullName).path, branch)
+  }
+
+  // ---- pull requests and issues ----------------------------------------------------------------------------------
+
+  openPull(fullName: string, seed: PullSeed): Promise<PullIssue> {
+    const repo = this.repo(fullName)
+    return this.#history.open(repo, {
+      headRepo: seed.headRepo === undefined ? repo : this.repo(seed.headRepo),
+      head: seed.head,
+      base: seed.base ?? repo.defaultBranch,
+      title: seed.title ?? `Change ${seed.head}`,
+      body: seed.body === undefined ? 'Because.' : seed.body,
+      author: seed.author ?? repo.owner,
+      draft: seed.draft ?? false,
+      ...(seed.createdMs === undefined ? {} : { createdMs: seed.createdMs }),
+    })
+  }
+
+  /** So many open ones, each with a branch of its own and one changed file. */
+  async openPulls(fullName: string, count: number, author?: string): Promise<PullIssue[]> {
+    const numbers = [...Array(count).keys()].map((at) => at + 1)
+    const seeds = numbers.map((n) => ({ branch: `change-${n}`, files: { [`file-${n}.txt`]: `${n}\n` } }))
+    await this.commits(fullName, seeds)
+    const opened: PullIssue[] = []
+    for (const { branch } of seeds)
+      opened.push(
+        await this.openPull(fullName, { head: branch, ...(author === undefined ? {} : { author }) }),
+      )
+    return opened
+  }
+
+  issue(fullName: string, number: number): Issue {
+    const issue = this.repo(fullName).issues.get(number)
+    if (issue === undefined) throw new Error(`there is no ${fullName}#${number}`)
+    return issue
+  }
+
+  pull(fullName: string, number: number): PullIssue {
+    const issue = this.issue(fullName, number)
+    if (!isPull(issue)) throw new Error(`${fullName}#${number} is not a pull request`)
+    return issue
+  }
+
+  addIssue(fullName: string, order: IssueOrder): Issue {
+    return addIssue(this.#world, this.repo(fullName), order)
+  }
+
+  addMilestone(fullName: string, title: string): void {
+    const { milestones } = this.repo(fullName)
+    const id = this.#world.newId()
+    milestones.push({ id, number: milestones.length + 1, title, createdMs: this.#world.now() })
+  }
+
+  // ---- words -----------------------------------------------------------------------------------------------------
+
+  addComment(fullName: string, number: number, said: { author: string | null; body: string }): Comment {
+    return addComment(this.#world, this.issue(fullName, number), said)
+  }
+
+  addReview(
+    fullName: string,
+    number: number,
+    said: { author: string | null; state: Review['state']; body: string },
+  ): Review {
+    return addReview(this.#world, this.pull(fullName, number), said)
+  }
+
+  /** The line must be part of the diff. */
+  async addThread(fullName: string, number: number, seed: ThreadSeed): Promise<Thread> {
+    const issue = this.pull(fullName, number)
+    const note = { startLine: null, side: 'RIGHT' as const, ...seed }
+    const placed = await place(this.#history, issue, note)
+    if ('error' in placed) throw new Error(`${seed.path}:${seed.line}: ${placed.error}`)
+    const review = addReview(this.#world, issue, { author: seed.author, state: 'COMMENTED', body: '' })
+    return addThread(this.#world, issue, placed, review)
+  }
+
+  addReply(
+    fullName: string,
+    number: number,
+    thread: Thread,
+    said: { author: string | null; body: string },
+  ): void {
+    addReply(this.#world, this.pull(fullName, number), thread, said)
+  }
+
+  // ---- checks ----------------------------------------------------------------------------------------------------
+
+  addStatus(
+    fullName: string,
+    sha: string,
+    seed: Pick<Status, 'context' | 'state'> & Partial<Pick<Status, 'description' | 'targetUrl'>>,
+  ): void {
+    const repo = this.repo(fullName)
+    const id = this.#world.newId()
+    const atMs = this.#world.now()
+    repo.statuses.push({ description: null, targetUrl: null, ...seed, id, sha, creator: repo.owner, atMs })
+  }
+
+  addCheck(
+    fullName: string,
+    sha: string,
+    seed: Pick<CheckRun, 'name' | 'status' | 'conclusion'> &
+      Partial<Pick<CheckRun, 'app' | 'title' | 'summary'>>,
+  ): void {
+    const now = this.#world.now()
+    const completedMs = seed.status === 'completed' ? now : null
+    const usual = { app: 'github-actions', title: null, summary: null }
+    const check = { ...usual, ...seed, id: this.#world.newId(), sha, startedMs: now, completedMs }
+    this.repo(fullName).checks.push(check)
+  }
+}

@@ -1,0 +1,31 @@
+/** Asking the fake over plain HTTP, as a driver of ours would: for tests that look at statuses, headers and bodies. */
+import type { FakeLinear } from './linear.ts'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  // Whatever was answered; the tests say what it should be.
+  readonly body: any
+}
+
+export async function ask(
+  linear: FakeLinear,
+  query: string,
+  variables: object = {},
+  authorization: string = linear.apiKey,
+): Promise<Reply> {
+  const headers = { authorization, 'content-type': 'application/json' }
+  return replyOf(
+    await fetch(linear.graphqlUrl, { method: 'POST', headers, body: JSON.stringify({ query, variables }) }),
+  )
+}
+
+export async function post(url: string, form: Record<string, string>, headers: Record<string, string> = {}) {
+  return replyOf(await fetch(url, { method: 'POST', headers, body: new URLSearchParams(form) }))
+}
+
+async function replyOf(response: Response): Promise<Reply> {
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+}

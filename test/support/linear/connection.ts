@@ -1,0 +1,104 @@
+/**
+ * Relay connections over rows: filtered, in order, cut into pages by opaque cursors, as nodes and as edges.
+ *
+ * Newest first, as Linear orders. A cursor remembers the row and where it stood, so a page goes on at the right place
+ * even when the row has moved or is gone; a row that changes between two pages can be seen twice or not at all, as with
+ * the real one.
+ */
+import { type Filter, matches, type Read } from './filter.ts'
+import { badArgument } from './refused.ts'
+import type { Row } from './world.ts'
+
+export const PAGE_DEFAULT = 50
+export const PAGE_MAX = 250
+
+export interface PageWish {
+  readonly filter?: Filter | null
+  readonly first?: number | null
+  readonly after?: string | null
+  readonly last?: number | null
+  readonly before?: string | null
+  readonly orderBy?: 'createdAt' | 'updatedAt' | null
+  readonly includeArchived?: boolean | null
+  readonly sort?: readonly Filter[] | null
+}
+
+export interface Connection {
+  readonly edges: readonly { readonly node: Row; readonly cursor: string }[]
+  readonly nodes: readonly Row[]
+  readonly pageInfo: object
+}
+
+interface Place {
+  readonly row: Row
+  readonly key: number
+}
+
+export function connection(rows: readonly Row[], wish: PageWish, read: Read): Connection {
+  checkSizes(wish)
+  const { filter, includeArchived } = wish
+  const found = rows
+    .filter((row) => includeArchived === true || !row.archivedAt)
+    .filter((row) => !filter || matches(row, filter, read))
+  return page(inOrder(found, wish), wish)
+}
+
+function page(places: readonly Place[], { first, after, last, before }: PageWish): Connection {
+  const from = after ? placeAfter(places, after) : 0
+  const to = before ? placeOf(places, before) : places.length
+  const isBackward = typeof last === 'number'
+  const size = (isBackward ? last : first) ?? PAGE_DEFAULT
+  const start = isBackward ? Math.max(from, to - size) : from
+  const end = isBackward ? to : Math.min(to, from + size)
+  const edges = places.slice(start, end).map((place) => ({ node: place.row, cursor: cursorOf(place) }))
+  return {
+    edges,
+    nodes: edges.map(({ node }) => node),
+    pageInfo: {
+      hasPreviousPage: start > 0,
+      hasNextPage: end < places.length,
+      startCursor: edges[0]?.cursor ?? null,
+      endCursor: edges.at(-1)?.cursor ?? null,
+    },
+  }
+}
+
+function checkSizes({ first, last, after, before, sort }: PageWish): void {
+  for (const [name, size] of Object.entries({ first, last })) {
+    if (typeof size !== 'number') continue
+    if (size < 1) throw badArgument(`${name} must not be less than 1.`)
+    if (size > PAGE_MAX) throw badArgument(`${name} must not be greater than ${PAGE_MAX}.`)
+  }
+  if (first && (last || before)) throw badArgument('first cannot be used together with last or before.')
+  if (last && after) throw badArgument('last cannot be used together with after.')
+  if (sort && sort.length > 1) throw badArgument('this double sorts by one field only.')
+}
+
+function inOrder(rows: readonly Row[], { orderBy, sort }: PageWish): Place[] {
+  const [field, wish] = Object.entries(sort?.[0] ?? {})[0] ?? [orderBy ?? 'createdAt', null]
+  const sign = (wish as { order?: string } | null)?.order === 'Ascending' ? 1 : -1
+  return rows
+    .map((row) => ({ row, key: Number(row[field as 'createdAt' | 'updatedAt']) * sign }))
+    .sort((a, b) => a.key - b.key || (a.row.id < b.row.id ? -1 : 1))
+}
+
+// ---- cursors -----------------------------------------------------------------------------------------------------
+
+function cursorOf({ row, key }: Place): string {
+  return Buffer.from(`${key} ${row.id}`).toString('base64url')
+}
+
+function placeAfter(places: readonly Place[], cursor: string): number {
+  const at = placeOf(places, cursor)
+  return at + (places[at] && cursorOf(places[at]) === cursor ? 1 : 0)
+}
+
+/** The first place that is not before the cursor. */
+function placeOf(places: readonly Place[], cursor: string): number {
+  const [, key, id = ''] = /^(-?\d+) (\S+)$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
+  if (key === undefined) throw badArgument('the cursor is not one of ours.')
+  const at = places.findIndex(
+    (place) => place.key > Number(key) || (place.key === Number(key) && place.row.id >= id),
+  )
+  return at < 0 ? places.length : at
+}

@@ -1,0 +1,148 @@
+/**
+ * One GraphQL request, from its text to the answer: parsed, validated, weighed, paid for, executed.
+ *
+ * As with Linear, what was not executed has a status of its own, and what was executed is 200 whatever came of it.
+ */
+import {
+  type DocumentNode,
+  execute,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  type GraphQLSchema,
+  getOperationAST,
+  Kind,
+  type OperationDefinitionNode,
+  parse,
+  validate,
+} from 'graphql'
+import { pointsOf, QUERY_POINTS_MAX } from './complexity.ts'
+import type { Quota } from './quota.ts'
+import { bodyOf, refused } from './refused.ts'
+import { type Asker, resolveField } from './schema.ts'
+
+export interface GraphRequest {
+  readonly query: string
+  readonly variables: Readonly<Record<string, unknown>>
+  readonly operationName: string | undefined
+}
+
+export interface GraphAnswer {
+  readonly status: number
+  readonly body: { errors?: readonly object[]; data?: unknown }
+  readonly points: number
+}
+
+export interface Parsed {
+  readonly document: DocumentNode
+  readonly operation: OperationDefinitionNode
+  /** Its name, or that of its first field. */
+  readonly name: string
+}
+
+export interface Circumstances {
+  readonly schema: GraphQLSchema
+  readonly root: object
+  readonly asker: Asker
+  readonly quota: Quota
+  /** Of a refusal for want of quota. */
+  readonly limitedStatus: number
+}
+
+const GRAPHQL_ERROR = { code: 'GRAPHQL_VALIDATION_FAILED', type: 'graphql error', http: { status: 400 } }
+
+/** What the body of a request asks for; undefined when it is none. */
+export function requestOf(body: string): GraphRequest | undefined {
+  const { query, variables, operationName } = recordOf(body)
+  if (typeof query !== 'string') return undefined
+  return {
+    query,
+    variables: typeof variables === 'object' && variables !== null ? { ...variables } : {},
+    operationName: typeof operationName === 'string' ? operationName : undefined,
+  }
+}
+
+export function parsed({ query, operationName }: GraphRequest): Parsed | GraphAnswer {
+  try {
+    const document = parse(query)
+    const operation = getOperationAST(document, operationName)
+    if (!operation) return unreadable(new GraphQLError('Unknown or ambiguous operation.'))
+    return { document, operation, name: nameOf(operation) }
+  } catch (thrown) {
+    return unreadable(thrown instanceof GraphQLError ? thrown : new GraphQLError(String(thrown)))
+  }
+}
+
+export async function answered(
+  { document, operation }: Parsed,
+  { variables, operationName }: GraphRequest,
+  { schema, root, asker, quota, limitedStatus }: Circumstances,
+): Promise<GraphAnswer> {
+  if (!quota.takeRequest()) return limited(`${quota.limits.requests} requests are`, limitedStatus)
+  const faults = validate(schema, document)
+  if (faults.length > 0) return unreadable(...faults)
+  const points = pointsOf({ schema, fragments: fragmentsOf(document), variables }, operation)
+  if (points > QUERY_POINTS_MAX) return tooComplex(points)
+  if (!quota.takePoints(points))
+    return limited(`complexity of ${quota.limits.points} points is`, limitedStatus)
+  const result = await execute({
+    schema,
+    document,
+    rootValue: root,
+    contextValue: asker,
+    variableValues: variables,
+    operationName: operationName ?? null,
+    fieldResolver: resolveField,
+  })
+  if (result.data === undefined) return { ...invalidVariables(result.errors ?? []), points }
+  const errors = result.errors?.map((error) => explained(error))
+  return { status: 200, body: errors ? { errors, data: result.data } : { data: result.data }, points }
+}
+
+export function limited(what: string, status: number): GraphAnswer {
+  const error = refused('ratelimited', `Rate limit exceeded. Only ${what} allowed per 1 hour.`)
+  return { status, body: bodyOf(error), points: 0 }
+}
+
+function tooComplex(points: number): GraphAnswer {
+  const hint = `The query is too complex. Complexity: ${points}. Maximum allowed complexity: ${QUERY_POINTS_MAX}.`
+  const error = refused('input', 'Query too complex', hint, { http: { status: 400 } })
+  return { status: 400, body: bodyOf(error), points }
+}
+
+function unreadable(...errors: readonly GraphQLError[]): GraphAnswer {
+  const body = { errors: errors.map((error) => ({ ...error.toJSON(), extensions: GRAPHQL_ERROR })) }
+  return { status: 400, body, points: 0 }
+}
+
+/** Nothing was executed. What a scalar of ours says about a value goes before. */
+function invalidVariables(errors: readonly GraphQLError[]): Pick<GraphAnswer, 'status' | 'body'> {
+  const bodies = errors.map((error) => ({
+    ...error.toJSON(),
+    extensions: { ...GRAPHQL_ERROR, code: 'BAD_USER_INPUT', ...error.extensions },
+  }))
+  return { status: 400, body: { errors: bodies } }
+}
+
+/** A thrown error of another kind is a bug of this double, and looks like one of Linear's. */
+function explained(error: GraphQLError): object {
+  if (Object.keys(error.extensions).length > 0) return error.toJSON()
+  return { ...error.toJSON(), extensions: refused('internal', error.message).extensions }
+}
+
+function nameOf(operation: OperationDefinitionNode): string {
+  const first = operation.selectionSet.selections[0]
+  return operation.name?.value ?? (first?.kind === Kind.FIELD ? first.name.value : 'anonymous')
+}
+
+function fragmentsOf(document: DocumentNode): Map<string, FragmentDefinitionNode> {
+  const fragments = document.definitions.filter((one) => one.kind === Kind.FRAGMENT_DEFINITION)
+  return new Map(fragments.map((fragment) => [fragment.name.value, fragment]))
+}
+
+function recordOf(text: string): Record<string, unknown> {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}

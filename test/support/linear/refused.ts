@@ -1,0 +1,42 @@
+/**
+ * How Linear says no inside a GraphQL answer: a message, and extensions by which clients tell the kinds apart.
+ */
+import { GraphQLError, type GraphQLErrorExtensions } from 'graphql'
+
+interface Kind {
+  readonly type: string
+  readonly code: string
+  readonly statusCode: number
+}
+
+const KINDS = {
+  authentication: { type: 'authentication error', code: 'AUTHENTICATION_ERROR', statusCode: 401 },
+  input: { type: 'invalid input', code: 'INPUT_ERROR', statusCode: 400 },
+  forbidden: { type: 'forbidden', code: 'FORBIDDEN', statusCode: 403 },
+  ratelimited: { type: 'ratelimited', code: 'RATELIMITED', statusCode: 429 },
+  internal: { type: 'internal error', code: 'INTERNAL_SERVER_ERROR', statusCode: 500 },
+} as const satisfies Record<string, Kind>
+
+export function refused(
+  kind: keyof typeof KINDS,
+  message: string,
+  hint: string = message,
+  more: GraphQLErrorExtensions = {},
+): GraphQLError {
+  const extensions = { ...KINDS[kind], userError: kind !== 'internal', userPresentableMessage: hint, ...more }
+  return new GraphQLError(message, { extensions })
+}
+
+export function notFound(type: string): GraphQLError {
+  return refused('input', `Entity not found: ${type}`, `Could not find referenced ${type}.`)
+}
+
+/** The shape of an argument is wrong, whatever the data is. */
+export function badArgument(what: string): GraphQLError {
+  return refused('input', 'Argument Validation Error', what)
+}
+
+/** What the whole answer is when nothing was executed. */
+export function bodyOf(...errors: readonly GraphQLError[]): { errors: object[] } {
+  return { errors: errors.map((error) => error.toJSON()) }
+}

@@ -1,0 +1,129 @@
+/**
+ * The executable schema: scalars that mean something, and one resolver for every field.
+ *
+ * A row's property of a field's name is its value; a connection is made of a row's list; what no row has is filled in
+ * as the type demands (null where it may be), since the SDK selects far more than anybody here is about.
+ */
+import { readFileSync } from 'node:fs'
+import {
+  buildSchema,
+  type GraphQLFieldResolver,
+  type GraphQLOutputType,
+  GraphQLScalarType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isEnumType,
+  isListType,
+  isNonNullType,
+  isScalarType,
+} from 'graphql'
+import { connection, type PageWish } from './connection.ts'
+import { badArgument, refused } from './refused.ts'
+import type { Row, UserRow } from './world.ts'
+
+/** Who asks, and what the rows of a type lead to besides what they carry themselves, as `Type.field`. */
+export interface Asker {
+  readonly viewer: UserRow
+  readonly scopes: readonly string[]
+  /** What is left of the quota. */
+  readonly limits: readonly object[]
+  readonly links: Readonly<Record<string, (row: object) => readonly Row[]>>
+}
+
+const SDL = new URL('./schema.graphql', import.meta.url)
+
+/** Durations are relative to the clock of the workspace. */
+export function linearSchema(now: () => number): GraphQLSchema {
+  const schema = buildSchema(readFileSync(SDL, 'utf8'))
+  const scalars: Record<string, Partial<GraphQLScalarType>> = {
+    DateTime: { serialize: instantText, parseValue: (value) => instantOf(value, now) },
+    DateTimeOrDuration: { parseValue: (value) => instantOf(value, now) },
+    TimelessDateOrDuration: { parseValue: (value) => String(value) },
+  }
+  for (const [name, methods] of Object.entries(scalars)) Object.assign(schema.getType(name) ?? {}, methods)
+  for (const name of Object.keys(scalars)) literalsAsValues(schema, name)
+  for (const type of Object.values(schema.getTypeMap()))
+    if (isAbstractType(type)) anyMember(schema, type.name)
+  return schema
+}
+
+export const resolveField: GraphQLFieldResolver<object, Asker> = (source, args, asker, info) => {
+  const place = `${info.parentType.name}.${info.fieldName}`
+  const value = asker.links[place]?.(source) ?? read(asker)(source, info.fieldName)
+  const answer = typeof value === 'function' ? value.call(source, args, asker) : value
+  if (!getNamedType(info.returnType).name.endsWith('Connection'))
+    return answer === undefined ? filler(info.returnType) : answer
+  if (!Array.isArray(answer)) throw refused('internal', `This double has no rows for ${place}`)
+  return connection(answer, args as PageWish, read(asker)) // the schema says what the arguments are
+}
+
+/** A field of a row as this asker sees it. */
+export function read(asker: Asker) {
+  return (row: object, field: string): unknown => {
+    if (field === 'isMe') return row === asker.viewer
+    return (row as Record<string, unknown>)[field] // rows carry the schema's names
+  }
+}
+
+function filler(type: GraphQLOutputType): unknown {
+  if (!isNonNullType(type)) return null
+  const inner = type.ofType
+  if (isListType(inner)) return []
+  if (isEnumType(inner)) return inner.getValues()[0]?.value
+  if (isScalarType(inner)) return FILLERS[inner.name] ?? {}
+  return {}
+}
+
+const FILLERS: Readonly<Record<string, unknown>> = {
+  ID: '',
+  String: '',
+  Boolean: false,
+  Int: 0,
+  Float: 0,
+  DateTime: 0,
+  TimelessDate: '1970-01-01',
+}
+
+// ---- scalars -----------------------------------------------------------------------------------------------------
+
+function instantText(value: unknown): string {
+  return new Date(Number(value)).toISOString()
+}
+
+const DURATION = /^(-)?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$/
+const HOUR_MS = 3_600_000
+const DURATION_UNITS_MS = [
+  8766 * HOUR_MS,
+  730.5 * HOUR_MS,
+  168 * HOUR_MS,
+  24 * HOUR_MS,
+  HOUR_MS,
+  60_000,
+  1000,
+]
+
+function instantOf(value: unknown, now: () => number): number {
+  const duration = DURATION.exec(String(value))
+  const at = duration === null ? Date.parse(String(value)) : now() + durationMs(duration)
+  if (Number.isNaN(at)) throw badArgument(`"${value}" is neither a date nor a duration.`)
+  return at
+}
+
+function durationMs([, minus, ...counts]: RegExpExecArray): number {
+  const ms = counts.reduce((sum, count, unit) => sum + Number(count ?? 0) * (DURATION_UNITS_MS[unit] ?? 0), 0)
+  return minus ? -ms : ms
+}
+
+/** What stands in the query's text means the same as what comes in a variable. */
+function literalsAsValues(schema: GraphQLSchema, name: string): void {
+  const scalar = schema.getType(name)
+  if (!(scalar instanceof GraphQLScalarType)) return
+  scalar.parseLiteral = (node) => scalar.parseValue('value' in node ? node.value : null)
+}
+
+/** Of unions and interfaces nobody here has rows; the filler is of the first of their types. */
+function anyMember(schema: GraphQLSchema, name: string): void {
+  const type = schema.getType(name)
+  if (isAbstractType(type)) type.resolveType = () => schema.getPossibleTypes(type)[0]?.name
+}

@@ -1,0 +1,88 @@
+/**
+ * Requests read and answers written over plain HTTP, with what can happen to an answer on its way.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { GraphFault, TokenFault, Wire } from './faults.ts'
+import type { OauthAnswer } from './oauth.ts'
+
+export interface Visit {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly body: string
+  readonly url: URL
+}
+
+export type Headers = Readonly<Record<string, string>>
+
+const BODY_BYTES_MAX = 1_000_000
+
+/** Undefined when it is too long; it is read to its end all the same, so that the answer arrives. */
+export async function bodyOfRequest(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request) {
+    bytes += chunk.length
+    if (bytes <= BODY_BYTES_MAX) chunks.push(chunk)
+  }
+  return bytes > BODY_BYTES_MAX ? undefined : Buffer.concat(chunks).toString()
+}
+
+export function isJson({ headers }: IncomingMessage): boolean {
+  return /^application\/json\b/i.test(headers['content-type'] ?? '')
+}
+
+/** Undefined when it is not sent as a form. */
+export function formOf({ request, body }: Visit): ReadonlyMap<string, string> | undefined {
+  const isForm = /^application\/x-www-form-urlencoded\b/i.test(request.headers['content-type'] ?? '')
+  return isForm ? new Map(new URLSearchParams(body)) : undefined
+}
+
+export function html(status: number): OauthAnswer {
+  const headers = { 'content-type': 'text/html; charset=utf-8' }
+  return {
+    status,
+    headers,
+    body: `<!doctype html><title>${status}</title><h1>Something is wrong: ${status}</h1>`,
+  }
+}
+
+export function send(
+  response: ServerResponse,
+  { status, headers, body }: OauthAnswer,
+  more: Headers = {},
+): void {
+  response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(body) }).end(body)
+}
+
+/** Sends an answer, or does to it what the fault says. */
+export async function deliver(
+  response: ServerResponse,
+  answer: OauthAnswer,
+  fault: GraphFault | TokenFault | undefined,
+  more: Headers = {},
+): Promise<void> {
+  const wire = fault && isWire(fault) ? fault : undefined
+  if (wire?.kind === 'reset') return void response.socket?.resetAndDestroy()
+  if (wire?.kind === 'cut') return cut(response, answer, more)
+  if (wire?.kind === 'html') return send(response, html(wire.status ?? 502), more)
+  if (wire?.kind === 'slow') await pause(wire.ms)
+  send(response, answer, { ...more, ...retryAfter(fault) })
+}
+
+export function isWire(fault: GraphFault | TokenFault): fault is Wire {
+  return ['html', 'slow', 'reset', 'cut'].includes(fault.kind)
+}
+
+export async function pause(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms).unref())
+}
+
+function retryAfter(fault: GraphFault | TokenFault | undefined): Headers {
+  const seconds = fault && 'retryAfterSeconds' in fault ? fault.retryAfterSeconds : undefined
+  return seconds === undefined ? {} : { 'retry-after': String(seconds) }
+}
+
+function cut(response: ServerResponse, { status, headers, body }: OauthAnswer, more: Headers): void {
+  response.writeHead(status, { ...headers, ...more, 'content-length': Buffer.byteLength(body) })
+  response.write(body.slice(0, body.length >> 1), () => response.destroy())
+}
