@@ -50,7 +50,7 @@ export function makeNeighbours({
   })
   return {
     tracker: (config: ServiceConfig) => trackerFor(config, { clock, log, couriers }),
-    pulls: (config: ServiceConfig) => pullHostFor(config, { couriers, clock }),
+    pulls: (config: ServiceConfig) => pullHostFor(config, { couriers, clock, log }),
     accounts: makeAccounts({
       http,
       couriers,

@@ -81,12 +81,17 @@ export class BudgetGate {
     if (this.#shut !== undefined) this.#probe = number
   }
 
-  /** Replies come in any order; what was said to a later request counts. */
-  hear(number: number, word: Word): void {
+  /**
+   * Replies come in any order; what was said to a later request counts.
+   *
+   * @param isRefused a refusal says itself for how long
+   */
+  hear(number: number, word: Word, isRefused: boolean): void {
     if (this.#word !== undefined && this.#word.asOf > number) return
     this.#word = { ...word, asOf: number }
-    if (word.remaining <= 0) this.#shutUntil(word.until, 'spent', 1)
-    else if (this.#shut?.why === 'spent' && this.#probe !== number) this.#shut = undefined
+    if (word.remaining <= 0) {
+      if (!isRefused) this.#shutUntil(word.until, 'spent', 1)
+    } else if (this.#shut?.why === 'spent' && this.#probe !== number) this.#shut = undefined
   }
 
   /** The service wants fewer requests. */
@@ -94,13 +99,19 @@ export class BudgetGate {
     const isAgain = this.#probe === number
     const refusals = isAgain ? (this.#shut?.refusals ?? 0) + 1 : (this.#shut?.refusals ?? 1)
     const wider = backoffMs(refusals, askedMs, Math.max(askedMs, SHUT_MS_MAX), fraction)
-    // What was under way when it was shut is refused as well, and says nothing new.
+    // What was under way when it was shut is refused as well, and says nothing new. What it says for how long goes
+    // before the instant at which a budget is full again.
+    if (this.#shut?.why === 'spent') this.#shut = undefined
     this.#shutUntil(now + (isAgain ? Math.max(askedMs, wider) : askedMs), 'told', refusals)
     this.#leave(number)
   }
 
   serve(number: number, now: number): void {
-    if (this.#probe === number && this.#shut !== undefined && this.#shut.until <= now) this.#shut = undefined
+    if (this.#probe === number && this.#shut !== undefined && this.#shut.until <= now) {
+      this.#shut = undefined
+      // It was said before, and has just been disproved.
+      if (this.#word !== undefined && this.#word.asOf < number) this.#word = undefined
+    }
     this.#leave(number)
   }
 

@@ -26,7 +26,11 @@ export interface NamedStop extends Stop {
   readonly resource: string
 }
 
-/** Told once for each time it becomes so. */
+interface NamedWord extends Word {
+  readonly resource: string
+}
+
+/** Told once for each time it becomes so, and of sparing once for each time that it was to last. */
 export type BudgetTale =
   | { readonly is: 'closed' | 'sparing'; readonly resource: string; readonly until: number }
   | { readonly is: 'open'; readonly resource: string }
@@ -42,7 +46,8 @@ const EVERYTHING = ''
 
 export class Budget {
   readonly #gates = new Map<string, BudgetGate>([[EVERYTHING, new BudgetGate()]])
-  readonly #sparing = new Set<string>()
+  /** Till when what is left was said to be kept for people. */
+  readonly #sparing = new Map<string, number>()
   /** What the last reply to a request for the one thing named. */
   readonly #drawn = new Map<string, readonly string[]>()
   readonly #underWay = new Map<number, { readonly resource: string; readonly gates: readonly string[] }>()
@@ -80,8 +85,9 @@ export class Budget {
     if (visit === undefined) return
     const before = this.#shutNames()
     const words = (news?.words ?? []).flatMap((word) => bounded(word, now))
-    this.#hear(number, visit.resource, words)
-    const refusers = news?.tooOftenMs === undefined ? [] : this.#refusers(words)
+    const isRefused = news?.tooOftenMs !== undefined
+    this.#hear(number, visit.resource, words, isRefused)
+    const refusers = isRefused ? this.#refusers(words) : []
     for (const name of new Set([...visit.gates, ...refusers])) {
       const gate = this.#gates.get(name)
       if (refusers.includes(name)) {
@@ -93,20 +99,25 @@ export class Budget {
     this.#tellWhatChanged(before, now.monotonic)
   }
 
+  /** Somebody may have to be refused. */
+  isTight(now: number): boolean {
+    return [...this.#gates.values()].some((gate) => gate.isShut || gate.isSparing(now))
+  }
+
   isBlank(now: number): boolean {
     return [...this.#gates.values()].every((gate) => gate.isBlank(now))
   }
 
-  #hear(number: number, resource: string, words: readonly (Word & { readonly resource: string })[]): void {
+  #hear(number: number, resource: string, words: readonly NamedWord[], isRefused: boolean): void {
     if (words.length === 0) return
-    for (const { resource: name, ...word } of words) this.#gateOf(name)?.hear(number, word)
+    for (const { resource: name, ...word } of words) this.#gateOf(name)?.hear(number, word, isRefused)
     this.#drawn.set(
       resource,
       words.map((word) => word.resource),
     )
   }
 
-  #refusers(words: readonly (Word & { readonly resource: string })[]): readonly string[] {
+  #refusers(words: readonly NamedWord[]): readonly string[] {
     const spent = words.filter(({ remaining, resource }) => remaining <= 0 && this.#gates.has(resource))
     return spent.length === 0 ? [EVERYTHING] : spent.map(({ resource }) => resource)
   }
@@ -135,17 +146,17 @@ export class Budget {
       if (gate.isShut && !before.has(resource) && stop.is === 'stop')
         this.#tell({ is: 'closed', resource, until: stop.until })
       if (!gate.isShut && before.has(resource)) this.#tell({ is: 'open', resource })
-      const isSparing = !gate.isShut && gate.isSparing(now)
-      if (isSparing && !this.#sparing.has(resource) && stop.is === 'stop')
-        this.#tell({ is: 'sparing', resource, until: stop.until })
-      if (isSparing) this.#sparing.add(resource)
-      else this.#sparing.delete(resource)
+      // A budget that fills up all the time comes and goes across the line.
+      const isNews = now >= (this.#sparing.get(resource) ?? now)
+      if (stop.is !== 'stop' || stop.why !== 'sparing' || !isNews) continue
+      this.#sparing.set(resource, stop.until)
+      this.#tell({ is: 'sparing', resource, until: stop.until })
     }
   }
 }
 
 /** None when it says nothing that could be held on to. */
-function bounded(word: BudgetWord, now: BudgetNow): (Word & { readonly resource: string })[] {
+function bounded(word: BudgetWord, now: BudgetNow): NamedWord[] {
   const { resource, limit, remaining, resetsAt } = word
   if (remaining === undefined || !Number.isFinite(remaining) || resource === EVERYTHING) return []
   const leftMs = resetsAt !== undefined && Number.isFinite(resetsAt) ? resetsAt - now.wall : UNSAID_MS

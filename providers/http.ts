@@ -62,7 +62,7 @@ export interface HttpParts {
 
 const CONNECT_MS_MAX = 10_000
 /** To one origin: every repository that is asked at once, and people beside them. */
-const CONNECTIONS_MAX = 40
+const CONNECTIONS_MAX = 64
 /** An idle line is let go well before what is between here and there forgets it, or a request would be lost with it. */
 const IDLE_LINE_MS_MAX = 15_000
 /** However long the service itself would keep it. */

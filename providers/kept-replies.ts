@@ -10,7 +10,8 @@ import type { HttpReply, HttpRequest } from './http.ts'
 const REPLIES_MAX = 4_096
 /** A page of thirty pull requests takes about half a MiB, so this is the picture of some two hundred repositories. */
 const BYTES_MAX = 128 * 1024 * 1024
-const MARK_CHARS_MAX = 1_024
+/** What may be sent back as it came. */
+const MARK = /^[ -~]{1,1024}$/
 /** They are of the text, and a reply that says "unchanged" has none. */
 const OF_THE_TEXT = /^(content-|transfer-encoding$)/
 
@@ -61,7 +62,7 @@ export class KeptReplies {
 
 export function markOf({ headers }: HttpReply): string | undefined {
   const { etag } = headers
-  return etag !== undefined && etag !== '' && etag.length <= MARK_CHARS_MAX ? etag : undefined
+  return etag !== undefined && MARK.test(etag) ? etag : undefined
 }
 
 /** What the earlier reply is now, since it still holds. */

@@ -7,7 +7,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import type { Clock } from '../core/ports.ts'
+import type { Cancel, Clock } from '../core/ports.ts'
 import { PROGRAM_OUTPUT_BYTES_MAX } from '../protocol/limits.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -80,12 +80,14 @@ export function startProgram(order: ProgramOrder, clock: Pick<Clock, 'after'>): 
   err.listen(child.stderr)
   const ended = new Promise<ProgramEnd>((resolve) => {
     let isOver = false
+    let lastWords: Cancel = () => {}
     const cancel = clock.after(order.msMax, () => over({ is: 'late' }))
     const over = (end: ProgramEnd): void => {
       if (isOver) return
       // Once: later its number may be somebody else's.
       isOver = true
       cancel()
+      lastWords()
       killGroup(child)
       for (const stream of [child.stdout, child.stderr]) stream?.destroy()
       resolve(end)
@@ -93,7 +95,9 @@ export function startProgram(order: ProgramOrder, clock: Pick<Clock, 'after'>): 
     child.once('error', (error) => over(unstartable(error)))
     child.once('close', (code) => over(endOf(code, out, err)))
     // What it left running may hold its output open for ever.
-    child.once('exit', (code) => void clock.after(LAST_WORDS_MS, () => over(endOf(code, out, err))))
+    child.once('exit', (code) => {
+      lastWords = clock.after(LAST_WORDS_MS, () => over(endOf(code, out, err)))
+    })
   })
   return {
     ended,

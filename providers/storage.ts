@@ -14,16 +14,17 @@ import {
   UPLOAD_MS_MAX,
   UPLOADS_WAITING_MAX,
 } from '../protocol/limits.ts'
-import {
-  type Environment,
-  environmentFor,
-  type ProgramEnd,
-  programOnPath,
-  type RunningProgram,
-  startProgram,
-} from './program.ts'
+import type { Environment, ProgramEnd, RunningProgram } from './program.ts'
 import { spooled, withFolder } from './spool.ts'
-import { identityIn, loginPageIn, uploadAnswer, uploadProblem, whoIsOld } from './wrangler-words.ts'
+import { WranglerCommand } from './wrangler-command.ts'
+import {
+  identityIn,
+  loginAnswer,
+  loginPageIn,
+  uploadAnswer,
+  uploadProblem,
+  whoIsOld,
+} from './wrangler-words.ts'
 
 export interface WranglerParts {
   /** This machine's, as its person's programs have it. */
@@ -40,9 +41,6 @@ export function wranglerBucket(parts: WranglerParts): Bucket {
   return new WranglerBucket(parts)
 }
 
-/** Its own seams, and what it opens a browser with. */
-const OF_WRANGLER = /^(CLOUDFLARE_[A-Z_]+|DISPLAY|WAYLAND_DISPLAY|BROWSER|DBUS_SESSION_BUS_ADDRESS)$/
-const QUIET = { WRANGLER_SEND_METRICS: 'false', WRANGLER_SEND_ERROR_REPORTS: 'false', NO_COLOR: '1' }
 /** How long a login may take to say which page it has opened. */
 const PAGE_MS_MAX = 10_000
 const PAGE_LOOK_MS = 50
@@ -53,15 +51,15 @@ const STOPPED = no('unavailable', 'the service is stopping')
 
 class WranglerBucket implements Bucket {
   readonly #parts: WranglerParts
-  readonly #running = new Set<RunningProgram>()
+  readonly #wrangler: WranglerCommand
   #looking: Promise<BucketLook> | undefined
   #login: Promise<RunningProgram> | undefined
   #uploads: Promise<unknown> = Promise.resolve()
   #waiting = 0
-  #stopped = false
 
   constructor(parts: WranglerParts) {
     this.#parts = parts
+    this.#wrangler = new WranglerCommand(parts)
   }
 
   /** Whoever asks while somebody is asking gets the same answer. */
@@ -78,13 +76,13 @@ class WranglerBucket implements Bucket {
   }
 
   async login(): Promise<Answer<string>> {
-    if (this.#stopped) return STOPPED
-    const program = await this.#program()
+    if (this.#wrangler.isStopped) return STOPPED
+    const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
     // A second one would find its port taken, and the person two pages of which only one works.
     this.#login ??= this.#startLogin(program)
     try {
-      return yes(await this.#invitation(await this.#login))
+      return await this.#invitation(await this.#login)
     } catch (error) {
       return this.#noFolder(error)
     }
@@ -105,19 +103,18 @@ class WranglerBucket implements Bucket {
   }
 
   stop(): void {
-    this.#stopped = true
-    for (const running of this.#running) running.kill()
+    this.#wrangler.stop()
   }
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
   async #look(): Promise<BucketLook> {
-    const program = this.#stopped ? undefined : await this.#program()
+    const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
     if (program === undefined) return ABSENT
     const [version, who] = await withFolder(this.#parts.tempFolder, (folder) =>
       Promise.all([
-        this.#ask(program, ['--version'], folder, PROGRAM_MS_MAX),
-        this.#ask(program, ['whoami', '--json'], folder, PROGRAM_MS_MAX),
+        this.#wrangler.ask({ program, args: ['--version'], folder, msMax: PROGRAM_MS_MAX }),
+        this.#wrangler.ask({ program, args: ['whoami', '--json'], folder, msMax: PROGRAM_MS_MAX }),
       ]),
     )
     if (version.is !== 'ended' || version.code !== 0) return ABSENT
@@ -130,7 +127,7 @@ class WranglerBucket implements Bucket {
   /** Of the time before it could answer as JSON; its exit code says nothing. */
   #askOld(program: string): Promise<ProgramEnd> {
     return withFolder(this.#parts.tempFolder, (folder) =>
-      this.#ask(program, ['whoami'], folder, PROGRAM_MS_MAX),
+      this.#wrangler.ask({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
     )
   }
 
@@ -141,7 +138,7 @@ class WranglerBucket implements Bucket {
     const { tempFolder, log } = this.#parts
     return new Promise((started, failed) => {
       const work = withFolder(tempFolder, async (folder) => {
-        const login = this.#start(program, ['login'], folder, STORAGE_LOGIN_MS_MAX, {})
+        const login = this.#wrangler.start({ program, args: ['login'], folder, msMax: STORAGE_LOGIN_MS_MAX })
         started(login)
         const end = await login.ended
         const code = end.is === 'ended' ? end.code : undefined
@@ -154,28 +151,23 @@ class WranglerBucket implements Bucket {
   }
 
   /** The page is shown as well as opened: this machine may have no browser, or nobody before it. */
-  async #invitation(login: RunningProgram): Promise<string> {
-    const { clock } = this.#parts
+  async #invitation(login: RunningProgram): Promise<Answer<string>> {
+    const { clock, environment } = this.#parts
     const until = clock.monotonic() + PAGE_MS_MAX
-    let isOver = false
-    void login.ended.then(() => {
-      isOver = true
+    let end: ProgramEnd | undefined
+    void login.ended.then((ended) => {
+      end = ended
     })
-    while (loginPageIn(login.said()) === undefined && !isOver && clock.monotonic() < until)
+    while (loginPageIn(login.said()) === undefined && end === undefined && clock.monotonic() < until)
       await new Promise<void>((resolve) => clock.after(PAGE_LOOK_MS, resolve))
-    const page = loginPageIn(login.said())
-    const minutes = STORAGE_LOGIN_MS_MAX / 60_000
-    if (page === undefined) {
-      return `wrangler login was started on this machine; confirm it in the browser that it opens there within ${minutes} minutes`
-    }
-    return `confirm the login within ${minutes} minutes on the page that wrangler opens on this machine, or open it yourself: ${page} (from another machine, first forward its answer: ssh -L 8976:localhost:8976)`
+    return this.#wrangler.isStopped ? STOPPED : loginAnswer(login.said(), end, environment)
   }
 
   // ---- uploading ---------------------------------------------------------------------------------------------------
 
   async #upload(order: UploadOrder): Promise<Answer<void>> {
-    if (this.#stopped) return STOPPED
-    const program = await this.#program()
+    if (this.#wrangler.isStopped) return STOPPED
+    const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
     const work = withFolder<Answer<void>>(this.#parts.tempFolder, async (folder) => {
       const file = await spooled(folder, order)
@@ -183,8 +175,13 @@ class WranglerBucket implements Bucket {
       const { bucket, key, contentType } = order
       const place = ['r2', 'object', 'put', `${bucket}/${key}`]
       const args = [...place, '--file', file.value.path, '--content-type', contentType, '--remote']
-      const end = await this.#ask(program, args, file.value.emptyFolder, UPLOAD_MS_MAX)
-      return this.#stopped ? STOPPED : uploadAnswer(end, this.#parts.environment)
+      const end = await this.#wrangler.ask({
+        program,
+        args,
+        folder: file.value.emptyFolder,
+        msMax: UPLOAD_MS_MAX,
+      })
+      return this.#wrangler.isStopped ? STOPPED : uploadAnswer(end, this.#parts.environment)
     })
     return work.catch((error: unknown) => this.#noFolder(error))
   }
@@ -192,35 +189,6 @@ class WranglerBucket implements Bucket {
   #noFolder(error: unknown): No {
     this.#parts.log.warn({ err: error }, 'there is no folder for what wrangler works with')
     return no('failed', `no folder for temporary files could be made in ${this.#parts.tempFolder}`)
-  }
-
-  // ---- the command -------------------------------------------------------------------------------------------------
-
-  #program(): Promise<string | undefined> {
-    return programOnPath('wrangler', this.#parts.environment.PATH)
-  }
-
-  /** `CI` keeps it from asking questions; a login is one. */
-  #ask(program: string, args: readonly string[], folder: string, msMax: number): Promise<ProgramEnd> {
-    return this.#start(program, args, folder, msMax, { CI: '1' }).ended
-  }
-
-  #start(
-    program: string,
-    args: readonly string[],
-    folder: string,
-    msMax: number,
-    more: Readonly<Record<string, string>>,
-  ): RunningProgram {
-    const { environment, clock, inheritable } = this.#parts
-    const own = { ...environmentFor(environment, OF_WRANGLER), ...QUIET, ...more }
-    const covered = inheritable === undefined ? {} : { inheritable }
-    const running = startProgram({ program, args, folder, environment: own, msMax, ...covered }, clock)
-    this.#running.add(running)
-    void running.ended.then(() => this.#running.delete(running))
-    // It may have been stopped while the command was being looked for.
-    if (this.#stopped) running.kill()
-    return running
   }
 }
 

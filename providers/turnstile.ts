@@ -36,8 +36,8 @@ interface Waiting {
   readonly settle: (answer: Answer<number>) => void
 }
 
-/** Further ones are refused. */
-const WAITING_MAX = 2_000
+/** Further ones are refused. A page of all pull requests of all repositories is some thousands. */
+const WAITING_MAX = 10_000
 /** Of the room, what nobody waits for takes at most so much: a click finds a place. */
 const BACKGROUND_SHARE = 0.75
 
@@ -45,7 +45,8 @@ export class Turnstile {
   readonly #parts: TurnstileParts
   readonly #budget: Budget
   readonly #underWay = new Map<number, Urgency>()
-  #waiting: Waiting[] = []
+  /** In the order of coming. */
+  readonly #waiting = { person: new Set<Waiting>(), background: new Set<Waiting>() }
   #lastWrite = Number.NEGATIVE_INFINITY
   #wake: Cancel = () => {}
   #isClosed = false
@@ -69,10 +70,12 @@ export class Turnstile {
   async enter(visit: Visit): Promise<Answer<number>> {
     const { name } = this.#parts.manners
     if (this.#isClosed) return no('unavailable', `${name} is not asked any more: this process is stopping`)
-    if (this.#waiting.length >= WAITING_MAX) {
+    if (this.#waiting.person.size + this.#waiting.background.size >= WAITING_MAX) {
       return no('unavailable', `${WAITING_MAX} requests to ${name} are waiting already; try again in a while`)
     }
-    const answer = new Promise<Answer<number>>((settle) => this.#waiting.push({ visit, settle }))
+    const answer = new Promise<Answer<number>>((settle) =>
+      this.#waiting[visit.urgency].add({ visit, settle }),
+    )
     this.#look()
     return answer
   }
@@ -90,6 +93,11 @@ export class Turnstile {
   hurry(visit: Visit): void {
     if (visit.urgency === 'person') return
     visit.urgency = 'person'
+    for (const waiting of this.#waiting.background) {
+      if (waiting.visit !== visit) continue
+      this.#waiting.background.delete(waiting)
+      this.#waiting.person.add(waiting)
+    }
     visit.patientUntil = this.#parts.clock.monotonic() + HTTP_PAUSE_MS_MAX
     this.#look()
   }
@@ -99,8 +107,11 @@ export class Turnstile {
     this.#isClosed = true
     this.#wake()
     const { name } = this.#parts.manners
-    for (const { settle } of this.#waiting.splice(0))
-      settle(no('unavailable', `${name} is not asked any more: this process is stopping`))
+    for (const queue of [this.#waiting.person, this.#waiting.background]) {
+      for (const { settle } of queue)
+        settle(no('unavailable', `${name} is not asked any more: this process is stopping`))
+      queue.clear()
+    }
   }
 
   // ---- whose turn it is ----------------------------------------------------------------------------------------------
@@ -108,17 +119,17 @@ export class Turnstile {
   #look(): void {
     this.#wake()
     const now = this.#parts.clock.monotonic()
-    const stays = new Set<Waiting>()
+    // Only then somebody is to be refused for whom there is no room either.
+    const isTight = this.#budget.isTight(now)
     let wakeAt = Number.POSITIVE_INFINITY
     for (const urgency of ['person', 'background'] as const) {
-      for (const waiting of this.#waiting.filter(({ visit }) => visit.urgency === urgency)) {
+      for (const waiting of this.#waiting[urgency]) {
+        if (!isTight && !this.#hasRoom(urgency)) break
         const until = this.#turnOf(waiting, now)
-        if (until === undefined) continue
-        stays.add(waiting)
-        wakeAt = Math.min(wakeAt, until)
+        if (until === undefined) this.#waiting[urgency].delete(waiting)
+        else wakeAt = Math.min(wakeAt, until)
       }
     }
-    this.#waiting = this.#waiting.filter((waiting) => stays.has(waiting))
     if (wakeAt === Number.POSITIVE_INFINITY || this.#isClosed) return
     this.#wake = this.#parts.clock.after(Math.max(1, wakeAt - now), () => this.#look())
   }

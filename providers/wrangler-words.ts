@@ -6,7 +6,13 @@
 import type { UploadOrder } from '../core/neighbours.ts'
 import { type Answer, no, yes } from '../core/refusal.ts'
 import { printable } from '../protocol/explain.ts'
-import { NAME_CHARS_MAX, UPLOAD_BYTES_MAX, UPLOAD_KEY_BYTES_MAX, URL_CHARS_MAX } from '../protocol/limits.ts'
+import {
+  NAME_CHARS_MAX,
+  STORAGE_LOGIN_MS_MAX,
+  UPLOAD_BYTES_MAX,
+  UPLOAD_KEY_BYTES_MAX,
+  URL_CHARS_MAX,
+} from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
 import type { Environment, ProgramEnd } from './program.ts'
 
@@ -97,6 +103,33 @@ function at(value: unknown, key: string): unknown {
 }
 
 // ---- logging in ----------------------------------------------------------------------------------------------------
+
+/** @param end absent: it waits for its person */
+export function loginAnswer(
+  said: string,
+  end: ProgramEnd | undefined,
+  environment: Environment,
+): Answer<string> {
+  const page = loginPageIn(said)
+  if (end !== undefined && page === undefined) return loginEnded(end, environment)
+  if (page === undefined) {
+    return yes(
+      `wrangler login was started; confirm it within ${LOGIN_MINUTES} minutes in the browser that it opens on this machine`,
+    )
+  }
+  return yes(
+    `confirm the login within ${LOGIN_MINUTES} minutes on the page that wrangler opens on this machine, or open it yourself: ${page} (from another machine, first forward its answer: ssh -L 8976:localhost:8976)`,
+  )
+}
+
+const LOGIN_MINUTES = STORAGE_LOGIN_MS_MAX / 60_000
+
+function loginEnded(end: ProgramEnd, environment: Environment): Answer<string> {
+  if (end.is !== 'ended') return no('failed', 'wrangler login could not be started; run it on this machine')
+  if (end.code === 0) return yes('wrangler says that the login is done')
+  const why = tail(withoutKeys(`${end.err}\n${end.out}`, environment))
+  return no('failed', `wrangler login ended at once: ${why}; run it on this machine`)
+}
 
 /** The page on which the login is confirmed, once it has been printed whole. */
 export function loginPageIn(text: string): string | undefined {

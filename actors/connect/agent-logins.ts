@@ -1,10 +1,9 @@
 /**
  * Connecting an agent by the login that it has on this machine already; where there is none, a person gives a key.
  *
- * A key or token that was found is tried out like one that was given. Whether a login is good its own program says;
- * nobody else can tell without using it up.
+ * What was found is checked like what is given by hand, and takes the place of all that the agent had.
  */
-import type { Accounts, CredentialChange, FoundLogin } from '../../core/neighbours.ts'
+import type { Accounts, FoundLogin } from '../../core/neighbours.ts'
 import type { Log } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
 import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
@@ -52,7 +51,8 @@ export class AgentLogins {
     const secrets = secretsIn(change)
     if (secrets.length === 0) return manual(provider, 'the login found on this machine holds no credential')
     const account = sentence(detail, secrets)
-    const kept = await this.#establish(stance, provider, change)
+    const check = (config: ServiceConfig) => this.#ports.accounts.checkAgent(config, provider)
+    const kept = await this.#keeping.establish(stance, change, check, NAMES[provider])
     if (kept.ok) {
       log.info({ provider, account }, 'an agent is connected by a login found on this machine')
       return yes({ status: 'connected', provider, detail: account, config: redacted() })
@@ -61,15 +61,4 @@ export class AgentLogins {
     if (kind === 'conflict' || this.#questions.isOver) return kept
     return manual(provider, `${account} was found on this machine, but can't be used: ${message}`)
   }
-
-  #establish(stance: Stance, provider: AgentProvider, change: CredentialChange): Promise<Answer<unknown>> {
-    const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = change.agent ?? {}
-    const isKey = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey].some(isSet)
-    if (!isKey) return this.#keeping.keep([stance], change)
-    const check = (config: ServiceConfig) => this.#ports.accounts.checkAgent(config, provider)
-    return this.#keeping.establish(stance, change, check, NAMES[provider])
-  }
 }
-
-const isSet = (value: string | null | undefined): boolean =>
-  value !== undefined && value !== null && value !== ''

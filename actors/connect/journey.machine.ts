@@ -162,7 +162,7 @@ export const journeyMachine = setup({
       entry: 'sayStranded',
       on: { 'came back': { actions: 'sayStrandedBefore' } },
     },
-    gone: { description: "its state is a stranger's from now on", entry: ['forget', 'end'] },
+    gone: { description: 'its state is a stranger’s from now on', entry: ['forget', 'end'] },
   },
 })
 

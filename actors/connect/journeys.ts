@@ -4,19 +4,19 @@
  * The `state` that a browser brings back is 256 bits of chance, and only its hash is kept. It is what tells our
  * journeys from an address that somebody else made up: without it nothing is exchanged, and nothing ends.
  */
-
 import { hashOf, sameHash } from '../../core/fleet/token.ts'
-import type { Journey, TokenPair } from '../../core/neighbours.ts'
-import type { Chance } from '../../core/ports.ts'
-import { type Answer, no, type Refusal, yes } from '../../core/refusal.ts'
+import type { Accounts, Journey } from '../../core/neighbours.ts'
+import type { Chance, Clock } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
 import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
 import { Drawer } from '../kit/drawer.ts'
+import type { ActorHost } from '../kit/host.ts'
 import { JOURNEY } from './connect.names.ts'
-import type { FlowPorts } from './device-flows.ts'
 import type { JourneyEffect, JourneyEvent, JourneyInput } from './journey.machine.ts'
+import { AGAIN, type JourneyErrandPorts, JourneyErrands, STRAYED, type Travel } from './journey-errands.ts'
 import type { Keeping, Stance } from './keeping.ts'
-import { isPage, manual, NAMES } from './people.ts'
+import { isPage, NAMES, unbegun } from './people.ts'
 import type { Questions } from './questions.ts'
 import { sentence } from './sentence.ts'
 
@@ -26,35 +26,26 @@ const JOURNEY_KEPT_MS = 10 * 60_000
 /** Browsers that wait for the end of one journey. */
 const ARRIVALS_WAITING_MAX = 16
 
-const AGAIN = 'connect the tracker again'
 const STRANGE = `no connection that is waited for belongs to this address: it is too old, was made by somebody else, or the service was started anew since; ${AGAIN}`
 const WITHOUT_CODE = `this address holds no code of the tracker; ${AGAIN}`
 const REFUSED = `the consent was not given, and nothing was changed; ${AGAIN} if that was a mistake`
 const CROWDED_OUT = `too many connections were begun, and this one was forgotten; ${AGAIN}`
-const BROKEN = `connecting the tracker failed; ${AGAIN}`
 const NO_PORT = no('unavailable', 'the service is still opening its doors; try again in a moment')
 
-export interface JourneyPorts extends FlowPorts {
+export interface JourneyPorts extends JourneyErrandPorts {
+  readonly clock: Clock
+  readonly host: Pick<ActorHost, 'bear' | 'tell' | 'peek'>
+  readonly accounts: JourneyErrandPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
   readonly chance: Pick<Chance, 'bytes'>
   /** On which browsers reach the callback; undefined while that is not known. */
   readonly port: () => number | undefined
-}
-
-interface Travel {
-  readonly key: string
-  readonly stance: Stance
-  readonly stateHash: string
-  readonly port: number
-  /** The codes that were brought back; only the first is used. */
-  readonly arrivals: Drawer<string, string>
-  verifier: string | undefined
-  pair: TokenPair | undefined
 }
 
 export class Journeys {
   readonly #ports: JourneyPorts
   readonly #questions: Questions
   readonly #keeping: Keeping
+  readonly #errands: JourneyErrands
   /** Oldest first. */
   readonly #travels = new Map<string, Travel>()
 
@@ -62,6 +53,9 @@ export class Journeys {
     this.#ports = ports
     this.#questions = questions
     this.#keeping = keeping
+    this.#errands = new JourneyErrands(ports, questions, keeping, (travel, event) =>
+      this.#tell(travel, event),
+    )
   }
 
   get size(): number {
@@ -77,7 +71,7 @@ export class Journeys {
     const authorized = await this.#questions.ask(NAMES.tracker, () =>
       accounts.authorizeTracker(config(), { state, port }),
     )
-    if (!authorized.ok) return unbegun(authorized.refusal)
+    if (!authorized.ok) return unbegun('tracker', authorized.refusal)
     return this.#depart(stance, hashOf(state), port, authorized.value)
   }
 
@@ -90,7 +84,7 @@ export class Journeys {
     const refusal = refusalIn(query)
     if (refusal === null && (query.code ?? '') === '') return no('invalid', WITHOUT_CODE)
     const { handle, answer } = travel.arrivals.put(query.code ?? '')
-    if (!this.#tell(travel, { type: 'came back', handle, refusal })) this.#forget(travel, BROKEN)
+    if (!this.#tell(travel, { type: 'came back', handle, refusal })) this.#forget(travel, STRAYED)
     return answer
   }
 
@@ -99,10 +93,10 @@ export class Journeys {
     if (travel === undefined) return
     switch (effect.type) {
       case 'connect.exchange':
-        void this.#exchange(travel, travel.arrivals.question(effect.handle) ?? '')
+        void this.#errands.exchange(travel, travel.arrivals.question(effect.handle) ?? '')
         return
       case 'connect.save journey':
-        void this.#save(travel)
+        void this.#errands.save(travel)
         return
       case 'connect.say arrived':
         travel.arrivals.settleAll(yes(effect.detail))
@@ -114,10 +108,8 @@ export class Journeys {
         this.#strand(travel, effect.handle, effect.reason)
         return
       case 'connect.forget journey':
-        this.#forget(travel, CROWDED_OUT)
-        return
       case 'connect.crashed':
-        this.#forget(travel, BROKEN)
+        this.#forget(travel, STRAYED)
         return
     }
   }
@@ -140,7 +132,7 @@ export class Journeys {
     port: number,
     { url, verifier }: Journey,
   ): Answer<ConnectResponse> {
-    if (!isPage(url)) return no('failed', 'the address of the consent page is none that a browser can open')
+    if (!isPage(url)) return no('invalid', 'the address of the consent page is none that a browser can open')
     this.#makeRoom()
     const key = `journey-${stance.turn}`
     const travel: Travel = {
@@ -190,55 +182,6 @@ export class Journeys {
     return [...this.#travels.values()].filter((travel) => sameHash(travel.stateHash, hash)).at(-1)
   }
 
-  async #exchange(travel: Travel, code: string): Promise<void> {
-    const { accounts, config, log } = this.#ports
-    const { port, stance, verifier } = travel
-    travel.verifier = undefined
-    const problem = this.#keeping.problem(stance)
-    // The code is not for the eyes of another tracker.
-    if (problem !== undefined) {
-      this.#tell(travel, { type: 'not exchanged', reason: problem })
-      return
-    }
-    const order = { code, port, ...(verifier === undefined ? {} : { verifier }) }
-    const exchanged = await this.#questions.goOn(NAMES.tracker, () =>
-      accounts.exchangeTracker(config(), order),
-    )
-    if (exchanged.ok) {
-      travel.pair = exchanged.value
-      this.#tell(travel, { type: 'exchanged' })
-      return
-    }
-    const reason = `${sentence(exchanged.refusal.message, [code, verifier])}; ${AGAIN}`
-    log.warn({ reason }, 'the tracker gave no tokens for a code')
-    this.#tell(travel, { type: 'not exchanged', reason })
-  }
-
-  async #save(travel: Travel): Promise<void> {
-    const { accounts, log } = this.#ports
-    const { pair } = travel
-    travel.pair = undefined
-    if (pair === undefined) {
-      this.#tell(travel, { type: 'not saved', reason: BROKEN })
-      return
-    }
-    const { accessToken, refreshToken = null, expiresAt = null } = pair
-    const kept = await this.#keeping.establish(
-      travel.stance,
-      { tracker: { apiKey: accessToken, refreshToken, tokenExpiresAt: expiresAt } },
-      (config) => accounts.checkTracker(config),
-      NAMES.tracker,
-    )
-    if (kept.ok) {
-      log.info({ account: kept.value }, 'the tracker is connected')
-      this.#tell(travel, { type: 'saved', detail: kept.value })
-      return
-    }
-    const reason = kept.refusal.message
-    log.warn({ reason }, 'the tracker could not be connected')
-    this.#tell(travel, { type: 'not saved', reason })
-  }
-
   // ---- its books -------------------------------------------------------------------------------------------------
 
   #strand(travel: Travel, handle: number | null, reason: string): void {
@@ -262,11 +205,6 @@ export class Journeys {
     travel.verifier = undefined
     travel.pair = undefined
   }
-}
-
-/** Where no consent page is possible, a key given by hand is. */
-function unbegun({ kind, message }: Refusal): Answer<ConnectResponse> {
-  return kind === 'invalid' ? manual('tracker', sentence(message)) : no(kind, sentence(message))
 }
 
 function refusalIn({ error, error_description: more, code, state }: TrackerCallbackQuery): string | null {

@@ -80,7 +80,9 @@ export class Keeping {
     who: string,
   ): Promise<Answer<string>> {
     const secrets = secretsIn(change)
-    const unsound = secrets.map(credentialProblem).find((problem) => problem !== undefined)
+    const unsound = keysIn(change)
+      .map(credentialProblem)
+      .find((problem) => problem !== undefined)
     if (unsound !== undefined)
       return no('failed', `${who} gave something that is no credential: it ${unsound}`)
     const checked = await this.#questions.goOn(who, () => check(withChange(this.#ports.config(), change)))
@@ -119,10 +121,19 @@ export function withChange(config: ServiceConfig, change: CredentialChange): Ser
 }
 
 export function secretsIn(change: CredentialChange): string[] {
-  const { tracker, codehost, agent } = change
-  const values = [tracker?.apiKey, tracker?.refreshToken, codehost?.token, ...Object.values(agent ?? {})]
-  return values.filter((value): value is string => typeof value === 'string')
+  const { agentBLogin, agentCLogin } = change.agent ?? {}
+  return [...keysIn(change), ...texts([agentBLogin, agentCLogin])]
 }
+
+/** What goes into a header as it is; a login is a file's text. */
+function keysIn({ tracker, codehost, agent = {} }: CredentialChange): string[] {
+  const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = agent
+  const ofAgents = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey]
+  return texts([tracker?.apiKey, tracker?.refreshToken, codehost?.token, ...ofAgents])
+}
+
+const texts = (values: readonly (string | null | undefined)[]): string[] =>
+  values.filter((value) => typeof value === 'string')
 
 function isConnected({ tracker, codehost, agent }: ServiceConfig, provider: ConnectProvider): boolean {
   const credentials = {

@@ -213,7 +213,7 @@ const OPEN_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
 
 /** A description may repeat what it was asked with. */
 function withoutSecrets(text: string, form: Form): string {
-  const secrets = Object.entries(form).filter(([name]) => !OPEN_FIELDS.has(name))
+  const secrets = Object.entries(form).filter(([name, value]) => !OPEN_FIELDS.has(name) && value !== '')
   const struck = secrets.reduce((left, [, secret]) => left.replaceAll(secret, '***'), text)
   return printable(struck).slice(0, MESSAGE_CHARS_MAX)
 }

@@ -2,18 +2,20 @@
 import type { RefusalKind } from '../../core/refusal.ts'
 import { type No, no } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
-import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS, PROGRAM_OUTPUT_BYTES_MAX } from '../../protocol/limits.ts'
+import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { type HttpReply, retryAfterMs } from '../http.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
 const CREDENTIAL = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
+/** Of a handful of fields. */
+const ANSWER_CHARS_MAX = 1024 * 1024
 const SAID_CHARS_MAX = 300
 
 /** undefined: no JSON object, or a hostile one. */
 export function fieldsIn(text: string): Fields | undefined {
-  const parsed = text.length > PROGRAM_OUTPUT_BYTES_MAX ? undefined : parseJson(text)
+  const parsed = text.length > ANSWER_CHARS_MAX ? undefined : parseJson(text)
   return parsed?.ok === true ? asFields(parsed.value) : undefined
 }
 

@@ -9,22 +9,23 @@
  * merge in.
  */
 import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
-import { NAMES_LISTED_MAX } from '../../protocol/limits.ts'
 import { ANYWHERE, commitsToMove, type GitCommit, memoryRef, moveRefs, treeOf } from './git-repository.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
+import {
+  conflictsIn,
+  mergeMessage,
+  nothingToMerge,
+  type Spoken,
+  squashedMessage,
+  tooMany,
+} from './git-words.ts'
 
 export interface Person {
   readonly name: string
   readonly email: string
 }
 
-export interface MergeOrder {
-  readonly number: number
-  readonly title: string
-  readonly owner: string
-  readonly headBranch: string
-  readonly baseBranch: string
+export interface MergeOrder extends Spoken {
   /** Where the branches are. */
   readonly head: string
   readonly base: string
@@ -48,8 +49,6 @@ interface NewCommit {
 }
 
 const REBASED_COMMITS_MAX = 250
-const COAUTHORS_MAX = 20
-const SQUASHED_MESSAGE_CHARS_MAX = 64 * 1024
 /** Git makes nothing of a name that consists of these. */
 const NO_NAME = /^[\s.,:;<>"\\']*$/
 
@@ -112,9 +111,8 @@ const MAKE: Readonly<Record<'merge' | 'squash' | 'rebase', Make>> = {
   async merge(run, order) {
     const tree = await cleanTree(run, order, order.base, order.head)
     if (!tree.ok) return tree
-    const { number, owner, headBranch, title, base, head } = order
-    const message = `Merge pull request #${number} from ${owner}/${headBranch}\n\n${oneLine(title)}\n`
-    return commit(run, order, { tree: tree.value, parents: [base, head], message })
+    const parents = [order.base, order.head]
+    return commit(run, order, { tree: tree.value, parents, message: mergeMessage(order) })
   },
 
   async squash(run, order) {
@@ -139,7 +137,7 @@ const MAKE: Readonly<Record<'merge' | 'squash' | 'rebase', Make>> = {
     if (!safe.ok) return safe
     const commits = await commitsToMove(run, order.base, order.head, REBASED_COMMITS_MAX + 1)
     if (!commits.ok) return commits
-    if (commits.value.length > REBASED_COMMITS_MAX) return tooMany(order)
+    if (commits.value.length > REBASED_COMMITS_MAX) return tooMany(order, REBASED_COMMITS_MAX)
     let tip = order.base
     for (const one of commits.value) {
       const moved = await movedOnto(run, order, one, tip)
@@ -158,7 +156,7 @@ async function cleanTree(
 ): Promise<Answer<string>> {
   const merged = await tryMerge(run, into, from)
   if (!merged.ok) return merged
-  return merged.value.is === 'clean' ? yes(merged.value.tree) : conflict(order, merged.value.files)
+  return merged.value.is === 'clean' ? yes(merged.value.tree) : conflictsIn(order, merged.value.files)
 }
 
 /**
@@ -203,54 +201,4 @@ async function commit(run: RunGit, order: MergeOrder, made: NewCommit): Promise<
     },
   })
   return shown.ok ? yes(shown.value.trim()) : shown
-}
-
-// ---- words -------------------------------------------------------------------------------------------------------
-
-/** As code hosts have it: one commit speaks for itself, of several each is named, and nobody who worked is forgotten. */
-function squashedMessage({ title, number }: MergeOrder, commits: readonly GitCommit[]): string {
-  const [first, ...others] = commits
-  const subject = `${oneLine(title)} (#${number})`
-  const body =
-    others.length === 0 ? bodyOf(first) : commits.map(({ message }) => `* ${subjectOf(message)}`).join('\n')
-  const helpers = coauthors(commits)
-  const parts = [subject, body.slice(0, SQUASHED_MESSAGE_CHARS_MAX), helpers].map((part) => part.trim())
-  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
-}
-
-const subjectOf = (message: string): string => oneLine(message.split('\n', 1)[0] ?? '')
-const bodyOf = (one: GitCommit | undefined): string => one?.message.split('\n').slice(1).join('\n') ?? ''
-
-function coauthors(commits: readonly GitCommit[]): string {
-  const [first, ...others] = commits.map(({ author: { name, email } }) => `${name} <${email}>`)
-  const names = [...new Set(others)].filter((name) => name !== first)
-  return names
-    .slice(0, COAUTHORS_MAX)
-    .map((name) => `Co-authored-by: ${name}`)
-    .join('\n')
-}
-
-const oneLine = (text: string): string => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
-
-function conflict({ baseBranch }: MergeOrder, files: readonly string[]) {
-  const named = files.slice(0, NAMES_LISTED_MAX).map(printable).join(', ')
-  const more = files.length > NAMES_LISTED_MAX ? ` and ${files.length - NAMES_LISTED_MAX} more` : ''
-  return no(
-    'conflict',
-    `the pull request has conflicts with ${printable(baseBranch)} in ${named}${more}; resolve them on its branch, then merge again`,
-  )
-}
-
-export function nothingToMerge({ headBranch, baseBranch }: Pick<MergeOrder, 'headBranch' | 'baseBranch'>) {
-  return no(
-    'conflict',
-    `there is nothing to merge: ${printable(baseBranch)} has everything that ${printable(headBranch)} has`,
-  )
-}
-
-function tooMany({ headBranch }: MergeOrder) {
-  return no(
-    'conflict',
-    `${printable(headBranch)} has more than ${REBASED_COMMITS_MAX} commits, too many to rebase; merge or squash it`,
-  )
 }

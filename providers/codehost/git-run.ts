@@ -142,7 +142,9 @@ async function ended(
       return no('failed', `git ${order.args[0]} took more than ${GIT_MS_MAX / 1000} s, and was ended`)
     const bytes = output()
     const done = { output: bytes.subarray(0, bytesMax), complaint: complaint() }
-    return yes(code === null || bytes.length > bytesMax ? done : { ...done, code })
+    if (bytes.length > bytesMax) return yes(done)
+    // Part of an answer would pass for all of it.
+    return code === null ? no('failed', `git ${order.args[0]} was killed; try again`) : yes({ ...done, code })
   } finally {
     alarm()
   }

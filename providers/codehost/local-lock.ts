@@ -8,6 +8,7 @@
 import { link, lstat, open, rename, rm } from 'node:fs/promises'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
+import { codeOf } from './local-pull-file.ts'
 
 type LockClock = Pick<Clock, 'now' | 'after'>
 
@@ -91,8 +92,4 @@ async function clearedStale(path: string, clock: LockClock): Promise<boolean> {
     await rm(aside, { force: true })
   }
   return true
-}
-
-function codeOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

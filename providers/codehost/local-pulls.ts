@@ -20,12 +20,14 @@ import type {
   ReviewRequest,
 } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'
-import { type MergeOrder, mergePull, nothingToMerge, type Person } from './git-merge.ts'
-import { branchRef, instantAt, isRepository, memoryRef, mergeBaseOf, type Refs } from './git-repository.ts'
+import { mergePull, type Person } from './git-merge.ts'
+import { instantAt, isRepository } from './git-repository.ts'
 import { gitRunner, type RunGit } from './git-run.ts'
 import { LocalCodeHost } from './local.ts'
 import { personAt } from './local-person.ts'
+import type { DatedPull } from './local-pull-file.ts'
 import { reposBelow } from './local-repos.ts'
+import { type Found, mayMerge, mayReopen } from './local-rules.ts'
 import { detailOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-sight.ts'
 import {
   closed,
@@ -40,7 +42,7 @@ import {
   reviewed,
   stateOf,
 } from './local-talk.ts'
-import { type DatedPull, numberIn } from './pull-folder.ts'
+import { numberIn } from './pull-folder.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
 export interface LocalPullParts {
@@ -59,13 +61,6 @@ const MERGED = 'Pull Request successfully merged'
 
 export function localPullHost(parts: LocalPullParts): PullHost {
   return new LocalPulls(parts)
-}
-
-/** One pull request with its surroundings. */
-interface Found {
-  readonly repository: LocalRepository
-  readonly pull: DatedPull
-  readonly refs: Refs
 }
 
 class LocalPulls implements PullHost {
@@ -152,14 +147,16 @@ class LocalPulls implements PullHost {
     for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
       const found = await this.#find(place)
       if (!found.ok) return found
-      const order = await this.#mergeOrder(place.remote, found.value)
-      if (!order.ok) return order
-      const done = await mergePull(found.value.repository.run, method, order.value)
+      const { run, folder } = found.value.repository
+      const ends = await mayMerge(found.value)
+      if (!ends.ok) return ends
+      const [owner, at] = [ownerOf(place.remote), this.#clock.now()]
+      const person = await this.#person(found.value.repository)
+      const done = await mergePull(run, method, { ...found.value.pull, ...ends.value, owner, person, at })
       if (!done.ok) return done
       if (done.value === 'moved') continue
-      const at = instantAt(this.#clock.now())
       // Its branch has it, so it is merged: should its file not say so now, the next look sees to it.
-      await found.value.repository.folder.change(place.number, (pull) => merged(pull, at), this.#clock)
+      await folder.change(place.number, (pull) => merged(pull, instantAt(at)), this.#clock)
       return yes(MERGED)
     }
     return no('conflict', 'the base branch is being moved all the time; look at it, and try again')
@@ -243,34 +240,6 @@ class LocalPulls implements PullHost {
     return yes({ folder: folder.value, run: this.#runIn(address), urlOf })
   }
 
-  async #mergeOrder(remote: string, { repository, pull, refs }: Found): Promise<Answer<MergeOrder>> {
-    const { number, title, headBranch, baseBranch } = pull
-    const state = stateOf(pull)
-    if (state === 'draft') return no('conflict', 'the pull request is a draft; mark it ready, then merge it')
-    if (state !== 'open') return no('conflict', `the pull request is ${state} already`)
-    const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
-    if (base === undefined || head === undefined)
-      return branchGone(base === undefined ? baseBranch : headBranch)
-    const parted = await mergeBaseOf(repository.run, base, head)
-    if (!parted.ok) return parted
-    if (parted.value === undefined) return nothingInCommon(pull)
-    if (parted.value === head) return nothingToMerge(pull)
-    const person = await this.#person(repository)
-    const [baseRef, at] = [branchRef(baseBranch), this.#clock.now()]
-    return yes({
-      number,
-      title,
-      owner: ownerOf(remote),
-      headBranch,
-      baseBranch,
-      head,
-      base,
-      baseRef,
-      person,
-      at,
-    })
-  }
-
   #person({ run }: LocalRepository): Promise<Person> {
     return personAt(run, this.#home)
   }
@@ -306,57 +275,6 @@ function fileIn(url: string): string | undefined {
   }
 }
 
-// ---- opening again -----------------------------------------------------------------------------------------------
-
-/** What GitHub asks before: both branches are there, the head was only added to, and nobody took its place. */
-async function mayReopen({ repository, pull, refs }: Found): Promise<Answer<void>> {
-  const { number, baseBranch, headBranch } = pull
-  const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
-  if (base === undefined || head === undefined)
-    return branchGone(base === undefined ? baseBranch : headBranch)
-  const was = refs.get(memoryRef(number, 'head'))?.sha
-  if (was !== undefined && was !== head) {
-    const kept = await mergeBaseOf(repository.run, was, head)
-    if (!kept.ok) return kept
-    if (kept.value !== was) return recreated(headBranch)
-  }
-  const parted = await mergeBaseOf(repository.run, base, head)
-  if (!parted.ok) return parted
-  return parted.value === head ? nothingToMerge(pull) : standsAlone(repository, pull)
-}
-
-async function standsAlone({ folder }: LocalRepository, pull: DatedPull): Promise<Answer<void>> {
-  const found = await folder.look()
-  if (!found.ok) return found
-  const isSame = (one: DatedPull) => one.headBranch === pull.headBranch && one.baseBranch === pull.baseBranch
-  const other = found.value.pulls.find((one) => isOpen(one) && isSame(one))
-  if (other === undefined) return yes(undefined)
-  return no(
-    'conflict',
-    `a pull request of ${printable(pull.headBranch)} is open already: number ${other.number}`,
-  )
-}
-
-// ---- refusals ----------------------------------------------------------------------------------------------------
-
 function unknownPull(remote: string, number: number) {
   return no('unknown', `${remote} has no pull request ${number}`)
-}
-
-function branchGone(branch: string) {
-  return no('conflict', `the branch ${printable(branch)} is gone; push it again, then try again`)
-}
-
-function recreated(branch: string) {
-  return no(
-    'conflict',
-    `the branch ${printable(branch)} was force-pushed or made anew; open a new pull request`,
-  )
-}
-
-function nothingInCommon({ headBranch, baseBranch }: DatedPull) {
-  return no(
-    'conflict',
-    `${printable(headBranch)} and ${printable(baseBranch)} have no history in common, so they cannot be merged`,
-  )
 }

@@ -27,8 +27,9 @@ import {
   refsOf,
 } from './git-repository.ts'
 import type { RunGit } from './git-run.ts'
+import type { DatedPull } from './local-pull-file.ts'
 import { isOpen, merged, stateOf } from './local-talk.ts'
-import type { DatedPull, PullFolder } from './pull-folder.ts'
+import type { PullFolder } from './pull-folder.ts'
 
 export interface LocalRepository {
   readonly folder: PullFolder

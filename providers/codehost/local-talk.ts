@@ -14,7 +14,7 @@ import type {
   ReviewRequest,
 } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'
-import type { DatedPull } from './pull-folder.ts'
+import type { DatedPull } from './local-pull-file.ts'
 
 /** Who does it, when, and where the pull request is to be read. */
 export interface Deed {

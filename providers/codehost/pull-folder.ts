@@ -7,20 +7,17 @@
  * pull request has is refused, not rewritten: nothing in it is lost. What cannot be read is named, and takes no other
  * down with it. Links are not followed.
  */
-import { type BigIntStats, constants } from 'node:fs'
-import { type FileHandle, link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
-import { PULL_FILE_BYTES_MAX, PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
-import { checker, parseJson } from '../../protocol/parse.ts'
-import { KeptPull } from '../../protocol/pulls.ts'
+import { PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
+import type { KeptPull } from '../../protocol/pulls.ts'
 import { replaceIfSame, sweepDrafts } from '../tracker/rewrite.ts'
 import { locked } from './local-lock.ts'
-
-/** Without instants of its own, it has its file's. */
-export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }
+import { codeOf, type DatedPull, pullIn, readPlain, writable } from './local-pull-file.ts'
 
 export interface PullPicture {
   /** Lowest number first. */
@@ -29,18 +26,9 @@ export interface PullPicture {
   readonly problems: readonly string[]
 }
 
-interface PullFile {
-  readonly bytes: Buffer
-  readonly stats: BigIntStats
-}
-
 const PULL_NAME = /^([1-9]\d{0,14})\.json$/
 /** How often a change is made anew because the file was edited by hand under it. */
 const CHANGE_TRIES_MAX = 5
-/** A conversation has many small objects; the file's size bounds them otherwise. */
-const KEYS_MAX = 200_000
-const INSTANT_MAX = Date.UTC(9999, 11, 31)
-const check = checker(KeptPull)
 const swept = new Set<string>()
 let drafts = 0
 
@@ -61,7 +49,7 @@ export class PullFolder {
     const pulls: DatedPull[] = []
     const problems: string[] = []
     for (const number of numbers.value.slice(-PULL_FILES_MAX)) {
-      const read = await this.read(number)
+      const read = await this.#read(number)
       if (read.ok) pulls.push(read.value)
       else if (read.refusal.kind !== 'unknown') problems.push(read.refusal.message)
     }
@@ -69,6 +57,11 @@ export class PullFolder {
   }
 
   async read(number: number): Promise<Answer<DatedPull>> {
+    const folder = await lstat(this.#path).catch(() => undefined)
+    return folder?.isSymbolicLink() === true ? notOwn(this.#path) : this.#read(number)
+  }
+
+  async #read(number: number): Promise<Answer<DatedPull>> {
     const file = await readPlain(this.pathOf(number), `${number}.json`)
     return file.ok ? pullIn(file.value, number) : file
   }
@@ -151,7 +144,7 @@ export class PullFolder {
   async #numbers(): Promise<Answer<number[]>> {
     try {
       if (!(await lstat(this.#path)).isDirectory()) {
-        return no('invalid', `${printable(this.#path)} is no folder of its own; make it one`)
+        return notOwn(this.#path)
       }
       const names = await readdir(this.#path)
       const numbers = names.flatMap((name) => PULL_NAME.exec(name)?.[1] ?? []).map(Number)
@@ -172,7 +165,9 @@ export function numberIn(fileName: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
-// ---- one file ----------------------------------------------------------------------------------------------------
+function notOwn(path: string) {
+  return no('invalid', `${printable(path)} is no folder of its own; make it one`)
+}
 
 async function changed(
   path: string,
@@ -192,57 +187,6 @@ async function changed(
   return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
 }
 
-/** Whatever would not be read again is not written. */
-function writable(pull: DatedPull, number: number): Answer<Buffer> {
-  const checked = check(pull)
-  if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
-  const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)
-  if (bytes.length <= PULL_FILE_BYTES_MAX) return yes(bytes)
-  return no(
-    'conflict',
-    `pull request ${number} is full: its file would have more than ${PULL_FILE_BYTES_MAX} bytes`,
-  )
-}
-
-function pullIn({ bytes, stats }: PullFile, number: number): Answer<DatedPull> {
-  const name = `${number}.json`
-  const parsed = parseJson(bytes.toString('utf8'), KEYS_MAX)
-  const pull = parsed.ok ? check(parsed.value) : parsed
-  if (!pull.ok) return no('invalid', `${name}: ${pull.error}`)
-  if (pull.value.number === number) return yes(dated(pull.value, stats))
-  return no('invalid', `${name}: /number: must be ${number}, as in the file's name`)
-}
-
-function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
-  const written = new Date(Math.min(Math.max(Number(mtimeMs), 0), INSTANT_MAX)).toISOString()
-  const { createdAt = earlier(written, pull.updatedAt), updatedAt = later(written, createdAt) } = pull
-  return { ...pull, createdAt, updatedAt }
-}
-
-const earlier = (one: string, other = one): string => (one < other ? one : other)
-const later = (one: string, other: string): string => (one > other ? one : other)
-
-async function readPlain(path: string, name: string): Promise<Answer<PullFile>> {
-  let handle: FileHandle | undefined
-  try {
-    // A pipe would keep us waiting for a writer, a link could lead anywhere.
-    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    const stats = await handle.stat({ bigint: true })
-    if (!stats.isFile()) return no('invalid', `${name} is no plain file; remove it`)
-    if (stats.size > PULL_FILE_BYTES_MAX) {
-      return no('invalid', `${name} has more than ${PULL_FILE_BYTES_MAX} bytes; shorten it`)
-    }
-    return yes({ bytes: await handle.readFile(), stats })
-  } catch (error) {
-    const code = codeOf(error)
-    if (code === 'ENOENT' || code === 'ENOTDIR') return no('unknown', `there is no ${name}`)
-    if (code === 'ELOOP') return no('invalid', `${name} is a link; put the file itself there`)
-    return no('invalid', `${name} cannot be read (${code})`)
-  } finally {
-    await handle?.close()
-  }
-}
-
 async function writeSynced(path: string, text: string): Promise<void> {
   const handle = await open(path, 'wx', 0o644)
   try {
@@ -260,8 +204,4 @@ async function syncFolder(path: string): Promise<void> {
   } finally {
     await handle.close()
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

@@ -1,6 +1,6 @@
 /** Which code host a configuration asks for, as people use it through the service. */
 import type { PullHost } from '../../core/neighbours.ts'
-import type { Clock } from '../../core/ports.ts'
+import type { Clock, Log } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Couriers } from '../courier.ts'
@@ -11,15 +11,16 @@ import { localPullHost } from './local-pulls.ts'
 export interface PullHostPorts {
   readonly couriers: Couriers
   readonly clock: Clock
+  readonly log: Log
 }
 
 export function pullHostFor(
   { codehost }: ServiceConfig,
-  { couriers, clock }: PullHostPorts,
+  { couriers, clock, log }: PullHostPorts,
 ): Answer<PullHost> {
   const { driver, apiUrl, token, path } = codehost
   if (driver === 'local') {
-    if (path !== undefined && path !== '') return yes(localPullHost({ path, clock }))
+    if (path !== undefined && path !== '') return yes(localPullHost({ path, clock, log }))
     return no(
       'invalid',
       'the code host is not connected; set codehost.path to the folder of its repositories',

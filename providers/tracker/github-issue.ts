@@ -82,14 +82,27 @@ export function issuePlaceOf(ticketId: string): IssuePlace | undefined {
 
 // ---- states ------------------------------------------------------------------------------------------------------
 
+/** What the configuration says of states, and where tickets have been moved to besides. */
+export interface StateSetting {
+  readonly rules: ServiceConfig['tracker']['eligible']
+  readonly startedState?: string | undefined
+  readonly reviewState?: string | undefined
+  readonly targets?: readonly string[]
+}
+
 /**
  * The labels that are states, the furthest first: between a move's two requests an issue has both, and is where it
  * goes to.
  */
-export function stateNames({ tracker }: ServiceConfig): readonly string[] {
-  const { reviewState, startedState, eligible } = tracker
-  const names = [reviewState, startedState, ...eligible.states].map((name) => folded(name ?? ''))
-  return [...new Set(names)].filter((name) => name !== '')
+export function stateNames({
+  rules,
+  startedState,
+  reviewState,
+  targets = [],
+}: StateSetting): readonly string[] {
+  const configured = [reviewState, startedState, ...rules.states].map((name) => folded(name ?? ''))
+  const others = targets.map(folded).filter((name) => !configured.includes(name))
+  return [...new Set([...others, ...configured])].filter((name) => name !== '' && name !== folded(OPEN))
 }
 
 export function stateLabelsOf(
@@ -108,7 +121,6 @@ export interface TicketSetting {
   /** Of several assignees the one who is asked for. */
   readonly assignees: readonly string[]
   readonly identifier: string
-  readonly repo: string | undefined
   readonly blockedBy: readonly string[]
 }
 
@@ -127,7 +139,6 @@ export function trackedOf(issue: Issue, setting: TicketSetting): TrackedTicket {
     labels: issue.labels.filter((label) => !states.includes(label)),
     ...(assignee === undefined ? {} : { assignee }),
     project: issue.remote,
-    ...(setting.repo === undefined ? {} : { repo: setting.repo }),
     blockedBy: setting.blockedBy.slice(0, LABELS_MAX),
     createdAt: issue.createdAt,
     updatedAt: issue.updatedAt,

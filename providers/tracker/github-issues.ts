@@ -8,7 +8,7 @@
  */
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
-import { type GithubApi, PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
+import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
 import { fieldOf, instantOf } from '../codehost/github/fields.ts'
 import { type Issue, type IssuePlace, issueOf } from './github-issue.ts'
 
@@ -19,10 +19,10 @@ const WHOLE_LOOK_MS = 3_600_000
 const SINCE_MARGIN_MS = 60_000
 /** Of those that are missing, so many are asked for themselves; the others are simply no longer known. */
 const MISSING_ASKED_MAX = 50
-const BLOCKERS_LISTED_MAX = 100
+const BLOCKERS_LISTED_MAX = 50
 
 export class RepoIssues {
-  readonly #remote: string
+  readonly remote: string
   readonly #clock: Pick<Clock, 'monotonic'>
   #known = new Map<number, Issue>()
   /** As GitHub says, by issue. */
@@ -34,7 +34,7 @@ export class RepoIssues {
   cutShort = false
 
   constructor(remote: string, clock: Pick<Clock, 'monotonic'>) {
-    this.#remote = remote
+    this.remote = remote
     this.#clock = clock
   }
 
@@ -62,7 +62,7 @@ export class RepoIssues {
 
   /** One that is asked for by name, whatever has become of it; undefined: nobody knows it. */
   async find(api: GithubApi, number: number): Promise<Answer<Issue | undefined>> {
-    const found = await readIssue(api, { remote: this.#remote, number })
+    const found = await readIssue(api, { remote: this.remote, number })
     if (found.ok) {
       this.#keep(found.value)
       return found
@@ -82,7 +82,7 @@ export class RepoIssues {
     const listed = await this.#list(api, 'state=open&sort=updated&direction=desc')
     if (!listed.ok) return listed
     const { items, more } = listed.value
-    const open = items.flatMap((item) => issueOf(item, this.#remote) ?? [])
+    const open = items.flatMap((item) => issueOf(item, this.remote) ?? [])
     const asked = await this.#askWaits(api, open)
     if (!asked.ok) return asked
     const missing = this.#missingFrom(open)
@@ -101,7 +101,7 @@ export class RepoIssues {
     const listed = await this.#list(api, `state=all&since=${since}&sort=updated&direction=asc`)
     if (!listed.ok) return listed
     const { items, more } = listed.value
-    const issues = items.flatMap((item) => issueOf(item, this.#remote) ?? [])
+    const issues = items.flatMap((item) => issueOf(item, this.remote) ?? [])
     const asked = await this.#askWaits(api, issues)
     if (!asked.ok) return asked
     for (const issue of issues) this.#keep(issue)
@@ -112,12 +112,12 @@ export class RepoIssues {
   }
 
   async #list(api: GithubApi, query: string) {
-    const repo = repoPath(this.#remote)
+    const repo = repoPath(this.remote)
     if (!repo.ok) return repo
-    return api.list(`${repo.value}/issues?${query}&per_page=${PAGE_ITEMS_MAX}`, {
-      subject: `repository ${this.#remote}`,
+    return api.list(`${repo.value}/issues?${query}&per_page=${PROSE_PAGE_ITEMS_MAX}`, {
+      subject: `repository ${this.remote}`,
       urgency: 'background',
-      pagesMax: OPEN_ISSUES_MAX / PAGE_ITEMS_MAX,
+      pagesMax: OPEN_ISSUES_MAX / PROSE_PAGE_ITEMS_MAX,
     })
   }
 
@@ -131,8 +131,8 @@ export class RepoIssues {
   async #askWait(api: GithubApi, { number, open, waitsForCount }: Issue): Promise<Answer<void>> {
     this.#waitsFor.delete(number)
     if (!open || waitsForCount === 0) return yes(undefined)
-    const path = `/repos/${this.#remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_LISTED_MAX}`
-    const subject = `issue ${number} of ${this.#remote}`
+    const path = `/repos/${this.remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_LISTED_MAX}`
+    const subject = `issue ${number} of ${this.remote}`
     const listed = await api.list(path, { subject, urgency: 'background', pagesMax: 1 })
     // A token may be allowed to see the issue and not what it waits for: then the text has to say it.
     if (!listed.ok) return /^(unknown|forbidden|gone)$/.test(listed.refusal.kind) ? yes(undefined) : listed

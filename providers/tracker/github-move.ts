@@ -13,6 +13,11 @@ import { CLOSED_STATES } from './ticket-file.ts'
 
 const GIVEN_UP = ['canceled', 'cancelled', 'duplicate', 'wontfix']
 
+/** Whether an issue that is in it is closed. */
+export function isClosing(state: string): boolean {
+  return isOneOf(state, CLOSED_STATES)
+}
+
 export async function moveIssue(
   api: GithubApi,
   issue: Issue,
@@ -20,7 +25,7 @@ export async function moveIssue(
   stateNames: readonly string[],
 ): Promise<Answer<void>> {
   const labels = stateLabelsOf(issue, stateNames)
-  if (isOneOf(state, CLOSED_STATES)) return closed(api, issue, state, labels)
+  if (isClosing(state)) return closed(api, issue, state, labels)
   if (!issue.open) {
     const { number, remote } = issue
     return no(

@@ -4,74 +4,64 @@
  * States are labels (see `github-issue`), projects are repositories. A repository that cannot be read is named, and the
  * others are right all the same; what was known of it before stands. What an issue waits for is what GitHub knows, and
  * what its text says; only issues of configured repositories hold one up, since no others are looked at.
+ *
+ * Pull requests are not linked: GitHub itself notes in an issue which ones lead to it, and those of the service do.
  */
-import type {
-  Cancel,
-  Clock,
-  PullLink,
-  TrackedTicket,
-  Tracker,
-  TrackerPicture,
-  TrackerWish,
-} from '../../core/ports.ts'
+import type { Cancel, Clock, Tracker, TrackerPicture, TrackerWish } from '../../core/ports.ts'
 import { type Answer, type No, no, yes } from '../../core/refusal.ts'
 import { folded, listed } from '../../core/tickets/names.ts'
-import { repoOf } from '../../core/tickets/repo.ts'
-import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
 import { printable } from '../../protocol/explain.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import { GITHUB_API } from '../codehost/github/address.ts'
-import { type GithubAccount, type GithubApi, githubApi } from '../codehost/github/api.ts'
+import { type GithubApi, githubApi } from '../codehost/github/api.ts'
 import type { Couriers } from '../courier.ts'
-import { blockersIn } from './github-blockers.ts'
-import {
-  type Issue,
-  type IssuePlace,
-  issuePlaceOf,
-  stateNames,
-  ticketIdOf,
-  trackedOf,
-} from './github-issue.ts'
+import { githubTrackerAccount } from './github-account.ts'
+import { type Home, homesOf } from './github-homes.ts'
+import { type Issue, type IssuePlace, issuePlaceOf, stateNames } from './github-issue.ts'
 import { OPEN_ISSUES_MAX, RepoIssues, readIssue } from './github-issues.ts'
-import { moveIssue } from './github-move.ts'
+import { isClosing, moveIssue } from './github-move.ts'
+import { ticketsOf } from './github-tickets.ts'
 
 export interface GithubTrackerParts {
   readonly couriers: Couriers
   readonly clock: Pick<Clock, 'monotonic'>
-  /** As it is right now: repositories and states may change while the tracker stays the same. */
-  readonly config: () => ServiceConfig
+  readonly config: ServiceConfig
 }
 
 /** With many repositories each is asked less often: GitHub also counts the requests of a minute. */
 const REPO_PAUSE_MS = 200
 /** Of tickets that are cared about and not known, so many are asked for in one look. */
 const WISHES_ASKED_MAX = 100
+const TARGETS_MAX = 16
 
 export function githubTracker(parts: GithubTrackerParts): Tracker {
   return new GithubTracker(parts)
 }
 
-/** The token of the code host is good for its issues, too. undefined: there is none. */
-export function githubTrackerAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {
-  const apiUrl = tracker.apiUrl ?? (codehost.driver === 'github' ? codehost.apiUrl : undefined)
-  const isSamePlace = codehost.driver === 'github' && sameAddress(apiUrl, codehost.apiUrl)
-  const token = tracker.apiKey || (isSamePlace ? codehost.token : undefined)
-  if (token === undefined || token === '') return undefined
-  return { token, apiUrl, field: tracker.apiUrl === undefined ? 'codehost.apiUrl' : 'tracker.apiUrl' }
-}
-
-const sameAddress = (a = GITHUB_API, b = GITHUB_API): boolean =>
-  a.replace(/\/+$/, '') === b.replace(/\/+$/, '')
-
 class GithubTracker implements Tracker {
-  readonly #parts: GithubTrackerParts
-  readonly #repos = new Map<string, RepoIssues>()
+  readonly #clock: GithubTrackerParts['clock']
+  readonly #tracker: ServiceConfig['tracker']
+  readonly #api: Answer<GithubApi>
+  /** By the names of their repositories in small letters, as are the issues. */
+  readonly #homes: ReadonlyMap<string, Home>
+  readonly #issues: ReadonlyMap<string, RepoIssues>
+  /** Where tickets were moved to last: these are states, too, whatever the configuration was when we were made. */
+  readonly #targets = new Set<string>()
+  #rules: TrackerWish['rules']
   /** Two looks at once would read everything twice. */
   #looking: Promise<unknown> = Promise.resolve()
 
-  constructor(parts: GithubTrackerParts) {
-    this.#parts = parts
+  constructor({ couriers, clock, config }: GithubTrackerParts) {
+    this.#clock = clock
+    this.#tracker = config.tracker
+    this.#rules = config.tracker.eligible
+    const account = githubTrackerAccount(config)
+    this.#api = account === undefined ? NO_TOKEN : githubApi(account, couriers)
+    this.#homes = homesOf(config)
+    this.#issues = new Map(
+      [...this.#homes].map(([key, { remote }]) => [key, new RepoIssues(remote, clock)] as const),
+    )
   }
 
   look(wish: TrackerWish): Promise<Answer<TrackerPicture>> {
@@ -86,149 +76,106 @@ class GithubTracker implements Tracker {
   }
 
   async moveTo(ticketId: string, state: string): Promise<Answer<void>> {
-    const api = this.#api()
-    if (!api.ok) return api
-    const config = this.#parts.config()
+    if (!this.#api.ok) return this.#api
     const place = issuePlaceOf(ticketId)
-    const home = place === undefined ? undefined : homesOf(config).get(folded(place.remote))
-    if (place === undefined || home === undefined) {
+    if (place === undefined || !this.#homes.has(folded(place.remote))) {
       return no('unknown', `${printable(ticketId)} is no issue of a configured repository`)
     }
-    const issue = await readIssue(api.value, place)
-    return lasting(issue.ok ? await moveIssue(api.value, issue.value, state, stateNames(config)) : issue)
-  }
-
-  /** GitHub itself notes in an issue which pull requests link to it, and those of the service do. */
-  async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {
-    return yes(undefined)
+    this.#aimAt(state)
+    const api = this.#api.value
+    const issue = await readIssue(api, place)
+    return lasting(issue.ok ? await moveIssue(api, issue.value, state, this.#stateNames()) : issue)
   }
 
   async projects(): Promise<Answer<readonly TrackerProject[]>> {
-    const api = this.#api()
-    if (!api.ok) return api
-    const homes = [...homesOf(this.#parts.config()).values()].slice(0, TRACKER_PROJECTS_MAX)
-    return yes(
-      homes.map(({ remote }) => ({
-        id: remote,
-        name: remote,
-        url: `${api.value.address.site}/${remote}`,
-        teams: [],
-      })),
-    )
+    if (!this.#api.ok) return this.#api
+    const { site } = this.#api.value.address
+    const homes = [...this.#homes.values()].slice(0, TRACKER_PROJECTS_MAX)
+    return yes(homes.map(({ remote }) => ({ id: remote, name: remote, url: `${site}/${remote}`, teams: [] })))
   }
 
-  #api(): Answer<GithubApi> {
-    const account = githubTrackerAccount(this.#parts.config())
-    if (account !== undefined) return githubApi(account, this.#parts.couriers)
-    return no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
+  #aimAt(state: string): void {
+    this.#targets.delete(state)
+    this.#targets.add(state)
+    for (const oldest of this.#targets) if (this.#targets.size > TARGETS_MAX) this.#targets.delete(oldest)
+  }
+
+  #stateNames(): readonly string[] {
+    const targets = [...this.#targets].filter((state) => !isClosing(state))
+    return stateNames({ ...this.#tracker, rules: this.#rules, targets })
   }
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  async #look(wish: TrackerWish): Promise<Answer<TrackerPicture>> {
-    const api = this.#api()
-    if (!api.ok) return api
-    const homes = homesOf(this.#parts.config())
-    this.#keepOnly(homes)
-    const looked = await Promise.all(
-      [...homes].map(async ([key, home]) => ({
-        home,
-        answer: await this.#issuesOf(key, home.remote).look(api.value, homes.size * REPO_PAUSE_MS),
-      })),
-    )
-    const refused = looked.flatMap(({ home, answer }) => (answer.ok ? [] : [{ home, answer }]))
-    const fatal = fatalOf(
-      refused.map(({ answer }) => answer),
-      homes.size,
-    )
+  async #look({ rules, tickets }: TrackerWish): Promise<Answer<TrackerPicture>> {
+    if (!this.#api.ok) return this.#api
+    const api = this.#api.value
+    this.#rules = rules
+    const refused = await this.#readAgain(api)
+    const fatal = fatalOf([...refused.values()], this.#homes.size)
     if (fatal !== undefined) return fatal
-    const strays = await this.#strays(api.value, wish, homes)
+    const strays = await this.#strays(api, tickets)
+    const known = [...this.#issues.values()].flatMap((issues) => [...issues.all()])
     const problems = [
-      ...(homes.size === 0
-        ? ['no repository is configured whose issues could be read; add one under repos']
-        : []),
-      ...refused.map(({ home, answer }) => `${home.remote}: ${answer.refusal.message}`),
+      ...(this.#homes.size === 0 ? [NO_REPOSITORY] : []),
+      ...[...refused].map(([remote, { refusal }]) => `${remote}: ${refusal.message}`),
       ...strays.problems,
-      ...this.#cutShort(homes),
+      ...this.#cutShort(),
     ]
-    const known = [...homes.keys()].flatMap((key) => [...(this.#repos.get(key)?.all() ?? [])])
-    const tickets = this.#tickets([...known, ...strays.issues], homes, new URL(api.value.address.site).host)
-    return yes({ tickets, problems: problems.slice(0, TICKET_PROBLEMS_MAX) })
+    return yes({
+      tickets: this.#tickets([...known, ...strays.issues], api),
+      problems: problems.slice(0, TICKET_PROBLEMS_MAX),
+    })
   }
 
-  #issuesOf(key: string, remote: string): RepoIssues {
-    const issues = this.#repos.get(key) ?? new RepoIssues(remote, this.#parts.clock)
-    this.#repos.set(key, issues)
-    return issues
+  /** Those that could not be read. */
+  async #readAgain(api: GithubApi): Promise<ReadonlyMap<string, No>> {
+    const pauseMs = this.#homes.size * REPO_PAUSE_MS
+    const read = await Promise.all(
+      [...this.#issues.values()].map(async (issues) => ({ issues, answer: await issues.look(api, pauseMs) })),
+    )
+    return new Map(
+      read.flatMap(({ issues, answer }) => (answer.ok ? [] : [[issues.remote, answer] as const])),
+    )
   }
 
-  #keepOnly(homes: ReadonlyMap<string, Home>): void {
-    for (const key of this.#repos.keys()) if (!homes.has(key)) this.#repos.delete(key)
+  #tickets(issues: readonly Issue[], api: GithubApi) {
+    return ticketsOf(issues, {
+      homes: this.#homes,
+      stateNames: this.#stateNames(),
+      assignees: this.#rules.assignees,
+      host: new URL(api.address.site).host,
+      waitsFor: ({ remote, number }) => this.#issues.get(folded(remote))?.waitsFor(number) ?? [],
+    })
   }
 
-  #cutShort(homes: ReadonlyMap<string, Home>): string[] {
-    const short = [...homes].filter(([key]) => this.#repos.get(key)?.cutShort === true)
+  #cutShort(): string[] {
+    const short = [...this.#issues.values()].filter(({ cutShort }) => cutShort)
     if (short.length === 0) return []
-    const names = listed(short.map(([, { remote }]) => remote))
+    const names = listed(short.map(({ remote }) => remote))
     return [
       `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only those that changed last are looked at`,
     ]
   }
 
   /** Tickets that are cared about and in no list: closed before we looked, or of a repository that was taken out. */
-  async #strays(api: GithubApi, wish: TrackerWish, homes: ReadonlyMap<string, Home>): Promise<Strays> {
-    const places = wish.tickets.flatMap((id) => issuePlaceOf(id) ?? [])
-    const unknown = places.filter((place) => this.#known(place) === undefined).slice(0, WISHES_ASKED_MAX)
-    const found = await Promise.all(unknown.map((place) => this.#find(api, place, homes)))
-    const outside = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
+  async #strays(api: GithubApi, tickets: readonly string[]): Promise<Strays> {
+    const places = tickets.flatMap((id) => issuePlaceOf(id) ?? [])
+    const isKnown = ({ remote, number }: IssuePlace) =>
+      this.#issues.get(folded(remote))?.get(number) !== undefined
+    const unknown = places.filter((place) => !isKnown(place)).slice(0, WISHES_ASKED_MAX)
+    const found = await Promise.all(unknown.map((place) => this.#find(api, place)))
+    const issues = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
     return {
-      issues: outside.filter(({ remote }) => !homes.has(folded(remote))),
+      // The others are known from now on.
+      issues: issues.filter(({ remote }) => !this.#homes.has(folded(remote))),
       problems: found.flatMap((answer) => (answer.ok ? [] : [answer.refusal.message])).slice(0, 1),
     }
   }
 
-  #known({ remote, number }: IssuePlace): Issue | undefined {
-    return this.#repos.get(folded(remote))?.get(number)
-  }
-
-  #find(
-    api: GithubApi,
-    { remote, number }: IssuePlace,
-    homes: ReadonlyMap<string, Home>,
-  ): Promise<Answer<Issue | undefined>> {
-    const key = folded(remote)
-    const issues = homes.has(key) ? this.#issuesOf(key, remote) : new RepoIssues(remote, this.#parts.clock)
+  #find(api: GithubApi, { remote, number }: IssuePlace): Promise<Answer<Issue | undefined>> {
+    const issues = this.#issues.get(folded(remote)) ?? new RepoIssues(remote, this.#clock)
     return issues.find(api, number)
-  }
-
-  // ---- tickets -----------------------------------------------------------------------------------------------------
-
-  #tickets(issues: readonly Issue[], homes: ReadonlyMap<string, Home>, host: string): TrackedTicket[] {
-    const config = this.#parts.config()
-    const names = stateNames(config)
-    return issues.map((issue) => {
-      const home = homes.get(folded(issue.remote))
-      const setting = {
-        stateNames: names,
-        assignees: config.tracker.eligible.assignees,
-        identifier: `${home?.name ?? issue.remote}#${issue.number}`,
-        repo: undefined,
-        blockedBy: this.#blockersOf(issue, homes, host),
-      }
-      const tracked = trackedOf(issue, setting)
-      const repo = home === undefined ? undefined : keyOf(tracked, home)
-      return repo === undefined ? tracked : { ...tracked, ticket: { ...tracked.ticket, repo } }
-    })
-  }
-
-  #blockersOf(issue: Issue, homes: ReadonlyMap<string, Home>, host: string): string[] {
-    const known = this.#repos.get(folded(issue.remote))?.waitsFor(issue.number) ?? []
-    const said = blockersIn(issue.body, issue.remote, host)
-    const ids = [...known, ...said].flatMap(({ remote, number }) => {
-      const home = homes.get(folded(remote))
-      return home === undefined ? [] : [ticketIdOf({ remote: home.remote, number })]
-    })
-    return [...new Set(ids)]
   }
 }
 
@@ -237,44 +184,10 @@ interface Strays {
   readonly problems: readonly string[]
 }
 
-// ---- repositories --------------------------------------------------------------------------------------------------
-
-/** A repository, and every mapping that is for it. */
-interface Home {
-  readonly remote: string
-  /** For people: without its owner where that is plain. */
-  readonly name: string
-  readonly mappings: ServiceConfig['repos']
-}
-
-/** By their names in small letters. */
-function homesOf({ repos }: ServiceConfig): ReadonlyMap<string, Home> {
-  const homes = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
-  for (const [key, mapping] of Object.entries(repos)) {
-    const home = homes.get(folded(mapping.remote)) ?? { remote: mapping.remote, mappings: {} }
-    home.mappings[key] = mapping
-    homes.set(folded(mapping.remote), home)
-  }
-  const names = [...homes.keys()].map(baseName)
-  return new Map(
-    [...homes].map(([key, home]) => {
-      const isPlain = names.filter((name) => name === baseName(key)).length === 1
-      return [key, { ...home, name: isPlain ? baseName(home.remote) : home.remote }]
-    }),
-  )
-}
-
-const baseName = (remote: string): string => remote.slice(remote.indexOf('/') + 1)
-
-/** An issue's work goes to its own repository; of several mappings for that one, to the one that fits. */
-function keyOf({ ticket }: TrackedTicket, { mappings }: Home): string | undefined {
-  const [only, ...others] = Object.keys(mappings)
-  if (others.length === 0) return only
-  const choice = repoOf(ticket, mappings)
-  return choice.ok ? choice.value.key : undefined
-}
-
 // ---- refusals ------------------------------------------------------------------------------------------------------
+
+const NO_TOKEN = no('unauthorized', 'GitHub needs a token: connect GitHub, or give one as trackerApiKey')
+const NO_REPOSITORY = 'no repository is configured whose issues could be read; add one under repos'
 
 /** A token that is not taken is taken nowhere. */
 function fatalOf(refused: readonly No[], repos: number): No | undefined {

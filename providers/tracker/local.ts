@@ -2,11 +2,12 @@
  * A folder of Markdown files as a tracker: one file, one ticket.
  *
  * It promises that no file takes another down with it: what cannot be read is named, and the rest is right. Of a file
- * it moves, only the state changes, and never while somebody else is changing it. What a file means is
- * `ticket-file`'s to say.
+ * it moves, only the state changes, and never while somebody else is changing it. So it has no place for a link to a
+ * pull request: the files are the person's own, and one more line in them is an edit that nobody asked for. What a
+ * file means is `ticket-file`'s to say.
  */
 import { join, resolve } from 'node:path'
-import type { Cancel, Clock, Log, PullLink, Tracker, TrackerPicture } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
@@ -45,6 +46,11 @@ class LocalTracker implements Tracker {
     this.#folder = new TicketFolder(path, clock)
   }
 
+  /**
+   * All of it, whatever was wished for: one look at the folder costs the same. A ticket that is cared about and whose
+   * file is gone is not reported as closed: an editor replaces a file by removing it for a moment, and what is not in
+   * a picture counts as unchanged. So its run goes on, and a person who wants it to end cancels it.
+   */
   async look(): Promise<Answer<TrackerPicture>> {
     const found = await this.#folder.look()
     if (!found.ok) return found
@@ -64,11 +70,6 @@ class LocalTracker implements Tracker {
     const move = this.#lastMove.then(() => this.#move(ticketId, state))
     this.#lastMove = move.catch(() => undefined)
     return move
-  }
-
-  /** Its files are the person's own: a link in them would be an edit that nobody asked for. */
-  async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {
-    return yes(undefined)
   }
 
   /** Those that its tickets name. */

@@ -2,7 +2,8 @@
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Couriers } from '../courier.ts'
-import { githubTracker, githubTrackerAccount } from './github.ts'
+import { githubTracker } from './github.ts'
+import { githubTrackerAccount } from './github-account.ts'
 import { linearManners } from './linear/manners.ts'
 import { linearPlace } from './linear/place.ts'
 import { linearTracker } from './linear.ts'
@@ -12,8 +13,6 @@ export interface TrackerPorts {
   readonly clock: Clock
   readonly log: Log
   readonly couriers: Couriers
-  /** As it is at any time, for what may change under a tracker that stays; absent: as given once. */
-  readonly config?: () => ServiceConfig
 }
 
 /** undefined: none is configured, or it is not connected. */
@@ -26,7 +25,7 @@ export function trackerFor(config: ServiceConfig, ports: TrackerPorts): Tracker 
 
 function githubFor(config: ServiceConfig, ports: TrackerPorts): Tracker | undefined {
   if (githubTrackerAccount(config) === undefined) return undefined
-  return githubTracker({ ...ports, config: ports.config ?? (() => config) })
+  return githubTracker({ ...ports, config })
 }
 
 function linearFor({ apiKey, apiUrl }: ServiceConfig['tracker'], ports: TrackerPorts): Tracker | undefined {

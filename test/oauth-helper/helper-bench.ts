@@ -1,5 +1,5 @@
 /** A helper on a free port, between a test and a small upstream that answers as it is told to and remembers what it was asked. */
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from '@jest/globals'
 import { realChance, realClock } from '../../bin/clock.ts'
@@ -25,6 +25,7 @@ export interface UpstreamAnswer {
 export interface UpstreamBench {
   readonly url: string
   readonly asked: Asked[]
+  lastHeaders: IncomingHttpHeaders
   answer: UpstreamAnswer
 }
 
@@ -44,11 +45,12 @@ export function afterwards(close: () => unknown): void {
 }
 
 export async function startUpstream(): Promise<UpstreamBench> {
-  const bench: UpstreamBench & { url: string } = { url: '', asked: [], answer: { body: {} } }
+  const bench: UpstreamBench & { url: string } = { url: '', asked: [], lastHeaders: {}, answer: { body: {} } }
   const server = createServer((request, response) => {
     void textOf(request).then((text) => {
       const form = Object.fromEntries(new URLSearchParams(text))
       const { method = '', url = '' } = request
+      bench.lastHeaders = request.headers
       bench.asked.push({ method, path: url, type: request.headers['content-type'] ?? '', form })
       const { status = 200, headers = {}, body, afterMs = 0 } = bench.answer
       setTimeout(() => {

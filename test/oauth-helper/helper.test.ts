@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { HELPER_BODY_BYTES_MAX } from '../../protocol/limits.ts'
 import { helperRoutes } from '../../protocol/routes.ts'
+import { rawClient } from '../support/raw-client.ts'
 import { until } from '../support/real.ts'
 import { SECRETS, startHelper } from './helper-bench.ts'
 
@@ -283,6 +284,26 @@ describe('limits by address', () => {
     expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(20)
     expect((await get('/health')).status).toBe(200)
     expect(upstream.asked).toEqual([])
+  })
+
+  test('a refusal leaves the connection in order, whatever came with the request', async () => {
+    const { helper } = await startHelper({ requestsPerMinute: 1 })
+    const client = rawClient(helper.port)
+    const body = JSON.stringify({ refresh_token: 'r'.repeat(5_000) })
+    const head = `POST ${REFRESH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n`
+    const post = `${head}content-length: ${body.length}\r\n\r\n${body}`
+    const chunked = `${head}transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+    const statuses: number[] = []
+    for (const request of [
+      post,
+      post,
+      chunked,
+      'HEAD / HTTP/1.1\r\nhost: x\r\n\r\n',
+      'GET /health HTTP/1.1\r\nhost: x\r\n\r\n',
+    ])
+      statuses.push((await client.ask(request)).status)
+    client.close()
+    expect(statuses).toEqual([502, 429, 429, 429, 200])
   })
 
   test('without a balancer nobody gets a new bucket by a header', async () => {

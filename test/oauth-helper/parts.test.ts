@@ -4,6 +4,12 @@ import fc from 'fast-check'
 import { clientOf } from '../../oauth-helper/addresses.ts'
 import { limiter } from '../../oauth-helper/limiter.ts'
 import { helperSettings } from '../../oauth-helper/settings.ts'
+import { makeUpstream } from '../../oauth-helper/upstream.ts'
+import {
+  HELPER_UPSTREAM_AT_ONCE_MAX,
+  HELPER_UPSTREAM_MS_MAX,
+  HTTP_ANSWER_MS_MAX,
+} from '../../protocol/limits.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { SECRETS } from './helper-bench.ts'
 
@@ -88,6 +94,41 @@ describe('addresses', () => {
 
   test('any text at all is read without an accident', () => {
     fc.assert(fc.property(fc.string(), fc.ipV6(), (text, v6) => clientOf(text, [text, v6], 1).length > 0))
+  })
+})
+
+describe('upstreams', () => {
+  const silent = () => {
+    let asked = 0
+    const http = {
+      ask: () => {
+        asked += 1
+        return new Promise<never>(() => {})
+      },
+      close: async () => {},
+    }
+    return { http, asked: () => asked }
+  }
+
+  test('one that says nothing is given up before whoever asked gives up', async () => {
+    const clock = new ManualClock()
+    const upstream = makeUpstream(silent().http, clock)
+    const answer = upstream.post('the tracker', 'https://t.example/', { secret: 'planted' })
+    await clock.advance(HELPER_UPSTREAM_MS_MAX)
+    const heard = await answer
+    expect(heard).toMatchObject({ is: 'nothing', reply: { status: 502 } })
+    expect(JSON.stringify(heard)).not.toContain('planted')
+    expect(HELPER_UPSTREAM_MS_MAX).toBeLessThan(HTTP_ANSWER_MS_MAX)
+  })
+
+  test('so many are asked at once and no more, whoever has stopped waiting', async () => {
+    const clock = new ManualClock()
+    const { http, asked } = silent()
+    const upstream = makeUpstream(http, clock)
+    for (let at = 0; at < HELPER_UPSTREAM_AT_ONCE_MAX; at++) void upstream.post('w', 'https://t.example/', {})
+    await clock.advance(HELPER_UPSTREAM_MS_MAX)
+    expect(await upstream.post('w', 'https://t.example/', {})).toMatchObject({ reply: { status: 503 } })
+    expect(asked()).toBe(HELPER_UPSTREAM_AT_ONCE_MAX)
   })
 })
 

@@ -63,6 +63,7 @@ describe('a reply that is kept', () => {
 
   test.each<[string, number, Record<string, string>]>([
     ['without a mark', 200, {}],
+    ['with a mark that cannot be sent back', 200, { etag: '"caf\u00e9 \u2615"' }],
     ['with a mark without end', 200, { etag: 'x'.repeat(2_000) }],
     ['that is not to be kept', 200, { etag: '"1"', 'cache-control': 'private, no-store' }],
     ['of an error', 404, { etag: '"1"' }],
@@ -116,6 +117,10 @@ describe('two who ask the same at once', () => {
     told(courier, click('/list'))
     await sent[2]?.reply(200)
     expect(paths(sent)).toEqual(['/busy', '/list', '/other', '/list'])
+    await sent[3]?.reply(200)
+    told(courier, errand('/last'))
+    await clock.turn()
+    expect(paths(sent).slice(4)).toEqual(['/last'])
   })
 
   test('a person makes what is under way worth another try', async () => {

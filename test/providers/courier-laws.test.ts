@@ -110,7 +110,7 @@ class Judge {
     const until = now + Math.max(1_000, seconds * 1_000)
     if (how2 !== 'lost') {
       const said = how2 === 'spent' ? 0 : how2 === 'refused' ? Math.max(1, left) : left
-      this.#hear(ask.resource, said, until, sent)
+      this.#hear(ask.resource, said, until, sent, how2 === 'spent')
     }
     const refuser = how2 === 'refused' ? '' : how2 === 'spent' ? ask.resource : undefined
     this.#judgeReply(ask, sent, refuser, how2 === 'lost', now, until)
@@ -153,11 +153,12 @@ class Judge {
     return gate
   }
 
-  #hear(resource: string, left: number, until: number, of: Sent): void {
+  #hear(resource: string, left: number, until: number, of: Sent, isRefused: boolean): void {
     const known = this.#words.get(resource)
     if (known !== undefined && this.#order(known.of) > this.#order(of)) return
     this.#words.set(resource, { left, until, of })
     const gate = this.#gate(resource)
+    if (left <= 0 && isRefused) return
     if (left <= 0) {
       gate.until = Math.max(until, gate.isShut ? gate.until : until)
       gate.wasTold = gate.isShut && gate.wasTold
@@ -180,7 +181,8 @@ class Judge {
     for (const name of ['', ask.resource]) {
       const gate = this.#gate(name)
       if (name === refuser) {
-        gate.until = Math.max(until, gate.isShut ? gate.until : until)
+        // For how long it wants to be left alone goes before when its budget is full again.
+        gate.until = Math.max(until, gate.isShut && gate.wasTold ? gate.until : until)
         gate.isShut = true
         gate.wasTold = true
       } else if (gate.probe === sent && !isLost && refuser === undefined && gate.until <= now)

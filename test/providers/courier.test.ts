@@ -110,6 +110,8 @@ describe('a budget', () => {
     // An earlier reply that comes late says nothing new.
     await sent[2]?.reply(200, { left: '0', limit: '100', reset: inAnHour(clock) })
     await sent[1]?.reply(200, { left: '1', limit: '100', reset: inAnHour(clock) })
+    told(courier, person('/5'))
+    await clock.turn()
     expect(sent).toHaveLength(3)
   })
 
@@ -152,9 +154,9 @@ describe('when a service wants fewer requests', () => {
     expect(paths(sent)).toEqual(['/b1', '/b2', '/b3', '/p1'])
     await sent[0]?.reply(420, { wait: '10000' })
     // Those under way could not be helped; whoever waited for nobody is refused, a person waits for a while.
-    await sent[1]?.reply(420, { wait: '10000' })
+    await sent[1]?.reply(420, { wait: '2000' })
     await sent[2]?.reply(200)
-    await sent[3]?.reply(420, { wait: '10000' })
+    await sent[3]?.reply(420, { wait: '2000' })
     const late = told(courier, person('/p2'))
     await clock.advance(9_999)
     expect(polls.map(({ now }) => now)).toEqual([
@@ -175,6 +177,15 @@ describe('when a service wants fewer requests', () => {
       'a service is not asked for a while',
       'a service is asked again',
     ])
+  })
+
+  test('whoever waits for nobody is refused at once, also while there is no room', async () => {
+    const { clock, courier, sent } = rig()
+    const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => told(courier, errand(path)))
+    told(courier, person('/p1'))
+    await clock.turn()
+    await sent[3]?.reply(420, { wait: '60000' })
+    expect(polls.map(({ now }) => now)).toEqual(['waits', 'waits', 'waits', expect.stringMatching(/fewer/)])
   })
 
   test('refused again and again, it is left alone for longer and longer', async () => {
@@ -209,6 +220,21 @@ describe('when a service wants fewer requests', () => {
     expect(clock.timers).toBe(0)
   })
 
+  test('for how long it says goes before when its budget is full again', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, person('/p1'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '5000', left: '0', limit: '100', reset: inAnHour(clock) })
+    await clock.advance(4_999)
+    expect(sent).toHaveLength(1)
+    await clock.advance(1)
+    await sent[1]?.reply(200)
+    const next = told(courier, person('/p2'))
+    await clock.turn()
+    await sent[2]?.reply(200)
+    expect([click.now, next.now]).toEqual(['200', '200'])
+  })
+
   test('a person is not kept waiting again and again', async () => {
     const { clock, courier, sent } = rig()
     const click = told(courier, write('/p1'))
@@ -217,6 +243,17 @@ describe('when a service wants fewer requests', () => {
     await clock.advance(9_000)
     await sent[1]?.reply(420, { wait: '9000' })
     expect([sent.length, click.now]).toEqual([2, expect.stringMatching(/wants fewer/)])
+  })
+
+  test('nor for more than a few tries', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, write('/p1'))
+    await clock.turn()
+    for (const at of [0, 1, 2]) {
+      await sent[at]?.reply(420, { wait: '1' })
+      await clock.advance(3_000)
+    }
+    expect([sent.length, click.now]).toEqual([3, expect.stringMatching(/wants fewer/)])
   })
 
   test('what is used up is shut alone; where nothing is, everything', async () => {

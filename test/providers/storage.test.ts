@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock } from '../../bin/clock.ts'
 import type { Bucket, UploadOrder } from '../../core/neighbours.ts'
-import { UPLOAD_BYTES_MAX } from '../../protocol/limits.ts'
+import type { Clock } from '../../core/ports.ts'
+import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../protocol/limits.ts'
 import { wranglerBucket } from '../../providers/storage.ts'
 import { keptLog } from '../support/quiet.ts'
 import { tempFolder, until } from '../support/real.ts'
@@ -22,7 +23,11 @@ afterEach(() => {
   for (const bucket of buckets.splice(0)) bucket.stop()
 })
 
-function bench(world: WranglerWorld = {}, more: Record<string, string> = {}): Bench {
+function bench(
+  world: WranglerWorld = {},
+  more: Record<string, string> = {},
+  clock: Clock = realClock,
+): Bench {
   const folder = tempFolder()
   const temp = tempFolder()
   const wrangler = stubWrangler(folder, world)
@@ -32,7 +37,7 @@ function bench(world: WranglerWorld = {}, more: Record<string, string> = {}): Be
     SECRET_OF_OURS: 'x',
     ...more,
   }
-  const bucket = wranglerBucket({ environment, clock: realClock, log: keptLog(), tempFolder: temp })
+  const bucket = wranglerBucket({ environment, clock, log: keptLog(), tempFolder: temp })
   buckets.push(bucket)
   return { bucket, wrangler, folder, temp }
 }
@@ -167,6 +172,36 @@ test('why an upload failed is told apart', async () => {
   expect(JSON.stringify(failed)).not.toContain('bad-token')
 })
 
+test('a command that hangs is ended in time, and what waits behind it has its turn', async () => {
+  const late: (() => void)[] = []
+  const patient = {
+    ...realClock,
+    after: (ms: number, run: () => void) =>
+      ms === UPLOAD_MS_MAX || ms === PROGRAM_MS_MAX ? held(late, run) : realClock.after(ms, run),
+  }
+  const { bucket, wrangler, temp } = bench({ loggedIn: true, hangs: true }, {}, patient)
+  const first = bucket.upload(order('abc'))
+  await until('it to hang', () => wrangler.calls().length === 1)
+  wrangler.set({ loggedIn: true })
+  const second = bucket.upload(order('second', { key: 'b' }))
+  late.shift()?.()
+  expect(await first).toMatchObject(refusedAs('unavailable'))
+  expect(await second).toMatchObject({ ok: true })
+  await until('it to be gone', () => !isAlive(wrangler.calls()[0]?.pid ?? 0))
+  wrangler.set({ loggedIn: true, hangs: true })
+  const look = bucket.look()
+  await until('both questions to hang', () => wrangler.calls().length === 4)
+  for (const run of late) run()
+  expect(await look).toEqual({ installed: false, loggedIn: false })
+  expect(readdirSync(temp)).toEqual([])
+})
+
+test('a success that is not of the remote bucket is none', async () => {
+  const { bucket, wrangler } = bench({ loggedIn: true, ignoresRemote: true })
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('failed'))
+  expect(wrangler.remote('shots', 'run-1/a picture.png')).toBeUndefined()
+})
+
 test('a login is started once, shows its page, and is over when the person has confirmed', async () => {
   const { bucket, wrangler } = bench()
   const started = await Promise.all([bucket.login(), bucket.login()])
@@ -184,6 +219,14 @@ test('a login is started once, shows its page, and is over when the person has c
   await until('the login to be over', async () => (await bucket.look()).loggedIn)
 })
 
+test('a login that ends at once says why', async () => {
+  const { bucket } = bench({ refusesLogin: true })
+  expect(await bucket.login()).toMatchObject({
+    ok: false,
+    refusal: { kind: 'failed', message: expect.stringContaining('Node.js v22') },
+  })
+})
+
 test('stopping ends a login that waits, and nothing starts after it', async () => {
   const { bucket, wrangler, temp } = bench()
   await bucket.login()
@@ -194,6 +237,12 @@ test('stopping ends a login that waits, and nothing starts after it', async () =
   expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('unavailable'))
   await until('its folder to be gone', () => readdirSync(temp).length === 0)
 })
+
+/** For the test to call. */
+function held(runs: (() => void)[], run: () => void): () => void {
+  runs.push(run)
+  return () => {}
+}
 
 function isAlive(pid: number): boolean {
   try {

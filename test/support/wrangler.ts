@@ -17,6 +17,10 @@ export interface WranglerWorld {
   readonly buckets?: readonly string[]
   readonly broken?: boolean
   readonly hangs?: boolean
+  /** Such as one that wants a newer Node. */
+  readonly refusesLogin?: boolean
+  /** A wrangler of some day that takes the switch and does not heed it. */
+  readonly ignoresRemote?: boolean
 }
 
 export interface WranglerCall {
@@ -96,6 +100,7 @@ function whoami() {
 }
 
 function login() {
+  if (world.refusesLogin) return fail('Wrangler requires at least Node.js v22.12.0.')
   say('Attempting to login via OAuth...')
   say('Visit this link to authenticate: https://dash.cloudflare.com/oauth2/auth?response_type=code&client_id=1&state=s')
   const wait = setInterval(() => {
@@ -107,7 +112,7 @@ function login() {
 }
 
 function put(place) {
-  const remote = args.includes('--remote')
+  const remote = args.includes('--remote') && !world.ignoresRemote
   const [bucket, ...rest] = place.split('/')
   if (remote && !world.loggedIn && !process.env.CLOUDFLARE_API_TOKEN) {
     return fail("In a non-interactive environment, it's necessary to set a CLOUDFLARE_API_TOKEN environment variable for wrangler to work.")

@@ -17,6 +17,8 @@ import { GITHUB_MANNERS } from './manners.ts'
 import { graphqlRefusalOf, refusalOf, type Subject, strange } from './refusals.ts'
 
 export const PAGE_ITEMS_MAX = 100
+/** Of what people write, up to a quarter of a MiB each, so that no page is longer than an answer may be. */
+export const PROSE_PAGE_ITEMS_MAX = 50
 /** A page of pull requests carries both repositories of each, with hundreds of fields. */
 const ANSWER_KEYS_MAX = 500_000
 

@@ -14,7 +14,7 @@ import {
   PULL_FILES_LISTED_MAX,
 } from '../../../protocol/limits.ts'
 import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
-import { type GithubApi, type Listed, PAGE_ITEMS_MAX, valueIn } from './api.ts'
+import { type GithubApi, type Listed, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, valueIn } from './api.ts'
 import { countOf, fieldOf, textOf } from './fields.ts'
 import {
   checkRunOf,
@@ -32,6 +32,7 @@ import { threadsOf } from './threads.ts'
 /** Between one asking and the next whether it can be merged: together less than a person waits. */
 const MERGEABLE_PAUSES_MS = [1_000, 1_000, 1_500]
 const CHECKS_LISTED_MAX = 500
+const PROSE = new Set(['comments', 'reviews'])
 const SHA = /^[0-9a-f]{40,64}$/
 
 export interface PullReader {
@@ -92,10 +93,11 @@ async function list(
   part: string,
   itemsMax: number,
 ): Promise<Answer<Listed>> {
-  const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${PAGE_ITEMS_MAX}`, {
+  const perPage = PROSE.has(part) ? PROSE_PAGE_ITEMS_MAX : PAGE_ITEMS_MAX
+  const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${perPage}`, {
     subject,
     urgency: 'person',
-    pagesMax: Math.ceil(itemsMax / PAGE_ITEMS_MAX),
+    pagesMax: Math.ceil(itemsMax / perPage),
   })
   if (!listed.ok) return listed
   return yes({ ...listed.value, items: listed.value.items.slice(0, itemsMax) })

@@ -8,12 +8,7 @@
 import type { PullDetailFacts, PullFacts, PullHost, PullPlace, Urgency } from '../../../core/neighbours.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
-import {
-  CODEHOST_REPOS_MAX,
-  PULLS_DONE_MAX,
-  PULLS_OPEN_MAX,
-  TEXT_CHARS_MAX,
-} from '../../../protocol/limits.ts'
+import { TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   CodehostRepo,
   MergeRequest,
@@ -24,14 +19,14 @@ import type {
 import type { PullState } from '../../../protocol/run.ts'
 import type { HttpReply } from '../../http.ts'
 import { isRemote } from '../remote-name.ts'
-import { type GithubApi, PAGE_ITEMS_MAX, repoPath, valueIn } from './api.ts'
+import { type GithubApi, repoPath, valueIn } from './api.ts'
 import { type PullReader, readDetail, readPull } from './detail.ts'
 import { fieldOf, textOf } from './fields.ts'
-import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
+import { listPulls, listRepos, pullStates } from './lists.ts'
+import { stateOf } from './records.ts'
 import { messageOf, strange } from './refusals.ts'
 import { ownThread, settleThread, threadOfComment } from './threads.ts'
 
-const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
 const READY = `mutation Ready($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id isDraft } } }`
 const MERGED = 'Pull Request successfully merged'
 /** Somebody else's merge came between: what was asked for is as good as before. */
@@ -52,28 +47,12 @@ class GithubPullHost implements PullHost {
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  async repos(): Promise<Answer<readonly CodehostRepo[]>> {
-    const pagesMax = CODEHOST_REPOS_MAX / PAGE_ITEMS_MAX
-    const listed = await this.#api.list(REPOS, {
-      subject: 'list of repositories',
-      urgency: 'person',
-      pagesMax,
-    })
-    if (!listed.ok) return listed
-    const repos = recordsOf(listed.value.items, repoOf)
-    return yes(uniqueBy(repos, ({ fullName }) => fullName).slice(0, CODEHOST_REPOS_MAX))
+  repos(): Promise<Answer<readonly CodehostRepo[]>> {
+    return listRepos(this.#api)
   }
 
-  async list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>> {
-    const [open, done] = await Promise.all([
-      this.#open(remote, urgency),
-      this.#listed(remote, 'closed', PULLS_DONE_MAX, urgency),
-    ])
-    if (!open.ok) return open
-    if (!done.ok) return done
-    // What was closed between the two readings is in both; the later word is that it is closed.
-    const pulls = uniqueBy([...done.value, ...open.value], ({ number }) => number)
-    return yes(pulls.sort((a, b) => b.updatedAt.localeCompare(a.updatedAt, 'en')))
+  list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>> {
+    return listPulls(this.#api, remote, urgency)
   }
 
   async detail(place: PullPlace): Promise<Answer<PullDetailFacts>> {
@@ -81,25 +60,12 @@ class GithubPullHost implements PullHost {
     return reader.ok ? readDetail(reader.value) : reader
   }
 
-  /** Those that are open are told by the one list; one that is not in it, or is the only one, is asked for itself. */
-  async states(
+  states(
     remote: string,
     numbers: readonly number[],
     urgency: Urgency,
   ): Promise<Answer<ReadonlyMap<number, PullState>>> {
-    const wanted = [...new Set(numbers)]
-    const open = wanted.length > 1 ? await this.#open(remote, urgency) : yes([])
-    if (!open.ok) return open
-    const known = new Map(open.value.map(({ number, state }) => [number, state]))
-    const others = wanted.filter((number) => !known.has(number))
-    const asked = await Promise.all(others.map((number) => this.#state({ remote, number }, urgency)))
-    const states = new Map(wanted.flatMap((number) => entryOf(number, known.get(number))))
-    for (const [index, state] of asked.entries()) {
-      const number = others[index]
-      if (state.ok && number !== undefined) states.set(number, state.value)
-      else if (!state.ok && state.refusal.kind !== 'unknown') return state
-    }
-    return yes(states)
+    return pullStates(this.#api, remote, numbers, urgency)
   }
 
   placeOf(url: string): PullPlace | undefined {
@@ -200,36 +166,6 @@ class GithubPullHost implements PullHost {
     return yes({ api: this.#api, clock: this.#clock, place, repo: repo.value, subject })
   }
 
-  #open(remote: string, urgency: Urgency): Promise<Answer<PullFacts[]>> {
-    return this.#listed(remote, 'open', PULLS_OPEN_MAX, urgency)
-  }
-
-  async #listed(
-    remote: string,
-    state: 'open' | 'closed',
-    pullsMax: number,
-    urgency: Urgency,
-  ): Promise<Answer<PullFacts[]>> {
-    const repo = repoPath(remote)
-    if (!repo.ok) return repo
-    const perPage = Math.min(pullsMax, PAGE_ITEMS_MAX)
-    const query = `state=${state}&sort=updated&direction=desc&per_page=${perPage}`
-    const listed = await this.#api.list(`${repo.value}/pulls?${query}`, {
-      subject: `repository ${remote}`,
-      urgency,
-      pagesMax: pullsMax / perPage,
-    })
-    return listed.ok ? yes(recordsOf(listed.value.items, pullFactsOf)) : listed
-  }
-
-  async #state(place: PullPlace, urgency: Urgency): Promise<Answer<PullState>> {
-    const reader = this.#reader(place)
-    if (!reader.ok) return reader
-    const { repo, subject } = reader.value
-    const pull = await this.#api.read(`${repo}/pulls/${place.number}`, subject, urgency)
-    return pull.ok ? yes(stateOf(pull.value)) : pull
-  }
-
   /** The pull request as it is, when this may be done to it. */
   async #before(place: PullPlace, deed: Deed): Promise<Answer<Before>> {
     const reader = this.#reader(place)
@@ -283,14 +219,3 @@ const isBlank = (body: string): boolean => body.trim() === ''
 const SAY_SOMETHING = no('invalid', 'body: must not be empty; say something')
 
 const done = (answer: Answer<unknown>): Answer<void> => (answer.ok ? yes(undefined) : answer)
-
-function entryOf(number: number, state: PullState | undefined): (readonly [number, PullState])[] {
-  return state === undefined ? [] : [[number, state]]
-}
-
-/** The first of each. */
-function uniqueBy<T, K>(items: readonly T[], keyOf: (item: T) => K): T[] {
-  const found = new Map<K, T>()
-  for (const item of items) if (!found.has(keyOf(item))) found.set(keyOf(item), item)
-  return [...found.values()]
-}

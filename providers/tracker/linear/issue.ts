@@ -98,7 +98,9 @@ function ticketOf(node: unknown, blockers: readonly { id: string }[]) {
     labels: listAt(node, 'labels', 'nodes')
       .flatMap((label) => textAt(label, 'name') ?? [])
       .map(name)
-      .slice(0, LABELS_MAX),
+      .slice(0, LABELS_MAX)
+      // They come in any order, and the same labels should be the same ticket.
+      .sort(),
     ...(assignee === undefined ? {} : { assignee: name(assignee) }),
     ...(project === undefined ? {} : { project: name(project) }),
     ...(branchName === undefined || branchName.length > NAME_CHARS_MAX ? {} : { branchName }),

@@ -7,7 +7,7 @@
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
 import type { Issue, IssueNote } from './issue.ts'
-import type { IssuesRead } from './reader.ts'
+import type { Blocked, IssuesRead } from './reader.ts'
 
 interface Entry {
   readonly issue: Issue
@@ -20,6 +20,8 @@ export class KnownIssues {
   readonly #notes = new Map<string, IssueNote>()
   /** Asked for, and not there. */
   readonly #gone = new Set<string>()
+  /** Of which Linear says otherwise than their own reading whether anything blocks them. */
+  readonly #disputed = new Set<string>()
 
   get size(): number {
     return this.#entries.size
@@ -27,6 +29,10 @@ export class KnownIssues {
 
   has(id: string): boolean {
     return this.#entries.has(id)
+  }
+
+  isListed(id: string): boolean {
+    return this.#entries.get(id)?.listed === true
   }
 
   tickets(): TrackedTicket[] {
@@ -59,6 +65,16 @@ export class KnownIssues {
     return this.unknown(new Set(waiting.flatMap(([, { issue }]) => issue.openBlockers)))
   }
 
+  /** Listed ones that something began to block, or nothing blocks any more, since they were read. */
+  doubted({ ids, isAll }: Blocked): string[] {
+    const isDoubted = ([id, { issue, listed }]: readonly [string, Entry]): boolean => {
+      if (!listed || this.#disputed.has(id)) return false
+      const isBlocked = issue.tracked.ticket.blockedBy.length > 0
+      return ids.has(id) ? !isBlocked : isAll && isBlocked
+    }
+    return [...this.#entries].filter(isDoubted).map(([id]) => id)
+  }
+
   /** Listed here, and not known there. */
   listedBeyond(other: KnownIssues): string[] {
     return [...this.#entries].filter(([id, { listed }]) => listed && !other.has(id)).map(([id]) => id)
@@ -72,8 +88,14 @@ export class KnownIssues {
       this.#entries.set(id, { issue, listed: isListed(id) })
       this.#notes.delete(id)
       this.#gone.delete(id)
+      this.#disputed.delete(id)
     }
     for (const note of notes.slice(0, TICKET_PROBLEMS_MAX)) this.#notes.set(note.id, note)
+  }
+
+  /** Having been read, they are as they were: asking again and again would tell nothing new. */
+  dispute(blocked: Blocked): void {
+    for (const id of this.doubted(blocked)) this.#disputed.add(id)
   }
 
   relist(id: string, listed: boolean): void {

@@ -3,8 +3,8 @@
  *
  * The first look reads all that could be eligible. The following ones ask only what has changed since, by the service's
  * own times, and read that; tickets that stopped being eligible change too, and are shown as they are then. Some
- * changes move no time (a project's new name, a relation), so once in a while all is read again, the more seldom the
- * dearer it is. A long reading that was interrupted goes on where it was.
+ * changes move no time: a new blocker is asked for each time, for the rest (a project's new name) all is read again once
+ * in a while, the more seldom the dearer it is. A long reading that was interrupted goes on where it was.
  *
  * Shown besides are those that were wished for, and those that hold up one of the others.
  */
@@ -120,16 +120,22 @@ export class LinearLooks {
     return yes('followed')
   }
 
-  async #readChanged({ entered, touched }: Changes, wished: ReadonlySet<string>): Promise<Answer<string[]>> {
+  async #readChanged(changes: Changes, wished: ReadonlySet<string>): Promise<Answer<string[]>> {
+    const { entered, touched, blocked } = changes
     for (const id of touched.keys()) this.#known.relist(id, entered.has(id))
     const waitedFor = this.#known.waitedFor()
     const stale = [...touched, ...entered].filter(([id, updatedAt]) => {
       const isCaredFor = this.#known.has(id) || entered.has(id) || waitedFor.has(id)
       return isCaredFor && this.#known.isStale(id, updatedAt)
     })
-    const unknown = this.#known.unknown(wished).slice(0, SINGLE_MAX)
-    const ids = [...stale.map(([id]) => id), ...unknown]
-    return this.#readSingle(ids, wished, this.#known, (id) => entered.has(id))
+    const others = [...this.#known.unknown(wished), ...this.#known.doubted(blocked)].slice(0, SINGLE_MAX)
+    const ids = [...stale.map(([id]) => id), ...others]
+    const listed = new Set(
+      ids.filter((id) => entered.has(id) || (this.#known.isListed(id) && !touched.has(id))),
+    )
+    const read = await this.#readSingle(ids, wished, this.#known, (id) => listed.has(id))
+    if (read.ok) this.#known.dispute(blocked)
+    return read
   }
 
   // ---- everything ----------------------------------------------------------------------------------------------------

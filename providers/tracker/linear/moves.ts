@@ -25,7 +25,9 @@ const WHERE = `
   }`
 const STATES = `
   query TeamStates($team: ID!) {
-    workflowStates(first: ${STATES_MAX}, filter: { team: { id: { eq: $team } } }) { nodes { id name type } }
+    workflowStates(first: ${STATES_MAX}, filter: { team: { id: { eq: $team } } }) {
+      nodes { id name type position }
+    }
   }`
 const MOVE = `
   mutation MoveIssue($id: String!, $stateId: String!) {
@@ -142,7 +144,10 @@ export class LinearMoves {
       urgency: 'background',
     })
     if (!asked.ok) return asked
-    const states = listAt(asked.value.data, 'workflowStates', 'nodes').flatMap((one) => stateOf(one) ?? [])
+    const nodes = listAt(asked.value.data, 'workflowStates', 'nodes')
+    const states = nodes
+      .toSorted((a, b) => positionOf(a) - positionOf(b))
+      .flatMap((one) => stateOf(one) ?? [])
     if (this.#states.size >= TEAMS_MAX) this.#states.clear()
     this.#states.set(team.id, { at: this.#clock.monotonic(), states })
     return yes(states)
@@ -168,6 +173,11 @@ const stateAt = (issue: unknown): State | undefined => stateOf(at(issue, 'state'
 function stateOf(state: unknown): State | undefined {
   const [id, name, type = ''] = [textAt(state, 'id'), textAt(state, 'name'), textAt(state, 'type')]
   return id === undefined || name === undefined ? undefined : { id, name, type }
+}
+
+function positionOf(state: unknown): number {
+  const position = at(state, 'position')
+  return typeof position === 'number' ? position : 0
 }
 
 function teamAt(issue: unknown): Team | undefined {

@@ -5,7 +5,7 @@
  * be long at most. So changes are asked for with two fields each, and only what changed is read whole. An issue with
  * more labels or relations than the usual is read once more, by itself, with longer lists.
  */
-import { type Answer, yes } from '../../../core/refusal.ts'
+import { type Answer, type No, no, yes } from '../../../core/refusal.ts'
 import { printable } from '../../../protocol/explain.ts'
 import type { LinearDesk } from './desk.ts'
 import { at, instantAt, listAt, textAt } from './fields.ts'
@@ -15,6 +15,8 @@ import type { Filter } from './scope.ts'
 /** Of the newest changes; more are asked for only when that many are not enough. */
 const CHANGES_FIRST = 50
 const CHANGES_MAX = 250
+/** Of the tickets that something blocks or blocked; who blocks them, only their own reading tells. */
+const BLOCKED_MAX = 50
 /** Some 3,000 points; a question may cost 10,000. */
 const ISSUES_A_PAGE = 50
 const USUAL: IssueSizes = { labels: 16, relations: 10 }
@@ -31,11 +33,12 @@ const PAGE = `
     }
   }`
 const CHANGES = `
-  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $first: Int!) {
+  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $blocked: IssueFilter!, $first: Int!) {
     entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
     touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
       nodes { id updatedAt }
     }
+    blocked: issues(first: ${BLOCKED_MAX}, filter: $blocked, orderBy: updatedAt) { nodes { id } }
   }`
 const BY_ID = `
   query Issues($filter: IssueFilter!, $first: Int!) {
@@ -63,11 +66,20 @@ export interface IssuesById extends IssuesRead {
   readonly missing: readonly string[]
 }
 
+/** It moves no issue's time when another one begins to block it. */
+export interface Blocked {
+  readonly ids: ReadonlySet<string>
+  /** There are no others. */
+  readonly isAll: boolean
+}
+
 export interface Changes {
   /** Changed, and of the scope: by id, when. */
   readonly entered: ReadonlyMap<string, string>
   /** Changed, whatever it is, archived ones too. */
   readonly touched: ReadonlyMap<string, string>
+  /** Of the scope, the issues that have a blocker, be it done or not. */
+  readonly blocked: Blocked
   readonly problems: readonly string[]
   /** There are more than these, and they are newer than what was known. */
   readonly isCut: boolean
@@ -86,6 +98,7 @@ export class IssueReader {
     const asked = await this.#ask(PAGE, variables)
     if (!asked.ok) return asked
     const { data, problems } = asked.value
+    if (!isThere(data, 'issues')) return missing(problems)
     const read = await this.#issuesOf(listAt(data, 'issues', 'nodes'), problems)
     if (!read.ok) return read
     const hasMore = at(data, 'issues', 'pageInfo', 'hasNextPage') === true
@@ -126,26 +139,34 @@ export class IssueReader {
     const asked = await this.#ask(BY_ID, { filter: { id: { in: ids } }, first: ids.length })
     if (!asked.ok) return asked
     const { data, problems } = asked.value
+    if (!isThere(data, 'issues')) return missing(problems)
     const nodes = listAt(data, 'issues', 'nodes')
     const read = await this.#issuesOf(nodes, problems)
     if (!read.ok) return read
     const there = new Set(nodes.map((node) => textAt(node, 'id')))
     // What an error kept from us is not gone.
-    const missing = problems.length > 0 ? [] : ids.filter((id) => !there.has(id))
-    return yes({ ...read.value, missing })
+    const gone = problems.length > 0 ? [] : ids.filter((id) => !there.has(id))
+    return yes({ ...read.value, missing: gone })
   }
 
   async #changes(scope: Filter, since: string, known: string, first: number): Promise<Answer<Changes>> {
     const touched = { updatedAt: { gte: since } }
-    const asked = await this.#ask(CHANGES, { entered: { and: [scope, touched] }, touched, first })
+    const asked = await this.#ask(CHANGES, {
+      entered: { and: [scope, touched] },
+      touched,
+      blocked: { and: [scope, { hasBlockedByRelations: { eq: true } }] },
+      first,
+    })
     if (!asked.ok) return asked
     const { data, problems } = asked.value
+    if (!['entered', 'touched', 'blocked'].every((list) => isThere(data, list))) return missing(problems)
     const nodes = listAt(data, 'touched', 'nodes')
     const instants = instantsOf(nodes)
     const oldest = [...instants.values()].at(-1)
     return yes({
       entered: instantsOf(listAt(data, 'entered', 'nodes')),
       touched: instants,
+      blocked: blockedOf(listAt(data, 'blocked', 'nodes')),
       problems,
       isCut: nodes.length >= first && (oldest === undefined || oldest > known),
     })
@@ -177,6 +198,13 @@ export class IssueReader {
   }
 }
 
+const isThere = (data: unknown, list: string): boolean => Array.isArray(at(data, list, 'nodes'))
+
+/** A list that is missing as a whole is no empty one. */
+function missing(problems: readonly string[]): No {
+  return no('failed', problems[0] ?? 'Linear answered without the issues that it was asked for')
+}
+
 function instantsOf(nodes: readonly unknown[]): Map<string, string> {
   return new Map(
     nodes.flatMap((node): [string, string][] => {
@@ -184,6 +212,11 @@ function instantsOf(nodes: readonly unknown[]): Map<string, string> {
       return id === undefined || updatedAt === undefined ? [] : [[id, updatedAt]]
     }),
   )
+}
+
+function blockedOf(nodes: readonly unknown[]): Blocked {
+  const ids = new Set(nodes.flatMap((node) => textAt(node, 'id') ?? []))
+  return { ids, isAll: nodes.length < BLOCKED_MAX }
 }
 
 function cutShort({ tracked: { ticket } }: Issue): IssueNote {

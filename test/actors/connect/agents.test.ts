@@ -38,6 +38,7 @@ describe('an agent', () => {
       'find agentB',
       yes({ detail: `the login ${LOGIN}`, credential: { agentBLogin: LOGIN } }),
     )
+    await b.hands.answer('check agentB', yes('a login'))
     expect(await answer).toMatchObject({ value: { status: 'connected', detail: 'the login ***' } })
     expect(b.stored().agent).toEqual({ agentBLogin: LOGIN })
   })
@@ -86,6 +87,7 @@ describe('an agent', () => {
     await b.clock.turn()
     await b.room.changeCredentials({ agentCApiKey: '' })
     await b.hands.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
+    await b.hands.answer('check agentC', yes('a login'))
     expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
     expect(b.stored().agent).toEqual({})
   })

@@ -246,12 +246,17 @@ describe('what is not possible', () => {
     expect(b.room.size).toBe(0)
   })
 
-  test('a code host that is down is a refusal', async () => {
+  test.each([
+    ['unavailable', 'unavailable'],
+    ['failed', 'invalid'],
+    // Not 401: the dashboard would believe that its own token is worth nothing.
+    ['unauthorized', 'invalid'],
+  ] as const)('a code host that says %s is a refusal: %s', async (kind, told) => {
     const b = bench()
     const answer = b.room.connect('codehost')
     await b.clock.turn()
-    await b.hands.answer('start device', no('unavailable', 'try later'))
-    expect(await answer).toEqual(no('unavailable', 'try later'))
+    await b.hands.answer('start device', no(kind, 'try later'))
+    expect(await answer).toEqual(no(told, 'try later'))
   })
 
   test.each([
@@ -266,7 +271,7 @@ describe('what is not possible', () => {
     const answer = b.room.connect('codehost')
     await b.clock.turn()
     await b.hands.answer('start device', yes(strange))
-    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
   })
 
   test.each([
@@ -344,7 +349,7 @@ describe('whoever waits is answered', () => {
     await b.clock.turn()
     b.hands.take('start device').fail(new Error('with secret-inside'))
     await b.clock.turn()
-    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     expect(b.everythingSaid()).toContain('threw')
     expect(b.everythingSaid()).not.toContain('secret-inside')
   })

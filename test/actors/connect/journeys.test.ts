@@ -300,7 +300,7 @@ describe('what fails', () => {
     async (url) => {
       const b = bench()
       b.hands.journey = yes({ url })
-      expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+      expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     },
   )
 })

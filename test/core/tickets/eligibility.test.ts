@@ -31,6 +31,21 @@ test.each<[Partial<Rules>, Partial<Ticket>, boolean]>([
   expect(isEligible(tracked(ticket), { ...open, ...rules })).toBe(expected)
 })
 
+test('a person and a project may be named by what the ticket does not show', () => {
+  const shown = tracked({ project: 'Lamps', assignee: 'ada' })
+  const known = { ...shown, otherNames: { assignee: ['ada@acme.example', 'me'], project: ['1a2b'] } }
+  for (const rules of [
+    { assignees: ['ME'] },
+    { assignees: ['ada'] },
+    { projects: ['1A2B'] },
+    { projects: ['lamps'] },
+  ]) {
+    expect(isEligible(known, { ...open, ...rules })).toBe(true)
+  }
+  expect(isEligible(known, { ...open, assignees: ['1a2b'] })).toBe(false)
+  expect(isEligible(shown, { ...open, assignees: ['me'] })).toBe(false)
+})
+
 const name = fc.constantFrom('a', 'B', 'c')
 const names = fc.uniqueArray(name, { maxLength: 3 })
 const anyRules = fc.record({ states: names, labels: names, projects: names, assignees: names })

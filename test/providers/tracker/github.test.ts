@@ -4,7 +4,8 @@ import type { Answer } from '../../../core/refusal.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { Ticket } from '../../../protocol/run.ts'
-import { githubTracker, githubTrackerAccount } from '../../../providers/tracker/github.ts'
+import { githubTracker } from '../../../providers/tracker/github.ts'
+import { githubTrackerAccount } from '../../../providers/tracker/github-account.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
 import { keptLog } from '../../support/quiet.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from '../codehost/github-bench.ts'
@@ -49,11 +50,10 @@ async function bench(repos: Repos = { web: { remote: REMOTE } }, more: object = 
 }
 
 function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, config: ServiceConfig) {
-  let now = config
-  const tracker = githubTracker({ couriers, clock, config: () => now })
+  const tracker = githubTracker({ couriers, clock, config })
   const look = async (...tickets: string[]) => {
     clock.jump(POLL_MS)
-    const picture = granted(await tracker.look({ rules: now.tracker.eligible, tickets }))
+    const picture = granted(await tracker.look({ rules: config.tracker.eligible, tickets }))
     for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
     return picture
   }
@@ -62,10 +62,7 @@ function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, 
     (await look(...tickets)).tickets
       .map(({ ticket, closed }) => `${ticket.id} ${ticket.state}${closed ? ' closed' : ''}`)
       .sort()
-  const configure = (next: ServiceConfig) => {
-    now = next
-  }
-  return { tracker, look, states, configure }
+  return { tracker, look, states }
 }
 
 function granted<T>(answer: Answer<T>): T {
@@ -222,9 +219,10 @@ describe('looking', () => {
   })
 
   test('without a repository, and without a token, it says what to do', async () => {
-    const { look, configure, tracker, config } = await bench({})
+    const { look, couriers, clock, config } = await bench({})
     expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
-    configure({ ...config, tracker: { ...configDefaults.tracker, driver: 'github' } })
+    const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
+    const { tracker } = driverOn({ couriers, clock }, bare)
     expect(await tracker.look({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
       refusal: { kind: 'unauthorized', message: expect.stringMatching(/^GitHub needs a token/) },
     })
@@ -261,6 +259,20 @@ describe('repositories', () => {
 })
 
 describe('moving', () => {
+  test('other rules are followed at once, and so is a state that is new', async () => {
+    const { github, tracker, states, config, clock } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Next'] })
+    expect(await states()).toEqual(['ada/lamps#1 Open'])
+    clock.jump(POLL_MS)
+    const rules = { ...config.tracker.eligible, states: ['next'] }
+    expect(await tracker.look({ rules, tickets: [] })).toMatchObject({
+      value: { tickets: [{ ticket: { state: 'Next' } }] },
+    })
+    await tracker.moveTo('ada/lamps#1', 'Waiting')
+    expect(github.issue(REMOTE, 1).labels).toEqual(['Waiting'])
+    expect(await states()).toEqual(['ada/lamps#1 Waiting'])
+  })
+
   async function moved(labels: string[], state: string, more: object = {}) {
     const made = await bench({ web: { remote: REMOTE } }, more)
     const issue = made.github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels })
@@ -325,7 +337,6 @@ describe('moving', () => {
     const { github, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.repo(REMOTE).members.set(ME, 'pull')
-    github.repo(REMOTE).private = false
     expect(await tracker.moveTo('ada/lamps#1', 'Todo')).toMatchObject({
       refusal: { kind: expect.stringMatching(/^(invalid|unknown)$/) },
     })
@@ -335,9 +346,6 @@ describe('moving', () => {
     const { github, tracker } = await bench()
     await github.openPulls(REMOTE, 1, SOMEBODY)
     expect(await tracker.moveTo('ada/lamps#1', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
-    expect(await tracker.linkPull('ada/lamps#1', { url: 'https://x', title: 'x' })).toMatchObject({
-      ok: true,
-    })
   })
 })
 

@@ -1,6 +1,7 @@
 /** A Linear of the test's own, the driver in front of it, and a clock for both that the test winds. */
 import { realChance, realClock } from '../../../bin/clock.ts'
-import type { Tracker, TrackerPicture, TrackerWish } from '../../../core/ports.ts'
+import type { PullLink, Tracker, TrackerPicture, TrackerWish } from '../../../core/ports.ts'
+import type { Answer } from '../../../core/refusal.ts'
 import { isEligible } from '../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { checker } from '../../../protocol/parse.ts'
@@ -63,6 +64,11 @@ export class LinearBench {
       if (!checked.ok) throw new Error(checked.error)
     }
     return looked.value
+  }
+
+  link(ticketId: string, link: PullLink): Promise<Answer<void>> {
+    if (this.tracker.linkPull === undefined) throw new Error('it has a place for links')
+    return this.tracker.linkPull(ticketId, link)
   }
 
   /** Identifiers of the eligible, as the host finds them in what is shown. */

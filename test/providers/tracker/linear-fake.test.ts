@@ -5,7 +5,6 @@ import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import {
   AuthenticationLinearError,
-  FeatureNotAccessibleLinearError,
   ForbiddenLinearError,
   InternalLinearError,
   InvalidInputLinearError,
@@ -17,6 +16,7 @@ import {
 import fc from 'fast-check'
 import { ask, post } from '../../support/linear/ask.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../support/linear/linear.ts'
+import { until } from '../../support/real.ts'
 
 const REDIRECT = 'http://localhost:4400/api/connect/tracker/callback'
 const APP = { clientId: 'client-a', clientSecret: 'the-secret', redirectUris: [REDIRECT] }
@@ -193,7 +193,7 @@ describe('the real SDK recognizes its refusals', () => {
       linear.faults.add({ kind }, { times: 1 })
       expect(await refusal(byKey().viewer)).toBeInstanceOf(LinearError)
     }
-    expect(await refusal(byKey().viewer)).not.toBeInstanceOf(FeatureNotAccessibleLinearError)
+    expect(await refusal(byKey().viewer)).not.toBeInstanceOf(LinearError)
   })
 })
 
@@ -247,6 +247,36 @@ describe('filters', () => {
     expect(await numbers(filter(linear.world.projects[0]?.slugId ?? ''))).toEqual(expected)
   })
 
+  test('and is what both find, or is what either finds', async () => {
+    const filter = fc.constantFrom<object>(
+      { number: { gte: 2 } },
+      { labels: { name: { startsWith: 'a' } } },
+      { assignee: { null: true } },
+      { state: { type: { eq: 'started' } } },
+      { project: { name: { contains: 'aunc' } } },
+    )
+    const both = async (one: object, other: object): Promise<void> => {
+      const [first, second] = [await numbers(one), await numbers(other)]
+      expect(await numbers({ and: [one, other] })).toEqual(first.filter((number) => second.includes(number)))
+      expect(await numbers({ or: [one, other] })).toEqual([...new Set([...first, ...second])].sort())
+      expect(await numbers({ ...one, and: [other] })).toEqual(await numbers({ and: [one, other] }))
+    }
+    await fc.assert(fc.asyncProperty(filter, filter, both), { numRuns: 10 })
+  })
+
+  test('what is archived or deleted is in no list unless it is asked for, and is still there by its id', async () => {
+    const [one, two, three] = linear.world.issues
+    if (!one || !two || !three) throw new Error('there are three')
+    linear.world.archive(one)
+    linear.world.trash(two)
+    linear.world.remove(three)
+    expect(await numbers({})).toEqual([])
+    const all = await byKey().issues({ includeArchived: true })
+    expect(all.nodes.map(({ identifier }) => identifier).sort()).toEqual(['ENG-1', 'ENG-2'])
+    expect(await byKey().issue(two.id)).toMatchObject({ trashed: true, archivedAt: new Date(now) })
+    expect(linear.world.issue({ title: 'Four' }).identifier).toBe('ENG-4')
+  })
+
   test('a filter that Linear does not have is refused', async () => {
     const { status, body } = await ask(linear, LIST, { filter: { state: { kind: { eq: 'x' } } } })
     expect(status).toBe(400)
@@ -266,7 +296,8 @@ describe('pages', () => {
     const everything = async (first: number, orderBy: string): Promise<void> => {
       const seen: number[] = []
       for (let after: string | null = null, more = true; more; ) {
-        const { issues } = (await ask(linear, PAGE, { first, after, orderBy })).body.data
+        const reply = await ask(linear, PAGE, { first, after, orderBy })
+        const { issues } = reply.body.data
         expect(issues.edges.map((edge: { node: object }) => edge.node)).toEqual(issues.nodes)
         seen.push(...issues.nodes.map(({ number }: { number: number }) => number))
         after = issues.pageInfo.endCursor
@@ -277,6 +308,22 @@ describe('pages', () => {
     const size = fc.integer({ min: 1, max: 30 })
     const order = fc.constantFrom('createdAt', 'updatedAt')
     await fc.assert(fc.asyncProperty(size, order, everything), { numRuns: 12 })
+  })
+
+  test('backwards, and by a sort', async () => {
+    for (let count = 0; count < 4; count++) {
+      now += 1000
+      linear.world.issue({ title: `${count}` })
+    }
+    const listed = async (wish: string): Promise<number[]> => {
+      const { body } = await ask(linear, `{ issues(${wish}) { nodes { number } pageInfo { startCursor } } }`)
+      return body.data.issues.nodes.map(({ number }: { number: number }) => number)
+    }
+    expect(await listed('first: 9')).toEqual([4, 3, 2, 1])
+    expect(await listed('last: 3')).toEqual([3, 2, 1])
+    expect(await listed('first: 2, sort: [{ createdAt: { order: Ascending } }]')).toEqual([1, 2])
+    const { body } = await ask(linear, '{ issues(last: 2) { pageInfo { startCursor } } }')
+    expect(await listed(`last: 1, before: "${body.data.issues.pageInfo.startCursor}"`)).toEqual([3])
   })
 
   test('one that changes meanwhile is not on a later page, and nothing else is lost', async () => {
@@ -325,6 +372,16 @@ describe('quota', () => {
     expect({ status, code: body.errors[0].extensions.code }).toEqual({ status: 400, code: 'INPUT_ERROR' })
     expect(body.errors[0].message).toBe('Query too complex')
     expect(headers.get('x-ratelimit-complexity-remaining')).toBe('250000')
+  })
+
+  test('a page counts by its variable, also by the default of it, and never for less than nothing', async () => {
+    const query = 'query Some($first: Int = 7) { issues(first: $first) { nodes { id } } }'
+    const costOf = async (variables: object) =>
+      Number((await ask(linear, query, variables)).headers.get('x-complexity'))
+    expect(await costOf({})).toBe(8)
+    expect(await costOf({ first: 70 })).toBe(77)
+    expect(await costOf({ first: -70 })).toBe(0)
+    expect((await ask(linear, query, { first: 'many' })).status).toBe(400)
   })
 
   test('an empty bucket refuses, and fills again all the time', async () => {
@@ -377,6 +434,27 @@ describe('requests that are none', () => {
     expect({ status, data: body.data }).toEqual({ status: 401, data: undefined })
     expect(body.errors[0].extensions).toMatchObject({ code: 'AUTHENTICATION_ERROR', statusCode: 401 })
     expect(headers.get('x-ratelimit-requests-limit')).toBe('60')
+  })
+
+  test('an outage is over on the same port', async () => {
+    const port = Number(new URL(linear.url).port)
+    await linear.stop()
+    await expect(fetch(`http://127.0.0.1:${port}/graphql`)).rejects.toThrow('fetch failed')
+    await linear.listen(port)
+    expect((await ask(linear, '{ viewer { id } }')).status).toBe(200)
+  })
+
+  test('what is slow is done all the same, though nobody waits for it', async () => {
+    const { id } = linear.world.issue({ title: 'A' })
+    linear.faults.add({ kind: 'slow', ms: 60_000 }, { where: (operation) => operation === 'Say' })
+    const query = `mutation Say { commentCreate(input: { issueId: "${id}", body: "Hello" }) { success } }`
+    const headers = { authorization: linear.apiKey, 'content-type': 'application/json' }
+    const patience = new AbortController()
+    const body = JSON.stringify({ query })
+    const answer = fetch(linear.graphqlUrl, { method: 'POST', headers, body, signal: patience.signal })
+    await until('the comment is made', () => linear.world.comments.length === 1)
+    patience.abort()
+    await expect(answer).rejects.toThrow()
   })
 
   test('a part that failed is null, with an error beside the rest', async () => {
@@ -519,7 +597,10 @@ describe('OAuth', () => {
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_client', status: 401 }, once)
     linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 30 }, once)
     linear.tokenFaults.add({ kind: 'html' }, once)
-    linear.tokenFaults.add({ kind: 'reset' }, { times: 1, where: (grant) => grant === 'authorization_code' })
+    linear.tokenFaults.add(
+      { kind: 'reset' },
+      { times: 1, where: (grant: string) => grant === 'authorization_code' },
+    )
     expect(await refresh(refreshToken)).toMatchObject({ status: 401, body: { error: 'invalid_client' } })
     const tooMany = await refresh(refreshToken)
     expect([tooMany.status, tooMany.headers.get('retry-after')]).toEqual([429, '30'])

@@ -21,6 +21,9 @@ import { realClock } from '../../../bin/clock.ts'
 import type { Clock, Tracker, TrackerPicture } from '../../../core/ports.ts'
 import { configDefaults } from '../../../protocol/config.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { TrackerProject } from '../../../protocol/tracker.ts'
+import type { Couriers } from '../../../providers/courier.ts'
 import { readWhole } from '../../../providers/tracker/folder.ts'
 import { localTracker } from '../../../providers/tracker/local.ts'
 import { replaceIfSame } from '../../../providers/tracker/rewrite.ts'
@@ -364,6 +367,75 @@ describe('moving', () => {
   })
 })
 
+describe('around the tickets', () => {
+  test('its projects are those that its tickets name, each once, in order', async () => {
+    const one = desk()
+    expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
+    for (const [name, project] of [
+      ['a', 'Lamps'],
+      ['b', 'Desks'],
+      ['c', 'Lamps'],
+      ['d', 'Éclairs'],
+    ] as const) {
+      one.put(`${name}.md`, fileOf('Todo', `project: ${project}`))
+    }
+    one.put('e.md', fileOf('Todo'))
+    one.put('broken.md', 'no')
+    const projects = await one.tracker.projects()
+    expect(projects).toEqual({
+      ok: true,
+      value: ['Desks', 'Éclairs', 'Lamps'].map((name) => ({ id: name, name, teams: [] })),
+    })
+    for (const project of projects.ok ? projects.value : []) {
+      expect(checker(TrackerProject)(project)).toMatchObject({ ok: true })
+    }
+  })
+
+  test('of a folder that is not there, projects are refused as looks are', async () => {
+    const one = desk(realClock, join(tempFolder(), 'tickets'))
+    expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
+  })
+
+  test('it has no place for a link to a pull request: nothing but a state is ever written to a file', () => {
+    expect(desk().tracker.linkPull).toBeUndefined()
+  })
+
+  test('a ticket that is cared about is told of in whatever state, and not at all once its file is gone', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Done'))
+    one.put('b.md', fileOf('Todo'))
+    const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
+    expect(await one.tracker.look(wish)).toMatchObject({
+      value: {
+        tickets: [{ ticket: { id: 'a', state: 'Done' }, closed: true }, { ticket: { id: 'b' } }],
+        problems: [],
+      },
+    })
+    rmSync(join(one.path, 'a.md'))
+    expect(await one.tracker.look(wish)).toMatchObject({
+      value: { tickets: [{ ticket: { id: 'b' } }], problems: [] },
+    })
+    expect(await one.tracker.moveTo('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+
+  test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    await look(one)
+    const broken = '---\nstate: [Todo\n---\n'
+    one.put('a.md', broken)
+    expect(await look(one)).toMatchObject({
+      tickets: [],
+      problems: [expect.stringContaining('a.md, line 2')],
+    })
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(one.text('a.md')).toBe(broken)
+    one.put('a.md', fileOf('Todo'))
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(await look(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
+  })
+})
+
 describe('watching', () => {
   /** Looks at the folder itself twenty times as often, so that a test need not wait for it. */
   const hasty: Clock = { ...realClock, after: (ms, run) => realClock.after(ms / 20, run) }
@@ -480,7 +552,12 @@ describe('watching', () => {
 })
 
 test('the tracker is the configured one, or none', () => {
-  const ports = { clock: new ManualClock(), log: keptLog() }
+  const couriers: Couriers = {
+    courier: () => {
+      throw new Error('a folder is asked without a courier')
+    },
+  }
+  const ports = { clock: new ManualClock(), log: keptLog(), couriers }
   const tracker = (part: object) =>
     trackerFor({ ...configDefaults, tracker: { ...configDefaults.tracker, ...part } }, ports)
   expect(tracker({})).toBeUndefined()

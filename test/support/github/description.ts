@@ -6,7 +6,7 @@
  * does not know would be silently ignored there. Two things are described here as they are, not as they are published:
  * the repository of a head and the line of an outdated comment may be null.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
 interface Schema {
   readonly $ref?: string
@@ -56,9 +56,10 @@ export interface Match {
 
 const COMPLAINTS_MAX = 20
 
-const description: Description = JSON.parse(
-  readFileSync(new URL('./description.json', import.meta.url), 'utf8'),
-)
+// A bundled module is not where its source is; bundles run from the root of the project.
+const beside = new URL('./description.json', import.meta.url)
+const file = existsSync(beside) ? beside : 'test/support/github/description.json'
+const description: Description = JSON.parse(readFileSync(file, 'utf8'))
 const patterns = description.operations.map((operation) => ({
   operation,
   pattern: patternOf(operation.path),

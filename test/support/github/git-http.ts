@@ -39,27 +39,23 @@ export class GitHttp {
   ): void {
     const token = passwordOf(request.headers.authorization)
     const viewer = token === undefined ? undefined : this.#world.viewerOf(token)
-    const repo = this.#world.repo(address.fullName)
+    const repo = this.#found(address.fullName)
     const writes = `${url.searchParams.get('service')}${address.service}`.includes('git-receive-pack')
     const readable = repo !== undefined && this.#world.may(viewer, repo, 'pull')
-    const moved = this.#movedTo(address, viewer)
+    const moved = readable && fullNameOf(repo).toLowerCase() !== address.fullName.toLowerCase()
     if (token !== undefined && viewer === undefined) unauthorized(response)
-    else if (moved !== undefined) redirect(response, `${moved}${url.search}`)
     else if (viewer === undefined && (writes || !readable)) unauthorized(response)
     else if (!readable) plain(response, 404, 'Repository not found.')
+    else if (moved && viewer === undefined)
+      redirect(response, `/${fullNameOf(repo)}.git/${address.service}${url.search}`)
     else if (writes && !this.#mayPush(viewer, repo))
       plain(response, 403, 'Write access to repository not granted.')
     else this.#serve(request, response, url, { repo, service: address.service, viewer })
   }
 
-  #movedTo(
-    { fullName, service }: { readonly fullName: string; readonly service: string },
-    viewer: Viewer | undefined,
-  ): string | undefined {
-    if (this.#world.repo(fullName) !== undefined) return undefined
-    const repo = this.#world.renamed.get(fullName.toLowerCase())
-    const shown = repo !== undefined && this.#world.may(viewer, repo, 'pull')
-    return shown ? `/${fullNameOf(repo)}.git/${service}` : undefined
+  /** Also under its old name: git does not follow a redirect after it was asked who it is. */
+  #found(fullName: string): Repo | undefined {
+    return this.#world.repo(fullName) ?? this.#world.renamed.get(fullName.toLowerCase())
   }
 
   #mayPush(viewer: Viewer | undefined, repo: Repo): boolean {

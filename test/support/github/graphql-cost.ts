@@ -1,7 +1,18 @@
-/** What a query costs: the requests its connections would take one by one, by the hundred, and at least one point. */
+/** What a query weighs: whether it writes, and its cost, which is the requests its connections would take one by one, by the hundred, and at least one point. */
 import { type FieldNode, type OperationDefinitionNode, parse, type SelectionSetNode } from 'graphql'
 
 const REQUESTS_PER_POINT = 100
+
+/** Anything that cannot be read does not write. */
+export function writes(query: string): boolean {
+  try {
+    return parse(query).definitions.some(
+      (one) => one.kind === 'OperationDefinition' && one.operation === 'mutation',
+    )
+  } catch {
+    return false
+  }
+}
 
 export function costOf(query: string, variables: Readonly<Record<string, unknown>>): number {
   try {

@@ -7,6 +7,7 @@ scalar URI
 
 interface Node { id: ID! }
 interface Actor { login: String! url: URI! resourcePath: URI! }
+interface RepositoryOwner { id: ID! login: String! url: URI! resourcePath: URI! }
 
 type Query {
   node(id: ID!): Node
@@ -34,7 +35,7 @@ type RateLimit {
   used: Int!
 }
 
-type User implements Node & Actor {
+type User implements Actor & Node & RepositoryOwner {
   id: ID!
   databaseId: Int
   login: String!
@@ -49,7 +50,7 @@ type Repository implements Node {
   databaseId: Int
   name: String!
   nameWithOwner: String!
-  owner: Actor!
+  owner: RepositoryOwner!
   isPrivate: Boolean!
   isArchived: Boolean!
   description: String
@@ -168,11 +169,14 @@ type PullRequestReviewComment implements Node {
   fullDatabaseId: BigInt
   line: Int
   originalLine: Int
+  originalStartLine: Int
   outdated: Boolean!
   path: String!
   pullRequest: PullRequest!
   replyTo: PullRequestReviewComment
   repository: Repository!
+  startLine: Int
+  subjectType: PullRequestReviewThreadSubjectType!
   updatedAt: DateTime!
   url: URI!
 }

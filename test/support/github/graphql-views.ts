@@ -1,7 +1,7 @@
 /** What the fields of the GraphQL half answer: views of the records, made when they are asked for. */
-import { GraphQLError } from 'graphql'
+import { connection, type PageWish, typed, type View } from './graphql-connections.ts'
 import type { History } from './history.ts'
-import { pullPage, reviewCommentPage } from './pull-shapes.ts'
+import { pullPage } from './pull-shapes.ts'
 import {
   fullNameOf,
   isPull,
@@ -12,8 +12,7 @@ import {
   type Thread,
 } from './records.ts'
 import { instant, maybeInstant, repoPage } from './repo-shapes.ts'
-import { setState } from './rest-issues.ts'
-import { addReply } from './rest-reviews.ts'
+import { reviewCommentPage } from './said-shapes.ts'
 import type { Viewer, World } from './world.ts'
 
 export interface Sight {
@@ -31,10 +30,7 @@ export interface Sight {
   }
 }
 
-type View = Record<string, unknown>
-type Maker = (args: never) => unknown
-
-const PAGE_ITEMS_MAX = 100
+export type Maker = (args: never) => unknown
 
 export function queryRoots(sight: Sight): Record<string, Maker> {
   return {
@@ -57,10 +53,6 @@ function repository(sight: Sight, fullName: string): View {
   if (repo === undefined || !world.may(viewer, repo, 'pull'))
     throw typed('NOT_FOUND', `Could not resolve to a Repository with the name '${fullName}'.`)
   return repoView(sight, repo)
-}
-
-function typed(type: string, message: string): GraphQLError {
-  return new GraphQLError(message, { extensions: { type } })
 }
 
 // ---- nodes -------------------------------------------------------------------------------------------------------
@@ -88,7 +80,7 @@ async function node(sight: Sight, id: string): Promise<View> {
 }
 
 /** One whose repository this person can see. */
-function find(sight: Sight, id: string): Found {
+export function find(sight: Sight, id: string): Found {
   const record = sight.world.node(id)
   for (const issue of sight.world.everyIssue()) {
     const found = record !== undefined && isPull(issue) ? foundIn(issue, record) : undefined
@@ -176,7 +168,7 @@ function stateOf({ state, pull }: PullIssue): string {
   return state === 'open' ? 'OPEN' : 'CLOSED'
 }
 
-async function pullView(sight: Sight, issue: PullIssue): Promise<View> {
+export async function pullView(sight: Sight, issue: PullIssue): Promise<View> {
   await sight.history.settle(issue)
   const { pull, repo } = issue
   const { history } = sight
@@ -232,7 +224,7 @@ function decisionOf(history: History, issue: PullIssue): string | null {
   return history.approvalsMissing(issue) > 0 ? 'REVIEW_REQUIRED' : 'APPROVED'
 }
 
-async function threadView(sight: Sight, issue: PullIssue, thread: Thread): Promise<View> {
+export async function threadView(sight: Sight, issue: PullIssue, thread: Thread): Promise<View> {
   const line = await sight.history.lineOf(issue, thread)
   const resolved = thread.resolvedBy !== null
   const outdated = thread.line !== null && line === undefined
@@ -255,15 +247,19 @@ async function threadView(sight: Sight, issue: PullIssue, thread: Thread): Promi
     repository: () => repoView(sight, issue.repo),
     resolvedBy: loginView(sight, thread.resolvedBy),
     startDiffSide: thread.startLine === null ? null : thread.side,
-    startLine: thread.startLine,
-    subjectType: thread.line === null ? 'FILE' : 'LINE',
+    startLine: line === undefined ? null : thread.startLine,
+    subjectType: subjectOf(thread),
     viewerCanReply: !issue.locked,
     viewerCanResolve: mayResolve && !resolved,
     viewerCanUnresolve: mayResolve && resolved,
   }
 }
 
-async function commentView(
+function subjectOf({ line }: Thread): string {
+  return line === null ? 'FILE' : 'LINE'
+}
+
+export async function commentView(
   sight: Sight,
   issue: PullIssue,
   thread: Thread,
@@ -282,178 +278,15 @@ async function commentView(
     fullDatabaseId: String(comment.id),
     line: line ?? null,
     originalLine: thread.line,
+    originalStartLine: thread.startLine,
     outdated: thread.line !== null && line === undefined,
     path: thread.path,
     pullRequest: () => pullView(sight, issue),
     replyTo: () => (comment === first ? null : commentView(sight, issue, thread, first)),
     repository: () => repoView(sight, issue.repo),
+    startLine: line === undefined ? null : thread.startLine,
+    subjectType: subjectOf(thread),
     updatedAt: instant(comment.updatedMs),
     url: reviewCommentPage(sight, issue, comment),
-  }
-}
-
-// ---- connections -------------------------------------------------------------------------------------------------
-
-interface PageWish {
-  readonly first?: number | null
-  readonly last?: number | null
-  readonly after?: string | null
-  readonly before?: string | null
-}
-
-async function connection<T>(
-  name: string,
-  all: readonly T[],
-  wish: PageWish,
-  view: (one: T) => Promise<View>,
-): Promise<View> {
-  const size = sizeOf(name, wish)
-  const from = wish.after ? indexOf(wish.after) + 1 : 0
-  const to = wish.before ? indexOf(wish.before) : all.length
-  const first = wish.first == null ? Math.max(from, to - size) : from
-  const end = Math.min(to, first + size)
-  const nodes = await Promise.all(all.slice(first, end).map(view))
-  return {
-    nodes,
-    edges: nodes.map((one, at) => ({ cursor: cursorAt(first + at), node: one })),
-    totalCount: all.length,
-    pageInfo: {
-      hasNextPage: end < all.length,
-      hasPreviousPage: first > 0,
-      startCursor: nodes.length > 0 ? cursorAt(first) : null,
-      endCursor: nodes.length > 0 ? cursorAt(end - 1) : null,
-    },
-  }
-}
-
-function sizeOf(name: string, { first, last }: PageWish): number {
-  const size = first ?? last
-  if (size == null)
-    throw typed(
-      'MISSING_PAGINATION_BOUNDARIES',
-      `You must provide a \`first\` or \`last\` value to properly paginate the \`${name}\` connection.`,
-    )
-  if (size > PAGE_ITEMS_MAX)
-    throw typed(
-      'EXCESSIVE_PAGINATION',
-      `Requesting ${size} records on the \`${name}\` connection exceeds the \`first\` limit of ${PAGE_ITEMS_MAX} records.`,
-    )
-  return size
-}
-
-function cursorAt(index: number): string {
-  return Buffer.from(`cursor:v2:${index}`).toString('base64')
-}
-
-function indexOf(cursor: string): number {
-  const index = Number(Buffer.from(cursor, 'base64').toString('utf8').split(':')[2])
-  if (!Number.isInteger(index))
-    throw typed('INVALID_CURSOR_ARGUMENTS', `\`${cursor}\` does not appear to be a valid cursor.`)
-  return index
-}
-
-// ---- mutations ---------------------------------------------------------------------------------------------------
-
-interface Input<T> {
-  readonly input: T & { readonly clientMutationId?: string | null }
-}
-
-export function mutationRoots(sight: Sight): Record<string, Maker> {
-  return {
-    resolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, true),
-    unresolveReviewThread: ({ input }: Input<{ threadId: string }>) => setResolved(sight, input, false),
-    markPullRequestReadyForReview: ({ input }: Input<{ pullRequestId: string }>) =>
-      setDraft(sight, input, false),
-    convertPullRequestToDraft: ({ input }: Input<{ pullRequestId: string }>) => setDraft(sight, input, true),
-    closePullRequest: ({ input }: Input<{ pullRequestId: string }>) => closePull(sight, input),
-    addPullRequestReviewThreadReply: ({
-      input,
-    }: Input<{ pullRequestReviewThreadId: string; body: string }>) => reply(sight, input),
-  }
-}
-
-async function setResolved(
-  sight: Sight,
-  input: { readonly threadId: string; readonly clientMutationId?: string | null },
-  resolved: boolean,
-): Promise<View> {
-  const { issue, thread } = threadOf(sight, input.threadId)
-  mayWrite(sight, issue, resolved ? 'ResolveReviewThread' : 'UnresolveReviewThread')
-  thread.resolvedBy = resolved ? sight.viewer.person.login : null
-  issue.updatedMs = sight.world.now()
-  return { clientMutationId: input.clientMutationId, thread: await threadView(sight, issue, thread) }
-}
-
-function threadOf(sight: Sight, id: string): { issue: PullIssue; thread: Thread } {
-  const found = find(sight, id)
-  if (found.is !== 'PullRequestReviewThread') throw wrongKind('PullRequestReviewThread', id)
-  return found
-}
-
-function pullOf(sight: Sight, id: string): PullIssue {
-  const found = find(sight, id)
-  if (found.is !== 'PullRequest') throw wrongKind('PullRequest', id)
-  return found.issue
-}
-
-function wrongKind(kind: string, id: string): GraphQLError {
-  return typed('NOT_FOUND', `Could not resolve to ${kind} node with the global id of '${id}'.`)
-}
-
-/** The author of a pull request may do with it what others need push access for. */
-function mayWrite({ viewer, world }: Sight, issue: PullIssue, deed: string): void {
-  const own = issue.author === viewer.person.login && viewer.token.readOnly !== true
-  if (!issue.repo.archived && (own || world.may(viewer, issue.repo, 'push'))) return
-  throw typed(
-    'FORBIDDEN',
-    `${viewer.person.login} does not have the correct permissions to execute \`${deed}\``,
-  )
-}
-
-async function setDraft(
-  sight: Sight,
-  input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
-  draft: boolean,
-): Promise<View> {
-  const issue = pullOf(sight, input.pullRequestId)
-  mayWrite(sight, issue, draft ? 'ConvertPullRequestToDraft' : 'MarkPullRequestReadyForReview')
-  if (issue.state === 'closed') throw typed('UNPROCESSABLE', 'Pull request is closed.')
-  if (issue.pull.draft === draft)
-    throw typed(
-      'UNPROCESSABLE',
-      draft ? 'Pull request is already a draft' : 'Pull request is not in draft state',
-    )
-  issue.pull.draft = draft
-  issue.updatedMs = sight.world.now()
-  return { clientMutationId: input.clientMutationId, pullRequest: await pullView(sight, issue) }
-}
-
-async function closePull(
-  sight: Sight,
-  input: { readonly pullRequestId: string; readonly clientMutationId?: string | null },
-): Promise<View> {
-  const issue = pullOf(sight, input.pullRequestId)
-  mayWrite(sight, issue, 'ClosePullRequest')
-  setState(sight.world, issue, 'closed', sight.viewer.person.login)
-  return { clientMutationId: input.clientMutationId, pullRequest: await pullView(sight, issue) }
-}
-
-async function reply(
-  sight: Sight,
-  input: {
-    readonly pullRequestReviewThreadId: string
-    readonly body: string
-    readonly clientMutationId?: string | null
-  },
-): Promise<View> {
-  const { issue, thread } = threadOf(sight, input.pullRequestReviewThreadId)
-  if (sight.viewer.token.readOnly === true || issue.repo.archived)
-    throw typed('FORBIDDEN', 'Resource not accessible by personal access token')
-  if (input.body.trim() === '') throw typed('UNPROCESSABLE', "Body can't be blank")
-  const author = sight.viewer.person.login
-  const comment = addReply(sight.world, issue, thread, { author, body: input.body })
-  return {
-    clientMutationId: input.clientMutationId,
-    comment: await commentView(sight, issue, thread, comment),
   }
 }

@@ -5,7 +5,7 @@
  * again, a deleted branch closes it, a base that holds its head merges it. Diffs are kept by the commits they compare.
  */
 import { type Commit, commitsBetween, type FileChange, filesBetween, hunkUpTo, lineIn } from './diffs.ts'
-import { branchTip, fullSha, git, isAncestor, tryGit } from './plumbing.ts'
+import { branchTip, fullSha, git, isAncestor, pointPullRef, tryGit } from './plumbing.ts'
 import {
   fullNameOf,
   isPull,
@@ -29,6 +29,10 @@ export interface PullOrder {
 }
 
 const KEPT_MAX = 2000
+const BAD_PATH =
+  "Pull request review thread path is invalid and Pull request review thread diff hunk can't be blank"
+const BAD_LINE =
+  "Pull request review thread line must be part of the diff and Pull request review thread diff hunk can't be blank"
 
 export class History {
   /** How often a mergeability is `null` before it is known. */
@@ -50,6 +54,7 @@ export class History {
     const pull: Pull = {
       id: this.#world.newId(),
       headRepo: order.headRepo,
+      headOwner: order.headRepo.owner,
       headRef: order.head,
       headSha,
       baseRef: order.base,
@@ -115,7 +120,7 @@ export class History {
   async #bring({ repo, number, pull }: PullIssue, head: string): Promise<void> {
     if (pull.headRepo !== null && pull.headRepo !== repo)
       await git(repo.path, ['fetch', '--quiet', '--no-write-fetch-head', pull.headRepo.path, head])
-    await git(repo.path, ['update-ref', `refs/pull/${number}/head`, head])
+    pointPullRef(repo.path, number, head)
   }
 
   async #moveBase(issue: PullIssue, base: string): Promise<void> {
@@ -164,10 +169,10 @@ export class History {
     at: { path: string; line: number | null; side: Side },
   ): Promise<{ hunk: string } | { error: string }> {
     const file = (await this.files(issue)).find(({ path }) => path === at.path)
-    if (file === undefined) return { error: 'Path could not be resolved' }
+    if (file === undefined) return { error: BAD_PATH }
     if (at.line === null) return { hunk: file.patch ?? '' }
     const hunk = hunkUpTo(file.patch ?? '', at.line, at.side)
-    return hunk === undefined ? { error: 'Line could not be resolved' } : { hunk }
+    return hunk === undefined ? { error: BAD_LINE } : { hunk }
   }
 
   // ---- mergeability ----------------------------------------------------------------------------------------------
@@ -238,8 +243,8 @@ export class History {
     })
   }
 
-  label({ repo, pull }: PullIssue): string {
-    return `${fullNameOf(pull.headRepo ?? repo).split('/')[0]}:${pull.headRef}`
+  label({ pull }: PullIssue): string {
+    return `${pull.headOwner}:${pull.headRef}`
   }
 }
 

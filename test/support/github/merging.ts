@@ -29,10 +29,9 @@ export async function mergedCommit(issue: PullIssue, order: MergeOrder): Promise
   return made.trim()
 }
 
-function messageOf({ number, title, repo, pull }: PullIssue, order: MergeOrder): string {
-  const owner = pull.headRepo?.owner ?? repo.owner
+function messageOf({ number, title, pull }: PullIssue, order: MergeOrder): string {
   const usual = {
-    merge: [`Merge pull request #${number} from ${owner}/${pull.headRef}`, title],
+    merge: [`Merge pull request #${number} from ${pull.headOwner}/${pull.headRef}`, title],
     squash: [`${title} (#${number})`, ''],
     rebase: ['', ''],
   }[order.method]

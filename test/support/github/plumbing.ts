@@ -91,6 +91,13 @@ export function branchTip(path: string, branch: string): string | undefined {
   }
 }
 
+/** Nobody else writes these refs, so it needs no lock and no process. */
+export function pointPullRef(path: string, number: number, sha: string): void {
+  const folder = join(path, 'refs/pull', String(number))
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'head'), `${sha}\n`)
+}
+
 export async function branchesOf(path: string): Promise<{ name: string; sha: string }[]> {
   const lines = await git(path, ['for-each-ref', '--format=%(objectname) %(refname:lstrip=2)', 'refs/heads'])
   return linesOf(lines).map((line) => ({ sha: line.slice(0, 40), name: line.slice(41) }))

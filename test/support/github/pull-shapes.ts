@@ -1,18 +1,7 @@
-/** Issues, pull requests and everything said about them as the REST half tells them. */
+/** Issues, pull requests and what is in them as the REST half tells them. */
 import type { Commit, FileChange, Signed } from './diffs.ts'
 import type { History } from './history.ts'
-import type {
-  CheckRun,
-  Comment,
-  Issue,
-  PullIssue,
-  Repo,
-  Review,
-  ReviewComment,
-  Status,
-  Thread,
-} from './records.ts'
-import { fullNameOf } from './records.ts'
+import type { Issue, PullIssue, Repo } from './records.ts'
 import {
   associationOf,
   instant,
@@ -129,8 +118,13 @@ export function pullJson(scene: Scene, issue: PullIssue): Json {
     review_comment_url: `${base}/pulls/comments{/number}`,
     comments_url: `${issueUrl}/comments`,
     statuses_url: `${base}/statuses/${pull.headSha}`,
-    head: endJson(scene, pull.headRepo, pull.headRef, pull.headSha),
-    base: endJson(scene, repo, pull.baseRef, pull.baseSha),
+    head: endJson(scene, {
+      repo: pull.headRepo,
+      owner: pull.headOwner,
+      ref: pull.headRef,
+      sha: pull.headSha,
+    }),
+    base: endJson(scene, { repo, owner: repo.owner, ref: pull.baseRef, sha: pull.baseSha }),
     _links: {
       self: { href: url },
       html: { href: page },
@@ -145,12 +139,19 @@ export function pullJson(scene: Scene, issue: PullIssue): Json {
   }
 }
 
-function endJson(scene: Scene, repo: Repo | null, ref: string, sha: string): Json {
+interface End {
+  readonly repo: Repo | null
+  readonly owner: string
+  readonly ref: string
+  readonly sha: string
+}
+
+function endJson(scene: Scene, { repo, owner, ref, sha }: End): Json {
   return {
-    label: repo === null ? `unknown:${ref}` : `${repo.owner}:${ref}`,
+    label: `${owner}:${ref}`,
     ref,
     sha,
-    user: repo && loginJson(scene, repo.owner),
+    user: loginJson(scene, owner),
     repo: repo && repoJson(scene, repo),
   }
 }
@@ -238,180 +239,4 @@ export function commitJson(scene: Scene, repo: Repo, commit: Commit): Json {
 function accountOf(scene: Scene, { email }: Signed): Json | null {
   const person = [...scene.world.people.values()].find((one) => one.email === email)
   return person === undefined ? null : loginJson(scene, person.login)
-}
-
-function saidJson(scene: Scene, repo: Repo, comment: Comment): Json {
-  return {
-    id: comment.id,
-    body: comment.body,
-    user: loginJson(scene, comment.author),
-    created_at: instant(comment.createdMs),
-    updated_at: instant(comment.updatedMs),
-    author_association: associationOf(scene, repo, comment.author),
-  }
-}
-
-export function commentPage(scene: Scene, issue: Issue, comment: Comment): string {
-  return `${issuePage(scene, issue)}#issuecomment-${comment.id}`
-}
-
-export function commentJson(scene: Scene, issue: Issue, comment: Comment): Json {
-  return {
-    ...saidJson(scene, issue.repo, comment),
-    node_id: scene.world.nodeId('IC', comment.id, comment),
-    url: `${repoUrl(scene, issue.repo)}/issues/comments/${comment.id}`,
-    html_url: commentPage(scene, issue, comment),
-    issue_url: `${repoUrl(scene, issue.repo)}/issues/${issue.number}`,
-    performed_via_github_app: null,
-  }
-}
-
-export function reviewCommentPage(scene: Scene, issue: Issue, comment: ReviewComment): string {
-  return `${pullPage(scene, issue)}#discussion_r${comment.id}`
-}
-
-export function reviewCommentJson(
-  scene: Scene,
-  issue: PullIssue,
-  thread: Thread,
-  comment: ReviewComment,
-  line: number | undefined,
-): Json {
-  const url = `${repoUrl(scene, issue.repo)}/pulls/comments/${comment.id}`
-  const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
-  const page = reviewCommentPage(scene, issue, comment)
-  return {
-    ...saidJson(scene, issue.repo, comment),
-    url,
-    node_id: scene.world.nodeId('PRRC', comment.id, comment),
-    pull_request_review_id: comment.reviewId,
-    diff_hunk: thread.diffHunk,
-    path: thread.path,
-    commit_id: line === undefined ? thread.commitSha : issue.pull.headSha,
-    original_commit_id: thread.commitSha,
-    html_url: page,
-    pull_request_url: pullUrl,
-    _links: { self: { href: url }, html: { href: page }, pull_request: { href: pullUrl } },
-    start_line: line === undefined ? null : thread.startLine,
-    original_start_line: thread.startLine,
-    start_side: thread.startLine === null ? null : thread.side,
-    ...(line === undefined ? { line: null } : { line }),
-    ...(thread.line === null ? {} : { original_line: thread.line }),
-    side: thread.side,
-    subject_type: thread.line === null ? 'file' : 'line',
-    ...(comment === thread.comments[0] ? {} : { in_reply_to_id: thread.comments[0].id }),
-  }
-}
-
-export function reviewJson(scene: Scene, issue: PullIssue, review: Review): Json {
-  const page = `${pullPage(scene, issue)}#pullrequestreview-${review.id}`
-  const pullUrl = `${repoUrl(scene, issue.repo)}/pulls/${issue.number}`
-  return {
-    id: review.id,
-    node_id: scene.world.nodeId('PRR', review.id, review),
-    user: loginJson(scene, review.author),
-    body: review.body,
-    state: review.state,
-    html_url: page,
-    pull_request_url: pullUrl,
-    author_association: associationOf(scene, issue.repo, review.author),
-    _links: { html: { href: page }, pull_request: { href: pullUrl } },
-    ...(review.state === 'PENDING' ? {} : { submitted_at: instant(review.submittedMs) }),
-    commit_id: review.commitSha,
-  }
-}
-
-export function checkJson(scene: Scene, repo: Repo, check: CheckRun): Json {
-  const page = `${repoPage(scene, repo)}/runs/${check.id}`
-  const url = `${repoUrl(scene, repo)}/check-runs/${check.id}`
-  return {
-    id: check.id,
-    name: check.name,
-    node_id: scene.world.nodeId('CR', check.id, check),
-    head_sha: check.sha,
-    external_id: '',
-    url,
-    html_url: page,
-    details_url: page,
-    status: check.status,
-    conclusion: check.conclusion,
-    started_at: instant(check.startedMs),
-    completed_at: maybeInstant(check.completedMs),
-    output: {
-      title: check.title,
-      summary: check.summary,
-      text: null,
-      annotations_count: 0,
-      annotations_url: `${url}/annotations`,
-    },
-    check_suite: { id: check.id + 1 },
-    app: appJson(scene, check),
-    pull_requests: [],
-  }
-}
-
-function appJson(scene: Scene, { app, startedMs }: CheckRun): Json {
-  return {
-    id: 15368,
-    slug: app,
-    node_id: `A_${app}`,
-    owner: loginJson(scene, [...scene.world.people.values()][0]?.login ?? null),
-    name: app,
-    description: '',
-    external_url: `${scene.web}/features/actions`,
-    html_url: `${scene.web}/apps/${app}`,
-    created_at: instant(startedMs),
-    updated_at: instant(startedMs),
-    permissions: { checks: 'write', metadata: 'read' },
-    events: [],
-  }
-}
-
-export function statusJson(scene: Scene, repo: Repo, status: Status): Json {
-  return {
-    url: `${repoUrl(scene, repo)}/statuses/${status.sha}`,
-    avatar_url: null,
-    id: status.id,
-    node_id: scene.world.nodeId('SC', status.id, status),
-    state: status.state,
-    description: status.description,
-    target_url: status.targetUrl,
-    context: status.context,
-    created_at: instant(status.atMs),
-    updated_at: instant(status.atMs),
-  }
-}
-
-export function combinedStatusJson(
-  scene: Scene,
-  repo: Repo,
-  sha: string,
-  newest: readonly Status[],
-  page: Json[],
-): Json {
-  return {
-    state: combined(newest),
-    statuses: page,
-    sha,
-    total_count: newest.length,
-    repository: repoJson(scene, repo),
-    commit_url: `${repoUrl(scene, repo)}/commits/${sha}`,
-    url: `${repoUrl(scene, repo)}/commits/${sha}/status`,
-  }
-}
-
-/** `pending` also when nobody said anything. */
-function combined(statuses: readonly Status[]): string {
-  if (statuses.some(({ state }) => state === 'failure' || state === 'error')) return 'failure'
-  const done = statuses.length > 0 && statuses.every(({ state }) => state === 'success')
-  return done ? 'success' : 'pending'
-}
-
-export function refJson(scene: Scene, repo: Repo, ref: string, sha: string): Json {
-  return {
-    ref,
-    node_id: `REF_${Buffer.from(`${fullNameOf(repo)}:${ref}`).toString('base64url')}`,
-    url: `${repoUrl(scene, repo)}/git/${ref}`,
-    object: { sha, type: 'commit', url: `${repoUrl(scene, repo)}/git/commits/${sha}` },
-  }
 }

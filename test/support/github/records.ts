@@ -102,6 +102,7 @@ export interface Pull {
   readonly id: number
   /** null: the fork is gone. */
   headRepo: Repo | null
+  readonly headOwner: string
   readonly headRef: string
   headSha: string
   baseRef: string

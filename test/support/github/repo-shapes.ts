@@ -136,7 +136,18 @@ export function repoPage({ web }: Places, repo: Repo): string {
   return `${web}/${fullNameOf(repo)}`
 }
 
+/** A list of pull requests tells of its repository twice for each: made once for one scene. */
+const made = new WeakMap<Scene, Map<Repo, Json>>()
+
 export function repoJson(scene: Scene, repo: Repo): Json {
+  const known = made.get(scene) ?? new Map<Repo, Json>()
+  made.set(scene, known)
+  const json = known.get(repo) ?? newRepoJson(scene, repo)
+  known.set(repo, json)
+  return json
+}
+
+function newRepoJson(scene: Scene, repo: Repo): Json {
   const { world, web } = scene
   const [url, page] = [repoUrl(scene, repo), repoPage(scene, repo)]
   const owner = world.person(repo.owner)

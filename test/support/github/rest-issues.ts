@@ -1,5 +1,5 @@
 /** Routes of issues, their labels and comments. Pull requests are issues too, and come among them. */
-import { commentJson, issueJson } from './pull-shapes.ts'
+import { issueJson } from './pull-shapes.ts'
 import type { Comment, Issue, Repo } from './records.ts'
 import {
   type Call,
@@ -17,6 +17,7 @@ import {
   type SignedCall,
 } from './replies.ts'
 import { labelJson } from './repo-shapes.ts'
+import { commentJson } from './said-shapes.ts'
 import type { World } from './world.ts'
 
 const ISSUE = '/repos/{owner}/{repo}/issues/{issue_number}'

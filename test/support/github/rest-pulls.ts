@@ -60,7 +60,7 @@ async function listPulls(call: Call, repo: Repo): Promise<Reply> {
 
 function sorted(query: URLSearchParams, pulls: PullIssue[]): PullIssue[] {
   const sort = query.get('sort') ?? 'created'
-  const down = (query.get('direction') ?? (query.has('sort') ? 'asc' : 'desc')) === 'desc' ? -1 : 1
+  const down = (query.get('direction') ?? (sort === 'created' ? 'desc' : 'asc')) === 'desc' ? -1 : 1
   const key = sort === 'updated' ? 'updatedMs' : 'createdMs'
   return pulls.sort((a, b) => down * (a[key] - b[key] || a.number - b.number))
 }

@@ -1,6 +1,7 @@
 /** Routes about the account, repositories, branches, statuses and checks. */
+
+import { checkJson, combinedStatusJson, refJson, statusJson } from './check-shapes.ts'
 import { branchesOf, branchTip, fullSha, git } from './plumbing.ts'
-import { checkJson, combinedStatusJson, refJson, statusJson } from './pull-shapes.ts'
 import type { CheckRun, Repo, Status } from './records.ts'
 import { fullNameOf } from './records.ts'
 import {

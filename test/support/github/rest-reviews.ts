@@ -1,6 +1,5 @@
 /** Routes of reviews and review comments: conversation that hangs on lines. */
 import type { History } from './history.ts'
-import { reviewCommentJson, reviewJson } from './pull-shapes.ts'
 import {
   isPull,
   type PullIssue,
@@ -25,6 +24,7 @@ import {
   unprocessable,
 } from './replies.ts'
 import type { Json, Scene } from './repo-shapes.ts'
+import { reviewCommentJson, reviewJson } from './said-shapes.ts'
 import type { World } from './world.ts'
 
 export const reviewRoutes: Readonly<Record<string, Handler>> = {

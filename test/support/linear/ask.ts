@@ -4,7 +4,7 @@ import type { FakeLinear } from './linear.ts'
 export interface Reply {
   readonly status: number
   readonly headers: Headers
-  // Whatever was answered; the tests say what it should be.
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was answered; the tests say what it should be
   readonly body: any
 }
 

@@ -28,7 +28,7 @@ interface Reading {
   readonly variables: Readonly<Record<string, unknown>>
 }
 
-/** Of a query that is valid; with its variables as they were sent. */
+/** Of a valid query, with its variables as they are after their defaults. */
 export function pointsOf(reading: Reading, operation: OperationDefinitionNode): number {
   const root = reading.schema.getRootType(operation.operation)
   return root ? Math.ceil(rounded(inside(reading, root, operation.selectionSet))) : 0
@@ -53,7 +53,7 @@ function ofField(reading: Reading, parent: GraphQLNamedOutputType, node: FieldNo
   const children = inside(reading, type, node.selectionSet)
   if (!type.name.endsWith('Connection')) return OBJECT_POINTS + children
   const { first, last } = getArgumentValues(field, node, reading.variables)
-  return children * Number(first ?? last ?? PAGE_DEFAULT)
+  return children * Math.max(0, Number(first ?? last ?? PAGE_DEFAULT))
 }
 
 /** Tenths add up to something with a long tail. */

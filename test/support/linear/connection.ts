@@ -6,7 +6,7 @@
  * the real one.
  */
 import { type Filter, matches, type Read } from './filter.ts'
-import { badArgument } from './refused.ts'
+import { badArgument, refused } from './refused.ts'
 import type { Row } from './world.ts'
 
 export const PAGE_DEFAULT = 50
@@ -71,14 +71,17 @@ function checkSizes({ first, last, after, before, sort }: PageWish): void {
   }
   if (first && (last || before)) throw badArgument('first cannot be used together with last or before.')
   if (last && after) throw badArgument('last cannot be used together with after.')
-  if (sort && sort.length > 1) throw badArgument('this double sorts by one field only.')
+  const sortedBy = (sort ?? []).flatMap((one) => Object.keys(one))
+  if (sortedBy.length > 1 || sortedBy.some((field) => !/^(updated|created)At$/.test(field)))
+    throw refused('internal', 'This double sorts by createdAt or updatedAt only')
 }
 
 function inOrder(rows: readonly Row[], { orderBy, sort }: PageWish): Place[] {
-  const [field, wish] = Object.entries(sort?.[0] ?? {})[0] ?? [orderBy ?? 'createdAt', null]
-  const sign = (wish as { order?: string } | null)?.order === 'Ascending' ? 1 : -1
+  const [wish] = sort ?? []
+  const isByChange = wish ? 'updatedAt' in wish : orderBy === 'updatedAt'
+  const sign = Object(wish?.updatedAt ?? wish?.createdAt).order === 'Ascending' ? 1 : -1
   return rows
-    .map((row) => ({ row, key: Number(row[field as 'createdAt' | 'updatedAt']) * sign }))
+    .map((row) => ({ row, key: (isByChange ? row.updatedAt : row.createdAt) * sign }))
     .sort((a, b) => a.key - b.key || (a.row.id < b.row.id ? -1 : 1))
 }
 

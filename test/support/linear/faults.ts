@@ -31,6 +31,12 @@ export type Wire =
   /** The headers and a part of the body, and then nothing more. */
   | { readonly kind: 'cut' }
 
+export interface Aim {
+  readonly times?: number
+  /** By the operation's name, or the kind of grant. */
+  readonly where?: (what: string) => boolean
+}
+
 interface Armed<Fault> {
   readonly fault: Fault
   readonly where: (what: string) => boolean
@@ -40,8 +46,8 @@ interface Armed<Fault> {
 export class Faults<Fault> {
   #armed: Armed<Fault>[] = []
 
-  /** Ends after `times`, or by the function that is answered. `where` chooses by operation or grant. */
-  add(fault: Fault, { times = Number.POSITIVE_INFINITY, where = (_: string) => true } = {}): () => void {
+  /** Ends after so many requests, or by the function that is answered. */
+  add(fault: Fault, { times = Number.POSITIVE_INFINITY, where = () => true }: Aim = {}): () => void {
     const armed = { fault, where, times }
     this.#armed.push(armed)
     return () => {

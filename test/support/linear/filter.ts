@@ -13,6 +13,7 @@ export type Read = (row: object, field: string) => unknown
 export function matches(row: object, filter: Filter, read: Read): boolean {
   return Object.entries(filter).every(([name, wish]) => {
     if (wish === null || wish === undefined) return true
+    if (name === 'null') return wish === false
     if (name === 'and') return filtersOf(wish).every((one) => matches(row, one, read))
     if (name === 'or') return filtersOf(wish).some((one) => matches(row, one, read))
     return holds(row, name, wish as Filter, read) // an input object, by the schema
@@ -25,12 +26,8 @@ function holds(row: object, name: string, wish: Filter, read: Read): boolean {
   const value = name === 'id' ? identities(row, wish) : read(row, name)
   if (value === undefined) throw refused('internal', `This double has no ${name} to filter by`)
   if (Array.isArray(value)) return collectionMatches(value, wish, read)
-  if (typeof value === 'object' && value !== null) return relationMatches(value, wish, read)
+  if (typeof value === 'object' && value !== null) return matches(value, wish, read)
   return compares(value, wish)
-}
-
-function relationMatches(value: object, { null: isNull, ...wish }: Filter, read: Read): boolean {
-  return isNull !== true && matches(value, wish, read)
 }
 
 function collectionMatches(rows: object[], wish: Filter, read: Read): boolean {
@@ -39,7 +36,7 @@ function collectionMatches(rows: object[], wish: Filter, read: Read): boolean {
   return (
     (!some || rows.some(each(some))) &&
     (!every || rows.every(each(every))) &&
-    (!length || compares(rows.length, length as Filter)) &&
+    (!length || compares(rows.length, Object(length))) &&
     (typeof isNull !== 'boolean' || isNull === (rows.length === 0)) &&
     (!and || filtersOf(and).every((one) => collectionMatches(rows, one, read))) &&
     (!or || filtersOf(or).some((one) => collectionMatches(rows, one, read))) &&
@@ -49,7 +46,7 @@ function collectionMatches(rows: object[], wish: Filter, read: Read): boolean {
 
 /** An issue is also found by its identifier: the values asked for decide which of the two is compared. */
 function identities(row: object, wish: Filter): unknown {
-  const { id, identifier } = row as { id: string; identifier?: string }
+  const { id, identifier } = row as { id: string; identifier?: string } // every row has an id
   const asked = [wish.eq, wish.neq, wish.in, wish.nin].flat()
   return identifier !== undefined && asked.includes(identifier) ? identifier : id
 }
@@ -85,10 +82,10 @@ const COMPARATORS: Readonly<Record<string, Comparator>> = {
   neq: (value, wish) => value !== wish,
   in: (value, wish) => Array.isArray(wish) && wish.includes(value),
   nin: (value, wish) => Array.isArray(wish) && !wish.includes(value),
-  lt: (value, wish) => isNumbers(value, wish) && Number(value) < Number(wish),
-  lte: (value, wish) => isNumbers(value, wish) && Number(value) <= Number(wish),
-  gt: (value, wish) => isNumbers(value, wish) && Number(value) > Number(wish),
-  gte: (value, wish) => isNumbers(value, wish) && Number(value) >= Number(wish),
+  lt: order((sign) => sign < 0),
+  lte: order((sign) => sign <= 0),
+  gt: order((sign) => sign > 0),
+  gte: order((sign) => sign >= 0),
   eqIgnoreCase: text((value, wish) => lower(value) === lower(wish)),
   neqIgnoreCase: not(text((value, wish) => lower(value) === lower(wish))),
   startsWith: text((value, wish) => value.startsWith(wish)),
@@ -111,8 +108,13 @@ function not(comparator: Comparator): Comparator {
   return (value, wish) => !comparator(value, wish)
 }
 
-function isNumbers(...values: readonly unknown[]): boolean {
-  return values.every((value) => typeof value === 'number')
+/** Numbers and instants by size, dates without a time by their text; nothing is before or after null. */
+function order(isRight: (sign: number) => boolean): Comparator {
+  return (value, wish) => {
+    if (typeof value === 'number' && typeof wish === 'number') return isRight(value - wish)
+    if (typeof value === 'string' && typeof wish === 'string') return isRight(value.localeCompare(wish, 'en'))
+    return false
+  }
 }
 
 function lower(value: string): string {

@@ -10,6 +10,7 @@ import {
   GraphQLError,
   type GraphQLSchema,
   getOperationAST,
+  getVariableValues,
   Kind,
   type OperationDefinitionNode,
   parse,
@@ -80,7 +81,9 @@ export async function answered(
   if (!quota.takeRequest()) return limited(`${quota.limits.requests} requests are`, limitedStatus)
   const faults = validate(schema, document)
   if (faults.length > 0) return unreadable(...faults)
-  const points = pointsOf({ schema, fragments: fragmentsOf(document), variables }, operation)
+  const { coerced, errors: wrong } = getVariableValues(schema, operation.variableDefinitions ?? [], variables)
+  if (coerced === undefined) return invalidVariables(wrong)
+  const points = pointsOf({ schema, fragments: fragmentsOf(document), variables: coerced }, operation)
   if (points > QUERY_POINTS_MAX) return tooComplex(points)
   if (!quota.takePoints(points))
     return limited(`complexity of ${quota.limits.points} points is`, limitedStatus)
@@ -93,7 +96,6 @@ export async function answered(
     operationName: operationName ?? null,
     fieldResolver: resolveField,
   })
-  if (result.data === undefined) return { ...invalidVariables(result.errors ?? []), points }
   const errors = result.errors?.map((error) => explained(error))
   return { status: 200, body: errors ? { errors, data: result.data } : { data: result.data }, points }
 }
@@ -115,12 +117,12 @@ function unreadable(...errors: readonly GraphQLError[]): GraphAnswer {
 }
 
 /** Nothing was executed. What a scalar of ours says about a value goes before. */
-function invalidVariables(errors: readonly GraphQLError[]): Pick<GraphAnswer, 'status' | 'body'> {
+function invalidVariables(errors: readonly GraphQLError[]): GraphAnswer {
   const bodies = errors.map((error) => ({
     ...error.toJSON(),
     extensions: { ...GRAPHQL_ERROR, code: 'BAD_USER_INPUT', ...error.extensions },
   }))
-  return { status: 400, body: { errors: bodies } }
+  return { status: 400, body: { errors: bodies }, points: 0 }
 }
 
 /** A thrown error of another kind is a bug of this double, and looks like one of Linear's. */

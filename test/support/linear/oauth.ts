@@ -168,8 +168,12 @@ function granted(pair: Pair, { scopes }: Consent, { now, keepsToken }: TokenRequ
   return { ...json(200, body), pair }
 }
 
-export function revokeAnswer(accounts: Accounts, { form, authorization }: TokenRequest): OauthAnswer {
-  const bearer = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1]
+export function revokeAnswer(
+  accounts: Accounts,
+  form: ReadonlyMap<string, string>,
+  authorization = '',
+): OauthAnswer {
+  const bearer = /^Bearer (.+)$/i.exec(authorization)?.[1]
   const token = form.get('token') ?? form.get('access_token') ?? form.get('refresh_token') ?? bearer
   if (token === undefined) return failure(401, 'invalid_request', 'Unable to authenticate')
   if (!accounts.revoke(token)) return failure(400, 'invalid_request', 'Unable to revoke the token')

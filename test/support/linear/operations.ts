@@ -4,7 +4,8 @@
 import type { GraphQLError } from 'graphql'
 import { badArgument, notFound, refused } from './refused.ts'
 import type { Asker } from './schema.ts'
-import type { AttachmentRow, IssueFields, IssueRow, Row, World } from './world.ts'
+import type { World } from './workspace.ts'
+import type { AttachmentRow, IssueFields, IssueRow, Row } from './world.ts'
 
 export interface OperationParts {
   readonly world: World
@@ -64,18 +65,18 @@ export function mutationRoot({ world, hasGitHub }: OperationParts): Record<strin
     })
 
   return writing({
-    issueUpdate: ({ id, input }) => payload({ issue: updated(world, issueOf(id), input as Args) }),
+    issueUpdate: ({ id, input }) => payload({ issue: updated(world, issueOf(id), Object(input)) }),
     issueAddLabel: ({ id, labelId }) =>
       payload({ issue: updated(world, issueOf(id), { addedLabelIds: [labelId] }) }),
     issueRemoveLabel: ({ id, labelId }) =>
       payload({ issue: updated(world, issueOf(id), { removedLabelIds: [labelId] }) }),
     commentCreate: ({ input }, { viewer }) => {
-      const { issueId, body } = input as Args // by the schema
+      const { issueId, body } = Object(input)
       if (typeof body !== 'string' || body.trim() === '') throw badArgument('body should not be empty')
       return payload({ comment: world.comment(issueOf(issueId), body, viewer) })
     },
     attachmentCreate: ({ input }, { viewer }) => {
-      const { issueId, url, title, subtitle, metadata } = input as Args // by the schema
+      const { issueId, url, title, subtitle, metadata } = Object(input)
       const words = {
         title: String(title),
         subtitle: typeof subtitle === 'string' ? subtitle : null,

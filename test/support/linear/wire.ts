@@ -14,6 +14,8 @@ export interface Visit {
 
 export type Headers = Readonly<Record<string, string>>
 
+/** What an outage in front of the service looks like. */
+export const OUTAGE_STATUS = 502
 const BODY_BYTES_MAX = 1_000_000
 
 /** Undefined when it is too long; it is read to its end all the same, so that the answer arrives. */
@@ -64,7 +66,7 @@ export async function deliver(
   const wire = fault && isWire(fault) ? fault : undefined
   if (wire?.kind === 'reset') return void response.socket?.resetAndDestroy()
   if (wire?.kind === 'cut') return cut(response, answer, more)
-  if (wire?.kind === 'html') return send(response, html(wire.status ?? 502), more)
+  if (wire?.kind === 'html') return send(response, html(wire.status ?? OUTAGE_STATUS), more)
   if (wire?.kind === 'slow') await pause(wire.ms)
   send(response, answer, { ...more, ...retryAfter(fault) })
 }

@@ -1,0 +1,106 @@
+/**
+ * GitHub's lists: the repositories that an account can reach, the pull requests of one, and in which states they are.
+ *
+ * What has not changed since the last time costs next to nothing, so a list is asked for rather than many single ones.
+ */
+import type { PullFacts, PullPlace, Urgency } from '../../../core/neighbours.ts'
+import { type Answer, yes } from '../../../core/refusal.ts'
+import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
+import type { CodehostRepo } from '../../../protocol/pulls.ts'
+import type { PullState } from '../../../protocol/run.ts'
+import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
+import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
+
+const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
+
+export async function listRepos(api: GithubApi): Promise<Answer<readonly CodehostRepo[]>> {
+  const pagesMax = CODEHOST_REPOS_MAX / PAGE_ITEMS_MAX
+  const listed = await api.list(REPOS, { subject: 'list of repositories', urgency: 'person', pagesMax })
+  if (!listed.ok) return listed
+  const repos = recordsOf(listed.value.items, repoOf)
+  return yes(uniqueBy(repos, ({ fullName }) => fullName).slice(0, CODEHOST_REPOS_MAX))
+}
+
+export async function listPulls(
+  api: GithubApi,
+  remote: string,
+  urgency: Urgency,
+): Promise<Answer<readonly PullFacts[]>> {
+  const [open, done] = await Promise.all([
+    listed(api, remote, { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency }),
+    listed(api, remote, { state: 'closed', pullsMax: PULLS_DONE_MAX, urgency }),
+  ])
+  if (!open.ok) return open
+  if (!done.ok) return done
+  // What was closed between the two readings is in both; the later word is that it is closed.
+  const pulls = uniqueBy([...done.value, ...open.value], ({ number }) => number)
+  return yes(pulls.sort((a, b) => b.updatedAt.localeCompare(a.updatedAt, 'en')))
+}
+
+/** Those that are open are told by the one list; one that is not in it, or is the only one, is asked for itself. */
+export async function pullStates(
+  api: GithubApi,
+  remote: string,
+  numbers: readonly number[],
+  urgency: Urgency,
+): Promise<Answer<ReadonlyMap<number, PullState>>> {
+  const wanted = [...new Set(numbers)]
+  const order = { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency } as const
+  const open = wanted.length > 1 ? await listed(api, remote, order) : yes([])
+  if (!open.ok) return open
+  const known = new Map(open.value.map(({ number, state }) => [number, state]))
+  const others = wanted.filter((number) => !known.has(number))
+  const asked = await Promise.all(others.map((number) => stateAt(api, { remote, number }, urgency)))
+  const states = new Map(wanted.flatMap((number) => entryOf(number, known.get(number))))
+  for (const [index, state] of asked.entries()) {
+    const number = others[index]
+    if (state.ok && number !== undefined) states.set(number, state.value)
+    else if (!state.ok && state.refusal.kind !== 'unknown') return state
+  }
+  return yes(states)
+}
+
+interface ListOrder {
+  readonly state: 'open' | 'closed'
+  readonly pullsMax: number
+  readonly urgency: Urgency
+}
+
+async function listed(
+  api: GithubApi,
+  remote: string,
+  { state, pullsMax, urgency }: ListOrder,
+): Promise<Answer<PullFacts[]>> {
+  const repo = repoPath(remote)
+  if (!repo.ok) return repo
+  const perPage = Math.min(pullsMax, PROSE_PAGE_ITEMS_MAX)
+  const query = `state=${state}&sort=updated&direction=desc&per_page=${perPage}`
+  const pages = await api.list(`${repo.value}/pulls?${query}`, {
+    subject: `repository ${remote}`,
+    urgency,
+    pagesMax: pullsMax / perPage,
+  })
+  return pages.ok ? yes(recordsOf(pages.value.items, pullFactsOf)) : pages
+}
+
+async function stateAt(
+  api: GithubApi,
+  { remote, number }: PullPlace,
+  urgency: Urgency,
+): Promise<Answer<PullState>> {
+  const repo = repoPath(remote)
+  if (!repo.ok) return repo
+  const pull = await api.read(`${repo.value}/pulls/${number}`, `pull request ${number} of ${remote}`, urgency)
+  return pull.ok ? yes(stateOf(pull.value)) : pull
+}
+
+function entryOf(number: number, state: PullState | undefined): (readonly [number, PullState])[] {
+  return state === undefined ? [] : [[number, state]]
+}
+
+/** The first of each. */
+function uniqueBy<T, K>(items: readonly T[], keyOf: (item: T) => K): T[] {
+  const found = new Map<K, T>()
+  for (const item of items) if (!found.has(keyOf(item))) found.set(keyOf(item), item)
+  return [...found.values()]
+}

@@ -1,0 +1,78 @@
+/**
+ * One pull request of the local code host as bytes in a file: read whole and checked, or refused by its name and the
+ * field; and made into bytes that would be read again.
+ */
+import { type BigIntStats, constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import { PULL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
+import { checker, parseJson } from '../../protocol/parse.ts'
+import { KeptPull } from '../../protocol/pulls.ts'
+
+/** Without instants of its own, it has its file's. */
+export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }
+
+export interface PullFile {
+  readonly bytes: Buffer
+  readonly stats: BigIntStats
+}
+
+/** A conversation has many small objects; the file's size bounds them otherwise. */
+const KEYS_MAX = 200_000
+const INSTANT_MAX = Date.UTC(9999, 11, 31)
+const check = checker(KeptPull)
+
+/** Whatever would not be read again is not written. */
+export function writable(pull: DatedPull, number: number): Answer<Buffer> {
+  const checked = check(pull)
+  if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
+  const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)
+  if (bytes.length <= PULL_FILE_BYTES_MAX) return yes(bytes)
+  return no(
+    'conflict',
+    `pull request ${number} is full: its file would have more than ${PULL_FILE_BYTES_MAX} bytes`,
+  )
+}
+
+export function pullIn({ bytes, stats }: PullFile, number: number): Answer<DatedPull> {
+  const name = `${number}.json`
+  const parsed = parseJson(bytes.toString('utf8'), KEYS_MAX)
+  const pull = parsed.ok ? check(parsed.value) : parsed
+  if (!pull.ok) return no('invalid', `${name}: ${pull.error}`)
+  if (pull.value.number === number) return yes(dated(pull.value, stats))
+  return no('invalid', `${name}: /number: must be ${number}, as in the file's name`)
+}
+
+function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
+  const written = new Date(Math.min(Math.max(Number(mtimeMs), 0), INSTANT_MAX)).toISOString()
+  const { createdAt = earlier(written, pull.updatedAt), updatedAt = later(written, createdAt) } = pull
+  return { ...pull, createdAt, updatedAt }
+}
+
+const earlier = (one: string, other = one): string => (one < other ? one : other)
+const later = (one: string, other: string): string => (one > other ? one : other)
+
+export async function readPlain(path: string, name: string): Promise<Answer<PullFile>> {
+  let handle: FileHandle | undefined
+  try {
+    // A pipe would keep us waiting for a writer, a link could lead anywhere.
+    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    const stats = await handle.stat({ bigint: true })
+    if (!stats.isFile()) return no('invalid', `${name} is no plain file; remove it`)
+    if (stats.size > PULL_FILE_BYTES_MAX) {
+      return no('invalid', `${name} has more than ${PULL_FILE_BYTES_MAX} bytes; shorten it`)
+    }
+    return yes({ bytes: await handle.readFile(), stats })
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR') return no('unknown', `there is no ${name}`)
+    if (code === 'ELOOP') return no('invalid', `${name} is a link; put the file itself there`)
+    return no('invalid', `${name} cannot be read (${code})`)
+  } finally {
+    await handle?.close()
+  }
+}
+
+export function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}

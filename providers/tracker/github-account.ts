@@ -1,0 +1,20 @@
+/**
+ * With which token, and where, the issues are read.
+ *
+ * Whoever has connected GitHub as the code host need not give its token twice. It goes to no other place than its own.
+ */
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { GITHUB_API } from '../codehost/github/address.ts'
+import type { GithubAccount } from '../codehost/github/api.ts'
+
+/** undefined: there is no token. */
+export function githubTrackerAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {
+  const apiUrl = tracker.apiUrl ?? (codehost.driver === 'github' ? codehost.apiUrl : undefined)
+  const isSamePlace = codehost.driver === 'github' && sameAddress(apiUrl, codehost.apiUrl)
+  const token = tracker.apiKey || (isSamePlace ? codehost.token : undefined)
+  if (token === undefined || token === '') return undefined
+  return { token, apiUrl, field: tracker.apiUrl === undefined ? 'codehost.apiUrl' : 'tracker.apiUrl' }
+}
+
+const sameAddress = (a = GITHUB_API, b = GITHUB_API): boolean =>
+  a.replace(/\/+$/, '') === b.replace(/\/+$/, '')

@@ -1,0 +1,42 @@
+/**
+ * The repositories whose issues are tickets: those that are configured, each once, however many mappings are for it.
+ */
+import type { TrackedTicket } from '../../core/ports.ts'
+import { folded } from '../../core/tickets/names.ts'
+import { repoOf } from '../../core/tickets/repo.ts'
+import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
+
+/** A repository, and every mapping that is for it. */
+export interface Home {
+  readonly remote: string
+  /** For people: without its owner where that is plain. */
+  readonly name: string
+  readonly mappings: ServiceConfig['repos']
+}
+
+/** By their names in small letters. */
+export function homesOf({ repos }: ServiceConfig): ReadonlyMap<string, Home> {
+  const homes = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
+  for (const [key, mapping] of Object.entries(repos)) {
+    const home = homes.get(folded(mapping.remote)) ?? { remote: mapping.remote, mappings: {} }
+    home.mappings[key] = mapping
+    homes.set(folded(mapping.remote), home)
+  }
+  const names = [...homes.keys()].map(baseName)
+  return new Map(
+    [...homes].map(([key, home]) => {
+      const isPlain = names.filter((name) => name === baseName(key)).length === 1
+      return [key, { ...home, name: isPlain ? baseName(home.remote) : home.remote }]
+    }),
+  )
+}
+
+const baseName = (remote: string): string => remote.slice(remote.indexOf('/') + 1)
+
+/** An issue's work goes to its own repository; of several mappings for that one, to the one that fits. */
+export function keyOf({ ticket }: TrackedTicket, { mappings }: Home): string | undefined {
+  const [only, ...others] = Object.keys(mappings)
+  if (others.length === 0) return only
+  const choice = repoOf(ticket, mappings)
+  return choice.ok ? choice.value.key : undefined
+}

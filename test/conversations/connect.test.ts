@@ -1,0 +1,138 @@
+/**
+ * Connecting accounts in a whole host: what comes of it is on disk and pushed before it is answered, a restart forgets
+ * what was under way, and no secret is in anything that leaves.
+ */
+import { expect, test } from '@jest/globals'
+import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import { yes } from '../../core/refusal.ts'
+import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { Hands, start } from '../actors/connect/bench.ts'
+import { hostInMemory } from '../support/host.ts'
+import { Random } from '../support/random.ts'
+
+const TOKEN = 'gho_a-very-secret-token'
+const PAIR = {
+  accessToken: 'lin_oauth_access-secret',
+  refreshToken: 'refresh-secret',
+  expiresAt: '2026-01-02T00:00:00.000Z',
+}
+/** No worker and no tracker's look comes in between. */
+const QUIET = '{"worker":{"local":false},"tracker":{"pollSeconds":3600}}'
+
+async function connecting(config = QUIET) {
+  const random = new Random(11)
+  const desks: FrontDesk[] = []
+  const hands = new Hands(() => made.clock.turn())
+  const made = hostInMemory(config, {
+    accounts: hands.accounts,
+    bucket: hands.bucket,
+    port: () => 4400,
+    chance: {
+      bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
+      fraction: () => 0.5,
+    },
+    openDoors: async (desk) => {
+      desks.push(desk)
+      return yes({ close: async () => {} })
+    },
+  })
+  made.host.start()
+  await made.clock.turn()
+  const [desk] = desks
+  if (desk === undefined) throw new Error('the host did not open its doors')
+  const pushes: DashboardPush[] = []
+  desk.onPush((push) => void pushes.push(push))
+  const file = async () => JSON.parse((await made.store.config.read()) ?? '{}')
+  return { ...made, hands, desk, pushes, file }
+}
+
+test('the tracker: consent, tokens on disk and pushed with a mask, then the page', async () => {
+  const y = await connecting()
+  expect(await y.desk.connect('tracker')).toMatchObject({ value: { status: 'redirect' } })
+  const [state = ''] = y.hands.states
+  let shown = false
+  const page = y.desk.trackerCallback({ code: 'the-code-secret', state }).then((one) => {
+    shown = true
+    return one
+  })
+  await y.clock.turn()
+  await y.hands.answer('exchange', yes(PAIR))
+  expect(shown).toBe(false)
+  await y.hands.answer('check tracker', yes('Ada of Acme'))
+  const { status, html } = await page
+  expect(status).toBe(200)
+  expect(html).toContain('Ada of Acme')
+  expect(await y.file()).toMatchObject({
+    tracker: {
+      apiKey: PAIR.accessToken,
+      refreshToken: PAIR.refreshToken,
+      tokenExpiresAt: PAIR.expiresAt,
+      pollSeconds: 3600,
+    },
+  })
+  expect(y.pushes).toContainEqual(
+    expect.objectContaining({
+      type: 'config',
+      config: expect.objectContaining({ tracker: expect.objectContaining({ apiKey: '***' }) }),
+    }),
+  )
+  const said = html + JSON.stringify([y.pushes, y.log.lines, y.desk.hello(), y.desk.config()])
+  for (const secret of ['the-code-secret', PAIR.accessToken, PAIR.refreshToken, 'the-verifier', state])
+    expect(said).not.toContain(secret)
+})
+
+test('the code host: a code, polls, the token on disk; then disconnected by hand', async () => {
+  const y = await connecting()
+  const begun = y.desk.connect('codehost')
+  await y.clock.turn()
+  await y.hands.answer('start device', yes(start))
+  expect(await begun).toMatchObject({ value: { status: 'device', userCode: 'ABCD-1234' } })
+  await y.clock.advance(5_000)
+  const polled = y.desk.pollCodehost()
+  await y.clock.turn()
+  await y.hands.answer('poll device', yes({ is: 'token', token: TOKEN }))
+  await y.hands.answer('check codehost', yes('octocat'))
+  expect(await polled).toMatchObject({ status: 'connected', config: { codehost: { token: '***' } } })
+  expect(await y.file()).toMatchObject({ codehost: { token: TOKEN } })
+
+  const left = y.desk.changeCredentials({ codehostToken: '' })
+  await y.clock.turn()
+  expect(await left).toMatchObject({ value: { results: { codehost: { ok: true } } } })
+  expect((await y.file()).codehost).toEqual({})
+  expect(JSON.stringify([y.pushes, y.log.lines])).not.toContain(TOKEN)
+})
+
+test('a full round leaves nothing behind', async () => {
+  const y = await connecting()
+  const before = y.host.census()
+  for (let n = 0; n < 20; n++) {
+    await y.desk.connect('tracker')
+    const page = y.desk.trackerCallback({ error: 'access_denied', state: y.hands.states.at(-1) ?? '' })
+    await y.clock.turn()
+    await page
+  }
+  await y.clock.advance(3_600_000)
+  const { journey, ...after } = y.host.census()
+  expect(journey).toBe(0)
+  expect(after).toEqual(before)
+})
+
+test('a restart forgets what was under way, and leaves nothing of it on disk', async () => {
+  const y = await connecting()
+  await y.desk.connect('tracker')
+  const begun = y.desk.connect('codehost')
+  const waiting = y.desk.changeCredentials({ trackerApiKey: 'lin_api_secret' })
+  await y.clock.turn()
+  y.host.stop('the test')
+  await y.clock.turn()
+  expect(await begun).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+  expect(await waiting).toMatchObject({ value: { results: { tracker: { ok: false } } } })
+  expect([...y.store.ledger.lives.all('journey')]).toEqual([])
+  expect([...y.store.ledger.lives.all('device-flow')]).toEqual([])
+
+  const again = await connecting()
+  const [state = ''] = y.hands.states
+  expect(await again.desk.trackerCallback({ code: 'the-code', state })).toMatchObject({ status: 400 })
+  expect(await again.desk.pollCodehost()).toMatchObject({ status: 'error' })
+  expect(again.hands.asked).toEqual([])
+})

@@ -1,0 +1,107 @@
+/** Check runs, statuses and refs as the REST half tells them. */
+import { type CheckRun, fullNameOf, type Repo, type Status } from './records.ts'
+import {
+  instant,
+  type Json,
+  loginJson,
+  maybeInstant,
+  repoJson,
+  repoPage,
+  repoUrl,
+  type Scene,
+} from './repo-shapes.ts'
+
+export function checkJson(scene: Scene, repo: Repo, check: CheckRun): Json {
+  const page = `${repoPage(scene, repo)}/runs/${check.id}`
+  const url = `${repoUrl(scene, repo)}/check-runs/${check.id}`
+  return {
+    id: check.id,
+    name: check.name,
+    node_id: scene.world.nodeId('CR', check.id, check),
+    head_sha: check.sha,
+    external_id: '',
+    url,
+    html_url: page,
+    details_url: page,
+    status: check.status,
+    conclusion: check.conclusion,
+    started_at: instant(check.startedMs),
+    completed_at: maybeInstant(check.completedMs),
+    output: {
+      title: check.title,
+      summary: check.summary,
+      text: null,
+      annotations_count: 0,
+      annotations_url: `${url}/annotations`,
+    },
+    check_suite: { id: check.id + 1 },
+    app: appJson(scene, check),
+    pull_requests: [],
+  }
+}
+
+function appJson(scene: Scene, { app, startedMs }: CheckRun): Json {
+  return {
+    id: 15368,
+    slug: app,
+    node_id: `A_${app}`,
+    owner: loginJson(scene, [...scene.world.people.values()][0]?.login ?? null),
+    name: app,
+    description: '',
+    external_url: `${scene.web}/features/actions`,
+    html_url: `${scene.web}/apps/${app}`,
+    created_at: instant(startedMs),
+    updated_at: instant(startedMs),
+    permissions: { checks: 'write', metadata: 'read' },
+    events: [],
+  }
+}
+
+export function statusJson(scene: Scene, repo: Repo, status: Status): Json {
+  return {
+    url: `${repoUrl(scene, repo)}/statuses/${status.sha}`,
+    avatar_url: null,
+    id: status.id,
+    node_id: scene.world.nodeId('SC', status.id, status),
+    state: status.state,
+    description: status.description,
+    target_url: status.targetUrl,
+    context: status.context,
+    created_at: instant(status.atMs),
+    updated_at: instant(status.atMs),
+  }
+}
+
+export function combinedStatusJson(
+  scene: Scene,
+  repo: Repo,
+  sha: string,
+  newest: readonly Status[],
+  page: Json[],
+): Json {
+  return {
+    state: combined(newest),
+    statuses: page,
+    sha,
+    total_count: newest.length,
+    repository: repoJson(scene, repo),
+    commit_url: `${repoUrl(scene, repo)}/commits/${sha}`,
+    url: `${repoUrl(scene, repo)}/commits/${sha}/status`,
+  }
+}
+
+/** `pending` also when nobody said anything. */
+function combined(statuses: readonly Status[]): string {
+  if (statuses.some(({ state }) => state === 'failure' || state === 'error')) return 'failure'
+  const done = statuses.length > 0 && statuses.every(({ state }) => state === 'success')
+  return done ? 'success' : 'pending'
+}
+
+export function refJson(scene: Scene, repo: Repo, ref: string, sha: string): Json {
+  return {
+    ref,
+    node_id: `REF_${Buffer.from(`${fullNameOf(repo)}:${ref}`).toString('base64url')}`,
+    url: `${repoUrl(scene, repo)}/git/${ref}`,
+    object: { sha, type: 'commit', url: `${repoUrl(scene, repo)}/git/commits/${sha}` },
+  }
+}

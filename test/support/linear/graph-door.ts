@@ -1,0 +1,100 @@
+/**
+ * The GraphQL endpoint: who asks, what of, at whose expense, and what goes wrong on purpose.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { GraphQLSchema } from 'graphql'
+import type { Accounts, Caller } from './accounts.ts'
+import type { Faults, GraphFault } from './faults.ts'
+import { forcedAnswer, NO_REQUEST, UNAUTHENTICATED, withHole } from './forced.ts'
+import { answered, type GraphAnswer, type GraphRequest, type Parsed, parsed, requestOf } from './graph.ts'
+import { linksOf, mutationRoot, queryRoot } from './operations.ts'
+import { ANONYMOUS_LIMITS, type Limits, Quota } from './quota.ts'
+import { type Asker, linearSchema } from './schema.ts'
+import { isJson } from './wire.ts'
+import type { World } from './workspace.ts'
+
+export interface GraphDoorParts {
+  readonly world: World
+  readonly accounts: Accounts
+  readonly faults: Faults<GraphFault>
+  readonly now: () => number
+  readonly hasGitHub: () => boolean
+  readonly keyLimits: Limits
+  readonly oauthLimits: Limits
+  readonly limitedStatus: number
+}
+
+/** One request, as it is to be answered and remembered. */
+export interface Visited {
+  readonly operation: string
+  readonly variables: Readonly<Record<string, unknown>>
+  readonly answer: GraphAnswer
+  readonly bucket: string
+  readonly quota: Quota
+  readonly fault: GraphFault | undefined
+}
+
+interface Question {
+  readonly caller: Caller | undefined
+  readonly quota: Quota
+  readonly asked: GraphRequest | undefined
+  readonly query: Parsed | GraphAnswer | undefined
+  readonly fault: GraphFault | undefined
+}
+
+const ANONYMOUS = 'anonymous'
+
+export class GraphDoor {
+  readonly #parts: GraphDoorParts
+  readonly #schema: GraphQLSchema
+  readonly #root: object
+  readonly #links: Asker['links']
+  readonly #quotas = new Map<string, Quota>()
+
+  constructor(parts: GraphDoorParts) {
+    this.#parts = parts
+    this.#schema = linearSchema(parts.now)
+    this.#root = { ...queryRoot(parts), ...mutationRoot(parts) }
+    this.#links = linksOf(parts.world)
+  }
+
+  async visit(request: IncomingMessage, body: string): Promise<Visited> {
+    const caller = this.#parts.accounts.callerOf(request.headers.authorization ?? '')
+    const quota = this.quotaOf(caller)
+    const asked = isJson(request) ? requestOf(body) : undefined
+    const query = asked && parsed(asked)
+    const operation = query && 'name' in query ? query.name : 'unreadable'
+    const fault = this.#parts.faults.next(operation)
+    const answer = await this.#answer({ caller, quota, asked, query, fault })
+    const bucket = caller?.bucket ?? ANONYMOUS
+    return { operation, variables: asked?.variables ?? {}, answer, bucket, quota, fault }
+  }
+
+  quotaOf(caller: Caller | undefined): Quota {
+    const bucket = caller?.bucket ?? ANONYMOUS
+    const quota = this.#quotas.get(bucket) ?? new Quota(this.#limitsOf(caller), this.#parts.now)
+    this.#quotas.set(bucket, quota)
+    return quota
+  }
+
+  async #answer({ caller, quota, asked, query, fault }: Question): Promise<GraphAnswer> {
+    if (caller === undefined) return UNAUTHENTICATED
+    if (asked === undefined || query === undefined) return NO_REQUEST
+    const forced = fault && forcedAnswer(fault, quota)
+    if (forced) return forced
+    if (!('name' in query)) return query
+    const answer = await answered(query, asked, {
+      schema: this.#schema,
+      root: this.#root,
+      asker: { viewer: caller.user, scopes: caller.scopes, links: this.#links, limits: () => quota.status },
+      quota,
+      limitedStatus: this.#parts.limitedStatus,
+    })
+    return fault?.kind === 'partial' ? withHole(answer, fault) : answer
+  }
+
+  #limitsOf(caller: Caller | undefined): Limits {
+    if (caller === undefined) return ANONYMOUS_LIMITS
+    return caller.isOauth ? this.#parts.oauthLimits : this.#parts.keyLimits
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * The OAuth endpoints as they are reached over HTTP, and what goes wrong with them on purpose.
+ */
+import type { Accounts } from './accounts.ts'
+import type { TokenFault } from './faults.ts'
+import { authorize, failure, type OauthAnswer, revokeAnswer, type TokenAnswer, tokenAnswer } from './oauth.ts'
+import { formOf, html, OUTAGE_STATUS, type Visit } from './wire.ts'
+import type { UserRow } from './world.ts'
+
+/** The decision stands in the address, as if the person had followed that link. */
+export function authorizePage(accounts: Accounts, { url }: Visit, user: UserRow): OauthAnswer {
+  const decision = (['approve', 'refuse'] as const).find((one) => url.searchParams.get(one) === '1')
+  return authorize(accounts, url, user, decision)
+}
+
+export function grantOf(visit: Visit): string {
+  return formOf(visit)?.get('grant_type') ?? 'none'
+}
+
+/** What is slow, cut or reset afterwards was minted all the same: that is what hurts. */
+export function tokensFor(
+  accounts: Accounts,
+  visit: Visit,
+  now: number,
+  fault: TokenFault | undefined,
+): TokenAnswer {
+  if (fault?.kind === 'oauth')
+    return failure(fault.status ?? 400, fault.error, fault.description ?? fault.error)
+  if (fault?.kind === 'too-many') return failure(429, 'rate_limited', 'Too many requests')
+  if (fault?.kind === 'html') return html(fault.status ?? OUTAGE_STATUS)
+  const form = formOf(visit)
+  if (form === undefined)
+    return failure(400, 'invalid_request', 'The body must be application/x-www-form-urlencoded')
+  const { authorization } = visit.request.headers
+  return tokenAnswer(accounts, { form, authorization, now, keepsToken: fault?.kind === 'no-refresh-token' })
+}
+
+export function revocation(accounts: Accounts, visit: Visit): OauthAnswer {
+  return revokeAnswer(accounts, formOf(visit) ?? new Map(), visit.request.headers.authorization)
+}

@@ -1,0 +1,233 @@
+/**
+ * The fake's workspace: people, teams, states, projects, labels, issues and what hangs on them, to be filled by a test.
+ *
+ * Only what a person would see as a change moves `updatedAt`: a blocker that is finished, a comment or a link leaves the
+ * issue's own instant alone, which is what a poller must cope with.
+ */
+import { issueRow } from './issue-row.ts'
+import { slug, uuid } from './naming.ts'
+import type {
+  AttachmentRow,
+  CommentRow,
+  IssueChange,
+  IssueRow,
+  IssueWish,
+  LabelRow,
+  ProjectRow,
+  ProjectWish,
+  RelationRow,
+  Row,
+  StateRow,
+  TeamRow,
+  TeamWish,
+  UserRow,
+  UserWish,
+} from './world.ts'
+
+const STATES = [
+  { name: 'Triage', type: 'triage' },
+  { name: 'Backlog', type: 'backlog' },
+  { name: 'Todo', type: 'unstarted' },
+  { name: 'In Progress', type: 'started' },
+  { name: 'In Review', type: 'started' },
+  { name: 'Done', type: 'completed' },
+  { name: 'Canceled', type: 'canceled' },
+  { name: 'Duplicate', type: 'duplicate' },
+]
+
+export class World {
+  readonly users: UserRow[] = []
+  readonly teams: TeamRow[] = []
+  readonly issueLabels: LabelRow[] = []
+  readonly projects: ProjectRow[] = []
+  readonly issues: IssueRow[] = []
+  readonly comments: CommentRow[] = []
+  readonly attachments: AttachmentRow[] = []
+  readonly relations: RelationRow[] = []
+  readonly organization: Row & { readonly name: string; readonly urlKey: string }
+  readonly #now: () => number
+  /** The last that was given out: a number is not used twice, also when its issue is gone. */
+  readonly #numbers = new Map<TeamRow, number>()
+  #rows = 0
+
+  constructor(now: () => number, organization: { name: string; urlKey: string }) {
+    this.#now = now
+    this.organization = { ...this.#row(), ...organization }
+  }
+
+  get workflowStates(): StateRow[] {
+    return this.teams.flatMap(({ states }) => states)
+  }
+
+  user(wish: UserWish): UserRow {
+    const displayName = wish.displayName ?? wish.name.toLowerCase().replaceAll(' ', '.')
+    const email = wish.email ?? `${displayName}@${this.organization.urlKey}.example`
+    const url = this.#url(`profiles/${displayName}`)
+    const row = {
+      ...this.#row(),
+      name: wish.name,
+      displayName,
+      email,
+      url,
+      active: true,
+      app: wish.app ?? false,
+    }
+    return kept(this.users, row)
+  }
+
+  team({ key, name = key, states = STATES }: TeamWish): TeamRow {
+    const team: TeamRow = { ...this.#row(), key, name, displayName: name, states: [] }
+    for (const [position, state] of states.entries())
+      team.states.push({ ...this.#row(), ...state, position, color: '#bec2c8', team })
+    return kept(this.teams, team)
+  }
+
+  label(name: string, team: TeamRow | null = null): LabelRow {
+    return kept(this.issueLabels, { ...this.#row(), name, team })
+  }
+
+  project({
+    name,
+    teams = this.teams,
+    status = { name: 'In Progress', type: 'started' },
+    lead,
+  }: ProjectWish) {
+    const row = this.#row()
+    const slugId = row.id.replaceAll('-', '').slice(0, 12)
+    const url = this.#url(`project/${slug(name)}-${slugId}`)
+    const project: ProjectRow = {
+      ...row,
+      name,
+      slugId,
+      url,
+      color: '#5e6ad2',
+      icon: null,
+      status: { id: this.#row().id, ...status },
+      lead: lead ?? null,
+      teams: [...teams],
+    }
+    return kept(this.projects, project)
+  }
+
+  issue(wish: IssueWish): IssueRow {
+    const team = wish.team ?? this.teams[0] ?? this.team({ key: 'ENG', name: 'Engineering' })
+    const { state: stateName, labels = [], blockedBy = [], team: _, ...fields } = wish
+    const state = stateName === undefined ? firstOf(team, 'unstarted') : stateNamed(team, stateName)
+    const number = (this.#numbers.get(team) ?? 0) + 1
+    this.#numbers.set(team, number)
+    const makings = { ...fields, row: this.#row(), team, number, state, labels: labels.map(this.#labelNamed) }
+    const place = { base: this.#url('issue'), creator: this.users[0] ?? null }
+    const issue = kept(this.issues, issueRow({ ...makings, ...place }, this))
+    for (const blocker of blockedBy) this.blocks(blocker, issue)
+    return issue
+  }
+
+  blocks(blocker: IssueRow, blocked: IssueRow): RelationRow {
+    return this.relate('blocks', blocker, blocked)
+  }
+
+  relate(type: string, issue: IssueRow, relatedIssue: IssueRow): RelationRow {
+    return kept(this.relations, { ...this.#row(), type, issue, relatedIssue })
+  }
+
+  /** As somebody in Linear would change it. */
+  change(issue: IssueRow, { state, labels, ...fields }: IssueChange): void {
+    if (state !== undefined) this.move(issue, stateNamed(issue.team, state))
+    if (labels !== undefined) issue.labels = labels.map(this.#labelNamed)
+    Object.assign(issue, fields)
+    this.touch(issue)
+  }
+
+  move(issue: IssueRow, state: StateRow): void {
+    issue.state = state
+    if (state.type === 'started') issue.startedAt ??= this.#now()
+    issue.completedAt = state.type === 'completed' ? this.#now() : null
+    issue.canceledAt = ['canceled', 'duplicate'].includes(state.type) ? this.#now() : null
+    this.touch(issue)
+  }
+
+  archive(row: Row): void {
+    row.archivedAt = this.#now()
+    this.touch(row)
+  }
+
+  /** What deleting does in Linear: out of every list, still to be read by its id for a while. */
+  trash(issue: IssueRow): void {
+    issue.trashed = true
+    this.archive(issue)
+  }
+
+  /** Gone for good, and everything that hung on it. */
+  remove(issue: IssueRow): void {
+    dropped(this.issues, (row) => row === issue)
+    dropped(this.comments, (row) => row.issue === issue)
+    dropped(this.attachments, (row) => row.issue === issue)
+    dropped(this.relations, (row) => row.issue === issue || row.relatedIssue === issue)
+  }
+
+  comment(issue: IssueRow, body: string, user: UserRow | null): CommentRow {
+    const row = this.#row()
+    return kept(this.comments, {
+      ...row,
+      issue,
+      body,
+      user,
+      url: `${issue.url}#comment-${row.id.slice(0, 8)}`,
+    })
+  }
+
+  /** The same address on the same issue is the same attachment. */
+  attach(
+    issue: IssueRow,
+    fields: Pick<AttachmentRow, 'url' | 'title' | 'subtitle' | 'metadata' | 'creator'>,
+  ): AttachmentRow {
+    const known = this.attachments.find((row) => row.issue === issue && row.url === fields.url)
+    if (known === undefined) return kept(this.attachments, { ...this.#row(), issue, ...fields })
+    const { title, subtitle, metadata } = fields
+    Object.assign(known, { title, subtitle, metadata })
+    this.touch(known)
+    return known
+  }
+
+  touch(row: Row): void {
+    row.updatedAt = this.#now()
+  }
+
+  issueOf(idOrIdentifier: string): IssueRow | undefined {
+    const wanted = idOrIdentifier.toUpperCase()
+    return this.issues.find(({ id, identifier }) => id === idOrIdentifier || identifier === wanted)
+  }
+
+  #labelNamed = (name: string): LabelRow =>
+    this.issueLabels.find((label) => label.name === name) ?? this.label(name)
+
+  #row(): Row {
+    const at = this.#now()
+    return { id: uuid(this.#rows++), createdAt: at, updatedAt: at, archivedAt: null }
+  }
+
+  #url(path: string): string {
+    return `https://linear.app/${this.organization.urlKey}/${path}`
+  }
+}
+
+function stateNamed(team: TeamRow, name: string): StateRow {
+  const state = team.states.find((one) => one.name === name)
+  if (state === undefined) throw new Error(`${team.key} has no state ${name}`)
+  return state
+}
+
+function firstOf(team: TeamRow, type: string): StateRow {
+  const state = team.states.find((one) => one.type === type) ?? team.states[0]
+  if (state === undefined) throw new Error(`${team.key} has no states`)
+  return state
+}
+
+function kept<T>(rows: T[], row: T): T {
+  rows.push(row)
+  return row
+}
+
+function dropped<T>(rows: T[], isOut: (row: T) => boolean): void {
+  rows.splice(0, rows.length, ...rows.filter((row) => !isOut(row)))
+}
