@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import type { HostParts } from '../actors/root/build.ts'
 import type { Clock, Log } from '../core/ports.ts'
-import type { AgentProvider, ServiceConfig } from '../protocol/config.ts'
+import { AGENT_PROVIDERS, type AgentProvider, type ServiceConfig } from '../protocol/config.ts'
 import { makeAccounts } from '../providers/accounts/accounts.ts'
 import { pullHostFor } from '../providers/codehost/pull-host.ts'
 import { makeCouriers } from '../providers/couriers.ts'
@@ -70,13 +70,14 @@ export function makeNeighbours({
   }
 }
 
-/** The agents' own names for where their vendors are asked, so that a key is checked where it will be used. */
+/**
+ * Where agents' vendors are asked whether a key works. The vendors' own variables don't count: workers don't go by
+ * them, and a key that somebody pastes must not be shown to a gateway.
+ */
 function basesIn(environment: NeighbourParts['environment']): Partial<Record<AgentProvider, string>> {
-  const named = {
-    agentA: environment.ANTHROPIC_BASE_URL,
-    agentB: environment.OPENAI_BASE_URL,
-    agentC: environment.GOOGLE_GEMINI_BASE_URL,
-  }
-  const set = Object.entries(named).filter(([, base]) => base !== undefined && base !== '')
-  return Object.fromEntries(set.map(([provider, base]) => [provider, base?.replace(/\/+$/, '')]))
+  const set = AGENT_PROVIDERS.flatMap((provider) => {
+    const base = environment[`SWITCHYARD_AGENT_${provider.slice(-1)}_URL`] ?? ''
+    return base === '' ? [] : [[provider, base.replace(/\/+$/, '')] as const]
+  })
+  return Object.fromEntries(set)
 }

@@ -7,7 +7,7 @@
  */
 import type { Bucket, BucketLook, UploadOrder } from '../core/neighbours.ts'
 import type { Clock, Log } from '../core/ports.ts'
-import { type Answer, type No, no, yes } from '../core/refusal.ts'
+import { type Answer, type No, no } from '../core/refusal.ts'
 import {
   PROGRAM_MS_MAX,
   STORAGE_LOGIN_MS_MAX,

@@ -36,7 +36,8 @@ export class DialNetwork extends Dispatcher {
             httpsProxy: proxies.https,
             noProxy: proxies.except,
             requestTls: tls,
-            proxyTls: tls,
+            // The library would speak TLS to a SOCKS proxy, too.
+            ...(/^socks/.test(proxies.https) ? {} : { proxyTls: tls }),
           })
   }
 

@@ -194,8 +194,8 @@ export class GithubApi {
 
   /** What leads out of the API gets no token. */
   #linked(header: string | undefined, relation: string): URL | undefined {
-    const link = header?.split(',').find((one) => one.includes(`rel="${relation}"`))
-    const target = /<([^<>]+)>/.exec(link ?? '')?.[1]
+    const links = [...(header ?? '').matchAll(/<([^<>]*)>([^<]*)/g)]
+    const target = links.find(([, , what]) => what?.includes(`rel="${relation}"`))?.[1]
     if (target === undefined || !URL.canParse(target)) return undefined
     const url = new URL(target)
     const api = new URL(`${this.address.api}/`)

@@ -130,10 +130,8 @@ export class LinearLooks {
     })
     const others = [...this.#known.unknown(wished), ...this.#known.doubted(blocked)].slice(0, SINGLE_MAX)
     const ids = [...stale.map(([id]) => id), ...others]
-    const listed = new Set(
-      ids.filter((id) => entered.has(id) || (this.#known.isListed(id) && !touched.has(id))),
-    )
-    const read = await this.#readSingle(ids, wished, this.#known, (id) => listed.has(id))
+    const isListed = (id: string) => entered.has(id) || this.#known.isListed(id)
+    const read = await this.#readSingle(ids, wished, this.#known, isListed)
     if (read.ok) this.#known.dispute(blocked)
     return read
   }

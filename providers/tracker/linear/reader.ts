@@ -8,43 +8,18 @@
 import { type Answer, type No, no, yes } from '../../../core/refusal.ts'
 import { printable } from '../../../protocol/explain.ts'
 import type { LinearDesk } from './desk.ts'
+import { BLOCKED_MAX, BY_ID, CHANGES, LARGEST, LONG, PAGE, USUAL } from './documents.ts'
 import { at, instantAt, listAt, textAt } from './fields.ts'
-import { type Issue, type IssueNote, type IssueSizes, issueFields, readIssue } from './issue.ts'
+import { type Issue, type IssueNote, readIssue } from './issue.ts'
 import type { Filter } from './scope.ts'
 
 /** Of the newest changes; more are asked for only when that many are not enough. */
 const CHANGES_FIRST = 50
 const CHANGES_MAX = 250
-/** Of the tickets that something blocks or blocked; who blocks them, only their own reading tells. */
-const BLOCKED_MAX = 50
 /** Some 3,000 points; a question may cost 10,000. */
 const ISSUES_A_PAGE = 50
-const USUAL: IssueSizes = { labels: 16, relations: 10 }
-const LARGEST: IssueSizes = { labels: 100, relations: 100 }
 /** Read once more for their long lists, of one page. */
 const LONG_MAX = 20
-
-const PAGE = `
-  query Eligible($scope: IssueFilter!, $first: Int!, $after: String) {
-    newest: issues(first: 1, orderBy: updatedAt, includeArchived: true) { nodes { updatedAt } }
-    issues(first: $first, after: $after, filter: $scope, orderBy: updatedAt) {
-      pageInfo { hasNextPage endCursor }
-      nodes { ${issueFields(USUAL)} }
-    }
-  }`
-const CHANGES = `
-  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $blocked: IssueFilter!, $first: Int!) {
-    entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
-    touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
-      nodes { id updatedAt }
-    }
-    blocked: issues(first: ${BLOCKED_MAX}, filter: $blocked, orderBy: updatedAt) { nodes { id } }
-  }`
-const BY_ID = `
-  query Issues($filter: IssueFilter!, $first: Int!) {
-    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL)} } }
-  }`
-const LONG = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST)} } }`
 
 export interface IssuesRead {
   readonly issues: readonly Issue[]

@@ -144,6 +144,22 @@ describe('octokit reads', () => {
   })
 })
 
+describe('addresses and versions', () => {
+  test('the API is also where github.com has it, at the root', async () => {
+    const root = new Octokit({ auth: 'ghp_mona', baseUrl: github.origin })
+    expect((await root.repos.get(place)).data.url).toBe(`${github.origin}/repos/mona/shop`)
+    expect(await root.graphql('{ viewer { login } }')).toEqual({ viewer: { login: 'mona' } })
+  })
+
+  test('the newer version tells less of a pull request', async () => {
+    await proposal()
+    const headers = { 'x-github-api-version': '2026-03-10' }
+    const { data } = await octokit.pulls.list({ ...place, headers })
+    expect(Object.keys(data[0] ?? {})).not.toContain('merge_commit_sha')
+    expect(Object.keys((await octokit.pulls.list(place)).data[0] ?? {})).toContain('merge_commit_sha')
+  })
+})
+
 describe('what is fresh, and what is too much', () => {
   test('a conditional request answers 304 and costs nothing', async () => {
     const first = await octokit.pulls.list(place)
@@ -334,6 +350,15 @@ describe('merging', () => {
     await github.commit(SHOP, { branch: 'main', files: { 'primes.txt': 'some\n' } })
     expect(await refusal(merge(pull_number))).toBe('405 Pull Request has merge conflicts')
     expect(await refusal(merge(99))).toBe('404 Not Found')
+  })
+
+  test('happens by a push, too', async () => {
+    const pull_number = await proposal()
+    await github.setBranch(SHOP, 'main', github.branchSha(SHOP, 'change'))
+    expect((await octokit.pulls.get({ ...place, pull_number })).data).toMatchObject({
+      merged: true,
+      commits: 1,
+    })
   })
 
   test('waits for approvals where they are wanted', async () => {

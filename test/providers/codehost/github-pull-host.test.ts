@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { configDefaults } from '../../../protocol/config.ts'
 import { pullHostFor } from '../../../providers/codehost/pull-host.ts'
+import { keptLog } from '../../support/quiet.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-bench.ts'
 import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
 
@@ -10,7 +11,7 @@ const wrong: string[] = []
 
 function hostOn({ github, couriers, clock }: GithubBench, token = TOKEN) {
   const codehost = { driver: 'github' as const, apiUrl: github.apiUrl, token }
-  return granted(pullHostFor({ ...configDefaults, codehost }, { couriers, clock }))
+  return granted(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() }))
 }
 
 async function closed({ github, close }: GithubBench): Promise<void> {
@@ -197,7 +198,7 @@ describe('connecting', () => {
     ],
   ])('%j is refused', async (codehost, message) => {
     const { couriers, clock, close } = await githubBench({ repos: [] })
-    expect(pullHostFor({ ...configDefaults, codehost }, { couriers, clock })).toMatchObject({
+    expect(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() })).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringMatching(message) },
     })
     await close()

@@ -72,6 +72,29 @@ describe('listing', () => {
     expect(hand.asked.length).toBe(2)
   })
 
+  test('repositories are followed through addresses with commas in them', async () => {
+    const repo = (name: string) => ({ full_name: name, pushed_at: null, created_at: '2026-11-01T10:00:00Z' })
+    const at = 'https://api.github.com/user/repos?affiliation=owner,collaborator&page'
+    const hand = byHand(({ line }) =>
+      line.endsWith('page=2')
+        ? { json: [repo('ada/wires'), repo('ada/lamps')] }
+        : {
+            json: [repo('ada/lamps'), null],
+            headers: { link: `<${at}=2>; rel="next", <${at}=2>; rel="last"` },
+          },
+    )
+    expect(await host(hand).repos()).toEqual({
+      ok: true,
+      value: ['ada/lamps', 'ada/wires'].map((fullName) => ({
+        fullName,
+        defaultBranch: '',
+        private: false,
+        description: '',
+        pushedAt: '2026-11-01T10:00:00.000Z',
+      })),
+    })
+  })
+
   test('pages that are linked by a mark are followed one by one, and end', async () => {
     const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
     const hand = byHand(() => ({ json: [pullJson()], headers: { link: next } }))

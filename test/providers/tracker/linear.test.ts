@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { TrackedTicket } from '../../../core/ports.ts'
 import { openBlockers } from '../../../core/tickets/blockers.ts'
+import { isEligible } from '../../../core/tickets/eligibility.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
 import type { FakeLinear } from '../../support/linear/linear.ts'
@@ -572,6 +573,7 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
     fc.record({ is: fc.constant('move' as const), which: fc.nat(20), state }),
     fc.record({ is: fc.constant('label' as const), which: fc.nat(20), labels: fc.uniqueArray(label) }),
     fc.record({ is: fc.constant('archive' as const), which: fc.nat(20) }),
+    fc.record({ is: fc.constant('block' as const), which: fc.nat(20), by: fc.nat(20) }),
     fc.record({ is: fc.constant('fail' as const) }),
     fc.record({ is: fc.constant('look' as const) }),
   )
@@ -580,6 +582,11 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
     issue.archivedAt === null &&
     issue.state.name === 'Todo' &&
     issue.labels.some(({ name }) => name === 'agent')
+  const isOver = ({ archivedAt, state }: IssueRow) => archivedAt !== null || state.type === 'completed'
+  const openOnes = ({ relations }: FakeLinear['world'], issue: IssueRow) =>
+    relations
+      .filter((one) => one.relatedIssue === issue && one.issue !== issue && !isOver(one.issue))
+      .map((one) => one.issue.identifier)
   await fc.assert(
     fc.asyncProperty(fc.array(deed, { minLength: 5, maxLength: 30 }), async (deeds) => {
       const own = await linearBench()
@@ -596,11 +603,24 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
           else if (issue === undefined) continue
           else if (one.is === 'move') world.change(issue, { state: one.state })
           else if (one.is === 'label') world.change(issue, { labels: one.labels })
-          else world.archive(issue)
+          else if (one.is === 'archive') world.archive(issue)
+          // Another blocker of what is blocked already shows only when everything is read again.
+          else if (world.relations.every(({ relatedIssue }) => relatedIssue !== issue))
+            world.blocks(world.issues[one.by % world.issues.length] as IssueRow, issue)
         }
         faults.clear()
-        const expected = world.issues.filter(isSo).map(({ identifier }) => identifier)
-        expect(await own.eligible(rules)).toEqual(expected.sort())
+        const cared = world.issues.slice(0, 2)
+        const { tickets } = await own.look({ rules, tickets: cared.map(({ id }) => id) })
+        const eligible = tickets.filter((tracked) => isEligible(tracked, rules))
+        expect(namesOf(eligible)).toEqual(
+          world.issues
+            .filter(isSo)
+            .map(({ identifier }) => identifier)
+            .sort(),
+        )
+        for (const issue of world.issues.filter(isSo))
+          expect(waitsFor(tickets, issue)).toEqual(openOnes(world, issue))
+        expect(cared.map((issue) => find(tickets, issue)?.closed)).toEqual(cared.map(isOver))
       } finally {
         await own.stop()
       }

@@ -1,7 +1,8 @@
 /**
  * The part of GitHub's published description of its REST API that we use, and what it says of a request or an answer.
  *
- * `description.json` holds the operations of API version 2022-11-28, without prose and examples. Complaints are
+ * `description.json` holds the operations of API version 2022-11-28, without prose and examples, from
+ * github/rest-api-description (MIT licence). Complaints are
  * sentences; none means that nothing is wrong. A body is closed where GitHub names its fields: a field of ours that it
  * does not know would be silently ignored there. Two things are described here as they are, not as they are published:
  * the repository of a head and the line of an outdated comment may be null.

@@ -59,7 +59,18 @@ export class GitHttp {
   }
 
   #mayPush(viewer: Viewer | undefined, repo: Repo): boolean {
-    return !repo.archived && this.#world.may(viewer, repo, 'push')
+    return !repo.archived && (this.#world.may(viewer, repo, 'push') || this.#maintains(viewer, repo))
+  }
+
+  /** Who may push to where a fork's pull request goes may push to the fork, if its author lets them. */
+  #maintains(viewer: Viewer | undefined, fork: Repo): boolean {
+    return [...this.#world.everyIssue()].some(
+      ({ pull, repo, state }) =>
+        pull?.headRepo === fork &&
+        pull.maintainerCanModify &&
+        state === 'open' &&
+        this.#world.may(viewer, repo, 'push'),
+    )
   }
 
   #serve(request: IncomingMessage, response: ServerResponse, url: URL, asked: Asked): void {

@@ -1,6 +1,6 @@
 /** Routes of issues, their labels and comments. Pull requests are issues too, and come among them. */
 import { issueJson } from './pull-shapes.ts'
-import type { Comment, Issue, Repo } from './records.ts'
+import { type Comment, type Issue, isPull, type Repo } from './records.ts'
 import {
   type Call,
   created,
@@ -160,7 +160,7 @@ function openIssue(call: SignedCall, repo: Repo): Reply {
   return created(issueJson(call, addIssue(world, repo, order)))
 }
 
-function editIssue(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
+async function editIssue(call: SignedCall, issue: Issue): Promise<Reply> {
   const { body, viewer, world } = call
   const may = world.may(viewer, issue.repo, 'push')
   if (!may && issue.author !== viewer.person.login)
@@ -168,11 +168,9 @@ function editIssue(call: SignedCall, issue: Issue): Reply | Promise<Reply> {
   if (body.title === '') return invalid('Issue', { code: 'missing_field', field: 'title' })
   if (body.state !== undefined && body.state !== 'open' && body.state !== 'closed')
     return invalid('Issue', { code: 'invalid', field: 'state' })
-  if (issue.pull !== undefined && issue.pull.mergedMs !== null && body.state === 'open')
-    return invalid('Issue', {
-      field: 'state',
-      message: 'state cannot be changed. The pull request has been merged.',
-    })
+  const opens = body.state === 'open' && issue.state === 'closed'
+  const message = opens && isPull(issue) ? await call.history.staysClosed(issue) : undefined
+  if (message !== undefined) return invalid('Issue', { field: 'state', message })
   if (typeof body.title === 'string') issue.title = body.title
   if (typeof body.body === 'string' || body.body === null) issue.body = body.body
   if (may && body.labels !== undefined) setLabels(world, issue, names(body.labels))

@@ -22,7 +22,7 @@ export const pullRoutes: Readonly<Record<string, Handler>> = {
   'GET /repos/{owner}/{repo}/pulls': ofRepo('pull', listPulls),
   'POST /repos/{owner}/{repo}/pulls': ofRepo('say', openPull),
   'GET /repos/{owner}/{repo}/pulls/{pull_number}': ofPull('pull', async (call, issue) =>
-    onePull(call, issue, await call.history.mergeable(issue)),
+    onePull(call, issue, await call.history.mergeable(issue, 'read')),
   ),
   'PATCH /repos/{owner}/{repo}/pulls/{pull_number}': ofPull('say', editPull),
   'GET /repos/{owner}/{repo}/pulls/{pull_number}/files': ofPull('pull', async (call, issue) =>

@@ -1,0 +1,34 @@
+/**
+ * The questions about issues, as Linear's schema has them.
+ *
+ * A list counts as many times as it is asked to be long at most, whatever is in it, and so does all that is asked of its
+ * items; page information, too. So what is asked often is short and flat.
+ */
+import { type IssueSizes, issueFields } from './issue.ts'
+
+/** Of the tickets that something blocks or blocked; who blocks them, only their own reading tells. */
+export const BLOCKED_MAX = 50
+export const USUAL: IssueSizes = { labels: 16, relations: 10 }
+export const LARGEST: IssueSizes = { labels: 100, relations: 100 }
+
+export const PAGE = `
+  query Eligible($scope: IssueFilter!, $first: Int!, $after: String) {
+    newest: issues(first: 1, orderBy: updatedAt, includeArchived: true) { nodes { updatedAt } }
+    issues(first: $first, after: $after, filter: $scope, orderBy: updatedAt) {
+      pageInfo { hasNextPage endCursor }
+      nodes { ${issueFields(USUAL)} }
+    }
+  }`
+export const CHANGES = `
+  query Changes($entered: IssueFilter!, $touched: IssueFilter!, $blocked: IssueFilter!, $first: Int!) {
+    entered: issues(first: $first, filter: $entered, orderBy: updatedAt) { nodes { id updatedAt } }
+    touched: issues(first: $first, filter: $touched, orderBy: updatedAt, includeArchived: true) {
+      nodes { id updatedAt }
+    }
+    blocked: issues(first: ${BLOCKED_MAX}, filter: $blocked, orderBy: updatedAt) { nodes { id } }
+  }`
+export const BY_ID = `
+  query Issues($filter: IssueFilter!, $first: Int!) {
+    issues(first: $first, filter: $filter, includeArchived: true) { nodes { ${issueFields(USUAL)} } }
+  }`
+export const LONG = `query LongIssue($id: String!) { issue(id: $id) { ${issueFields(LARGEST)} } }`

@@ -1,0 +1,36 @@
+/**
+ * A person before a browser: follows the service's address to the tracker's consent page, decides there, and brings
+ * back the address that the tracker sends the browser to.
+ */
+import type { FakeLinear } from './linear/linear.ts'
+
+export interface Page {
+  readonly status: number
+  readonly text: string
+}
+
+const HOPS_MAX = 3
+
+/** The address of the callback; it is not opened yet. */
+export async function consented(
+  linear: FakeLinear,
+  url: string,
+  decision: 'approve' | 'refuse' = 'approve',
+): Promise<string> {
+  let at = new URL(url)
+  for (let hop = 0; hop < HOPS_MAX; hop++) {
+    if (at.origin === linear.url) at.searchParams.set(decision, '1')
+    const response = await fetch(at, { redirect: 'manual' })
+    const location = response.headers.get('location')
+    if (location === null) throw new Error(`${at.pathname} shows a page: ${await response.text()}`)
+    at = new URL(location, at)
+    if (at.pathname === '/api/connect/tracker/callback') return at.href
+  }
+  throw new Error(`the browser was sent on and on, at last to ${at.origin}${at.pathname}`)
+}
+
+/** As a browser does, which knows no launch token. */
+export async function browse(url: string): Promise<Page> {
+  const response = await fetch(url)
+  return { status: response.status, text: await response.text() }
+}
