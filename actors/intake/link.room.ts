@@ -289,9 +289,13 @@ const NONE = 'no tracker is connected; connect one, or set tracker in the config
 
 const isRefused = (answer: Answer<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
 
-/** Which tickets there are may depend on which repositories are configured, and on the code host's token. */
+/**
+ * Where issues are tickets, which there are depends on the repositories and on the code host's account, and in which
+ * state they are on the states that the host itself moves them to.
+ */
 function placeOfRepos({ tracker, repos, codehost }: ServiceConfig): unknown {
-  return tracker.driver === 'github' ? [repos, codehost.apiUrl, codehost.token] : []
+  const { startedState, reviewState } = tracker
+  return tracker.driver === 'github' ? [repos, codehost, startedState, reviewState] : []
 }
 
 /** As people see it. */

@@ -9,6 +9,7 @@ import type { Chance, Clock } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Couriers } from '../courier.ts'
+import { githubTrackerAccount } from '../tracker/github-account.ts'
 import { linearManners } from '../tracker/linear/manners.ts'
 import { linearPlace } from '../tracker/linear/place.ts'
 import { findAgentLogin, type LoginsParts } from './agent-logins.ts'
@@ -87,10 +88,15 @@ function withoutConsent({ tracker: { driver } }: ServiceConfig) {
 
 const LOCAL_TRACKER = no('invalid', 'the tracker is a folder on this machine, which needs no account')
 
+const NO_TOKEN = no('invalid', 'there is no token to check; give one')
+
 async function checkTracker(config: ServiceConfig, { couriers }: AccountsParts): Promise<Answer<string>> {
   const { driver, apiKey = '', apiUrl } = config.tracker
   if (driver === 'local') return LOCAL_TRACKER
-  if (driver === 'github') return checkGithub(couriers, { apiUrl, token: apiKey, field: 'tracker.apiUrl' })
+  if (driver === 'github') {
+    const account = githubTrackerAccount(config)
+    return account === undefined ? NO_TOKEN : checkGithub(couriers, account)
+  }
   const place = linearPlace(apiUrl)
   if (!place.ok) return place
   // The very courier that the tracker itself asks through, so that both share one budget.

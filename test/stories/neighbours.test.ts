@@ -6,39 +6,183 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import type { PullDetail, PullListResponse } from '../../protocol/pulls.ts'
+import type { Run } from '../../protocol/run.ts'
 import { Crossing, OWNER, REVIEWER, STORY_WAIT_MS } from '../support/crossing.ts'
+import type { GraphFault } from '../support/linear/faults.ts'
+import type { IssueRow } from '../support/linear/world.ts'
 import { until } from '../support/real.ts'
 import { GATE } from '../support/yard.ts'
 
 const TEST_MS_MAX = 180_000
-/** Three polls of the tracker. */
-const QUIET_MS = 3_000
+/** Longer than two polls of the tracker take. */
+const QUIET_MS = 2_500
+const STATES = { startedState: 'In Progress', reviewState: 'In Review' } as const
+const PULL = '/api/pulls/app/1'
 
 function story(title: string, tell: () => Promise<void>): void {
   test(title, tell, TEST_MS_MAX)
 }
 
-const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.'] as const
+/** What a ticket asks of the scripted agent. */
+const WORK = ['write src/hello.txt', '  Hello!', 'commit Say hello', 'say It says hello now.']
 
-/** Both neighbours connected, as a person does it who has a key of the one and an account at the other. */
-async function connected(crossing: Crossing): Promise<void> {
-  const saved = await crossing.send('PUT', '/api/settings/credentials', {
-    trackerApiKey: crossing.linear.apiKey,
-  })
+async function withKey(crossing: Crossing, trackerApiKey: string): Promise<void> {
+  const saved = await crossing.send('PUT', '/api/settings/credentials', { trackerApiKey })
   expect(saved.body).toMatchObject({ results: { tracker: { ok: true, detail: 'Ada Lovelace in Acme' } } })
-  await byDevice(crossing)
 }
 
-async function byDevice({ github, send, get }: Bound): Promise<void> {
-  const begun = (await send('POST', '/api/connect/codehost')).body as ConnectResponse
+/** The person types the code in while the dashboard asks whether they have. */
+async function byDevice(crossing: Crossing): Promise<void> {
+  const begun = (await crossing.send('POST', '/api/connect/codehost')).body as ConnectResponse
   if (begun.status !== 'device') throw new Error(JSON.stringify(begun))
-  expect(await get('/api/connect/codehost/poll')).toEqual({ status: 'pending' })
-  github.device.approve(begun.userCode, OWNER)
+  const poll = async () =>
+    (await crossing.send('POST', '/api/connect/codehost/poll')).body as ConnectPollResponse
+  expect(await poll()).toEqual({ status: 'pending' })
+  crossing.github.device.approve(begun.userCode, OWNER)
   let polled: ConnectPollResponse = { status: 'pending' }
   const isOver = async (): Promise<boolean> => {
-    polled = await get<ConnectPollResponse>('/api/connect/codehost/poll')
+    polled = await poll()
     return polled.status !== 'pending'
   }
   await until('the code host is connected', isOver, STORY_WAIT_MS, 50)
   expect(polled).toMatchObject({ status: 'connected', detail: expect.stringContaining(OWNER) })
 }
+
+async function connected(tracker: object = {}): Promise<Crossing> {
+  const crossing = await Crossing.open({ tracker })
+  await withKey(crossing, crossing.linear.apiKey)
+  await byDevice(crossing)
+  return crossing
+}
+
+const isIn = (issue: IssueRow, state: string): Promise<void> =>
+  until(`${issue.identifier} is in ${state}`, () => issue.state.name === state, STORY_WAIT_MS)
+
+describe('a ticket in Linear', () => {
+  story('becomes a pull request on GitHub, is reviewed, and merged', async () => {
+    const crossing = await connected(STATES)
+    const dashboard = await crossing.dashboard()
+    const issue = crossing.ticket('Say hello', [...WORK, `run ${GATE}`])
+    const running = await crossing.reaches(issue, 'running')
+    await isIn(issue, 'In Progress')
+    crossing.letGo(running)
+    const run = await crossing.ends(issue)
+    expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
+    await isIn(issue, 'In Review')
+    await isOnGithub(crossing, run, issue)
+    await isLinked(crossing, run, issue)
+    await isReviewed(crossing)
+    const merged = await crossing.send('POST', `${PULL}/merge`, { method: 'squash' })
+    expect(merged.body).toMatchObject({ merged: true })
+    expect(crossing.github.pull('acme/app', 1).pull.mergedMs).not.toBeNull()
+    const isTold = () => dashboard.run(run.id)?.prState === 'merged'
+    await until('dashboards hear that it is merged', isTold, STORY_WAIT_MS)
+    expect(await crossing.run(issue)).toMatchObject({ prState: 'merged', status: 'completed' })
+    // The host's own moves are no reason to take the ticket again.
+    expect(await crossing.get<Run[]>('/api/runs')).toHaveLength(1)
+    expect([crossing.github.counters.bugs, crossing.github.violations]).toEqual([[], []])
+  })
+})
+
+async function isOnGithub({ github, get }: Crossing, run: Run, { identifier }: IssueRow): Promise<void> {
+  const { title, body, pull, author } = github.pull('acme/app', 1)
+  expect([title, author]).toEqual([`${identifier}: Say hello`, OWNER])
+  expect(body).toContain('It says hello now.')
+  expect(pull.head).toBe(run.result?.branch)
+  expect(github.branchSha('acme/app', pull.head)).toBeDefined()
+  const { pulls, errors } = await get<PullListResponse>('/api/pulls')
+  expect(errors).toEqual([])
+  expect(pulls).toMatchObject([{ repo: 'app', number: 1, state: 'open', url: run.prUrl }])
+  expect(await get(`/api/runs/${run.id}/pr`)).toMatchObject({ url: run.prUrl, number: 1, state: 'open' })
+}
+
+async function isLinked({ linear }: Crossing, run: Run, issue: IssueRow): Promise<void> {
+  const links = () => linear.world.attachments.filter((row) => row.issue === issue)
+  await until('the pull request is linked in the ticket', () => links().length > 0, STORY_WAIT_MS)
+  expect(links().map(({ url }) => url)).toEqual([run.prUrl])
+}
+
+/** Somebody else asks for a change on GitHub; the answer is given here. */
+async function isReviewed({ github, send, get }: Crossing): Promise<void> {
+  const at = { path: 'src/hello.txt', line: 1, author: REVIEWER }
+  const thread = await github.addThread('acme/app', 1, { ...at, body: 'Why so loud?' })
+  const { conversation } = await get<PullDetail>(PULL)
+  const [shown] = conversation.threads
+  expect(shown).toMatchObject({ resolved: false, path: at.path, comments: [{ author: REVIEWER }] })
+  const commentId = shown?.comments[0]?.id
+  expect(await send('POST', `${PULL}/reply`, { commentId, body: 'It is glad.' })).toMatchObject({ status: 200 })
+  const resolve = { threadId: shown?.id, resolved: true }
+  expect(await send('POST', `${PULL}/resolve-thread`, resolve)).toMatchObject({ status: 200 })
+  expect(thread.comments.map(({ author, body }) => [author, body])).toEqual([
+    [REVIEWER, 'Why so loud?'],
+    [OWNER, 'It is glad.'],
+  ])
+  expect(thread.resolvedBy).toBe(OWNER)
+  expect((await get<PullDetail>(PULL)).conversation.threads).toMatchObject([{ resolved: true }])
+}
+
+describe('a run', () => {
+  const faults: readonly (readonly [string, GraphFault])[] = [
+    ['wants fewer requests', { kind: 'ratelimited', retryAfterSeconds: 1 }],
+    ['answers with a gateway’s page', { kind: 'html', status: 502 }],
+    ['is slow', { kind: 'slow', ms: 2_000 }],
+    ['breaks off', { kind: 'reset' }],
+  ]
+
+  story('ends well whatever is wrong with the tracker meanwhile, and catches up afterwards', async () => {
+    const crossing = await connected(STATES)
+    const issues = faults.map(([name]) => crossing.ticket(`While it ${name}`, [...WORK, `run ${GATE}`]))
+    for (const [index, [, fault]] of faults.entries()) {
+      // One after the other: each begins while all is well.
+      const issue = issues[index] as IssueRow
+      const running = await crossing.reaches(issue, 'running')
+      await isIn(issue, 'In Progress')
+      const mend = crossing.linear.faults.add(fault)
+      crossing.letGo(running)
+      const run = await crossing.ends(issue)
+      expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
+      mend()
+    }
+    for (const issue of issues) await isIn(issue, 'In Review')
+    expect(crossing.linear.world.attachments.map(({ issue }) => issue.identifier).sort()).toEqual(
+      issues.map(({ identifier }) => identifier).sort(),
+    )
+  })
+
+  story('goes on while the tracker’s key is dead: nobody polls, until there is a new one', async () => {
+    const crossing = await connected()
+    const dashboard = await crossing.dashboard()
+    const issue = crossing.ticket('Outlive the key', [`run ${GATE}`, ...WORK])
+    const running = await crossing.reaches(issue, 'running')
+    crossing.linear.accounts.removeKey(crossing.linear.apiKey)
+    await dashboard.trackerIs('auth-error')
+    const asked = crossing.linear.calls.length
+    crossing.letGo(running)
+    const run = await crossing.ends(issue)
+    expect([run.status, run.prState]).toEqual(['completed', 'open'])
+    await pause(QUIET_MS)
+    // Only the link to the pull request may have been tried.
+    expect(crossing.linear.calls.length - asked).toBeLessThanOrEqual(1)
+    const next = crossing.ticket('With the new key', WORK)
+    await withKey(crossing, crossing.linear.accounts.addKey(crossing.linear.viewer))
+    await dashboard.trackerIs('connected')
+    expect((await crossing.ends(next)).status).toBe('completed')
+  })
+
+  story('is cancelled when its ticket is taken back: queued, always; running, if so configured', async () => {
+    const crossing = await connected({ whenTicketLeaves: 'stop' })
+    const running = crossing.ticket('Begun', [`run ${GATE}`, ...WORK])
+    await crossing.reaches(running, 'running')
+    crossing.linear.world.change(running, { state: 'Backlog' })
+    expect((await crossing.ends(running)).status).toBe('cancelled')
+
+    await crossing.send('PUT', '/api/settings', {
+      patch: { worker: { local: false }, tracker: { whenTicketLeaves: 'finish' } },
+    })
+    const queued = crossing.ticket('Not begun', WORK)
+    await crossing.reaches(queued, 'queued')
+    crossing.linear.world.change(queued, { state: 'Backlog' })
+    expect((await crossing.ends(queued)).status).toBe('cancelled')
+    expect(crossing.github.repo('acme/app').issues.size).toBe(0)
+  })
+})

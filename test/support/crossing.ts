@@ -30,9 +30,8 @@ const DEVICE_SECONDS = 1
 /** A machine that does many other things besides. */
 export const STORY_WAIT_MS = 60_000
 
-export interface CrossingOptions {
-  /** Laid over the usual configuration, section by section. */
-  readonly config?: (neighbours: { readonly linear: FakeLinear; readonly github: FakeGithub }) => StoredConfig
+/** Sections of the configuration that are laid over the usual ones, key by key; and the host's environment. */
+export interface CrossingOptions extends StoredConfig {
   readonly env?: NodeJS.ProcessEnv
 }
 
@@ -60,7 +59,7 @@ export class Crossing {
     this.#env = env
   }
 
-  static async open({ config = () => ({}), env = {} }: CrossingOptions = {}): Promise<Crossing> {
+  static async open({ env = {}, ...config }: CrossingOptions = {}): Promise<Crossing> {
     const [port, fleetPort] = [await freePort(), await freePort()]
     const callback = `http://localhost:${port}/api/connect/tracker/callback`
     const linear = await startLinear({ app: { redirectUris: [callback] } })
@@ -72,7 +71,7 @@ export class Crossing {
     const crossing = new Crossing(linear, github, env)
     open.add(crossing)
     crossing.#fleetPort = fleetPort
-    crossing.#configure(port, config({ linear, github }))
+    crossing.#configure(port, config)
     await crossing.startHost()
     return crossing
   }
@@ -126,13 +125,10 @@ export class Crossing {
 
   // ---- asking ----------------------------------------------------------------------------------------------------
 
-  async get<T>(path: string): Promise<T> {
-    return (await this.host.ask(path)).body as T
-  }
+  readonly get = async <T>(path: string): Promise<T> => (await this.host.ask(path)).body as T
 
-  send(method: 'POST' | 'PUT', path: string, body?: object): Promise<Asked> {
-    return this.host.ask(path, body === undefined ? { method } : { method, body })
-  }
+  readonly send = (method: 'POST' | 'PUT', path: string, body?: object): Promise<Asked> =>
+    this.host.ask(path, body === undefined ? { method } : { method, body })
 
   /** What dashboards are told, from now on. */
   async dashboard(): Promise<Dashboard> {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { Octokit } from '@octokit/rest'
 import { validateRequest, validateResponse } from '../../support/github/description.ts'
 import { type FakeGithub, startGithub } from '../../support/github/github.ts'
+import { GITHUB_LIMITS, Quotas } from '../../support/github/quotas.ts'
 import { tempFolder } from '../../support/real.ts'
 
 const SHOP = 'mona/shop'
@@ -196,9 +197,27 @@ describe('what is fresh, and what is too much', () => {
     expect((await octokit.users.getAuthenticated()).headers['x-ratelimit-used']).toBe('1')
   })
 
+  test('nine hundred points a minute are enough, of which a write takes five', () => {
+    const quotas = new Quotas(GITHUB_LIMITS, () => nowMs)
+    const read = { resource: 'core', points: 1, creates: false } as const
+    const write = { resource: 'core', points: 5, creates: true } as const
+    for (let n = 0; n < 40; n++) expect(quotas.secondary('mona', write)).toBeUndefined()
+    for (let n = 0; n < 700; n++) expect(quotas.secondary('mona', read)).toBeUndefined()
+    expect(quotas.secondary('mona', read)).toBe(60)
+    expect(quotas.secondary('hubot', read)).toBeUndefined()
+    nowMs += 60_000
+    for (let n = 0; n < 460; n++) {
+      if (n % 40 === 0) nowMs += 60_000
+      expect(quotas.secondary('mona', write)).toBeUndefined()
+    }
+    expect(quotas.secondary('mona', write)).toBe(60)
+  })
+
   test('a secondary limit sends away for a minute', async () => {
-    const read = () => fetch(`${github.apiUrl}/user`, { headers: { authorization: 'token ghp_mona' } })
-    for (let n = 0; n < 900; n++) await read()
+    const pointsPerMinute = { core: 3, graphql: 3 }
+    const small = await startGithub({ clock: { now: () => nowMs }, limits: { pointsPerMinute } })
+    const read = () => fetch(`${small.apiUrl}/user`, { headers: { authorization: 'token ghp_mona' } })
+    for (let n = 0; n < 3; n++) expect((await read()).status).toBe(200)
     const refused = await read()
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([403, '60'])
     expect(await refused.json()).toMatchObject({ message: expect.stringContaining('secondary rate limit') })
@@ -206,7 +225,8 @@ describe('what is fresh, and what is too much', () => {
     expect((await read()).headers.get('retry-after')).toBe('1')
     nowMs += 1000
     expect((await read()).status).toBe(200)
-    expect(github.counters.refusedSecondary).toBe(2)
+    expect(small.counters.refusedSecondary).toBe(2)
+    await small.close()
   })
 
   test('eighty new things a minute are enough', async () => {
@@ -242,6 +262,11 @@ describe('what is fresh, and what is too much', () => {
       response: { headers: { 'retry-after': '7' } },
     })
     faults.secondary = undefined
+    faults.loseAnswers = true
+    const title = 'Said before it was lost'
+    await expect(octokit.issues.create({ ...place, title })).rejects.toMatchObject({ status: 500 })
+    faults.loseAnswers = false
+    expect(github.issue(SHOP, 1).title).toBe(title)
     faults.down.add(SHOP)
     await expect(octokit.repos.get(place)).rejects.toMatchObject({ status: 503 })
     expect((await octokit.users.getAuthenticated()).status).toBe(200)

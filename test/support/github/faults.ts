@@ -10,8 +10,10 @@ export interface Faults {
   secondary: { readonly status: 403 | 429; readonly retryAfterSeconds?: number } | undefined
   /** A proxy's page instead of JSON. */
   badGateway: boolean
-  /** The connection breaks off without an answer. */
+  /** The connection breaks off without an answer, and nothing was done. */
   reset: boolean
+  /** The connection breaks off without an answer, but it was done. */
+  loseAnswers: boolean
   /** Full names of repositories that answer 503. */
   readonly down: Set<string>
   /** Check runs are forbidden to every token. */
@@ -28,6 +30,7 @@ export function noFaults(): Faults {
     secondary: undefined,
     badGateway: false,
     reset: false,
+    loseAnswers: false,
     down: new Set(),
     checksForbidden: false,
     baseModified: 0,

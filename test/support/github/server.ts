@@ -65,7 +65,8 @@ async function api(parts: Parts, asked: Asked, response: ServerResponse): Promis
     if (hit && faults.reset) return cutOff(parts, asked, response)
     const reply = await answered(parts, asked, { hit, token, viewer })
     counters.count(reply.route, reply.status, reply.charged === true)
-    send(response, reply, asked.method === 'HEAD')
+    if (hit && faults.loseAnswers) response.socket?.resetAndDestroy()
+    else send(response, reply, asked.method === 'HEAD')
   } finally {
     leave()
   }
