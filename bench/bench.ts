@@ -15,12 +15,14 @@ import { dispatch } from './entries/dispatch.ts'
 import { durable } from './entries/durable.ts'
 import { frames, replay } from './entries/frames.ts'
 import { growth } from './entries/growth.ts'
+import { helper } from './entries/helper.ts'
 import { http } from './entries/http.ts'
 import { idleWorkers } from './entries/idle-workers.ts'
 import { logLines } from './entries/log-lines.ts'
 import { memory } from './entries/memory.ts'
 import { outbox } from './entries/outbox.ts'
 import { overhead } from './entries/overhead.ts'
+import { pulls } from './entries/pulls.ts'
 import { restart } from './entries/restart.ts'
 import { sandbox } from './entries/sandbox.ts'
 import { workerIdle } from './entries/worker-idle.ts'
@@ -49,6 +51,8 @@ const entries: readonly Entry[] = [
   overhead,
   logLines,
   workerIdle,
+  pulls,
+  helper,
 ]
 
 /** Wrong use, as in sysexits.h. */

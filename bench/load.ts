@@ -14,6 +14,8 @@ export interface Aim {
   readonly port: number
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
+  /** JSON, to be posted; without it this is a GET. */
+  readonly body?: string
   readonly expect: number
   /** Whose processor time is counted. */
   readonly pid: number
@@ -53,13 +55,21 @@ export function generator(workshop: Workshop): Generator {
 /** Counts whole seconds only, and tells 2xx and 3xx from the rest but no more. */
 async function wrk(
   workshop: Workshop,
-  { port, path, headers = {}, expect }: Aim,
+  { port, path, headers = {}, body, expect }: Aim,
   ms: number,
 ): Promise<Counted> {
   const seconds = Math.max(1, Math.round(ms / 1000))
   const asHeaders = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   const args = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency', ...asHeaders]
-  const child = workshop.start('wrk', [...args, `http://127.0.0.1:${port}${path}`])
+  const [script, words] =
+    body === undefined
+      ? [[], []]
+      : [
+          ['-s', 'bench/raw/post.lua'],
+          ['--', body],
+        ]
+  const url = `http://127.0.0.1:${port}${path}`
+  const child = workshop.start('wrk', [...args, ...script, url, ...words])
   const report = await wholeText(child.line)
   return readWrk(report, expect)
 }
@@ -94,8 +104,8 @@ function readMs(found: RegExpExecArray | null): number {
 }
 
 async function ownSockets(workshop: Workshop, aim: Aim, ms: number): Promise<Counted> {
-  const { port, path, headers = {}, expect } = aim
-  const order = { port, path, headers, expect, ms, connections: CONNECTIONS }
+  const { port, path, headers = {}, body, expect } = aim
+  const order = { port, path, headers, body, expect, ms, connections: CONNECTIONS }
   const child = workshop.script('bench/raw/load.ts', JSON.stringify(order))
   const counted = JSON.parse(await child.line()) as Counted
   await child.ended

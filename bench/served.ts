@@ -50,7 +50,7 @@ export async function serve(workshop: Workshop, dataDir: string, config: StoredC
 }
 
 /** A port that was free a moment ago: the host is told where to listen, so that we know where to knock. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
@@ -59,24 +59,24 @@ async function freePort(): Promise<number> {
   return address.port
 }
 
-async function healthy(child: Child, port: number): Promise<void> {
+export async function healthy(child: Child, port: number, path = '/api/health'): Promise<void> {
   const until = performance.now() + HEALTHY_MS_MAX
   let ended = false
   void child.ended.then(() => {
     ended = true
   })
-  while (!(await answersHealthy(port))) {
+  while (!(await answersHealthy(port, path))) {
     // The line rejects, and says why it ended.
     if (ended) await child.line()
-    if (performance.now() > until) throw new Error('the host was not healthy in time')
+    if (performance.now() > until) throw new Error('it was not healthy in time')
     await sleep(LOOK_EVERY_MS)
   }
 }
 
-function answersHealthy(port: number): Promise<boolean> {
+function answersHealthy(port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createConnection({ host: '127.0.0.1', port }, () => {
-      socket.write('GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n')
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)
     })
     socket.once('data', (bytes) => {
       resolve(bytes.toString('latin1').startsWith('HTTP/1.1 200 '))

@@ -40,6 +40,7 @@ export function makeNeighbours({
   if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
   const chance = realChance
   const http = makeHttp({ clock, chance, ...network.value })
+  const end = new AbortController()
   const couriers = makeCouriers({ http, clock, chance, log })
   const bucket = wranglerBucket({
     environment,
@@ -58,11 +59,13 @@ export function makeNeighbours({
       chance,
       environment,
       inheritable,
+      stopped: end.signal,
       uid: process.geteuid?.() ?? 0,
       bases: basesIn(environment),
     }),
     bucket,
     async close() {
+      end.abort()
       bucket.stop()
       couriers.close()
       await http.close()

@@ -35,6 +35,15 @@ export interface PullPlace {
   readonly number: number
 }
 
+/** Where a pull request's branch really lies: of a fork it is another repository. */
+export interface PullOrigin {
+  /** owner/name; undefined when the repository is gone. */
+  readonly headRemote: string | undefined
+  readonly headBranch: string
+  readonly headSha: string
+  readonly baseBranch: string
+}
+
 /** The code host as people use it, and the host on their behalf. A driver holds its own credential. */
 export interface PullHost {
   /** Those that the account can reach, most recently pushed first. */
@@ -42,6 +51,7 @@ export interface PullHost {
   /** Every open one and the newest of the others, newest activity first. */
   list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>>
   detail(place: PullPlace): Promise<Answer<PullDetailFacts>>
+  origin(place: PullPlace): Promise<Answer<PullOrigin>>
   /** One that is not there is left out. */
   states(
     remote: string,
@@ -90,8 +100,8 @@ export interface DeviceStart {
 
 export type DevicePoll =
   | { readonly is: 'token'; readonly token: string }
-  /** `intervalSeconds`: from now on. */
-  | { readonly is: 'pending'; readonly intervalSeconds?: number }
+  /** `intervalSeconds`: from now on. `isTooFast`: it was asked too often, and does not say how often it may be. */
+  | { readonly is: 'pending'; readonly intervalSeconds?: number; readonly isTooFast?: true }
   /** The code is dead; the sentence says why, and what to do. */
   | { readonly is: 'over'; readonly reason: string }
 

@@ -287,6 +287,9 @@ export interface CodeHost {
   /** The one open pull request of this head branch, whoever opened it. */
   findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>>
   openPull(order: PullOrder): Promise<Answer<OpenPull>>
+  /** Whether a comment in the pull request's conversation holds this text. */
+  hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>>
+  comment(remote: string, number: number, body: string): Promise<Answer<void>>
 }
 
 // ---- the worker on this machine ----------------------------------------------------------------------------------

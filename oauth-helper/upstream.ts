@@ -28,7 +28,8 @@ export interface Upstream {
 
 /** Seconds or a date, as the header's own grammar has them. */
 const RETRY_AFTER = /^[A-Za-z0-9 ,:]{1,64}$/
-const ERROR_WORD = /^[a-z0-9_]{1,64}$/
+/** Without figures: a code or a secret in its place is no word. */
+const ERROR_WORD = /^[a-z_]{1,64}$/
 const BUSY = refusal(503, 'too many requests are under way; try again in a moment', [['retry-after', '1']])
 
 export function makeUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstream {

@@ -156,6 +156,10 @@ export const JobPull = record('JobPull', {
 })
 export type JobPull = Static<typeof JobPull>
 
+/** Which follow-up of its run this is. The id stays however often it is begun: its one comment bears it. */
+export const JobFollowUp = record('JobFollowUp', { id: Id, number: Type.Integer({ minimum: 1 }) })
+export type JobFollowUp = Static<typeof JobFollowUp>
+
 export const JobLimits = record('JobLimits', {
   maxMinutes: Type.Optional(Type.Number({ minimum: 0 })),
   maxCostUsd: Type.Optional(Usd),
@@ -174,6 +178,7 @@ export const Job = record('Job', {
   codehost: Type.Optional(JobCodehost),
   sandbox: Type.Optional(JobSandbox),
   pull: Type.Optional(JobPull),
+  followUp: Type.Optional(JobFollowUp),
   limits: JobLimits,
   retentionHours: Type.Number({ minimum: 0 }),
 })

@@ -35,6 +35,13 @@ export interface BudgetWord {
   readonly resetsAt?: number
 }
 
+/** What a service takes within a minute, in points, and how many a request counts. */
+export interface MinuteQuota {
+  readonly points: number
+  readonly read: number
+  readonly write: number
+}
+
 /** How a service speaks of its limits. */
 export interface Manners {
   /** For people: `GitHub`, `Linear`. */
@@ -48,6 +55,8 @@ export interface Manners {
   readonly atOnce: number
   /** Between the beginnings of two writes. */
   readonly writePauseMs: number
+  /** Of a resource, where it counts by the minute as well, of which its replies say nothing. */
+  minute?(resource: string): MinuteQuota | undefined
 }
 
 export interface Couriers {

@@ -7,6 +7,7 @@
 import { isNativeError } from 'node:util/types'
 import { type No, no } from '../core/refusal.ts'
 import { HTTP_ANSWER_MS_MAX } from '../protocol/limits.ts'
+import { leadsInside, PRIVATE_ADDRESS } from './outward.ts'
 
 const CODE_CHARS_MAX = 60
 const ENDED = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED'])
@@ -21,6 +22,7 @@ export function failureOf(error: unknown, url: string, isLate: boolean, proxy: s
     return no('failed', `${place} gave no answer${way} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${SEE_WAY}`)
   const code = codeOf(error)
   if (ENDED.has(code)) return stopping(place)
+  if (code === PRIVATE_ADDRESS) return leadsInside(place)
   if (code === 'UND_ERR_INVALID_ARG') {
     return no(
       'invalid',

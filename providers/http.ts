@@ -3,11 +3,13 @@
  *
  * A redirect is followed only within the same origin, so a credential never reaches another place. What passes is
  * tried again a few times, as late as the service asks for: a refusal for having asked too often always, an outage
- * only where asking twice is harmless. A refusal here never quotes a header, a body or a query. Closing it ends what
- * is under way and what waits for its next try.
+ * only where asking twice is harmless. A refusal here never quotes a header, a body or a query, and a reply never
+ * repeats the credential that it was asked with, whatever the service says back. Closing it ends what is under way and
+ * what waits for its next try.
  */
+import type { LookupFunction } from 'node:net'
 import { createSecureContext } from 'node:tls'
-import { Agent, type Dispatcher, Pool, ProxyAgent } from 'undici'
+import { Agent, Pool, ProxyAgent } from 'undici'
 import { backoffMs } from '../core/backoff.ts'
 import type { Chance, Clock } from '../core/ports.ts'
 import { type Answer, no, yes } from '../core/refusal.ts'
@@ -20,6 +22,9 @@ import {
   HTTP_TRIES_MAX,
 } from '../protocol/limits.ts'
 import { failureOf, placeOf, proxyRefusal, stopping } from './http-failures.ts'
+import { Intake } from './http-intake.ts'
+import { isThisMachine, isWrittenPrivate, leadsInside, outwardLookup } from './outward.ts'
+import { struck } from './struck.ts'
 import { type WayOut, wayTo } from './way-out.ts'
 
 export interface HttpRequest {
@@ -27,6 +32,10 @@ export interface HttpRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
+  /** Parts of the body that must not come back; they are struck out of the reply, like a credential in a header. */
+  readonly secrets?: readonly string[]
+  /** It is for a service out in the world: on a private network nobody is asked. */
+  readonly outside?: true
   /** How often it may be sent, at most HTTP_TRIES_MAX times; absent: as often as that. */
   readonly tries?: number
 }
@@ -58,6 +67,8 @@ export interface HttpParts {
   readonly authorities?: readonly string[]
   /** The way out of this network; without it services are asked directly. */
   readonly proxies?: Proxies
+  /** How names are resolved, if not as this machine does. */
+  readonly lookup?: LookupFunction
 }
 
 const CONNECT_MS_MAX = 10_000
@@ -116,11 +127,12 @@ export function pauseBefore(
   return wait > HTTP_PAUSE_MS_MAX ? undefined : wait
 }
 
-/** Seconds, or a date. */
+/** Seconds, some write parts of them, or a date. */
 export function retryAfterMs(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined
-  if (/^\d{1,9}$/.test(value.trim())) return Number(value) * 1000
-  const at = Date.parse(value)
+  if (/^\d{1,9}(\.\d{1,9})?$/.test(value.trim())) return Math.ceil(Number(value) * 1000)
+  // Without letters it is no date, whatever could be read into it.
+  const at = /[a-z]/i.test(value) ? Date.parse(value) : Number.NaN
   return Number.isNaN(at) ? undefined : Math.max(0, at - now)
 }
 
@@ -157,58 +169,45 @@ async function once(
   { clock, proxies }: HttpParts,
   request: HttpRequest,
 ): Promise<Answer<HttpReply>> {
-  if (!/^https?:$/.test(URL.canParse(request.url) ? new URL(request.url).protocol : '')) {
+  const url = URL.canParse(request.url) ? new URL(request.url) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
     return no('invalid', 'the address of the service is no http address; correct apiUrl')
   }
-  if (network.isClosed) return stopping(placeOf(request.url))
-  const way = wayTo(new URL(request.url), proxies)
+  if (network.isClosed) return stopping(url.host)
+  if (mustLeadOut(request, url) && isWrittenPrivate(url)) return leadsInside(url.host)
+  const way = wayTo(url, proxies)
   if (!way.ok) return way
-  const late = new AbortController()
-  const cancel = clock.after(HTTP_ANSWER_MS_MAX, () => late.abort())
+  const intake = new Intake()
+  let isLate = false
+  const cancel = clock.after(HTTP_ANSWER_MS_MAX, () => {
+    isLate = true
+    intake.giveUp()
+  })
   try {
-    return await asked(network, way.value, request, late.signal)
+    network.send(request, url, way.value, intake)
+    return whole(await intake.reply, request, url.host, way.value)
   } catch (error) {
-    return failureOf(error, request.url, late.signal.aborted, way.value?.url.host)
+    return failureOf(error, request.url, isLate, way.value?.url.host)
   } finally {
     cancel()
   }
 }
 
-async function asked(
-  network: Network,
-  proxy: WayOut | undefined,
+/** What a person wrote down as this very machine is meant. */
+const mustLeadOut = ({ outside }: HttpRequest, url: URL): boolean => outside === true && !isThisMachine(url)
+
+/** @param reply undefined: it was too long */
+function whole(
+  reply: HttpReply | undefined,
   request: HttpRequest,
-  signal: AbortSignal,
-): Promise<Answer<HttpReply>> {
-  const reply = await network.send(request, proxy, signal)
-  const place = placeOf(request.url)
-  const text = await textOf(reply.body)
+  place: string,
+  proxy: WayOut | undefined,
+): Answer<HttpReply> {
   // A service itself has no reason to say this, and what it says of proxies is not for people.
-  if (proxy !== undefined && reply.statusCode === 407) return proxyRefusal(place, proxy.url.host, '407')
-  if (text === undefined)
+  if (proxy !== undefined && reply?.status === 407) return proxyRefusal(place, proxy.url.host, '407')
+  if (reply === undefined)
     return no('failed', `${place} answered with more than ${HTTP_ANSWER_BYTES_MAX} bytes`)
-  return yes({ status: reply.statusCode, headers: firstOf(reply.headers), text })
-}
-
-/** undefined: too long. What is left of it is not waited for. */
-async function textOf(body: Dispatcher.ResponseData['body']): Promise<string | undefined> {
-  const parts: Buffer[] = []
-  let bytes = 0
-  for await (const part of body as AsyncIterable<Buffer>) {
-    bytes += part.length
-    if (bytes > HTTP_ANSWER_BYTES_MAX) return undefined
-    parts.push(part)
-  }
-  return Buffer.concat(parts).toString('utf8')
-}
-
-function firstOf(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) => {
-      const first = Array.isArray(value) ? value[0] : value
-      return first === undefined ? [] : [[name, first]]
-    }),
-  )
+  return yes(struck(reply, request))
 }
 
 // ---- lines -----------------------------------------------------------------------------------------------------------
@@ -218,24 +217,28 @@ class Network {
   readonly #clock: HttpParts['clock']
   readonly #options: Agent.Options
   readonly #direct: Agent
+  readonly #outward: Agent
   /** By address and login: there is one for each scheme at most. */
   readonly #around = new Map<string, ProxyAgent>()
   readonly #end = new AbortController()
 
-  constructor({ clock, authorities }: HttpParts) {
+  constructor({ clock, authorities, lookup }: HttpParts) {
     this.#clock = clock
     // Once: reading hundreds of certificates takes longer than all the rest of connecting.
     const trust =
       authorities === undefined
         ? {}
         : { secureContext: createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' }) }
+    const connect = { ...trust, timeout: CONNECT_MS_MAX }
     this.#options = {
-      connect: { ...trust, timeout: CONNECT_MS_MAX },
+      connect,
       connections: CONNECTIONS_MAX,
       keepAliveTimeout: IDLE_LINE_MS_MAX,
       keepAliveMaxTimeout: IDLE_LINE_MS_TOLD_MAX,
     }
-    this.#direct = new Agent(this.#options)
+    const resolving = lookup === undefined ? connect : { ...connect, lookup }
+    this.#direct = new Agent({ ...this.#options, connect: resolving })
+    this.#outward = new Agent({ ...this.#options, connect: { ...connect, lookup: outwardLookup(lookup) } })
   }
 
   get isClosed(): boolean {
@@ -244,7 +247,7 @@ class Network {
 
   async close(): Promise<void> {
     this.#end.abort()
-    await Promise.all([this.#direct, ...this.#around.values()].map((agent) => agent.destroy()))
+    await Promise.all([this.#direct, this.#outward, ...this.#around.values()].map((agent) => agent.destroy()))
   }
 
   /** Ends early when this is closed. */
@@ -264,22 +267,19 @@ class Network {
     })
   }
 
-  send(
-    { url, method, headers, body }: HttpRequest,
-    proxy: WayOut | undefined,
-    signal: AbortSignal,
-  ): Promise<Dispatcher.ResponseData> {
-    const { origin, protocol, host, pathname, search } = new URL(url)
+  send(request: HttpRequest, url: URL, proxy: WayOut | undefined, intake: Intake): void {
+    const { method, headers, body } = request
+    const { origin, protocol, host, pathname, search } = url
     const path = pathname + search
-    const rest = { method, headers, signal, ...(body === undefined ? {} : { body }) }
-    if (proxy === undefined) return this.#direct.request({ origin, path, ...rest })
+    const rest = { method, headers, ...(body === undefined ? {} : { body }) }
+    const direct = mustLeadOut(request, url) ? this.#outward : this.#direct
+    if (proxy === undefined) direct.dispatch({ origin, path, ...rest }, intake)
     // Most proxies open tunnels only for what is encrypted; the rest they are handed whole.
-    if (protocol === 'http:' && /^http/.test(proxy.url.protocol)) {
+    else if (protocol === 'http:' && /^http/.test(proxy.url.protocol)) {
       const login = proxy.login === undefined ? {} : { 'proxy-authorization': basic(proxy.login) }
       const whole = { origin: proxy.url.origin, path: origin + path }
-      return this.#direct.request({ ...rest, ...whole, headers: { ...headers, host, ...login } })
-    }
-    return this.#tunnels(proxy).request({ origin, path, ...rest })
+      this.#direct.dispatch({ ...rest, ...whole, headers: { ...headers, host, ...login } }, intake)
+    } else this.#tunnels(proxy).dispatch({ origin, path, ...rest }, intake)
   }
 
   #tunnels(proxy: WayOut): ProxyAgent {

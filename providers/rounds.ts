@@ -7,6 +7,7 @@
  */
 import type { Chance, Clock, Log } from '../core/ports.ts'
 import type { Answer } from '../core/refusal.ts'
+import { HTTP_PAUSE_MS_MAX } from '../protocol/limits.ts'
 import type { BudgetNews } from './budget.ts'
 import type { Errand, Manners } from './courier.ts'
 import { type Http, type HttpReply, type HttpRequest, pauseBefore, retryAfterMs, triesOf } from './http.ts'
@@ -29,6 +30,9 @@ interface Flight {
   readonly reply: Promise<Answer<HttpReply>>
 }
 
+/** However much is asked: an answer that was good within this time is as good as another when no more may be asked. */
+const PROVEN_MS = 60_000
+const OUTAGE = 503
 /** Where a service wants fewer requests and does not say for how long. */
 const UNSAID_MS = 60_000
 
@@ -36,6 +40,9 @@ export class Rounds {
   readonly #parts: RoundsParts
   readonly #turnstile: Turnstile
   readonly #flights = new Map<string, Flight>()
+  /** When the kept reply was last known to hold; oldest first, and none from before something was changed. */
+  readonly #proven = new Map<string, number>()
+  #changes = 0
   #asked = 0
 
   constructor(parts: RoundsParts) {
@@ -68,10 +75,16 @@ export class Rounds {
     if (errand.kept === true && errand.method === 'GET') return this.#share(errand)
     const visit = this.#visit(errand)
     if (!visit.writes) return this.#carry(errand, visit)
-    this.#flights.clear()
+    this.#noteChange()
     const reply = await this.#carry(errand, visit)
-    this.#flights.clear()
+    this.#noteChange()
     return reply
+  }
+
+  #noteChange(): void {
+    this.#flights.clear()
+    this.#proven.clear()
+    this.#changes += 1
   }
 
   #visit(errand: Errand): Visit {
@@ -100,6 +113,9 @@ export class Rounds {
   async #revalidate(key: string, errand: Errand, visit: Visit): Promise<Answer<HttpReply>> {
     const { kept } = this.#parts
     const earlier = kept.get(key)
+    if (earlier !== undefined && this.#isProven(key) && this.#turnstile.isCrowded(visit))
+      return { ok: true, value: earlier }
+    const changes = this.#changes
     const mark = earlier === undefined ? undefined : markOf(earlier)
     const headers = mark === undefined ? errand.headers : { ...errand.headers, 'if-none-match': mark }
     const reply = await this.#carry({ ...errand, headers }, visit)
@@ -107,7 +123,24 @@ export class Rounds {
     const isUnchanged = reply.value.status === 304 && earlier !== undefined
     const now = isUnchanged ? refreshed(earlier, reply.value) : reply.value
     if (now.status === 200) kept.put(key, now)
+    if (now.status === 200 && changes === this.#changes) this.#prove(key)
+    else this.#proven.delete(key)
     return { ok: true, value: now }
+  }
+
+  #isProven(key: string): boolean {
+    const at = this.#proven.get(key)
+    return at !== undefined && this.#parts.clock.monotonic() - at < PROVEN_MS
+  }
+
+  #prove(key: string): void {
+    const now = this.#parts.clock.monotonic()
+    this.#proven.delete(key)
+    this.#proven.set(key, now)
+    for (const [oldest, at] of this.#proven) {
+      if (now - at < PROVEN_MS) return
+      this.#proven.delete(oldest)
+    }
   }
 
   // ---- on the way ------------------------------------------------------------------------------------------------------
@@ -136,7 +169,7 @@ export class Rounds {
     try {
       const answer = await this.#parts.http.ask(requestOf(errand))
       if (answer.ok) news = this.#newsOf(answer.value, errand)
-      return { answer, isTooOften: news?.tooOftenMs !== undefined }
+      return { answer, isTooOften: news?.tooOftenMs !== undefined && !isOutage(answer) }
     } finally {
       this.#turnstile.leave(pass.value, news)
     }
@@ -145,7 +178,7 @@ export class Rounds {
   #newsOf(reply: HttpReply, errand: Errand): BudgetNews {
     const { manners, clock } = this.#parts
     const now = clock.now()
-    const tooOftenMs = manners.tooOften(reply, now) ?? plainlyTooOften(reply, now)
+    const tooOftenMs = manners.tooOften(reply, now) ?? plainlyTooOften(reply, now) ?? outageMs(reply, now)
     const words = manners.budgets(reply, errand)
     return tooOftenMs === undefined ? { words } : { words, tooOftenMs }
   }
@@ -167,7 +200,23 @@ function plainlyTooOften({ status, headers }: HttpReply, now: number): number | 
   return status === 429 ? (asked ?? UNSAID_MS) : status === 403 ? asked : undefined
 }
 
+/** What came during an outage was maybe done, so it is not carried again by itself. */
+const isOutage = (answer: Answer<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE
+
+/** One whose end is named is nobody's to be asked in; a short one is waited for. */
+function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
+  const asked = status === OUTAGE ? retryAfterMs(headers['retry-after'], now) : undefined
+  return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
+}
+
 /** How often it is sent is decided here. */
-function requestOf({ method, url, headers, body }: Errand): HttpRequest {
-  return { method, url, headers, tries: 1, ...(body === undefined ? {} : { body }) }
+function requestOf({ method, url, headers, body, outside }: Errand): HttpRequest {
+  return {
+    method,
+    url,
+    headers,
+    tries: 1,
+    ...(body === undefined ? {} : { body }),
+    ...(outside === undefined ? {} : { outside }),
+  }
 }

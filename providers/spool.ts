@@ -1,5 +1,5 @@
 /** A stream put into a file of this process alone, for a program that takes files; gone when the work is done. */
-import { type FileHandle, mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Answer, no, yes } from '../core/refusal.ts'
 
@@ -14,15 +14,27 @@ export interface Spoolable {
   read(): AsyncIterable<Uint8Array>
 }
 
+const PREFIX = 'switchyard-bucket-'
+
+/** Removes what a process that was killed could not; for whoever is alone with `parent`, before anything is put there. */
+export async function sweep(parent: string): Promise<void> {
+  const names = await readdir(parent).catch(() => [])
+  await Promise.all(names.filter((name) => name.startsWith(PREFIX)).map((name) => remove(join(parent, name))))
+}
+
 /** The folder is made for `work`, and removed with all that is in it. */
 export async function withFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
   await mkdir(parent, { recursive: true, mode: 0o700 })
-  const folder = await mkdtemp(join(parent, 'switchyard-bucket-'))
+  const folder = await mkdtemp(join(parent, PREFIX))
   try {
     return await work(folder)
   } finally {
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
+    await remove(folder)
   }
+}
+
+async function remove(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
 }
 
 /** Exactly as many bytes as were announced, or none. */

@@ -15,7 +15,7 @@ import {
   UPLOADS_WAITING_MAX,
 } from '../protocol/limits.ts'
 import type { Environment, ProgramEnd, RunningProgram } from './program.ts'
-import { spooled, withFolder } from './spool.ts'
+import { spooled, sweep, withFolder } from './spool.ts'
 import { WranglerCommand } from './wrangler-command.ts'
 import {
   identityIn,
@@ -31,7 +31,7 @@ export interface WranglerParts {
   readonly environment: Environment
   readonly clock: Clock
   readonly log: Log
-  /** Where files lie while they are uploaded. */
+  /** Where files lie while they are uploaded; of this process alone. */
   readonly tempFolder: string
   /** Descriptors of this process that a child would get, and must not. */
   readonly inheritable?: () => readonly number[]
@@ -52,6 +52,7 @@ const STOPPED = no('unavailable', 'the service is stopping')
 class WranglerBucket implements Bucket {
   readonly #parts: WranglerParts
   readonly #wrangler: WranglerCommand
+  readonly #swept: Promise<void>
   #looking: Promise<BucketLook> | undefined
   #login: Promise<RunningProgram> | undefined
   #uploads: Promise<unknown> = Promise.resolve()
@@ -60,6 +61,7 @@ class WranglerBucket implements Bucket {
   constructor(parts: WranglerParts) {
     this.#parts = parts
     this.#wrangler = new WranglerCommand(parts)
+    this.#swept = sweep(parts.tempFolder)
   }
 
   /** Whoever asks while somebody is asking gets the same answer. */
@@ -111,7 +113,7 @@ class WranglerBucket implements Bucket {
   async #look(): Promise<BucketLook> {
     const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
     if (program === undefined) return ABSENT
-    const [version, who] = await withFolder(this.#parts.tempFolder, (folder) =>
+    const [version, who] = await this.#inFolder((folder) =>
       Promise.all([
         this.#wrangler.ask({ program, args: ['--version'], folder, msMax: PROGRAM_MS_MAX }),
         this.#wrangler.ask({ program, args: ['whoami', '--json'], folder, msMax: PROGRAM_MS_MAX }),
@@ -126,7 +128,7 @@ class WranglerBucket implements Bucket {
 
   /** Of the time before it could answer as JSON; its exit code says nothing. */
   #askOld(program: string): Promise<ProgramEnd> {
-    return withFolder(this.#parts.tempFolder, (folder) =>
+    return this.#inFolder((folder) =>
       this.#wrangler.ask({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
     )
   }
@@ -135,9 +137,9 @@ class WranglerBucket implements Bucket {
 
   /** Resolves once it is started. */
   #startLogin(program: string): Promise<RunningProgram> {
-    const { tempFolder, log } = this.#parts
+    const { log } = this.#parts
     return new Promise((started, failed) => {
-      const work = withFolder(tempFolder, async (folder) => {
+      const work = this.#inFolder(async (folder) => {
         const login = this.#wrangler.start({ program, args: ['login'], folder, msMax: STORAGE_LOGIN_MS_MAX })
         started(login)
         const end = await login.ended
@@ -169,7 +171,7 @@ class WranglerBucket implements Bucket {
     if (this.#wrangler.isStopped) return STOPPED
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
-    const work = withFolder<Answer<void>>(this.#parts.tempFolder, async (folder) => {
+    const work = this.#inFolder<Answer<void>>(async (folder) => {
       const file = await spooled(folder, order)
       if (!file.ok) return file
       const { bucket, key, contentType } = order
@@ -184,6 +186,11 @@ class WranglerBucket implements Bucket {
       return this.#wrangler.isStopped ? STOPPED : uploadAnswer(end, this.#parts.environment)
     })
     return work.catch((error: unknown) => this.#noFolder(error))
+  }
+
+  async #inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+    await this.#swept
+    return withFolder(this.#parts.tempFolder, work)
   }
 
   #noFolder(error: unknown): No {

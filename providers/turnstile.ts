@@ -2,8 +2,9 @@
  * Where the requests of one credential wait for their turn.
  *
  * People go before what nobody waits for, each in the order of coming, and that never takes all of the room. Between
- * the beginnings of two writes there is a pause. While the budget says no, what nobody waits for is refused at once,
- * and a person as soon as the wait would be a long one; then nothing is sent.
+ * the beginnings of two writes there is a pause, and what a service counts by the minute is spread over minutes. While
+ * the budget says no, what nobody waits for is refused at once, and a person as soon as the wait would be a long one;
+ * then nothing is sent.
  */
 import type { Urgency } from '../core/neighbours.ts'
 import type { Cancel, Chance, Clock, Log } from '../core/ports.ts'
@@ -12,9 +13,10 @@ import { printable } from '../protocol/explain.ts'
 import { HTTP_PAUSE_MS_MAX } from '../protocol/limits.ts'
 import { Budget, type BudgetNews, type BudgetTale, type NamedStop } from './budget.ts'
 import type { Manners } from './courier.ts'
+import { Minute } from './minute.ts'
 
 export interface TurnstileParts {
-  readonly manners: Pick<Manners, 'name' | 'atOnce' | 'writePauseMs'>
+  readonly manners: Pick<Manners, 'name' | 'atOnce' | 'writePauseMs' | 'minute'>
   readonly clock: Clock
   readonly chance: Pick<Chance, 'fraction'>
   readonly log: Log
@@ -44,6 +46,7 @@ const BACKGROUND_SHARE = 0.75
 export class Turnstile {
   readonly #parts: TurnstileParts
   readonly #budget: Budget
+  readonly #minutes = new Map<string, Minute | undefined>()
   readonly #underWay = new Map<number, Urgency>()
   /** In the order of coming. */
   readonly #waiting = { person: new Set<Waiting>(), background: new Set<Waiting>() }
@@ -87,6 +90,12 @@ export class Turnstile {
     const now = { monotonic: clock.monotonic(), wall: clock.now() }
     this.#budget.end(number, news, now, chance.fraction())
     this.#look()
+  }
+
+  /** More was asked within this minute than is good: it would have to wait although the service has not refused it. */
+  isCrowded(visit: Visit): boolean {
+    const now = this.#parts.clock.monotonic()
+    return (this.#minuteOf(visit.resource)?.earliest(visit, now) ?? now) > now
   }
 
   /** A person waits for it now. */
@@ -143,7 +152,13 @@ export class Turnstile {
       return undefined
     }
     if (verdict.is === 'wait' || !this.#hasRoom(visit.urgency)) return Number.POSITIVE_INFINITY
+    const free = this.#minuteOf(visit.resource)?.earliest(visit, now) ?? now
+    if (visit.urgency === 'person' && free > Math.max(now, visit.patientUntil)) {
+      settle(this.#crowdedOut(free))
+      return undefined
+    }
     const from = Math.max(
+      free,
       visit.notBefore,
       visit.writes ? this.#lastWrite + this.#parts.manners.writePauseMs : now,
     )
@@ -155,8 +170,17 @@ export class Turnstile {
   #begin(visit: Visit, now: number): number {
     const number = this.#budget.begin(visit.resource)
     this.#underWay.set(number, visit.urgency)
+    this.#minuteOf(visit.resource)?.begin(visit, now)
     if (visit.writes) this.#lastWrite = now
     return number
+  }
+
+  #minuteOf(resource: string): Minute | undefined {
+    if (!this.#minutes.has(resource)) {
+      const quota = this.#parts.manners.minute?.(resource)
+      this.#minutes.set(resource, quota === undefined ? undefined : new Minute(quota))
+    }
+    return this.#minutes.get(resource)
   }
 
   #hasRoom(urgency: Urgency): boolean {
@@ -182,6 +206,14 @@ export class Turnstile {
       )
     }
     return no('unavailable', `${name}: ${left} are left until ${at}; they are kept for what people ask for`)
+  }
+
+  #crowdedOut(until: number): No {
+    const { name } = this.#parts.manners
+    return no(
+      'unavailable',
+      `as much was asked of ${name} as it takes within a minute; try again after ${this.#instant(until)}`,
+    )
   }
 
   #tell(tale: BudgetTale): void {

@@ -15,7 +15,9 @@ import type {
   Salvaged,
   Telling,
 } from '../core/daemon/ports.ts'
+import type { BootedSandbox } from '../core/daemon/terminal.ts'
 import type { Cancel } from '../core/ports.ts'
+import { type Answer, no } from '../core/refusal.ts'
 import type { Job } from '../protocol/frames.ts'
 import { billOf } from './run/agent-start.ts'
 import { RunExecution } from './run/execution.ts'
@@ -122,6 +124,10 @@ class HandsOnThisMachine implements Hands {
       this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')
       return {}
     }
+  }
+
+  async boot(): Promise<Answer<BootedSandbox>> {
+    return no('unbuilt', 'this worker boots no sandbox yet')
   }
 
   async discard(runId: string): Promise<void> {

@@ -115,9 +115,9 @@ export class DeviceErrands {
       return
     }
     if (polled.is === 'pending') {
-      const { intervalSeconds: asked } = polled
+      const { intervalSeconds: asked, isTooFast = false } = polled
       const intervalMs = asked === undefined ? null : within(asked, INTERVAL_SECONDS) * 1000
-      this.#tell(flow, { type: 'still pending', intervalMs })
+      this.#tell(flow, { type: 'still pending', intervalMs, isTooFast })
       return
     }
     flow.token = polled.token

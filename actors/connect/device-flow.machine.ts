@@ -37,8 +37,8 @@ export type DeviceFlowEvent =
     }
   | { readonly type: 'not started' }
   | { readonly type: 'polled'; readonly handle: number; readonly now: number }
-  /** `intervalMs`: it wants to be asked less often from now on. */
-  | { readonly type: 'still pending'; readonly intervalMs: number | null }
+  /** `intervalMs`: it wants to be asked less often from now on. `isTooFast`: likewise, and does not say how often. */
+  | { readonly type: 'still pending'; readonly intervalMs: number | null; readonly isTooFast: boolean }
   | { readonly type: 'unanswered' }
   | { readonly type: 'code died'; readonly reason: string }
   | { readonly type: 'token came' }
@@ -72,6 +72,10 @@ export type DeviceFlowEffect =
   | { readonly type: 'connect.forget device'; readonly flow: string }
   | ConnectCrashed
 
+/** What the standard adds for a code host that was asked too often. */
+const STEP_MS = 5_000
+/** Somebody sits before it and waits. */
+const UNANSWERED_MS_MAX = 30_000
 const EXPIRED = 'the code was not entered in time; connect the code host again'
 
 const { queue, setDeadline, cancelDeadline, end } = deeds<
@@ -86,6 +90,13 @@ const askedInVain = [
   { guard: 'isLate', target: 'over', actions: ['noteExpiry'] },
   { target: 'waiting', actions: ['noteInterval', 'sayPending'] },
 ] as const
+
+/** Who asks in vain asks half as often, as the standard wants it. */
+function intervalAfter(event: DeviceFlowEvent, before: number): number {
+  if (event.type === 'unanswered') return Math.min(before * 2, UNANSWERED_MS_MAX)
+  if (event.type !== 'still pending') return before
+  return event.isTooFast ? before + STEP_MS : (event.intervalMs ?? before)
+}
 
 export const deviceFlowMachine = setup({
   types: {} as { context: DeviceFlowContext; events: DeviceFlowEvent; input: DeviceFlowInput },
@@ -132,7 +143,7 @@ export const deviceFlowMachine = setup({
     ),
     noteInterval: assign(({ context, event }) => {
       const { intervalMs: before, askAgainAt } = context
-      const intervalMs = event.type === 'still pending' ? Math.max(before, event.intervalMs ?? 0) : before
+      const intervalMs = Math.max(before, intervalAfter(event, before))
       return { intervalMs, askAgainAt: askAgainAt + intervalMs - before }
     }),
     noteLate: assign({ isLate: true }),

@@ -16,7 +16,14 @@ import type {
 } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import { openBlockers, waitingCircle, waitingFor } from '../../core/tickets/blockers.ts'
-import { movedByHost, seen, seenEligible, type TicketMemory, wantsRun } from '../../core/tickets/changes.ts'
+import {
+  movedByHost,
+  putByHost,
+  seen,
+  seenEligible,
+  type TicketMemory,
+  wantsRun,
+} from '../../core/tickets/changes.ts'
 import { isEligible } from '../../core/tickets/eligibility.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
@@ -198,10 +205,10 @@ export class IntakeRoom implements CutGuest {
   }
 
   #isWhereWePutIt(ticket: Ticket): boolean {
-    const { startedState, reviewState } = this.#ports.config().tracker
     if (this.moves.isUnderWay(ticket.id) || this.#movedMeanwhile.has(ticket.id) || this.#left.has(ticket.id))
       return true
-    return [startedState, reviewState].some((state) => state !== undefined && sameName(state, ticket.state))
+    const put = this.#memoryOf(ticket.id)?.put
+    return put !== undefined && sameName(put, ticket.state)
   }
 
   /** The host moves the ticket itself, which is no news about it. */
@@ -216,7 +223,9 @@ export class IntakeRoom implements CutGuest {
   }
 
   /** Seen where it was, the ticket has not changed: else a run's end would be a reason to run it again, without end. */
-  #settle({ ticketId, from }: Move, how: 'moved' | 'refused'): void {
+  #settle({ ticketId, state, from }: Move, how: 'moved' | 'refused'): void {
+    const known = this.#memoryOf(ticketId)
+    if (how === 'moved' && known !== undefined) this.#keep(ticketId, putByHost(known, state))
     if (from === undefined) return
     if (how === 'refused') {
       this.#rememberAt(ticketId, from)

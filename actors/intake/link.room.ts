@@ -9,7 +9,8 @@ import { backoffMs } from '../../core/backoff.ts'
 import type { Accounts, CredentialChange, TokenPair } from '../../core/neighbours.ts'
 import { answerWithin } from '../../core/patience.ts'
 import type { Cancel, Chance, Clock, Log, Tracker } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import { strike } from '../../core/strike.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
   TEXT_CHARS_MAX,
@@ -44,6 +45,12 @@ interface Unsaved {
   readonly spent: string
 }
 
+/** Under way, and the refresh token that it uses up. */
+interface Refreshing {
+  readonly spent: string
+  readonly outcome: Promise<LinkEvent>
+}
+
 /** Timers count at most so far; longer waits are looked at again. */
 const WAIT_MS_MAX = 60 * 60_000
 
@@ -60,7 +67,10 @@ export class LinkRoom {
   #unsaved: Unsaved | undefined
   /** Of the pair that is being written: that it comes into force is no news from a person. */
   #saving: string | undefined
+  #refreshing: Refreshing | undefined
   #waiting: (() => void)[] = []
+  /** Why nobody is asked just now: the credential is known to be dead, or has run out. */
+  #shut: No | undefined
   #timer: Cancel = () => {}
 
   constructor(ports: LinkRoomPorts) {
@@ -97,7 +107,8 @@ export class LinkRoom {
     this.#credential = credential
     this.#renew(moved || !isOurs)
     if (isOurs && !moved) return
-    this.#unsaved = undefined
+    // What it was given for is used up, whatever else was set meanwhile: as long as that is in force, it is the only one.
+    if (this.#unsaved?.spent !== refreshToken) this.#unsaved = undefined
     this.#introduce(tracker)
   }
 
@@ -127,6 +138,18 @@ export class LinkRoom {
     return expiresAt === undefined ? null : expiresAt - TOKEN_REFRESH_AHEAD_MS
   }
 
+  /** Of a token that was given out just now: one that lasts less than the lead is not renewed without end. */
+  #nextRefreshAt(): number | null {
+    const expiresAt = this.#expiresAt()
+    if (expiresAt === undefined) return null
+    const now = this.#ports.clock.now()
+    const halfLifeMs = (expiresAt - now) / 2
+    return Math.max(
+      expiresAt - TOKEN_REFRESH_AHEAD_MS,
+      now + Math.max(halfLifeMs, TOKEN_REFRESH_RETRY_MS_FIRST),
+    )
+  }
+
   #expiresAt(): number | undefined {
     const { refreshToken, tokenExpiresAt } = this.#ports.config().tracker
     const at = Date.parse(tokenExpiresAt ?? '')
@@ -137,6 +160,7 @@ export class LinkRoom {
 
   /** Refused at the first try for want of a good credential, it is asked once more with a fresh one. */
   async ask<T>(errand: (tracker: Tracker) => Promise<Answer<T>>): Promise<Answer<T>> {
+    if (this.#shut !== undefined) return this.#shut
     const first = await this.#tried(errand)
     if (!isRefused(first.answer)) return first.answer
     if (first.generation === this.#generation) await this.#freshened(first)
@@ -180,9 +204,14 @@ export class LinkRoom {
     this.#ports.tell({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
   }
 
-  /** The link is in another state, or has looked at what it was told. */
-  settled(isRefreshing: boolean): void {
-    if (isRefreshing) return
+  /** The link is in another state. */
+  stands(value: unknown): void {
+    this.#shut = shutIn(wordOf(value))
+    if (!isRefreshing(value)) this.#settle()
+  }
+
+  /** Whoever was refused need not wait any longer. */
+  #settle(): void {
     const waiting = this.#waiting
     this.#waiting = []
     for (const resolve of waiting) resolve()
@@ -192,28 +221,47 @@ export class LinkRoom {
 
   do(effect: LinkEffect): void {
     if (effect.type === 'tracker.settle') {
-      this.settled(false)
+      this.#settle()
       return
     }
     this.#timer()
-    if (effect.type === 'tracker.refresh') void this.#refresh().then((event) => this.#ports.tell(event))
+    if (effect.type === 'tracker.refresh') void this.#refreshOnce()
     else if (effect.type === 'tracker.await') this.#await(effect.at)
     else this.#tellAfter(this.#pauseMs(effect.failures))
   }
 
-  stop(): void {
-    this.#timer()
-    this.settled(false)
+  /** A pair that is under way would be lost with this process, and the old one is used up by then. */
+  async refreshed(): Promise<void> {
+    await this.#refreshing?.outcome
   }
 
-  async #refresh(): Promise<LinkEvent> {
-    const stillGood = this.#isStillGood()
+  stop(): void {
+    this.#timer()
+    this.#settle()
+  }
+
+  /**
+   * The link may be sent back to its beginning while one is under way. Asked twice, a provider takes a refresh token
+   * for stolen; and what becomes of an earlier one says nothing of the one that is in force.
+   */
+  async #refreshOnce(): Promise<void> {
     const spent = this.#ports.config().tracker.refreshToken ?? ''
+    const known = this.#refreshing
+    const refreshing = known?.spent === spent ? known : { spent, outcome: this.#refresh(spent) }
+    this.#refreshing = refreshing
+    const event = await refreshing.outcome
+    if (this.#refreshing !== refreshing) return
+    this.#refreshing = undefined
+    this.#ports.tell(event)
+  }
+
+  async #refresh(spent: string): Promise<LinkEvent> {
+    const stillGood = this.#isStillGood()
     try {
       const pair = await this.#newPair(spent)
       if (pair.ok) return await this.#saved({ pair: pair.value, spent }, stillGood)
       const { kind, message } = pair.refusal
-      const problem = message.slice(0, TEXT_CHARS_MAX)
+      const problem = strike(message, [spent]).slice(0, TEXT_CHARS_MAX)
       if (kind === 'unauthorized') return { type: 'refresh denied', problem }
       return { type: 'not refreshed', problem, stillGood }
     } catch (error) {
@@ -254,7 +302,7 @@ export class LinkRoom {
     const saved = await this.#ports.save(change, ({ tracker }) => tracker.refreshToken === unsaved.spent)
     this.#saving = undefined
     if (saved.ok || saved.refusal.kind === 'conflict') this.#unsaved = undefined
-    if (saved.ok) return { type: 'refreshed', refreshAt: this.#refreshAt() }
+    if (saved.ok) return { type: 'refreshed', refreshAt: this.#nextRefreshAt() }
     return {
       type: 'not refreshed',
       problem: `the new token could not be saved: ${saved.refusal.message}`.slice(0, TEXT_CHARS_MAX),
@@ -300,11 +348,24 @@ function placeOfRepos({ tracker, repos, codehost }: ServiceConfig): unknown {
 
 /** As people see it. */
 export function statusOf(value: unknown, { error }: LinkContext): TrackerStatus {
-  const state = typeof value === 'string' ? value : Object.keys(Object(value))[0]
-  // The machine's own states, which are these words.
-  const word = state as TrackerStatus['state']
-  return error === null ? { state: word } : { state: word, error }
+  const state = wordOf(value)
+  return error === null ? { state } : { state, error }
 }
 
-export const isRefreshing = (value: unknown): boolean =>
+function wordOf(value: unknown): TrackerStatus['state'] {
+  const state = typeof value === 'string' ? value : Object.keys(Object(value))[0]
+  // The machine's own states, which are these words.
+  return state as TrackerStatus['state']
+}
+
+/** Asking with what is known to be refused answers nothing, and looks like an attack from the other side. */
+function shutIn(state: TrackerStatus['state']): No | undefined {
+  if (state === 'auth-error') return no('unauthorized', DEAD)
+  return state === 'refresh-failing' ? no('unavailable', FAILING) : undefined
+}
+
+const DEAD = 'the tracker does not take its credential any more; connect the tracker again'
+const FAILING = 'the token of the tracker has run out and cannot be renewed just now; try again in a while'
+
+const isRefreshing = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.values(value).includes('refreshing')

@@ -7,6 +7,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
+import type { RefusalKind } from '../../core/refusal.ts'
 import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { LinkRoom } from './link.room.ts'
@@ -31,6 +32,8 @@ export interface MovesPorts {
 
 const PREFIX = 'tracker/'
 const RETRY_MS_FIRST = 1_000
+/** Asking again and again would use up the quota of those who look. */
+const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
 
 export class Moves implements CutGuest {
   readonly #ports: MovesPorts
@@ -134,7 +137,7 @@ export class Moves implements CutGuest {
     const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
-    if (kind !== 'unknown' && kind !== 'invalid') return { is: 'passing', problem: message }
+    if (!FINAL.has(kind)) return { is: 'passing', problem: message }
     this.#ports.log.warn({ ticketId, state, reason: message }, 'a ticket was not moved')
     return { is: 'refused' }
   }

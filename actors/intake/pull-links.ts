@@ -1,6 +1,6 @@
 /** Pull requests linked in the tickets that they are for. Linking one twice is linking it once. */
 import type { PullLink } from '../../core/ports.ts'
-import { yes } from '../../core/refusal.ts'
+import { type RefusalKind, yes } from '../../core/refusal.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { type ChorePorts, Chores } from '../run/chores.ts'
@@ -11,11 +11,13 @@ interface LinkChore extends PullLink {
 }
 
 export interface PullLinkPorts
-  extends Omit<ChorePorts<LinkChore>, 'prefix' | 'try' | 'triesMax' | 'givenUp'> {
+  extends Omit<ChorePorts<LinkChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
   readonly ask: LinkRoom['ask']
 }
 
 const TRIES_MAX = 50
+/** A weekend may go by before a person connects the tracker again. */
+const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 
 export class PullLinks extends Chores<LinkChore> {
   constructor(ports: PullLinkPorts) {
@@ -23,6 +25,7 @@ export class PullLinks extends Chores<LinkChore> {
       ...ports,
       prefix: 'link/',
       triesMax: TRIES_MAX,
+      away: AWAY,
       try: (_, { ticketId, url, title }) =>
         ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
       givenUp: (_, { ticketId, url }, reason) =>

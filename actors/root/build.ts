@@ -161,7 +161,8 @@ export function buildHost(parts: HostParts): BuiltHost {
       },
       closeDoors: () => {
         unwatch()
-        return Promise.all([yard.rooms.localWorker.stop(), doors.close()])
+        const { localWorker, link } = yard.rooms
+        return Promise.all([localWorker.stop(), link.refreshed(), doors.close()])
       },
       finish,
       log,

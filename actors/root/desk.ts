@@ -11,6 +11,7 @@ import type { Run, RunStatus } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import type { ActorHost } from '../kit/host.ts'
 import type { RunEffect } from '../run/run.room.ts'
+import { attachDesk } from './attach-desk.ts'
 import type { ConfigVault } from './config-vault.ts'
 import { connectDesk } from './connect-desk.ts'
 import { fleetDesk } from './fleet-desk.ts'
@@ -58,6 +59,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
   return {
     ...runDesk({ host, store, rooms, mayChange, landed, pulls: () => parts.pulls(config()) }),
     ...fleetDesk({ host, rooms, mayChange, landed }),
+    ...attachDesk(),
     ...connectDesk({ connect: rooms.connect, link: rooms.link, mayChange }),
     ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,

@@ -18,7 +18,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
-import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type { AttachOutput, DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import type {
   CodehostRepo,
   CommentRequest,
@@ -31,7 +31,7 @@ import type {
   ReviewRequest,
   RunPullResponse,
 } from '../../protocol/pulls.ts'
-import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import type {
@@ -65,6 +65,12 @@ export interface FrontDesk {
   cancelRun(id: string): Promise<Answer<Run>>
   retryRun(id: string): Promise<Answer<Run>>
   discardRun(id: string): Promise<Answer<Run>>
+  followUpRun(id: string): Promise<Answer<Run>>
+  resumeRun(id: string): Promise<Answer<ResumeRunResponse>>
+  /** Nothing happens when nothing is booted. */
+  releaseRun(id: string): Promise<Answer<Run>>
+  /** Somebody opened a terminal. What keeps it from the session is told on it, as everything is. */
+  attachView(id: string, view: ViewLink): ViewLine
   placement(id: string): Answer<Placement>
 
   /** The run's pull request as it is right now. */
@@ -145,6 +151,20 @@ export interface RunPage {
 }
 
 export type ArtifactFile = Extract<ArtifactFound, { readonly is: 'file' }>
+
+/** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
+export interface ViewLink {
+  /** Answers whether it was taken: not when too much waits already, and then the view is being cut off. */
+  send(frame: AttachOutput): boolean
+  close(code: number, reason: string): void
+}
+
+/** The other end: what the door tells the host of it. Never throws. */
+export interface ViewLine {
+  input(data: string): void
+  resize(cols: number, rows: number): void
+  closed(): void
+}
 
 /** The wire to one worker, as its door holds it. Once closed, whatever is asked of it does nothing. */
 export interface WorkerLink {

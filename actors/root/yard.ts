@@ -10,7 +10,7 @@ import type { RunStatus } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
 import { CONNECTION, WORKER } from '../fleet/fleet.names.ts'
 import { LINK, type LinkContext } from '../intake/link.machine.ts'
-import { isRefreshing, statusOf } from '../intake/link.room.ts'
+import { statusOf } from '../intake/link.room.ts'
 import type { CutGuest } from '../kit/commit.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
 import type { LeaseEvent } from '../lease/lease.machine.ts'
@@ -156,7 +156,7 @@ export class Yard {
   }
 
   #linkIs({ before, after }: Change): void {
-    this.rooms.link.settled(isRefreshing(after.value))
+    this.rooms.link.stands(after.value)
     const status = statusOf(after.value, after.context as LinkContext)
     if (before === undefined || sameStatus(statusOf(before.value, before.context as LinkContext), status))
       return

@@ -8,7 +8,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
-import type { Answer } from '../../core/refusal.ts'
+import type { Answer, RefusalKind } from '../../core/refusal.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 
 export interface ChorePorts<T extends object> {
@@ -19,9 +19,11 @@ export interface ChorePorts<T extends object> {
   readonly stir: () => void
   /** Ends with `/`; nobody else's begins with it. */
   readonly prefix: string
-  /** Refused as `invalid`, `unknown`, `gone` or `conflict` it is given up; all else is tried again. */
+  /** Refused as `invalid`, `forbidden`, `unknown`, `gone` or `conflict` it is given up; all else is tried again. */
   readonly try: (key: string, chore: T) => Promise<Answer<void>>
   readonly triesMax: number
+  /** Refused as one of these it was no try: nobody has looked at it yet. */
+  readonly away?: ReadonlySet<RefusalKind>
   readonly givenUp: (key: string, chore: T, reason: string) => void
 }
 
@@ -29,15 +31,30 @@ const RETRY_MS_FIRST = 2_000
 const RETRY_MS_MAX = 10 * 60_000
 /** Under way at once, so that a day's work after an outage does not go out in one burst. */
 const AT_ONCE = 2
-const FINAL = new Set(['invalid', 'unknown', 'gone', 'conflict'])
+const FINAL = new Set<RefusalKind>(['invalid', 'forbidden', 'unknown', 'gone', 'conflict'])
+
+interface Turn<T> {
+  readonly key: string
+  readonly chore: T
+  /** How often its turn came. */
+  readonly turns: number
+  readonly tries: number
+}
+
+interface Failure {
+  readonly is: 'away' | 'passing' | 'final'
+  readonly says: string
+}
 
 export class Chores<T extends object> implements CutGuest {
   readonly #ports: ChorePorts<T>
   readonly #pending = new Map<string, T>()
   readonly #wakes = new Set<Cancel>()
-  #ready: { readonly key: string; readonly chore: T; readonly tries: number }[] = []
+  #ready: Turn<T>[] = []
   #underWay = 0
   #toWrite = new Map<string, T | null>()
+  /** With the cut that is on its way to the disk. */
+  #inCut: ReadonlyMap<string, T | null> = new Map()
   #isOver = false
 
   constructor(ports: ChorePorts<T>) {
@@ -75,12 +92,14 @@ export class Chores<T extends object> implements CutGuest {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
+    this.#inCut = written
     const { prefix } = this.#ports
     return {
       writes: [...written].map(
         ([key, value]): Write => ({ table: 'fact', shelf: 'errand', key: `${prefix}${key}`, value }),
       ),
       landed: () => {
+        this.#inCut = new Map()
         for (const [key, chore] of written) if (chore !== null) this.#take(key, chore)
       },
     }
@@ -88,11 +107,11 @@ export class Chores<T extends object> implements CutGuest {
 
   #take(key: string, chore: T): void {
     this.#pending.set(key, chore)
-    this.#queue(key, chore, 0)
+    this.#queue({ key, chore, turns: 0, tries: 0 })
   }
 
-  #queue(key: string, chore: T, tries: number): void {
-    this.#ready.push({ key, chore, tries })
+  #queue(turn: Turn<T>): void {
+    this.#ready.push(turn)
     this.#goOn()
   }
 
@@ -102,48 +121,51 @@ export class Chores<T extends object> implements CutGuest {
       if (next === undefined) return
       if (this.#pending.get(next.key) !== next.chore) continue
       this.#underWay += 1
-      void this.#try(next.key, next.chore, next.tries + 1)
+      void this.#try(next)
     }
   }
 
-  async #try(key: string, chore: T, tries: number): Promise<void> {
-    const reason = await this.#outcome(key, chore)
+  async #try({ key, chore, turns, tries }: Turn<T>): Promise<void> {
+    const failure = await this.#outcome(key, chore)
     this.#underWay -= 1
     if (this.#isOver) return
     // Another took its place meanwhile.
     const isCurrent = this.#pending.get(key) === chore
-    if (isCurrent && reason?.passes === true && tries < this.#ports.triesMax) this.#later(key, chore, tries)
-    else if (isCurrent) this.#done(key, chore, reason?.says)
+    const tried = failure?.is === 'away' ? tries : tries + 1
+    const isOver = failure === undefined || failure.is === 'final' || tried >= this.#ports.triesMax
+    if (isCurrent && isOver) this.#done(key, chore, failure?.says)
+    else if (isCurrent) this.#later({ key, chore, turns: turns + 1, tries: tried })
     this.#goOn()
   }
 
-  async #outcome(
-    key: string,
-    chore: T,
-  ): Promise<{ readonly passes: boolean; readonly says: string } | undefined> {
+  async #outcome(key: string, chore: T): Promise<Failure | undefined> {
     try {
       const tried = await this.#ports.try(key, chore)
       if (tried.ok) return undefined
-      return { passes: !FINAL.has(tried.refusal.kind), says: tried.refusal.message }
+      const { kind, message } = tried.refusal
+      const isAway = this.#ports.away?.has(kind) === true
+      return { is: FINAL.has(kind) ? 'final' : isAway ? 'away' : 'passing', says: message }
     } catch (error) {
       this.#ports.log.error({ key, err: error }, 'a chore failed')
-      return { passes: true, says: 'the service failed; its log says why' }
+      return { is: 'passing', says: 'the service failed; its log says why' }
     }
   }
 
-  #later(key: string, chore: T, tries: number): void {
+  #later(turn: Turn<T>): void {
     const { clock, chance } = this.#ports
-    const waitMs = backoffMs(tries, RETRY_MS_FIRST, RETRY_MS_MAX, chance.fraction())
+    const waitMs = backoffMs(turn.turns, RETRY_MS_FIRST, RETRY_MS_MAX, chance.fraction())
     const wake = clock.after(waitMs, () => {
       this.#wakes.delete(wake)
-      this.#queue(key, chore, tries)
+      this.#queue(turn)
     })
     this.#wakes.add(wake)
   }
 
   #done(key: string, chore: T, reason: string | undefined): void {
     this.#pending.delete(key)
-    if (!this.#toWrite.has(key)) this.#toWrite.set(key, null)
+    // One that is about to take its place is not done with it.
+    const isFollowed = this.#toWrite.has(key) || (this.#inCut.get(key) ?? null) !== null
+    if (!isFollowed) this.#toWrite.set(key, null)
     this.#ports.stir()
     if (reason !== undefined) this.#ports.givenUp(key, chore, reason)
   }

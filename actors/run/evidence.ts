@@ -68,11 +68,21 @@ export class Evidence extends Chores<EvidenceChore> {
     const place = pulls.value.placeOf(run.prUrl)
     if (place === undefined)
       return no('invalid', 'its pull request is not at the code host that is connected')
+    // Asked before anything is uploaded: else a code host that is away would cost an upload of everything with each try.
+    const isThere = await this.#isThere(pulls.value, place, run)
+    if (!isThere.ok || isThere.value) return isThere.ok ? yes(undefined) : isThere
     const ready = await this.#ready()
     if (!ready.ok) return ready
     const items = await this.#uploaded(run)
     if (!items.ok || items.value.length === 0) return items.ok ? yes(undefined) : items
-    return this.#commented(pulls.value, place, run, items.value)
+    return pulls.value.comment(place, evidenceComment(run, items.value))
+  }
+
+  async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Answer<boolean>> {
+    const detail = await pulls.detail(place)
+    if (!detail.ok) return detail
+    const marker = evidenceMarker(run)
+    return yes(detail.value.conversation.comments.some(({ body }) => body.includes(marker)))
   }
 
   async #ready(): Promise<Answer<void>> {
@@ -113,18 +123,5 @@ export class Evidence extends Chores<EvidenceChore> {
       url: evidenceUrl(storage.publicBaseUrl, key),
       isImage: contentType.startsWith('image/'),
     })
-  }
-
-  async #commented(
-    pulls: PullHost,
-    place: PullPlace,
-    run: Run,
-    items: readonly EvidenceItem[],
-  ): Promise<Answer<void>> {
-    const detail = await pulls.detail(place)
-    if (!detail.ok) return detail
-    const marker = evidenceMarker(run)
-    if (detail.value.conversation.comments.some(({ body }) => body.includes(marker))) return yes(undefined)
-    return pulls.comment(place, evidenceComment(run, items))
   }
 }

@@ -7,6 +7,7 @@
 import type { PullHost, PullPlace, Urgency } from '../../core/neighbours.ts'
 import type { Cancel, Clock, Ledger, Log } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
+import { sameName } from '../../core/tickets/names.ts'
 import { PULL_WATCH_MS, PULL_WATCH_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 
@@ -58,7 +59,7 @@ export class PullWatch {
     if (run.prUrl === undefined || (last !== undefined && now - last < OPENED_MS_MIN)) return
     if (this.#opened.size >= OPENED_KEPT_MAX) this.#opened.clear()
     this.#opened.set(run.id, now)
-    void this.#look([run], 'person')
+    void this.#look(() => [run], 'person')
   }
 
   /** Somebody has done something to this pull request. */
@@ -67,13 +68,14 @@ export class PullWatch {
     if (!pulls.ok) return
     const isOfIt = ({ prUrl }: Run): boolean => {
       const found = prUrl === undefined ? undefined : pulls.value.placeOf(prUrl)
-      return found?.remote === place.remote && found.number === place.number
+      // A code host spells a repository as it was made, a configuration as somebody typed it.
+      return found?.number === place.number && sameName(found.remote, place.remote)
     }
-    void this.#look(this.#recent().filter(isOfIt), 'person')
+    void this.#look(() => this.#recent().filter(isOfIt), 'person')
   }
 
   async #round(): Promise<void> {
-    await this.#look(this.#unfinished(), 'background')
+    await this.#look(() => this.#unfinished(), 'background')
     if (!this.#isOver) this.start()
   }
 
@@ -87,9 +89,11 @@ export class PullWatch {
       .slice(0, PULL_WATCH_RUNS_MAX)
   }
 
-  async #look(runs: readonly Run[], urgency: Urgency): Promise<void> {
+  /** Never rejects: nobody waits for it, and the next round comes whatever became of this one. */
+  async #look(chosen: () => readonly Run[], urgency: Urgency): Promise<void> {
     try {
       const pulls = this.#ports.pulls()
+      const runs = pulls.ok ? chosen() : []
       if (!pulls.ok || runs.length === 0) return
       const byRemote = groups(watchedOf(runs, pulls.value))
       const asked = [...byRemote].map(([remote, watched]) => this.#ask(pulls.value, remote, watched, urgency))

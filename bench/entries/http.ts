@@ -4,8 +4,8 @@
  * Both servers are processes of their own and get the same load in turn. `health` asks for nothing; `config` proves
  * the launch token; the refusals show what a stranger can make us spend.
  */
-import { type Entry, inTurn } from '../entry.ts'
-import { compared, type Figure, roundsOf, spread } from '../figures.ts'
+import { type Effort, type Entry, inTurn } from '../entry.ts'
+import { compared, type Figure, roundsOf, spread, type Target } from '../figures.ts'
 import { type Aim, CONNECTIONS, type Generator, generator, type Load } from '../load.ts'
 import { buildProduct, type Served, serve } from '../served.ts'
 import { amount } from '../table.ts'
@@ -68,11 +68,12 @@ async function bodyBytes(served: Served, question: Question): Promise<number> {
   return (await response.arrayBuffer()).byteLength
 }
 
-async function race(
+export async function race(
   name: string,
   load: Generator,
   aims: { readonly ours: Aim; readonly raw: Aim },
-  { rounds, roundMs }: { readonly rounds: number; readonly roundMs: number },
+  { rounds, roundMs }: Pick<Effort, 'rounds' | 'roundMs'>,
+  target: Target = TARGET,
 ): Promise<Figure> {
   const loads: { ours: Load[]; raw: Load[] } = { ours: [], raw: [] }
   const turn = (who: 'ours' | 'raw') => async () => {
@@ -86,7 +87,7 @@ async function race(
     `${load.name}, ${CONNECTIONS} connections; p50/p99 ours ${latency(loads.ours)} ms, raw ${latency(loads.raw)} ms`,
     ...costNote(loads.ours, loads.raw),
   ]
-  return compared({ name, unit: 'requests/s', target: TARGET, notes }, roundsOf(pairs, slices))
+  return compared({ name, unit: 'requests/s', target, notes }, roundsOf(pairs, slices))
 }
 
 const middle = (values: readonly number[]): number => spread(values).median

@@ -11,16 +11,22 @@ interface Order {
   readonly port: number
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
+  /** JSON; without it this is a GET. */
+  readonly body?: string
   readonly expect: number
   readonly ms: number
   readonly connections: number
 }
 
 const order = JSON.parse(process.argv[2] ?? '{}') as Order
-const head = Object.entries({ host: '127.0.0.1', ...order.headers }).map(
+const { body = '' } = order
+const about =
+  body === '' ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+const head = Object.entries({ host: '127.0.0.1', ...order.headers, ...about }).map(
   ([name, value]) => `${name}: ${value}\r\n`,
 )
-const request = Buffer.from(`GET ${order.path} HTTP/1.1\r\n${head.join('')}\r\n`)
+const method = body === '' ? 'GET' : 'POST'
+const request = Buffer.from(`${method} ${order.path} HTTP/1.1\r\n${head.join('')}\r\n${body}`)
 const waits: number[] = []
 
 const from = performance.now()

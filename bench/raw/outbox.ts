@@ -7,12 +7,14 @@
  * socket once they are on disk, and removed when they are acknowledged. For each number read it sends so many frames,
  * and answers what that took as soon as the last of them is acknowledged.
  */
+
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { buildDaemon } from '../../actors/daemon/build.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
-import { yes } from '../../core/refusal.ts'
+import type { BootedSandbox } from '../../core/daemon/terminal.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
 import { openSpool } from '../../store/spool.ts'
 import { makeDialer } from '../../worker/dial.ts'
 import { mute, noMeters } from '../mute.ts'
@@ -133,6 +135,9 @@ class Hands implements Executor {
   }
 
   async objection(): Promise<undefined> {}
+  async boot(): Promise<Answer<BootedSandbox>> {
+    return no('unbuilt', 'nobody boots anything here')
+  }
   async discard(): Promise<void> {}
   async reclaim(): Promise<void> {}
   async salvage(): Promise<object> {

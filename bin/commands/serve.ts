@@ -96,9 +96,10 @@ export async function serve(options: ServeOptions): Promise<void> {
         hostExecution: execution,
       },
       openDoors: async (desk) => {
-        const opened = await openAll(desk, { dataDir, token, startedAt, configuration, log, metrics })
-        if (opened.ok) url = opened.value.url
-        return opened
+        const launching = { dataDir, token, startedAt, configuration, log, metrics }
+        return openAll(desk, launching, (bound) => {
+          url = bound
+        })
       },
       finish: (exitCode, reason) =>
         void finish({ exitCode, reason: scrubber.scrub(reason), dataDir, store, log, neighbours }).then(
@@ -190,11 +191,15 @@ interface Launching {
 }
 
 interface Opened {
-  readonly url: string
   close(): Promise<void>
 }
 
-async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<Opened>> {
+/** @param tell hears the address before anybody outside does: whoever reads it may ask at once for what depends on it */
+async function openAll(
+  desk: FrontDesk,
+  launching: Launching,
+  tell: (url: string) => void,
+): Promise<Answer<Opened>> {
   const { dataDir, token, startedAt, configuration, log, metrics } = launching
   const { server, fleet } = configuration.effective
   const opened = await openDoors({
@@ -224,6 +229,7 @@ async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<Op
     doors.fleetPort === undefined || fleet.host === undefined
       ? undefined
       : urlOf(fleet.tls === undefined ? 'ws' : 'wss', fleet.host, doors.fleetPort)
+  tell(url)
   const launch = { pid: process.pid, version: VERSION, startedAt, url, token }
   try {
     await writeLaunch(dataDir, fleetUrl === undefined ? launch : { ...launch, fleetUrl })
@@ -232,7 +238,7 @@ async function openAll(desk: FrontDesk, launching: Launching): Promise<Answer<Op
     throw error
   }
   log.info({ url, fleetUrl, dataDir }, 'switchyard is serving')
-  return yes({ url, close: () => doors.close('the service is stopping') })
+  return yes({ close: () => doors.close('the service is stopping') })
 }
 
 function urlOf(scheme: string, host: string, port: number): string {

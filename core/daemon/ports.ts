@@ -10,6 +10,7 @@ import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/fr
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { Ledger } from '../ports.ts'
 import type { Answer } from '../refusal.ts'
+import type { BootedSandbox, BootOrder } from './terminal.ts'
 
 // ---- what an execution tells -------------------------------------------------------------------------------------
 
@@ -101,6 +102,12 @@ export interface Executor {
   begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution
   /** After a restart: what a run that died with the daemon left, with its sandbox retained from now on. */
   salvage(runId: string, progress: Progress, retentionHours: number): Promise<Salvaged>
+  /**
+   * Readies the retained sandbox of a run for a person; nothing runs in it yet, and its disk is not taken back while
+   * it is booted. Refused: `gone`, it is not here any more; `invalid`, there is no session in it that could go on;
+   * `conflict`, something is being executed in it.
+   */
+  boot(order: BootOrder): Promise<Answer<BootedSandbox>>
   /** Deletes the retained sandbox of a run; nothing happens when there is none. */
   discard(runId: string): Promise<void>
   /**

@@ -12,12 +12,20 @@ import type { Ticket } from '../../protocol/run.ts'
 import { sameName } from './names.ts'
 
 /** In which state a ticket was last seen, since when, and whether it was eligible before the host moved it itself. */
-export type TicketMemory = { readonly state: string; readonly since: string; readonly eligible?: true }
+export type TicketMemory = {
+  readonly state: string
+  readonly since: string
+  readonly eligible?: true
+  /** Where the host itself has put it. A person may put it there as well, and that is news. */
+  readonly put?: string
+}
 
 /** The very same object when there is nothing new to remember. */
 export function seen(memory: TicketMemory | undefined, ticket: Ticket, nowIso: string): TicketMemory {
   if (memory === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
-  return sameName(memory.state, ticket.state) ? memory : { ...memory, state: ticket.state, since: nowIso }
+  if (sameName(memory.state, ticket.state)) return memory
+  const { put: _, ...rest } = memory
+  return { ...rest, state: ticket.state, since: nowIso }
 }
 
 /** The very same object when that is known. */
@@ -33,6 +41,11 @@ export function seenEligible(memory: TicketMemory, eligible: boolean): TicketMem
  */
 export function movedByHost(memory: TicketMemory, state: string): TicketMemory {
   return sameName(memory.state, state) ? memory : { ...memory, state }
+}
+
+/** The very same object when that is known. */
+export function putByHost(memory: TicketMemory, state: string): TicketMemory {
+  return memory.put === state ? memory : { ...memory, put: state }
 }
 
 export interface RunWish {

@@ -15,7 +15,14 @@ import type { Clock } from '../../core/ports.ts'
 import { type Answer, type No, no, yes } from '../../core/refusal.ts'
 import { type AgentProvider, configDefaults } from '../../protocol/config.ts'
 import { LOGIN_CHARS_MAX, LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../protocol/limits.ts'
-import { type Environment, environmentFor, type ProgramEnd, programOnPath, startProgram } from '../program.ts'
+import {
+  type Environment,
+  environmentFor,
+  type ProgramEnd,
+  programOnPath,
+  type RunningProgram,
+  startProgram,
+} from '../program.ts'
 import { type AgentsParts, checkAgent, placeOfKey } from './agents.ts'
 import { claudeLogin, codexKey, codexLogin } from './login-files.ts'
 import { fieldsIn, isCredential } from './reply-fields.ts'
@@ -27,6 +34,8 @@ export interface LoginsParts extends AgentsParts {
   /** Who owns the files that count. */
   readonly uid: number
   readonly inheritable?: () => readonly number[]
+  /** With it ends every program that is being asked. */
+  readonly stopped?: AbortSignal
 }
 
 export function findAgentLogin(provider: AgentProvider, parts: LoginsParts): Promise<Answer<FoundLogin>> {
@@ -128,7 +137,7 @@ const QUIET = { NO_COLOR: '1', CI: '1', DISABLE_TELEMETRY: '1', DISABLE_AUTOUPDA
 async function asked(
   name: string,
   args: readonly string[],
-  { environment, clock, inheritable }: LoginsParts,
+  { environment, clock, inheritable, stopped }: LoginsParts,
 ): Promise<Answer<Extract<ProgramEnd, { is: 'ended' }>>> {
   const program = await programOnPath(name, environment.PATH)
   if (program === undefined) return no('invalid', `${name} is not installed on this machine`)
@@ -141,10 +150,22 @@ async function asked(
     msMax: PROGRAM_MS_MAX,
     ...(inheritable === undefined ? {} : { inheritable }),
   }
-  const end = await startProgram(order, clock).ended
+  const running = startProgram(order, clock)
+  const end = await endedWith(running, stopped)
   if (end.is === 'ended') return yes(end)
   if (end.is === 'late') return no('invalid', `${name} did not answer within ${PROGRAM_MS_MAX / 1000} s`)
   return no('invalid', `${name} could not be started (${end.reason})`)
+}
+
+async function endedWith(
+  { ended, kill }: RunningProgram,
+  stopped: AbortSignal | undefined,
+): Promise<ProgramEnd> {
+  stopped?.addEventListener('abort', kill)
+  if (stopped?.aborted === true) kill()
+  const end = await ended
+  stopped?.removeEventListener('abort', kill)
+  return end
 }
 
 function folderOf(environment: Environment, name: string, below: string): string | undefined {

@@ -21,8 +21,6 @@ const CURE = 'see that codehost.apiUrl is the address of the code host'
 
 /** What the standard says for a code host that does not. */
 const INTERVAL_SECONDS = 5
-/** Asked to slow down without a number: what one step more would be. */
-const SLOWED_SECONDS = 10
 
 export async function startOwnDevice(
   http: Http,
@@ -73,6 +71,7 @@ function post(http: Http, url: string, form: Readonly<Record<string, string>>): 
       'user-agent': 'switchyard',
     },
     body: new URLSearchParams(form).toString(),
+    secrets: form.device_code === undefined ? [] : [form.device_code],
   })
 }
 
@@ -113,7 +112,10 @@ export function pollOf(who: string, reply: HttpReply, now: number, cure: string)
 
 function meaning(error: string, interval: number | undefined): DevicePoll {
   if (error === 'authorization_pending') return { is: 'pending' }
-  if (error === 'slow_down') return { is: 'pending', intervalSeconds: interval ?? SLOWED_SECONDS }
+  if (error === 'slow_down')
+    return interval === undefined
+      ? { is: 'pending', isTooFast: true }
+      : { is: 'pending', intervalSeconds: interval }
   return { is: 'over', reason: OVER.get(error) ?? `the code host refused (${said(error)}); connect again` }
 }
 

@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto'
 import type { Journey, TokenPair } from '../../core/neighbours.ts'
 import type { Chance, Clock } from '../../core/ports.ts'
 import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import { strike } from '../../core/strike.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { printable } from '../../protocol/explain.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
@@ -140,6 +141,7 @@ async function tokens(
   const reply = await http.ask({
     method: 'POST',
     url: tokenUrl,
+    outside: true,
     headers: {
       accept: 'application/json',
       'content-type': 'application/x-www-form-urlencoded',
@@ -213,7 +215,11 @@ const OPEN_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
 
 /** A description may repeat what it was asked with. */
 function withoutSecrets(text: string, form: Form): string {
-  const secrets = Object.entries(form).filter(([name, value]) => !OPEN_FIELDS.has(name) && value !== '')
-  const struck = secrets.reduce((left, [, secret]) => left.replaceAll(secret, '***'), text)
-  return printable(struck).slice(0, MESSAGE_CHARS_MAX)
+  const secrets = Object.keys(form).filter((name) => !OPEN_FIELDS.has(name))
+  return printable(
+    strike(
+      text,
+      secrets.map((name) => form[name]),
+    ),
+  ).slice(0, MESSAGE_CHARS_MAX)
 }

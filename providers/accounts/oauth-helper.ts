@@ -9,6 +9,7 @@
 import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/neighbours.ts'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import { strike } from '../../core/strike.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
@@ -47,7 +48,7 @@ export function helperFor(
       `no OAuth helper is configured: ${cure}, or set connect.apiBase to the address of a helper`,
     )
   }
-  const ask = async (route: HelperRouteName, body?: object) =>
+  const ask = async (route: HelperRouteName, body?: Readonly<Record<string, unknown>>) =>
     heard(await asked(http, `${base}${helperRoutes[route].path}`, body), clock.now())
   return yes({
     authorize: ({ state, port }) => {
@@ -75,10 +76,15 @@ function baseOf(configured: string | undefined, own: string | undefined): string
   return `${origin}${pathname}`.replace(/\/+$/, '')
 }
 
-function asked(http: Http, url: string, body: object | undefined): Promise<Answer<HttpReply>> {
-  return http.ask({
+async function asked(
+  http: Http,
+  url: string,
+  body: Readonly<Record<string, unknown>> | undefined,
+): Promise<Answer<HttpReply>> {
+  const reply = await http.ask({
     method: 'POST',
     url,
+    outside: true,
     tries: 1,
     headers: {
       accept: 'application/json',
@@ -87,6 +93,15 @@ function asked(http: Http, url: string, body: object | undefined): Promise<Answe
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
+  return reply.ok ? yes(withoutWhatWasSent(reply.value, body ?? {})) : reply
+}
+
+/** A refresh token that stays good comes back with the new pair; nothing else has a reason to repeat a secret. */
+function withoutWhatWasSent(reply: HttpReply, body: Readonly<Record<string, unknown>>): HttpReply {
+  if (reply.status === 200 && body.refresh_token !== undefined) return reply
+  const { code, device_code, refresh_token } = body
+  const secrets = [code, device_code, refresh_token].filter((one) => typeof one === 'string')
+  return { ...reply, text: strike(reply.text, secrets) }
 }
 
 /** What the helper says of itself or of the service behind it, before it is asked what the answer is. */

@@ -114,10 +114,11 @@ function countsIn(output: Buffer): Counts[] {
   const fields = fieldsIn(output)
   const counts: Counts[] = []
   for (let at = 0; at < fields.length; ) {
-    const [additions = '', deletions = '', path = ''] = (fields[at] ?? '').split('\t', 3)
+    const [additions = '', deletions = '', ...path] = (fields[at] ?? '').split('\t')
     // Of a binary file there are none to count.
     counts.push([Number(additions) || 0, Number(deletions) || 0])
-    at += path === '' ? 3 : 1
+    // A renamed file has its two names behind; a name may begin with a tab.
+    at += path.join('\t') === '' ? 3 : 1
   }
   return counts
 }

@@ -1,9 +1,9 @@
 /**
  * Bringing a pull request's commits into its base branch, without a working tree.
  *
- * New commits are made first, beside everything that is there; then the base branch is moved to them in one step, only
- * from where it was seen, together with what is remembered of the pull request. Before that step nothing has happened,
- * after it all of it has, and what a crash leaves in between belongs to no branch.
+ * New commits are made first, beside everything that is there, and remembered as what the pull request would come in
+ * by; then the base branch is moved to them in one step, only from where it was seen. Before that step nothing has
+ * happened, after it all of it has, and what a crash leaves in between belongs to no branch.
  *
  * A repository may name programs that merge certain files. None of them is run: such a repository is for its owner to
  * merge in.
@@ -12,6 +12,7 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { ANYWHERE, commitsToMove, type GitCommit, memoryRef, moveRefs, treeOf } from './git-repository.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
 import {
+  beginsAnew,
   conflictsIn,
   mergeMessage,
   nothingToMerge,
@@ -51,6 +52,8 @@ interface NewCommit {
 const REBASED_COMMITS_MAX = 250
 /** Git makes nothing of a name that consists of these. */
 const NO_NAME = /^[\s.,:;<>"\\']*$/
+/** As git takes it; a commit may claim to be of any other time, or of none. */
+const DATE = /^@\d{1,15} [+-]\d{4}$/
 
 /** `moved`: somebody else moved the base branch meanwhile, and nothing has happened. */
 export async function mergePull(
@@ -61,12 +64,16 @@ export async function mergePull(
   const made = await MAKE[method](run, order)
   if (!made.ok) return made
   const { number, baseRef, base, head } = order
-  const moved = await moveRefs(run, [
-    { name: baseRef, to: made.value, from: base },
+  const memories = [
     { name: memoryRef(number, 'head'), to: head, from: ANYWHERE },
     { name: memoryRef(number, 'base'), to: base, from: ANYWHERE },
     { name: memoryRef(number, 'merged'), to: made.value, from: ANYWHERE },
-  ])
+  ]
+  // Git moves several branches one after the other: a crash in between must not forget by what this came in.
+  const remembered = await moveRefs(run, memories)
+  const moved = remembered.ok
+    ? await moveRefs(run, [{ name: baseRef, to: made.value, from: base }, ...memories])
+    : remembered
   if (!moved.ok) return moved.refusal.kind === 'conflict' ? yes('moved') : moved
   return yes('merged')
 }
@@ -138,6 +145,7 @@ const MAKE: Readonly<Record<'merge' | 'squash' | 'rebase', Make>> = {
     const commits = await commitsToMove(run, order.base, order.head, REBASED_COMMITS_MAX + 1)
     if (!commits.ok) return commits
     if (commits.value.length > REBASED_COMMITS_MAX) return tooMany(order, REBASED_COMMITS_MAX)
+    if (commits.value.some(({ parent }) => parent === '')) return beginsAnew(order)
     let tip = order.base
     for (const one of commits.value) {
       const moved = await movedOnto(run, order, one, tip)
@@ -194,7 +202,7 @@ async function commit(run: RunGit, order: MergeOrder, made: NewCommit): Promise<
     env: {
       GIT_AUTHOR_NAME: NO_NAME.test(author.name) ? 'nobody' : author.name,
       GIT_AUTHOR_EMAIL: author.email,
-      GIT_AUTHOR_DATE: author.date,
+      GIT_AUTHOR_DATE: DATE.test(author.date) ? author.date : date,
       GIT_COMMITTER_NAME: person.name,
       GIT_COMMITTER_EMAIL: person.email,
       GIT_COMMITTER_DATE: date,

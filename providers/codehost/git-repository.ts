@@ -37,7 +37,7 @@ export type Memory = 'head' | 'base' | 'merged'
 export interface GitCommit {
   readonly sha: string
   readonly tree: string
-  /** Of one that is no merge, and no beginning: exactly one. */
+  /** Of one that is no merge: exactly one; empty where a history begins. */
   readonly parent: string
   readonly author: { readonly name: string; readonly email: string; readonly date: string }
   readonly message: string
@@ -50,7 +50,8 @@ const LOG_BYTES_MAX = 4 * 1024 * 1024
 const MESSAGES_CHARS_MAX = 512 * 1024
 const SUBJECT_CHARS_MAX = 1_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
-const REF_LINE = /^([0-9a-f]{40,64}) (\d*) (\S+)$/
+/** A name may hold whatever other alphabets have for a space. */
+const REF_LINE = /^([0-9a-f]{40,64}) (\d*) ([^ \n]+)$/
 const SHA = /^[0-9a-f]{40,64}$/
 
 export const branchRef = (branch: string): string => `refs/heads/${branch}`
@@ -83,7 +84,7 @@ export async function refsOf(run: RunGit, holding?: string): Promise<Answer<Refs
 /** All or none of them. Refused as `conflict` when one is not where it was expected. */
 export async function moveRefs(run: RunGit, moves: readonly RefMove[]): Promise<Answer<void>> {
   const lines = moves.map(moveLine)
-  const order = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n` }
+  const order = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n`, ends: true }
   const done = await run(order)
   if (!done.ok) return done
   if (done.value.code === 0) return yes(undefined)

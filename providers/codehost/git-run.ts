@@ -3,7 +3,8 @@
  *
  * Whoever may push to one decides what is in it, so git gets no configuration but the repository's own, of that
  * nothing which would start a program, no hook, no way out of the machine, and bounds for its time, its memory and
- * what it prints. It is killed with its whole group when its time is up, and when this process is gone.
+ * what it prints. It is killed with its whole group when its time is up, and when this process is gone; only what moves
+ * branches ends by itself, for git's locks would outlive it.
  *
  * The folder is named outright and never searched for: git then does not ask whose it is, as it would otherwise.
  */
@@ -20,6 +21,8 @@ export interface GitOrder {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Of its output; what comes beyond ends it. */
   readonly bytesMax?: number
+  /** Killed in its middle it would leave locks that nobody takes away: it ends by itself, or is asked to. */
+  readonly ends?: boolean
 }
 
 export interface GitDone {
@@ -74,12 +77,17 @@ const ENVIRONMENT = {
 }
 
 /** However it comes about that the leash is let go of, the whole group is killed. */
-const LEASHED = [
-  `ulimit -v ${MEMORY_KIB_MAX} 2>/dev/null`,
-  'ulimit -c 0 2>/dev/null',
-  `(read -r _ <&${LEASH_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`,
-  `exec git "$@" ${LEASH_FD}<&-`,
-].join('\n')
+const LEASH = `(read -r _ <&${LEASH_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`
+
+const scriptOf = (...leash: readonly string[]): string =>
+  [
+    `ulimit -v ${MEMORY_KIB_MAX} 2>/dev/null`,
+    'ulimit -c 0 2>/dev/null',
+    ...leash,
+    `exec git "$@" ${LEASH_FD}<&-`,
+  ].join('\n')
+const LEASHED = scriptOf(LEASH)
+const LOOSE = scriptOf()
 
 /** One for all repositories of a code host: they share the machine, too. */
 export function gitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
@@ -113,13 +121,17 @@ async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>)
   }
 }
 
-function started(folder: string, { args, env }: GitOrder): ChildProcess {
-  return spawn('/bin/sh', ['-c', LEASHED, 'git', ...SETTINGS, `--git-dir=${folder}`, ...args], {
-    env: { ...ENVIRONMENT, ...env },
-    cwd: '/',
-    detached: true,
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-  })
+function started(folder: string, { args, env, ends = false }: GitOrder): ChildProcess {
+  return spawn(
+    '/bin/sh',
+    ['-c', ends ? LOOSE : LEASHED, 'git', ...SETTINGS, `--git-dir=${folder}`, ...args],
+    {
+      env: { ...ENVIRONMENT, ...env },
+      cwd: '/',
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    },
+  )
 }
 
 async function ended(
@@ -131,7 +143,7 @@ async function ended(
   let isLate = false
   const alarm: Cancel = clock.after(GIT_MS_MAX, () => {
     isLate = true
-    killGroup(child)
+    killGroup(child, order.ends === true ? 'SIGTERM' : 'SIGKILL')
   })
   feed(child, input)
   const output = kept(child.stdout, bytesMax, () => killGroup(child))
@@ -189,10 +201,10 @@ function lastOf(stream: Readable | null): () => string {
   return () => printable(text.trim().replace(/\s*\n\s*/g, '; '))
 }
 
-function killGroup(child: ChildProcess): void {
+function killGroup(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): void {
   if (child.pid === undefined) return
   try {
-    process.kill(-child.pid, 'SIGKILL')
+    process.kill(-child.pid, signal)
   } catch {
     // Nobody of the group is left.
   }

@@ -64,6 +64,13 @@ export function nothingToMerge({ headBranch, baseBranch }: Pick<Spoken, 'headBra
   )
 }
 
+export function beginsAnew({ headBranch }: Spoken) {
+  return no(
+    'conflict',
+    `${printable(headBranch)} holds a history that begins anew, which cannot be rebased; merge or squash it`,
+  )
+}
+
 export function tooMany({ headBranch }: Spoken, countMax: number) {
   return no(
     'conflict',

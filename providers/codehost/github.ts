@@ -74,6 +74,14 @@ class GithubCodeHost implements CodeHost {
     return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
   }
 
+  async hasComment(): Promise<Answer<boolean>> {
+    return no('unbuilt', 'not built yet')
+  }
+
+  async comment(): Promise<Answer<void>> {
+    return no('unbuilt', 'not built yet')
+  }
+
   async #ask(
     method: HttpRequest['method'],
     remote: string,

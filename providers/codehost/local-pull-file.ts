@@ -23,7 +23,7 @@ const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const check = checker(KeptPull)
 
 /** Whatever would not be read again is not written. */
-export function writable(pull: DatedPull, number: number): Answer<Buffer> {
+export function writable(pull: KeptPull, number: number): Answer<Buffer> {
   const checked = check(pull)
   if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
   const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)

@@ -7,7 +7,14 @@
  */
 import { relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { PullDetailFacts, PullFacts, PullHost, PullPlace, Urgency } from '../../core/neighbours.ts'
+import type {
+  PullDetailFacts,
+  PullFacts,
+  PullHost,
+  PullOrigin,
+  PullPlace,
+  Urgency,
+} from '../../core/neighbours.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
@@ -117,6 +124,10 @@ class LocalPulls implements PullHost {
     return detailOf(repository.run, pull, this.#factsOf(repository, pull, found.value), refs)
   }
 
+  async origin(_place: PullPlace): Promise<Answer<PullOrigin>> {
+    return no('unbuilt', 'this is not built yet in this version')
+  }
+
   async states(
     remote: string,
     numbers: readonly number[],
@@ -159,7 +170,10 @@ class LocalPulls implements PullHost {
       await folder.change(place.number, (pull) => merged(pull, instantAt(at)), this.#clock)
       return yes(MERGED)
     }
-    return no('conflict', 'the base branch is being moved all the time; look at it, and try again')
+    return no(
+      'conflict',
+      'the base branch is being moved all the time, or a crash has left a lock of git beside it; look at it, and try again',
+    )
   }
 
   close(place: PullPlace): Promise<Answer<void>> {

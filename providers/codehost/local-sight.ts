@@ -67,7 +67,7 @@ export async function sightOf(
   const isIn = (pull: DatedPull) => cameIn(pull, refs.value, held.value(pull))
   await remember(
     repository.run,
-    open.flatMap((pull) => memoriesOf(pull, refs.value, held.value(pull))),
+    open.map((pull) => memoriesOf(pull, refs.value, held.value(pull))).filter(({ length }) => length > 0),
   )
   const at = instantAt(clock.now())
   const settled = pulls.map(async (pull) => {
@@ -210,8 +210,12 @@ function memoriesOf(
   return [move('head', head), move('base', base), ...forgotten]
 }
 
-async function remember(run: RunGit, moves: readonly RefMove[]): Promise<void> {
-  if (moves.length > 0) await moveRefs(run, moves)
+/** In one go; one that does not let itself be remembered takes no other down with it. */
+async function remember(run: RunGit, each: readonly (readonly RefMove[])[]): Promise<void> {
+  if (each.length === 0) return
+  const done = await moveRefs(run, each.flat())
+  if (done.ok || each.length === 1) return
+  for (const moves of each) await moveRefs(run, moves)
 }
 
 const orItself = (answer: Answer<DatedPull>, pull: DatedPull): DatedPull => (answer.ok ? answer.value : pull)

@@ -58,8 +58,9 @@ export function readied(pull: DatedPull, at: string): Answer<DatedPull> {
   return no('conflict', state === 'open' ? 'the pull request is no draft' : `the pull request is ${state}`)
 }
 
+/** Its commits are in the base branch: that also counts for one that somebody closed at the same moment. */
 export function merged(pull: DatedPull, at: string): Answer<DatedPull> {
-  if (!isOpen(pull)) return yes(pull)
+  if (pull.state === 'merged') return yes(pull)
   return yes({ ...pull, state: 'merged', draft: false, updatedAt: at, mergedAt: at })
 }
 

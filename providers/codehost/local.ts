@@ -63,6 +63,14 @@ export class LocalCodeHost implements CodeHost {
     return yes(this.#openPullOf(folder.value, made.value))
   }
 
+  async hasComment(): Promise<Answer<boolean>> {
+    return no('unbuilt', 'this is not built yet in this version')
+  }
+
+  async comment(): Promise<Answer<void>> {
+    return no('unbuilt', 'this is not built yet in this version')
+  }
+
   /** The pull requests of a repository, as their files have them. */
   pulls(remote: string): Answer<PullFolder> {
     if (isRemote(remote)) return yes(new PullFolder(join(this.#path, `${remote}.pulls`)))

@@ -27,6 +27,8 @@ export interface PullPicture {
 }
 
 const PULL_NAME = /^([1-9]\d{0,14})\.json$/
+/** Of those that such a name holds. */
+const NUMBER_MAX = 10 ** 15 - 1
 /** How often a change is made anew because the file was edited by hand under it. */
 const CHANGE_TRIES_MAX = 5
 const swept = new Set<string>()
@@ -93,8 +95,12 @@ export class PullFolder {
       for (;;) {
         const numbers = await this.#numbers()
         if (!numbers.ok) return numbers
-        const pull = fill((numbers.value.at(-1) ?? 0) + 1)
-        if (await this.#placed(pull)) return yes(pull)
+        const number = (numbers.value.at(-1) ?? 0) + 1
+        if (number > NUMBER_MAX) return noNumberLeft(this.#path)
+        const pull = fill(number)
+        const bytes = writable(pull, number)
+        if (!bytes.ok) return bytes
+        if (await this.#placed(number, bytes.value)) return yes(pull)
       }
     } catch (error) {
       return this.#unwritable(error)
@@ -121,15 +127,15 @@ export class PullFolder {
   }
 
   /** Answers whether the number was still free. Links are made only where nothing is, however many try. */
-  async #placed(pull: KeptPull): Promise<boolean> {
+  async #placed(number: number, bytes: Uint8Array): Promise<boolean> {
     const draft = join(
       this.#path,
       `.switchyard-${process.pid.toString(36)}-o${(drafts++).toString(36)}.draft`,
     )
     await rm(draft, { force: true })
     try {
-      await writeSynced(draft, `${JSON.stringify(pull, null, 2)}\n`)
-      await link(draft, this.pathOf(pull.number))
+      await writeSynced(draft, bytes)
+      await link(draft, this.pathOf(number))
     } catch (error) {
       if (codeOf(error) === 'EEXIST') return false
       throw error
@@ -165,6 +171,13 @@ export function numberIn(fileName: string): number | undefined {
   return digits === undefined ? undefined : Number(digits)
 }
 
+function noNumberLeft(path: string) {
+  return no(
+    'conflict',
+    `${printable(path)} has a pull request ${NUMBER_MAX}, the last there can be; rename its file`,
+  )
+}
+
 function notOwn(path: string) {
   return no('invalid', `${printable(path)} is no folder of its own; make it one`)
 }
@@ -187,10 +200,10 @@ async function changed(
   return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
 }
 
-async function writeSynced(path: string, text: string): Promise<void> {
+async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
   const handle = await open(path, 'wx', 0o644)
   try {
-    await handle.writeFile(text)
+    await handle.writeFile(bytes)
     await handle.sync()
   } finally {
     await handle.close()

@@ -94,6 +94,20 @@ test('a move that waits to be tried again gives way to the next', async () => {
   expect(asked).toEqual(['In Progress', 'In Review'])
 })
 
+test('a ticket that the account may not move is not asked for again and again', async () => {
+  const y = await yarn(moving)
+  const asked: string[] = []
+  y.tracker.moveTo = async (_, state: string) => {
+    asked.push(state)
+    return no('forbidden', 'the key may only read')
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.pass(3_600)
+  expect(asked).toEqual(['In Progress', 'In Review'])
+  expect(y.allRuns()).toHaveLength(1)
+})
+
 test('a tracker that shows a move only a while later gets no second run of the ticket', async () => {
   const y = await yarn(reviewing)
   let moved = 0

@@ -116,6 +116,17 @@ test('merged here, the run knows it at once', async () => {
   expect(y.run(runId).prState).toBe('merged')
 })
 
+test('merged here, the run knows it at once, however the repository is spelled in the configuration', async () => {
+  const { y, pulls, runId } = await finished({ repos: { web: { remote: 'Owner/Name' } } })
+  pulls.merge = async () => {
+    pulls.pulls.set(URL, 'merged')
+    return yes('merged it')
+  }
+  await y.done(y.desk.mergePull('web', 1, { method: 'squash' }))
+  await y.settle()
+  expect(y.run(runId).prState).toBe('merged')
+})
+
 // ---- the routes' questions -----------------------------------------------------------------------------------------
 
 test('a repository that cannot be asked is named beside the others', async () => {
@@ -196,6 +207,24 @@ test('a pull request is linked in its ticket, also when the tracker was away and
   await y.crash()
   await y.pass(60)
   expect(links).toHaveLength(1)
+})
+
+test('a link waits for a tracker that is away, however long, and not for one that forbids it', async () => {
+  const { y } = await opened()
+  const asked: string[] = []
+  let isAway = true
+  y.tracker.linkPull = async (id) => {
+    asked.push(id)
+    return isAway ? no('unavailable', 'no route to it') : no('forbidden', 'the key may only read')
+  }
+  const { wire, work } = await busy(y)
+  await wire.say(work.patch({ prUrl: URL, prState: 'open' }))
+  await wire.say(work.complete())
+  await y.pass(60 * 3_600)
+  isAway = false
+  const before = asked.length
+  await y.pass(24 * 3_600)
+  expect(asked).toHaveLength(before + 1)
 })
 
 // ---- evidence ------------------------------------------------------------------------------------------------------

@@ -235,6 +235,36 @@ test('a queued run leaves the queue when somebody takes its ticket out of the el
   expect(y.runOf('ENG-1').status).toBe('queued')
 })
 
+test('a person who takes up a ticket himself, where the host would have put it, has taken it out of the queue', async () => {
+  const y = await yarn(
+    configWith({ tracker: { driver: 'local', path: '/nowhere', startedState: 'In Progress' } }),
+  )
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await y.settle()
+  expect(y.runOf('ENG-1').status).toBe('cancelled')
+})
+
+test('other states for the host to move tickets to are nothing that happened to those it has moved', async () => {
+  const tracker = {
+    driver: 'local',
+    path: '/nowhere',
+    startedState: 'In Progress',
+    whenTicketLeaves: 'stop',
+  }
+  const y = await yarn(configWith({ tracker }))
+  const { wire, work } = await busy(y)
+  y.tracker.put(ticket('ENG-1', { state: 'In Progress' }))
+  await y.beating(200, [wire, work])
+  await y.done(y.desk.changeSettings({ tracker: { startedState: 'Doing' } }))
+  await y.beating(60, [wire, work])
+  expect(wire.heard.filter(({ type }) => type === 'cancel')).toEqual([])
+  y.tracker.put(ticket('ENG-1', { state: 'Cancelled' }))
+  await y.settle()
+  expect(wire.heard.filter(({ type }) => type === 'cancel')).toHaveLength(1)
+})
+
 test('a run that a person queued for a ticket that is not eligible stays in the queue', async () => {
   const y = await yarn()
   y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))

@@ -206,6 +206,28 @@ test('a refresh token that is dead stops the polling until a person connects ane
   expect(provider.refreshes).toBe(1)
 })
 
+test('while the credential is known to be dead the tracker is not asked for anything else either', async () => {
+  const { y, provider } = await linked()
+  provider.good = undefined
+  provider.refreshable = undefined
+  await y.pass(31)
+  provider.used = []
+  expect(await y.ask(y.desk.trackerProjects())).toMatchObject({
+    refusal: { message: expect.stringContaining('connect the tracker again') },
+  })
+  expect(provider.used).toEqual([])
+})
+
+test('a token that lasts less than five minutes is renewed at half its time, and not without end', async () => {
+  const { y, provider } = await linked({ tokenExpiresAt: IN_AN_HOUR, pollSeconds: 300 })
+  const left = Date.parse(IN_AN_HOUR) - y.clock.now()
+  provider.expiresAt = () => new Date(y.clock.now() + 60_000).toISOString()
+  await y.pass(left / 1000 - 299)
+  expect(provider.refreshes).toBe(1)
+  await y.pass(60)
+  expect(provider.refreshes).toBeLessThanOrEqual(3)
+})
+
 test('a token that is refused right after it was refreshed needs a person', async () => {
   const { y, provider } = await linked()
   provider.good = undefined
@@ -268,6 +290,82 @@ test('a disk that takes nothing keeps the new pair waiting, and asks for no othe
   expect(status(y)).toEqual({ state: 'connected' })
   expect(provider.refreshes).toBe(1)
   expect(await stored(y)).toMatchObject({ apiKey: 'a-1', refreshToken: 'r-1' })
+})
+
+test('other settings that come into force while a token is being refreshed ask for no second one', async () => {
+  const { y, provider } = await linked()
+  const { open, opened } = gate()
+  provider.good = undefined
+  provider.hold = opened
+  void y.desk.trackerProjects()
+  await y.settle()
+  await y.done(y.desk.changeSettings({ tracker: { pollSeconds: 60 } }))
+  await y.pass(1)
+  open()
+  await y.pass(61)
+  expect(provider.refreshes).toBe(1)
+  expect(status(y)).toEqual({ state: 'connected' })
+  expect(await stored(y)).toMatchObject({ apiKey: 'a-1', refreshToken: 'r-1', pollSeconds: 60 })
+})
+
+test('other settings do not cost the pair that could not be written before them', async () => {
+  const { y, provider } = await linked()
+  const replace = y.store.config.replace.bind(y.store.config)
+  y.store.config.replace = async () => {
+    throw new Error('ENOSPC: no space left on device')
+  }
+  provider.good = undefined
+  await y.pass(120)
+  expect(status(y).state).toBe('refresh-failing')
+  y.store.config.replace = replace
+  await y.done(y.desk.changeSettings({ tracker: { pollSeconds: 60 } }))
+  await y.pass(600)
+  expect(provider.refreshes).toBe(1)
+  expect(status(y)).toEqual({ state: 'connected' })
+})
+
+test('what becomes of an earlier refresh token says nothing of the one that a person has just connected', async () => {
+  const { y, provider } = await linked()
+  const { open, opened } = gate()
+  const asked: string[] = []
+  provider.good = undefined
+  provider.refreshable = 'r-9'
+  const refresh = provider.refresh.bind(provider)
+  provider.refresh = async (token) => {
+    asked.push(token)
+    const early = gate()
+    if (token === 'r-9') provider.hold = early.opened
+    const answer = refresh(token)
+    if (token === 'r-0') await opened
+    // The old one is denied while the new one is under way.
+    else y.clock.after(5_000, early.open)
+    return answer
+  }
+  void y.desk.trackerProjects()
+  await y.settle()
+  const before = (await y.store.config.read()) ?? ''
+  await y.store.config.replace(before, before.replace('a-0', 'a-9').replace('r-0', 'r-9'))
+  await y.pass(2)
+  expect(asked).toEqual(['r-0', 'r-9'])
+  open()
+  await y.pass(60)
+  expect(asked).toEqual(['r-0', 'r-9'])
+  expect(status(y)).toEqual({ state: 'connected' })
+})
+
+test('stopped in order, the host first writes the pair that it has asked for', async () => {
+  const { y, provider } = await linked()
+  const { open, opened } = gate()
+  provider.good = undefined
+  provider.hold = opened
+  void y.desk.trackerProjects()
+  await y.settle()
+  const restarted = y.restart()
+  open()
+  await restarted
+  await y.pass(1)
+  expect(provider.refreshes).toBe(1)
+  expect(status(y)).toEqual({ state: 'connected' })
 })
 
 test('no token is in what people or the log are told', async () => {

@@ -335,6 +335,36 @@ describe('outages', () => {
     expect([paths(sent).filter((path) => path === '/read').length, read.now]).toEqual([3, '503'])
   })
 
+  test('a service that names the end of its outage is left alone until then, and no change is sent twice', async () => {
+    const { clock, courier, sent } = rig()
+    const change = told(courier, write('/change'))
+    await clock.turn()
+    await sent[0]?.reply(503, { 'retry-after': '600' })
+    expect(change.now).toBe('503')
+    const polls = Array.from({ length: 10 }, () => told(courier, errand('/read')))
+    await clock.advance(590_000)
+    expect(paths(sent)).toEqual(['/change'])
+    expect(polls.map(({ now }) => now)).toEqual(
+      Array(10).fill(expect.stringMatching(/nothing is asked before/)),
+    )
+    await clock.advance(15_000)
+    told(courier, errand('/read'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/change', '/read'])
+  })
+
+  test('a short one is waited for', async () => {
+    const { clock, courier, sent } = rig()
+    const read = told(courier, errand('/read'))
+    await clock.turn()
+    await sent[0]?.reply(503, { 'retry-after': '5' })
+    await clock.advance(4_900)
+    expect(sent).toHaveLength(1)
+    await clock.advance(200)
+    await sent[1]?.reply(200, {}, 'here')
+    expect(read.now).toBe('200 here')
+  })
+
   test('as often as was allowed', async () => {
     const { clock, courier, sent } = rig()
     const read = told(courier, errand('/read', 'person', { tries: 1 }))

@@ -27,9 +27,9 @@ function bench(
   world: WranglerWorld = {},
   more: Record<string, string> = {},
   clock: Clock = realClock,
+  temp = tempFolder(),
 ): Bench {
   const folder = tempFolder()
-  const temp = tempFolder()
   const wrangler = stubWrangler(folder, world)
   const environment = {
     PATH: `relative:${wrangler.bin}:/usr/bin`,
@@ -194,6 +194,16 @@ test('a command that hangs is ended in time, and what waits behind it has its tu
   for (const run of late) run()
   expect(await look).toEqual({ installed: false, loggedIn: false })
   expect(readdirSync(temp)).toEqual([])
+})
+
+test('what a process that was killed in an upload left behind is gone after the next start', async () => {
+  const killed = bench({ loggedIn: true, hangs: true })
+  void killed.bucket.upload(order('abc'))
+  await until('it to hang', () => killed.wrangler.calls().length === 1)
+  expect(readdirSync(killed.temp)).toHaveLength(1)
+  const next = bench({ loggedIn: true }, {}, realClock, killed.temp)
+  expect(await next.bucket.upload(order('abc'))).toMatchObject({ ok: true })
+  expect(readdirSync(killed.temp)).toEqual([])
 })
 
 test('a success that is not of the remote bucket is none', async () => {

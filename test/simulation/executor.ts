@@ -5,6 +5,7 @@
  * Each report has a word of its own (`<lease> <how manieth>`), so that whoever looks at the host's disk sees which ones
  * were applied, whatever number the daemon gave them.
  */
+
 import type {
   Execution,
   Executor,
@@ -16,6 +17,7 @@ import type {
   Told,
   Worked,
 } from '../../core/daemon/ports.ts'
+import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -76,6 +78,9 @@ export class Hands implements Executor {
     return this.#parts.random.chance(0.5) ? {} : { sandbox: { id: `sb-${runId}` } }
   }
 
+  async boot(): Promise<Answer<BootedSandbox>> {
+    return no('unbuilt', 'nobody boots anything here')
+  }
   async discard(runId: string): Promise<void> {
     this.#parts.watch.discarded(runId)
   }

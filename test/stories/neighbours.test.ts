@@ -4,14 +4,16 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
-import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import type { PullDetail, PullListResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
+import { connectByDevice } from '../support/consent.ts'
 import { Crossing, OWNER, REVIEWER, STORY_WAIT_MS } from '../support/crossing.ts'
+import { type Faults, noFaults } from '../support/github/faults.ts'
 import type { GraphFault } from '../support/linear/faults.ts'
 import type { IssueRow } from '../support/linear/world.ts'
 import { until } from '../support/real.ts'
-import { GATE } from '../support/yard.ts'
+import { Watching } from '../support/watching.ts'
+import { GATE, isOver } from '../support/yard.ts'
 
 const TEST_MS_MAX = 180_000
 /** Longer than two polls of the tracker take. */
@@ -31,27 +33,10 @@ async function withKey(crossing: Crossing, trackerApiKey: string): Promise<void>
   expect(saved.body).toMatchObject({ results: { tracker: { ok: true, detail: 'Ada Lovelace in Acme' } } })
 }
 
-/** The person types the code in while the dashboard asks whether they have. */
-async function byDevice(crossing: Crossing): Promise<void> {
-  const begun = (await crossing.send('POST', '/api/connect/codehost')).body as ConnectResponse
-  if (begun.status !== 'device') throw new Error(JSON.stringify(begun))
-  const poll = async () =>
-    (await crossing.send('POST', '/api/connect/codehost/poll')).body as ConnectPollResponse
-  expect(await poll()).toEqual({ status: 'pending' })
-  crossing.github.device.approve(begun.userCode, OWNER)
-  let polled: ConnectPollResponse = { status: 'pending' }
-  const isOver = async (): Promise<boolean> => {
-    polled = await poll()
-    return polled.status !== 'pending'
-  }
-  await until('the code host is connected', isOver, STORY_WAIT_MS, 50)
-  expect(polled).toMatchObject({ status: 'connected', detail: expect.stringContaining(OWNER) })
-}
-
 async function connected(tracker: object = {}): Promise<Crossing> {
   const crossing = await Crossing.open({ tracker })
   await withKey(crossing, crossing.linear.apiKey)
-  await byDevice(crossing)
+  await connectByDevice(crossing)
   return crossing
 }
 
@@ -62,7 +47,7 @@ describe('a ticket in Linear', () => {
   story('becomes a pull request on GitHub, is reviewed, and merged', async () => {
     const crossing = await connected(STATES)
     const dashboard = await crossing.dashboard()
-    const issue = crossing.ticket('Say hello', [...WORK, `run ${GATE}`])
+    const issue = crossing.ticket('Say hello', [`run ${GATE}`, ...WORK])
     const running = await crossing.reaches(issue, 'running')
     await isIn(issue, 'In Progress')
     crossing.letGo(running)
@@ -88,8 +73,8 @@ async function isOnGithub({ github, get }: Crossing, run: Run, { identifier }: I
   const { title, body, pull, author } = github.pull('acme/app', 1)
   expect([title, author]).toEqual([`${identifier}: Say hello`, OWNER])
   expect(body).toContain('It says hello now.')
-  expect(pull.head).toBe(run.result?.branch)
-  expect(github.branchSha('acme/app', pull.head)).toBeDefined()
+  expect(pull.headRef).toBe(run.result?.branch)
+  expect(github.branchSha('acme/app', pull.headRef)).toBeDefined()
   const { pulls, errors } = await get<PullListResponse>('/api/pulls')
   expect(errors).toEqual([])
   expect(pulls).toMatchObject([{ repo: 'app', number: 1, state: 'open', url: run.prUrl }])
@@ -110,7 +95,9 @@ async function isReviewed({ github, send, get }: Crossing): Promise<void> {
   const [shown] = conversation.threads
   expect(shown).toMatchObject({ resolved: false, path: at.path, comments: [{ author: REVIEWER }] })
   const commentId = shown?.comments[0]?.id
-  expect(await send('POST', `${PULL}/reply`, { commentId, body: 'It is glad.' })).toMatchObject({ status: 200 })
+  expect(await send('POST', `${PULL}/reply`, { commentId, body: 'It is glad.' })).toMatchObject({
+    status: 200,
+  })
   const resolve = { threadId: shown?.id, resolved: true }
   expect(await send('POST', `${PULL}/resolve-thread`, resolve)).toMatchObject({ status: 200 })
   expect(thread.comments.map(({ author, body }) => [author, body])).toEqual([
@@ -131,10 +118,10 @@ describe('a run', () => {
 
   story('ends well whatever is wrong with the tracker meanwhile, and catches up afterwards', async () => {
     const crossing = await connected(STATES)
-    const issues = faults.map(([name]) => crossing.ticket(`While it ${name}`, [...WORK, `run ${GATE}`]))
-    for (const [index, [, fault]] of faults.entries()) {
-      // One after the other: each begins while all is well.
-      const issue = issues[index] as IssueRow
+    const issues: IssueRow[] = []
+    for (const [name, fault] of faults) {
+      const issue = crossing.ticket(`While it ${name}`, [`run ${GATE}`, ...WORK])
+      issues.push(issue)
       const running = await crossing.reaches(issue, 'running')
       await isIn(issue, 'In Progress')
       const mend = crossing.linear.faults.add(fault)
@@ -147,6 +134,44 @@ describe('a run', () => {
     expect(crossing.linear.world.attachments.map(({ issue }) => issue.identifier).sort()).toEqual(
       issues.map(({ identifier }) => identifier).sort(),
     )
+    await isClosedElsewhere(crossing, issues[0] as IssueRow)
+  })
+
+  /** Whoever opens the run sees it, without waiting for the next round. */
+  async function isClosedElsewhere(crossing: Crossing, issue: IssueRow): Promise<void> {
+    const { id, prUrl = '' } = await crossing.ends(issue)
+    const { github } = crossing
+    github.addToken(REVIEWER, 'ghp_of_lisa')
+    const address = `${github.apiUrl}/repos/acme/app/pulls/${prUrl.split('/').at(-1)}`
+    const headers = { authorization: 'Bearer ghp_of_lisa', 'content-type': 'application/json' }
+    const closed = await fetch(address, { method: 'PATCH', headers, body: '{"state":"closed"}' })
+    expect(closed.status).toBe(200)
+    const dashboard = await crossing.dashboard()
+    await crossing.get(`/api/runs/${id}`)
+    const isTold = () => dashboard.run(id)?.prState === 'closed'
+    await until('dashboards hear that it is closed', isTold, STORY_WAIT_MS)
+  }
+
+  story('opens its pull request once, whatever becomes of the first tries', async () => {
+    const crossing = await connected()
+    const { faults } = crossing.github
+    const tries: readonly (readonly [string, Partial<Faults>])[] = [
+      ['a gateway’s page', { badGateway: true }],
+      ['nothing', { reset: true }],
+      ['that it was too much at once', { secondary: { status: 403, retryAfterSeconds: 1 } }],
+    ]
+    for (const [index, [name, fault]] of tries.entries()) {
+      let asked = 0
+      const matching = new Watching('^POST /repos/acme/app/pulls$', () => {
+        asked += 1
+        // The second one is served.
+        if (asked > 1) Object.assign(faults, noFaults())
+      })
+      Object.assign(faults, { ...fault, matching })
+      const run = await crossing.ends(crossing.ticket(`Answered with ${name}`, WORK))
+      expect([name, run.status, run.error, run.prState]).toEqual([name, 'completed', undefined, 'open'])
+      expect([asked, crossing.github.repo('acme/app').issues.size]).toEqual([2, index + 1])
+    }
   })
 
   story('goes on while the tracker’s key is dead: nobody polls, until there is a new one', async () => {
@@ -161,20 +186,31 @@ describe('a run', () => {
     const run = await crossing.ends(issue)
     expect([run.status, run.prState]).toEqual(['completed', 'open'])
     await pause(QUIET_MS)
-    // Only the link to the pull request may have been tried.
-    expect(crossing.linear.calls.length - asked).toBeLessThanOrEqual(1)
+    expect(crossing.linear.calls.slice(asked)).toEqual([])
     const next = crossing.ticket('With the new key', WORK)
     await withKey(crossing, crossing.linear.accounts.addKey(crossing.linear.viewer))
     await dashboard.trackerIs('connected')
     expect((await crossing.ends(next)).status).toBe('completed')
+    await isLinked(crossing, run, issue)
   })
 
   story('is cancelled when its ticket is taken back: queued, always; running, if so configured', async () => {
-    const crossing = await connected({ whenTicketLeaves: 'stop' })
+    const crossing = await connected({ ...STATES, whenTicketLeaves: 'stop' })
     const running = crossing.ticket('Begun', [`run ${GATE}`, ...WORK])
     await crossing.reaches(running, 'running')
+    // Where the host itself has put it, it has not left.
+    await isIn(running, 'In Progress')
+    const { id } = await crossing.reaches(running, 'running')
     crossing.linear.world.change(running, { state: 'Backlog' })
     expect((await crossing.ends(running)).status).toBe('cancelled')
+    crossing.linear.world.change(running, { state: 'Todo' })
+    const again = await crossing.runIs(running, 'taken again', (run) => run.id !== id)
+    expect(again.status).not.toBe('cancelled')
+    crossing.linear.world.change(running, { state: 'Backlog' })
+    expect((await crossing.runIs(running, 'over', (run) => run.id === again.id && isOver(run))).status).toBe(
+      'cancelled',
+    )
+    expect(running.state.name).toBe('Backlog')
 
     await crossing.send('PUT', '/api/settings', {
       patch: { worker: { local: false }, tracker: { whenTicketLeaves: 'finish' } },

@@ -1,8 +1,12 @@
 /**
  * A person before a browser: follows the service's address to the tracker's consent page, decides there, and brings
- * back the address that the tracker sends the browser to.
+ * back the address that the tracker sends the browser to; or types the code in that the code host asks for.
  */
+import { expect } from '@jest/globals'
+import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
+import { type Crossing, OWNER, STORY_WAIT_MS } from './crossing.ts'
 import type { FakeLinear } from './linear/linear.ts'
+import { until } from './real.ts'
 
 export interface Page {
   readonly status: number
@@ -33,4 +37,21 @@ export async function consented(
 export async function browse(url: string): Promise<Page> {
   const response = await fetch(url)
   return { status: response.status, text: await response.text() }
+}
+
+/** The code host's own flow: the code is typed in while the dashboard asks whether it has been. */
+export async function connectByDevice(crossing: Crossing): Promise<void> {
+  const begun = (await crossing.send('POST', '/api/connect/codehost')).body as ConnectResponse
+  if (begun.status !== 'device') throw new Error(JSON.stringify(begun))
+  const poll = async () =>
+    (await crossing.send('POST', '/api/connect/codehost/poll')).body as ConnectPollResponse
+  expect(await poll()).toEqual({ status: 'pending' })
+  crossing.github.device.approve(begun.userCode, OWNER)
+  let polled: ConnectPollResponse = { status: 'pending' }
+  const isOver = async (): Promise<boolean> => {
+    polled = await poll()
+    return polled.status !== 'pending'
+  }
+  await until('the code host is connected', isOver, STORY_WAIT_MS, 50)
+  expect(polled).toMatchObject({ status: 'connected', detail: expect.stringContaining(OWNER) })
 }

@@ -29,6 +29,10 @@ type NeighbourPart =
   | 'replyPull'
   | 'resolveThread'
   | 'trackerProjects'
+  | 'followUpRun'
+  | 'resumeRun'
+  | 'releaseRun'
+  | 'attachView'
 
 const NOT_CONNECTED = no('invalid', 'nothing is connected')
 
@@ -64,5 +68,12 @@ export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, Nei
     replyPull: asked('replyPull'),
     resolveThread: asked('resolveThread'),
     trackerProjects: asked('trackerProjects'),
+    followUpRun: asked('followUpRun'),
+    resumeRun: asked('resumeRun'),
+    releaseRun: asked('releaseRun'),
+    attachView: (_, view) => {
+      view.close(1011, 'nothing is connected')
+      return { input: () => {}, resize: () => {}, closed: () => {} }
+    },
   }
 }

@@ -63,6 +63,13 @@ export class HandPulls implements PullHost {
     })
   }
 
+  async origin({ remote, number }: PullPlace) {
+    return (
+      this.refusal ??
+      yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })
+    )
+  }
+
   async states(remote: string, numbers: readonly number[], urgency: string) {
     this.asked.push(`states ${remote} ${numbers.join()} ${urgency}`)
     if (this.refusal !== undefined) return this.refusal

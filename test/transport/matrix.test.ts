@@ -205,7 +205,11 @@ type Oracle = (asked: Asked) => Verdict
 const expected: Oracle = (asked) => {
   const status = statusOf(asked)
   const trusted = asked.host.status === undefined && asked.origin.trusted === true && status !== 101
-  return { status, sharedWith: trusted ? asked.origin.origin : undefined, ours: asked.host.status !== 400 && asked.path !== CALLBACK }
+  return {
+    status,
+    sharedWith: trusted ? asked.origin.origin : undefined,
+    ours: asked.host.status !== 400 && asked.path !== CALLBACK,
+  }
 }
 
 const expectedAtFleet: Oracle = (asked) => ({

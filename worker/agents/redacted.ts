@@ -3,11 +3,12 @@
  *
  * An agent can print its environment, and errors of an API repeat a key: what was said would be stored with the run
  * and shown to everybody who may see it. Of a login, which is a file's text, each of its longer values is a secret.
+ * Lines are JSON, so that a secret may stand there in another form than it was given in.
  */
+import { striker } from '../../core/strike.ts'
 import type { AgentListener, AgentTask } from './agent.ts'
 import { isObject, objectIn } from './json-lines.ts'
 
-const MARK = '***'
 /** Shorter than any credential; a shorter text would be found everywhere. */
 const SECRET_CHARS_MIN = 12
 const SECRETS_MAX = 20
@@ -18,7 +19,7 @@ export function redacted(
 ): AgentListener {
   const secrets = longestFirst([...(credential === undefined ? [] : textsOf(credential.value)), ...more])
   if (secrets.length === 0) return listener
-  const clean = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, MARK), text)
+  const clean = striker(secrets)
   return {
     line: (text, at) => listener.line(clean(text), at),
     complaint: (text, at) => listener.complaint(clean(text), at),

@@ -12,9 +12,9 @@ import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import { striker } from '../../core/strike.ts'
 import type { Proxies } from '../../providers/http.ts'
 import { covered, inheritable } from '../sandbox/descriptors.ts'
-import { USER } from './address.ts'
 import { accountOf, lastLines } from './complaints.ts'
 import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './surroundings.ts'
 
@@ -202,10 +202,7 @@ function endOf(stream: Readable | null): () => string {
 
 /** Git hides passwords of addresses itself; what a server sends back is nobody's promise. */
 function scrubber(token: string | undefined): (text: string) => string {
-  if (token === undefined || token === '') return (text) => text
-  const basic = Buffer.from(`${USER}:${token}`).toString('base64')
-  const forms = [token, encodeURIComponent(token), basic]
-  return (text) => forms.reduce((cleaned, form) => cleaned.replaceAll(form, '***'), text)
+  return striker([token])
 }
 
 // ---- refusals ----------------------------------------------------------------------------------------------------

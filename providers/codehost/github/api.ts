@@ -131,7 +131,11 @@ export class GithubApi {
     })
     const body = valueIn(reply, subject)
     if (!body.ok) return body
-    return graphqlRefusalOf(body.value, subject) ?? yes(fieldOf(body.value, 'data'))
+    const refused = graphqlRefusalOf(body.value, subject)
+    if (refused !== undefined) return refused
+    const data = fieldOf(body.value, 'data')
+    // It says neither yes nor no.
+    return typeof data === 'object' && data !== null ? yes(data) : strange(subject)
   }
 
   #get(url: string, urgency: Urgency): Promise<Answer<HttpReply>> {

@@ -4,7 +4,7 @@
  * All of it is asked for at once, and only the checks wait for the head commit that they are of. Whether it can be
  * merged GitHub first works out when asked: it is asked again for as long as a person waits.
  */
-import type { PullDetailFacts, PullPlace } from '../../../core/neighbours.ts'
+import type { PullDetailFacts, PullPlace, Urgency } from '../../../core/neighbours.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { type Answer, yes } from '../../../core/refusal.ts'
 import {
@@ -14,7 +14,7 @@ import {
   PULL_FILES_LISTED_MAX,
 } from '../../../protocol/limits.ts'
 import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
-import { type GithubApi, type Listed, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, valueIn } from './api.ts'
+import { type GithubApi, type Listed, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
 import { countOf, fieldOf, textOf } from './fields.ts'
 import {
   checkRunOf,
@@ -24,7 +24,7 @@ import {
   pullFactsOf,
   recordsOf,
   reviewOf,
-  statusesOf,
+  statusOf,
 } from './records.ts'
 import { strange } from './refusals.ts'
 import { threadsOf } from './threads.ts'
@@ -81,8 +81,13 @@ function sizeOf(pull: unknown) {
   }
 }
 
-export function readPull({ api, place, repo, subject }: Omit<PullReader, 'clock'>): Promise<Answer<unknown>> {
-  return api.read(`${repo}/pulls/${place.number}`, subject, 'person')
+/** What is no pull request has no state, and nothing is done to it. */
+export async function readPull(
+  { api, place, repo, subject }: Omit<PullReader, 'clock'>,
+  urgency: Urgency = 'person',
+): Promise<Answer<unknown>> {
+  const pull = await api.read(`${repo}/pulls/${place.number}`, subject, urgency)
+  return pull.ok && pullFactsOf(pull.value) === undefined ? strange(subject) : pull
 }
 
 // ---- what belongs to it ------------------------------------------------------------------------------------------
@@ -175,19 +180,21 @@ async function readChecks({ api, repo, subject }: PullReader, pull: unknown): Pr
   const sha = textOf(fieldOf(pull, 'head', 'sha'))
   if (!SHA.test(sha)) return { checks: [], checksLookupFailed: true }
   const below = `${repo}/commits/${sha}`
-  const [runs, combined] = await Promise.all([
-    api.list(`${below}/check-runs?filter=latest&per_page=${PAGE_ITEMS_MAX}`, {
+  const listed = (path: string, at: string) =>
+    api.list(`${below}/${path}per_page=${PAGE_ITEMS_MAX}`, {
       subject,
       urgency: 'person',
       pagesMax: CHECKS_LISTED_MAX / PAGE_ITEMS_MAX,
-      at: 'check_runs',
-    }),
-    api.get(`${below}/status?per_page=${PAGE_ITEMS_MAX}`, 'person'),
+      at,
+    })
+  const [runs, statuses] = await Promise.all([
+    listed('check-runs?filter=latest&', 'check_runs'),
+    listed('status?', 'statuses'),
   ])
-  const statuses = valueIn(combined, subject)
   const checks = [
     ...(runs.ok ? recordsOf(runs.value.items, checkRunOf) : []),
-    ...(statuses.ok ? statusesOf(statuses.value) : []),
+    ...(statuses.ok ? recordsOf(statuses.value.items, statusOf) : []),
   ]
-  return runs.ok && statuses.ok ? { checks } : { checks, checksLookupFailed: true }
+  const isWhole = [runs, statuses].every((one) => one.ok && !one.value.more)
+  return isWhole ? { checks } : { checks, checksLookupFailed: true }
 }

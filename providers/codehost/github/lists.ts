@@ -9,6 +9,7 @@ import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../pro
 import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
+import { readPull } from './detail.ts'
 import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
@@ -90,7 +91,8 @@ async function stateAt(
 ): Promise<Answer<PullState>> {
   const repo = repoPath(remote)
   if (!repo.ok) return repo
-  const pull = await api.read(`${repo.value}/pulls/${number}`, `pull request ${number} of ${remote}`, urgency)
+  const subject = `pull request ${number} of ${remote}`
+  const pull = await readPull({ api, place: { remote, number }, repo: repo.value, subject }, urgency)
   return pull.ok ? yes(stateOf(pull.value)) : pull
 }
 

@@ -2,10 +2,11 @@
  * How GitHub speaks of its limits: of an hour's requests in headers, with the second at which they begin anew, and of
  * too many at once in words, with a pause.
  *
- * REST, GraphQL and search are counted apart. Of what is written it wants one at a time, a second apart.
+ * REST, GraphQL and search are counted apart. Of what is written it wants one at a time, a second apart. Of what it
+ * takes within a minute it says nothing before that is overdone; what has not changed may count there as well.
  */
 import { parseJson } from '../../../protocol/parse.ts'
-import type { BudgetWord, Errand, Manners } from '../../courier.ts'
+import type { BudgetWord, Errand, Manners, MinuteQuota } from '../../courier.ts'
 import { type HttpReply, retryAfterMs } from '../../http.ts'
 import { fieldOf, listOf } from './fields.ts'
 import { isTooOften } from './refusals.ts'
@@ -15,6 +16,11 @@ const AT_ONCE = 50
 const WRITE_PAUSE_MS = 1_000
 /** What it wants where it names no time. */
 const PAUSE_MS = 60_000
+/** As it is documented. */
+const MINUTES: Readonly<Record<string, MinuteQuota>> = {
+  core: { points: 900, read: 1, write: 5 },
+  graphql: { points: 2_000, read: 1, write: 5 },
+}
 const GRAPHQL_LIMITED = /"type"\s*:\s*"RATE_LIMIT(ED)?"/
 const GRAPHQL_KEYS_MAX = 200_000
 
@@ -23,6 +29,7 @@ export const GITHUB_MANNERS: Manners = {
   atOnce: AT_ONCE,
   writePauseMs: WRITE_PAUSE_MS,
   resourceOf,
+  minute: (resource) => MINUTES[resource],
   budgets,
   tooOften,
 }

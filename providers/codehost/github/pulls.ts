@@ -5,7 +5,14 @@
  * matter; what GitHub itself refuses, it says in its own words. A merge is of exactly the head commit that was just
  * read.
  */
-import type { PullDetailFacts, PullFacts, PullHost, PullPlace, Urgency } from '../../../core/neighbours.ts'
+import type {
+  PullDetailFacts,
+  PullFacts,
+  PullHost,
+  PullOrigin,
+  PullPlace,
+  Urgency,
+} from '../../../core/neighbours.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
 import { TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
@@ -60,6 +67,10 @@ class GithubPullHost implements PullHost {
     return reader.ok ? readDetail(reader.value) : reader
   }
 
+  async origin(_place: PullPlace): Promise<Answer<PullOrigin>> {
+    return no('unbuilt', 'this is not built yet in this version')
+  }
+
   states(
     remote: string,
     numbers: readonly number[],
@@ -83,6 +94,8 @@ class GithubPullHost implements PullHost {
     if (!at.ok) return at
     const { path, subject, pull } = at.value
     const order = { merge_method: method, sha: textOf(fieldOf(pull, 'head', 'sha')) }
+    // Without one, whatever is there by then would be merged.
+    if (order.sha === '') return strange(subject)
     const first = await this.#api.send('PUT', `${path}/merge`, order)
     const isOvertaken = first.ok && first.value.status === 405 && BASE_MOVED.test(messageOf(first.value))
     const reply = isOvertaken ? await this.#api.send('PUT', `${path}/merge`, order) : first

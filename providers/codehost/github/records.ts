@@ -15,7 +15,7 @@ import type {
   PullReview,
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
-import { countOf, fieldOf, instantOf, linkOf, listOf, loginOf, numberOf, textOf } from './fields.ts'
+import { countOf, fieldOf, instantOf, linkOf, loginOf, numberOf, textOf } from './fields.ts'
 
 /** Of all files of one pull request together; beyond it they come without, as GitHub does with large ones. */
 const PATCHES_CHARS_MAX = 8 * 1024 * 1024
@@ -160,11 +160,7 @@ export function checkRunOf(run: unknown): PullCheck | undefined {
 }
 
 /** Without any, the whole is `pending` all the same: only the single ones count. */
-export function statusesOf(combined: unknown): PullCheck[] {
-  return recordsOf(listOf(fieldOf(combined, 'statuses')), statusOf)
-}
-
-function statusOf(status: unknown): PullCheck | undefined {
+export function statusOf(status: unknown): PullCheck | undefined {
   const name = textOf(fieldOf(status, 'context'))
   const state = textOf(fieldOf(status, 'state'))
   if (name === '' || state === '') return undefined

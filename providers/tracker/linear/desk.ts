@@ -50,6 +50,7 @@ export class LinearDesk {
     const reply = await courier.ask({
       method: 'POST',
       url: graphqlUrl,
+      outside: true,
       headers: {
         accept: 'application/json',
         'content-type': 'application/json; charset=utf-8',

@@ -16,6 +16,8 @@ import type { Filter } from './scope.ts'
 /** Of the newest changes; more are asked for only when that many are not enough. */
 const CHANGES_FIRST = 50
 const CHANGES_MAX = 250
+/** Somebody changed many at once: read back so far, then reading all that could be eligible is no dearer. */
+const CHANGES_PAGES_MAX = 4
 /** Some 3,000 points; a question may cost 10,000. */
 const ISSUES_A_PAGE = 50
 /** Read once more for their long lists, of one page. */
@@ -88,8 +90,24 @@ export class IssueReader {
 
   /** Whatever changed since an instant. What is not newer than `known` may be missing from it. */
   async changes(scope: Filter, since: string, known: string): Promise<Answer<Changes>> {
-    const few = await this.#changes(scope, since, known, CHANGES_FIRST)
-    return few.ok && few.value.isCut ? this.#changes(scope, since, known, CHANGES_MAX) : few
+    const few = await this.#changes(scope, { gte: since }, known, CHANGES_FIRST)
+    return few.ok && few.value.isCut ? this.#manyChanges(scope, since, known) : few
+  }
+
+  /** The newest first, and further back as long as that leads anywhere. */
+  async #manyChanges(scope: Filter, since: string, known: string): Promise<Answer<Changes>> {
+    const newest = await this.#changes(scope, { gte: since }, known, CHANGES_MAX)
+    let all = newest
+    for (let pages = 1; all.ok && all.value.isCut && pages < CHANGES_PAGES_MAX; pages++) {
+      const oldest = [...all.value.touched.values()].at(-1)
+      if (oldest === undefined) break
+      const older = await this.#changes(scope, { gte: since, lte: oldest }, known, CHANGES_MAX)
+      if (!older.ok) return older
+      const isStuck = [...older.value.touched.keys()].every((id) => all.ok && all.value.touched.has(id))
+      all = yes(together(all.value, older.value))
+      if (isStuck) break
+    }
+    return all
   }
 
   async issues(ids: readonly string[]): Promise<Answer<IssuesById>> {
@@ -124,8 +142,8 @@ export class IssueReader {
     return yes({ ...read.value, missing: gone })
   }
 
-  async #changes(scope: Filter, since: string, known: string, first: number): Promise<Answer<Changes>> {
-    const touched = { updatedAt: { gte: since } }
+  async #changes(scope: Filter, when: Filter, known: string, first: number): Promise<Answer<Changes>> {
+    const touched = { updatedAt: when }
     const asked = await this.#ask(CHANGES, {
       entered: { and: [scope, touched] },
       touched,
@@ -178,6 +196,17 @@ const isThere = (data: unknown, list: string): boolean => Array.isArray(at(data,
 /** A list that is missing as a whole is no empty one. */
 function missing(problems: readonly string[]): No {
   return no('failed', problems[0] ?? 'Linear answered without the issues that it was asked for')
+}
+
+/** What was seen first is the newer word, and ends where the older one begins. */
+function together(newer: Changes, older: Changes): Changes {
+  return {
+    entered: new Map([...older.entered, ...newer.entered]),
+    touched: new Map([...newer.touched, ...[...older.touched].filter(([id]) => !newer.touched.has(id))]),
+    blocked: newer.blocked,
+    problems: [...new Set([...newer.problems, ...older.problems])],
+    isCut: older.isCut,
+  }
 }
 
 function instantsOf(nodes: readonly unknown[]): Map<string, string> {

@@ -13,9 +13,9 @@ const started: DeviceFlowEvent = {
 }
 const notStarted: DeviceFlowEvent = { type: 'not started' }
 const polled = (now: number): DeviceFlowEvent => ({ type: 'polled', handle: 1, now })
-const pending: DeviceFlowEvent = { type: 'still pending', intervalMs: null }
-const slowDown: DeviceFlowEvent = { type: 'still pending', intervalMs: 10_000 }
-const faster: DeviceFlowEvent = { type: 'still pending', intervalMs: 1_000 }
+const pending: DeviceFlowEvent = { type: 'still pending', intervalMs: null, isTooFast: false }
+const slowDown: DeviceFlowEvent = { type: 'still pending', intervalMs: 10_000, isTooFast: false }
+const faster: DeviceFlowEvent = { type: 'still pending', intervalMs: 1_000, isTooFast: false }
 const unanswered: DeviceFlowEvent = { type: 'unanswered' }
 const died: DeviceFlowEvent = { type: 'code died', reason: 'denied' }
 const token: DeviceFlowEvent = { type: 'token came' }
@@ -86,10 +86,10 @@ const stories: readonly Story<DeviceFlowEvent>[] = [
     ],
   },
   {
-    title: 'a code host that can’t be asked just now is asked again later',
+    title: 'a code host that can’t be asked just now is asked again later, and less often',
     input,
     events: [started, polled(5_100), unanswered],
-    ends: 'unanswered → waiting : connect.say pending',
+    ends: 'unanswered → waiting : connect.say pending, intervalMs=10000, askAgainAt=15100',
   },
   {
     title: 'a code that was denied is over, and whoever polls later hears why',

@@ -89,6 +89,19 @@ test('told to slow down, the code host is left in peace for longer', async () =>
   expect(b.hands.count('poll device')).toBe(2)
 })
 
+test('told to slow down without a number, it is left in peace for one step longer each time', async () => {
+  const b = await begun()
+  for (const [round, seconds] of [5, 10, 15, 20].entries()) {
+    await b.clock.advance(seconds * 1000 - 1)
+    expect(await b.now(b.room.pollCodehost())).toEqual({ status: 'pending' })
+    expect(b.hands.count('poll device')).toBe(round)
+    await b.clock.advance(1)
+    void b.room.pollCodehost()
+    await b.clock.turn()
+    await b.hands.answer('poll device', yes({ is: 'pending', isTooFast: true }))
+  }
+})
+
 test('the wall clock may be set back meanwhile: the interval is measured on another', async () => {
   const b = await begun()
   b.clock.jump(-3_600_000)
@@ -120,6 +133,19 @@ test('a code host that can’t be asked just now is pending, and the log says wh
   await b.hands.answer('poll device', no('unavailable', 'no way to ask with secret-device-code'))
   expect(await polled).toEqual({ status: 'pending' })
   expect(b.everythingSaid()).toContain('no way to ask with ***')
+})
+
+test('a code host that can’t be asked is asked less and less often, but still twice a minute', async () => {
+  const b = await begun()
+  for (const [round, seconds] of [5, 10, 20, 30, 30, 30].entries()) {
+    await b.clock.advance(seconds * 1000 - 1)
+    expect(await b.now(b.room.pollCodehost())).toEqual({ status: 'pending' })
+    expect(b.hands.count('poll device')).toBe(round)
+    await b.clock.advance(1)
+    void b.room.pollCodehost()
+    await b.clock.turn()
+    await b.hands.answer('poll device', no('unavailable', 'wants fewer requests; try again in 30 s'))
+  }
 })
 
 test('a code host that never answers is pending after a while', async () => {

@@ -2,6 +2,7 @@
  * A worker daemon on a hand-wound clock, with a disk in memory, hands that a test moves, and a host that is the test:
  * what is said and done is written down as a transcript.
  */
+
 import { buildDaemon } from '../../../actors/daemon/build.ts'
 import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../../actors/daemon/parts.ts'
 import type {
@@ -18,6 +19,7 @@ import type {
   Worked,
   WorkerCredential,
 } from '../../../core/daemon/ports.ts'
+import type { BootedSandbox } from '../../../core/daemon/terminal.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
 import { newRun } from '../../../core/run/change.ts'
@@ -137,6 +139,9 @@ export class Hands implements Executor {
   async salvage(runId: string): Promise<Salvaged> {
     this.#note(`salvage ${runId}`)
     return { ...this.bill, sandbox: { id: `sb-${runId}` } }
+  }
+  async boot(): Promise<Answer<BootedSandbox>> {
+    return no('unbuilt', 'nobody boots anything here')
   }
   async discard(runId: string) {
     this.#note(`discard ${runId}`)

@@ -174,6 +174,7 @@ class Machine {
         return new ScriptedExecution(order, telling, leash, this.#random, this.#crowd)
       },
       salvage: async () => ({}),
+      boot: async () => no('unbuilt', 'nobody boots anything here'),
       discard: async () => {},
       reclaim: async () => {},
     }

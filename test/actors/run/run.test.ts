@@ -113,7 +113,12 @@ const stories: readonly Story<RunEvent>[] = [
       { type: 'pull seen', url: `${PR}0`, state: 'merged' },
       { type: 'pull seen', url: PR, state: 'draft' },
     ],
-    trail: ['start → queued', 'pull seen → queued : prState=draft', 'pull seen → queued', 'pull seen → queued'],
+    trail: [
+      'start → queued',
+      'pull seen → queued : prState=draft',
+      'pull seen → queued',
+      'pull seen → queued',
+    ],
   },
   {
     title: 'cancelled while it is offered, its lease is told',

@@ -1,7 +1,7 @@
 /** What makes a ticket become a run by itself. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { movedByHost, seen, type TicketMemory, wantsRun } from '../../../core/tickets/changes.ts'
+import { movedByHost, putByHost, seen, type TicketMemory, wantsRun } from '../../../core/tickets/changes.ts'
 import { sampleTicket } from './samples.ts'
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 0, minute)).toISOString()
@@ -57,6 +57,13 @@ test('what the host itself moves has not changed, so a review state that is elig
   expect(wants(review, at(5))).toBe(false)
   expect(wants(seen(review, todo, at(7)), at(5))).toBe(true)
   expect(movedByHost(review, 'In Review')).toBe(review)
+})
+
+test('where the host has put it counts until somebody puts it elsewhere', () => {
+  const memory = putByHost(movedByHost(seen(undefined, todo, at(1)), 'In Progress'), 'In Progress')
+  expect(putByHost(memory, 'In Progress')).toBe(memory)
+  expect(seen(memory, inState('in progress'), at(2))).toBe(memory)
+  expect(seen(memory, inState('Backlog'), at(3))).toEqual({ state: 'Backlog', since: at(3) })
 })
 
 test('whatever the order of looks and ends: one run for each change of state, none without', () => {

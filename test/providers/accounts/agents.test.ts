@@ -262,6 +262,23 @@ describe('a login of Codex', () => {
     expect(await find('agentB')).toMatchObject(refusedAs('invalid', /codex login/))
   })
 
+  test('a program that hangs does not outlive the service', async () => {
+    const { program, file, find, folder } = home()
+    program(
+      'codex',
+      `sleep 77 & echo $! > ${folder}/child.new; mv ${folder}/child.new ${folder}/codex.child; wait`,
+    )
+    file('.codex/auth.json', codexFile())
+    const end = new AbortController()
+    const found = find('agentB', {}, { stopped: end.signal })
+    await until('its child to run', () => existsSync(join(folder, 'codex.child')))
+    end.abort()
+    expect(await found).toMatchObject(refusedAs('invalid'))
+    const child = Number(readFileSync(join(folder, 'codex.child'), 'utf8'))
+    await until('its child to be gone', () => !isRunning(child))
+    expect(await find('agentB', {}, { stopped: end.signal })).toMatchObject(refusedAs('invalid'))
+  })
+
   test('a program that hangs is ended, and what it started with it', async () => {
     const { program, file, find, folder } = home()
     program(

@@ -79,7 +79,7 @@ describe('a device flow', () => {
 
   test.each([
     ['authorization_pending', { is: 'pending' }],
-    ['slow_down', { is: 'pending', intervalSeconds: 10 }],
+    ['slow_down', { is: 'pending', isTooFast: true }],
     ['expired_token', { is: 'over' }],
     ['token_expired', { is: 'over' }],
     ['access_denied', { is: 'over' }],

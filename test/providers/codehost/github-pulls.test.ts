@@ -297,6 +297,40 @@ describe('one pull request', () => {
     })
   })
 
+  test('checks are read page by page, and when there are more than are listed it says so', async () => {
+    const below = `https://api.github.com/repos/ada/lamps/commits/${SHA}`
+    const page = (line: string, item: (at: number) => object, last: number) => {
+      const at = Number(/[?&]page=(\d+)/.exec(line)?.[1] ?? 1)
+      const [, path = ''] = /commits\/[0-9a-f]+(\/[^?]+)/.exec(line) ?? []
+      const to = (number: number, rel: string) =>
+        `<${below}${path}?per_page=100&page=${number}>; rel="${rel}"`
+      const link = at < last ? { link: `${to(at + 1, 'next')}, ${to(last, 'last')}` } : {}
+      return { items: Array.from({ length: 100 }, (_, one) => item(at * 100 + one)), headers: link }
+    }
+    const shownWith = async (runPages: number, statusPages: number) => {
+      const hand = byHand((asked) => {
+        const { line } = asked
+        if (/\/status\?/.test(line)) {
+          const { items, headers } = page(
+            line,
+            (at) => ({ context: `s${at}`, state: 'success' }),
+            statusPages,
+          )
+          return { json: { statuses: items }, headers }
+        }
+        if (!/\/check-runs\?/.test(line)) return usual()(asked)
+        const run = (at: number) => ({ name: `c${at}`, status: 'completed', conclusion: 'success' })
+        const { items, headers } = page(line, run, runPages)
+        return { json: { check_runs: items }, headers }
+      })
+      const detail = await host(hand).detail(PLACE)
+      return detail.ok ? [detail.value.checks.length, detail.value.checksLookupFailed] : detail
+    }
+    expect(await shownWith(1, 3)).toEqual([400, undefined])
+    expect(await shownWith(1, 6)).toEqual([600, true])
+    expect(await shownWith(6, 1)).toEqual([600, true])
+  })
+
   test('whether it can be merged is asked again while GitHub works it out, for as long as a person waits', async () => {
     const slow = new ManualClock()
     let lists = 0
@@ -390,6 +424,40 @@ describe('one pull request', () => {
       }),
       { numRuns: 200 },
     )
+  })
+})
+
+describe('an answer that is something else', () => {
+  const OTHERS = [
+    { json: {} },
+    { json: [] },
+    { json: null },
+    { json: 'open' },
+    { json: { number: 12 } },
+    { text: '' },
+  ]
+
+  test.each(OTHERS)('than a pull request (%j) has no state, and nothing is done to it', async (told) => {
+    const hand = () =>
+      byHand(usual({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }))
+    expect((await host(hand()).states(REMOTE, [12], 'person')).ok).toBe(false)
+    const asked = hand()
+    expect(await host(asked).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(await host(asked).close(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(writes(asked)).toEqual([])
+  })
+
+  test('one without its head commit is not merged, for it could be any', async () => {
+    const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson({ head: { ref: 'mend' } }) } }))
+    expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(writes(hand)).toEqual([])
+  })
+
+  test.each([{}, { data: null }, []])('of GraphQL (%j) is no yes', async (json) => {
+    const draft = { [`GET ${PULL}`]: { json: pullJson({ draft: true }) } }
+    const hand = () => byHand(usual({ 'POST /graphql': { json }, ...draft }))
+    expect((await host(hand()).detail(PLACE)).ok).toBe(false)
+    expect(await host(hand()).ready(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
   })
 })
 

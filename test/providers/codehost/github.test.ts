@@ -232,6 +232,9 @@ describe('opening', () => {
 test('when to come back: seconds, or a date', () => {
   const now = Date.UTC(2026, 0, 1)
   expect(retryAfterMs('7', now)).toBe(7_000)
+  expect(retryAfterMs('1.5', now)).toBe(1_500)
+  expect(retryAfterMs('30.5', now)).toBe(30_500)
+  expect(retryAfterMs('-5', now)).toBeUndefined()
   expect(retryAfterMs('Thu, 01 Jan 2026 00:00:05 GMT', now)).toBe(5_000)
   expect(retryAfterMs('Wed, 31 Dec 2025 00:00:05 GMT', now)).toBe(0)
   expect(retryAfterMs('soon', now)).toBeUndefined()

@@ -229,6 +229,87 @@ describe('names and contents', () => {
   })
 })
 
+describe('what else may be pushed', () => {
+  const place = (number: number) => ({ remote: REMOTE, number })
+
+  test('a file whose name begins with a tab leaves the others their own counts', async () => {
+    const { files } = await shownOf({ '\tx': '1\n2\n', '\t': '1\n', m: '1\n2\n3\n', n: '1\n2\n3\n4\n' })
+    expect(files.map(({ path, additions }) => [path, additions])).toEqual([
+      ['\t', 1],
+      ['\tx', 2],
+      ['m', 3],
+      ['n', 4],
+    ])
+  })
+
+  test.each(['fix\u3000bug', 'fix\u00a0bug', 'fix\u2028bug'])(
+    'a branch %j is one as any other',
+    async (head) => {
+      const bench = await localBench()
+      await bench.push('main', { files: { a: 'a\n' } })
+      const headSha = await bench.push(head, { files: { b: 'b\n' } })
+      const number = await bench.open({ head })
+      expect(await detailOf(bench, number)).toMatchObject({ headSha, changedFiles: 1 })
+      expect(await bench.host.merge(place(number), 'merge')).toMatchObject({ ok: true })
+    },
+  )
+
+  test('a reference in the place of what is remembered of one keeps none of the others from being', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { a: 'a\n' } })
+    for (const head of ['one', 'two', 'three']) await bench.push(head, { files: { [head]: 'b\n' } })
+    const [one, two, three] = [
+      await bench.open({ head: 'one' }),
+      await bench.open({ head: 'two' }),
+      await bench.open({ head: 'three' }),
+    ]
+    await git(bench.bare, ['update-ref', `refs/pull/${one}`, 'main'])
+    await bench.host.list(REMOTE, 'person')
+    await git(bench.bare, ['update-ref', 'refs/heads/main', 'refs/heads/two'])
+    const states = granted(await bench.host.states(REMOTE, [one, two, three], 'person'))
+    expect([...states]).toEqual([
+      [one, 'open'],
+      [two, 'merged'],
+      [three, 'open'],
+    ])
+  })
+
+  test('a history that begins anew inside a branch is not rebased, and says so', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { a: 'a\n' } })
+    await bench.push('work', { files: { b: 'b\n' } })
+    const orphan =
+      'commit refs/heads/orphan\ncommitter P <p@x> 1767225600 +0000\ndata 1\nx\nM 100644 inline c\ndata 2\nc\n\n'
+    await git(bench.bare, ['fast-import', '--quiet'], orphan)
+    const both = ['merge-tree', '--write-tree', '--allow-unrelated-histories', 'work', 'orphan']
+    const tree = (await git(bench.bare, both)).trim()
+    const joined = `tree ${tree}\nparent ${await tipOf(bench.bare, 'work')}\nparent ${await tipOf(bench.bare, 'orphan')}\nauthor P <p@x> 1 +0000\ncommitter P <p@x> 1 +0000\n\nboth\n`
+    const sha = (await git(bench.bare, ['hash-object', '-t', 'commit', '-w', '--stdin'], joined)).trim()
+    await git(bench.bare, ['update-ref', 'refs/heads/work', sha])
+    const number = await bench.open({ head: 'work' })
+    expect(await bench.host.merge(place(number), 'rebase')).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringContaining('begins anew') },
+    })
+    expect(await bench.host.merge(place(number), 'squash')).toMatchObject({ ok: true })
+  })
+
+  test.each(['author X <x@x>', 'author X <x@x> 1 +99999', 'author X <x@x> -5 +0000', 'author '])(
+    'a commit by %j is moved as well as any other',
+    async (author) => {
+      const bench = await localBench()
+      const main = await bench.push('main', { files: { a: 'a\n' } })
+      const blob = (await git(bench.bare, ['hash-object', '-w', '--stdin'], 'b\n')).trim()
+      const tree = (await git(bench.bare, ['mktree'], `100644 blob ${blob}\tb\n`)).trim()
+      const commit = `tree ${tree}\nparent ${main}\n${author}\ncommitter X <x@x> 1 +0000\n\nOdd\n`
+      const made = ['hash-object', '-t', 'commit', '-w', '--stdin', '--literally']
+      await git(bench.bare, ['update-ref', 'refs/heads/work', (await git(bench.bare, made, commit)).trim()])
+      await bench.push('main', { files: { c: 'c\n' } })
+      const number = await bench.open({ head: 'work' })
+      expect(await bench.host.merge(place(number), 'rebase')).toMatchObject({ ok: true })
+    },
+  )
+})
+
 describe('sizes', () => {
   test('a huge file, a huge patch and a huge message cost their own text, and nothing else', async () => {
     const bench = await localBench()

@@ -1,10 +1,15 @@
-/** A process of its own that uses a local code host: comments as often as it is told, or starts a git that never ends. */
+/**
+ * A process of its own that uses a local code host: comments as often as it is told, merges one after the other, or
+ * starts a git that never ends, or one that takes its time.
+ */
 import { realClock } from '../../../bin/clock.ts'
 import { gitRunner } from '../../../providers/codehost/git-run.ts'
 import { localPullHost } from '../../../providers/codehost/local-pulls.ts'
 
 const [task = '', path = '', remote = '', count = '0', name = ''] = process.argv.slice(2)
 if (task === 'comment') await comment()
+else if (task === 'merge') await merge()
+else if (task === 'move') void gitRunner(realClock)(path)({ args: ['-c', slow(path), 'wait'], ends: true })
 else
   void gitRunner(realClock)(path)({ args: ['-c', `alias.wait=!echo $$ > '${path}/pid'; sleep 600`, 'wait'] })
 
@@ -15,4 +20,16 @@ async function comment(): Promise<void> {
     if (!answer.ok) console.error(answer.refusal.message)
     else console.log(`${name} ${at}`)
   }
+}
+
+async function merge(): Promise<void> {
+  const host = localPullHost({ path, clock: realClock, home: {} })
+  for (let number = 1; number <= Number(count); number++) {
+    const answer = await host.merge({ remote, number }, 'squash')
+    console.log(answer.ok ? `merged ${number}` : answer.refusal.message)
+  }
+}
+
+function slow(folder: string): string {
+  return `alias.wait=!echo > '${folder}/begun'; sleep 2; echo > '${folder}/done'`
 }

@@ -5,13 +5,14 @@ import { expect, test } from '@jest/globals'
 import { yes } from '../../../core/refusal.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { KeptPull } from '../../../protocol/pulls.ts'
-import { gitRunner } from '../../../providers/codehost/git-run.ts'
+import { mergePull } from '../../../providers/codehost/git-merge.ts'
+import { gitRunner, type RunGit } from '../../../providers/codehost/git-run.ts'
 import { PullFolder } from '../../../providers/codehost/pull-folder.ts'
 import { runTypeScript } from '../../support/child.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/real.ts'
 import { type LocalBench, localBench, REMOTE } from './local-bench.ts'
-import { kindOf } from './pull-suite.ts'
+import { git, granted, kindOf, tipOf } from './pull-suite.ts'
 
 const ENTRY = 'test/providers/codehost/local-writer.ts'
 const place = { remote: REMOTE, number: 1 }
@@ -157,3 +158,81 @@ test('git ends with all that it started when its time is up, and when its proces
   child.process.kill('SIGKILL')
   await until('all of it to have ended', () => !isAlive())
 }, 60_000)
+
+test('a merge and a close at the same moment: what came in is merged', async () => {
+  for (let waitTurns = 0; waitTurns < 4; waitTurns++) {
+    const bench = await withPull()
+    const merging = bench.host.merge(place, 'squash')
+    for (let turn = 0; turn < waitTurns * 50; turn++) await new Promise((resolve) => setImmediate(resolve))
+    await bench.host.close(place)
+    const { ok } = await merging
+    const states = granted(await bench.host.states(REMOTE, [1], 'person'))
+    expect(states.get(1)).toBe(ok ? 'merged' : 'closed')
+  }
+}, 60_000)
+
+test('a process that is killed while it merges leaves no lock of git behind, and nothing half merged', async () => {
+  const bench = await localBench()
+  await bench.push('main', { files: { 'a.txt': 'a\n' } })
+  const numbers: number[] = []
+  for (let at = 0; at < 30; at++) {
+    await bench.push(`work${at}`, { files: { [`${at}.txt`]: 'b\n' } })
+    numbers.push(await bench.open({ head: `work${at}` }))
+  }
+  const gitLocks = () =>
+    readdirSync(bench.bare, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.lock'))
+  const isMoving = () => existsSync(join(bench.bare, 'refs/heads/main.lock'))
+  for (let round = 0; round < 4; round++) {
+    const writer = runTypeScript(ENTRY, ['merge', bench.path, REMOTE, '30'])
+    await until('it has begun', () => writer.lines.length > 0, 30_000)
+    // The moment is short: it is looked for all the time, but for one turn in a thousand looks.
+    for (let looks = 0; !isMoving() && writer.lines.length < 6; looks++)
+      if (looks % 1_000 === 999) await new Promise((resolve) => setImmediate(resolve))
+    writer.process.kill('SIGKILL')
+    await writer.ended
+    await until('git to have ended', () => gitLocks().length === 0)
+  }
+  const subjects = (await git(bench.bare, ['log', '--format=%s', 'main'])).split('\n')
+  const states = granted(await bench.host.states(REMOTE, numbers, 'person'))
+  const cameIn = numbers.filter((number) => subjects.some((one) => one.endsWith(`(#${number})`)))
+  expect(cameIn.length).toBeGreaterThan(3)
+  expect(numbers.filter((number) => states.get(number) === 'merged')).toEqual(cameIn)
+}, 120_000)
+
+test('what moves branches comes to its own end when its process is killed, and is asked to when its time is up', async () => {
+  const { bare } = await withPull()
+  const has = (name: string) => existsSync(join(bare, name))
+  const child = runTypeScript(ENTRY, ['move', bare])
+  await until('git to have begun', () => has('begun'), 30_000)
+  child.process.kill('SIGKILL')
+  await child.ended
+  expect(has('done')).toBe(false)
+  await until('git to have done it', () => has('done'))
+  const clock = new ManualClock()
+  const trap = `alias.wait=!trap "echo > '${bare}/asked'; exit 1" TERM; echo > '${bare}/late'; while :; do sleep 0.05; done`
+  const asked = gitRunner(clock)(bare)({ args: ['-c', trap, 'wait'], ends: true })
+  await until('git to have begun', () => has('late'))
+  await clock.advance(60_000)
+  expect(await asked).toMatchObject({ refusal: { message: expect.stringContaining('more than 20 s') } })
+  expect(has('asked')).toBe(true)
+}, 60_000)
+
+test('of a merge that a crash left with nothing but the base branch moved, it is known that it came in', async () => {
+  for (const method of ['merge', 'squash', 'rebase'] as const) {
+    const bench = await withPull()
+    const head = await tipOf(bench.bare, 'work')
+    await bench.push('main', { files: { 'c.txt': 'c\n' } })
+    const run = gitRunner(bench.clock)(bench.bare)
+    const onlyBase: RunGit = (order) => {
+      const [line] = /^update refs\/heads\/.*\n/m.exec(order.input ?? '') ?? []
+      return run(line === undefined ? order : { ...order, input: line })
+    }
+    const words = { number: 1, title: 'T', owner: 'ada', headBranch: 'work', baseBranch: 'main' }
+    const person = { name: 'P', email: 'p@x' }
+    const tip = await tipOf(bench.bare, 'main')
+    const order = { ...words, person, head, base: tip, baseRef: 'refs/heads/main', at: 0 }
+    expect(await mergePull(onlyBase, method, order)).toEqual({ ok: true, value: 'merged' })
+    expect(await tipOf(bench.bare, 'main')).not.toBe(tip)
+    expect(granted(await bench.host.states(REMOTE, [1], 'person')).get(1)).toBe('merged')
+  }
+})

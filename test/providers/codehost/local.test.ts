@@ -1,5 +1,5 @@
 /** A folder as a code host: real files, put there by switchyard and by hand. */
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
@@ -135,4 +135,22 @@ test('no name leads out of the folder, and no link', async () => {
   expect(await host().openPull(order())).toMatchObject({ ok: false })
   expect(readdirSync(elsewhere)).toEqual([])
   rmSync(join(path, 'ada/lamps.pulls'))
+})
+
+test('what could not be read again is not opened', async () => {
+  const { host, pulls } = desk()
+  expect(await host().openPull(order({ body: 'x'.repeat(200_000) }))).toMatchObject({
+    refusal: { kind: 'invalid', message: expect.stringContaining('/body') },
+  })
+  expect(existsSync(join(pulls, '1.json'))).toBe(false)
+  expect(await host().openPull(order())).toMatchObject({ value: { number: 1 } })
+})
+
+test('behind the last number that a file can have there is none', async () => {
+  const { host, put, pulls } = desk()
+  put('999999999999999.json', '{}')
+  expect(await host().openPull(order())).toMatchObject({
+    refusal: { kind: 'conflict', message: expect.stringContaining('999999999999999') },
+  })
+  expect(readdirSync(pulls)).toEqual(['999999999999999.json'])
 })

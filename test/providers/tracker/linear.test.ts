@@ -204,14 +204,35 @@ describe('from one look to the next', () => {
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 
+  test('many changes are followed further back, and only what they are of is read', async () => {
+    linear.world.issue({ title: 'ours' })
+    await bench.look()
+    linear.forget()
+    for (let n = 0; n < 600; n++) {
+      bench.pass(100)
+      linear.world.issue({ title: `${n}`, state: n % 6 === 0 ? 'Todo' : 'Backlog' })
+    }
+    expect(await bench.eligible()).toHaveLength(101)
+    expect(linear.counts).toEqual({ Changes: 4, Issues: 2 })
+    linear.forget()
+    expect(await bench.eligible()).toHaveLength(101)
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
   test('so much happened that everything is read again', async () => {
     linear.world.issue({ title: 'ours' })
     await bench.look()
-    for (let n = 0; n < 300; n++) bench.later((world) => world.issue({ title: `${n}` }))
-    expect(await bench.eligible()).toHaveLength(301)
-    expect(linear.counts).toMatchObject({ Changes: 2, Eligible: 8 })
     linear.forget()
-    expect(await bench.eligible()).toHaveLength(301)
+    for (let n = 0; n < 1_100; n++) {
+      bench.pass(100)
+      linear.world.issue({ title: `${n}`, state: 'Backlog' })
+    }
+    expect(await bench.eligible()).toEqual(['ENG-1'])
+    expect(linear.counts).toEqual({ Changes: 5, Eligible: 1 })
+    bench.later((world) => world.issue({ title: 'one more' }))
+    expect(await bench.eligible()).toHaveLength(2)
+    linear.forget()
+    expect(await bench.eligible()).toHaveLength(2)
     expect(linear.counts).toEqual({ Changes: 1 })
   })
 

@@ -90,7 +90,10 @@ export class GitHttp {
       head = undefined
       this.#pass(asked, response, rest, body)
     })
-    child.on('close', () => void this.#finish(asked, response, rest, head !== undefined))
+    // A push that the pull requests could not follow must not look like one that went well.
+    child.on('close', () => {
+      this.#finish(asked, response, rest, head !== undefined).catch(() => response.destroy())
+    })
   }
 
   /** What a push is told waits until the pull requests know of it. */

@@ -344,6 +344,8 @@ describe('publishing', () => {
         ok: false as const,
         refusal: { kind: 'conflict' as const, message: 'exists' },
       }),
+      hasComment: async () => ({ ok: true as const, value: false }),
+      comment: async () => ({ ok: true as const, value: undefined }),
     }
     const order = { job: aJob(), leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: '' }
     expect(got(await g.sources.publish(order, codehost, () => true, never))).toMatchObject({

@@ -1,0 +1,57 @@
+/**
+ * The barest proxy there is: uWebSockets.js in front, undici behind, the body passed on and the answer passed back.
+ *
+ * No limits, no deadlines, no checks, no secret of its own. Argument: the port of what is behind it. Says its own when
+ * it listens.
+ */
+
+import uWS, { type HttpResponse } from 'uWebSockets.js'
+import { Agent } from 'undici'
+
+/** As many lines as ours keeps. */
+const CONNECTIONS = 64
+
+const origin = `http://127.0.0.1:${process.argv[2]}`
+const agent = new Agent({ connections: CONNECTIONS })
+const headers = {
+  accept: 'application/json',
+  'content-type': 'application/x-www-form-urlencoded',
+  'user-agent': 'bare-proxy',
+}
+
+const app = uWS.App()
+app.get('/health', (response) => {
+  response.writeHeader('content-type', 'application/json').end('{"ok":true}')
+})
+app.post('/oauth/tracker/refresh', passingTo('/oauth/token'))
+app.post('/oauth/codehost/device/token', passingTo('/login/oauth/access_token'))
+app.listen('127.0.0.1', 0, (socket) => {
+  if (socket === false) throw new Error('cannot listen')
+  console.log(uWS.us_socket_local_port(socket))
+})
+
+function passingTo(path: string): (response: HttpResponse) => void {
+  return (response) => {
+    const client = { isGone: false }
+    const pieces: Buffer[] = []
+    response.onAborted(() => {
+      client.isGone = true
+    })
+    response.onData((piece, isLast) => {
+      pieces.push(Buffer.from(piece.slice(0)))
+      if (isLast) void pass(path, Buffer.concat(pieces), response, client)
+    })
+  }
+}
+
+async function pass(
+  path: string,
+  body: Buffer,
+  response: HttpResponse,
+  client: { readonly isGone: boolean },
+): Promise<void> {
+  const reply = await agent.request({ origin, path, method: 'POST', headers, body })
+  const text = await reply.body.text()
+  if (client.isGone) return
+  response.cork(() => void response.writeHeader('content-type', 'application/json').end(text))
+}

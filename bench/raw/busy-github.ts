@@ -1,0 +1,85 @@
+/**
+ * A code host with many repositories and pull requests, as far away as real ones are, in a process of its own.
+ *
+ * What it answers comes from the tests' GitHub, once for each address: that one makes every answer anew, from git,
+ * which would be most of what is measured. Whether it has changed is told by its own marks. Arguments: how many
+ * repositories, open pull requests in each, milliseconds to an answer. Says where it is; then, for each line, what was
+ * asked of it since the last one.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request as ask } from 'undici'
+import { startGithub } from '../../test/support/github/github.ts'
+import { depthOf, type Span } from './depth.ts'
+
+export interface Asked {
+  readonly requests: number
+  /** Of those, what counts against the hour's quota. */
+  readonly charged: number
+  /** The longest chain of requests each of which began when the one before it was over. */
+  readonly depth: number
+  readonly paths: readonly string[]
+}
+
+interface Answer {
+  readonly status: number
+  readonly headers: Record<string, string | string[] | undefined>
+  readonly body: Buffer
+}
+
+const TOKEN = 'ghp_bench'
+
+const [repos = 0, pulls = 0, latencyMs = 0] = process.argv.slice(2).map(Number)
+const github = await startGithub({ people: [{ login: 'mona', tokens: [TOKEN] }] })
+const names = Array.from({ length: repos }, (_, at) => `acme/service-${at}`)
+for (const fullName of names) {
+  await github.addRepo({ fullName, members: { mona: 'push' } })
+  await github.openPulls(fullName, pulls, 'mona')
+}
+
+const answers = new Map<string, Promise<Answer>>()
+let asked: (Span & { readonly path: string; readonly charged: boolean })[] = []
+
+const server = createServer((request, response) => void answer(request, response))
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+// A TCP server that listens has this kind of address.
+const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+console.log(JSON.stringify({ origin, apiUrl: `${origin}/api/v3`, token: TOKEN, names }))
+for await (const _ of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(summary()))
+  asked = []
+}
+await github.close()
+process.exit(0)
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const from = performance.now()
+  const path = request.url ?? ''
+  request.resume()
+  const known = answers.get(path) ?? fromGithub(path, request)
+  answers.set(path, known)
+  const [{ status, headers, body }] = await Promise.all([known, sleep(latencyMs)])
+  const isUnchanged = headers.etag !== undefined && request.headers['if-none-match'] === headers.etag
+  if (isUnchanged) response.writeHead(304, headers).end()
+  else response.writeHead(status, { ...headers, 'content-length': body.length }).end(body)
+  asked.push({ path, from, to: performance.now(), charged: !isUnchanged })
+}
+
+async function fromGithub(path: string, { headers }: IncomingMessage): Promise<Answer> {
+  const { host = '', accept = '', authorization = '' } = headers
+  const asking = { host, accept, authorization, 'user-agent': 'bench' }
+  const reply = await ask(`${github.origin}${path}`, { headers: asking })
+  const { connection, 'keep-alive': _, 'content-length': __, ...lasting } = reply.headers
+  return { status: reply.statusCode, headers: lasting, body: Buffer.from(await reply.body.arrayBuffer()) }
+}
+
+function summary(): Asked {
+  return {
+    requests: asked.length,
+    charged: asked.filter(({ charged }) => charged).length,
+    depth: depthOf(asked),
+    paths: asked.map(({ path }) => path),
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * A mirror in front of a service: it hands everything on, and when it is told to, it plays tricks instead; in most of
+ * them it says back what it was asked, credentials and all, as proxies' error pages and debugging services do.
+ *
+ * On the way it lengthens every token that the service gives out by characters that look different in an address, in
+ * JSON and in a form, so that whoever strikes out a secret in one form only is found out.
+ */
+import { once } from 'node:events'
+import {
+  request as ask,
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+
+export type Trick =
+  /** A proxy's page, with what it was asked in it. */
+  | { readonly kind: 'page'; readonly status: number }
+  /** JSON in which every field that a message may stand in has it; `status` may be 200, as GraphQL has it. */
+  | { readonly kind: 'complaint'; readonly status: number }
+  /** The same as words of OAuth; without an `error` that is the message, too. */
+  | { readonly kind: 'oauth'; readonly status: number; readonly error?: string }
+  | { readonly kind: 'broken JSON' }
+  /** In the headers of the answer. */
+  | { readonly kind: 'headers'; readonly status: number }
+  | { readonly kind: 'redirect'; readonly status: number; readonly to: string }
+  | { readonly kind: 'reset' }
+  | { readonly kind: 'slow'; readonly ms: number }
+  /** Links to its other pages, and to itself, lead elsewhere. */
+  | { readonly kind: 'links'; readonly to: string }
+
+export interface Asked {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+}
+
+/** Different in an address, in JSON, in a form and in HTML. */
+export const TWIST = '/+%7E"\\=&p'
+const TOKEN = /\b(?:lin_(?:api|oauth|refresh)|gho)_[0-9a-f]{20,}/g
+/** Sentences are cut somewhere; what is cut has to be clean, too. */
+const PADDING_STEP = 61
+const PADDING_MAX = 480
+
+export async function startMirror(target: string): Promise<Mirror> {
+  const mirror = new Mirror(new URL(target))
+  await mirror.listen()
+  return mirror
+}
+
+export class Mirror {
+  /** Undefined: it hands on. */
+  trick: Trick | undefined
+  /** Only what is asked for like this (`POST /graphql`) is tricked. */
+  when: RegExp = /./
+  readonly asked: Asked[] = []
+  tricked = 0
+  readonly #target: URL
+  readonly #server: Server
+
+  constructor(target: URL) {
+    this.#target = target
+    this.#server = createServer((request, response) => {
+      this.#serve(request, response).catch(() => response.destroy())
+    })
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo // a TCP server that listens
+    return `http://127.0.0.1:${port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const body = Buffer.concat(chunks)
+    const asked = {
+      method: request.method ?? '',
+      path: request.url ?? '',
+      headers: request.headers,
+      body: body.toString('utf8'),
+    }
+    this.asked.push(asked)
+    const trick = this.when.test(`${asked.method} ${asked.path}`) ? this.trick : undefined
+    if (trick !== undefined) this.tricked += 1
+    if (trick?.kind === 'slow') await pause(trick.ms)
+    else if (trick !== undefined && trick.kind !== 'links') return void this.#play(trick, asked, response)
+    await this.#handOn(asked, body, response, trick?.kind === 'links' ? trick.to : this.url)
+  }
+
+  #play(trick: Trick, asked: Asked, response: ServerResponse): unknown {
+    const echo = 'x'.repeat((this.tricked * PADDING_STEP) % PADDING_MAX) + echoOf(asked)
+    const answer = (status: number, type: string, text: string, headers: Record<string, string> = {}) =>
+      response.writeHead(status, { 'content-type': type, ...headers }).end(text)
+    const json = (status: number, value: object) => answer(status, 'application/json', JSON.stringify(value))
+    switch (trick.kind) {
+      case 'page':
+        return answer(trick.status, 'text/html', `<html><pre>${echo}</pre></html>`)
+      case 'complaint':
+        return json(trick.status, complaint(echo))
+      case 'oauth':
+        return json(trick.status, { error: trick.error ?? echo, error_description: echo, message: echo })
+      case 'broken JSON':
+        return answer(200, 'application/json', `{"data": {"viewer": "${echo}`)
+      case 'headers':
+        return answer(trick.status, 'application/json', '{}', headersOf(echo))
+      case 'redirect':
+        return answer(trick.status, 'text/plain', '', { location: `${trick.to}${asked.path}` })
+      default:
+        return response.socket?.resetAndDestroy()
+    }
+  }
+
+  // ---- handing on --------------------------------------------------------------------------------------------------
+
+  async #handOn(asked: Asked, body: Buffer, response: ServerResponse, own: string): Promise<void> {
+    const { method, path, headers } = asked
+    const isGit = /^git\//.test(headers['user-agent'] ?? '')
+    const sent = isGit ? body : Buffer.from(untwisted(asked.body))
+    const inner = ask(new URL(path, this.#target), {
+      method,
+      headers: { ...untwistedHeaders(headers), 'content-length': String(sent.length) },
+    })
+    inner.end(sent)
+    const [reply] = (await once(inner, 'response')) as [IncomingMessage]
+    const chunks: Buffer[] = []
+    for await (const chunk of reply) chunks.push(chunk)
+    const got = Buffer.concat(chunks)
+    const isText = /json|x-www-form|html/.test(reply.headers['content-type'] ?? '')
+    const moved = (text: string) => text.replaceAll(this.#target.origin, own)
+    const said = isText ? Buffer.from(moved(twisted(got.toString('utf8')))) : got
+    const told = Object.entries(reply.headers).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? moved(value) : value,
+    ])
+    const { 'transfer-encoding': _, ...rest } = Object.fromEntries(told)
+    const length = said.length > 0 || method !== 'HEAD' ? { 'content-length': String(said.length) } : {}
+    response.writeHead(reply.statusCode ?? 500, reply.statusCode === 304 ? rest : { ...rest, ...length })
+    response.end(reply.statusCode === 304 ? undefined : said)
+  }
+}
+
+/** As a server sees it that logs what it parsed: raw, and each secret by itself. */
+function echoOf({ headers, body, path }: Asked): string {
+  const login = /^basic +(.+)$/i.exec(headers.authorization ?? '')?.[1] ?? ''
+  const all = [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']]
+  const words = [...all, Buffer.from(login, 'base64').toString('utf8'), ...fieldsOf(body), body]
+  return `${words.filter((one) => one !== undefined && one !== '').join(' ')} ${path}`
+}
+
+function fieldsOf(body: string): string[] {
+  if (!body.startsWith('{')) return [...new URLSearchParams(body).values()]
+  try {
+    return Object.values(JSON.parse(body)).filter((one) => typeof one === 'string')
+  } catch {
+    return []
+  }
+}
+
+function complaint(echo: string): object {
+  const error = { message: echo, type: 'FORBIDDEN', field: echo, code: echo }
+  const extensions = { code: 'INPUT_ERROR', type: 'invalid input', userPresentableMessage: echo }
+  return { message: echo, error: { message: echo }, errors: [{ ...error, extensions }], data: null }
+}
+
+function headersOf(echo: string): Record<string, string> {
+  const line = echo.replace(/[^ -~]/g, ' ').slice(0, 4_000)
+  const names = [
+    'x-accepted-github-permissions',
+    'x-ratelimit-resource',
+    'github-authentication-token-expiration',
+  ]
+  return Object.fromEntries(
+    [...names, 'retry-after', 'www-authenticate', 'etag', 'x-oauth-scopes'].map((name) => [name, line]),
+  )
+}
+
+// ---- the twist ---------------------------------------------------------------------------------------------------
+
+export const twisted = (text: string): string => text.replace(TOKEN, (token) => token + inJson(TWIST))
+
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
+const inForm = (text: string): string => new URLSearchParams({ t: text }).toString().slice(2)
+const FORMS = [inForm(TWIST), inJson(TWIST), TWIST]
+
+function untwisted(text: string): string {
+  return FORMS.reduce((left, form) => left.replaceAll(form, ''), text)
+}
+
+function untwistedHeaders({
+  authorization,
+  ...rest
+}: IncomingMessage['headers']): IncomingMessage['headers'] {
+  const { 'transfer-encoding': _, ...kept } = rest
+  if (authorization === undefined) return kept
+  const [scheme = '', value = ''] = authorization.split(' ')
+  if (!/^basic$/i.test(scheme)) return { ...kept, authorization: untwisted(authorization) }
+  const login = untwisted(Buffer.from(value, 'base64').toString('utf8'))
+  return { ...kept, authorization: `Basic ${Buffer.from(login).toString('base64')}` }
+}
+
+// ---- a place where nothing may go --------------------------------------------------------------------------------
+
+/** Takes whatever it is sent, asks git for a password, and remembers everything. */
+export async function startSink(): Promise<Sink> {
+  const seen: string[] = []
+  const server = createServer((request, response) => {
+    let text = `${request.method} ${request.url}\n${request.rawHeaders.join('\n')}\n`
+    request.setEncoding('utf8').on('data', (part: string) => {
+      text += part
+    })
+    request.on('end', () => {
+      seen.push(text)
+      const asks = /^git\//.test(request.headers['user-agent'] ?? '') && !request.headers.authorization
+      if (asks) response.writeHead(401, { 'www-authenticate': 'Basic realm="GitHub"' }).end()
+      else response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo // a TCP server that listens
+  return {
+    // Another name of this machine is another origin, and another place to git.
+    url: `http://localhost:${port}`,
+    seen,
+    close: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+export interface Sink {
+  readonly url: string
+  readonly seen: readonly string[]
+  close(): Promise<void>
+}
