@@ -5,8 +5,18 @@
  * Commands that are imported lazily become files of their own beside switchyard.js, so that `switchyard status` does
  * not pay for the server. The whole of dist/ is made anew, but only once the bundles are known to be good.
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isFresh, options, root, writeStamp } from './bundle.mjs'
 
@@ -21,6 +31,7 @@ export function isBuilt() {
 
 export async function build() {
   const { build: bundle } = await import('esbuild')
+  const terminals = nativeTerminals()
   const bundles = await Promise.all([
     bundle({
       ...options,
@@ -36,11 +47,12 @@ export async function build() {
   for (const { path, contents } of bundles.flatMap(({ outputFiles }) => outputFiles)) write(path, contents)
   makeCommand(program)
   for (const entry of entriesInside()) makeCommandInside(basename(entry, '.ts'))
+  copyFileSync(terminals, join(inside.built, 'pty.node'))
   // Without it Node would read these by the checkout's package.json, and otherwise where a sandbox shows them.
   write(join(inside.built, 'package.json'), '{ "type": "commonjs" }\n')
   openToAll(inside.built)
   const inputs = Object.assign({}, ...bundles.map(({ metafile }) => metafile.inputs))
-  writeStamp(stamp, { inputs })
+  writeStamp(stamp, { inputs: { ...inputs, [relative(root, terminals)]: {} } })
 }
 
 function write(path, contents) {
@@ -66,6 +78,17 @@ function optionsInside(entry) {
     sourcemap: false,
     legalComments: 'none',
     write: false,
+  }
+}
+
+/** What `terminal` loads, for this machine: a package of its own for each kind of machine. */
+function nativeTerminals() {
+  const wanted = `@lydell/node-pty-${process.platform}-${process.arch}`
+  try {
+    const { resolve } = createRequire(join(root, 'node_modules', '@lydell', 'node-pty', 'package.json'))
+    return resolve(`${wanted}/pty.node`)
+  } catch {
+    throw new Error(`${wanted} is not installed, so there are no terminals; run: npm ci --include=optional`)
   }
 }
 

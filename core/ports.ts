@@ -255,7 +255,8 @@ export interface Tracker {
   look(wish: TrackerWish): Promise<Answer<TrackerPicture>>
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
-  moveTo(ticketId: string, state: string): Promise<Answer<void>>
+  /** `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good. */
+  moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>>
   /** Twice is once. Absent where a ticket has no place for links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Answer<void>>
   /** For choosing which tickets are eligible. */

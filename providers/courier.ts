@@ -13,8 +13,18 @@ export interface Errand extends HttpRequest {
   readonly urgency: Urgency
   /** A GET whose reply is kept with its ETag: unchanged, it is answered again (as 200) and costs next to nothing. */
   readonly kept?: true
+  /** What of the text of a 200 is kept and answered; absent: all of it. */
+  readonly gist?: Gist
   /** It changes something there, whatever its method; absent: as the method says. */
   readonly writes?: boolean
+}
+
+/** The part of a long reply that somebody reads, made once for as long as it does not change. */
+export interface Gist {
+  /** Those of one name are one. */
+  readonly name: string
+  /** A text that it can't make anything of stays as it is. */
+  of(text: string): string
 }
 
 export interface Courier {

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import type { HttpReply, HttpRequest } from './http.ts'
 
 const REPLIES_MAX = 4_096
-/** A page of thirty pull requests takes about half a MiB, so this is the picture of some two hundred repositories. */
+/** Lists of pull requests are kept in short; a single one with its files and all that was said may take some MiB. */
 const BYTES_MAX = 128 * 1024 * 1024
 /** What may be sent back as it came. */
 const MARK = /^[ -~]{1,1024}$/
@@ -71,12 +71,12 @@ export function refreshed(kept: HttpReply, unchanged: HttpReply): HttpReply {
   return { ...kept, headers: { ...kept.headers, ...Object.fromEntries(news) } }
 }
 
-/** Whoever asks for the same with other headers may be answered something else. */
-export function keyOf(owner: string, { url, headers }: HttpRequest): string {
+/** Whoever asks for the same with other headers may be answered something else; `gist`: what of it is read. */
+export function keyOf(owner: string, { url, headers }: HttpRequest, gist = ''): string {
   const said = Object.entries(headers)
     .map(([name, value]) => [name.toLowerCase(), value])
     .sort(([a = ''], [b = '']) => (a < b ? -1 : 1))
   return createHash('sha256')
-    .update(JSON.stringify([owner, url, said]))
+    .update(JSON.stringify([owner, url, said, gist]))
     .digest('base64url')
 }

@@ -42,8 +42,11 @@ export interface LocalWorkerParts {
 const LINE_CHARS_MAX = 64 * 1024
 /** What it left running may hold its output open for ever. */
 const LAST_LINES_MS_MAX = 500
-/** Its own, not the host's; but for where sandboxes lie, which is this machine's affair. */
-const NOT_PASSED_ON = /^SWITCHYARD_(?!SANDBOX_DIR$)/
+/**
+ * Its own, not the host's; but for where sandboxes lie, which is this machine's affair. Nor keys and tokens that somebody
+ * has in his environment for other programs, or for the host to find: a worker gets what it needs with each job.
+ */
+const NOT_PASSED_ON = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
 
 export function localWorker(parts: LocalWorkerParts): LocalWorkerPort {
   return {

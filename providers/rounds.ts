@@ -96,7 +96,7 @@ export class Rounds {
   // ---- replies that are kept -------------------------------------------------------------------------------------------
 
   #share(errand: Errand): Promise<Answer<HttpReply>> {
-    const key = keyOf(this.#parts.owner, errand)
+    const key = keyOf(this.#parts.owner, errand, errand.gist?.name)
     const flying = this.#flights.get(key)
     if (flying !== undefined) {
       if (errand.urgency === 'person') this.#turnstile.hurry(flying.visit)
@@ -121,7 +121,7 @@ export class Rounds {
     const reply = await this.#carry({ ...errand, headers }, visit)
     if (!reply.ok) return reply
     const isUnchanged = reply.value.status === 304 && earlier !== undefined
-    const now = isUnchanged ? refreshed(earlier, reply.value) : reply.value
+    const now = isUnchanged ? refreshed(earlier, reply.value) : inShort(reply.value, errand)
     if (now.status === 200) kept.put(key, now)
     if (now.status === 200 && changes === this.#changes) this.#prove(key)
     else this.#proven.delete(key)
@@ -207,6 +207,10 @@ const isOutage = (answer: Answer<HttpReply>): boolean => answer.ok && answer.val
 function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
   const asked = status === OUTAGE ? retryAfterMs(headers['retry-after'], now) : undefined
   return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
+}
+
+function inShort(reply: HttpReply, { gist }: Errand): HttpReply {
+  return reply.status === 200 && gist !== undefined ? { ...reply, text: gist.of(reply.text) } : reply
 }
 
 /** How often it is sent is decided here. */

@@ -62,7 +62,7 @@ export class IntakeRoom implements CutGuest {
   /** Moved while the current look was under way: what that look says of their states may be the past. */
   #movedMeanwhile = new Set<string>()
   /** The states out of which tickets were moved just now, for trackers that take a while to show it. */
-  readonly #left = new Map<string, { readonly state: string; readonly until: number }>()
+  readonly #left = new Map<string, { readonly states: readonly string[]; readonly until: number }>()
   #unwatch: Cancel = () => {}
   #rested: Cancel = () => {}
   #byId: ReadonlyMap<string, TrackedTicket> = new Map()
@@ -79,6 +79,7 @@ export class IntakeRoom implements CutGuest {
     this.moves = new Moves({
       ...ports,
       ask: (errand) => ports.link.ask(errand),
+      origins: (move) => this.#origins(move),
       answered: (move, how) => {
         this.#movedMeanwhile.add(move.ticketId)
         this.#settle(move, how)
@@ -222,6 +223,16 @@ export class IntakeRoom implements CutGuest {
     this.moves.move(ticketId, state, known.state)
   }
 
+  /**
+   * Work that begins does not bring a ticket back that somebody has taken away since it was looked at last: out of
+   * other states than the host would take it from, or put it in itself, it is not moved, but looked at.
+   */
+  #origins({ state, from }: Move): readonly string[] | undefined {
+    const { startedState, reviewState, eligible } = this.#ports.config().tracker
+    if (from === undefined || startedState === undefined || !sameName(state, startedState)) return undefined
+    return [from, startedState, ...(reviewState === undefined ? [] : [reviewState]), ...eligible.states]
+  }
+
   /** Seen where it was, the ticket has not changed: else a run's end would be a reason to run it again, without end. */
   #settle({ ticketId, state, from }: Move, how: 'moved' | 'refused'): void {
     const known = this.#memoryOf(ticketId)
@@ -233,14 +244,17 @@ export class IntakeRoom implements CutGuest {
     }
     const now = this.#ports.clock.monotonic()
     for (const [id, { until }] of this.#left) if (until <= now) this.#left.delete(id)
-    this.#left.set(ticketId, { state: from, until: now + TICKET_MOVE_SHOWS_MS_MAX })
+    // Of two moves in short order, the first may not be shown yet either.
+    const before = (this.#left.get(ticketId)?.states ?? []).filter((one) => !sameName(one, state))
+    this.#left.set(ticketId, { states: [...before, from], until: now + TICKET_MOVE_SHOWS_MS_MAX })
   }
 
   /** The tracker has moved it, and does not show that yet. */
   #lags({ id, state }: Ticket): boolean {
     const left = this.#left.get(id)
     if (left === undefined) return false
-    if (sameName(left.state, state) && this.#ports.clock.monotonic() < left.until) return true
+    const isOld = left.states.some((one) => sameName(one, state))
+    if (isOld && this.#ports.clock.monotonic() < left.until) return true
     this.#left.delete(id)
     return false
   }

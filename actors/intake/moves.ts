@@ -25,6 +25,8 @@ export interface MovesPorts {
   readonly log: Log
   readonly facts: Facts
   readonly ask: LinkRoom['ask']
+  /** The only states out of which it may be taken; undefined: any. */
+  readonly origins: (move: Move) => readonly string[] | undefined
   readonly stir: () => void
   /** A move was made, or refused for good: what was looked at before is old. */
   readonly answered: (move: Move, how: 'moved' | 'refused') => void
@@ -133,8 +135,10 @@ export class Moves implements CutGuest {
   }
 
   /** What can't ever work is logged, and done with. */
-  async #moved({ ticketId, state }: Move): Promise<Tried> {
-    const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state))
+  async #moved(move: Move): Promise<Tried> {
+    const { ticketId, state } = move
+    const from = this.#ports.origins(move)
+    const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state, from))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
     if (!FINAL.has(kind)) return { is: 'passing', problem: message }

@@ -4,7 +4,7 @@
  * The public helper is asked exactly when the person has no client id of his own for a provider; with one, the provider
  * is asked itself. What is no more than a folder on this machine needs no account, and says so.
  */
-import type { Accounts } from '../../core/neighbours.ts'
+import type { Accounts, Urgency } from '../../core/neighbours.ts'
 import type { Chance, Clock } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -18,6 +18,7 @@ import { pollOwnDevice, startOwnDevice } from './device.ts'
 import { checkGithub } from './github.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from './linear-oauth.ts'
 import { type HelperClient, helperFor } from './oauth-helper.ts'
+import { tokenDoor } from './token-door.ts'
 
 export interface AccountsParts extends LoginsParts {
   readonly couriers: Couriers
@@ -44,29 +45,33 @@ const TRACKER_BY_HAND =
   'give an API key of Linear (Settings, Security & access), set connect.trackerClientId to an application of your own'
 
 function trackerAccounts(parts: AccountsParts): TrackerAccounts {
-  const { http, clock, chance } = parts
-  const helper = (config: ServiceConfig): Answer<HelperClient> =>
-    helperFor(config, TRACKER_BY_HAND, parts, parts.helperBase)
+  const { couriers, clock, chance } = parts
+  const helper = (config: ServiceConfig, urgency: Urgency): Answer<HelperClient> => {
+    const http = tokenDoor(couriers, 'the OAuth helper', urgency)
+    return helperFor(config, TRACKER_BY_HAND, { http, clock }, parts.helperBase)
+  }
   return {
     authorizeTracker(config, order) {
       const folder = withoutConsent(config)
       if (folder !== undefined) return folder
       if (hasOwnTrackerClient(config)) return authorizeLinear(config, order, chance)
-      const client = helper(config)
+      const client = helper(config, 'person')
       return client.ok ? { ok: true, value: client.value.authorize(order) } : client
     },
     async exchangeTracker(config, order) {
       const folder = withoutConsent(config)
       if (folder !== undefined) return folder
+      const http = tokenDoor(couriers, 'Linear', 'person')
       if (hasOwnTrackerClient(config)) return exchangeLinear(http, clock, config, order)
-      const client = helper(config)
+      const client = helper(config, 'person')
       return client.ok ? client.value.exchange({ code: order.code, port: order.port }) : client
     },
     async refreshTracker(config, refreshToken) {
       const folder = withoutConsent(config)
       if (folder !== undefined) return folder
+      const http = tokenDoor(couriers, 'Linear', 'background')
       if (hasOwnTrackerClient(config)) return refreshLinear(http, clock, config, refreshToken)
-      const client = helper(config)
+      const client = helper(config, 'background')
       return client.ok ? client.value.refresh(refreshToken) : client
     },
     checkTracker: (config) => checkTracker(config, parts),

@@ -26,13 +26,17 @@ export async function checkGithub(couriers: Couriers, account: GithubAccount): P
   if (!reply.ok || !user.ok) return user.ok ? strange(SUBJECT) : user
   const login = printable(textOf(fieldOf(user.value, 'login'), NAME_CHARS_MAX))
   if (login === '') return strange(SUBJECT)
-  const lacking = lackOf(reply.value)
+  const lacking = lackOf(account.token, reply.value)
   if (lacking !== undefined) return no('invalid', `the token of ${login} ${lacking}`)
   return yes(`${login} on ${new URL(api.value.address.site).host}${endOf(reply.value)}`)
 }
 
+/** Fine-grained tokens and those of apps, which may be told an empty list. */
+const WITHOUT_SCOPES = /^(github_pat|ghu|ghs)_/
+
 /** Only classic tokens, and those of OAuth, have scopes. */
-function lackOf({ headers }: HttpReply): string | undefined {
+function lackOf(token: string | undefined, { headers }: HttpReply): string | undefined {
+  if (WITHOUT_SCOPES.test(token ?? '')) return undefined
   const scopes = headers['x-oauth-scopes']?.split(',').map((scope) => scope.trim())
   if (scopes === undefined || scopes.includes(NEEDED_SCOPE)) return undefined
   return `lacks the scope ${NEEDED_SCOPE}; make one that has it, and workflow if workflows are to be changed`

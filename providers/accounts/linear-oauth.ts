@@ -15,10 +15,11 @@ import { printable } from '../../protocol/explain.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import type { Courier } from '../courier.ts'
-import { type Http, type HttpReply, retryAfterMs } from '../http.ts'
+import { type HttpReply, retryAfterMs } from '../http.ts'
 import { LinearDesk } from '../tracker/linear/desk.ts'
 import { at, textAt } from '../tracker/linear/fields.ts'
 import { linearPlace } from '../tracker/linear/place.ts'
+import type { TokenDoor } from './token-door.ts'
 
 export interface LinearCode {
   readonly code: string
@@ -59,7 +60,7 @@ export function authorizeLinear(
 }
 
 export async function exchangeLinear(
-  http: Http,
+  http: TokenDoor,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   { code, port, verifier }: LinearCode,
@@ -71,7 +72,7 @@ export async function exchangeLinear(
 
 /** Refused as `unauthorized` only when the refresh token is dead for good. */
 export async function refreshLinear(
-  http: Http,
+  http: TokenDoor,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   refreshToken: string,
@@ -126,7 +127,7 @@ function clientOf({ connect, tracker }: ServiceConfig): Answer<Client> {
 const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
 
 async function tokens(
-  http: Http,
+  http: TokenDoor,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   own: Form,

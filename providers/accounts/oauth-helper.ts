@@ -14,9 +14,10 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
 import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
-import type { Http, HttpReply } from '../http.ts'
+import type { HttpReply } from '../http.ts'
 import { pollOf, startedOf } from './device.ts'
 import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
+import type { TokenDoor } from './token-door.ts'
 
 /** Where this build's own helper is; undefined while nobody runs one for it. */
 export const DEFAULT_API_BASE: string | undefined = undefined
@@ -38,7 +39,7 @@ const SECONDS_MAX = 3_155_760_000
 export function helperFor(
   config: ServiceConfig,
   cure: string,
-  { http, clock }: { readonly http: Http; readonly clock: Pick<Clock, 'now'> },
+  { http, clock }: { readonly http: TokenDoor; readonly clock: Pick<Clock, 'now'> },
   ownBase: string | undefined = DEFAULT_API_BASE,
 ): Answer<HelperClient> {
   const base = baseOf(config.connect.apiBase, ownBase)
@@ -77,7 +78,7 @@ function baseOf(configured: string | undefined, own: string | undefined): string
 }
 
 async function asked(
-  http: Http,
+  http: TokenDoor,
   url: string,
   body: Readonly<Record<string, unknown>> | undefined,
 ): Promise<Answer<HttpReply>> {

@@ -66,15 +66,15 @@ export async function changesBetween(run: RunGit, from: string, to: string): Pro
   ])
   if (!list.ok) return list
   if (list.value.code !== undefined && list.value.code !== 0) return gitFailed(listed, list.value)
-  if (!sums.ok) return sums
   const entries = entriesIn(list.value.output)
   const counts = count.ok ? countsIn(count.value.output) : []
-  // A patch takes much longer to make than the list: one that is not done in time is not to be had.
+  // To compare takes much longer than to list: a patch or a sum that is not done in time is not to be had.
   const texts = patches.ok ? patchesIn(patches.value, entries) : []
   const files = entries
     .slice(0, PULL_FILES_LISTED_MAX)
     .map((entry, index) => fileOf(entry, counts[index], texts[index]))
-  return yes({ files: withinBounds(files), ...sums.value })
+  const totals = sums.ok ? sums.value : { ...NOTHING, changedFiles: entries.length }
+  return yes({ ...totals, files: withinBounds(files) })
 }
 
 async function sumsOf(run: RunGit, from: string, to: string): Promise<Answer<Omit<Changes, 'files'>>> {

@@ -9,7 +9,8 @@
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
-import { fieldOf, instantOf } from '../codehost/github/fields.ts'
+import { fieldOf, instantOf, numberOf } from '../codehost/github/fields.ts'
+import { strange } from '../codehost/github/refusals.ts'
 import { type Issue, type IssuePlace, issueOf } from './github-issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000
@@ -181,6 +182,8 @@ export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Answ
   const subject = `issue ${place.number} of ${place.remote}`
   const read = await api.read(`${repo.value}/issues/${place.number}`, subject, 'background')
   if (!read.ok) return read
+  // What says nothing of it does not say that it is gone.
+  if (numberOf(fieldOf(read.value, 'number')) === undefined) return strange(subject)
   const issue = issueOf(read.value, place.remote)
   const isSame = issue !== undefined && issue.number === place.number
   return isSame

@@ -8,6 +8,7 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { GithubApi } from '../codehost/github/api.ts'
+import { elsewhere } from './elsewhere.ts'
 import { type Issue, OPEN, stateLabelsOf } from './github-issue.ts'
 import { CLOSED_STATES } from './ticket-file.ts'
 
@@ -18,10 +19,16 @@ export function isClosing(state: string): boolean {
   return isOneOf(state, CLOSED_STATES)
 }
 
+export interface MoveOrder {
+  readonly state: string
+  /** Out of which it may be taken; undefined: any. */
+  readonly from: readonly string[] | undefined
+}
+
 export async function moveIssue(
   api: GithubApi,
   issue: Issue,
-  state: string,
+  { state, from }: MoveOrder,
   stateNames: readonly string[],
 ): Promise<Answer<void>> {
   const labels = stateLabelsOf(issue, stateNames)
@@ -34,6 +41,10 @@ export async function moveIssue(
     )
   }
   const isThere = issue.labels.some((label) => sameName(label, state))
+  const now = labels[0] ?? OPEN
+  if (!isThere && from !== undefined && !isOneOf(now, from)) {
+    return elsewhere(`issue ${issue.number} of ${issue.remote}`, now)
+  }
   if (!isThere && !sameName(state, OPEN)) {
     const added = await write(api, issue, 'POST', '/labels', { labels: [state.trim()] })
     if (!added.ok) return added

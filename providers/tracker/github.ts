@@ -75,7 +75,7 @@ class GithubTracker implements Tracker {
     return () => undefined
   }
 
-  async moveTo(ticketId: string, state: string): Promise<Answer<void>> {
+  async moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
     if (!this.#api.ok) return this.#api
     const place = issuePlaceOf(ticketId)
     if (place === undefined || !this.#homes.has(folded(place.remote))) {
@@ -84,7 +84,7 @@ class GithubTracker implements Tracker {
     this.#aimAt(state)
     const api = this.#api.value
     const issue = await readIssue(api, place)
-    return lasting(issue.ok ? await moveIssue(api, issue.value, state, this.#stateNames()) : issue)
+    return lasting(issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue)
   }
 
   async projects(): Promise<Answer<readonly TrackerProject[]>> {

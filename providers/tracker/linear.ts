@@ -59,8 +59,8 @@ class LinearTracker implements Tracker {
     return () => {}
   }
 
-  async moveTo(ticketId: string, state: string): Promise<Answer<void>> {
-    const moved = await this.#moves.move(ticketId, state)
+  async moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
+    const moved = await this.#moves.move(ticketId, state, from)
     if (!moved.ok) return moved
     this.#looks.moved(moved.value.id, moved.value.state, moved.value.closed)
     return yes(undefined)

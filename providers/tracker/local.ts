@@ -9,9 +9,11 @@
 import { join, resolve } from 'node:path'
 import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import { sameName } from '../../core/tickets/names.ts'
 import { printable } from '../../protocol/explain.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
+import { elsewhere } from './elsewhere.ts'
 import { codeOf, textOf } from './faults.ts'
 import { type FolderPicture, factsOf, readWhole, TicketFolder } from './folder.ts'
 import { watchFolder } from './folder-watch.ts'
@@ -66,8 +68,8 @@ class LocalTracker implements Tracker {
   }
 
   /** One after the other, so that two moves of one ticket do not take each other for a stranger. */
-  moveTo(ticketId: string, state: string): Promise<Answer<void>> {
-    const move = this.#lastMove.then(() => this.#move(ticketId, state))
+  moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
+    const move = this.#lastMove.then(() => this.#move(ticketId, state, from))
     this.#lastMove = move.catch(() => undefined)
     return move
   }
@@ -81,14 +83,14 @@ class LocalTracker implements Tracker {
     return yes(names.slice(0, TRACKER_PROJECTS_MAX).map((name) => ({ id: name, name, teams: [] })))
   }
 
-  async #move(ticketId: string, state: string): Promise<Answer<void>> {
+  async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Answer<void>> {
     const found = await this.#folder.look()
     if (!found.ok) return found
     const file = found.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
     if (file === undefined) return unknown(ticketId, this.#path)
     try {
       await this.#sweep()
-      return await rewriteState(join(this.#path, file.name), file.name, ticketId, state)
+      return await rewriteState(join(this.#path, file.name), file.name, { ticketId, state, from })
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return changed(file.name)
       const name = printable(file.name)
@@ -114,19 +116,26 @@ class LocalTracker implements Tracker {
   }
 }
 
+interface MoveOrder {
+  readonly ticketId: string
+  readonly state: string
+  readonly from: readonly string[] | undefined
+}
+
 /** The file is read anew: whatever was edited since the last look is kept. */
 async function rewriteState(
   path: string,
   name: string,
-  ticketId: string,
-  state: string,
+  { ticketId, state, from }: MoveOrder,
 ): Promise<Answer<void>> {
   const file = await readWhole(path)
   if (file === undefined) return changed(name)
   const facts = factsOf(name, path, file.stats)
   const now = readTicket(file.bytes, facts)
   if (!now.ok || now.tracked.ticket.id !== ticketId) return changed(name)
-  if (now.tracked.ticket.state === state) return yes(undefined)
+  const { identifier, state: current } = now.tracked.ticket
+  if (current === state) return yes(undefined)
+  if (from?.some((one) => sameName(one, current)) === false) return elsewhere(identifier, current)
   const bytes = withState(file.bytes, state)
   const after =
     bytes === undefined || bytes.length > TICKET_FILE_BYTES_MAX ? undefined : readTicket(bytes, facts)

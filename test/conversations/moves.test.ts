@@ -18,6 +18,22 @@ function movesOf(y: Yarn): string[] {
   return moves
 }
 
+test('work that begins does not bring back a ticket that somebody has just taken away', async () => {
+  const y = await yarn(moving)
+  const asked: (readonly string[] | undefined)[] = []
+  y.tracker.moveTo = async (_, state, from) => {
+    asked.push(from)
+    return state === 'In Progress' ? no('gone', 'it was put in Backlog meanwhile') : yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await y.pass(5)
+  await wire.say(work.complete())
+  await y.pass(5)
+  // At its end the ticket goes to review wherever it was: a person has to see what came of it.
+  expect(asked).toEqual([['Todo', 'In Progress', 'In Review', 'Todo'], undefined])
+  expect(y.allRuns()).toHaveLength(1)
+})
+
 test('a state that the tracker does not know is no reason to run the ticket again and again', async () => {
   const y = await yarn(reviewing)
   const answers: (() => void)[] = []
@@ -122,6 +138,25 @@ test('a tracker that shows a move only a while later gets no second run of the t
   y.tracker.put(ticket('ENG-1', { state: 'In Review' }))
   await y.beating(240, [wire])
   expect([moved, y.allRuns().length]).toEqual([1, 1])
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  expect(y.allRuns()).toHaveLength(2)
+})
+
+test('nor does one that shows neither of two moves, when the work between them was quick', async () => {
+  const y = await yarn(moving)
+  y.tracker.moveTo = async () => {
+    await new Promise<void>((resolve) => y.clock.after(500, resolve))
+    return yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  await y.beating(5, [wire, work])
+  await wire.say(work.complete())
+  await y.beating(60, [wire])
+  expect(y.allRuns()).toHaveLength(1)
+  y.tracker.put(ticket('ENG-1', { state: 'In Review' }))
+  await y.beating(240, [wire])
+  expect(y.allRuns()).toHaveLength(1)
   y.tracker.put(ticket('ENG-1'))
   await y.settle()
   expect(y.allRuns()).toHaveLength(2)

@@ -102,7 +102,7 @@ export class HandTracker implements Tracker {
       this.#changed = () => {}
     }
   }
-  async moveTo(_ticketId: string, _state: string): Promise<Answer<void>> {
+  async moveTo(_ticketId: string, _state: string, _from?: readonly string[]): Promise<Answer<void>> {
     return yes(undefined)
   }
   async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {

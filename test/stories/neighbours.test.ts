@@ -204,6 +204,7 @@ describe('a run', () => {
     crossing.linear.world.change(running, { state: 'Backlog' })
     expect((await crossing.ends(running)).status).toBe('cancelled')
     crossing.linear.world.change(running, { state: 'Todo' })
+    // Taken away again right when it is taken up: what the host does of its own accord does not undo that.
     const again = await crossing.runIs(running, 'taken again', (run) => run.id !== id)
     expect(again.status).not.toBe('cancelled')
     crossing.linear.world.change(running, { state: 'Backlog' })

@@ -27,6 +27,7 @@ export const OWNER = 'mona'
 export const REVIEWER = 'lisa'
 /** Asked of GitHub at most once a second, so that a story does not wait for five. */
 const DEVICE_SECONDS = 1
+const PORT_TRIES_MAX = 3
 /** A machine that does many other things besides. */
 export const STORY_WAIT_MS = 60_000
 
@@ -60,9 +61,7 @@ export class Crossing {
   }
 
   static async open({ env = {}, ...config }: CrossingOptions = {}): Promise<Crossing> {
-    const [port, fleetPort] = [await freePort(), await freePort()]
-    const callback = `http://localhost:${port}/api/connect/tracker/callback`
-    const linear = await startLinear({ app: { redirectUris: [callback] } })
+    const linear = await startLinear()
     linear.world.team({ key: 'ENG', name: 'Engineering' })
     const github = await startGithub({ people: [{ login: OWNER }, { login: REVIEWER }] })
     github.device.settings.intervalSeconds = DEVICE_SECONDS
@@ -70,9 +69,7 @@ export class Crossing {
     await github.addRepo({ fullName: 'acme/app', members })
     const crossing = new Crossing(linear, github, env)
     open.add(crossing)
-    crossing.#fleetPort = fleetPort
-    crossing.#configure(port, config)
-    await crossing.startHost()
+    await crossing.#begin(config)
     return crossing
   }
 
@@ -190,6 +187,23 @@ export class Crossing {
 
   // ---- small ones ------------------------------------------------------------------------------------------------
 
+  /** Its ports stay the same when it is started anew, so they are chosen here: somebody else may be quicker. */
+  async #begin(config: StoredConfig): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      const port = await freePort()
+      this.#fleetPort = await freePort()
+      this.#configure(port, config)
+      const redirectUris = [`http://localhost:${port}/api/connect/tracker/callback`]
+      this.linear.accounts.addApp({ ...this.linear.app, redirectUris })
+      try {
+        await this.startHost()
+        return
+      } catch (error) {
+        if (tries === PORT_TRIES_MAX || !String(error).includes('cannot listen')) throw error
+      }
+    }
+  }
+
   #configure(port: number, more: StoredConfig): void {
     const usual: StoredConfig = {
       server: { port },
@@ -204,7 +218,7 @@ export class Crossing {
     }
     const sections = Object.keys({ ...usual, ...more }) as (keyof StoredConfig)[]
     const config = Object.fromEntries(sections.map((name) => [name, { ...usual[name], ...more[name] }]))
-    mkdirSync(this.dataDir, { mode: 0o700 })
+    mkdirSync(this.dataDir, { mode: 0o700, recursive: true })
     writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
   }
 }

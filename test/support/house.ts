@@ -42,7 +42,7 @@ const DOORS: Readonly<Record<string, RegExp>> = {
   'uWebSockets.js': /^transport\/listener[a-z-]*\.ts$/,
   'prom-client': /^transport\/metrics\.ts$/,
   ssh2: /^providers\/ssh\.ts$/,
-  '@lydell/node-pty': /^worker\/terminal\.ts$/,
+  '@lydell/node-pty': /^worker\/inside\/terminal[a-z-]*\.ts$/,
   pino: /^bin\//,
   'pino-pretty': /^bin\//,
   commander: /^bin\//,

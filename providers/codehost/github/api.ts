@@ -8,7 +8,7 @@ import type { Urgency } from '../../../core/neighbours.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
 import { printable } from '../../../protocol/explain.ts'
 import { parseJson } from '../../../protocol/parse.ts'
-import type { Courier, Couriers } from '../../courier.ts'
+import type { Courier, Couriers, Gist } from '../../courier.ts'
 import type { HttpReply, HttpRequest } from '../../http.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubAddress, githubAddress } from './address.ts'
@@ -20,7 +20,7 @@ export const PAGE_ITEMS_MAX = 100
 /** Of what people write, up to a quarter of a MiB each, so that no page is longer than an answer may be. */
 export const PROSE_PAGE_ITEMS_MAX = 50
 /** A page of pull requests carries both repositories of each, with hundreds of fields. */
-const ANSWER_KEYS_MAX = 500_000
+export const ANSWER_KEYS_MAX = 500_000
 
 export interface GithubAccount {
   readonly apiUrl?: string | undefined
@@ -35,6 +35,7 @@ export interface PageOrder {
   readonly pagesMax: number
   /** Where in the answer the list is; absent: the answer is the list. */
   readonly at?: string
+  readonly gist?: Gist
 }
 
 export interface Listed {
@@ -138,8 +139,10 @@ export class GithubApi {
     return typeof data === 'object' && data !== null ? yes(data) : strange(subject)
   }
 
-  #get(url: string, urgency: Urgency): Promise<Answer<HttpReply>> {
-    return this.#courier.ask({ method: 'GET', url, headers: this.#headers(false), urgency, kept: true })
+  #get(url: string, urgency: Urgency, gist?: Gist): Promise<Answer<HttpReply>> {
+    const headers = this.#headers(false)
+    const short = gist === undefined ? {} : { gist }
+    return this.#courier.ask({ method: 'GET', url, headers, urgency, kept: true, ...short })
   }
 
   #headers(hasBody: boolean): Record<string, string> {
@@ -154,8 +157,8 @@ export class GithubApi {
 
   // ---- pages -------------------------------------------------------------------------------------------------------
 
-  async #page(url: string, { subject, urgency, at }: PageOrder): Promise<Answer<Page>> {
-    const reply = await this.#get(url, urgency)
+  async #page(url: string, { subject, urgency, at, gist }: PageOrder): Promise<Answer<Page>> {
+    const reply = await this.#get(url, urgency, gist)
     const value = valueIn(reply, subject)
     if (!reply.ok || !value.ok) return value.ok ? strange(subject) : value
     const items = at === undefined ? value.value : fieldOf(value.value, at)

@@ -10,6 +10,7 @@ import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
 import { readPull } from './detail.ts'
+import { PULL_LIST } from './gists.ts'
 import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
@@ -35,7 +36,7 @@ export async function listPulls(
   if (!done.ok) return done
   // What was closed between the two readings is in both; the later word is that it is closed.
   const pulls = uniqueBy([...done.value, ...open.value], ({ number }) => number)
-  return yes(pulls.sort((a, b) => b.updatedAt.localeCompare(a.updatedAt, 'en')))
+  return yes(pulls.sort(latestFirst))
 }
 
 /** Those that are open are told by the one list; one that is not in it, or is the only one, is asked for itself. */
@@ -61,6 +62,11 @@ export async function pullStates(
   return yes(states)
 }
 
+/** Instants of one form are in the order of their texts; asking a language for it takes longer than all the rest. */
+function latestFirst(a: PullFacts, b: PullFacts): number {
+  return a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0
+}
+
 interface ListOrder {
   readonly state: 'open' | 'closed'
   readonly pullsMax: number
@@ -80,6 +86,7 @@ async function listed(
     subject: `repository ${remote}`,
     urgency,
     pagesMax: pullsMax / perPage,
+    gist: PULL_LIST,
   })
   return pages.ok ? yes(recordsOf(pages.value.items, pullFactsOf)) : pages
 }

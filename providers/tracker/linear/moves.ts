@@ -8,6 +8,7 @@ import type { Clock } from '../../../core/ports.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
 import { listed, sameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/explain.ts'
+import { elsewhere } from '../elsewhere.ts'
 import type { LinearDesk } from './desk.ts'
 import { at, listAt, textAt } from './fields.ts'
 import { CLOSED_TYPES } from './issue.ts'
@@ -73,11 +74,12 @@ export class LinearMoves {
   }
 
   /** An answer that got lost is asked for again by moving it again: where it is then, it stays. */
-  async move(ticketId: string, state: string): Promise<Answer<MovedTo>> {
+  async move(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<MovedTo>> {
     const found = await this.#find(ticketId)
     if (!found.ok) return found
-    const { id, team, identifier } = found.value
-    if (isMeant(found.value.state, state)) return yes(movedTo(id, found.value.state))
+    const { id, team, identifier, state: now } = found.value
+    if (isMeant(now, state)) return yes(movedTo(id, now))
+    if (from?.some((one) => isMeant(now, one)) === false) return elsewhere(identifier, now.name)
     const target = await this.#stateOf(team, state)
     if (!target.ok) return target
     const asked = await this.#desk.ask({

@@ -4,6 +4,7 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import { openHelper } from '../../../oauth-helper/server.ts'
 import { helperSettings } from '../../../oauth-helper/settings.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
+import { makeCouriers } from '../../../providers/couriers.ts'
 import { makeHttp } from '../../../providers/http.ts'
 import { type FakeGithub, startGithub } from '../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../support/linear/linear.ts'
@@ -62,6 +63,24 @@ function yesOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { messa
   return answer.value
 }
 
+/** Where the provider of tokens names a time, it is asked once until then, whoever wants one. */
+async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<void> {
+  const clock = new ManualClock()
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  afterwards(() => http.close())
+  const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+  const accounts = accountsHere({ http, couriers, clock })
+  const { refreshToken } = linear.grant()
+  linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
+  for (let tries = 0; tries < 5; tries++) {
+    expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject(refusedAs('unavailable'))
+    await clock.advance(100_000)
+  }
+  expect(linear.tokenCalls).toHaveLength(1)
+  await clock.advance(101_000)
+  expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject({ ok: true })
+}
+
 describe('with a client id of one’s own', () => {
   test('the tracker is connected by PKCE, checked, and its token renewed', async () => {
     const linear = await linearHere()
@@ -82,6 +101,15 @@ describe('with a client id of one’s own', () => {
       ok: true,
       value: expect.stringContaining('Acme'),
     })
+  })
+
+  test('told to ask later for a token, nobody asks before', async () => {
+    const linear = await linearHere()
+    const config = configWith({
+      tracker: { apiUrl: linear.url },
+      connect: { trackerClientId: linear.app.clientId, trackerClientSecret: linear.app.clientSecret },
+    })
+    await leavesAlone(config, linear)
   })
 
   test('the code host is connected by its device flow', async () => {
@@ -180,8 +208,6 @@ describe('without a client id the helper is asked', () => {
     const config = configWith({ connect: { apiBase: await helperBefore(linear, github) } })
     const accounts = accountsHere()
     const refreshed = async () => accounts.refreshTracker(config, 'whatever')
-    linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 42 }, { times: 1 })
-    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /in 42 s/))
     linear.tokenFaults.add({ kind: 'html', status: 502 }, { times: 1 })
     expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_client', status: 401 }, { times: 1 })
@@ -189,6 +215,8 @@ describe('without a client id the helper is asked', () => {
     linear.tokenFaults.add({ kind: 'reset' }, { times: 1 })
     expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
     expect(linear.tokenCalls.length).toBeLessThanOrEqual(4)
+    linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 42 }, { times: 1 })
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /nothing is asked before/))
   })
 
   test('the code host is connected through it', async () => {
@@ -196,6 +224,11 @@ describe('without a client id the helper is asked', () => {
     const [linear, github] = [await linearHere(), await githubHere(clock)]
     const apiBase = await helperBefore(linear, github)
     await walkDevice(configWith({ codehost: { apiUrl: github.apiUrl }, connect: { apiBase } }), github, clock)
+  })
+
+  test('told to ask later for a token, nobody asks before', async () => {
+    const [linear, github] = [await linearHere(), await githubHere()]
+    await leavesAlone(configWith({ connect: { apiBase: await helperBefore(linear, github) } }), linear)
   })
 
   test('each provider by itself: a client id for one does not take the other from the helper', async () => {

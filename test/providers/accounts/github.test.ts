@@ -35,6 +35,14 @@ test('a classic one needs its scope', async () => {
   })
 })
 
+test.each(['ghu_app', 'github_pat_fine'])('%s, which has no scopes, lacks none', async (token) => {
+  const empty: Told = { json: { login: 'pat' }, headers: { 'x-oauth-scopes': '' } }
+  expect(await checkGithub(byHand(() => empty).couriers, { token })).toEqual({
+    ok: true,
+    value: 'pat on github.com',
+  })
+})
+
 test.each([
   ['ghp_nobody_planted', undefined, 'unauthorized'],
   ['', undefined, 'invalid'],

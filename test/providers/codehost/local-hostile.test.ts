@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import type { PullDetailFacts } from '../../../core/neighbours.ts'
+import { no } from '../../../core/refusal.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { PullDetail } from '../../../protocol/pulls.ts'
+import { changesBetween } from '../../../providers/codehost/git-files.ts'
+import { gitRunner, type RunGit } from '../../../providers/codehost/git-run.ts'
 import { tempFolder } from '../../support/real.ts'
 import { type LocalBench, localBench, REMOTE } from './local-bench.ts'
 import { git, granted, kindOf, tipOf } from './pull-suite.ts'
@@ -331,6 +334,26 @@ describe('sizes', () => {
     expect(patchOf('control.txt')).toBeUndefined()
     expect(detail.commits[0]?.message).toMatch(/^Long\n\nm+$/)
   }, 60_000)
+
+  test('files that take too long to be compared are listed, and the rest is shown', async () => {
+    const bench = await localBench()
+    const from = await bench.push('main', { files: { a: 'a\n', b: 'b\n' } })
+    const to = await bench.push('work', { files: { a: 'A\n', c: 'c\n' } })
+    const run = gitRunner(bench.clock)(bench.bare)
+    const slow: RunGit = async (order) =>
+      order.args.some((one) => /^--(patch|numstat|shortstat)$/.test(one))
+        ? no('failed', 'git diff-tree took more than 20 s, and was ended')
+        : run(order)
+    expect(await changesBetween(slow, from, to)).toMatchObject({
+      value: {
+        changedFiles: 2,
+        files: [
+          { path: 'a', status: 'modified' },
+          { path: 'c', status: 'added' },
+        ],
+      },
+    })
+  })
 
   test('of thousands of files the first are listed, and all are counted', async () => {
     const names = Array.from(

@@ -220,7 +220,7 @@ test('what moves branches comes to its own end when its process is killed, and i
 test('of a merge that a crash left with nothing but the base branch moved, it is known that it came in', async () => {
   for (const method of ['merge', 'squash', 'rebase'] as const) {
     const bench = await withPull()
-    const head = await tipOf(bench.bare, 'work')
+    const head = (await tipOf(bench.bare, 'work')) ?? ''
     await bench.push('main', { files: { 'c.txt': 'c\n' } })
     const run = gitRunner(bench.clock)(bench.bare)
     const onlyBase: RunGit = (order) => {
@@ -229,7 +229,7 @@ test('of a merge that a crash left with nothing but the base branch moved, it is
     }
     const words = { number: 1, title: 'T', owner: 'ada', headBranch: 'work', baseBranch: 'main' }
     const person = { name: 'P', email: 'p@x' }
-    const tip = await tipOf(bench.bare, 'main')
+    const tip = (await tipOf(bench.bare, 'main')) ?? ''
     const order = { ...words, person, head, base: tip, baseRef: 'refs/heads/main', at: 0 }
     expect(await mergePull(onlyBase, method, order)).toEqual({ ok: true, value: 'merged' })
     expect(await tipOf(bench.bare, 'main')).not.toBe(tip)

@@ -8,7 +8,15 @@ import { githubTracker } from '../../../providers/tracker/github.ts'
 import { githubTrackerAccount } from '../../../providers/tracker/github-account.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
 import { keptLog } from '../../support/quiet.ts'
-import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from '../codehost/github-bench.ts'
+import {
+  fastClock,
+  type GithubBench,
+  githubBench,
+  ME,
+  REMOTE,
+  SOMEBODY,
+  TOKEN,
+} from '../codehost/github-bench.ts'
 import { byHand, type Told } from '../codehost/github-by-hand.ts'
 
 const isTicket = checker(Ticket)
@@ -218,6 +226,27 @@ describe('looking', () => {
     expect(hand.asked.length).toBe(600)
   })
 
+  test.each([{}, [], null, 'gone', { number: '7' }])(
+    'an answer that is no issue (%j) does not say that one is gone',
+    async (answer) => {
+      const at = '2026-01-01T00:00:00Z'
+      const issue = { number: 7, title: 'T', state: 'open', created_at: at, updated_at: at, labels: [] }
+      let isListed = true
+      const hand = byHand(({ line }) => {
+        if (line.includes('/issues?')) return { json: isListed ? [issue] : [] }
+        return line.endsWith('/issues/7') ? { json: answer } : undefined
+      })
+      const { couriers } = hand
+      const clock = fastClock()
+      const config = configFor(undefined, { web: { remote: REMOTE } })
+      const { states } = driverOn({ couriers: { ...couriers, close: () => {} }, clock }, config)
+      expect(await states()).toEqual([`${REMOTE}#7 Open`])
+      isListed = false
+      clock.jump(HOUR_MS)
+      expect(await states()).toEqual([`${REMOTE}#7 Open`])
+    },
+  )
+
   test('without a repository, and without a token, it says what to do', async () => {
     const { look, couriers, clock, config } = await bench({})
     expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
@@ -271,6 +300,16 @@ describe('moving', () => {
     await tracker.moveTo('ada/lamps#1', 'Waiting')
     expect(github.issue(REMOTE, 1).labels).toEqual(['Waiting'])
     expect(await states()).toEqual(['ada/lamps#1 Waiting'])
+  })
+
+  test('leaves an issue alone that somebody has put elsewhere', async () => {
+    const { github, tracker } = await bench()
+    const issue = github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['bug'] })
+    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
+      refusal: { message: expect.stringContaining('was put in Open meanwhile') },
+    })
+    expect(issue.labels).toEqual(['bug'])
+    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })
   })
 
   async function moved(labels: string[], state: string, more: object = {}) {

@@ -489,6 +489,15 @@ describe('moving a ticket', () => {
     expect(linear.counts).toEqual({ Whereabouts: 1 })
   })
 
+  test('out of a state in which it is not expected is not done', async () => {
+    const issue = linear.world.issue({ title: 'x', state: 'Backlog' })
+    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
+      refusal: { kind: 'gone', message: `${issue.identifier} was put in Backlog meanwhile, and stays there` },
+    })
+    expect(issue.state.name).toBe('Backlog')
+    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+  })
+
   test('to a state that is not there names those that are', async () => {
     const issue = linear.world.issue({ title: 'x' })
     expect(await bench.tracker.moveTo(issue.id, 'Doing\n')).toEqual({

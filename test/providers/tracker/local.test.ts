@@ -257,6 +257,16 @@ describe('moving', () => {
     expect((await look(one)).tickets[0]?.ticket.state).toBe('In Progress')
   })
 
+  test('leaves a ticket alone that somebody has put elsewhere', async () => {
+    const one = desk()
+    one.put('a.md', '---\nstate: Backlog\n---\nb')
+    expect(await one.tracker.moveTo('a', 'In Progress', ['Todo'])).toMatchObject({
+      refusal: { kind: 'gone' },
+    })
+    expect(one.text('a.md')).toContain('state: Backlog')
+    expect(await one.tracker.moveTo('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+  })
+
   test('adds the line where there is none', async () => {
     const one = desk()
     one.put('a.md', '---\ntitle: a\n---\nb')

@@ -69,7 +69,20 @@ export function issueJson(scene: Scene, issue: Issue): Json {
     state_reason: issue.stateReason,
     closed_by: loginJson(scene, issue.closedBy),
     timeline_url: `${url}/timeline`,
+    issue_dependencies_summary: dependencies(issue),
     ...pullLinks(scene, issue),
+  }
+}
+
+/** How many hold it up, and how many it holds up; the totals count those that are closed as well. */
+function dependencies(issue: Issue): Json {
+  const blocking = [...issue.repo.issues.values()].filter(({ blockedBy }) => blockedBy.includes(issue))
+  const open = (issues: readonly Issue[]): number => issues.filter(({ state }) => state === 'open').length
+  return {
+    blocked_by: open(issue.blockedBy),
+    blocking: open(blocking),
+    total_blocked_by: issue.blockedBy.length,
+    total_blocking: blocking.length,
   }
 }
 

@@ -34,6 +34,7 @@ export interface NeighbourhoodOptions {
   /** Of the tickets, so many are eligible. */
   readonly eligible?: number
   readonly tickets?: number
+  readonly pollSeconds?: number
   /** Of GitHub; absent, as it has them. */
   readonly limits?: Partial<Limits>
 }
@@ -66,7 +67,7 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
   const issuesARepo = isOnGithub ? Math.ceil(tickets / repos) : 0
   await Promise.all(remotes.map((remote) => settle(github, remote, issuesARepo)))
   const issues = isOnGithub ? [] : seeded(linear, tickets, eligible)
-  const tracker = trackerSection(options.tracker, linear, github)
+  const tracker = trackerSection(options, linear, github)
   const config = renderConfig({
     tracker,
     codehost: { driver: 'github', token: TOKEN, apiUrl: github.apiUrl },
@@ -98,7 +99,20 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     await http.close()
     await Promise.all([linear.stop(), github.close()])
   }
-  return { clock, log, linear, github, meter, host, remotes, runs, issues, issuesARepo, trackerKey: tracker.apiKey, close }
+  return {
+    clock,
+    log,
+    linear,
+    github,
+    meter,
+    host,
+    remotes,
+    runs,
+    issues,
+    issuesARepo,
+    trackerKey: tracker.apiKey,
+    close,
+  }
 }
 
 const PEOPLE = [
@@ -133,8 +147,12 @@ function seeded(linear: FakeLinear, tickets: number, eligible: number): IssueRow
   )
 }
 
-function trackerSection(kind: NeighbourhoodOptions['tracker'], linear: FakeLinear, github: FakeGithub) {
-  const rules = { pollSeconds: 30, eligible: { states: ['Todo'] } }
+function trackerSection(
+  { tracker: kind, pollSeconds = 30 }: NeighbourhoodOptions,
+  linear: FakeLinear,
+  github: FakeGithub,
+) {
+  const rules = { pollSeconds, eligible: { states: ['Todo'] } }
   if (kind === 'github') return { ...rules, driver: 'github', apiUrl: github.apiUrl, apiKey: TOKEN }
   const apiKey = kind === 'linear key' ? linear.apiKey : linear.grant().accessToken
   const eligible = { states: ['Todo'], labels: ['agent'] }
