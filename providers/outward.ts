@@ -48,11 +48,14 @@ export function leadsInside(place: string): No {
 export function outwardLookup(resolve: LookupFunction = lookup): LookupFunction {
   return (host, options, done) => {
     resolve(host, { ...options, all: true }, (error, found) => {
+      // Then there is no list, whatever the types say.
+      if (error !== null) {
+        done(error, [])
+        return
+      }
       const outside = listed(found).filter(({ address }) => !isPrivate(address))
       const [first] = outside
-      if (error !== null) done(error, [])
-      else if (first === undefined)
-        done(Object.assign(new Error('leads inside'), { code: PRIVATE_ADDRESS }), [])
+      if (first === undefined) done(Object.assign(new Error('leads inside'), { code: PRIVATE_ADDRESS }), [])
       else if (options.all === true) done(null, outside)
       else done(null, first.address, first.family)
     })

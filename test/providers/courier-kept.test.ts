@@ -46,6 +46,30 @@ describe('a reply that is kept', () => {
     expect([changed.now, sent[3]?.request.headers['if-none-match']]).toEqual(['200 new list', '"2"'])
   })
 
+  test('may be kept in short, which is made once for as long as it holds', async () => {
+    const { clock, courier, sent } = rig()
+    const seen: string[] = []
+    const of = (text: string): string => {
+      seen.push(text)
+      return text.slice(0, 1)
+    }
+    const short = { ...poll('/list'), gist: { name: 'one letter', of } }
+    const first = told(courier, short)
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'a long list')
+    const again = told(courier, short)
+    told(courier, poll('/list'))
+    await clock.turn()
+    expect(sent.map(({ request }) => request.headers['if-none-match'])).toEqual([undefined, '"1"', undefined])
+    await sent[1]?.reply(304, { etag: '"1"' })
+    await sent[2]?.reply(500, {}, 'a long excuse')
+    expect([first.now, again.now, seen]).toEqual(['200 a', '200 a', ['a long list']])
+    const refused = told(courier, { ...short, url: `${ORIGIN}/other`, tries: 1 })
+    await clock.turn()
+    await sent.at(-1)?.reply(500, {}, 'a long excuse')
+    expect([refused.now, seen]).toEqual(['500 a long excuse', ['a long list']])
+  })
+
   test('is of one credential, one address and one form', async () => {
     const { clock, courier, couriers, sent } = rig()
     told(courier, poll('/list'))

@@ -1,5 +1,7 @@
 /** Where a service counts by the minute, and says so only when it is too late. */
 import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import type { Urgency } from '../../core/neighbours.ts'
 import { errand, paths, rig, told } from './courier-rig.ts'
 
 /** Ten points: five for what nobody waits for, eight for people; a write counts two. */
@@ -90,6 +92,36 @@ describe('what is asked within a minute', () => {
     await clock.turn()
     expect(again.now).toContain('within a minute')
   })
+})
+
+const step = fc.record({
+  urgency: fc.constantFrom<Urgency>('person', 'background'),
+  writes: fc.boolean(),
+  passMs: fc.constantFrom(0, 0, 0, 1, 5_000, 19_000, 60_000),
+})
+
+test('in whatever order it is asked, no minute is overdone, and nobody is forgotten', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const { clock, courier, sent } = tight()
+      const asked: { readonly now: string }[] = []
+      for (const [n, { urgency, writes, passMs }] of steps.entries()) {
+        const path = `/${urgency}/${writes ? 2 : 1}/${n}`
+        asked.push(told(courier, errand(path, urgency, { method: writes ? 'POST' : 'GET' })))
+        await clock.advance(passMs)
+      }
+      // What nobody waits for is spread over as many minutes as it takes.
+      for (let minutes = 0; minutes <= steps.length; minutes++) await clock.advance(60_000)
+      for (const one of sent) await one.reply(200)
+      expect(asked.filter(({ now }) => now === 'waits')).toEqual([])
+      for (const [index, { at, path }] of sent.entries()) {
+        const minute = sent.slice(0, index + 1).filter((one) => at - one.at < 60_000)
+        const points = minute.reduce((sum, one) => sum + Number(one.path.split('/')[2]), 0)
+        expect(points).toBeLessThanOrEqual(path.startsWith('/person') ? 8 : 5)
+      }
+    }),
+    { numRuns: 150 },
+  )
 })
 
 test('a service that does not count by the minute is asked as much as one likes', async () => {

@@ -77,6 +77,16 @@ test.each([
   expect(await accounts.checkTracker(linear)).toMatchObject(refusedAs('invalid', /private network/))
 })
 
+test('a name that cannot be resolved is refused as any other, and ends nothing', async () => {
+  // As Node calls back: with the error alone.
+  const nowhere: LookupFunction = (host, _options, done) => {
+    const error = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' })
+    setImmediate(() => Reflect.apply(done, undefined, [error]))
+  }
+  const asked = await door(nowhere).ask({ ...GET, url: 'https://helper.example/', outside: true })
+  expect(asked).toMatchObject(refusedAs('unavailable', /helper\.example/))
+})
+
 describe('a name', () => {
   const found = (addresses: readonly string[], all: boolean) =>
     new Promise<unknown>((resolve) =>

@@ -202,7 +202,7 @@ test('a page that is loaded again and again trips no limit of the minute, and sh
   }
   expect(github.counters.refusedSecondary).toBe(0)
   expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
-  // Nobody waits to see what they have just done.
+  // And nobody is shown how it was before what they have just done.
   expect(await told(place, host.desk.closePull('r1', 1))).toMatchObject({ ok: true })
   const page = await told(place, host.desk.pulls())
   if (!page.ok) throw new Error(page.refusal.message)

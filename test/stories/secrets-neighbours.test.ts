@@ -4,7 +4,15 @@
  * service answers, pushes, logs, keeps and starts is looked through.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -23,6 +31,8 @@ const TEST_MS_MAX = 240_000
 /** Each field that takes a secret is filled; a key that is given later takes the place of a login. */
 const KEPT_MIN = 6
 const WAIT_MS = 60_000
+/** Two polls of the tracker. */
+const POLL_WAIT_MS = 2_000
 const FAR_MS = 3_600_000
 const TICKET = [
   'write src/hello.txt',
@@ -372,33 +382,62 @@ async function played(
   }
 }
 
+/** All that looks at the neighbours or writes to them, and polls; answers how often each was tricked. */
+function everythingDuring(witness: Witness, trick: Trick): Promise<number[]> {
+  const { tracker, codehost } = witness.town
+  const looks = async (): Promise<void> => {
+    await witness.lookAtEverything()
+    await Promise.all([
+      witness.ask('POST', '/api/pulls/plain/1/comment', { body: 'Hello' }),
+      witness.ask('POST', '/api/pulls/plain/1/resolve-thread', { threadId: 'x', resolved: true }),
+    ])
+  }
+  const polls = async (): Promise<void> => {
+    const before = tracker.tricked
+    await witness.ask('GET', '/api/tracker/projects')
+    await until('a poll meets it', () => tracker.tricked > before + 1, POLL_WAIT_MS, 50).catch(() => {})
+  }
+  return Promise.all([played(codehost, trick, /./, looks), played(tracker, trick, /./, polls)])
+}
+
+/** Logged in, and every upload ends with all that the program has. */
+function bucketThatFails(folder: string): string {
+  const bin = join(folder, 'bucket')
+  mkdirSync(bin)
+  const identity = '{"loggedIn":true,"email":"dev@example.test","accounts":[{"id":"0","name":"Dev"}]}'
+  const cases = [
+    '--version) echo 4.86.0;;',
+    `whoami) echo '${identity}';;`,
+    `*) echo "$@" >> ${join(folder, 'uploads')}; env; env >&2; exit 1;;`,
+  ]
+  writeFileSync(join(bin, 'wrangler'), `#!/bin/sh\ncase "$1" in\n${cases.join('\n')}\nesac\n`, {
+    mode: 0o755,
+  })
+  return bin
+}
+
 describe('with everything planted', () => {
   test(
     'a run, its pull request, and every route while the neighbours say everything back',
     async () => {
       const town = await neighbours()
-      const witness = await new Witness(town, configOf(town)).open()
+      const token = town.plants.plant('own token of the bucket', `cloudflare-${hex()}`)
+      const witness = new Witness(town, configOf(town), { CLOUDFLARE_API_TOKEN: token })
+      witness.onPath(bucketThatFails(witness.folder))
+      await witness.open()
       ticket(town, 'All goes well')
       const run = await witness.ends('All goes well')
       expect([run.status, run.error]).toEqual(['completed', undefined])
       expect(run.prUrl).toContain(town.codehost.url)
+      await until('artifacts are uploaded', () => existsSync(join(witness.folder, 'uploads')), WAIT_MS, 50)
       await witness.lookAtEverything()
       for (const trick of tricksOf(town)) {
-        const met = await Promise.all([
-          played(town.codehost, trick, /./, async () => {
-            await witness.lookAtEverything()
-            await Promise.all([
-              witness.ask('POST', '/api/pulls/plain/1/comment', { body: 'Hello' }),
-              witness.ask('POST', '/api/pulls/plain/1/resolve-thread', { threadId: 'x', resolved: true }),
-            ])
-          }),
-          played(town.tracker, trick, /./, async () => {
-            await witness.ask('GET', '/api/tracker/projects')
-            await until('a poll meets it', () => town.tracker.tricked > 1, 2_000, 50).catch(() => {})
-          }),
-        ])
+        const met = await everythingDuring(witness, trick)
         expect([trick, met.every((times) => times > 0)]).toEqual([trick, true])
       }
+      // After these nobody is asked any more for a while.
+      for (const status of [401, 429]) await everythingDuring(witness, { kind: 'complaint', status })
+      expect(JSON.stringify(witness.answers)).toContain('GitHub wants fewer requests')
       expect(await witness.close()).toEqual([])
     },
     TEST_MS_MAX,

@@ -4,7 +4,8 @@
  */
 import { expect } from '@jest/globals'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
-import { type Crossing, OWNER, STORY_WAIT_MS } from './crossing.ts'
+import { type Crossing, OWNER } from './crossing.ts'
+import { STORY_WAIT_MS } from './dashboard.ts'
 import type { FakeLinear } from './linear/linear.ts'
 import { until } from './real.ts'
 

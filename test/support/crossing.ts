@@ -10,16 +10,15 @@ import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach } from '@jest/globals'
 import type { StoredConfig } from '../../protocol/config.ts'
-import type { DashboardPush } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { TrackerStatus } from '../../protocol/tracker.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { Dashboard, STORY_WAIT_MS } from './dashboard.ts'
 import { type FakeGithub, startGithub } from './github/github.ts'
 import { type FakeLinear, startLinear } from './linear/linear.ts'
 import type { IssueRow } from './linear/world.ts'
 import { tempFolder, until } from './real.ts'
 import { run as command, type Launch, type Served, sandboxFolder, serve } from './serve.ts'
-import { type Frame, socketClient } from './socket-client.ts'
+import { socketClient } from './socket-client.ts'
 import { isOver } from './yard.ts'
 
 /** Whose pull requests the service makes, and who reviews them. */
@@ -28,8 +27,6 @@ export const REVIEWER = 'lisa'
 /** Asked of GitHub at most once a second, so that a story does not wait for five. */
 const DEVICE_SECONDS = 1
 const PORT_TRIES_MAX = 3
-/** A machine that does many other things besides. */
-export const STORY_WAIT_MS = 60_000
 
 /** Sections of the configuration that are laid over the usual ones, key by key; and the host's environment. */
 export interface CrossingOptions extends StoredConfig {
@@ -220,36 +217,6 @@ export class Crossing {
     const config = Object.fromEntries(sections.map((name) => [name, { ...usual[name], ...more[name] }]))
     mkdirSync(this.dataDir, { mode: 0o700, recursive: true })
     writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
-  }
-}
-
-/** What a dashboard has been told so far. */
-export class Dashboard {
-  readonly #frames: readonly Frame[]
-
-  constructor(frames: readonly Frame[]) {
-    this.#frames = frames
-  }
-
-  /** Pushes of a kind, oldest first. */
-  pushes(type: DashboardPush['type']): DashboardPush[] {
-    // What else the service pushes, its own tests hold against the protocol.
-    return this.#frames.filter((frame) => frame.type === type) as unknown as DashboardPush[]
-  }
-
-  get tracker(): TrackerStatus {
-    const told = this.#frames.filter(({ linearStatus }) => linearStatus !== undefined)
-    return told.at(-1)?.linearStatus as TrackerStatus
-  }
-
-  trackerIs(state: TrackerStatus['state']): Promise<void> {
-    return until(`the tracker is ${state}`, () => this.tracker.state === state, STORY_WAIT_MS)
-  }
-
-  /** The newest word on a run. */
-  run(id: string): Run | undefined {
-    const pushed = this.pushes('run-updated').flatMap((push) => (push.type === 'run-updated' ? push.run : []))
-    return pushed.findLast((run) => run.id === id)
   }
 }
 

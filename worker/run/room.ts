@@ -5,7 +5,7 @@
  * stopping leaves nobody behind, and nothing is started any more once it was stopped.
  */
 import type { Telling } from '../../core/daemon/ports.ts'
-import type { Job } from '../../protocol/frames.ts'
+import type { JobSandbox } from '../../protocol/frames.ts'
 import { splitLog } from '../../protocol/text-budget.ts'
 import { shown as readable } from '../agents/escapes.ts'
 import { lineReader } from '../agents/stream.ts'
@@ -22,9 +22,15 @@ const INSIDE_MS_MAX = 10 * 60_000
 /** A repository's own commands end by themselves or are ended. */
 const SCRIPT_MS_MAX = 30 * 60_000
 
+/** What of a job its walls depend on. */
+export interface RoomJob {
+  readonly run: { readonly id: string }
+  readonly sandbox?: Pick<JobSandbox, 'maxProcesses' | 'memoryMib'>
+}
+
 export interface RoomParts {
   readonly hands: HandsParts
-  readonly job: Job
+  readonly job: RoomJob
   readonly folders: SandboxFolders & { readonly number: number }
   readonly way: WayOut
   readonly telling: Telling
@@ -33,7 +39,7 @@ export interface RoomParts {
 /** `lateMinutes`: it did not end by itself in so many. */
 export type ScriptEnd = SandboxEnd & { readonly lateMinutes?: number }
 
-export type Command = Pick<SandboxOrder, 'command' | 'stdin' | 'mounts'> & {
+export type Command = Pick<SandboxOrder, 'command' | 'stdin' | 'openInput' | 'mounts'> & {
   readonly shown?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]

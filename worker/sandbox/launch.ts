@@ -72,7 +72,7 @@ function launch(order: SandboxOrder, parts: Parts): SandboxProcess {
 function start(order: SandboxOrder, { bwrap, clock, machine, cgroups }: Parts): SandboxProcess {
   const { visible, fed, statusFd } = sandboxArguments({ ...order, reports: true })
   const processes = cgroups?.counts('pids') ? undefined : order.maxProcesses
-  const command = gated(order.command, order.stdin !== undefined, ownMark())
+  const command = gated(order.command, order.stdin !== undefined || order.openInput === true, ownMark())
   const child = spawnQuietly(
     (leaking) => {
       const spare = leaking.flatMap((fd) => ['--args', String(fd)])
@@ -88,7 +88,8 @@ function start(order: SandboxOrder, { bwrap, clock, machine, cgroups }: Parts): 
   if (child.pid !== undefined) goesFirst(child.pid)
   const group = groupFor(child, order, cgroups)
   feed(child, fed)
-  return new Running({ child, clock, machine, bwrap, group, stdin: order.stdin, statusFd: statusFd ?? 0 })
+  const { stdin, openInput = false } = order
+  return new Running({ child, clock, machine, bwrap, group, stdin, openInput, statusFd: statusFd ?? 0 })
 }
 
 /** Everything from here to the first byte fed happens in one turn: bubblewrap can't begin before. */

@@ -3,7 +3,7 @@
  *
  * Types only. `launch.ts` makes one.
  */
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import type { SandboxFile } from './arguments.ts'
 
 /** Whom a sandbox runs as outside: a user id of its own when the worker is root, else the worker itself. */
@@ -36,6 +36,8 @@ export interface SandboxOrder {
   readonly command: readonly string[]
   /** Written to the command's standard input, then closed; without it, it reads nothing. */
   readonly stdin?: string
+  /** Its standard input stays open, and is written to through `input` of the process. Not together with `stdin`. */
+  readonly openInput?: boolean
 }
 
 export interface SandboxEnd {
@@ -47,6 +49,8 @@ export interface SandboxEnd {
 }
 
 export interface SandboxProcess {
+  /** Of an order with `openInput`; what is written before the command begins waits for it. Never fails. */
+  readonly input?: Writable
   readonly stdout: Readable
   readonly stderr: Readable
   /** SIGINT to the command, so that it may say what it has spent. */

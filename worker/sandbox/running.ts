@@ -6,7 +6,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
-import { type Readable, Transform } from 'node:stream'
+import { PassThrough, type Readable, Transform, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../core/ports.ts'
 import type { Group } from './cgroup.ts'
@@ -24,6 +24,7 @@ export interface RunningParts {
   readonly bwrap: string
   readonly group: Group | undefined
   readonly stdin: string | undefined
+  readonly openInput: boolean
   readonly statusFd: number
 }
 
@@ -53,9 +54,12 @@ const ENDING_RARELY = ['SIGXCPU', 'SIGXFSZ', 'SIGSYS'] as const
 export class Running implements SandboxProcess {
   readonly stdout: Readable
   readonly stderr: Readable
+  readonly input?: Writable
   readonly ended: Promise<SandboxEnd>
   readonly #parts: RunningParts
   readonly #complaint: () => string
+  /** What is written before the gate is open. */
+  readonly #waiting = new PassThrough()
   /** The sandbox's first process, as soon as there is one. */
   #init: ProcessMark | undefined
   #isOpen = false
@@ -70,6 +74,7 @@ export class Running implements SandboxProcess {
     this.stdout = child.stdout as Readable
     this.stderr = stderr
     this.#complaint = complaint
+    if (parts.openInput) this.input = this.#waiting
     for (const stream of [child.stdin, child.stdout]) stream?.on('error', () => {})
     const exited = exitOf(child)
     // Asked for as a pipe, which Node makes a two-way stream.
@@ -108,18 +113,25 @@ export class Running implements SandboxProcess {
 
   /** The first process asks for its death signal right before it puts the filter over itself. */
   #openWhenReady(until: number): void {
-    const { clock, child, stdin = '' } = this.#parts
+    const { clock, child, stdin = '', openInput } = this.#parts
     const init = this.#init
     if (this.#isKilled || init === undefined || isGone(init)) return
     if (isFiltered(init.pid)) {
       this.#isOpen = true
-      child.stdin?.end(GATE_WORD + stdin)
+      if (openInput) this.#passOn()
+      else child.stdin?.end(GATE_WORD + stdin)
     } else if (clock.monotonic() < until) {
       clock.after(LOOK_MS, () => this.#openWhenReady(until))
     } else {
       this.#failure = `the sandbox was not ready within ${READY_MS_MAX / 1_000} s`
       this.kill()
     }
+  }
+
+  #passOn(): void {
+    const { stdin } = this.#parts.child
+    stdin?.write(GATE_WORD)
+    if (stdin !== null) this.#waiting.pipe(stdin)
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------------

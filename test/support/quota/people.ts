@@ -26,7 +26,9 @@ export type Deed = keyof typeof DAILY
 const WORKING_HOURS = 8
 /** Somebody who opens the page looks again in a moment. */
 const AGAIN = 0.3
-const BULK_TICKETS = 200
+const BULK_TICKETS = 300
+const BATCH_TICKETS = 50
+const BATCH_MS = 100
 /** In each working hour, as it begins. */
 const BULK_EVERY_MINUTES = 60
 
@@ -47,7 +49,7 @@ export class People {
   /** Lets so many hours go by, with people at work. */
   async work(hours: number): Promise<void> {
     for (let minute = 0; minute < hours * 60; minute++) {
-      if (minute % BULK_EVERY_MINUTES === 30) this.#changeMany()
+      if (minute % BULK_EVERY_MINUTES === 30) await this.#changeMany()
       const deeds = this.#deedsOfAMinute()
       for (const deed of deeds) {
         await this.do(deed)
@@ -135,7 +137,11 @@ export class People {
     return 1 + PULLS_A_REPO + this.#random.below(this.#place.issuesARepo)
   }
 
-  #changeMany(): void {
-    for (let n = 0; n < BULK_TICKETS; n++) this.#changeTicket()
+  /** Linear changes at most fifty in one go. */
+  async #changeMany(): Promise<void> {
+    for (let n = 0; n < BULK_TICKETS; n++) {
+      this.#changeTicket()
+      if (n % BATCH_TICKETS === BATCH_TICKETS - 1) await this.#place.clock.advance(BATCH_MS)
+    }
   }
 }

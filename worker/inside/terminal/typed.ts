@@ -1,0 +1,64 @@
+/**
+ * What is typed, on its way to a terminal's command: in order, whenever the command reads.
+ *
+ * Written here and not by a stream: the kernel takes nothing while a command does not read, and Node's own writer for
+ * terminals would then ask again and again without doing anything else, such as reading what the command prints.
+ */
+import { writeSync } from 'node:fs'
+import { constants } from 'node:os'
+import type { Socket } from 'node:net'
+
+/** Nobody says when the kernel takes more. */
+const RETRY_MS = 4
+/** Typed, or pasted, and not yet read by the command: beyond it nothing more is taken in. */
+const WAITING_BYTES_MAX = 128 * 1024
+
+export class Typed {
+  readonly #fd: number
+  readonly #from: Socket
+  #waiting: Buffer[] = []
+  #bytes = 0
+  #isRetrying = false
+
+  constructor(fd: number, from: Socket) {
+    this.#fd = fd
+    this.#from = from
+  }
+
+  add(bytes: Buffer): void {
+    if (bytes.length === 0) return
+    this.#waiting.push(bytes)
+    this.#bytes += bytes.length
+    if (!this.#isRetrying) this.#write()
+    if (this.#bytes > WAITING_BYTES_MAX) this.#from.pause()
+  }
+
+  #write(): void {
+    this.#isRetrying = false
+    for (let bytes = this.#waiting[0]; bytes !== undefined; bytes = this.#waiting[0]) {
+      const written = this.#taken(bytes)
+      this.#bytes -= written
+      if (written === bytes.length) this.#waiting.shift()
+      else this.#waiting[0] = bytes.subarray(written)
+      if (written < bytes.length) break
+    }
+    if (this.#bytes <= WAITING_BYTES_MAX / 2) this.#from.resume()
+    if (this.#bytes > 0) this.#later()
+  }
+
+  /** How many the kernel took. */
+  #taken(bytes: Buffer): number {
+    try {
+      return writeSync(this.#fd, bytes)
+    } catch (error) {
+      const { errno } = error as NodeJS.ErrnoException
+      // Anything else: nobody is at the other end any more, and it goes nowhere.
+      return errno === -constants.errno.EAGAIN ? 0 : bytes.length
+    }
+  }
+
+  #later(): void {
+    this.#isRetrying = true
+    setTimeout(() => this.#write(), RETRY_MS)
+  }
+}
