@@ -76,9 +76,10 @@ export type Write =
  * `ended-lease`: how a lease ended, by its id, for frames that come late. `mark`: how far a live lease's frames are
  * applied, by its id. `memory`: what runs learnt, by repository. `ticket`: since when a ticket is in its state.
  * `errand`: what a worker that was away is to be told, by worker and run. On a worker's disk, `frame`: what waits for
- * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id.
+ * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id. `session`: what
+ * is known of the costs of a session that a person went on with, by the session's id.
  */
-export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand' | 'frame' | 'outbox'
+export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand' | 'frame' | 'outbox' | 'session'
 
 /**
  * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go

@@ -15,11 +15,12 @@ import type {
   Salvaged,
   Telling,
 } from '../core/daemon/ports.ts'
-import type { BootedSandbox } from '../core/daemon/terminal.ts'
+import type { BootedSandbox, BootOrder } from '../core/daemon/terminal.ts'
 import type { Cancel } from '../core/ports.ts'
 import { type Answer, no } from '../core/refusal.ts'
 import type { Job } from '../protocol/frames.ts'
 import { billOf } from './run/agent-start.ts'
+import { bootSandbox } from './run/booted.ts'
 import { RunExecution } from './run/execution.ts'
 import type { HandsParts } from './run/parts.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
@@ -64,6 +65,8 @@ class HandsOnThisMachine implements Hands {
   readonly #parts: HandsParts
   readonly #sandboxes: Sandboxes
   readonly #busy = new Map<string, RunExecution>()
+  /** From the first step of booting until nothing but the disk is left. */
+  readonly #booted = new Map<string, Promise<Answer<BootedSandbox>>>()
 
   constructor(parts: HandsParts, sandboxes: Sandboxes) {
     this.#parts = parts
@@ -75,6 +78,7 @@ class HandsOnThisMachine implements Hands {
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     const codehost = this.#parts.codehostFor(job)
     if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
+    if (this.#booted.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
     const free = await this.#parts.freeBytes()
     if (free >= FREE_BYTES_TO_START_MIN) return undefined
     return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
@@ -126,16 +130,33 @@ class HandsOnThisMachine implements Hands {
     }
   }
 
-  async boot(): Promise<Answer<BootedSandbox>> {
-    return no('unbuilt', 'this worker boots no sandbox yet')
+  async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+    const { runId } = order
+    if (this.#busy.has(runId)) return no('conflict', 'something is being executed in the sandbox of this run')
+    if (this.#booted.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
+    const closed = () => void this.#booted.delete(runId)
+    const booting = bootSandbox(order, { hands: this.#parts, sandboxes: this.#sandboxes, closed })
+    this.#booted.set(runId, booting)
+    const answer = await booting
+    if (!answer.ok) closed()
+    return answer
   }
 
+  /** A person in it is sent away: whoever has it discarded was told about him. */
   async discard(runId: string): Promise<void> {
+    await this.#closeBooted(runId)
     if (!this.#busy.has(runId)) await this.#sandboxes.discard(runId)
   }
 
+  async #closeBooted(runId: string): Promise<void> {
+    const booted = await this.#booted.get(runId)
+    if (booted?.ok === true) await booted.value.close()
+  }
+
   async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
-    await this.#sandboxes.reclaim((runId) => this.#busy.has(runId) || isClaimed(runId))
+    await this.#sandboxes.reclaim(
+      (runId) => this.#busy.has(runId) || this.#booted.has(runId) || isClaimed(runId),
+    )
   }
 
   async close(): Promise<void> {
@@ -143,8 +164,13 @@ class HandsOnThisMachine implements Hands {
     const patience = new Promise<void>((resolve) => {
       cancel = this.#parts.clock.after(CLOSE_MS_MAX, resolve)
     })
-    await Promise.race([this.#sandboxes.settled(), patience])
+    await Promise.race([this.#windUp(), patience])
     cancel()
     await this.#parts.closed()
+  }
+
+  async #windUp(): Promise<void> {
+    await Promise.all([...this.#booted.keys()].map((runId) => this.#closeBooted(runId)))
+    await this.#sandboxes.settled()
   }
 }

@@ -130,7 +130,7 @@ function credentialsFor(provider: AgentProvider, config: ServiceConfig): RunCred
 }
 
 /** A key before a login: somebody put it there on purpose, and it does not run out in the middle of a run. */
-function agentCredential(provider: AgentProvider, agent: ServiceConfig['agent']): RunCredentials['agent'] {
+export function agentCredential(provider: AgentProvider, agent: ServiceConfig['agent']): RunCredentials['agent'] {
   const key = { agentA: agent.agentAApiKey, agentB: agent.agentBApiKey, agentC: agent.agentCApiKey }[provider]
   if (key !== undefined && key !== '') return { kind: 'api-key', value: key }
   const own = {

@@ -20,10 +20,14 @@ export function mayRunTicket(
   return yes(ticket)
 }
 
-export function mayRetry(run: Run, facts: { readonly otherActiveRun: string | undefined }): Answer<void> {
+export function mayRetry(
+  run: Run,
+  facts: { readonly otherActiveRun: string | undefined; readonly booted: boolean },
+): Answer<void> {
   if (!isTerminal(run.status)) {
     return no('conflict', `${run.id} is ${run.status}: wait for its end or cancel it before a retry`)
   }
+  if (facts.booted) return inUse(run)
   if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))
   return yes(undefined)
 }
@@ -36,10 +40,52 @@ export function mayDiscard(run: Run, facts: { readonly booted: boolean }): Answe
     )
   }
   if (run.sandbox.id === undefined) return notThere(run)
-  if (facts.booted) {
-    return no('conflict', `the sandbox of ${run.id} is in use: close its terminals or release it first`)
-  }
-  return yes(undefined)
+  return facts.booted ? inUse(run) : yes(undefined)
+}
+
+export interface ResumeFacts {
+  /** Wall milliseconds. */
+  readonly now: number
+  readonly followUpStarting: boolean
+  /** It is booted already: its disk stays for as long as it is, whatever was said of its time. */
+  readonly booted: boolean
+  /** What is known of the worker that holds the sandbox; undefined when it is enrolled no more. */
+  readonly worker: { readonly name: string; readonly online: boolean } | undefined
+}
+
+/** With the session to go on with. */
+export function mayResume(run: Run, facts: ResumeFacts): Answer<{ readonly sessionId: string }> {
+  const { id, status, sandbox, agentSessionId } = run
+  if (!isTerminal(status))
+    return no('conflict', `${id} is ${status}: wait for its end before opening its session`)
+  if (facts.followUpStarting)
+    return no('conflict', `a follow-up of ${id} is starting: wait for its end before opening its session`)
+  if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: its time was over`)
+  if (sandbox.id !== undefined && facts.worker === undefined)
+    return no('gone', `the sandbox of ${id} is gone: the worker that held it is enrolled no more`)
+  if (agentSessionId === undefined)
+    return no('invalid', `${id} has no session to go on with: only agentA's sessions can be resumed`)
+  if (facts.worker === undefined) return no('gone', `${id} has left no sandbox`)
+  if (!facts.worker.online)
+    return no(
+      'conflict',
+      `worker ${printable(facts.worker.name)} holds the sandbox of ${id} and is not connected: try again once it is`,
+    )
+  return yes({ sessionId: agentSessionId })
+}
+
+function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: ResumeFacts): boolean {
+  if (booted || retainedUntil === undefined) return false
+  return id === undefined || now >= Date.parse(retainedUntil)
+}
+
+export function mayRelease(run: Run): Answer<void> {
+  if (isTerminal(run.status)) return yes(undefined)
+  return no('conflict', `${run.id} is ${run.status}: there is no session of it to release`)
+}
+
+function inUse({ id }: Run): Answer<void> {
+  return no('conflict', `the sandbox of ${id} is in use: close its terminals or release it first`)
 }
 
 function busy(ticket: Ticket, activeRun: string): string {

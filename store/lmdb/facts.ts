@@ -17,6 +17,7 @@ const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
   errand: 'e',
   frame: 'f',
   outbox: 'o',
+  session: 's',
 }
 
 export const factKey = (shelf: FactShelf, key: string): string => SHELF_CODE[shelf] + key

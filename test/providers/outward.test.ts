@@ -84,7 +84,7 @@ test('a name that cannot be resolved is refused as any other, and ends nothing',
     setImmediate(() => Reflect.apply(done, undefined, [error]))
   }
   const asked = await door(nowhere).ask({ ...GET, url: 'https://helper.example/', outside: true })
-  expect(asked).toMatchObject(refusedAs('unavailable', /helper\.example/))
+  expect(asked).toMatchObject(refusedAs('failed', /helper\.example/))
 })
 
 describe('a name', () => {

@@ -86,9 +86,9 @@ async function lived(options: NeighbourhoodOptions, shareOfAnHour: number) {
 
 describe('below half of every quota', () => {
   test.each<[string, NeighbourhoodOptions, number, Limits[]]>([
-    ['with Linear for an application', { tracker: 'linear oauth' }, 0.6, [OAUTH_LIMITS]],
+    ['with Linear for an application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
     ['with Linear by a key, and as many tickets as are read', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
-    ['with issues on GitHub as tickets, on the same account', { tracker: 'github' }, 0.4, [KEY_LIMITS]],
+    ['with issues on GitHub as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],
   ])(
     '%s',
     async (name, options, shareOfAnHour, limits) => {

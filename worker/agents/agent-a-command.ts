@@ -12,10 +12,10 @@ import { commandLine, secretAs } from './command-line.ts'
 
 /** Below home: where transcripts are. */
 export const PROJECTS = '.claude/projects'
-const FOLDER = `${HOME}/.claude`
-const SETTINGS = '/run/agent/settings.json'
+export const FOLDER = `${HOME}/.claude`
+export const SETTINGS = '/run/agent/settings.json'
 const STATE = '/run/agent/.claude.json'
-const MEMORY = '/run/agent/CLAUDE.md'
+export const MEMORY = '/run/agent/CLAUDE.md'
 
 /** Longer than any sandbox is kept. */
 const TRANSCRIPT_DAYS = 400
@@ -24,14 +24,14 @@ export function agentACommand(task: AgentTask, found: AgentFound): AgentCommand 
   return commandLine({
     task,
     found,
-    script: [...sweep, ...login(task)],
+    script: [...swept, `install -m 0600 ${SETTINGS} ${MEMORY} ${STATE} ${FOLDER}/`, ...login(task)],
     args: args(task),
     environment,
-    texts,
+    texts: { ...texts, [STATE]: json(state) },
   })
 }
 
-const environment = {
+export const environment = {
   IS_SANDBOX: '1',
   CLAUDE_CONFIG_DIR: FOLDER,
   CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
@@ -41,16 +41,18 @@ const environment = {
   DISABLE_TELEMETRY: '1',
 }
 
-const texts = {
+export const texts = {
   [SETTINGS]: json({ cleanupPeriodDays: TRANSCRIPT_DAYS, skipDangerousModePermissionPrompt: true }),
-  [STATE]: json({
-    hasCompletedOnboarding: true,
-    projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
-  }),
   [MEMORY]: `@${WORK}/CLAUDE.md\n@${WORK}/.claude/CLAUDE.md\n`,
 }
 
-function json(value: object): string {
+/** What it would otherwise ask a person first. */
+export const state = {
+  hasCompletedOnboarding: true,
+  projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
+}
+
+export function json(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
@@ -58,7 +60,7 @@ function json(value: object): string {
  * Folders may have been made unwritable, which their owner can undo. Every program that is started here holds the
  * agent up, and a new home needs next to none.
  */
-const sweep: readonly string[] = [
+export const swept: readonly string[] = [
   `if [ -L ${FOLDER} ] || { [ -e ${FOLDER} ] && [ ! -d ${FOLDER} ]; }; then rm -rf ${FOLDER}; fi`,
   `if [ ! -e ${FOLDER} ]; then mkdir -m 0700 ${FOLDER} ${FOLDER}/projects; else`,
   `chmod -R u+rwX ${FOLDER}`,
@@ -67,20 +69,27 @@ const sweep: readonly string[] = [
   `mkdir -p -m 0700 ${FOLDER}/projects`,
   `find ${FOLDER}/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +`,
   'fi',
-  `install -m 0600 ${SETTINGS} ${MEMORY} ${STATE} ${FOLDER}/`,
 ]
 
 /** What `claude setup-token` prints is easily taken for a key, and works only as what it is. */
-function login({ credential }: AgentTask): string[] {
+export function login({ credential }: Pick<AgentTask, 'credential'>): string[] {
   if (credential === undefined) return []
-  const isKey = credential.kind === 'api-key' && !credential.value.trim().startsWith('sk-ant-oat')
-  return secretAs(isKey ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
+  return secretAs(isKey(credential) ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
 }
+
+export function isKey({ kind, value }: NonNullable<AgentTask['credential']>): boolean {
+  return kind === 'api-key' && !value.trim().startsWith('sk-ant-oat')
+}
+
+/** As a person has it, too. */
+export const own: readonly string[] = [
+  ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
+]
 
 function args({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
   return [
     ...['-p', '--output-format', 'stream-json', '--verbose'],
-    ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
+    ...own,
     ...(resume === undefined ? ['--session-id', sessionId] : ['--resume', resume]),
     ...given('--model', agent.model),
     ...given('--effort', agent.effort),
@@ -89,6 +98,6 @@ function args({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): st
   ]
 }
 
-function given(flag: string, value: string | number | undefined): string[] {
+export function given(flag: string, value: string | number | undefined): string[] {
   return value === undefined || value === '' ? [] : [flag, String(value)]
 }

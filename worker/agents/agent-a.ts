@@ -3,6 +3,7 @@ import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { agentACommand } from './agent-a-command.ts'
 import { agentAListener } from './agent-a-listener.ts'
+import { agentASession } from './agent-a-session.ts'
 import { agentAUsage } from './agent-a-usage.ts'
 import { findProgram, type Where } from './find.ts'
 import { redacted } from './redacted.ts'
@@ -17,6 +18,7 @@ export function agentA(where: Where, prices: PriceTable): AgentDriver {
     provider: 'agentA',
     find: () => findProgram(WANTED, where),
     command: agentACommand,
+    attend: agentASession,
     listen: (task) => redacted(agentAListener(task, prices), task),
     usage: (files, sessionId) => agentAUsage(files, sessionId, prices),
   }

@@ -27,6 +27,12 @@ export interface AgentTask {
   readonly environment: Readonly<Record<string, string>>
 }
 
+/** A person goes on with a session, at a terminal. */
+export interface SessionTask extends Pick<AgentTask, 'credential' | 'environment'> {
+  readonly agent: Pick<JobAgent, 'model' | 'effort' | 'command'>
+  readonly resume: string
+}
+
 /** Everything is as seen from inside the sandbox: the checkout is /work, home is /home/agent. */
 export interface AgentCommand {
   readonly command: readonly string[]
@@ -100,6 +106,8 @@ export interface AgentDriver {
   /** Looked for on this machine; not asked when the job brings a command line of its own. */
   find(): Promise<AgentFound>
   command(task: AgentTask, found: AgentFound): AgentCommand
+  /** To be run on a terminal; absent: nobody can go on with a session of this agent's. */
+  attend?(task: SessionTask, found: AgentFound): AgentCommand
   /** For one execution. */
   listen(task: AgentTask): AgentListener
   /** Projections of the session's transcripts: numbers and names only. [] for agents that keep none. */

@@ -18,7 +18,11 @@ const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin', '/bin']
 export const PROJECT_KEY = WORK.replace(/[^a-zA-Z0-9]/g, '-')
 
 export interface CommandParts {
-  readonly task: AgentTask
+  readonly task: Pick<AgentTask, 'credential' | 'environment'> & {
+    readonly agent: Pick<AgentTask['agent'], 'command'>
+    /** Absent: what it is told, a person types. */
+    readonly prompt?: string
+  }
   readonly found: AgentFound
   /** Commands of the shell, run one after the other before the agent; the first that fails ends it all. */
   readonly script: readonly string[]
@@ -26,6 +30,8 @@ export interface CommandParts {
   readonly environment: Readonly<Record<string, string>>
   /** Texts that `script` puts where the agent wants them, by their path; nothing secret. */
   readonly texts?: Readonly<Record<string, string>>
+  /** Of the same kind, but secret. */
+  readonly secrets?: Readonly<Record<string, string>>
 }
 
 export function commandLine({
@@ -35,6 +41,7 @@ export function commandLine({
   args,
   environment,
   texts = {},
+  secrets = {},
 }: CommandParts): AgentCommand {
   const override = withoutNul(task.agent.command ?? '').trim()
   const lines = ['set -e', ...script, override === '' ? 'exec "$@"' : `exec ${override} "$@"`]
@@ -42,10 +49,14 @@ export function commandLine({
   return {
     command: ['/bin/sh', '-c', lines.join('\n'), 'agent', ...program, ...args.map(withoutNul)],
     environment: { ...task.environment, ...environment, ...pathFor(found) },
-    files: [...secretFile(task), ...Object.entries(texts).map(readable)],
+    files: [
+      ...secretFile(task),
+      ...Object.entries(texts).map(readable),
+      ...Object.entries(secrets).map(([path, text]): SandboxFile => ({ path, mode: '0400', text })),
+    ],
     // Into a folder that an agent has had for itself, nobody outside writes: `script` does it, inside.
     seeds: [],
-    stdin: task.prompt,
+    ...(task.prompt === undefined ? {} : { stdin: task.prompt }),
     shown: override === '' && found.is === 'found' ? found.shown : [],
   }
 }
@@ -78,7 +89,7 @@ function pathFor(found: AgentFound): { readonly PATH?: string } {
   return { PATH: [...found.path, TOOLS, ...SYSTEM_PATH].join(':') }
 }
 
-function secretFile({ credential }: AgentTask): SandboxFile[] {
+function secretFile({ credential }: Pick<AgentTask, 'credential'>): SandboxFile[] {
   return credential === undefined ? [] : [{ path: SECRET_FILE, mode: '0400', text: credential.value }]
 }
 

@@ -32,7 +32,7 @@ export async function agentStart(hands: HandsParts, job: Job): Promise<Answer<Ag
   if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
   const task = taskFor(job, hands.uuid())
   const made = driver.command(task, found)
-  return yes({ driver, task, command: withSeeds(made, job), listener: driver.listen(task) })
+  return yes({ driver, task, command: withSeeds(made, codehostToken(job)), listener: driver.listen(task) })
 }
 
 function taskFor(job: Job, sessionId: string): AgentTask {
@@ -64,14 +64,18 @@ const LAY_DOWN = [
   'exec "$@"',
 ].join('\n')
 
-function withSeeds({ command, environment, files, seeds, stdin, shown }: AgentCommand, job: Job): Command {
+/** `more`: files that it has besides its own. */
+export function withSeeds(
+  { command, environment, files, seeds, stdin, shown }: AgentCommand,
+  more: readonly SandboxFile[] = [],
+): Command {
   const laid = seeds.map(({ text }, n): SandboxFile => ({ path: `${SEEDS}/${n}`, mode: '0444', text }))
   const pairs = seeds.flatMap(({ path }, n) => [`${SEEDS}/${n}`, path])
   return {
     command: ['/bin/sh', '-c', LAY_DOWN, 'agent', ...pairs, '--', ...command],
     environment,
     shown,
-    files: [...files, ...laid, ...codehostToken(job)],
+    files: [...files, ...laid, ...more],
     ...(stdin === undefined ? {} : { stdin }),
   }
 }

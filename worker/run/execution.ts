@@ -17,6 +17,7 @@ import type { CheckedOut, Published } from '../sources/sources.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import { type Leavings, tellLeavings } from './leavings.ts'
+import { occupantOf, wallsOf } from './occupant.ts'
 import type { HandsParts } from './parts.ts'
 import { Room, type ScriptEnd } from './room.ts'
 import type { Sandboxes } from './sandboxes.ts'
@@ -198,9 +199,10 @@ export class RunExecution implements Execution {
   }
 
   /** Should this process die, the next one finds out by this what the agent has spent. */
-  #noteAgent({ driver, task }: AgentStart): void {
+  #noteAgent({ task }: AgentStart): void {
     const { sandboxes, order } = this.#parts
-    sandboxes.occupied(order.job.run.id, { provider: driver.provider, session: task.sessionId })
+    const { run, agent, sandbox } = order.job
+    sandboxes.occupied(run.id, occupantOf(agent, task.sessionId), wallsOf(sandbox))
   }
 
   #captured(id: string): void {

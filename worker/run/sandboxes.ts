@@ -9,9 +9,9 @@
 import { chmod, chown, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
-import type { AgentProvider } from '../../protocol/config.ts'
 import { freeNumber } from '../sandbox/slots.ts'
 import type { RunFolders } from '../sources/sources.ts'
+import type { Occupant, Walls } from './occupant.ts'
 import { bytesIn } from './size.ts'
 
 export interface SandboxRecord {
@@ -27,8 +27,10 @@ export interface SandboxRecord {
   readonly bytes: number
   readonly quotaGib?: number
   readonly sessionId?: string
-  /** Who works here, and under which name it keeps its records; known before it begins. */
-  readonly agent?: { readonly provider: AgentProvider; readonly session: string }
+  /** Known before it begins. */
+  readonly agent?: Occupant
+  /** What stood around it: whoever comes back finds the same. */
+  readonly walls?: Walls
 }
 
 export interface SandboxFolders extends RunFolders {
@@ -120,10 +122,10 @@ export class Sandboxes {
   }
 
   /** For whoever has to find out what it has spent, should nobody be left who watched it. Nobody waits for it. */
-  occupied(runId: string, agent: NonNullable<SandboxRecord['agent']>): void {
+  occupied(runId: string, agent: Occupant, walls?: Walls): void {
     const record = this.#records.get(runId)
     if (record !== undefined)
-      this.#write({ ...record, agent }).catch((error) =>
+      this.#write({ ...record, agent, ...(walls === undefined ? {} : { walls }) }).catch((error) =>
         this.#parts.log.warn({ err: error, runId }, 'it could not be noted which agent works on a run'),
       )
   }
@@ -144,6 +146,14 @@ export class Sandboxes {
     })
     this.#measure(runId)
     return retainedUntil
+  }
+
+  /** A person was in it, and may have left there what is nowhere else. */
+  async visited(runId: string): Promise<void> {
+    const record = this.#records.get(runId)
+    if (record === undefined) return
+    if (!record.unpushed) await this.#write({ ...record, unpushed: true })
+    this.#measure(runId)
   }
 
   /** Takes its time with a large tree, so nobody waits for it. */

@@ -9,13 +9,13 @@ const verdict = (answer: Answer<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
 
 test('retry: 409 unless terminal, or when the ticket has another active run', () => {
-  const free = { otherActiveRun: undefined }
+  const free = { otherActiveRun: undefined, booted: false }
   const may = RUN_STATUSES.filter((status) => mayRetry(aRun({ status }), free).ok)
   expect(may).toEqual(['completed', 'failed', 'cancelled'])
   expect(verdict(mayRetry(aRun({ status: 'running' }), free))).toBe(
     'conflict: run-1 is running: wait for its end or cancel it before a retry',
   )
-  expect(verdict(mayRetry(aRun({ status: 'failed' }), { otherActiveRun: 'run-2' }))).toBe(
+  expect(verdict(mayRetry(aRun({ status: 'failed' }), { otherActiveRun: 'run-2', booted: false }))).toBe(
     'conflict: ticket ENG-12 has an active run, run-2: wait for its end or cancel it',
   )
 })
@@ -49,7 +49,7 @@ test('what others call a ticket is printable in a refusal', () => {
   const said = [
     verdict(mayRunTicket('x\u202e\u001b[2J', { ticket: undefined, activeRun: undefined })),
     verdict(mayRunTicket('x', { ticket, activeRun: 'run-1' })),
-    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2' })),
+    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2', booted: false })),
   ]
   for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
 })

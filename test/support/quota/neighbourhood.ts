@@ -27,6 +27,7 @@ export const TOKEN = 'ghp_pat_planted'
 const REPOS = 50
 export const PULLS_A_REPO = 4
 const MANY_ISSUES = 100
+const WEEK_MS = 7 * 24 * 3_600_000
 
 export interface NeighbourhoodOptions {
   readonly tracker: 'linear key' | 'linear oauth' | 'github'
@@ -61,6 +62,8 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
   const { repos = REPOS, tickets = 1_000, eligible = 100 } = options
   const clock = new PacedClock()
   const linear = await startLinear({ now: clock.now })
+  // Of limits it is, and not of tokens that run out.
+  linear.accounts.accessMs = WEEK_MS
   const github = await startGithub({ clock, people: PEOPLE, limits: options.limits ?? {} })
   const remotes = Array.from({ length: repos }, (_, n) => `ada/lamps-${n + 1}`)
   const isOnGithub = options.tracker === 'github'
