@@ -2,3 +2,4 @@
 export const DAEMON = 'daemon'
 export const LINK = 'link'
 export const EXECUTION = 'execution'
+export const BOOTED = 'booted'

@@ -53,4 +53,8 @@ export interface Screen {
   close(): void
 }
 
-export type MakeScreen = (size: TerminalSize) => Screen
+/**
+ * The one terminal that a session talks to: those of its views only draw. `answer`: what it replies to the session's
+ * questions (where the cursor is, what it can do), once, however many look on.
+ */
+export type MakeScreen = (size: TerminalSize, answer: (data: string) => void) => Screen

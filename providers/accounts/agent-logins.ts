@@ -24,7 +24,7 @@ import {
   startProgram,
 } from '../program.ts'
 import { type AgentsParts, checkAgent, placeOfKey } from './agents.ts'
-import { claudeLogin, codexKey, codexLogin } from './login-files.ts'
+import { claudeLogin, codexKey, codexLogin, geminiLogin } from './login-files.ts'
 import { fieldsIn, isCredential } from './reply-fields.ts'
 
 export interface LoginsParts extends AgentsParts {
@@ -111,12 +111,7 @@ async function foundCodexKey(key: string, parts: LoginsParts): Promise<Answer<Fo
 /** Its command cannot be asked, and its own login is not for use by other programs any more. */
 async function findGemini(parts: LoginsParts): Promise<Answer<FoundLogin>> {
   const key = parts.environment.GEMINI_API_KEY
-  if (key === undefined || key === '') {
-    return no(
-      'invalid',
-      'Gemini works with an API key: make one at https://aistudio.google.com/apikey and give it',
-    )
-  }
+  if (key === undefined || key === '') return foundGemini(parts)
   if (!isCredential(key))
     return no('invalid', 'GEMINI_API_KEY of this machine holds no key; correct or remove it')
   const config = { ...configDefaults, agent: { ...configDefaults.agent, agentCApiKey: key } }
@@ -124,6 +119,19 @@ async function findGemini(parts: LoginsParts): Promise<Answer<FoundLogin>> {
   return checked.ok
     ? yes({ detail: `${checked.value}, from GEMINI_API_KEY`, credential: { agentCApiKey: key } })
     : checked
+}
+
+const GEMINI =
+  'Gemini works with an API key: make one at https://aistudio.google.com/apikey and give it; a login of gemini works for enterprise accounts'
+
+/** A login that its command has kept. It is believed by its form: only its vendor's own programs can show it works. */
+async function foundGemini({ environment, uid }: LoginsParts): Promise<Answer<FoundLogin>> {
+  const home = folderOf(environment, 'GEMINI_CLI_HOME', '')
+  const path = home === undefined ? undefined : join(home, '.gemini', 'oauth_creds.json')
+  const text = path === undefined ? undefined : await ownText(path, uid)
+  if (text === undefined || text.length > LOGIN_CHARS_MAX) return no('invalid', GEMINI)
+  const login = geminiLogin(text)
+  return login.ok ? yes({ detail: login.value, credential: { agentCLogin: text } }) : no('invalid', GEMINI)
 }
 
 // ---- asking and reading --------------------------------------------------------------------------------------------

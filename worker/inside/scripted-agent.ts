@@ -166,8 +166,8 @@ async function interactive(sessionId: string, transcript: Transcript): Promise<v
     transcript.message(message, [{ type: 'text', text: answered }], usage, meter.total())
   }
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true
-  await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past: transcript.past, note })
-  leave(0)
+  const { past } = transcript
+  leave(await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past, note }))
 }
 
 // ---- ends --------------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ let printed: Printed | undefined
 try {
   main()
 } catch (error) {
-  process.stderr.write(`the terminal could not be opened: ${error instanceof Error ? error.message : error}\n`)
+  process.stderr.write(
+    `the terminal could not be opened: ${error instanceof Error ? error.message : error}\n`,
+  )
   process.exitCode = FAILED
 }
 

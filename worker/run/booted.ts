@@ -7,7 +7,13 @@
  * killed meanwhile.
  */
 import { stat } from 'node:fs/promises'
-import type { BootedSandbox, BootOrder, Session, SessionEar, TerminalSize } from '../../core/daemon/terminal.ts'
+import type {
+  BootedSandbox,
+  BootOrder,
+  Session,
+  SessionEar,
+  TerminalSize,
+} from '../../core/daemon/terminal.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
@@ -16,7 +22,7 @@ import { BootedSession } from './booted-session.ts'
 import type { HandsParts } from './parts.ts'
 import { OWN_PROGRAMS } from './places.ts'
 import { Room } from './room.ts'
-import type { SandboxRecord, Sandboxes } from './sandboxes.ts'
+import type { Sandboxes, SandboxRecord } from './sandboxes.ts'
 
 export interface BootParts {
   readonly hands: HandsParts

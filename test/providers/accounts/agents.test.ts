@@ -121,7 +121,7 @@ function claudeFile(leftMs: number): string {
 function home() {
   const folder = tempFolder()
   const bin = join(folder, 'bin')
-  for (const name of ['bin', '.claude', '.codex']) mkdirSync(join(folder, name))
+  for (const name of ['bin', '.claude', '.codex', '.gemini']) mkdirSync(join(folder, name))
   const program = (name: string, script: string): void => {
     writeFileSync(
       join(bin, name),
@@ -305,7 +305,16 @@ describe('a login of Codex', () => {
 })
 
 describe('Gemini', () => {
-  test('has no login to find but a key in the environment', async () => {
+  test('is taken with the login that its command has kept, where there is no key', async () => {
+    const { file, find } = home()
+    const login = JSON.stringify({ refresh_token: 'planted', token_type: 'Bearer' })
+    file('.gemini/oauth_creds.json', login)
+    expect(await find('agentC')).toMatchObject({ value: { credential: { agentCLogin: login } } })
+    file('.gemini/oauth_creds.json', '{}')
+    expect(await find('agentC')).toMatchObject(refusedAs('invalid', /API key/))
+  })
+
+  test('is found by a key in the environment', async () => {
     const { bases } = await vendors()
     const { find } = home()
     expect(await find('agentC')).toMatchObject(refusedAs('invalid', /API key/))

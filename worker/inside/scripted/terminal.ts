@@ -1,11 +1,13 @@
 /**
  * The scripted agent with a person before it: shows the session, answers, and carries out single steps of its language.
  *
- * Ctrl-C interrupts a step, or forgets the line; at an empty line it only says how to leave.
+ * Ctrl-C interrupts a step, or forgets the line; at an empty line it only says how to leave. What is said here is in the
+ * session's transcript like everything else, and costs.
  */
 
 import { createInterface, type Interface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { flood } from './flood.ts'
 import { readScript, VERBS } from './script.ts'
 import { type Surroundings, type ToolDeed, use } from './tools.ts'
 import type { Past } from './transcript.ts'
@@ -24,7 +26,8 @@ export interface Desk {
 const HELP = [
   `a line that begins with one of these is carried out: ${VERBS.join(', ')}`,
   'end a line with <<END to give it a text, up to a line END',
-  '/help shows this, /exit leaves',
+  'flood BYTES prints so many, as fast as they are taken',
+  '/help shows this, /exit leaves, exit CODE leaves with that code',
 ].join('\n')
 
 const TOOLS: readonly string[] = [
@@ -40,16 +43,21 @@ const TOOLS: readonly string[] = [
   'ask-network',
 ]
 
-/** Resolves when the person leaves. */
-export async function converse(desk: Desk): Promise<void> {
+/** Resolves with an exit code when the person leaves. */
+export async function converse(desk: Desk): Promise<number> {
   const { input, output, isTerminal } = desk
   const lines = createInterface({ input, output, terminal: isTerminal, prompt: '> ' })
   const under = { way: undefined as AbortController | undefined }
+  let code = 0
   greet(desk)
   lines.on('SIGINT', () => interrupt(lines, output, under.way))
   lines.prompt()
   for await (const line of statements(lines)) {
-    if (line.trim() === '/exit') break
+    const leaving = LEAVING.exec(line)
+    if (leaving !== null) {
+      code = Number(leaving[1] ?? 0) & EXIT_CODE_BITS
+      break
+    }
     under.way = new AbortController()
     const answer = await answerTo(line, desk, under.way.signal)
     under.way = undefined
@@ -61,7 +69,11 @@ export async function converse(desk: Desk): Promise<void> {
   }
   lines.close()
   output.write(`Resume this session with: scripted-agent --resume ${desk.sessionId}\n`)
+  return code
 }
+
+const LEAVING = /^\s*(?:\/exit|exit(?:\s+(\d{1,3}))?)\s*$/
+const EXIT_CODE_BITS = 0xff
 
 function greet({ output, sessionId, past, around }: Desk): void {
   output.write(`scripted agent · session ${sessionId} · ${around.cwd}\n`)
@@ -90,9 +102,13 @@ async function* statements(lines: Interface): AsyncGenerator<string> {
   }
 }
 
-async function answerTo(text: string, { around }: Desk, signal: AbortSignal): Promise<string> {
+const FLOOD = /^\s*flood\s+(\d{1,10})\s*$/
+
+async function answerTo(text: string, { around, output }: Desk, signal: AbortSignal): Promise<string> {
   if (text.trim() === '') return ''
   if (text.trim() === '/help') return HELP
+  const bytes = FLOOD.exec(text)?.[1]
+  if (bytes !== undefined) return `${await flood(output, Number(bytes), signal)} bytes`
   const [verb = ''] = text.split(/\s/, 1)
   if (!VERBS.includes(verb)) return `You said: ${text}\nI can only carry out steps; /help lists them.`
   const read = readScript(text.split('\n'))

@@ -16,7 +16,9 @@ export interface Frame {
 export const FRAME_BYTES_MAX = 256 * 1024
 const HEAD_BYTES = 5
 const LETTERS: Readonly<Record<FrameKind, string>> = { input: 'i', resize: 'r', output: 'o', exit: 'x' }
-const KINDS = new Map(Object.entries(LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as FrameKind]))
+const KINDS = new Map(
+  Object.entries(LETTERS).map(([kind, letter]) => [letter.charCodeAt(0), kind as FrameKind]),
+)
 
 /** At most FRAME_BYTES_MAX of them; whoever has more makes several. */
 export function headOf(kind: FrameKind, length: number): Buffer {

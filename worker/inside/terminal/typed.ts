@@ -5,8 +5,8 @@
  * terminals would then ask again and again without doing anything else, such as reading what the command prints.
  */
 import { writeSync } from 'node:fs'
-import { constants } from 'node:os'
 import type { Socket } from 'node:net'
+import { constants } from 'node:os'
 
 /** Nobody says when the kernel takes more. */
 const RETRY_MS = 4
