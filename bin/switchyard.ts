@@ -12,6 +12,7 @@ import {
   WORKER_DRAIN_SECONDS_MAX,
   WORKER_STALL_MINUTES_MAX,
 } from '../protocol/limits.ts'
+import { DETACH_KEYS_USUAL } from './client/detach-keys.ts'
 import { Ending, EXIT } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 import { Scrubber } from './scrub.ts'
@@ -132,6 +133,34 @@ Environment:
   .action(async (options) => {
     const { oauthHelper } = await import('./commands/oauth-helper.ts')
     await oauthHelper(options)
+  })
+
+program
+  .command('attach')
+  .description('open a run’s session in this terminal: its retained sandbox is booted where it lies')
+  .argument('<id>', 'the run')
+  .option(
+    '--data-dir <path>',
+    'whose host is asked (default: SWITCHYARD_DATA_DIR, else the platform’s place)',
+  )
+  .option('--detach-keys <keys>', 'what ends it, one key after the other', DETACH_KEYS_USUAL)
+  .option('--keep', 'on detaching, leave the sandbox running until nobody has looked at it for a while')
+  .option(
+    '--no-tty',
+    'pass standard input and output on as they are, without a terminal; the end of the input is passed on as Ctrl-D',
+  )
+  .addHelpText(
+    'after',
+    `
+It ends with the session's own exit code, 0 when you detach, 1 when there is no session for you, 69 without a host.
+
+Environment:
+  SWITCHYARD_URL, SWITCHYARD_TOKEN
+                           another host than that of the data directory`,
+  )
+  .action(async (id, options) => {
+    const { attach } = await import('./commands/attach.ts')
+    await attach(id, options)
   })
 
 program

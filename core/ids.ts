@@ -22,6 +22,7 @@ export interface Ids {
   run(): string
   lease(): string
   memory(): string
+  followUp(): string
 }
 
 export function ids(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): Ids {
@@ -30,7 +31,15 @@ export function ids(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): I
     run: () => `run-${next()}`,
     lease: () => `ls-${next()}`,
     memory: () => `mem-${next()}`,
+    followUp: () => `fu-${next()}`,
   }
+}
+
+/** The instant at which one of these ids was made; undefined when it is none of them. */
+export function madeAt(id: string): string | undefined {
+  const digits = /^[a-z]+-([0-9a-f]{12})7[0-9a-f]{19}$/.exec(id)?.[1]
+  const at = new Date(Number.parseInt(digits ?? '', 16))
+  return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9_999 ? undefined : at.toISOString()
 }
 
 /** The last digits are counted up; the head is made once a millisecond. */

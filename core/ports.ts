@@ -79,7 +79,15 @@ export type Write =
  * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id. `session`: what
  * is known of the costs of a session that a person went on with, by the session's id.
  */
-export type FactShelf = 'ended-lease' | 'mark' | 'memory' | 'ticket' | 'errand' | 'frame' | 'outbox' | 'session'
+export type FactShelf =
+  | 'ended-lease'
+  | 'mark'
+  | 'memory'
+  | 'ticket'
+  | 'errand'
+  | 'frame'
+  | 'outbox'
+  | 'session'
 
 /**
  * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go

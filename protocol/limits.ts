@@ -78,8 +78,10 @@ export const WORKER_MAX_USAGE_SNAPSHOT_BYTES = 4 * 1024 * 1024
 export const WORKER_BUFFER_FRAMES_MAX = 10_000
 export const WORKER_BUFFER_BYTES_MAX = 32 * 1024 * 1024
 export const WORKER_CONCURRENCY_MAX = 64
-/** Usage snapshots outside any lease that are being put on disk; those beyond are not kept. */
+/** Usage snapshots outside any lease that are being put on disk; others wait, and those beyond are not kept. */
 export const LOOSE_USAGE_SNAPSHOTS_AT_ONCE = 8
+export const LOOSE_USAGE_SNAPSHOTS_WAITING_MAX = 256
+export const LOOSE_USAGE_BYTES_WAITING_MAX = 32 * 1024 * 1024
 export const ARTIFACT_PART_BYTES_MAX = 256 * 1024
 export const LEASE_ACK_FRAMES = 512
 export const LEASE_ACK_BYTES = 1024 * 1024
@@ -279,3 +281,43 @@ export const UPLOAD_KEY_BYTES_MAX = 1_024
 export const UPLOADS_WAITING_MAX = 1_000
 /** The command's own login waits so long for its person. */
 export const STORAGE_LOGIN_MS_MAX = 5 * 60_000
+
+// ---- terminals, on the host --------------------------------------------------------------------------------------
+export const ATTACH_VIEWS_MAX = 256
+export const ATTACH_VIEWS_PER_RUN_MAX = 16
+/** A booted sandbox that nobody looks at; time for a page to be loaded again. Less than its worker waits by itself. */
+export const ATTACH_GRACE_MS = 20_000
+/** What a worker may take to boot a sandbox. */
+export const ATTACH_BOOT_MS_MAX = 60_000
+/** From the end of a session until everybody who looks at it has been told. */
+export const ATTACH_EXIT_MS_MAX = 5_000
+/** A new view may take so long to say how large it is; after that it is taken for an ordinary terminal. */
+export const ATTACH_SIZE_MS_MAX = 200
+/** What is typed into a view while nobody takes it. */
+export const ATTACH_TYPED_CHARS_MAX = ATTACH_DATA_CHARS_MAX
+/** All that `input` may hold, with every character escaped, and what stands around it. */
+export const ATTACH_FRAME_BYTES_MAX = 6 * ATTACH_DATA_CHARS_MAX + 1024
+/** What may wait for a view that does not read, before it is cut off. */
+export const ATTACH_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
+/** From one view: in the long run, and at once. A long text may be pasted, a key be held down. */
+export const ATTACH_INPUT_BYTES_PER_SECOND = 256 * 1024
+export const ATTACH_INPUT_BYTES_AT_ONCE = 2 * 1024 * 1024
+export const ATTACH_FRAMES_PER_SECOND = 200
+export const ATTACH_FRAMES_AT_ONCE = 2_000
+/** A person's sessions, for exports of their usage that come late. */
+export const SESSIONS_KEPT_MS = 31 * 24 * 3_600_000
+
+// ---- follow-ups, on the host -------------------------------------------------------------------------------------
+/** What people said on a pull request, of all that a job may hold. */
+export const JOB_TALK_BYTES_MAX = 384 * 1024
+/** One remark, one thread of them, and the lines of the difference that it is about. */
+export const FOLLOW_UP_TEXT_CHARS_MAX = 16 * 1024
+export const FOLLOW_UP_THREAD_BYTES_MAX = 64 * 1024
+export const FOLLOW_UP_HUNK_CHARS_MAX = 4 * 1024
+/** Read longer ago, a pull request is read again before its follow-up goes to a worker. */
+export const FOLLOW_UP_FRESH_MS = 5 * 60_000
+export const FOLLOW_UP_RETRY_MS_FIRST = 2_000
+export const FOLLOW_UP_RETRY_MS_MAX = 5 * 60_000
+/** Pull requests that are read at once, and that are held in memory once they are read. */
+export const FOLLOW_UP_READS_AT_ONCE = 4
+export const FOLLOW_UP_READS_KEPT = 32

@@ -6,7 +6,7 @@
  */
 import Type, { type Static, type TSchema } from 'typebox'
 import { Count, ForeignId, Id, Instant, Link, Name, record, Text, words } from './atoms.ts'
-import { RunOutcome } from './frames.ts'
+import { JobFollowUp, RunOutcome } from './frames.ts'
 import { type Checker, checker } from './parse.ts'
 import { RUN_STATUSES, RunCosts, RunResult, RunSandbox } from './run.ts'
 import { WorkerCapabilities } from './worker.ts'
@@ -38,9 +38,17 @@ export const RunFields = record('RunFields', {
   /** The current lease has reported a pull request. */
   opened: Type.Boolean(),
   /** Of a follow-up: what to go back to when it fails. */
-  earlier: OrNull(record('EarlierResult', { result: OrNull(RunResult), finishedAt: OrNull(Instant) })),
+  earlier: OrNull(
+    record('EarlierResult', {
+      result: OrNull(RunResult),
+      startedAt: OrNull(Instant),
+      finishedAt: OrNull(Instant),
+    }),
+  ),
   /** In which status it was woken. */
   woken: OrNull(words(RUN_STATUSES)),
+  /** Which one it is, when it is a follow-up: minted once, however often it is begun. */
+  followUp: OrNull(JobFollowUp),
 })
 export type RunFields = Static<typeof RunFields>
 

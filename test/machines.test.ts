@@ -66,8 +66,9 @@ describe('the machines of the host and of a worker', () => {
     },
   )
 
-  test('are all that a host knows: runs, leases, workers, lines, the local worker, the intake, the tracker, the flows of connecting, the settings and the root', () => {
+  test('are all that a host knows: runs, leases, workers, lines, terminals, the local worker, the intake, the tracker, the flows of connecting, the settings and the root', () => {
     expect(hostKinds.map(({ name }) => name).sort()).toEqual([
+      'attach',
       'connection',
       'device-flow',
       'intake',

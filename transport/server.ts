@@ -23,6 +23,7 @@ import { type BuiltSocket, type Handlers, type Row, rows } from './routes/rows.t
 import { runHandlers } from './routes/runs.ts'
 import { serviceHandlers } from './routes/service.ts'
 import { workerHandlers } from './routes/workers.ts'
+import { serveAttach } from './sockets/attach.ts'
 import { serveDashboard } from './sockets/dashboard.ts'
 import { CLOSE } from './sockets/outlet.ts'
 import type { SocketRoom } from './sockets/room.ts'
@@ -157,9 +158,10 @@ type Sockets = { readonly [N in BuiltSocket]: SocketRoom }
 function managementSockets(app: TemplatedApp, hall: Hall, fences: UpgradeParts, http: HttpDoor): Sockets {
   const seat: Seat = () =>
     dashboards.room() ? { ok: true, data: {} } : { ok: false, reply: DASHBOARDS_FULL }
-  const upgrade = upgradeDoor(fences, whileOpen(http, seat))
-  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgrade, hall.parts)
-  return { dashboardSocket: dashboards, workerSocket: workerSocket(app, hall, fences, http) }
+  const upgradeFor = (seat: Seat) => upgradeDoor(fences, whileOpen(http, seat))
+  const dashboards = serveDashboard(app, routes.dashboardSocket.path, upgradeFor(seat), hall.parts)
+  const attachSocket = serveAttach(app, routes.attachSocket.path, upgradeFor, hall.parts)
+  return { dashboardSocket: dashboards, attachSocket, workerSocket: workerSocket(app, hall, fences, http) }
 }
 
 function workerSocket(
@@ -173,8 +175,8 @@ function workerSocket(
 
 const whileOpen =
   (http: HttpDoor, seat: Seat): Seat =>
-  () =>
-    http.isShut() ? { ok: false, reply: CLOSING } : seat()
+  (params) =>
+    http.isShut() ? { ok: false, reply: CLOSING } : seat(params)
 
 // ---- stopping --------------------------------------------------------------------------------------------------------
 

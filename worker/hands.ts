@@ -76,6 +76,8 @@ class HandsOnThisMachine implements Hands {
   async objection(job: Job): Promise<Objection | undefined> {
     if (!isRunFolderName(job.run.id))
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
+    if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
+      return 'malformed: a follow-up needs pull and followUp'
     const codehost = this.#parts.codehostFor(job)
     if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
     if (this.#booted.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
@@ -122,7 +124,8 @@ class HandsOnThisMachine implements Hands {
     if (agent === undefined) return {}
     try {
       const { home } = this.#sandboxes.foldersOf(runId)
-      const { usage, cost } = await billOf(this.#parts.drivers[agent.provider], home, agent.session)
+      const { provider, session, since } = agent
+      const { usage, cost } = await billOf(this.#parts.drivers[provider], home, session, undefined, since)
       return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
     } catch (error) {
       this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')

@@ -130,7 +130,7 @@ export const attachMachine = setup({
     ending: {
       description: 'the session has ended, and those who look at it are told',
       on: {
-        unwatched: 'over',
+        unwatched: { target: 'over', actions: 'noteUnwatched' },
         'time over': 'over',
         'line lost': 'over',
         ...ends,
@@ -143,7 +143,13 @@ export const attachMachine = setup({
 export const attachKind: Kind = {
   name: ATTACH,
   logic: attachMachine,
-  supervision: closedAtOnce,
+  supervision: {
+    ...closedAtOnce,
+    lastWords: (runId, { context }) => {
+      const effect: AttachEffect = { type: 'attach.release', runId, workerId: context.workerId }
+      return [{ is: 'effect', effect }]
+    },
+  },
   // Whatever the disk does, a session must be able to end, and its end to be told.
   diskless: true,
 }

@@ -32,21 +32,14 @@ export type BootedEvent =
 
 export type BootedEffect =
   | { readonly type: 'booted.boot'; readonly runId: string }
-  | { readonly type: 'booted.wait'; readonly runId: string; readonly ms: number }
+  /** The time by which somebody has to come begins to run. */
+  | { readonly type: BootedWait; readonly runId: string }
   | { readonly type: 'booted.close'; readonly runId: string }
   | { readonly type: 'booted.over'; readonly runId: string }
 
-/** From the boot to the first view. */
-export const FIRST_VIEW_MS = 120_000
-/** From the last view to the end: enough for a page that is loaded anew. */
-export const RETURN_MS = 30_000
-/** How long a session lives on without a line: as long as its host waits for a worker that is away. */
-export const ADRIFT_MS = 120_000
+export type BootedWait = 'booted.wait for a view' | 'booted.wait for a return' | 'booted.wait for the line'
 
 const { queue, end } = deeds<BootedContext, BootedEvent, BootedEffect>()
-
-const waitFor = (ms: number) =>
-  queue<undefined>(({ context }) => ({ type: 'booted.wait', runId: context.runId, ms }))
 
 const anyway = { 'release requested': 'closing', 'session ended': 'closing' } as const
 const unwatched = { ...anyway, viewed: 'attended', 'time is up': 'closing' } as const
@@ -55,9 +48,9 @@ export const bootedMachine = setup({
   types: {} as { context: BootedContext; events: BootedEvent; input: BootedInput },
   actions: {
     boot: queue(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
-    awaitFirstView: waitFor(FIRST_VIEW_MS),
-    awaitReturn: waitFor(RETURN_MS),
-    awaitLine: waitFor(ADRIFT_MS),
+    awaitView: queue(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
+    awaitReturn: queue(({ context }) => ({ type: 'booted.wait for a return', runId: context.runId })),
+    awaitLine: queue(({ context }) => ({ type: 'booted.wait for the line', runId: context.runId })),
     close: queue(({ context }) => ({ type: 'booted.close', runId: context.runId })),
     tellOver: queue(({ context }) => ({ type: 'booted.over', runId: context.runId })),
     end: end(),
@@ -79,7 +72,7 @@ export const bootedMachine = setup({
     },
     ready: {
       description: 'booted; nobody has come to look yet',
-      entry: 'awaitFirstView',
+      entry: 'awaitView',
       on: { ...unwatched, 'asked again': { target: 'ready', reenter: true }, 'line lost': 'adrift' },
     },
     attended: {
@@ -114,7 +107,9 @@ export const bootedKind: Kind = {
   logic: bootedMachine,
   supervision: {
     ...closedAtOnce,
-    lastWords: (key) => [{ is: 'effect', effect: { type: 'booted.close', runId: key } satisfies BootedEffect }],
+    lastWords: (key) => [
+      { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies BootedEffect },
+    ],
   },
   diskless: true,
 }

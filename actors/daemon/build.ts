@@ -7,6 +7,8 @@ import type { StoreState } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { ActorHost } from '../kit/host.ts'
 import type { Effect } from '../kit/tray.ts'
+import type { BootedEffect } from './booted.machine.ts'
+import { BOOTED_TIMER, BootedRoom } from './booted.room.ts'
 import { DAEMON_TIMER, daemonEffects } from './daemon.effects.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
 import { DAEMON, EXECUTION, LINK } from './daemon.names.ts'
@@ -46,9 +48,10 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
   const count = () => {
     if (stateOf(DAEMON) === undefined || stateOf(DAEMON) === 'serving') return
     const counted = executions.count()
+    const booted = bootedRoom.count
     // Lives are deaf once the disk is broken: only what runs counts then.
     const running = spool.state().is === 'broken' ? workshop.occupied.size : counted.running
-    tell({ type: 'counted', running, untold: counted.untold })
+    tell({ type: 'counted', running: running + booted, untold: counted.untold })
   }
 
   const finish = (end: DaemonEnd) => {
@@ -69,7 +72,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
 
   const reclaim = async () => {
     try {
-      await executor.reclaim((runId) => executions.claimsRun(runId))
+      await executor.reclaim((runId) => executions.claimsRun(runId) || bootedRoom.has(runId))
     } catch (error) {
       log.error(
         { reason: isNativeError(error) ? error.message : String(error) },
@@ -84,6 +87,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     else if (key === POST) post.rang(name)
     else if (key === DAEMON_TIMER) tell({ type: 'time is up' })
     else if (key === RECLAIM) void reclaim()
+    else if (key.startsWith(BOOTED_TIMER)) bootedRoom.rang(key, name)
     else if (key.startsWith(TIMER)) executions.rang(key, name)
   })
   const post = new Post({
@@ -104,8 +108,15 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     capabilities: { ...parts.capabilities, maxConcurrency: parts.concurrency, version: parts.version },
     tellLink,
     claims: () => executions.claims(),
-    up: () => post.lineChanged(),
-    down: () => post.lineChanged(),
+    views: () => bootedRoom.views,
+    up: () => {
+      post.lineChanged()
+      bootedRoom.lineUp()
+    },
+    down: () => {
+      post.lineChanged()
+      bootedRoom.lineDown()
+    },
     hear: (frame) => ear.hear(frame),
     hearUnknown: (text, error) => ear.hearUnknown(text, error),
   })
@@ -113,6 +124,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
   const rooms: Readonly<Record<string, (effect: Effect) => void>> = {
     // Each is told apart by the word in front of its effects, which is what these types say.
     link: (effect) => line.do(effect as LinkEffect),
+    booted: (effect) => bootedRoom.do(effect as BootedEffect),
     execution: (effect) => executions.do(effect as ExecutionEffect),
     daemon: (effect) => doDaemon(effect as DaemonEffect),
   }
@@ -142,22 +154,38 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     workshop,
     changed: count,
   })
+  const bootedRoom: BootedRoom = new BootedRoom({
+    log,
+    timers,
+    line,
+    host,
+    executor,
+    makeScreen: parts.screen,
+    objection: (runId) => {
+      if (stateOf(DAEMON) !== 'serving') return 'the worker is being stopped'
+      const isBusy = executions.claimsRun(runId) || workshop.isOccupied(runId)
+      return isBusy ? 'this run is being executed' : undefined
+    },
+    changed: count,
+  })
   const dispatches = new Dispatches({
     clock,
     log,
     line,
     executions,
+    booted: bootedRoom,
     executor,
     concurrency: parts.concurrency,
     isStopping: () => stateOf(DAEMON) !== 'serving',
     store: () => spool.state(),
   })
-  const ear = new Ear({ log, timers, line, post, executions, dispatches, workshop })
+  const ear = new Ear({ log, timers, line, post, executions, dispatches, workshop, booted: bootedRoom })
   const doDaemon = daemonEffects({
     log,
     timers,
     line,
     executions,
+    booted: bootedRoom,
     drainMsMax: parts.drainMsMax,
     go: () => tellLink({ type: 'go' }),
     hangUp: () => tellLink({ type: 'hang up' }),

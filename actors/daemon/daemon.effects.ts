@@ -5,6 +5,7 @@
  * ending; what is on disk by then is told when it is started again.
  */
 import type { Log } from '../../core/ports.ts'
+import type { BootedRoom } from './booted.room.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
 import type { Executions } from './executions.ts'
 import type { Line } from './line.ts'
@@ -16,6 +17,7 @@ export interface DaemonPorts {
   readonly timers: Timers
   readonly line: Line
   readonly executions: Executions
+  readonly booted: BootedRoom
   readonly drainMsMax: number | undefined
   readonly go: () => void
   readonly hangUp: () => void
@@ -34,11 +36,13 @@ const FORSAKEN_MS_MAX = 30_000
 const KILL_MS_MAX = 10_000
 const FLUSH_MS_MAX = 5_000
 
+const STOPPED = 'the worker is being stopped'
+
 /** The key of this room's timers. */
 export const DAEMON_TIMER = 'daemon'
 
 export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
-  const { executions, timers } = ports
+  const { booted, executions, timers } = ports
   const within = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
   return (effect) => {
     switch (effect.type) {
@@ -54,14 +58,17 @@ export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => voi
       case 'daemon.hand back':
         within(KILL_MS_MAX)
         executions.handBack(effect.reason)
+        booted.releaseAll(STOPPED)
         return
       case 'daemon.abandon':
         within(FORSAKEN_MS_MAX)
         executions.abandon(effect.how, effect.reason, effect.how === 'interrupt')
+        booted.releaseAll(effect.reason)
         return
       case 'daemon.kill':
         within(KILL_MS_MAX)
         executions.kill(effect.reason)
+        booted.releaseAll(STOPPED)
         return
       case 'daemon.count':
         ports.count()

@@ -12,6 +12,7 @@ import type { Clock, Log, StoreState } from '../../core/ports.ts'
 import { cut } from '../../core/run/line.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
+import type { BootedRoom } from './booted.room.ts'
 import type { Executions } from './executions.ts'
 import type { Line } from './line.ts'
 
@@ -20,6 +21,7 @@ export interface DispatchPorts {
   readonly log: Log
   readonly line: Line
   readonly executions: Executions
+  readonly booted: Pick<BootedRoom, 'has'>
   readonly executor: Pick<Executor, 'objection'>
   readonly concurrency: number
   /** The daemon is being stopped, one way or another. */
@@ -95,10 +97,11 @@ export class Dispatches {
   }
 
   #refusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
-    const { concurrency, executions, isStopping, line, store } = this.#ports
+    const { booted, concurrency, executions, isStopping, line, store } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
     if (isStopping()) return 'draining: the worker is being stopped'
     if (line.state === 'draining') return 'draining: the worker is draining'
+    if (booted.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = store()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`
     const others = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)

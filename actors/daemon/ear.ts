@@ -4,6 +4,7 @@
 import type { Log } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import type { BootedRoom } from './booted.room.ts'
 import type { Dispatches } from './dispatches.ts'
 import type { Executions } from './executions.ts'
 import type { Line } from './line.ts'
@@ -19,9 +20,8 @@ export interface EarPorts {
   readonly executions: Executions
   readonly dispatches: Dispatches
   readonly workshop: Workshop
+  readonly booted: BootedRoom
 }
-
-const UNBUILT = 'not supported by this worker yet'
 
 export class Ear {
   readonly #ports: EarPorts
@@ -31,7 +31,7 @@ export class Ear {
   }
 
   hear(frame: HostFrame): void {
-    const { executions, line } = this.#ports
+    const { booted, executions, line } = this.#ports
     switch (frame.type) {
       case 'heartbeat-ack':
       case 'worker-state':
@@ -55,17 +55,35 @@ export class Ear {
         executions.cancel(frame.leaseId, frame.reason)
         return
       case 'discard':
-        this.#ports.workshop.discard(frame.runId)
+        this.#discard(frame.runId)
         return
       case 'sandbox-boot':
-        line.send({ type: 'sandbox-failed', requestId: frame.requestId, message: UNBUILT })
+        booted.wanted(frame)
+        return
+      case 'sandbox-release':
+        booted.release(frame.runId)
         return
       case 'attach-open':
-        line.send({ type: 'attach-error', sessionId: frame.sessionId, message: UNBUILT })
+        booted.open(frame)
+        return
+      case 'attach-input':
+        booted.input(frame)
+        return
+      case 'attach-resize':
+        booted.resize(frame)
+        return
+      case 'attach-close':
+        booted.close(frame.sessionId)
         return
       default:
         this.#ports.log.debug({ frame: frame.type }, 'a frame that nobody waits for')
     }
+  }
+
+  /** What is booted for a person is closed first. */
+  #discard(runId: string): void {
+    const { booted, workshop } = this.#ports
+    booted.afterClosing(runId, () => workshop.discard(runId), 'the run was discarded')
   }
 
   /**

@@ -34,6 +34,8 @@ export interface LinePorts {
   readonly capabilities: WorkerCapabilities
   readonly tellLink: (event: LinkEvent) => void
   readonly claims: () => RunLease[]
+  /** Terminals that are looked at. */
+  readonly views: () => number
   /** A line is up: everything that the host knew on an older one has to be said, or asked, again. */
   readonly up: () => void
   readonly down: () => void
@@ -150,7 +152,7 @@ export class Line {
     this.send({
       type: 'heartbeat',
       leases: this.#ports.claims(),
-      attachSessions: 0,
+      attachSessions: this.#ports.views(),
       sentAt: Math.floor(this.#ports.timers.now()),
     })
   }

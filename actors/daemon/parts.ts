@@ -2,6 +2,7 @@
  * What a worker daemon is built from, and what is then to be had of it.
  */
 import type { Dialer, Executor, Identity, Spool } from '../../core/daemon/ports.ts'
+import type { MakeScreen } from '../../core/daemon/terminal.ts'
 import type { Chance, Clock, Log, Meters } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
@@ -16,6 +17,7 @@ export interface DaemonParts {
   readonly dialer: Dialer
   readonly identity: Identity
   readonly executor: Executor
+  readonly screen: MakeScreen
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
   /** As people see it; the host cuts or replaces what it can't use. */
   readonly name: string
@@ -70,7 +72,7 @@ export interface ExecutionStatus {
 export interface BuiltDaemon {
   /** Brings back what is on disk, then dials. Refused: what is on disk can't be read. */
   start(): Answer<void>
-  /** Takes no more runs; ends when those it has are done and the host knows. */
+  /** Takes no more runs; ends when those it has are done and the host knows, and nobody is in a sandbox any more. */
   drain(): void
   /** Kills what is running without claiming it any more, so that the host queues it again; then ends. */
   handBack(): void

@@ -4,16 +4,12 @@
  * A thin shell around the lives. It reads a frame, finds out whose it is, and hands reports to the book and all else
  * to where it is meant. Only the current line of a worker is listened to; a line that is being closed is deaf.
  */
-import { isNativeError } from 'node:util/types'
-import type { Log, Meters, UsageArchive, UsageKey } from '../../core/ports.ts'
+import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
-import { usageToArchive } from '../../core/run/usage.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
-import {
-  LOOSE_USAGE_SNAPSHOTS_AT_ONCE,
-  WORKER_FRAME_BYTES_MAX,
-  WORKER_UNREGISTERED_FRAME_BYTES_MAX,
-} from '../../protocol/limits.ts'
+import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
+import type { AttachRoom } from '../attach/attach.room.ts'
+import type { SessionCosts } from '../attach/session-costs.ts'
 import { Counts } from '../kit/counts.ts'
 import type { Book } from '../lease/book.ts'
 import type { WorkerLine, WorkerLink } from '../root/front-desk.ts'
@@ -24,6 +20,7 @@ import type { Heartbeats } from './heartbeats.ts'
 import type { Holds } from './holds.ts'
 import type { Introductions } from './introductions.ts'
 import type { Connection, Lines } from './lines.ts'
+import { LooseUsage } from './loose-usage.ts'
 
 export interface ChannelPorts {
   /** The wall clock, as records write it down. */
@@ -38,16 +35,18 @@ export interface ChannelPorts {
   readonly claims: Claims
   readonly holds: Holds
   readonly usage: UsageArchive
+  readonly attach: AttachRoom
+  readonly sessionCosts: SessionCosts
 }
 
 export class Channel {
   readonly #ports: ChannelPorts
-  /** Usage snapshots outside any lease that are being put on disk. */
-  #filing = 0
+  readonly #loose: LooseUsage
   readonly #frames = new Counts('frames_total', 'type')
 
   constructor(ports: ChannelPorts) {
     this.#ports = ports
+    this.#loose = new LooseUsage(ports)
   }
 
   measure(meters: Meters): void {
@@ -124,9 +123,15 @@ export class Channel {
       case 'dispatch-rejected':
         this.#rejected(connection, member, frame)
         return
-      default:
-        // Terminals and booted sandboxes: nobody has asked for one yet.
-        this.#ports.log.debug({ worker: member.id, frame: frame.type }, 'a frame that nobody waits for')
+      case 'sandbox-ready':
+      case 'sandbox-failed':
+      case 'attach-data':
+      case 'attach-exit':
+      case 'attach-error':
+        this.#ports.attach.heard(member.id, frame)
+        return
+      case 'register':
+      // Refused while reading: this line is registered already.
     }
   }
 
@@ -160,26 +165,7 @@ export class Channel {
         this.#ports.claims.late(connection, leaseId, frame.type)
       return
     }
-    // At the end of a terminal session, without a lease: best effort.
-    const usable = usageToArchive(frame.snapshot)
-    if (!usable.ok) this.#usageNotKept(member, usable.refusal.message)
-    else if (this.#filing >= LOOSE_USAGE_SNAPSHOTS_AT_ONCE) this.#usageNotKept(member, 'too many at once')
-    else void this.#file(member, usable.value)
-  }
-
-  async #file(member: Member, { key, text }: { key: UsageKey; text: string }): Promise<void> {
-    this.#filing += 1
-    try {
-      await this.#ports.usage.replace(key, text)
-    } catch (error) {
-      this.#usageNotKept(member, isNativeError(error) ? error.message : String(error))
-    } finally {
-      this.#filing -= 1
-    }
-  }
-
-  #usageNotKept(member: Member, reason: string): void {
-    this.#ports.log.warn({ worker: member.id, reason }, 'a usage snapshot was not kept')
+    this.#loose.came(member.id, frame.snapshot)
   }
 }
 

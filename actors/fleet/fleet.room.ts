@@ -6,6 +6,7 @@
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { ENROLLMENT_PROOF_MS, WORKERS_PUSH_MS } from '../../protocol/limits.ts'
+import type { AttachRoom } from '../attach/attach.room.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
 import type { Book } from '../lease/book.ts'
 import type { LeaseEvent } from '../lease/lease.machine.ts'
@@ -30,6 +31,7 @@ export interface FleetRoomPorts {
   readonly holds: Holds
   readonly book: Book
   readonly errands: Errands
+  readonly attach: AttachRoom
   /** Whether there is any use in showing people anything. */
   readonly anybody: () => boolean
   /** People see the fleet as it is now. */
@@ -127,7 +129,7 @@ export class FleetRoom {
   }
 
   #workerLeft(id: string, revoked: boolean): void {
-    const { alarms, book, errands, fleet, holds, lines, look } = this.#ports
+    const { alarms, attach, book, errands, fleet, holds, lines, look } = this.#ports
     const leases = [...(fleet.member(id)?.leases ?? [])]
     if (revoked) {
       lines.revoked(id, 'the enrollment of this worker was revoked')
@@ -136,6 +138,7 @@ export class FleetRoom {
     } else lines.sendAway(id, 'the enrollment could not be carried on')
     fleet.workerLeft(id)
     holds.forget(id)
+    attach.workerLeft(id)
     alarms.cancelAll(alarmOf(id))
     this.#tellLost(leases)
     look()
@@ -159,6 +162,7 @@ export class FleetRoom {
   }
 
   #lineLost(workerId: string): void {
+    this.#ports.attach.lineLost(workerId)
     this.#tellLost([...(this.#ports.fleet.member(workerId)?.leases ?? [])])
     this.#ports.look()
     this.changed()
@@ -177,6 +181,7 @@ export class FleetRoom {
     const member = fleet.member(workerId)
     if (member !== undefined) holds.returned(member)
     for (const { runId } of this.#ports.errands.of(workerId)) this.runErrand(workerId, runId)
+    this.#ports.attach.lineBack(workerId)
   }
 
   /** Answers nothing: what could not be told is told when the worker is back. */

@@ -20,6 +20,10 @@ export interface SchedulerPorts {
   readonly mayGrant: () => boolean
   /** What a run waits for besides a worker: its blockers, a repository. */
   readonly waitingFor: (run: Run) => string | undefined
+  /** The worker that it needs: it keeps the sandbox of a follow-up. */
+  readonly holderOf: (run: Run) => string | undefined
+  /** Asked when a worker has room for it. `held`: `waitingFor` says what for; `later`: it is asked again. */
+  readonly readiness: (run: Run) => 'ready' | 'held' | 'later'
   /** Its ticket as the tracker has it now: raising the priority there moves what waits here. */
   readonly ticketOf: (run: Run) => Ticket
   /** The lease is granted and told when this returns. */
@@ -81,11 +85,16 @@ export class Scheduler {
       const runId = this.queue.first()
       if (runId === undefined) break
       const run = this.#run(runId)
-      const placed = run === undefined ? undefined : place(want(run, undefined), free, now)
+      const placed = run === undefined ? undefined : place(this.#want(run, undefined), free, now)
       const member = placed?.is === 'placed' ? fleet.member(placed.worker) : undefined
-      if (run === undefined || member === undefined) {
+      const readiness = run === undefined || member === undefined ? 'later' : this.#ports.readiness(run)
+      if (run === undefined || member === undefined || readiness === 'later') {
         const undo = this.queue.setAside(runId)
         if (undo !== undefined) back.push(undo)
+        continue
+      }
+      if (readiness === 'held') {
+        this.#hold(run)
         continue
       }
       this.#ports.grant(run, member)
@@ -100,9 +109,23 @@ export class Scheduler {
     for (const undo of back) undo()
   }
 
+  #hold(run: Run): void {
+    const { ticketOf, waitingFor } = this.#ports
+    // It must not be looked at again and again, whoever has forgotten what it waits for.
+    this.queue.add(run, waitingFor(run) ?? 'it is being made ready', ticketOf(run))
+  }
+
   /** Why it waits; undefined when it does not. */
   reasonFor(run: Run): string | undefined {
-    return this.queue.has(run.id) ? (this.queue.heldFor(run.id) ?? this.commonReason()) : undefined
+    if (!this.queue.has(run.id)) return undefined
+    return this.queue.heldFor(run.id) ?? this.#ownReason(run) ?? this.commonReason()
+  }
+
+  #ownReason(run: Run): string | undefined {
+    const wanted = this.#want(run, undefined)
+    if (wanted.on === undefined) return undefined
+    const placed = place(wanted, this.#ports.fleet.members(), this.#ports.now())
+    return placed.is === 'waits' ? placed.reason : undefined
   }
 
   /** Why runs wait that wait for nothing but a worker; the same for all of them, so worked out once. */
@@ -119,7 +142,7 @@ export class Scheduler {
     const lease = fleet.leaseOf(run.id)
     const wall = this.#ports.wall()
     const workers = [...fleet.members()].map((member) => onTheWall(member, wall - this.#ports.now()))
-    const explanation = explained(want(run, this.queue.heldFor(run.id)), workers, wall)
+    const explanation = explained(this.#want(run, this.queue.heldFor(run.id)), workers, wall)
     if (lease !== undefined) {
       const { reason: _, ...rest } = explanation
       return { ...rest, worker: lease.workerId }
@@ -131,10 +154,15 @@ export class Scheduler {
   #run(runId: string): Run | undefined {
     return this.queue.run(runId)
   }
-}
 
-function want(run: Run, waitingFor: string | undefined): Want {
-  return { runId: run.id, ...(waitingFor === undefined ? {} : { waitingFor }) }
+  #want(run: Run, waitingFor: string | undefined): Want {
+    const on = this.#ports.holderOf(run)
+    return {
+      runId: run.id,
+      ...(on === undefined ? {} : { on }),
+      ...(waitingFor === undefined ? {} : { waitingFor }),
+    }
+  }
 }
 
 /** Its facts as a person reads them: a pause ends at an instant of the wall clock. */

@@ -138,6 +138,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     ),
     lease: (effect) => yard.rooms.leases.do(effect),
     fleet: (effect) => yard.rooms.workers.do(effect),
+    attach: (effect) => yard.rooms.attach.do(effect),
     intake: (effect) => yard.rooms.intake.do(effect),
     tracker: (effect) => yard.rooms.link.do(effect),
     connect: (effect) => yard.rooms.connect.do(effect),
@@ -161,7 +162,9 @@ export function buildHost(parts: HostParts): BuiltHost {
       },
       closeDoors: () => {
         unwatch()
-        const { localWorker, link } = yard.rooms
+        const { attach, localWorker, link } = yard.rooms
+        // First of all, so that each hears it from here, in a sentence of its own.
+        attach.stop()
         return Promise.all([localWorker.stop(), link.refreshed(), doors.close()])
       },
       finish,
@@ -230,6 +233,7 @@ export function buildHost(parts: HostParts): BuiltHost {
   }
   const unhear = store.ledger.onState(hear)
   const desk = frontDesk({
+    clock,
     host,
     vault,
     settle,

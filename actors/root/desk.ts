@@ -2,7 +2,7 @@
  * The front desk, staffed: each thing the doors may ask is a look at what is durable, or an event for a life.
  */
 import type { PullHost } from '../../core/neighbours.ts'
-import type { Ledger, Store } from '../../core/ports.ts'
+import type { Clock, Ledger, Store } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
@@ -15,6 +15,7 @@ import { attachDesk } from './attach-desk.ts'
 import type { ConfigVault } from './config-vault.ts'
 import { connectDesk } from './connect-desk.ts'
 import { fleetDesk } from './fleet-desk.ts'
+import { followUpDesk } from './follow-up-desk.ts'
 import type { FrontDesk } from './front-desk.ts'
 import { ROOT } from './kinds.ts'
 import type { Landings } from './landings.ts'
@@ -25,6 +26,7 @@ import type { SettingsWish } from './settings.effects.ts'
 import type { Yard } from './yard.ts'
 
 export interface DeskParts {
+  readonly clock: Clock
   readonly host: ActorHost
   readonly vault: ConfigVault
   /** Asks the settings, and answers once it is decided, on disk and told. */
@@ -59,7 +61,14 @@ export function frontDesk(parts: DeskParts): FrontDesk {
   return {
     ...runDesk({ host, store, rooms, mayChange, landed, pulls: () => parts.pulls(config()) }),
     ...fleetDesk({ host, rooms, mayChange, landed }),
-    ...attachDesk(),
+    ...attachDesk({
+      ledger,
+      clock: parts.clock,
+      rooms,
+      followUpStarting: (id) => rooms.followUps.isStarting(id),
+      mayChange,
+    }),
+    ...followUpDesk({ host, rooms, mayChange, landed, pulls: () => parts.pulls(config()), ledger }),
     ...connectDesk({ connect: rooms.connect, link: rooms.link, mayChange }),
     ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,

@@ -1,6 +1,7 @@
 /**
  * Every kind of life a host knows, with what happens to it when it throws.
  */
+import { attachKind } from '../attach/attach.machine.ts'
 import { connectKinds } from '../connect/connect.kinds.ts'
 import { connectionKind } from '../fleet/connection.machine.ts'
 import { localWorkerKind } from '../fleet/local-worker.machine.ts'
@@ -31,4 +32,5 @@ export const hostKinds: readonly Kind[] = [
   workerKind,
   connectionKind,
   localWorkerKind,
+  attachKind,
 ]

@@ -11,7 +11,11 @@ import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
 import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/neighbours.ts'
 import type { Chance, Clock, LocalWorkerPort, Log, Meters, Store, Tracker } from '../../core/ports.ts'
 import type { Answer } from '../../core/refusal.ts'
+import { agentCredential } from '../../core/run/job.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import type { AttachEffect } from '../attach/attach.machine.ts'
+import { AttachRoom } from '../attach/attach.room.ts'
+import { SessionCosts } from '../attach/session-costs.ts'
 import { type ConnectEffect, ConnectRoom } from '../connect/connect.room.ts'
 import { Alarms } from '../fleet/alarms.ts'
 import { Channel } from '../fleet/channel.ts'
@@ -37,8 +41,10 @@ import { EndedLeases } from '../lease/ended.ts'
 import type { LeaseEffect } from '../lease/lease.machine.ts'
 import { LEASE } from '../lease/lease.names.ts'
 import { LeaseRoom } from '../lease/lease.room.ts'
+import { Callings } from '../run/callings.ts'
 import { Errands } from '../run/errands.ts'
 import { Evidence } from '../run/evidence.ts'
+import { FollowUps } from '../run/follow-ups.ts'
 import { Journal } from '../run/journal.ts'
 import { Memories } from '../run/memories.ts'
 import { PullWatch } from '../run/pull-watch.ts'
@@ -56,6 +62,7 @@ export type RoomEffect =
   | ConnectEffect
   | RunEffect
   | LocalWorkerEffect
+  | AttachEffect
 
 export interface RoomParts {
   readonly clock: Clock
@@ -134,12 +141,25 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     anybody,
     push: (run) => pushes.send({ type: 'run-updated', run: runs.seen(run) }),
   })
+  const sessionCosts = new SessionCosts({
+    facts,
+    usage: store.usage,
+    now: () => clock.now(),
+    resting: (runId) => (host.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
+    change: (run) => {
+      resting.change(run)
+      runPushes.changed(run)
+    },
+    stir,
+  })
   const scheduler = new Scheduler({
     fleet,
     now: () => alarms.now(),
     wall: () => clock.now(),
     mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
-    waitingFor: (run) => runs.waitingFor(run),
+    waitingFor: (run) => callings.waitingFor(run),
+    holderOf: (run) => callings.holderOf(run),
+    readiness: (run) => callings.readiness(run),
     ticketOf: (run) => intake.current(run.ticket),
     grant: (run, worker) => leases.grant(run, worker),
     stir,
@@ -163,7 +183,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
           : 'patched'
       runs.tell(runId, { type, workerId, patch })
     },
-    remember: (runId, repo, learnt) => runs.remember(runId, repo, learnt),
+    remember: (runId, repo, learnt) => callings.remember(runId, repo, learnt),
     retentionHours: () => config().sandbox.retentionHours,
     ackDue: (workerId, leaseId) => heartbeats.acknowledgeProgress(workerId, leaseId),
     violated: () => violated('acknowledged never falls'),
@@ -186,6 +206,15 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     changed,
     returned: (workerId) => workers.returned(workerId),
   })
+  const attach = new AttachRoom({
+    ...common,
+    lines,
+    credentials: () => {
+      // Only agentA's sessions can be gone on with.
+      const agent = agentCredential('agentA', config().agent)
+      return agent === undefined ? {} : { agent }
+    },
+  })
   const channel = new Channel({
     ...common,
     book,
@@ -195,6 +224,8 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     claims,
     holds,
     usage: store.usage,
+    attach,
+    sessionCosts,
   })
   const workers: FleetRoom = new FleetRoom({
     ...common,
@@ -203,6 +234,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     holds,
     book,
     errands,
+    attach,
     anybody,
     push: () => pushes.send({ type: 'workers', workers: fleet.views() }),
   })
@@ -213,7 +245,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     holds,
     book,
     ended,
-    job: (lease) => runs.job(lease),
+    job: (lease) => callings.job(lease),
     violated,
   })
 
@@ -259,13 +291,29 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     pulls: () => parts.pulls(config()),
     say: (runId, text) => journal.say(runId, instant(), text),
   })
+  const followUps = new FollowUps({
+    ...common,
+    pulls: () => parts.pulls(config()),
+    changed: (runId) => callings.changed(runId),
+    seen: (runId, url, state) => runs.pullSeen(runId, url, state),
+    gone: (runId, reason) => void runs.tell(runId, { type: 'pull gone', at: instant(), reason }),
+  })
+  const callings: Callings = new Callings({
+    ...common,
+    journal,
+    memories,
+    runPushes,
+    scheduler,
+    followUps,
+    blockedBy: (ticket) => intake.waitingFor(ticket),
+    pulls: () => parts.pulls(config()),
+  })
   const runs: RunRoom = new RunRoom({
     ...common,
     newId: () => newIds.run(),
     runs: records,
     journal,
     resting,
-    memories,
     runPushes,
     scheduler,
     intake,
@@ -273,6 +321,8 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     link,
     pullLinks,
     evidence,
+    followUps,
+    lookAtPull: (run) => pullWatch.opened(run),
   })
   const connect = new ConnectRoom({
     ...common,
@@ -293,6 +343,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
   /** An alarm's key begins with the word of whoever set it. */
   const rang = (key: string, name: string) => {
     if (key.startsWith('lease ')) leases.rang(key, name)
+    else if (key.startsWith('attach ')) attach.rang(key)
     else if (key.startsWith('enrollment ')) workers.rang(key)
     else if (key.startsWith('worker ')) holds.rang(key, name)
     else lines.rang(key, name)
@@ -300,6 +351,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
 
   return {
     instant,
+    newFollowUpId: () => newIds.followUp(),
     fleet,
     alarms,
     enrollment,
@@ -313,6 +365,8 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     book,
     lines,
     holds,
+    attach,
+    sessionCosts,
     channel,
     workers,
     localWorker,
@@ -321,6 +375,8 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     intake,
     pullLinks,
     evidence,
+    followUps,
+    callings,
     pullWatch,
     connect,
     runs,

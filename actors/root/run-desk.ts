@@ -104,7 +104,8 @@ export function runDesk({ host, store, rooms, mayChange, landed, pulls }: RunDes
     const run = newest(id)
     if (run === undefined) return unknown(id)
     const active = rooms.runs.activeOf(run.ticket.id)
-    const may = mayRetry(run, { otherActiveRun: active === id ? undefined : active })
+    const otherActiveRun = active === id ? undefined : active
+    const may = mayRetry(run, { otherActiveRun, booted: rooms.attach.isBooted(id) })
     if (!may.ok) return may
     const room = rooms.runs.hasRoom()
     if (!room.ok) return room
@@ -124,7 +125,7 @@ export function runDesk({ host, store, rooms, mayChange, landed, pulls }: RunDes
     if (!open.ok) return open
     const run = newest(id)
     if (run === undefined) return unknown(id)
-    const may = mayDiscard(run, { booted: false })
+    const may = mayDiscard(run, { booted: rooms.attach.isBooted(id) })
     if (!may.ok) return may
     const { workerId } = run.sandbox
     rooms.resting.change(discarded(run, rooms.instant()))

@@ -8,6 +8,7 @@
 import type { Cancel } from '../../core/ports.ts'
 import type { RunStatus } from '../../protocol/run.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
+import { ATTACH } from '../attach/attach.names.ts'
 import { CONNECTION, WORKER } from '../fleet/fleet.names.ts'
 import { LINK, type LinkContext } from '../intake/link.machine.ts'
 import { statusOf } from '../intake/link.room.ts'
@@ -35,8 +36,19 @@ export class Yard {
   }
 
   get guests(): readonly CutGuest[] {
-    const { journal, resting, memories, errands, ended, book, intake, pullLinks, evidence, runPushes } =
-      this.rooms
+    const {
+      journal,
+      resting,
+      memories,
+      errands,
+      ended,
+      book,
+      intake,
+      pullLinks,
+      evidence,
+      runPushes,
+      sessionCosts,
+    } = this.rooms
     // Events before what follows from them: who hears of a run's end has heard of everything before it.
     return [
       journal,
@@ -50,6 +62,7 @@ export class Yard {
       pullLinks,
       evidence,
       runPushes,
+      sessionCosts,
     ]
   }
 
@@ -95,8 +108,10 @@ export class Yard {
   }
 
   start(): void {
-    const { alarms, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler } = this.rooms
+    const { alarms, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler, sessionCosts } =
+      this.rooms
     alarms.start()
+    sessionCosts.start()
     this.#pruneNow()
     link.configure()
     localWorker.configure()
@@ -108,13 +123,25 @@ export class Yard {
   }
 
   stop(): void {
-    const { alarms, connect, evidence, intake, link, localWorker, pullLinks, pullWatch, runPushes, workers } =
-      this.rooms
+    const {
+      alarms,
+      connect,
+      evidence,
+      followUps,
+      intake,
+      link,
+      localWorker,
+      pullLinks,
+      pullWatch,
+      runPushes,
+      workers,
+    } = this.rooms
     alarms.stop()
     connect.stop()
     link.stop()
     pullLinks.stop()
     evidence.stop()
+    followUps.stop()
     pullWatch.stop()
     intake.stop()
     localWorker.abandon()
@@ -124,16 +151,18 @@ export class Yard {
   }
 
   configured(): void {
-    const { intake, lines, link, localWorker, scheduler } = this.rooms
+    const { followUps, intake, lines, link, localWorker, scheduler } = this.rooms
     link.configure()
     intake.configured()
     localWorker.configure()
     lines.configured()
+    followUps.configured()
     scheduler.reconsider()
   }
 
   #pruneNow(): void {
     this.rooms.ended.prune(this.#parts.clock.now())
+    this.rooms.sessionCosts.prune()
     this.#prune = this.#parts.clock.after(PRUNE_MS, () => this.#pruneNow())
   }
 
@@ -148,11 +177,17 @@ export class Yard {
 
   watch(change: Change): void {
     const { rooms } = this
-    if (change.kind === RUN) rooms.runs.runIs(change)
+    if (change.kind === RUN) this.#runIs(change)
+    else if (change.kind === ATTACH) rooms.attach.attachIs(change)
     else if (change.kind === LEASE) rooms.leases.leaseIs(change)
     else if (change.kind === WORKER) rooms.workers.workerIs(change)
     else if (change.kind === CONNECTION) rooms.workers.connectionIs(change)
     else if (change.kind === LINK) this.#linkIs(change)
+  }
+
+  #runIs(change: Change): void {
+    this.rooms.runs.runIs(change)
+    if (change.over) this.rooms.sessionCosts.rests(change.key)
   }
 
   #linkIs({ before, after }: Change): void {
@@ -183,8 +218,21 @@ export class Yard {
 
   /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
   census() {
-    const { alarms, book, connect, evidence, fleet, journal, lines, pullLinks, runPushes, runs, scheduler } =
-      this.rooms
+    const {
+      alarms,
+      attach,
+      book,
+      connect,
+      evidence,
+      fleet,
+      followUps,
+      journal,
+      lines,
+      pullLinks,
+      runPushes,
+      runs,
+      scheduler,
+    } = this.rooms
     return {
       alarms: alarms.pending,
       connections: lines.size,
@@ -199,7 +247,10 @@ export class Yard {
       recentPushes: runPushes.size,
       pullLinks: pullLinks.size,
       evidence: evidence.size,
+      followUps: followUps.size,
       connecting: connect.size,
+      booted: attach.size,
+      terminals: attach.views,
     }
   }
 }

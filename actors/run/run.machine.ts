@@ -6,13 +6,14 @@
  * retries it wakes a new life from there.
  */
 import { assign, setup } from 'xstate'
-import type { Write } from '../../core/ports.ts'
+import type { LifeRecord, Write } from '../../core/ports.ts'
 import {
   accepted,
   adopted,
   cancelled,
   failed,
   finished,
+  notFollowedUp,
   patched,
   pullSeen,
   requeued,
@@ -40,6 +41,8 @@ export interface RunInput {
   readonly earlier: RunFields['earlier']
   /** Accepted dispatches of its lives before this one. */
   readonly attempts: number
+  /** Of a follow-up: which one. */
+  readonly followUp?: RunFields['followUp']
 }
 
 interface Ended {
@@ -64,8 +67,10 @@ export type RunEvent =
   /** `kept`: the reason is worth keeping with the run. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
   /** The code host says how its pull request is doing. */
-  | { readonly type: 'pull seen'; readonly url: string; readonly state: PullState }
+  | { readonly type: 'pull seen'; readonly at: string; readonly url: string; readonly state: PullState }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
+  /** There is nothing any more that could be followed up. */
+  | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
   /** A bug of ours: nothing can go on with it. */
   | { readonly type: 'broken'; readonly at: string; readonly reason: string }
 
@@ -73,7 +78,7 @@ const { tell, end } = deeds<RunContext, RunEvent, never>()
 
 type Facts = { readonly context: RunContext; readonly event: RunEvent }
 
-const label = ({ job, attempts }: RunContext): string => labelFor(job, attempts)
+const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
 const at = (event: RunEvent): string => ('at' in event ? event.at : '')
 
 function afterPatch({ context, event }: Facts): Partial<RunContext> {
@@ -97,18 +102,18 @@ function afterEnd({ context, event }: Facts): Partial<RunContext> {
 /** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */
 function afterFollowUpFailed(facts: Facts): Partial<RunContext> {
   const ended = afterEnd(facts)
-  return { ...ended, run: restored(ended.run ?? facts.context.run, facts.context, at(facts.event)) }
+  return { ...ended, run: asBefore(facts, ended.run ?? facts.context.run) }
 }
 
-function restored(run: Run, { earlier }: RunContext, now: string): Run {
-  const { result: _, ...rest } = run
-  return {
-    ...rest,
-    status: 'completed',
-    finishedAt: earlier?.finishedAt ?? now,
-    error: `the follow-up failed: ${run.error ?? 'it was cancelled'}`,
-    ...(earlier?.result == null ? {} : { result: earlier.result }),
-  }
+function asBefore({ context, event }: Facts, run: Run, why = run.error ?? 'it was cancelled'): Run {
+  return notFollowedUp(run, context.earlier, why, at(event))
+}
+
+/** Merged or closed: there is nothing to follow up any more. */
+function endsFollowUp({ context, event }: Facts): boolean {
+  if (event.type !== 'pull seen' || context.job !== 'follow-up' || event.url !== context.run.prUrl)
+    return false
+  return event.state === 'merged' || event.state === 'closed'
 }
 
 const patches = {
@@ -148,6 +153,7 @@ export const runMachine = setup({
   types: {} as { context: RunContext; events: RunEvent; input: RunInput },
   guards: {
     isFollowUp: ({ context }) => context.job === 'follow-up',
+    endsFollowUp,
     hasOpenedPull: ({ context }) =>
       context.job === 'run' && context.opened && context.run.prUrl !== undefined,
     mayTryAgain: ({ context }) => context.interruptions + 1 < INTERRUPTIONS_MAX,
@@ -183,12 +189,8 @@ export const runMachine = setup({
       ),
       lease: null,
     })),
-    giveFollowUpUp: assign(({ context, event }) => ({
-      run: restored(
-        { ...context.run, error: `interrupted ${INTERRUPTIONS_MAX} times in a row` },
-        context,
-        at(event),
-      ),
+    giveFollowUpUp: assign((facts) => ({
+      run: asBefore(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
       lease: null,
     })),
     cancel: assign(({ context, event }) => ({
@@ -198,19 +200,23 @@ export const runMachine = setup({
     notePull: assign(({ context, event }) =>
       event.type === 'pull seen' ? { run: pullSeen(context.run, event.url, event.state) } : {},
     ),
-    cancelFollowUp: assign(({ context, event }) => ({
-      run: restored({ ...context.run, error: 'it was cancelled' }, context, at(event)),
+    cancelFollowUp: assign((facts) => ({
+      run: asBefore(facts, facts.context.run, 'it was cancelled'),
+      lease: null,
+    })),
+    dropFollowUp: assign((facts) => ({
+      run: asBefore(facts, facts.context.run, `its pull request is ${facts.context.run.prState}`),
       lease: null,
     })),
     fail: assign(({ context, event }) => ({
       run: failed(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
       lease: null,
     })),
-    failFollowUp: assign(({ context, event }) => ({
-      run: restored(
-        { ...context.run, error: 'reason' in event ? event.reason : 'internal error' },
-        context,
-        at(event),
+    failFollowUp: assign((facts) => ({
+      run: asBefore(
+        facts,
+        facts.context.run,
+        'reason' in facts.event ? facts.event.reason : 'internal error',
       ),
       lease: null,
     })),
@@ -240,6 +246,7 @@ export const runMachine = setup({
     opened: false,
     earlier: input.earlier,
     woken: input.woken,
+    followUp: input.followUp ?? null,
   }),
   initial: 'queued',
   on: { 'pull seen': { actions: 'notePull' } },
@@ -255,6 +262,19 @@ export const runMachine = setup({
           { target: 'cancelled', actions: ['askToCancel', 'cancel'] },
         ],
         'lease lost': { actions: 'release' },
+        'pull seen': [
+          {
+            guard: 'endsFollowUp',
+            target: 'completed',
+            actions: ['notePull', 'askToCancel', 'dropFollowUp'],
+          },
+          { actions: 'notePull' },
+        ],
+        'pull gone': {
+          guard: 'isFollowUp',
+          target: 'completed',
+          actions: ['askToCancel', 'failFollowUp'],
+        },
         broken: active.broken,
       },
     },
@@ -299,11 +319,18 @@ const split: Split = {
   },
 }
 
+/** Version 1 knew neither which follow-up it was, nor when the run had started before it. */
+function numbered({ c, ...record }: LifeRecord): LifeRecord {
+  const { earlier, ...fields } = c as { readonly earlier: object | null }
+  const before = earlier === null ? null : { ...earlier, startedAt: null }
+  return { ...record, v: 2, c: { ...fields, earlier: before, followUp: null } }
+}
+
 export const runKind: Kind = {
   name: RUN,
   logic: runMachine,
   layout: layout({
-    v: 1,
+    v: 2,
     states: {
       queued: 'q',
       preparing: 'p',
@@ -314,7 +341,7 @@ export const runKind: Kind = {
       cancelled: 'X',
     },
     shape: shapeOf(RunFields),
-    lifts: {},
+    lifts: { 1: numbered },
   }),
   split,
   supervision: {

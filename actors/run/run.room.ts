@@ -6,11 +6,8 @@
  */
 import type { Clock, Ledger, Meters } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
-import { failed, isTerminal, newRun, pullSeen } from '../../core/run/change.ts'
-import { jobFor } from '../../core/run/job.ts'
-import { repoOf } from '../../core/tickets/repo.ts'
+import { failed, isTerminal, newRun, notFollowedUp, pullSeen } from '../../core/run/change.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Job } from '../../protocol/frames.ts'
 import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { Fleet } from '../fleet/fleet.ts'
@@ -19,11 +16,11 @@ import type { IntakeRoom } from '../intake/intake.room.ts'
 import type { LinkRoom } from '../intake/link.room.ts'
 import type { PullLinks } from '../intake/pull-links.ts'
 import type { ActorHost, Change } from '../kit/host.ts'
-import type { LeaseContext, LeaseEvent } from '../lease/lease.machine.ts'
+import type { LeaseEvent } from '../lease/lease.machine.ts'
 import { LEASE } from '../lease/lease.names.ts'
 import type { Evidence } from './evidence.ts'
+import type { FollowUps } from './follow-ups.ts'
 import type { Journal } from './journal.ts'
-import type { Memories } from './memories.ts'
 import type { RestingRuns } from './resting.ts'
 import type { RunContext, RunEvent, RunInput } from './run.machine.ts'
 import { RUN } from './run.names.ts'
@@ -48,7 +45,6 @@ export interface RunRoomPorts {
   readonly runs: Ledger['runs']
   readonly journal: Journal
   readonly resting: RestingRuns
-  readonly memories: Memories
   readonly runPushes: RunPushes
   readonly scheduler: Scheduler
   readonly intake: IntakeRoom
@@ -56,6 +52,9 @@ export interface RunRoomPorts {
   readonly link: LinkRoom
   readonly pullLinks: PullLinks
   readonly evidence: Evidence
+  readonly followUps: FollowUps
+  /** Somebody has worked on this run's pull request. */
+  readonly lookAtPull: (run: Run) => void
 }
 
 export class RunRoom {
@@ -94,6 +93,11 @@ export class RunRoom {
 
   /** A record that says it is not at rest, and that no life belongs to. */
   revive(run: Run): void {
+    // Only a follow-up begins with a result; which one it was, its life knew.
+    if (run.result !== undefined) {
+      this.#restsAsBefore(run, 'its life was lost in a restart')
+      return
+    }
     const { startedAt: _, ...rest } = run
     const queued: Run = {
       ...rest,
@@ -142,7 +146,7 @@ export class RunRoom {
   /** The code host says how the pull request of a run is doing, be the run at rest or not. */
   pullSeen(runId: string, url: string, state: PullState): void {
     const { resting, runPushes } = this.#ports
-    if (this.tell(runId, { type: 'pull seen', url, state })) return
+    if (this.tell(runId, { type: 'pull seen', at: this.#ports.instant(), url, state })) return
     const run = resting.newest(runId)
     const seen = run === undefined ? undefined : pullSeen(run, url, state)
     if (seen === undefined || seen === run) return
@@ -159,36 +163,6 @@ export class RunRoom {
     }
     const recent = resting.latestEndOf(ticket.id)
     return recent !== undefined && (last === undefined || recent > last) ? recent : last
-  }
-
-  /** What it waits for besides a worker. */
-  waitingFor(run: Run): string | undefined {
-    const blocked = this.#ports.intake.waitingFor(run.ticket)
-    if (blocked !== undefined) return blocked
-    const repo = repoOf(run.ticket, this.#ports.config().repos)
-    return repo.ok ? undefined : repo.refusal.message
-  }
-
-  /** What the worker of this lease is to do, with everything it needs, secrets included. */
-  job({ runId }: LeaseContext): Answer<Job> {
-    const config = this.#ports.config()
-    const run = this.#contextOf(runId)?.run
-    if (run === undefined) return no('unknown', 'the run is no more')
-    const repo = repoOf(run.ticket, config.repos)
-    if (!repo.ok) return repo
-    const memories = this.#ports.memories.of(repo.value.mapping.remote)
-    return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
-  }
-
-  remember(runId: string, repo: string, learnt: readonly string[]): void {
-    const { config, instant, journal, memories } = this.#ports
-    const ticket = this.#contextOf(runId)?.run.ticket
-    if (ticket === undefined) return
-    const own = repoOf(ticket, config().repos)
-    if (own.ok && own.value.mapping.remote === repo)
-      memories.record(repo, learnt, { ident: ticket.identifier, now: instant() })
-    else
-      journal.say(runId, instant(), `memories for ${repo} were not kept: the run is about another repository`)
   }
 
   #contextOf(runId: string): RunContext | undefined {
@@ -223,7 +197,7 @@ export class RunRoom {
 
   runIs({ key, before, after, over, restored }: Change): void {
     const { resting, runPushes, scheduler } = this.#ports
-    const { run, lease, woken } = after.context as RunContext
+    const { run, lease, woken, job } = after.context as RunContext
     const was = before?.context as RunContext | undefined
     if (!restored) this.#noteStatus(run, was?.run.status ?? woken ?? undefined, was === undefined)
     if (run !== was?.run) runPushes.changed(run)
@@ -232,6 +206,7 @@ export class RunRoom {
     if (!restored && run.prUrl !== was?.run.prUrl) this.#linkPull(run, after.context as RunContext)
     if (over) {
       this.#rests(key, run)
+      if (job === 'follow-up') this.#ports.lookAtPull(run)
       return
     }
     if (was === undefined) {
@@ -239,8 +214,17 @@ export class RunRoom {
       resting.woken(key)
     }
     const waits = run.status === 'queued' && lease === null
+    if (job === 'follow-up') this.#followsUp(run, waits)
     if (!waits) scheduler.left(key)
     else if (was === undefined || was.lease !== null || was.run.status !== 'queued') scheduler.queued(run)
+  }
+
+  /** What was read for it is kept until a worker has it: one that is granted it may still refuse. */
+  #followsUp(run: Run, waits: boolean): void {
+    const { followUps } = this.#ports
+    if (waits) followUps.waits(run)
+    else if (run.status === 'queued') followUps.left(run.id)
+    else followUps.forget(run.id)
   }
 
   #noteStatus(run: Run, from: RunStatus | undefined, born: boolean): void {
@@ -275,8 +259,9 @@ export class RunRoom {
   }
 
   #rests(key: string, run: Run): void {
-    const { evidence, host, resting, scheduler } = this.#ports
+    const { evidence, followUps, host, resting, scheduler } = this.#ports
     evidence.ended(run)
+    followUps.forget(key)
     scheduler.left(key)
     resting.ended(run)
     if (isTerminal(run.status)) this.#noLongerActive(run)
@@ -292,16 +277,29 @@ export class RunRoom {
 
   /** Its life was given up. People must not wait for it, and no worker may go on with it. */
   bury(runId: string): void {
-    const { fleet, host, instant, resting, runPushes } = this.#ports
+    const { fleet, host, instant, resting } = this.#ports
     const run = resting.newest(runId)
     const lease = fleet.leaseOf(runId)
     const orphaned: LeaseEvent = { type: 'orphaned' }
     if (lease !== undefined) host.tell(LEASE, lease.id, orphaned)
     if (run === undefined || isTerminal(run.status) || host.peek(RUN, runId) !== undefined) return
-    const buried = failed(run, 'internal error: the run could not be carried on; the log says why', instant())
-    this.#noteStatus(buried, run.status, false)
-    resting.change(buried)
-    this.#noLongerActive(buried)
-    runPushes.changed(buried)
+    const why = 'internal error: the run could not be carried on; the log says why'
+    if (run.result === undefined) this.#laidToRest(run, failed(run, why, instant()))
+    else this.#restsAsBefore(run, why)
+  }
+
+  /** When the first of its ends was, nobody knows any more. */
+  #restsAsBefore(run: Run, why: string): void {
+    const now = this.#ports.instant()
+    const earlier = { result: run.result ?? null, startedAt: null, finishedAt: now }
+    this.#laidToRest(run, notFollowedUp(run, earlier, why, now))
+  }
+
+  #laidToRest(before: Run, run: Run): void {
+    const { resting, runPushes } = this.#ports
+    this.#noteStatus(run, before.status, false)
+    resting.change(run)
+    this.#noLongerActive(run)
+    runPushes.changed(run)
   }
 }

@@ -17,6 +17,7 @@ import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { openSpool } from '../../store/spool.ts'
 import { makeDialer } from '../../worker/dial.ts'
+import { makeScreen } from '../../worker/screen.ts'
 import { mute, noMeters } from '../mute.ts'
 import { eventFrame, type Took, WINDOW_FRAMES, WORKER_PATH } from './crewing.ts'
 import { groupCommit } from './group-commit.ts'
@@ -100,6 +101,7 @@ async function daemon(): Promise<Contestant> {
     ),
     identity: nobody,
     executor: hands,
+    screen: makeScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker',
     concurrency: 1,

@@ -118,10 +118,11 @@ function lifeOf(run: Run, s: string, lease: string | null): Write[] {
     opened: false,
     earlier: null,
     woken: null,
+    followUp: null,
   }
   return [
     { table: 'run', id: run.id, run },
-    { table: 'life', kind: 'run', key: run.id, record: { v: 1, s, c } },
+    { table: 'life', kind: 'run', key: run.id, record: { v: 2, s, c } },
   ]
 }
 

@@ -19,6 +19,7 @@ import { makeDialer } from '../../worker/dial.ts'
 import { type HostUrl, hostUrl } from '../../worker/host-url.ts'
 import { type OpenIdentity, openIdentity } from '../../worker/identity.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import { makeScreen } from '../../worker/screen.ts'
 import { mindAccidents } from '../accidents.ts'
 import { realChance, realClock, wakefulClock } from '../clock.ts'
 import { dataDirectory } from '../data-dir.ts'
@@ -202,6 +203,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
       dialer: place.dialer,
       identity: place.identity,
       executor: hands,
+      screen: makeScreen,
       capabilities: { os: platform(), arch: arch(), provider: 'bwrap', limits },
       name,
       concurrency: options.concurrency,

@@ -130,6 +130,30 @@ export function retried(run: Run, now: string): Run {
   return queuedAgain(without(run, ['result', 'error', 'startedAt', 'finishedAt', 'queueReason']), now)
 }
 
+/** What it has come to stays: a follow-up adds to it. */
+export function followedUp(run: Run, now: string): Run {
+  return queuedAgain(without(run, ['error', 'startedAt', 'finishedAt', 'queueReason']), now)
+}
+
+/** What a run is put back to when its follow-up comes to nothing. */
+export interface Earlier {
+  readonly result: RunResult | null
+  readonly startedAt: string | null
+  readonly finishedAt: string | null
+}
+
+/** As completed as it was, with a word about what went wrong. */
+export function notFollowedUp(run: Run, earlier: Earlier | null, why: string, now: string): Run {
+  return {
+    ...without(run, ['queueReason', 'result', 'startedAt']),
+    status: 'completed',
+    ...(earlier?.startedAt == null ? {} : { startedAt: earlier.startedAt }),
+    error: cut(`the follow-up failed: ${why}`, TEXT_CHARS_MAX),
+    finishedAt: earlier?.finishedAt ?? now,
+    ...(earlier?.result == null ? {} : { result: earlier.result }),
+  }
+}
+
 /** That it was retained is kept, so that a resume is told "gone" and not "never there". */
 export function discarded(run: Run, now: string): Run {
   const sandbox: RunSandbox = { ...run.sandbox, retainedUntil: now }

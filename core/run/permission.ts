@@ -4,8 +4,9 @@
  * Lasting reasons come before passing ones; each says what to do instead.
  */
 import { printable } from '../../protocol/explain.ts'
-import type { Run, Ticket } from '../../protocol/run.ts'
-import { type Answer, no, yes } from '../refusal.ts'
+import type { PullState, Run, Ticket } from '../../protocol/run.ts'
+import type { PullPlace } from '../neighbours.ts'
+import { type Answer, type No, no, yes } from '../refusal.ts'
 import { isTerminal } from './change.ts'
 
 /** `asked` is what the person called the ticket. */
@@ -84,7 +85,7 @@ export function mayRelease(run: Run): Answer<void> {
   return no('conflict', `${run.id} is ${run.status}: there is no session of it to release`)
 }
 
-function inUse({ id }: Run): Answer<void> {
+function inUse({ id }: Run): No {
   return no('conflict', `the sandbox of ${id} is in use: close its terminals or release it first`)
 }
 
@@ -96,4 +97,37 @@ function notThere({ id, sandbox }: Run): Answer<void> {
   return sandbox.retainedUntil === undefined
     ? no('conflict', `${id} has left no sandbox to discard`)
     : no('gone', `the sandbox of ${id} is gone already`)
+}
+
+export interface FollowUpFacts {
+  /** Where its pull request is at the code host of now; refused when there is none, or no code host. */
+  readonly place: Answer<PullPlace>
+  /** Another run of its ticket that is not at rest. */
+  readonly otherActiveRun: string | undefined
+  /** Somebody has just asked for one. */
+  readonly starting: boolean
+  /** Somebody is in its sandbox. */
+  readonly booted: boolean
+}
+
+/** Whether its pull request is still open only the code host knows. */
+export function mayFollowUp(run: Run, facts: FollowUpFacts): Answer<PullPlace> {
+  const { id, status } = run
+  if (status === 'failed' || status === 'cancelled')
+    return no('conflict', `${id} is ${status}, so there is nothing to follow up: retry it`)
+  if (!isTerminal(status)) return no('conflict', `${id} is ${status}: wait for its end before a follow-up`)
+  if (!facts.place.ok) return facts.place
+  if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))
+  if (facts.starting) return no('conflict', `a follow-up of ${id} is starting already`)
+  if (facts.booted) return inUse(run)
+  return facts.place
+}
+
+/** What its code host said of the pull request a moment ago; undefined when it does not know it. */
+export function mayFollowPull({ id }: Run, state: PullState | undefined): Answer<void> {
+  if (state === undefined)
+    return no('invalid', `the code host does not know the pull request of ${id} any more`)
+  if (state === 'merged') return no('conflict', `the pull request of ${id} is merged already`)
+  if (state === 'closed') return no('conflict', `the pull request of ${id} is closed: reopen it first`)
+  return yes(undefined)
 }

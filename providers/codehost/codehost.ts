@@ -8,7 +8,7 @@ import { localCodeHost } from './local.ts'
 
 export interface CodeHostPorts {
   readonly http: Http
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'after'>
 }
 
 const GITHUB: JobCodehost = { driver: 'github' }

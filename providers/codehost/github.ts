@@ -27,6 +27,17 @@ const PULLS_MAX = 10
 /** One pull request carries both of its repositories, with hundreds of fields. */
 const KEYS_MAX = 100_000
 const LINK = /^https?:\/\/[^\s]+$/
+/** A comment may have a quarter of a MiB, and a page must not be longer than an answer may be. */
+const COMMENTS_PER_PAGE = 50
+/** Of a conversation that is longer than that, the newest part counts. */
+const COMMENT_PAGES_MAX = 20
+const LAST_PAGE = /<[^<>]*[?&]page=(\d{1,6})(?:&[^<>]*)?>;[^<]*rel="last"/
+
+interface CommentPage {
+  readonly comments: readonly unknown[]
+  /** How many there are; 1 where nothing is said about others. */
+  readonly pages: number
+}
 
 export function githubCodeHost({ http, apiUrl, token }: GithubParts): Answer<CodeHost> {
   const address = githubAddress(apiUrl)
@@ -74,12 +85,36 @@ class GithubCodeHost implements CodeHost {
     return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
   }
 
-  async hasComment(): Promise<Answer<boolean>> {
-    return no('unbuilt', 'not built yet')
+  /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
+  async hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>> {
+    const first = await this.#comments(remote, number, 1)
+    if (!first.ok) return first
+    if (holds(first.value.comments, text)) return yes(true)
+    const { pages } = first.value
+    const oldest = Math.max(2, pages - COMMENT_PAGES_MAX + 1)
+    for (let page = pages; page >= oldest; page--) {
+      const read: Answer<CommentPage> = await this.#comments(remote, number, page)
+      if (!read.ok) return read
+      if (holds(read.value.comments, text)) return yes(true)
+    }
+    return yes(false)
   }
 
-  async comment(): Promise<Answer<void>> {
-    return no('unbuilt', 'not built yet')
+  async comment(remote: string, number: number, body: string): Promise<Answer<void>> {
+    const path = `issues/${number}/comments`
+    const reply = await this.#ask('POST', remote, path, JSON.stringify({ body }))
+    if (!reply.ok) return reply
+    return reply.value.status === 201 ? yes(undefined) : refusalFor(reply.value, remote)
+  }
+
+  async #comments(remote: string, number: number, page: number): Promise<Answer<CommentPage>> {
+    const query = `per_page=${COMMENTS_PER_PAGE}&page=${page}`
+    const reply = await this.#ask('GET', remote, `issues/${number}/comments?${query}`)
+    if (!reply.ok) return reply
+    if (reply.value.status !== 200) return refusalFor(reply.value, remote)
+    const listed = parseJson(reply.value.text, KEYS_MAX)
+    if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
+    return yes({ comments: listed.value, pages: lastPage(reply.value.headers.link) })
   }
 
   async #ask(
@@ -128,6 +163,18 @@ function openPullOf(pull: unknown, remote: string): Answer<OpenPull> {
   if (typeof url !== 'string' || !LINK.test(url)) return strange(remote)
   return yes({ number, url, state: draft === true ? 'draft' : 'open' })
 }
+
+// ---- comments ------------------------------------------------------------------------------------------------------
+
+function holds(comments: readonly unknown[], text: string): boolean {
+  return comments.some((comment) => {
+    const body = fieldOf(comment, 'body')
+    return typeof body === 'string' && body.includes(text)
+  })
+}
+
+/** Only the number is taken from it: where the token goes is not for an answer to say. */
+const lastPage = (link: string | undefined): number => Number(LAST_PAGE.exec(link ?? '')?.[1] ?? 1)
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ import { personAt } from './local-person.ts'
 import type { DatedPull } from './local-pull-file.ts'
 import { reposBelow } from './local-repos.ts'
 import { type Found, mayMerge, mayReopen } from './local-rules.ts'
-import { detailOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-sight.ts'
+import { detailOf, endsOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-sight.ts'
 import {
   closed,
   commented,
@@ -124,8 +124,13 @@ class LocalPulls implements PullHost {
     return detailOf(repository.run, pull, this.#factsOf(repository, pull, found.value), refs)
   }
 
-  async origin(_place: PullPlace): Promise<Answer<PullOrigin>> {
-    return no('unbuilt', 'this is not built yet in this version')
+  /** There are no forks here: its branch is beside the one that it goes into. */
+  async origin(place: PullPlace): Promise<Answer<PullOrigin>> {
+    const found = await this.#find(place)
+    if (!found.ok) return found
+    const { pull, refs } = found.value
+    const { baseBranch, headBranch } = pull
+    return yes({ headRemote: place.remote, headBranch, headSha: endsOf(pull, refs).head ?? '', baseBranch })
   }
 
   async states(

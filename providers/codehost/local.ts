@@ -10,13 +10,16 @@ import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
+import { commented } from './local-talk.ts'
 import { PullFolder } from './pull-folder.ts'
 import { isRemote } from './remote-name.ts'
+
+type LocalClock = Pick<Clock, 'now' | 'after'>
 
 export interface LocalParts {
   /** The folder; a relative one begins where the process was started. */
   readonly path: string
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: LocalClock
 }
 
 const AUTHOR = 'switchyard'
@@ -27,9 +30,9 @@ export function localCodeHost({ path, clock }: LocalParts): LocalCodeHost {
 
 export class LocalCodeHost implements CodeHost {
   readonly #path: string
-  readonly #clock: Pick<Clock, 'now'>
+  readonly #clock: LocalClock
 
-  constructor(path: string, clock: Pick<Clock, 'now'>) {
+  constructor(path: string, clock: LocalClock) {
     this.#path = path
     this.#clock = clock
   }
@@ -63,12 +66,21 @@ export class LocalCodeHost implements CodeHost {
     return yes(this.#openPullOf(folder.value, made.value))
   }
 
-  async hasComment(): Promise<Answer<boolean>> {
-    return no('unbuilt', 'this is not built yet in this version')
+  async hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>> {
+    const folder = this.pulls(remote)
+    const pull = folder.ok ? await folder.value.read(number) : folder
+    if (!pull.ok) return pull
+    return yes(pull.value.comments?.some(({ body }) => body.includes(text)) ?? false)
   }
 
-  async comment(): Promise<Answer<void>> {
-    return no('unbuilt', 'this is not built yet in this version')
+  async comment(remote: string, number: number, body: string): Promise<Answer<void>> {
+    const folder = this.pulls(remote)
+    if (!folder.ok) return folder
+    const at = new Date(this.#clock.now()).toISOString()
+    const url = pathToFileURL(folder.value.pathOf(number)).href
+    const deed = { author: AUTHOR, at, url }
+    const changed = await folder.value.change(number, (pull) => commented(pull, body, deed), this.#clock)
+    return changed.ok ? yes(undefined) : changed
   }
 
   /** The pull requests of a repository, as their files have them. */

@@ -43,8 +43,9 @@ const FOLLOW_UP: RunInput = {
   ...RUN_INPUT,
   job: 'follow-up',
   woken: 'completed',
-  earlier: { result: { summary: 'done before', artifacts: [] }, finishedAt: T0 },
+  earlier: { result: { summary: 'done before', artifacts: [] }, startedAt: T0, finishedAt: T0 },
   attempts: 1,
+  followUp: { id: 'fu-1', number: 2 },
 }
 const WORKER_INPUT: WorkerInput = {
   id: 'wk-1',

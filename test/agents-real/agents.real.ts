@@ -219,6 +219,34 @@ test('agentA goes on in its session, on the retained home', async () => {
   })
 })
 
+test('a person goes on in the session of agentA, asked nothing first, and leaves no key behind', async () => {
+  const [kind] = kinds as readonly [Kind]
+  const models = await answering(
+    kind,
+    kind.replies.says('The word is heron.'),
+    kind.replies.says('Bittern, now.'),
+  )
+  const job = jobOf(kind, models)
+  const first = await rig.execute(job)
+
+  const person = await rig.attend(job)
+  // Words are drawn one by one, wherever the cursor has to go for them.
+  await person.sees('heron.', 20_000)
+  await person.sees('bypass permissions on', 20_000)
+  person.session.input('And now?')
+  await person.sees('now?')
+  person.session.input('\r')
+  await person.sees('Bittern,', 20_000)
+  await until('both are answered', () => models.asked.length === 2)
+  const [end] = [kind.key.value.slice(-20)]
+  expect(rig.kept(job, end)).toEqual([])
+  const usage = await person.booted.close()
+  expect(rig.kept(job, end)).toEqual([])
+  const entries = usage.filter(({ sessionId }) => sessionId === first.outcome.agentSessionId)
+  expect(entries.flatMap((snapshot) => snapshot.entries)).toHaveLength(2)
+  expect(models.asked.map(kind.keyOf)).toEqual([kind.key.value, kind.key.value])
+}, 60_000)
+
 test("agentB works with a plan's login, which is on no disk afterwards", async () => {
   const [, kind] = kinds as readonly [Kind, Kind]
   const models = await answering(kind, kind.replies.says('Done.'))

@@ -29,6 +29,7 @@ import type { Launcher, SandboxOrder } from '../../worker/sandbox/process.ts'
 import { slotOf } from '../../worker/sandbox/slots.ts'
 import { GITCONFIG_TEXT } from '../../worker/sources/inside.ts'
 import { makeSources } from '../../worker/sources/make.ts'
+import { type Seat, seat } from '../support/booted.ts'
 import { type KeptLog, keptLog } from '../support/quiet.ts'
 import { type Certificate, makeCertificate } from './certificate.ts'
 import { type JobOrder, jobFor, MODELS_HOST, REMOTE } from './jobs.ts'
@@ -46,6 +47,8 @@ export interface Rig {
   execute(job: Job, meanwhile?: (execution: Execution) => Promise<void>): Promise<Executed>
   /** The agent of a run that is over once more, in the sandbox that was kept of it. */
   resume(job: Job, sessionId: string, prompt: string): Promise<Resumed>
+  /** A person steps into the sandbox that was kept of it. */
+  attend(job: Job): Promise<Seat>
   /** A file as the code host has it on a branch. */
   published(branch: string, path: string): string
   /** Files of a run's retained disk that hold this text. */
@@ -91,6 +94,11 @@ export async function openRig(): Promise<Rig> {
     job: (order) => jobFor(code, order),
     execute: (job, meanwhile) => execute(hands, job, meanwhile),
     resume: (job, sessionId, prompt) => resume(parts, job, sessionId, prompt),
+    attend: async ({ run, credentials }) => {
+      const answer = await hands.boot({ runId: run.id, credentials })
+      if (!answer.ok) throw new Error(answer.refusal.message)
+      return seat(answer.value)
+    },
     published: (branch, path) => git(join(code, `${REMOTE}.git`), 'show', `${branch}:${path}`),
     kept: (job, text) => filesWith(join(parts.folder, 'sandboxes', job.run.id), text),
     close: async () => {

@@ -615,7 +615,21 @@ function detail(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
     case 'lease-gap':
       return ` ${frame.from}–${frame.to}`
     case 'discard':
+    case 'sandbox-boot':
+    case 'sandbox-release':
       return ` ${yarn.runNamed(frame.runId)}`
+    case 'attach-open':
+      return ` ${yarn.runNamed(frame.runId)} ${frame.cols}×${frame.rows}`
+    case 'attach-resize':
+      return ` ${frame.cols}×${frame.rows}`
+    case 'attach-input':
+    case 'attach-data':
+      return ` ${JSON.stringify(frame.data)}`
+    case 'attach-exit':
+      return ` ${frame.code}`
+    case 'attach-error':
+    case 'sandbox-failed':
+      return `: ${frame.message}`
     default:
       return ''
   }

@@ -10,6 +10,7 @@ import type { DialledLine, Identity, LineEar, WorkerCredential } from '../../cor
 import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
+import { plainScreen } from '../support/plain-screen.ts'
 import { type Batch, Disk } from './disk.ts'
 import { Hands } from './executor.ts'
 import { bytesOf, FAULTY, HURT } from './host.ts'
@@ -244,6 +245,7 @@ export class DaemonWorker implements SimWorker {
       dialer: { dial: (ear) => this.#dial(life(), ear) },
       identity: this.#identity(process),
       executor: hands,
+      screen: plainScreen,
       capabilities: CAPABILITIES,
       name: plan.id,
       concurrency: plan.concurrency,

@@ -316,8 +316,8 @@ class Witness {
 function isMeant({ name, where, inSandbox }: Sighting): boolean {
   if (!where.startsWith('environment of ')) return false
   if (name === 'agentA key') return inSandbox
-  // What is being started has no arguments yet.
-  if (name === 'own token of the bucket' && /wrangler|^environment of $/.test(where)) return true
+  // What is being started has no arguments yet; and the stub of wrangler asks `env` to print what it has.
+  if (name === 'own token of the bucket' && /wrangler|^environment of (env *)?$/.test(where)) return true
   return /^(own|helper's)/.test(name) && /switchyard\.js (serve|oauth-helper)/.test(where)
 }
 

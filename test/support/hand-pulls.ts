@@ -5,6 +5,7 @@ import type {
   PullDetailFacts,
   PullFacts,
   PullHost,
+  PullOrigin,
   PullPlace,
   UploadOrder,
 } from '../../core/neighbours.ts'
@@ -63,7 +64,7 @@ export class HandPulls implements PullHost {
     })
   }
 
-  async origin({ remote, number }: PullPlace) {
+  async origin({ remote, number }: PullPlace): Promise<Answer<PullOrigin>> {
     return (
       this.refusal ??
       yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })

@@ -43,13 +43,17 @@ const DOORS: Readonly<Record<string, RegExp>> = {
   'prom-client': /^transport\/metrics\.ts$/,
   ssh2: /^providers\/ssh\.ts$/,
   '@lydell/node-pty': /^worker\/inside\/terminal[a-z-]*\.ts$/,
+  '@xterm/headless': /^worker\/screen\.ts$/,
   pino: /^bin\//,
   'pino-pretty': /^bin\//,
   commander: /^bin\//,
   '@commander-js/extra-typings': /^bin\//,
 }
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
-const TYPE_DOORS: Readonly<Record<string, RegExp>> = { 'uWebSockets.js': /^transport\// }
+const TYPE_DOORS: Readonly<Record<string, RegExp>> = {
+  'uWebSockets.js': /^transport\//,
+  '@xterm/headless': /^worker\/(screen|picture)\.ts$/,
+}
 
 const NO_DOOR_NEEDED = /^(test|bench|build)\//
 const PURE = /^(protocol|core|actors)\//

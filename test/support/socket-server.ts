@@ -3,7 +3,7 @@
  * say nothing, send too much, send bytes, vanish.
  */
 import { createHash } from 'node:crypto'
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -29,9 +29,11 @@ const CLOSE = 8
 export async function socketServer(
   tls?: { readonly cert: string; readonly key: string },
   came: (peer: Peer) => void = () => {},
+  /** For requests that are no upgrade; without it they get no answer. */
+  asked: RequestListener = () => {},
 ): Promise<SocketServer> {
   const peers: Peer[] = []
-  const server: Server = tls === undefined ? createServer() : createSecureServer(tls)
+  const server: Server = tls === undefined ? createServer(asked) : createSecureServer(tls, asked)
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)

@@ -1,7 +1,7 @@
 /** Runs, memories and workers over a real socket, each condition that a route can meet. */
 import { expect, test } from '@jest/globals'
 import { fetch } from 'undici'
-import { no } from '../../core/refusal.ts'
+import { no, yes } from '../../core/refusal.ts'
 import { demandText } from '../../transport/routes/workers.ts'
 import { openTestDoors, type TestDoors, TOKEN } from '../support/doors.ts'
 import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../support/fake-desk.ts'
@@ -320,4 +320,23 @@ test('a worker that was revoked between two of its questions is told so', async 
   const { ask, desk } = await open()
   desk.workersById.clear()
   expect((await ask(`GET /api/worker/demand?workerId=${WORKER_ID}`, undefined, CREDENTIAL)).status).toBe(403)
+})
+
+test('a follow-up is asked for by its run, and refused in its own words', async () => {
+  const { ask, desk } = await open()
+  desk.answers.set('followUpRun', yes(fakeRun('run-1', 'queued', 'ENG-1')))
+  expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({
+    status: 200,
+    body: { status: 'queued' },
+  })
+  expect(desk.neighbourly).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
+  for (const [kind, status] of [
+    ['unknown', 404],
+    ['conflict', 409],
+    ['invalid', 400],
+    ['unavailable', 503],
+  ] as const) {
+    desk.answers.set('followUpRun', no(kind, 'not now'))
+    expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({ status, body: { error: 'not now' } })
+  }
 })

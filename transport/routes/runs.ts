@@ -16,6 +16,9 @@ type RunRoute =
   | 'cancelRun'
   | 'retryRun'
   | 'discardRun'
+  | 'followUpRun'
+  | 'resumeRun'
+  | 'releaseRun'
 
 export function runHandlers(desk: FrontDesk): Pick<Handlers, RunRoute> {
   return {
@@ -37,6 +40,9 @@ export function runHandlers(desk: FrontDesk): Pick<Handlers, RunRoute> {
     cancelRun: async ({ params }) => answered(await desk.cancelRun(params.id)),
     retryRun: async ({ params }) => answered(await desk.retryRun(params.id)),
     discardRun: async ({ params }) => answered(await desk.discardRun(params.id)),
+    followUpRun: async ({ params }) => answered(await desk.followUpRun(params.id)),
+    resumeRun: async ({ params }) => answered(await desk.resumeRun(params.id)),
+    releaseRun: async ({ params }) => answered(await desk.releaseRun(params.id)),
   }
 }
 

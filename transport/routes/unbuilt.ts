@@ -6,11 +6,4 @@
  */
 import type { RouteName } from '../../protocol/routes.ts'
 
-export const unbuilt = [
-  'followUpRun',
-  'resumeRun',
-  'releaseRun',
-  'attachSocket',
-
-  'provisionWorker',
-] as const satisfies readonly RouteName[]
+export const unbuilt = ['provisionWorker'] as const satisfies readonly RouteName[]

@@ -5,19 +5,20 @@
  */
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
 import type { Log } from '../../core/ports.ts'
+import type { Parsed } from '../../protocol/parse.ts'
 import type { Admit } from '../admission.ts'
 import { queryOf, readHead } from '../head.ts'
 import { type Headers, type Reply, refusal, send } from '../reply.ts'
-import type { Router } from '../router.ts'
-import type { Row } from '../routes/rows.ts'
+import { decodeParams, type Found, type Router } from '../router.ts'
+import type { Placed, Row } from '../routes/rows.ts'
 import type { Tally } from '../tally.ts'
 
 export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
 
-/** What the socket will carry, or why there is no place for one more. */
-export type Seat = () =>
-  | { readonly ok: true; readonly data: object }
-  | { readonly ok: false; readonly reply: Reply }
+/** What the socket will carry, or why there is no place for one more. `params`: of its path, as the row's schema has them. */
+export type Seat = (
+  params: unknown,
+) => { readonly ok: true; readonly data: object } | { readonly ok: false; readonly reply: Reply }
 
 export interface UpgradeParts {
   readonly admit: Admit
@@ -46,7 +47,9 @@ export function upgradeDoor({ admit, route, tally, log }: UpgradeParts, seat: Se
       try {
         const { refused, cors } = admit(head, found, () => queryOf(request))
         if (refused !== undefined) return { refused, cors }
-        const seated = seat()
+        const placed = placeOf(found)
+        if (!placed.ok) return { refused: refusal(400, placed.error), cors }
+        const seated = seat(placed.value.params)
         return seated.ok ? { data: seated.data } : { refused: seated.reply, cors }
       } catch (err) {
         log.error({ err }, 'an upgrade could not be answered')
@@ -54,6 +57,15 @@ export function upgradeDoor({ admit, route, tally, log }: UpgradeParts, seat: Se
       }
     }
   }
+}
+
+/** The query of a socket is for its token alone. */
+function placeOf(found: Found<Row> | undefined): Parsed<Placed> {
+  const row = found?.place.byMethod.get('GET')
+  const params = found === undefined ? undefined : decodeParams(found)
+  if (row === undefined || params === undefined)
+    return { ok: false, error: 'the path is not percent-encoded UTF-8' }
+  return row.place(params, '')
 }
 
 type Decided =

@@ -4,7 +4,7 @@
  *
  * What is printed is read no faster than it is taken away, and what is typed is written no faster than it is read;
  * neither ever holds up the other, so Ctrl-C gets through to a command that floods. It ends when the command has, after
- * the last that was printed, or when nobody is there any more; whoever still runs on the terminal is hung up then.
+ * the last that was printed. When its input ends, the command is hung up, and may still put down what it has to.
  */
 import { Socket } from 'node:net'
 import { type Frame, FrameReader, sizeIn } from './terminal/frames.ts'
@@ -44,7 +44,7 @@ function main(): void {
     if (frames === 'broken') leave()
     else frames.forEach(obey)
   })
-  input.on('error', leave).on('close', leave)
+  input.on('error', () => {}).on('close', () => terminal.hangUp())
 }
 
 function leave(): void {

@@ -13,9 +13,9 @@ import type { AgentCommand, AgentDriver, AgentListener, AgentTask } from '../age
 import { costFromUsage } from '../agents/cost.ts'
 import { agentFiles } from '../agents/files.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
+import type { Errand } from './course.ts'
 import type { HandsParts } from './parts.ts'
 import { CODEHOST_CREDENTIAL } from './places.ts'
-import { promptFor } from './prompt.ts'
 import type { Command } from './room.ts'
 
 export interface AgentStart {
@@ -25,22 +25,25 @@ export interface AgentStart {
   readonly listener: AgentListener
 }
 
-export async function agentStart(hands: HandsParts, job: Job): Promise<Answer<AgentStart>> {
+export async function agentStart(hands: HandsParts, job: Job, errand: Errand): Promise<Answer<AgentStart>> {
   const driver = hands.drivers[job.agent.provider]
   const found = await driver.find()
   // A command line of the person's own may name a program that is nobody else's.
   if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
-  const task = taskFor(job, hands.uuid())
+  const task = taskFor(job, errand, hands.uuid())
   const made = driver.command(task, found)
-  return yes({ driver, task, command: withSeeds(made, codehostToken(job)), listener: driver.listen(task) })
+  const command = withSeeds(made, codehostToken(job))
+  const environment = { ...command.environment, ...errand.environment }
+  return yes({ driver, task, command: { ...command, environment }, listener: driver.listen(task) })
 }
 
-function taskFor(job: Job, sessionId: string): AgentTask {
+function taskFor(job: Job, { prompt, resume }: Errand, uuid: string): AgentTask {
   const { agent, credentials, limits } = job
   return {
     agent,
-    prompt: promptFor(job),
-    sessionId,
+    prompt,
+    sessionId: resume ?? uuid,
+    ...(resume === undefined ? {} : { resume }),
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
     secrets: codehostToken(job).map(({ text }) => text),
@@ -88,15 +91,19 @@ function codehostToken({ credentials, sandbox }: Job): SandboxFile[] {
 
 // ---- the bill ----------------------------------------------------------------------------------------------------
 
-/** Numbers and names go out; the transcripts themselves stay where they are. */
+/**
+ * Numbers and names go out; the transcripts themselves stay where they are. `since`: an instant before which a session
+ * that goes on belonged to earlier executions.
+ */
 export async function exportUsage(
   { driver }: Pick<AgentStart, 'driver'>,
   home: string,
   sessionId: string,
   telling: Telling,
   goesOn: () => boolean,
+  since?: string,
 ): Promise<CostEntry | undefined> {
-  const { usage, cost } = await billOf(driver, home, sessionId, goesOn)
+  const { usage, cost } = await billOf(driver, home, sessionId, goesOn, since)
   for (const snapshot of usage) telling.tell({ is: 'usage', snapshot })
   return cost
 }
@@ -106,7 +113,8 @@ export async function billOf(
   home: string,
   sessionId: string,
   goesOn: () => boolean = () => true,
+  since?: string,
 ): Promise<{ readonly usage: readonly UsageSnapshot[]; readonly cost: CostEntry | undefined }> {
   const usage = await driver.usage(agentFiles(home, goesOn), sessionId)
-  return { usage, cost: costFromUsage(driver.provider, usage, PRICES) }
+  return { usage, cost: costFromUsage(driver.provider, usage, PRICES, since) }
 }

@@ -59,10 +59,11 @@ export class BootedSession implements Session {
     this.#process.stdout.resume()
   }
 
-  /** Nothing more is heard of it; what is on its way goes nowhere. */
+  /** Hangs up. Nothing more is heard of it; what is on its way goes nowhere. */
   leave(): void {
     this.#isOver = true
     this.#process.stdout.resume()
+    this.#process.input?.end()
   }
 
   #hear(chunk: Buffer): void {

@@ -14,6 +14,7 @@ import type {
   SessionEar,
   TerminalSize,
 } from '../../core/daemon/terminal.ts'
+import type { Cancel } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
@@ -31,7 +32,8 @@ export interface BootParts {
   readonly closed: () => void
 }
 
-const PROCESSES_MAX = 512
+/** An agent that is hung up puts its last words into its transcript, and what they cost; then it is killed. */
+const HANG_UP_MS_MAX = 1_500
 /** Transcripts of days are read in seconds; whoever closes it does not wait for longer. */
 const USAGE_MS_MAX = 10_000
 
@@ -117,9 +119,14 @@ async function roomFor({ hands, sandboxes }: BootParts, record: SandboxRecord): 
     // The run is over, and so is its log.
     log: (line) => hands.log.debug({ runId }, line),
   })
-  const sandbox = { maxProcesses: PROCESSES_MAX, ...walls }
   const telling = { tell: () => {}, room: async () => {} }
-  return new Room({ hands, job: { run: { id: runId }, sandbox }, folders, way, telling })
+  return new Room({
+    hands,
+    job: { run: { id: runId }, ...(walls === undefined ? {} : { sandbox: walls }) },
+    folders,
+    way,
+    telling,
+  })
 }
 
 class Booted implements BootedSandbox {
@@ -164,7 +171,7 @@ class Booted implements BootedSandbox {
     const { hands, sandboxes, closed } = this.#parts
     const { runId } = this.#found.record
     this.#command = undefined
-    this.#session?.leave()
+    await this.#hungUp()
     const wrong = (error: unknown): void =>
       hands.log.warn({ err: error, runId }, 'a booted sandbox could not be closed without complaint')
     await this.#room.close().catch(wrong)
@@ -172,6 +179,17 @@ class Booted implements BootedSandbox {
     if (this.#session !== undefined) await sandboxes.visited(runId).catch(wrong)
     closed()
     return usage
+  }
+
+  async #hungUp(): Promise<void> {
+    if (this.#session === undefined) return
+    this.#session.leave()
+    let cancel: Cancel = () => {}
+    const patience = new Promise<void>((resolve) => {
+      cancel = this.#parts.hands.clock.after(HANG_UP_MS_MAX, resolve)
+    })
+    await Promise.race([this.#room.empty(), patience])
+    cancel()
   }
 
   async #usage(): Promise<readonly UsageSnapshot[]> {

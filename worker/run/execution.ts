@@ -1,5 +1,6 @@
 /**
- * One run on this machine, from an empty folder to an outcome: checkout, setup, agent, what it left, publishing.
+ * One run on this machine, from its folder to an outcome: checkout, setup, agent, what it left, publishing. Where it
+ * begins and what it publishes is its course's: a ticket's first work has another one than a follow-up.
  *
  * The daemon decides when each phase comes and when it is over; this only does it. Everything that touches the agent's
  * tree runs inside; nothing inside holds a secret that it does not need; nothing that others can see happens once the
@@ -13,10 +14,12 @@ import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { cutToChars } from '../../protocol/text-budget.ts'
 import type { AgentEnding } from '../agents/agent.ts'
 import { bestCost } from '../agents/cost.ts'
-import type { CheckedOut, Published } from '../sources/sources.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
+import type { Course, Errand, Shown } from './course.ts'
+import { FollowUp } from './follow-up.ts'
 import { type Leavings, tellLeavings } from './leavings.ts'
+import { NewWork } from './new-work.ts'
 import { occupantOf, wallsOf } from './occupant.ts'
 import type { HandsParts } from './parts.ts'
 import { Room, type ScriptEnd } from './room.ts'
@@ -46,12 +49,16 @@ const NO_LEAVINGS: Leavings = { artifacts: [], facts: [], leftOut: [] }
 
 export class RunExecution implements Execution {
   readonly #parts: ExecutionParts
+  readonly #course: Course
   readonly #abort = new AbortController()
   #stop: StopOrder | undefined
   #room: Room | undefined
   #watch: AgentWatch | undefined
-  #from: CheckedOut | undefined
+  #checkedOut = false
+  #errand: Errand | undefined
   #start: AgentStart | undefined
+  /** When the agent went on with a session that had been there before. */
+  #since: string | undefined
   #ending: AgentEnding | undefined
   #sessionId: string | undefined
   #busy: Promise<unknown> = Promise.resolve()
@@ -59,6 +66,7 @@ export class RunExecution implements Execution {
 
   constructor(parts: ExecutionParts) {
     this.#parts = parts
+    this.#course = courseFor(parts)
   }
 
   // ---- the phases ------------------------------------------------------------------------------------------------
@@ -67,14 +75,11 @@ export class RunExecution implements Execution {
     return this.#phase(
       async () => {
         const room = await this.#makeRoom()
-        const { order, hands } = this.#parts
-        const checked = await hands.sources.checkOut(order.job, room.folders, room, this.#abort.signal)
+        const checked = await this.#course.checkOut(room, this.#abort.signal)
         if (!checked.ok) return this.#stop === undefined ? checked : this.#stopped()
-        this.#from = checked.value
-        const failed = await this.#scripts(room, [
-          ['setup', order.job.repo.setup],
-          ['hook beforeAgent', order.job.repo.hooks?.beforeAgent],
-        ])
+        this.#checkedOut = true
+        this.#errand = this.#course.errand()
+        const failed = this.#errand === undefined ? undefined : await this.#setUp(room)
         if (failed !== undefined) return failed
         return this.#stop === undefined ? yes({ sandbox: this.#sandbox() }) : this.#stopped()
       },
@@ -87,9 +92,12 @@ export class RunExecution implements Execution {
       async () => {
         const room = this.#room
         if (room === undefined || this.#stop !== undefined) return this.#stoppedWork()
-        const started = await agentStart(this.#parts.hands, this.#parts.order.job)
+        const errand = this.#errand
+        if (errand === undefined) return { verdict: 'done' }
+        const started = await agentStart(this.#parts.hands, this.#parts.order.job, errand)
         if (!started.ok) return { verdict: 'failed', reason: started.refusal.message }
         this.#start = started.value
+        if (errand.resume !== undefined) this.#since = this.#instant()
         this.#noteAgent(started.value)
         const process = room.start({ ...started.value.command, wayOut: true })
         if (process === undefined) return this.#stoppedWork()
@@ -140,16 +148,17 @@ export class RunExecution implements Execution {
     await this.#busy
     await this.#room?.close()
     // Given up before its end: another machine does the work anew, and nobody will ask for this disk.
-    if (!this.#retained) await this.#parts.sandboxes.discard(this.#parts.order.job.run.id)
+    if (!this.#retained && !this.#course.isKept())
+      await this.#parts.sandboxes.discard(this.#parts.order.job.run.id)
     this.#parts.gone()
   }
 
   // ---- preparing -------------------------------------------------------------------------------------------------
 
   async #makeRoom(): Promise<Room> {
-    const { hands, sandboxes, order, telling } = this.#parts
+    const { hands, order, telling } = this.#parts
     const { job } = order
-    const folders = await sandboxes.create(job.run.id, job.sandbox?.diskQuotaGib)
+    const folders = await this.#course.folders()
     // What is said about the configuration is said before there is a room to say it in.
     const early: string[] = []
     const way = await hands.wayOut({
@@ -166,6 +175,14 @@ export class RunExecution implements Execution {
     if (this.#stop !== undefined) room.stop()
     this.#parts.progressed({ sandbox: this.#sandbox(), branch: job.branch })
     return room
+  }
+
+  async #setUp(room: Room): Promise<Answer<never> | undefined> {
+    const { setup, hooks } = this.#parts.order.job.repo
+    const how = this.#course.setup()
+    const failed = how === 'not' ? undefined : await this.#scripts(room, [['setup', setup]])
+    if (failed !== undefined && (how === 'must' || this.#stop !== undefined)) return failed
+    return this.#scripts(room, [['hook beforeAgent', hooks?.beforeAgent]])
   }
 
   async #scripts(
@@ -202,7 +219,7 @@ export class RunExecution implements Execution {
   #noteAgent({ task }: AgentStart): void {
     const { sandboxes, order } = this.#parts
     const { run, agent, sandbox } = order.job
-    sandboxes.occupied(run.id, occupantOf(agent, task.sessionId), wallsOf(sandbox))
+    sandboxes.occupied(run.id, occupantOf(agent, task.sessionId, this.#since), wallsOf(sandbox))
   }
 
   #captured(id: string): void {
@@ -226,7 +243,7 @@ export class RunExecution implements Execution {
     await this.#room.empty()
     const session = this.#sessionId ?? start.task.sessionId
     const known = await this.#orElse(
-      exportUsage(start, this.#room.folders.home, session, telling, this.#inTime()),
+      exportUsage(start, this.#room.folders.home, session, telling, this.#inTime(), this.#since),
       () => undefined,
     )
     const cost = this.#ending === undefined ? known : bestCost(this.#ending, known)
@@ -252,34 +269,22 @@ export class RunExecution implements Execution {
   }
 
   /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
-  async #published(worked: Worked): Promise<Answer<Published | undefined>> {
-    const { hands, order } = this.#parts
-    const [room, from] = [this.#room, this.#from]
-    if (worked.verdict !== 'done' || room === undefined || from === undefined) return yes(undefined)
-    const failed = await this.#scripts(room, [['hook afterAgent', order.job.repo.hooks?.afterAgent]])
+  async #published(worked: Worked): Promise<Answer<Shown | undefined>> {
+    const { order } = this.#parts
+    const room = this.#room
+    if (worked.verdict !== 'done' || room === undefined || !this.#checkedOut) return yes(undefined)
+    const hook = this.#start === undefined ? undefined : order.job.repo.hooks?.afterAgent
+    const failed = await this.#scripts(room, [['hook afterAgent', hook]])
     if (failed !== undefined) return failed
-    const collected = await hands.sources.collect(order.job, room.folders, room, from)
-    if (!collected.ok) return collected
-    if (collected.value.diff.text !== '') room.say(collected.value.diff.text)
-    if (collected.value.head === undefined) return yes(undefined)
-    const codehost = hands.codehostFor(order.job)
-    if (!codehost.ok) return codehost
-    const published = await hands.sources.publish(
-      {
-        job: order.job,
-        leaseId: order.leaseId,
-        folders: room.folders,
-        from,
-        collected: collected.value,
-        summary: this.#ending?.summary ?? '',
-      },
-      codehost.value,
-      () => this.#stop === undefined,
-      this.#abort.signal,
-    )
-    if (published.ok) {
-      const { prUrl, prState, pushed } = published.value
-      this.#parts.progressed({ prUrl, prState, pushed, branch: order.job.branch })
+    const published = await this.#course.publish({
+      room,
+      said: this.#ending?.summary ?? '',
+      fence: () => this.#stop === undefined,
+      signal: this.#abort.signal,
+    })
+    if (published.ok && published.value !== undefined) {
+      const { summary: _, ...progress } = published.value
+      this.#parts.progressed(progress)
     }
     return published
   }
@@ -288,45 +293,46 @@ export class RunExecution implements Execution {
     worked: Worked,
     costs: readonly CostEntry[],
     { artifacts }: Leavings,
-    published: Answer<Published | undefined>,
+    published: Answer<Shown | undefined>,
   ): Promise<RunOutcome> {
-    const { order } = this.#parts
     const pull = published.ok ? published.value : undefined
     const sandbox = await this.#orElse(this.#retain(worked, published), () => undefined)
     const summary = this.#summary(published)
-    const shown = pull === undefined ? {} : { prUrl: pull.prUrl, prState: pull.prState }
+    const { branch, prUrl, prState } = pull ?? {}
     return {
       ...verdictOf(worked, published, this.#stop),
       costs: [...costs],
       result: {
         artifacts: [...artifacts],
         ...(summary === '' ? {} : { summary: cutToChars(summary, PROSE_CHARS_MAX) }),
-        ...(pull === undefined ? {} : { branch: order.job.branch, prUrl: pull.prUrl }),
+        ...(branch === undefined ? {} : { branch }),
+        ...(prUrl === undefined ? {} : { prUrl }),
       },
-      ...shown,
+      ...(prUrl === undefined ? {} : { prUrl }),
+      ...(prState === undefined ? {} : { prState }),
       ...(this.#sessionId === undefined ? {} : { agentSessionId: this.#sessionId }),
       ...(sandbox === undefined ? {} : { sandbox }),
     }
   }
 
-  #summary(published: Answer<Published | undefined>): string {
-    const said = this.#ending?.summary ?? ''
+  #summary(published: Answer<Shown | undefined>): string {
+    const said = (published.ok ? published.value?.summary : undefined) ?? this.#ending?.summary ?? ''
     const nothing = published.ok && published.value === undefined && this.#ending?.verdict === 'done'
     return nothing
       ? `${said}\n\nNothing in the repository was changed, so there is no pull request.`.trim()
       : said
   }
 
-  async #retain(worked: Worked, published: Answer<Published | undefined>) {
+  async #retain(worked: Worked, published: Answer<Shown | undefined>) {
     const { sandboxes, order } = this.#parts
     if (this.#room === undefined || this.#stop?.inVain === true) return undefined
     // No agent was there: nothing to go on with, and nothing that the log does not say.
-    if (this.#start === undefined) return undefined
+    if (this.#start === undefined && !this.#course.isKept()) return undefined
     this.#retained = true
     const isOut = worked.verdict === 'done' && published.ok
     const retainedUntil = await sandboxes.retain(order.job.run.id, {
       hours: order.job.retentionHours,
-      unpushed: !isOut,
+      unpushed: !isOut || this.#course.holdsMore(),
       sessionId: this.#sessionId,
     })
     return retainedUntil === undefined ? undefined : { ...this.#sandbox(), retainedUntil }
@@ -378,6 +384,12 @@ export class RunExecution implements Execution {
   #instant(): string {
     return new Date(this.#parts.hands.clock.now()).toISOString()
   }
+}
+
+function courseFor({ hands, sandboxes, order }: ExecutionParts): Course {
+  return order.job.kind === 'follow-up'
+    ? new FollowUp(hands, sandboxes, order)
+    : new NewWork(hands, sandboxes, order)
 }
 
 function verdictOf(

@@ -9,14 +9,21 @@ export interface Occupant extends Pick<JobAgent, 'command' | 'model' | 'effort'>
   readonly provider: AgentProvider
   /** The name under which it keeps its records. */
   readonly session: string
+  /** An instant before which what is in them belongs to earlier executions. */
+  readonly since?: string
 }
 
 export type Walls = Pick<JobSandbox, 'network' | 'allowedHosts' | 'maxProcesses' | 'memoryMib'>
 
-export function occupantOf({ provider, command, model, effort }: JobAgent, session: string): Occupant {
+export function occupantOf(
+  { provider, command, model, effort }: JobAgent,
+  session: string,
+  since?: string,
+): Occupant {
   return {
     provider,
     session,
+    ...(since === undefined ? {} : { since }),
     ...(command === undefined ? {} : { command }),
     ...(model === undefined ? {} : { model }),
     ...(effort === undefined ? {} : { effort }),

@@ -23,12 +23,12 @@ export function promptFor({ agent, run }: Job): string {
     .join('\n\n')
 }
 
-const leaving = [
+export const leaving = [
   `Files that people should see with the result (screenshots, reports) go into ${ARTIFACTS_INSIDE}.`,
   `What the next run on this repository should know, add to ${MEMORIES_INSIDE}: one fact a line, short, and only what is not plain from the repository.`,
 ].join('\n')
 
-function memoriesOf(memories: readonly string[]): string[] {
+export function memoriesOf(memories: readonly string[]): string[] {
   if (memories.length === 0) return []
   const lines = memories.map((text) => `- ${text}`).join('\n')
   return [

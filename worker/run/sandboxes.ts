@@ -6,7 +6,7 @@
  * to go is first renamed into the trash, in one step, and deleted behind everybody's back; a daemon that died in the
  * middle goes on with it at its next start.
  */
-import { chmod, chown, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import { freeNumber } from '../sandbox/slots.ts'
@@ -119,6 +119,22 @@ export class Sandboxes {
     await this.#makeFolders(folders, number)
     await this.#write(record)
     return { ...folders, number }
+  }
+
+  /** The one that an earlier execution of the run left here, while its time is not over. */
+  async kept(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
+    const record = this.#records.get(runId)
+    if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
+    const folders = this.foldersOf(runId)
+    const isThere = await stat(folders.work).then(
+      (stats) => stats.isDirectory(),
+      () => false,
+    )
+    if (!isThere) return undefined
+    // Should this process die: what was spent before has been told by those who spent it.
+    const agent = record.agent === undefined ? {} : { agent: { ...record.agent, since: this.#instant() } }
+    await this.#write({ ...record, ...agent })
+    return { ...folders, number: record.number }
   }
 
   /** For whoever has to find out what it has spent, should nobody be left who watched it. Nobody waits for it. */

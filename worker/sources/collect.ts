@@ -12,6 +12,7 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { cut, oneLine } from '../../core/run/line.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { Ticket } from '../../protocol/run.ts'
+import type { Wanted } from './cache.ts'
 import type { Errand } from './checkout.ts'
 import { cleanRepository, type DeskParts, receive } from './desk.ts'
 import { figures } from './figures.ts'
@@ -23,31 +24,24 @@ export interface CollectParts extends DeskParts {
   readonly bundleBytesMax?: number
 }
 
-const BUNDLE = 'work.bundle'
+export const BUNDLE = 'work.bundle'
 const PACK = 'work.pack'
 const BUNDLE_BYTES_MAX = 1024 * 1024 * 1024
-const INSIDE_MS_MAX = 15 * 60_000
+export const INSIDE_MS_MAX = 15 * 60_000
 const MESSAGE_CHARS_MAX = 100
 /** In front of what the script could not take along, on a line of its own. */
 const LEFT_OUT = 'left out: '
 const LEFT_OUT_MAX = 20
 
-/** $1 base, $2 branch, $3 message, $4 name, $5 email */
-const SCRIPT = `
-export GIT_NO_REPLACE_OBJECTS=1
-base=$1 branch=$2 message=$3 name=$4 email=$5
-cd /work
-g() {
+/** Git as no setting and no hook of the repository's changes it; needs `name` and `email`. */
+export const OWN_GIT = `g() {
   git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgSign=false -c gc.auto=0 \\
     -c maintenance.auto=false -c user.name="$name" -c user.email="$email" -c advice.addEmbeddedRepo=false "$@"
 }
-state=$(git rev-parse --absolute-git-dir)
-if [ -f "$state/rebase-apply/applying" ]; then g am --abort || g am --quit
-elif [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then g rebase --abort || g rebase --quit
-fi
-if [ -f "$state/BISECT_START" ]; then g bisect reset --quiet || g bisect reset; fi
-if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then g reset --quiet --merge; fi
-rm -f "$state/index.lock"
+`
+
+/** Everything that is not ignored becomes a commit; needs `state`, the folder of git's own, and `message`. */
+export const COMMIT_LEFT = `rm -f "$state/index.lock"
 g add --all --ignore-errors || echo "${LEFT_OUT}files that git could not add"
 g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [0-9a-f.]* [0-9a-f.]* A\\t//p' |
   while IFS= read -r nested; do
@@ -55,7 +49,20 @@ g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [
     printf '${LEFT_OUT}%s, which is a repository of its own\\n' "$nested"
   done
 if [ -f "$state/MERGE_HEAD" ] || ! g diff --cached --quiet; then g commit --quiet --no-verify -m "$message"; fi
-head=$(g rev-parse --verify --quiet 'HEAD^{commit}') || head=
+`
+
+/** $1 base, $2 branch, $3 message, $4 name, $5 email */
+const SCRIPT = `
+export GIT_NO_REPLACE_OBJECTS=1
+base=$1 branch=$2 message=$3 name=$4 email=$5
+cd /work
+${OWN_GIT}state=$(git rev-parse --absolute-git-dir)
+if [ -f "$state/rebase-apply/applying" ]; then g am --abort || g am --quit
+elif [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then g rebase --abort || g rebase --quit
+fi
+if [ -f "$state/BISECT_START" ]; then g bisect reset --quiet || g bisect reset; fi
+if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then g reset --quiet --merge; fi
+${COMMIT_LEFT}head=$(g rev-parse --verify --quiet 'HEAD^{commit}') || head=
 if [ -z "$head" ] || g merge-base --is-ancestor "$head" "$base"; then
   other=$(g rev-parse --verify --quiet "refs/heads/$branch^{commit}") || other=
   head=\${other:-$head}
@@ -79,23 +86,25 @@ export async function collect(
   const result = await bundled(errand, from)
   const fault = faultOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
-  const collected = await broughtOut(parts, errand, from, bundle)
+  const collected = await broughtOut(parts, errand, from)
   return collected.ok ? yes(withLeftOut(collected.value, result.output)) : collected
 }
 
-async function broughtOut(
+/** What was bundled inside, as a commit in the clean repository; `also`: see there. */
+export async function broughtOut(
   parts: CollectParts,
-  { folders, wanted }: Errand,
+  { folders, wanted }: Pick<Errand, 'folders' | 'wanted'>,
   from: CheckedOut,
-  bundle: string,
+  also?: Wanted,
 ): Promise<Answer<Collected>> {
+  const bundle = join(folders.exchange, BUNDLE)
   await mkdir(folders.desk, { recursive: true, mode: 0o700 })
   const pack = join(folders.desk, PACK)
   const taken = await takeBundle(bundle, pack, parts.bundleBytesMax ?? BUNDLE_BYTES_MAX)
   await rm(bundle, { recursive: true, force: true })
   if (!taken.ok) return taken
   if (taken.value === undefined) return yes(NOTHING)
-  const desk = await cleanRepository(parts, wanted, folders.desk, from.base)
+  const desk = await cleanRepository(parts, wanted, folders.desk, from.base, also)
   if (!desk.ok) return desk
   const entered = await receive(parts.git, desk.value, taken.value, from.base)
   await rm(pack, { force: true })
@@ -112,7 +121,7 @@ function bundled({ job, folders, inside }: Errand, from: CheckedOut): Promise<In
 }
 
 /** The agent may take it for delivered, so people are told. */
-function withLeftOut(work: Collected, output: string): Collected {
+export function withLeftOut(work: Collected, output: string): Collected {
   const lines = output.split('\n').filter((line) => line.startsWith(LEFT_OUT))
   if (lines.length === 0) return work
   const told = lines.slice(0, LEFT_OUT_MAX).map((line) => printable(line))

@@ -22,12 +22,16 @@ export function deskRepository(desk: string): string {
   return join(desk, 'work.git')
 }
 
-/** Borrows the worker's copy of the repository, so that only what is new has to be kept. */
+/**
+ * Borrows the worker's copy of the repository, so that only what is new has to be kept; `also` that of another one,
+ * which what comes in may be compared with.
+ */
 export async function cleanRepository(
   { git, cache }: DeskParts,
   wanted: Wanted,
   desk: string,
   base: string,
+  also: Wanted = wanted,
 ): Promise<Answer<string>> {
   const folder = deskRepository(desk)
   await rm(folder, { recursive: true, force: true })
@@ -37,7 +41,8 @@ export async function cleanRepository(
   })
   if (!made.ok) return made
   await mkdir(join(folder, 'objects/info'), { recursive: true })
-  await writeFile(join(folder, 'objects/info/alternates'), `${cache.folderOf(wanted)}/objects\n`)
+  const borrowed = new Set([wanted, also].map((one) => `${cache.folderOf(one)}/objects\n`))
+  await writeFile(join(folder, 'objects/info/alternates'), [...borrowed].join(''))
   if (await isCommit(git, folder, base)) return yes(folder)
   // The copy was taken back in the meantime.
   const refreshed = await cache.use(wanted, undefined, async () => yes(undefined))

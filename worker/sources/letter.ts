@@ -36,6 +36,6 @@ function ticketLink({ identifier, url }: Subject): string {
   return /^https?:\/\/[^\s()<>]+$/.test(url) ? `[${name}](${url})` : name
 }
 
-function harmless(text: string): string {
+export function harmless(text: string): string {
   return text.replaceAll('<!--', '&lt;!--').replace(/[^\P{Cc}\n\t]/gu, '')
 }

@@ -3,17 +3,20 @@
  */
 import { join } from 'node:path'
 import type { Chance, Clock, CodeHost, Log } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Proxies } from '../../providers/http.ts'
 import { type CacheBudget, type RepositoryCache, repositoryCache } from './cache.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
 import { makePassable } from './copies.ts'
+import { beginFollowUp, pushFollowUp } from './follow-up.ts'
+import type { FollowUpErrand, FollowUpParts } from './follow-up-errand.ts'
+import { isSaid, sayOnce, type TalkPlace } from './follow-up-talk.ts'
 import { type Git, makeGit } from './git.ts'
-import { placeOf } from './place.ts'
+import { placeOf, pullPlacesOf } from './place.ts'
 import { publish } from './publish.ts'
-import type { Sources } from './sources.ts'
+import type { FollowUpSources, FollowUpWork, Sources } from './sources.ts'
 
 export interface SourcesParts {
   /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
@@ -56,6 +59,7 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
     return codehost.ok ? placeOf(job, codehost.value) : codehost
   }
   const prune = pruning(cache, clock, parts.log)
+  const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
   return {
     checkOut: (job, folders, inside, signal) =>
       answering('checking out', async () => {
@@ -71,7 +75,6 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
         const wanted = placed(job)
         if (!wanted.ok) return wanted
         const errand = { job, wanted: wanted.value, folders, inside }
-        const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
         return collect({ git, cache, ...bounds }, errand, from)
       }),
     publish: ({ collected, ...order }, codehost, fence, signal) =>
@@ -83,7 +86,50 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
         const delivery = { ...order, head, wanted: wanted.value, codehost, fence, signal }
         return publish({ git, clock, chance }, delivery)
       }),
+    followUps: followUpsOf(parts, { git, cache, clock, chance, ...bounds }, prune),
   }
+}
+
+function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => void): FollowUpSources {
+  const errandFor = (work: Omit<FollowUpWork, 'begun'>): Answer<FollowUpErrand> => {
+    const { pull, followUp } = work.job
+    if (pull === undefined || followUp === undefined)
+      return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
+    const codehost = parts.codehostFor(work.job)
+    const places = codehost.ok ? pullPlacesOf(work.job, codehost.value) : codehost
+    return places.ok ? yes({ ...work, ...followUp, pull, places: places.value }) : places
+  }
+  return {
+    begin: ({ kept, ...work }, signal) =>
+      answering('checking out', async () => {
+        const errand = errandFor(work)
+        if (!errand.ok) return errand
+        await makePassable(parts.folder)
+        const begun = await beginFollowUp(tools, errand.value, kept, signal)
+        prune()
+        return begun
+      }),
+    push: ({ begun, ...work }, fence, signal) =>
+      answering('publishing', async () => {
+        const errand = errandFor(work)
+        return errand.ok ? pushFollowUp(tools, errand.value, begun, fence, signal) : errand
+      }),
+    isSaid: async (job, marker, signal) => {
+      const place = talkPlace(parts, job)
+      return place.ok ? isSaid(tools, place.value, marker, signal) : place
+    },
+    say: async ({ job, ...words }, fence, signal) => {
+      const place = talkPlace(parts, job)
+      return place.ok ? sayOnce(tools, place.value, words, fence, signal) : place
+    },
+  }
+}
+
+function talkPlace({ codehostFor }: SourcesParts, job: Job): Answer<TalkPlace> {
+  const codehost = codehostFor(job)
+  if (!codehost.ok) return codehost
+  if (job.pull === undefined) return no('invalid', 'the job names no pull request')
+  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number })
 }
 
 function gitOf({ folder, clock, gitProgram, sshAgent, proxies }: SourcesParts): Git {

@@ -13,22 +13,47 @@ import { isSameHost, wayTo } from './address.ts'
 import type { Wanted } from './cache.ts'
 
 export function placeOf(job: Job, codehost: CodeHost): Answer<Wanted> {
-  const { remote, cloneUrl } = job.repo
-  if (!isRemote(remote))
-    return no('invalid', `${printable(remote)} is no repository as owner/name; correct remote`)
-  const fork = job.pull?.headRemote
-  if (fork !== undefined && fork.toLowerCase() !== remote.toLowerCase()) {
-    return no(
-      'invalid',
-      `the pull request comes from ${printable(fork)}, and a worker pushes to ${remote} only; continue it by hand`,
-    )
-  }
-  const badName = [job.branch, job.base].find((name) => !isGitBranch(name))
-  if (badName !== undefined) return no('invalid', `${printable(badName)} is no branch name that git takes`)
+  const { remote } = job.repo
+  const bad = badName(remote, [job.branch, job.base])
+  if (bad !== undefined) return bad
   if (job.branch === job.base || job.branch === job.repo.defaultBranch) {
     return no('invalid', `a run never works on ${job.branch} itself; give the ticket another branch name`)
   }
-  return addressOf(job, codehost, cloneUrl)
+  return addressOf(job, codehost, job.repo.cloneUrl)
+}
+
+/** Where a pull request's branch lies, and where it is to go: of a fork these are two repositories. */
+export interface PullPlaces {
+  readonly base: Wanted
+  readonly head: Wanted
+}
+
+export function pullPlacesOf(job: Job, codehost: CodeHost): Answer<PullPlaces> {
+  const { pull, repo } = job
+  if (pull === undefined) return no('invalid', 'a follow-up needs the pull request that it is for')
+  const { headRemote, headBranch, baseBranch } = pull
+  const bad = badName(repo.remote, [headBranch, baseBranch]) ?? badName(headRemote, [])
+  if (bad !== undefined) return bad
+  const base = addressOf(job, codehost, repo.cloneUrl)
+  if (!base.ok) return base
+  if (headRemote.toLowerCase() !== repo.remote.toLowerCase()) {
+    const head = addressOf({ ...job, repo: { ...repo, remote: headRemote } }, codehost, undefined)
+    return head.ok ? yes({ base: base.value, head: head.value }) : head
+  }
+  if (headBranch === baseBranch || headBranch === repo.defaultBranch) {
+    return no(
+      'invalid',
+      `a follow-up never rewrites ${headBranch} of ${repo.remote}; follow this one up by hand`,
+    )
+  }
+  return yes({ base: base.value, head: base.value })
+}
+
+function badName(remote: string, branches: readonly string[]) {
+  if (!isRemote(remote))
+    return no('invalid', `${printable(remote)} is no repository as owner/name; correct remote`)
+  const bad = branches.find((name) => !isGitBranch(name))
+  return bad === undefined ? undefined : no('invalid', `${printable(bad)} is no branch name that git takes`)
 }
 
 /** The token is for the code host; an address that leads to another machine is used without. */

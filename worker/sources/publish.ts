@@ -9,11 +9,11 @@ import type { CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Wanted } from './cache.ts'
-import { accountOf } from './complaints.ts'
 import { deskRepository } from './desk.ts'
-import type { Git, GitDone, Remote } from './git.ts'
+import type { Git } from './git.ts'
 import { pullBody, pullTitle } from './letter.ts'
 import { type Patience, patiently, type Tried } from './patience.ts'
+import { ABSENT, commitAt, pushOnce } from './push.ts'
 import type { CheckedOut, Published, RunFolders } from './sources.ts'
 
 export interface PublishParts extends Patience {
@@ -33,7 +33,6 @@ export interface Delivery {
   readonly signal: AbortSignal
 }
 
-const PUSH_MS_MAX = 15 * 60_000
 const LOOK_MS_MAX = 60_000
 
 export async function publish(parts: PublishParts, delivery: Delivery): Promise<Answer<Published>> {
@@ -48,50 +47,19 @@ export async function publish(parts: PublishParts, delivery: Delivery): Promise<
 
 // ---- pushing -------------------------------------------------------------------------------------------------------
 
-/** As git says that a branch must not be there. */
-const ABSENT = ''
-
 async function push(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
-  const { job, head, wanted, signal } = delivery
+  const { job, head, wanted, folders, signal } = delivery
   if (!mayGoOn(delivery)) return { answer: ended, passes: false }
-  const branch = `refs/heads/${job.branch}`
-  const ran = await git.run({
-    args: [
-      'push',
-      '--porcelain',
-      '--no-verify',
-      '--no-follow-tags',
-      `--force-with-lease=${branch}:${expected}`,
-      wanted.remote.address,
-      `${head}:${branch}`,
-    ],
-    folder: deskRepository(delivery.folders.desk),
-    remote: wanted.remote,
-    wary: true,
-    timeoutMs: PUSH_MS_MAX,
+  const pushed = await pushOnce(git, {
+    wanted,
+    branch: job.branch,
+    head,
+    expected,
+    desk: folders.desk,
     signal,
   })
-  if (!ran.ok) return { answer: ran, passes: false }
-  if (ran.value.code === 0) return { answer: yes(undefined), passes: false }
-  return refused(git, delivery, expected, ran.value)
-}
-
-/** `!`, the refs, and the reason in brackets, in the words of git or of the code host. */
-const REFUSED_LINE = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
-const OVERTAKEN =
-  /stale info|fetch first|non-fast-forward|remote ref updated|cannot lock ref|already exists|incorrect old value/
-
-async function refused(
-  git: Git,
-  delivery: Delivery,
-  expected: string,
-  { output, complaint }: GitDone,
-): Promise<Tried<void>> {
-  const { job, wanted } = delivery
-  const reason = REFUSED_LINE.exec(output)?.groups?.reason ?? ''
-  if (OVERTAKEN.test(reason)) return moved(git, delivery, expected)
-  const account = accountOf(`pushing ${job.branch} to ${wanted.name}`, `${reason}\n${complaint}`)
-  return { answer: account.no, passes: account.trouble === 'network' }
+  if (pushed.is === 'pushed') return { answer: yes(undefined), passes: false }
+  return pushed.is === 'overtaken' ? moved(git, delivery, expected) : pushed
 }
 
 /** Another commit is there than was expected. Whose it is decides. */
@@ -126,24 +94,6 @@ function overtaken(job: Job, there: string | undefined) {
     'conflict',
     `somebody else changed the branch ${job.branch} in the meantime: it ${now} on the code host, and is left as it is; start the run again to go on from there`,
   )
-}
-
-async function commitAt(
-  git: Git,
-  remote: Remote,
-  branch: string,
-  signal: AbortSignal,
-): Promise<Answer<string | undefined>> {
-  const ref = `refs/heads/${branch}`
-  const listed = await git.done(`asking for ${branch}`, {
-    args: ['ls-remote', '--refs', remote.address, ref],
-    remote,
-    timeoutMs: LOOK_MS_MAX,
-    signal,
-  })
-  if (!listed.ok) return listed
-  const line = listed.value.output.split('\n').find((one) => one.endsWith(`\t${ref}`))
-  return yes(line?.slice(0, line.indexOf('\t')))
 }
 
 // ---- the pull request ------------------------------------------------------------------------------------------------

@@ -92,4 +92,66 @@ export interface Sources {
     fence: () => boolean,
     signal: AbortSignal,
   ): Promise<Answer<Published>>
+  readonly followUps: FollowUpSources
+}
+
+// ---- follow-ups ----------------------------------------------------------------------------------------------------
+
+/** How a pull request's branch stands in the sandbox, before an agent sees it. */
+export interface Begun {
+  /**
+   * `pushed`: an earlier attempt of this follow-up did. `level`: it holds the newest base already. `rebased`: onto it,
+   * without a conflict. `conflict`: the rebase has stopped in the middle, and waits for somebody who goes on with it.
+   */
+  readonly state: 'pushed' | 'level' | 'rebased' | 'conflict'
+  /** The commit of the branch that was fetched: what a push may replace, and nothing else. */
+  readonly head: string
+  /** The newest commit of the base. */
+  readonly base: string
+  /** Where the branch stands after the rebase; undefined while that is not over. */
+  readonly tip: string | undefined
+  /** In conflict, the first of them. */
+  readonly files: readonly string[]
+  /** The checkout is a new one, in which nothing has been set up. */
+  readonly isFresh: boolean
+  /** Branches or folders inside, on which is what the sandbox held and nobody else has. */
+  readonly kept: readonly string[]
+}
+
+export interface FollowUpWork {
+  readonly job: Job
+  readonly folders: RunFolders
+  readonly inside: Inside
+  readonly begun: Begun
+}
+
+export interface FollowedUp {
+  /** undefined: what is on the code host is as it should be. */
+  readonly pushed: string | undefined
+  /** The newest base has all of the branch. */
+  readonly isContained: boolean
+  readonly diff: Collected['diff'] | undefined
+}
+
+export interface FollowUpSources {
+  /** `kept`: the sandbox of an earlier execution, with its checkout. */
+  begin(
+    order: {
+      readonly job: Job
+      readonly folders: RunFolders
+      readonly inside: Inside
+      readonly kept: boolean
+    },
+    signal: AbortSignal,
+  ): Promise<Answer<Begun>>
+  /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
+  push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Answer<FollowedUp>>
+  /** Whether a comment with this text is there. */
+  isSaid(job: Job, marker: string, signal: AbortSignal): Promise<Answer<boolean>>
+  /** Once, whatever becomes of the answer: `body` holds `marker`. */
+  say(
+    order: { readonly job: Job; readonly marker: string; readonly body: string },
+    fence: () => boolean,
+    signal: AbortSignal,
+  ): Promise<Answer<void>>
 }

@@ -67,8 +67,11 @@ class GithubPullHost implements PullHost {
     return reader.ok ? readDetail(reader.value) : reader
   }
 
-  async origin(_place: PullPlace): Promise<Answer<PullOrigin>> {
-    return no('unbuilt', 'this is not built yet in this version')
+  async origin(place: PullPlace): Promise<Answer<PullOrigin>> {
+    const reader = this.#reader(place)
+    if (!reader.ok) return reader
+    const pull = await readPull(reader.value)
+    return pull.ok ? yes(originOf(pull.value)) : pull
   }
 
   states(
@@ -198,6 +201,17 @@ class GithubPullHost implements PullHost {
     if (!isDoubtful || !reader.ok) return false
     const now = await readPull(reader.value)
     return now.ok && stateOf(now.value) === 'merged' && fieldOf(now.value, 'head', 'sha') === sha
+  }
+}
+
+/** A fork that was deleted is null. */
+function originOf(pull: unknown): PullOrigin {
+  const head = textOf(fieldOf(pull, 'head', 'repo', 'full_name'))
+  return {
+    headRemote: isRemote(head) ? head : undefined,
+    headBranch: textOf(fieldOf(pull, 'head', 'ref')),
+    headSha: textOf(fieldOf(pull, 'head', 'sha')),
+    baseBranch: textOf(fieldOf(pull, 'base', 'ref')),
   }
 }
 

@@ -462,7 +462,11 @@ describe('a line', () => {
     await talk.say({ type: 'attach-open', sessionId: 's-1', runId: 'run-1', cols: 80, rows: 24 })
     talk.backlog = 0
     await talk.clock.advance(100)
-    expect(talk.transcript()).toEqual(['← attach-open', '→ attach-error', '→ run-event #2 one'])
+    expect(talk.transcript()).toEqual([
+      '← attach-open',
+      '→ attach-error s-1 (the sandbox of this run is not booted; resume it first)',
+      '→ run-event #2 one',
+    ])
   })
 
   test('on which the host speaks in tongues stays up', async () => {
@@ -474,7 +478,8 @@ describe('a line', () => {
     expect(talk.transcript()).toEqual([
       '→ dispatch-rejected ls-9 (malformed: /lease/runId: is required)',
       '← sandbox-boot',
-      '→ sandbox-failed',
+      'boot run-1',
+      '→ sandbox-ready q-1',
     ])
   })
 })

@@ -19,15 +19,22 @@ import type {
   Worked,
   WorkerCredential,
 } from '../../../core/daemon/ports.ts'
-import type { BootedSandbox } from '../../../core/daemon/terminal.ts'
+import type {
+  BootedSandbox,
+  BootOrder,
+  Session,
+  SessionEar,
+  TerminalSize,
+} from '../../../core/daemon/terminal.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
 import { newRun } from '../../../core/run/change.ts'
-import type { HostFrame, Job, RunOutcome, WorkerFrame } from '../../../protocol/frames.ts'
+import type { HostFrame, Job, RunOutcome, UsageSnapshot, WorkerFrame } from '../../../protocol/frames.ts'
 import { readWorkerFrame } from '../../../protocol/frames.ts'
 import { VolatileLedger } from '../../../store/volatile/ledger.ts'
 import { aTicket, T0 } from '../../core/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { plainScreen } from '../../support/plain-screen.ts'
 import { keptLog, noMeters } from '../../support/quiet.ts'
 
 export const SECRET = 'codehost-secret-of-the-run'
@@ -52,7 +59,7 @@ export function jobOf(runId: string, more: Partial<Job> = {}): Job {
 // ---- hands ---------------------------------------------------------------------------------------------------------
 
 /** A promise that a test settles. */
-class Later<T> {
+export class Later<T> {
   settle: (value: T) => void = () => {}
   readonly promise = new Promise<T>((resolve) => {
     this.settle = resolve
@@ -112,6 +119,40 @@ export class HandExecution implements Execution {
   }
 }
 
+/** A booted sandbox with its session, in a test's hand. */
+export class HandSandbox implements BootedSandbox {
+  readonly order: BootOrder
+  ear: SessionEar | undefined
+  usage: readonly UsageSnapshot[] = []
+  readonly closed = new Later<void>()
+  /** Closes by itself when it is asked to. */
+  obedient = true
+  readonly #note: (line: string) => void
+
+  constructor(order: BootOrder, note: (line: string) => void) {
+    this.order = order
+    this.#note = note
+  }
+
+  open({ cols, rows }: TerminalSize, ear: SessionEar): Session {
+    this.ear = ear
+    const { runId } = this.order
+    this.#note(`session of ${runId} opened, ${cols}x${rows}`)
+    return {
+      input: (data) => this.#note(`typed ${JSON.stringify(data)}`),
+      resize: (size) => this.#note(`resized ${size.cols}x${size.rows}`),
+      pause: () => this.#note('paused'),
+      resume: () => this.#note('resumed'),
+    }
+  }
+  async close(): Promise<readonly UsageSnapshot[]> {
+    this.#note(`close ${this.order.runId}`)
+    if (this.obedient) this.closed.settle()
+    await this.closed.promise
+    return this.usage
+  }
+}
+
 export class Hands implements Executor {
   readonly executions = new Map<string, HandExecution>()
   objects: string | undefined
@@ -140,8 +181,18 @@ export class Hands implements Executor {
     this.#note(`salvage ${runId}`)
     return { ...this.bill, sandbox: { id: `sb-${runId}` } }
   }
-  async boot(): Promise<Answer<BootedSandbox>> {
-    return no('unbuilt', 'nobody boots anything here')
+  /** By run, the newest. */
+  readonly sandboxes = new Map<string, HandSandbox>()
+  /** Without it they boot by themselves. */
+  boots: Later<Answer<void>> | undefined
+
+  async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+    this.#note(`boot ${order.runId}`)
+    const answer = await (this.boots?.promise ?? yes(undefined))
+    if (!answer.ok) return answer
+    const sandbox = new HandSandbox(order, this.#note)
+    this.sandboxes.set(order.runId, sandbox)
+    return yes(sandbox)
   }
   async discard(runId: string) {
     this.#note(`discard ${runId}`)
@@ -270,6 +321,7 @@ export class Talk {
       dialer: { dial: (ear) => this.#dial(ear) },
       identity,
       executor: this.hands,
+      screen: plainScreen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,
@@ -389,6 +441,37 @@ export class Talk {
     await this.clock.turn()
   }
 
+  /** Booted, with these views. */
+  async boot(runId: string, ...views: string[]): Promise<HandSandbox> {
+    await this.wish('rq-1', runId)
+    for (const sessionId of views) await this.attach(sessionId, runId)
+    return this.sandbox(runId)
+  }
+
+  async wish(requestId: string, runId: string): Promise<void> {
+    await this.say({ type: 'sandbox-boot', requestId, runId, credentials: { codehost: SECRET } })
+  }
+
+  sandbox(runId: string): HandSandbox {
+    const sandbox = this.hands.sandboxes.get(runId)
+    if (sandbox === undefined) throw new Error(`${runId} is not booted`)
+    return sandbox
+  }
+
+  async attach(sessionId: string, runId: string, cols = 80, rows = 24): Promise<void> {
+    await this.say({ type: 'attach-open', sessionId, runId, cols, rows })
+  }
+
+  async shows(runId: string, data: string): Promise<void> {
+    this.sandbox(runId).ear?.printed(data)
+    await this.clock.turn()
+  }
+
+  async endSession(runId: string, code: number): Promise<void> {
+    this.sandbox(runId).ear?.ended(code)
+    await this.clock.turn()
+  }
+
   async print(leaseId: string, text: string): Promise<void> {
     const event = { type: 'log', at: T0, stream: 'stdout', text } as const
     this.hands.of(leaseId).telling.tell({ is: 'event', event })
@@ -418,6 +501,18 @@ function wordsFor(frame: WorkerFrame): string {
       return `lease-gap ${frame.from}–${frame.to}`
     case 'run-event':
       return `run-event #${frame.seq}${frame.event.type === 'log' ? ` ${frame.event.text}` : ''}`
+    case 'attach-data':
+      return `attach-data ${frame.sessionId} ${frame.data.length > 80 ? `(${frame.data.length})` : frame.data}`
+    case 'attach-exit':
+      return `attach-exit ${frame.sessionId} ${frame.code}`
+    case 'attach-error':
+      return `attach-error ${frame.sessionId} (${frame.message})`
+    case 'sandbox-ready':
+      return `sandbox-ready ${frame.requestId}`
+    case 'sandbox-failed':
+      return `sandbox-failed ${frame.requestId} (${frame.message})`
+    case 'run-usage-snapshot':
+      return `run-usage-snapshot ${frame.leaseId ?? `of ${frame.snapshot.sessionId}`}`
     default:
       return `${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`
   }

@@ -24,6 +24,7 @@ import type { RunOutcome } from '../../../protocol/frames.ts'
 import { VolatileLedger } from '../../../store/volatile/ledger.ts'
 import { config, ticket, token, type Yarn, yarn } from '../../conversations/talk.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
+import { plainScreen } from '../../support/plain-screen.ts'
 import { keptLog, noMeters } from '../../support/quiet.ts'
 import { firstSeed, Random } from '../../support/random.ts'
 
@@ -193,6 +194,7 @@ class Machine {
       },
     }
     this.daemon = buildDaemon({
+      screen: plainScreen,
       clock: leash,
       chance: { bytes: (count) => new Uint8Array(count), fraction: () => this.#random.fraction() },
       log: this.log,

@@ -19,9 +19,11 @@ const followUp: RunInput = {
   ...input,
   job: 'follow-up',
   woken: 'completed',
-  earlier: { result: { summary: 'done before', artifacts: [] }, finishedAt: T0 },
+  earlier: { result: { summary: 'done before', artifacts: [] }, startedAt: T0, finishedAt: T0 },
   attempts: 1,
+  followUp: { id: 'fu-1', number: 3 },
 }
+const pulledFollowUp: RunInput = { ...followUp, run: { ...followUp.run, prUrl: PR } }
 
 const granted: RunEvent = { type: 'granted', leaseId: 'ls-1' }
 const declined: RunEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
@@ -48,6 +50,9 @@ const lost: RunEvent = {
   at: T1,
   reason: 'the worker did not come back in time',
 }
+const seen = (state: 'open' | 'draft' | 'merged' | 'closed') =>
+  ({ type: 'pull seen', at: T1, url: PR, state }) as const
+const gone: RunEvent = { type: 'pull gone', at: T1, reason: 'the code host does not know it any more' }
 const cancel: RunEvent = { type: 'cancel requested', at: T1, reason: 'cancelled by a person' }
 const enforced: RunEvent = { type: 'cancel enforced', leaseId: 'ls-1', at: T1 }
 const broken: RunEvent = { type: 'broken', at: T1, reason: 'internal error: crashed 3 times' }
@@ -108,11 +113,7 @@ const stories: readonly Story<RunEvent>[] = [
   {
     title: 'what the code host says of its pull request is kept, and only of that one',
     input: pulledBefore,
-    events: [
-      { type: 'pull seen', url: PR, state: 'draft' },
-      { type: 'pull seen', url: `${PR}0`, state: 'merged' },
-      { type: 'pull seen', url: PR, state: 'draft' },
-    ],
+    events: [seen('draft'), { ...seen('merged'), url: `${PR}0` }, seen('draft')],
     trail: [
       'start → queued',
       'pull seen → queued : prState=draft',
@@ -137,7 +138,7 @@ const stories: readonly Story<RunEvent>[] = [
     trail: [
       'start → queued',
       'granted → queued : lease=ls-1',
-      'cancel requested → completed : tell lease ls-1 cancel requested, over, status=completed, error=the follow-up failed: it was cancelled, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}, lease=null',
+      'cancel requested → completed : tell lease ls-1 cancel requested, over, status=completed, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: it was cancelled, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}, lease=null',
     ],
   },
   {
@@ -150,10 +151,55 @@ const stories: readonly Story<RunEvent>[] = [
     ],
   },
   {
+    title: 'a follow-up whose pull request is merged while it waits is over, and its run is completed',
+    input: pulledFollowUp,
+    events: [seen('draft'), granted, seen('merged')],
+    trail: [
+      'start → queued',
+      'pull seen → queued : prState=draft',
+      'granted → queued : lease=ls-1',
+      'pull seen → completed : tell lease ls-1 cancel requested, over, status=completed, prState=merged, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: its pull request is merged, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}, lease=null',
+    ],
+  },
+  {
+    title: 'so it is when the pull request is closed, and not when another one is',
+    input: pulledFollowUp,
+    events: [{ ...seen('closed'), url: `${PR}0` }, seen('closed')],
+    trail: [
+      'start → queued',
+      'pull seen → queued',
+      'pull seen → completed : over, status=completed, prState=closed, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: its pull request is closed, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}',
+    ],
+  },
+  {
+    title: 'a run that is tried again goes on whatever its pull request is',
+    input: pulledBefore,
+    events: [seen('merged')],
+    trail: ['start → queued', 'pull seen → queued : prState=merged'],
+  },
+  {
+    title: 'a follow-up whose pull request nobody finds any more is over',
+    input: pulledFollowUp,
+    events: [gone],
+    ends: 'pull gone → completed : over, status=completed, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: the code host does not know it any more, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}',
+  },
+  {
+    title: 'a worker has it: what the code host says of the pull request is only noted',
+    input: pulledFollowUp,
+    events: [granted, accepted, seen('merged'), gone],
+    trail: [
+      'start → queued',
+      'granted → queued : lease=ls-1',
+      'accepted → preparing : status=preparing, provider=bwrap, workerId=wk-1, startedAt=2026-03-01T09:00:00.000Z, attempts=2',
+      'pull seen → preparing : prState=merged',
+      'pull gone → preparing',
+    ],
+  },
+  {
     title: 'a follow-up broken in the queue leaves its run completed',
     input: followUp,
     events: [broken],
-    ends: 'broken → completed : over, status=completed, error=the follow-up failed: internal error: crashed 3 times, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}',
+    ends: 'broken → completed : over, status=completed, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: internal error: crashed 3 times, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}',
   },
   {
     title: 'a worker may skip a status, and never goes back',
@@ -236,7 +282,7 @@ const stories: readonly Story<RunEvent>[] = [
       'lease lost → queued : status=queued, startedAt forgotten, queueReason=interrupted: the worker did not come back in time, lease=null, interruptions=2',
       'granted → queued : lease=ls-1',
       'accepted → preparing : status=preparing, queueReason forgotten, startedAt=2026-03-01T09:00:00.000Z, attempts=4',
-      'lease lost → completed : over, status=completed, error=the follow-up failed: interrupted 3 times in a row, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}, lease=null',
+      'lease lost → completed : over, status=completed, startedAt=2026-03-01T08:00:00.000Z, error=the follow-up failed: interrupted 3 times in a row, finishedAt=2026-03-01T08:00:00.000Z, result={"summary":"done before","artifacts":[]}, lease=null',
     ],
   },
   {
@@ -256,10 +302,11 @@ const stories: readonly Story<RunEvent>[] = [
 
 const OVER = `over, status=`
 const at9 = 'finishedAt=2026-03-01T09:00:00.000Z'
+const startedBefore = 'startedAt=2026-03-01T08:00:00.000Z'
 const asBefore = 'finishedAt=2026-03-01T08:00:00.000Z'
 const earlier = 'result={"summary":"done before","artifacts":[]}, lease=null'
 const failedFollowUp = (why: string) =>
-  `${OVER}completed, error=the follow-up failed: ${why}, ${asBefore}, ${earlier}`
+  `${OVER}completed, ${startedBefore}, error=the follow-up failed: ${why}, ${asBefore}, ${earlier}`
 
 /** However far along it is, these end the same way: what, of what, after what, by what, and its last line. */
 const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], readonly RunEvent[], string])[] =
@@ -334,14 +381,14 @@ const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], rea
       followUp,
       [],
       [ended('failed', 'tests fail')],
-      `ended failed → completed : ${OVER}completed, ${asBefore}, error=the follow-up failed: tests fail, ${earlier}`,
+      `ended failed → completed : ${OVER}completed, ${startedBefore}, ${asBefore}, error=the follow-up failed: tests fail, ${earlier}`,
     ],
     [
       'a follow-up cancelled',
       followUp,
       [],
       [ended('cancelled')],
-      `ended cancelled → completed : ${OVER}completed, ${asBefore}, error=the follow-up failed: it was cancelled, ${earlier}`,
+      `ended cancelled → completed : ${OVER}completed, ${startedBefore}, ${asBefore}, error=the follow-up failed: it was cancelled, ${earlier}`,
     ],
     [
       'a follow-up cancelled without a word of its worker',

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { branchFor, isBranchName } from '../../../core/run/branch.ts'
-import { type JobFacts, jobFor } from '../../../core/run/job.ts'
+import { type FollowUpJobFacts, followUpJobFor, type JobFacts, jobFor } from '../../../core/run/job.ts'
 import { configDefaults, type ServiceConfig } from '../../../protocol/config.ts'
 import { Job } from '../../../protocol/frames.ts'
 import { JOB_BYTES_MAX, PROSE_CHARS_MAX, WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
@@ -269,5 +269,86 @@ describe('branches', () => {
         expect(name).not.toBe('base')
       }),
     )
+  })
+})
+
+describe('a follow-up', () => {
+  const remark = (body: string, n = 0) => ({
+    id: `c-${n}`,
+    author: 'bo',
+    body,
+    createdAt: new Date(Date.parse(T0) + n).toISOString(),
+    url: 'https://code.example/1',
+  })
+  const pull = {
+    number: 7,
+    url: 'https://code.example/1',
+    headBranch: 'fix',
+    headRemote: 'bo/lamps',
+    baseBranch: 'next',
+    threads: [],
+    reviews: [],
+    comments: [remark('Please.')],
+  }
+  const { kind: _, ...common } = facts()
+  const followUp = (more: Partial<FollowUpJobFacts> = {}): FollowUpJobFacts => ({
+    ...common,
+    talk: { pull, leftOut: 0 },
+    followUp: { id: 'fu-1', number: 2 },
+    ...more,
+  })
+
+  test('is about its pull request: branches, repository, what is said there', () => {
+    const run = aRun({ agentSessionId: 's-1', sandbox: { id: 'sb-1', workerId: 'wk-1' } })
+    const job = followUpJobFor(followUp({ run }))
+    expect(check(job)).toMatchObject({ ok: true })
+    expect(job).toMatchObject({
+      kind: 'follow-up',
+      branch: 'fix',
+      base: 'next',
+      repo: { remote: 'ada/lamps', defaultBranch: 'main' },
+      pull,
+      followUp: { id: 'fu-1', number: 2 },
+      run: { agentSessionId: 's-1', sandbox: { id: 'sb-1', workerId: 'wk-1' } },
+    })
+    expect(job.agent.instructions).toContain('pull request 7')
+    expect(job.agent.instructions).not.toContain('fit in here')
+  })
+
+  test('takes the code host’s and the agent’s secrets along, never the tracker’s', () => {
+    const base = config({ agentAApiKey: 'a-key' })
+    const connected: ServiceConfig = {
+      ...base,
+      codehost: { driver: 'github', token: 'c-token' },
+      tracker: { ...base.tracker, apiKey: 't-key' },
+    }
+    expect(followUpJobFor(followUp({ config: connected })).credentials).toEqual({
+      codehost: 'c-token',
+      agent: { kind: 'api-key', value: 'a-key' },
+    })
+  })
+
+  test('says how many remarks did not fit, beside the repository’s own words', () => {
+    const mapping = { remote: 'ada/lamps', instructions: 'Be brief.' }
+    const told = (leftOut: number) =>
+      followUpJobFor(followUp({ talk: { pull, leftOut }, repo: { key: 'lamps', mapping } })).agent
+        .instructions
+    expect(told(1)).toContain('One older remark on')
+    expect(told(3)).toContain('3 older remarks on')
+    expect(told(3).endsWith('Be brief.')).toBe(true)
+  })
+
+  test('fits into a frame, however long everything is', () => {
+    const wide = '\u0001'.repeat(16 * 1024)
+    const many = Array.from({ length: 1_000 }, (_, n) => remark(wide, n))
+    const mapping = { remote: 'ada/lamps', instructions: '\u0001'.repeat(64 * 1024), setup: wide }
+    const run = aRun({ ticket: { ...aTicket, description: '\u0001'.repeat(PROSE_CHARS_MAX) } })
+    const talk = { pull: { ...pull, comments: many }, leftOut: 4 }
+    const job = followUpJobFor(followUp({ run, talk, repo: { key: 'lamps', mapping } }))
+    expect(check(job)).toMatchObject({ ok: true })
+    expect(Buffer.byteLength(JSON.stringify(job))).toBeLessThanOrEqual(JOB_BYTES_MAX)
+    expect(job.pull?.comments.length).toBeGreaterThan(0)
+    const left = 1_004 - (job.pull?.comments.length ?? 0)
+    expect(job.agent.instructions).toContain(`${left} older remarks`)
   })
 })

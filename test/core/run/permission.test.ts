@@ -1,7 +1,13 @@
 /** What a person may do to a run now, and what they are told when not. */
-import { expect, test } from '@jest/globals'
-import type { Answer } from '../../../core/refusal.ts'
-import { mayDiscard, mayRetry, mayRunTicket } from '../../../core/run/permission.ts'
+import { describe, expect, test } from '@jest/globals'
+import { type Answer, no, yes } from '../../../core/refusal.ts'
+import {
+  mayDiscard,
+  mayFollowPull,
+  mayFollowUp,
+  mayRetry,
+  mayRunTicket,
+} from '../../../core/run/permission.ts'
 import { RUN_STATUSES } from '../../../protocol/run.ts'
 import { aRun, aTicket, T0 } from './runs.ts'
 
@@ -52,4 +58,35 @@ test('what others call a ticket is printable in a refusal', () => {
     verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2', booted: false })),
   ]
   for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+})
+
+describe('a follow-up', () => {
+  const place = { remote: 'ada/lamps', number: 7 }
+  const free = { place: yes(place), otherActiveRun: undefined, starting: false, booted: false }
+  const done = aRun({ status: 'completed' })
+
+  test('of a run that is completed, and of no other', () => {
+    const may = RUN_STATUSES.filter((status) => mayFollowUp(aRun({ status }), free).ok)
+    expect(may).toEqual(['completed'])
+    expect(verdict(mayFollowUp(aRun({ status: 'failed' }), free))).toMatch(/^conflict: .*retry it$/)
+    expect(verdict(mayFollowUp(aRun({ status: 'queued' }), free))).toMatch(/^conflict: .*wait for its end/)
+  })
+
+  test('lasting reasons come before passing ones', () => {
+    const nowhere = { ...free, place: no('invalid', 'run-1 has no pull request'), otherActiveRun: 'run-2' }
+    expect(verdict(mayFollowUp(done, nowhere))).toBe('invalid: run-1 has no pull request')
+    expect(verdict(mayFollowUp(done, { ...free, otherActiveRun: 'run-2' }))).toMatch(/^conflict: .*run-2/)
+    expect(verdict(mayFollowUp(done, { ...free, starting: true }))).toMatch(/^conflict: .*starting already/)
+    expect(verdict(mayFollowUp(done, { ...free, booted: true }))).toMatch(/^conflict: .*release it first/)
+    expect(mayFollowUp(done, free)).toEqual(yes(place))
+  })
+
+  test('while its pull request is open', () => {
+    expect(mayFollowPull(done, 'open').ok && mayFollowPull(done, 'draft').ok).toBe(true)
+    expect(verdict(mayFollowPull(done, 'merged'))).toBe(
+      'conflict: the pull request of run-1 is merged already',
+    )
+    expect(verdict(mayFollowPull(done, 'closed'))).toMatch(/^conflict: .*reopen it first/)
+    expect(verdict(mayFollowPull(done, undefined))).toMatch(/^invalid: .*does not know/)
+  })
 })

@@ -637,3 +637,42 @@ describe('addresses', () => {
     expect(placeOf(url)).toEqual(place)
   })
 })
+
+describe('where its branch lies', () => {
+  const originOf = (more: object) =>
+    host(byHand(usual({ [`GET ${PULL}`]: { json: pullJson(more) } }))).origin(PLACE)
+
+  test('is said of a fork, in one question', async () => {
+    const hand = byHand(
+      usual({
+        [`GET ${PULL}`]: {
+          json: pullJson({ head: { ref: 'fix', sha: SHA, repo: { full_name: 'eve/lamps' } } }),
+        },
+      }),
+    )
+    expect(await host(hand).origin(PLACE)).toEqual({
+      ok: true,
+      value: { headRemote: 'eve/lamps', headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
+    })
+    expect(hand.lines()).toEqual([`GET ${PULL}`])
+  })
+
+  test.each([
+    ['a fork that was deleted', null],
+    ['a name that is none', { full_name: '../lamps' }],
+    ['a name that is an option', { full_name: '--upload-pack=x/y' }],
+    ['a name of another kind', { full_name: 7 }],
+  ])('is nowhere to push to with %s', async (_, repo) => {
+    expect(await originOf({ head: { ref: 'fix', sha: SHA, repo } })).toEqual({
+      ok: true,
+      value: { headRemote: undefined, headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
+    })
+  })
+
+  test('is a refusal of what is no pull request, and of nobody', async () => {
+    expect(await host(byHand(() => ({ json: { message: 'hello' } }))).origin(PLACE)).toMatchObject({
+      ok: false,
+    })
+    expect(await host(byHand(() => undefined)).origin(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+})

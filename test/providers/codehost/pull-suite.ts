@@ -165,6 +165,7 @@ export function pullHostSuite(
       const place = { remote, number: 4_711 }
       const answers = await Promise.all([
         host.detail(place),
+        host.origin(place),
         host.merge(place, 'merge'),
         host.close(place),
         host.reopen(place),
@@ -245,6 +246,29 @@ export function pullHostSuite(
         draft: true,
         state: 'draft',
         mergeableState: 'draft',
+      })
+    })
+  })
+
+  describe(`${name}: where its branch lies`, () => {
+    on('it is said of any that is open, with the commit that it is at', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      const headSha = await bench.push('one', { files: { 'more.txt': 'more\n' } })
+      expect(granted(await bench.host.origin(placeIn(bench, number)))).toEqual({
+        headRemote: bench.remote,
+        headBranch: 'one',
+        headSha,
+        baseBranch: 'main',
+      })
+    })
+
+    on('it is said of one that is over, too', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await bench.host.close(placeIn(bench, number))
+      expect(granted(await bench.host.origin(placeIn(bench, number)))).toMatchObject({
+        headRemote: bench.remote,
+        headBranch: 'one',
+        baseBranch: 'main',
       })
     })
   })

@@ -79,8 +79,8 @@ describe('the command line', () => {
       files: [
         '0400 /run/cred/agent',
         '0444 /run/agent/settings.json',
-        '0444 /run/agent/.claude.json',
         '0444 /run/agent/CLAUDE.md',
+        '0444 /run/agent/.claude.json',
       ],
       stdin: 'Greet.',
       seeds: [],
@@ -111,6 +111,30 @@ describe('the command line', () => {
     const { args } = plain(drivers.agentA.command(taskOf({ resume: 'aaaa' }), found))
     expect(args).toMatch(/ --resume aaaa$/)
     expect(args).not.toContain('--session-id')
+  })
+
+  test('a person goes on with agentA and nobody else; the end of the key is in memory alone', () => {
+    const task = { agent: { model: 'opus' }, credential: key, environment: {}, resume: 'aaaa' }
+    const made = drivers.agentA.attend?.(task, found)
+    if (made === undefined) throw new Error('nobody goes on with agentA')
+    const { command, environment, files, stdin } = made
+    expect([drivers.agentB.attend, drivers.agentC.attend, stdin]).toEqual([undefined, undefined, undefined])
+    expect(command.slice(4).join(' ')).toBe(
+      '/opt/agent/bin/agent --resume aaaa --permission-mode bypassPermissions --setting-sources user --strict-mcp-config --model opus',
+    )
+    expect(environment).toMatchObject({ CLAUDE_CONFIG_DIR: '/dev/shm/claude' })
+    expect(command[2]).toContain('ln -s /home/agent/.claude/projects /dev/shm/claude/projects\n')
+    const holding = files.filter(({ text }) => text.includes(KEY.slice(-20)))
+    expect(holding.map(({ path, mode }) => `${mode} ${path}`)).toEqual([
+      '0400 /run/cred/agent',
+      '0400 /run/cred/.claude.json',
+    ])
+    expect(JSON.parse(holding[1]?.text ?? '')).toMatchObject({
+      hasCompletedOnboarding: true,
+      projects: { '/work': { hasTrustDialogAccepted: true } },
+      customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
+    })
+    expect(JSON.stringify([command, environment])).not.toContain(KEY.slice(-20))
   })
 
   test('of agentB, with a key and with a login', () => {

@@ -10,7 +10,9 @@ const inside = join(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.ur
 const PROMPT = 'Do it.\n```switchyard\nsay from afar\n```\n'
 
 test('everything in there may be read and run by everybody', () => {
-  expect(readdirSync(inside)).toEqual(expect.arrayContaining(['scripted-agent', 'scripted-agent.js']))
+  expect(readdirSync(inside)).toEqual(
+    expect.arrayContaining(['pty.node', 'scripted-agent', 'scripted-agent.js', 'terminal']),
+  )
   for (const path of [inside, ...readdirSync(inside).map((name) => join(inside, name))])
     expect([path, statSync(path).mode & 0o777]).toEqual([path, 0o755])
 })

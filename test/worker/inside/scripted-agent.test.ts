@@ -434,6 +434,18 @@ describe('with a person before it', () => {
     expect(read(ground, 'a.txt')).toBe('body\n')
   })
 
+  test('leaves with the code it is asked for, and floods when it is asked to', async () => {
+    const ground = playground()
+    const played = play(ground, undefined, [])
+    played.process.stdin.write('flood 640000\nexit 9\n')
+    expect(await played.ended).toBe(9)
+    const numbered = played.out().filter((line) => /^(?:> )?\d+ \.+$/.test(line))
+    expect(numbered.map((line) => Number.parseInt(line.replace('> ', ''), 10))).toEqual(
+      Array.from({ length: 10_000 }, (_, n) => n),
+    )
+    expect(played.out()).toContain('640000 bytes')
+  })
+
   test('its input’s end is its end', async () => {
     const played = play(playground(), '', [])
     expect(await played.ended).toBe(0)

@@ -25,7 +25,7 @@ const jobWith = (exposeCodehostToken: boolean) =>
   }) as unknown as Job
 
 test.each([true, false])('the code host’s token, given by configuration: %s', async (isGiven) => {
-  const started = await agentStart(hands, jobWith(isGiven))
+  const started = await agentStart(hands, jobWith(isGiven), { prompt: 'x' })
   if (!started.ok) throw new Error(started.refusal.message)
   const { command, listener } = started.value
   const files = command.files

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import type { Order, Telling } from '../../../core/daemon/ports.ts'
-import { yes } from '../../../core/refusal.ts'
+import { no, yes } from '../../../core/refusal.ts'
 import type { Job } from '../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../worker/agents/agent.ts'
 import { openHands } from '../../../worker/hands.ts'
@@ -46,6 +46,12 @@ const good: Sources = {
   collect: async () =>
     yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
   publish: async () => yes({ pushed: 'b', prUrl: 'https://code/1', prState: 'open', adopted: false }),
+  followUps: {
+    begin: async () => no('invalid', 'this is no follow-up'),
+    push: async () => no('invalid', 'this is no follow-up'),
+    isSaid: async () => yes(false),
+    say: async () => yes(undefined),
+  },
 }
 
 /** Does its work without a word, and ends well. */

@@ -87,6 +87,33 @@ describe('a sandbox on disk', () => {
     expect((await opened()).get('run-1')).toMatchObject({ retainedUntil: until, unpushed: false })
   })
 
+  test('knows after a restart who worked there and behind which walls, and who has been in it since', async () => {
+    const sandboxes = await opened()
+    await sandboxes.create('run-1', undefined)
+    const agent = { provider: 'agentA', session: 'a-session', model: 'opus' } as const
+    const walls = { network: 'allowlist', allowedHosts: ['api.example.com'], maxProcesses: 99 } as const
+    sandboxes.occupied('run-1', agent, { ...walls, allowedHosts: [...walls.allowedHosts] })
+    await sandboxes.retain('run-1', { hours: 1, unpushed: false, sessionId: 'a-session' })
+    await sandboxes.visited('run-1')
+    await sandboxes.settled()
+    expect((await opened()).get('run-1')).toMatchObject({ agent, walls, unpushed: true })
+  })
+
+  test('a follow-up goes on in the one that was kept, until its time is over, and bills from then on', async () => {
+    const sandboxes = await opened()
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    const { number } = await sandboxes.create('run-1', undefined)
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    sandboxes.occupied('run-1', { provider: 'agentA', session: 'a-session' })
+    await sandboxes.retain('run-1', { hours: 24, unpushed: false, sessionId: 'a-session' })
+    await sandboxes.settled()
+    const since = new Date(now).toISOString()
+    expect(await sandboxes.kept('run-1')).toMatchObject({ number, root: join(data, 'sandboxes/run-1') })
+    expect((await opened()).get('run-1')).toMatchObject({ sessionId: 'a-session', agent: { since } })
+    now += 24 * HOUR_MS
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+  })
+
   test('an earlier attempt of the same run makes way', async () => {
     const sandboxes = await opened()
     await ended(sandboxes, 'run-1', 4)

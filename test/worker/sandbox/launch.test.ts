@@ -60,6 +60,22 @@ describe('a command', () => {
     expect(await run(here.order(['cat'], { stdin: '' }))).toMatchObject({ end: { code: 0 }, out: '' })
   })
 
+  test('reads what comes later, too, when its input is kept open', async () => {
+    const sandbox = launch(here.order(sh('read -r one; echo "got $one"; cat'), { openInput: true }))
+    sandbox.input?.write('early\n')
+    let out = ''
+    sandbox.stdout.on('data', (chunk) => {
+      out += chunk
+    })
+    await until('the first line is read', () => out === 'got early\n')
+    sandbox.input?.write('later')
+    await until('and the next', () => out.endsWith('later'))
+    sandbox.input?.end(', and last')
+    expect((await sandbox.ran).end).toEqual({ code: 0 })
+    expect(out).toBe('got early\nlater, and last')
+    sandbox.input?.write('too late')
+  })
+
   test('without anything to read reads nothing', async () => {
     const ran = await run(here.order(sh('cat; readlink /proc/self/fd/0')))
     expect(ran.out).toBe('/dev/null\n')

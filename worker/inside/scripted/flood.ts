@@ -20,9 +20,9 @@ export async function flood(output: Writable, bytes: number, signal: AbortSignal
   return done * LINE_BYTES
 }
 
-/** A terminal's own line end is two bytes long. */
+/** A terminal makes a longer end of it. */
 function line(number: number): string {
-  return `${`${number} ${PAD}`.slice(0, LINE_BYTES - 2)}\r\n`
+  return `${`${number} ${PAD}`.slice(0, LINE_BYTES - 1)}\n`
 }
 
 /** A terminal takes all of it before anything else goes on: keys are looked at between two pieces. */

@@ -62,8 +62,9 @@ export async function converse(desk: Desk): Promise<number> {
     const answer = await answerTo(line, desk, under.way.signal)
     under.way = undefined
     if (answer !== '') {
-      output.write(`${answer}\n`)
+      // First: what a person has seen is never missing from the session, whatever ends it.
       desk.note(line, answer)
+      output.write(`${answer}\n`)
     }
     lines.prompt()
   }

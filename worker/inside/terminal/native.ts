@@ -23,6 +23,7 @@ export interface Terminal {
   /** Its outer end, which never blocks. */
   readonly fd: number
   resize(size: Size): void
+  hangUp(): void
 }
 
 /** By a shell's convention. */
@@ -40,8 +41,19 @@ export function openTerminal(
   const environment = Object.entries(process.env).map(([name, value]) => `${name}=${value ?? ''}`)
   const told = (code: number, signal: number) => exited(signal === 0 ? code : SIGNALLED + signal)
   const cwd = process.cwd()
-  const { fd } = native.fork(file, args, environment, cwd, cols, rows, AS_IS, AS_IS, true, '', told)
-  return { fd, resize: (size) => native.resize(fd, size.cols, size.rows) }
+  const { fd, pid } = native.fork(file, args, environment, cwd, cols, rows, AS_IS, AS_IS, true, '', told)
+  return { fd, resize: (size) => native.resize(fd, size.cols, size.rows), hangUp: () => hangUp(pid) }
+}
+
+/** Who leads the session, with his group, as the kernel would; one that was stopped hears it, too. */
+function hangUp(leader: number): void {
+  for (const signal of ['SIGHUP', 'SIGCONT']) {
+    try {
+      process.kill(-leader, signal)
+    } catch {
+      // It has ended.
+    }
+  }
 }
 
 function load(): Native {

@@ -4,17 +4,22 @@
  * After the command's end it goes on for as long as something that was printed is still to come, then says how the
  * command ended, and calls it the last.
  */
+import { readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { ReadStream } from 'node:tty'
 import { exitFrame, headOf } from './frames.ts'
 
 const STDOUT = 1
-/** What an ended command has printed is there at once; something it left running may hold the terminal for ever. */
+/** A terminal ends when nobody has it any more; something that the command left running may have it for ever. */
 const SILENT_MS = 200
+/** More than the kernel keeps of a terminal's output. */
+const LEFT_BYTES_MAX = 256 * 1024
+const PIECE_BYTES = 16 * 1024
 /** Handed over and not yet taken away; the command waits from there on. */
 const HELD_BYTES = 128 * 1024
 
 export class Printed {
+  readonly #fd: number
   readonly #from: ReadStream
   readonly #to: Socket
   readonly #last: () => void
@@ -26,14 +31,15 @@ export class Printed {
 
   /** `last`: all is told, or nobody listens. */
   constructor(fd: number, last: () => void) {
+    this.#fd = fd
     this.#last = last
     // A stream of its own: Node's process.stdout writes to a pipe while nothing else goes on.
     this.#to = new Socket({ fd: STDOUT, readable: false, writable: true, ...HELD })
     this.#to.on('error', last).on('drain', () => this.#release())
     this.#from = new ReadStream(fd)
     this.#from.on('data', (bytes: Buffer) => this.#tell(bytes))
-    // The end of a terminal is an error of input and output.
-    this.#from.on('error', () => this.#over()).on('end', () => this.#over())
+    // The end of a terminal may be an error of input and output; then it was empty, and is closed already.
+    this.#from.on('error', () => this.#over()).on('end', () => this.#rest())
   }
 
   /** The command has ended; what it printed last may still be on its way. */
@@ -45,12 +51,16 @@ export class Printed {
 
   #tell(bytes: Buffer): void {
     this.#gather()
-    this.#to.write(headOf('output', bytes.length))
-    const isRoomLeft = this.#to.write(bytes)
+    const isRoomLeft = this.#put(bytes)
     if (this.#code !== undefined) this.#listen()
     if (isRoomLeft || this.#isHeld) return
     this.#isHeld = true
     this.#from.pause()
+  }
+
+  #put(bytes: Buffer): boolean {
+    this.#to.write(headOf('output', bytes.length))
+    return this.#to.write(bytes)
   }
 
   /** The kernel hands a terminal's output over in small pieces, and many of them at once. */
@@ -72,7 +82,21 @@ export class Printed {
 
   #listen(): void {
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(() => (this.#isHeld ? this.#listen() : this.#over()), SILENT_MS)
+    this.#silence = setTimeout(() => (this.#isHeld ? this.#listen() : this.#rest()), SILENT_MS)
+  }
+
+  /**
+   * Node takes a terminal that nobody has any more for one that is empty, and this process may itself have been kept
+   * waiting; so what the kernel still has is asked for.
+   */
+  #rest(): void {
+    for (let left = LEFT_BYTES_MAX; left > 0 && !this.#isOver; ) {
+      const bytes = readNow(this.#fd)
+      if (bytes.length === 0) break
+      this.#put(bytes)
+      left -= bytes.length
+    }
+    this.#over()
   }
 
   #over(): void {
@@ -84,6 +108,16 @@ export class Printed {
   #finish(code: number): void {
     clearTimeout(this.#silence)
     this.#to.end(exitFrame(code), this.#last)
+  }
+}
+
+/** Nothing: there is nothing now, or never again. */
+function readNow(fd: number): Buffer {
+  const buffer = Buffer.allocUnsafe(PIECE_BYTES)
+  try {
+    return buffer.subarray(0, readSync(fd, buffer))
+  } catch {
+    return buffer.subarray(0, 0)
   }
 }
 

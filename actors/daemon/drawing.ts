@@ -1,0 +1,109 @@
+/**
+ * What of a session's output only draws: text, colours, where the cursor goes. The rest is not for its views.
+ *
+ * A terminal that somebody sits at can be told to fill the clipboard, to name its window, to print, or to answer as if
+ * its person had typed. Whatever runs in a sandbox may try that, so a view gets only what is on the list here; the
+ * worker's own terminal hears everything, and answers. Nothing that is cut in two by where a piece ends gets past: the
+ * unfinished part waits for the rest.
+ */
+
+/** Longer than any sequence on the list; what is longer is none of them. */
+const SEQUENCE_CHARS_MAX = 256
+
+/**
+ * In turn: a control sequence; the beginning of a string (title, clipboard, device commands) with all that is here of
+ * it; any other escape, complete; an escape that is nothing; and what a terminal answers to, or takes for an escape.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+const SPECIAL = /\x1b(?:\[([0-?]*)([ -/]*)([@-~])|[\]PX^_]|([ -/]*)([0-~])|)|[\x05\x80-\x9f]/g
+/** Where one may go on in the next piece. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|[ -/]*)$/
+/** The end of a string, or what breaks it off. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+const STRING_END = /[\x07\x18\x1a\x9c]|\x1b\\?/g
+
+/** Moves, erasures, insertions, tabs, margins, modes, colours: without a mark in front, or with a question mark. */
+const PLAIN = new Set('@ABCDEFGHIJKLMPSTXZ`abdefghlmrsu')
+const MARKED = new Set('hlJK')
+/** The cursor's form, a soft reset. */
+const WITH_INTERMEDIATE = new Set([' q', '!p'])
+/** Save, restore, index, next line, tab, reverse index, reset, keypad modes, shifts. */
+const ESCAPES = new Set('78DEHMc=>no|}~')
+const CHARACTER_SETS = /^[()*+]$/
+
+export class Drawing {
+  #unfinished = ''
+  /** Within a string whose end has not come yet. */
+  #inString = false
+
+  /** The next piece of the output, without what does not draw. */
+  only(data: string): string {
+    const text = this.#unfinished + data
+    this.#unfinished = ''
+    return this.#inString ? this.#afterString(text) : this.#drawn(text)
+  }
+
+  #drawn(text: string): string {
+    const start = this.#heldBack(text)
+    const whole = start === text.length ? text : text.slice(0, start)
+    let drawn = ''
+    let from = 0
+    SPECIAL.lastIndex = 0
+    for (let found = SPECIAL.exec(whole); found !== null; found = SPECIAL.exec(whole)) {
+      if (draws(found)) continue
+      drawn += whole.slice(from, found.index)
+      from = SPECIAL.lastIndex
+      if (!opensString(found[0])) continue
+      this.#unfinished = ''
+      this.#inString = true
+      return drawn + this.#afterString(text.slice(from))
+    }
+    return from === 0 ? whole : drawn + whole.slice(from)
+  }
+
+  /** Where the part begins that may go on in the next piece. */
+  #heldBack(text: string): number {
+    const end = text.slice(-SEQUENCE_CHARS_MAX)
+    const last = end.lastIndexOf('\x1b')
+    if (last === -1 || !UNFINISHED.test(end.slice(last))) return text.length
+    this.#unfinished = end.slice(last)
+    return text.length - this.#unfinished.length
+  }
+
+  #afterString(text: string): string {
+    STRING_END.lastIndex = 0
+    const end = STRING_END.exec(text)
+    if (end === null) return ''
+    if (end[0] === '\x1b' && STRING_END.lastIndex === text.length) {
+      this.#unfinished = '\x1b'
+      return ''
+    }
+    this.#inString = false
+    // Any other escape breaks the string off, and begins something itself.
+    return this.#drawn(text.slice(end[0] === '\x1b' ? end.index : STRING_END.lastIndex))
+  }
+}
+
+const opensString = (found: string): boolean => found.length === 2 && ']PX^_'.includes(found.charAt(1))
+
+function draws([
+  whole,
+  parameters,
+  intermediates,
+  final = '',
+  before = '',
+  letter = '',
+]: RegExpExecArray): boolean {
+  if (parameters === undefined) return whole.length > 1 && drawsAlone(before, letter)
+  if (intermediates !== '') return WITH_INTERMEDIATE.has(`${intermediates}${final}`)
+  if (parameters.startsWith('?')) return MARKED.has(final) && isNumbers(parameters.slice(1))
+  return PLAIN.has(final) && isNumbers(parameters)
+}
+
+function drawsAlone(before: string, letter: string): boolean {
+  if (before === '') return ESCAPES.has(letter)
+  return CHARACTER_SETS.test(before) || `${before}${letter}` === '#8'
+}
+
+const isNumbers = (parameters: string): boolean => !/[<-?]/.test(parameters)

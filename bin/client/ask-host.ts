@@ -1,0 +1,71 @@
+/**
+ * One question to the host's management API, and its answer; bounded both ways.
+ *
+ * A refusal is the host's own sentence; that nobody answers is an end of its own, with the exit code for it.
+ */
+import { ERROR_VALUE_CHARS_MAX, HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
+import { parseJson } from '../../protocol/parse.ts'
+import { Ending, EXIT } from '../exit.ts'
+import { harmless } from '../quickstart/paint.ts'
+import type { HostAt } from './find-host.ts'
+
+const ANSWER_MS_MAX = 10_000
+const SENTENCE_CHARS_MAX = 2_000
+
+export interface Question {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  /** What it may take to answer, all in all. */
+  readonly ms?: number
+}
+
+/** Answers what the host answers; fails with the sentence and the exit code for the person. */
+export async function askHost(at: HostAt, { method, path, ms = ANSWER_MS_MAX }: Question): Promise<unknown> {
+  const { status, text } = await reply(at, method, path, ms)
+  const parsed = parseJson(text, Number.POSITIVE_INFINITY)
+  if (status >= 200 && status < 300 && parsed.ok) return parsed.value
+  if (status === 401)
+    throw new Ending(EXIT.refused, `the host at ${at.url} does not take the token of ${at.tokenFrom}`)
+  const said: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
+  const sentence = typeof said === 'string' ? harmless(said).slice(0, SENTENCE_CHARS_MAX) : undefined
+  throw new Ending(EXIT.refused, sentence ?? `${at.url} answered ${status}, and not as a host does`)
+}
+
+async function reply(
+  at: HostAt,
+  method: string,
+  path: string,
+  ms: number,
+): Promise<{ readonly status: number; readonly text: string }> {
+  try {
+    const response = await fetch(`${at.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${at.token}` },
+      // A redirect would take the token to where nobody sent it.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(ms),
+    })
+    return { status: response.status, text: await bounded(response) }
+  } catch (error) {
+    throw new Ending(EXIT.unavailable, `no host answers at ${at.url} (${reasonOf(error)})`)
+  }
+}
+
+async function bounded(response: Response): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of response.body ?? []) {
+    bytes += piece.byteLength
+    if (bytes > HTTP_ANSWER_BYTES_MAX) throw new Error('it says too much')
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString()
+}
+
+/** The interesting part of a failed fetch is its cause. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  if (code !== '') return code
+  return (cause instanceof Error ? cause.message : String(cause)).slice(0, ERROR_VALUE_CHARS_MAX)
+}

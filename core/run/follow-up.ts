@@ -1,0 +1,207 @@
+/**
+ * What a follow-up is about: where its pull request lies, and what people have said there that nobody has answered yet.
+ *
+ * All of it is the word of strangers, and as much as they like: it is given to the agent as data, within a budget, the
+ * newest first. What we have written ourselves is left out, or a follow-up would answer itself.
+ */
+
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { JobPull } from '../../protocol/frames.ts'
+import {
+  FOLLOW_UP_HUNK_CHARS_MAX,
+  FOLLOW_UP_ITEMS_MAX,
+  FOLLOW_UP_TEXT_CHARS_MAX,
+  FOLLOW_UP_THREAD_BYTES_MAX,
+  JOB_TALK_BYTES_MAX,
+} from '../../protocol/limits.ts'
+import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
+import { madeAt } from '../ids.ts'
+import type { PullDetailFacts, PullOrigin } from '../neighbours.ts'
+import { type Answer, no, yes } from '../refusal.ts'
+import { sameName } from '../tickets/names.ts'
+import { type RepoChoice, repoOf } from '../tickets/repo.ts'
+import { cut } from './line.ts'
+
+/** What a follow-up's one comment bears, so that it is there once whatever happens to whoever makes it. */
+export function followUpMarker(id: string): string {
+  return `<!-- switchyard:follow-up ${id} -->`
+}
+
+/** The number of the next one. One that cost nothing did nothing, and its number is given again. */
+export function nextFollowUp(costs: readonly CostEntry[]): number {
+  return 1 + Math.max(0, ...costs.map(({ label }) => Number(/^follow-up (\d{1,6})$/.exec(label)?.[1] ?? 0)))
+}
+
+/**
+ * The repository is the pull request's own, whatever the ticket says by now: of several keys for it, the ticket's.
+ */
+export function repoOfPull(
+  remote: string,
+  ticket: Ticket,
+  repos: ServiceConfig['repos'],
+): Answer<RepoChoice> {
+  const isIts = ({ mapping }: RepoChoice): boolean => sameName(mapping.remote, remote)
+  const own = repoOf(ticket, repos)
+  if (own.ok && isIts(own.value)) return own
+  const found = Object.entries(repos)
+    .map(([key, mapping]) => ({ key, mapping }))
+    .find(isIts)
+  if (found !== undefined) return yes(found)
+  return no(
+    'invalid',
+    `the repository of its pull request, ${remote}, is not under repos any more; add it again, such as {"web": {"remote": "${remote}"}}`,
+  )
+}
+
+/** The worker whose sandbox is worth waiting for; `now` in wall milliseconds. */
+export function holderOf({ sandbox }: Pick<Run, 'sandbox'>, now: number): string | undefined {
+  const { id, workerId, retainedUntil } = sandbox
+  if (id === undefined || retainedUntil === undefined || Date.parse(retainedUntil) <= now) return undefined
+  return workerId
+}
+
+// ---- the pull request --------------------------------------------------------------------------------------------
+
+/** The pull request, and how many remarks on it there was no room for. */
+export interface PullTalk {
+  readonly pull: JobPull
+  readonly leftOut: number
+}
+
+/** `url`: as the run knows it. Refused when there is nowhere to push to. */
+export function talkOf(url: string, detail: PullDetailFacts, origin: PullOrigin): Answer<PullTalk> {
+  const { headRemote, headBranch, baseBranch } = origin
+  if (headRemote === undefined)
+    return no('gone', 'the repository that its branch lies in is gone, so nothing can be pushed to it')
+  if (headBranch === '' || baseBranch === '')
+    return no('gone', 'the code host does not say which branches its pull request is of')
+  const { comments, reviews, threads } = detail.conversation
+  const since = answeredUntil(detail)
+  const pull: JobPull = {
+    number: detail.number,
+    url,
+    headBranch,
+    headRemote,
+    baseBranch,
+    threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOurs),
+    reviews: reviews.filter((one) => one.submittedAt > since && isSaid(one)),
+    comments: comments.filter((one) => one.createdAt > since && !isOurs(one)),
+  }
+  return yes(talkWithin({ pull, leftOut: 0 }, JOB_TALK_BYTES_MAX))
+}
+
+/** The newest remarks that have room together, in the order in which they came. */
+export function talkWithin({ pull, leftOut }: PullTalk, bytesMax: number): PullTalk {
+  const remarks = [
+    ...pull.threads.map((thread): Remark => ({ is: 'thread', ...shortThread(thread) })),
+    ...pull.reviews.map(
+      (one): Remark => ({ is: 'review', at: one.submittedAt, item: shortened(one), left: 0 }),
+    ),
+    ...pull.comments.map(
+      (one): Remark => ({ is: 'comment', at: one.createdAt, item: shortened(one), left: 0 }),
+    ),
+  ]
+  const kept = roomFor(remarks, bytesMax)
+  const items = <Is extends Remark['is']>(is: Is) =>
+    remarks.filter((one): one is Extract<Remark, { is: Is }> => one.is === is && kept.has(one))
+  const left = remarks.reduce((sum, one) => sum + (kept.has(one) ? one.left : one.left + 1), leftOut)
+  return {
+    pull: {
+      ...pull,
+      threads: items('thread').map(({ item }) => item),
+      reviews: items('review').map(({ item }) => item),
+      comments: items('comment').map(({ item }) => item),
+    },
+    leftOut: left,
+  }
+}
+
+// ---- what is new -------------------------------------------------------------------------------------------------
+
+/** At the start of a line, where no quotation has it. */
+const OURS = /^<!-- switchyard:/m
+const FOLLOW_UP = /^<!-- switchyard:follow-up ([\w-]{1,100}) -->/m
+
+const isOurs = ({ body }: PullComment): boolean => OURS.test(body)
+
+/**
+ * Everything up to the beginning of the last follow-up that came to its end was seen by it. When it began, its id says;
+ * what came while it worked is new. A stranger may write such a mark too: it counts only from whoever opened the pull
+ * request, and never for what comes after it.
+ */
+function answeredUntil({ author, conversation }: PullDetailFacts): string {
+  const marks = conversation.comments.flatMap((comment) => {
+    const id = FOLLOW_UP.exec(comment.body)?.[1]
+    if (id === undefined || !sameName(comment.author, author)) return []
+    const began = madeAt(id)
+    return began === undefined || began > comment.createdAt ? [comment.createdAt] : [began]
+  })
+  return marks.reduce((last, mark) => (mark > last ? mark : last), '')
+}
+
+const UNSAID = new Set(['PENDING', 'DISMISSED'])
+
+/** An approval without words asks for nothing; what a review says of single lines is in its threads. */
+const isSaid = ({ body, state }: PullReview): boolean =>
+  body.trim() !== '' && !OURS.test(body) && !UNSAID.has(state.toUpperCase())
+
+function withoutOurs(thread: PullThread): PullThread[] {
+  const comments = thread.comments.filter((comment) => !isOurs(comment))
+  return comments.length === 0 ? [] : [{ ...thread, comments }]
+}
+
+// ---- room --------------------------------------------------------------------------------------------------------
+
+/** `left`: how many parts of it there was no room for. */
+type Remark = { readonly at: string; readonly left: number } & (
+  | { readonly is: 'thread'; readonly item: PullThread }
+  | { readonly is: 'review'; readonly item: PullReview }
+  | { readonly is: 'comment'; readonly item: PullComment }
+)
+
+function roomFor(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Remark> {
+  const newestFirst = remarks.toSorted((a, b) => (a.at === b.at ? 0 : a.at < b.at ? 1 : -1))
+  const counts = { thread: 0, review: 0, comment: 0 }
+  let left = bytesMax
+  const fits = newestFirst.filter(({ is, item }) => {
+    const bytes = bytesOf(item) + 1
+    if (bytes > left || counts[is] >= FOLLOW_UP_ITEMS_MAX) return false
+    left -= bytes
+    counts[is] += 1
+    return true
+  })
+  return new Set(fits)
+}
+
+/** What it began with, and the newest of what was said to that. */
+function shortThread(thread: PullThread): { at: string; item: PullThread; left: number } {
+  const [first, ...rest] = thread.comments.map(shortened)
+  const at = thread.comments.at(-1)?.createdAt ?? ''
+  let left = FOLLOW_UP_THREAD_BYTES_MAX - (first === undefined ? 0 : bytesOf(first))
+  const kept: PullComment[] = []
+  for (const comment of rest.reverse()) {
+    left -= bytesOf(comment) + 1
+    if (left < 0) break
+    kept.unshift(comment)
+  }
+  const comments = first === undefined ? [] : [first, ...kept]
+  const item = { ...thread, diffHunk: tail(thread.diffHunk, FOLLOW_UP_HUNK_CHARS_MAX), comments }
+  return { at, item, left: thread.comments.length - comments.length }
+}
+
+const GOES_ON = '\n\n(It goes on; the rest is in the pull request.)'
+
+function shortened<T extends { readonly body: string }>(remark: T): T {
+  const { body } = remark
+  if (body.length <= FOLLOW_UP_TEXT_CHARS_MAX) return remark
+  return { ...remark, body: `${cut(body, FOLLOW_UP_TEXT_CHARS_MAX - GOES_ON.length)}${GOES_ON}` }
+}
+
+/** The line that is talked about is the last of its hunk. */
+function tail(text: string, charsMax: number): string {
+  return text.length <= charsMax ? text : text.slice(-charsMax).replace(/^[\uDC00-\uDFFF]/, '')
+}
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value))

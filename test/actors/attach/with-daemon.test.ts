@@ -1,0 +1,291 @@
+/**
+ * A real host and a real worker daemon with a person between them: only the sandbox is held in the hand. It echoes what
+ * is typed, and each line that is typed is used up by its agent.
+ */
+import { expect, test } from '@jest/globals'
+import { buildDaemon } from '../../../actors/daemon/build.ts'
+import type { BuiltDaemon } from '../../../actors/daemon/parts.ts'
+import type { WorkerLine } from '../../../actors/root/front-desk.ts'
+import type { DialledLine, Execution, Executor, Identity, LineEar } from '../../../core/daemon/ports.ts'
+import type { BootedSandbox, BootOrder, Screen, SessionEar } from '../../../core/daemon/terminal.ts'
+import { yes } from '../../../core/refusal.ts'
+import type { UsageEntry } from '../../../protocol/usage.ts'
+import { VolatileLedger } from '../../../store/volatile/ledger.ts'
+import { ticket, token, type Yarn, yarn } from '../../conversations/talk.ts'
+import { type Person, sits, withAgent } from '../../conversations/terminals.ts'
+import { keptLog, noMeters } from '../../support/quiet.ts'
+
+const CLEAR = '\u001bc'
+
+/** Draws what was printed, as it was printed. */
+function screen(): Screen {
+  let all = ''
+  return {
+    print: async (data) => {
+      all += data
+    },
+    resize: () => {},
+    picture: () => CLEAR + all,
+    close: () => {},
+  }
+}
+
+/** The sandbox, with its transcript on a disk that outlives the session. */
+class HandSandbox implements BootedSandbox {
+  ear: SessionEar | undefined
+  closed = 0
+  readonly #used: UsageEntry[]
+  readonly #now: () => number
+
+  constructor(used: UsageEntry[], now: () => number) {
+    this.#used = used
+    this.#now = now
+  }
+
+  open(_: unknown, ear: SessionEar) {
+    this.ear = ear
+    ear.printed('$ ')
+    const idle = { resize: () => {}, pause: () => {}, resume: () => {} }
+    return { ...idle, input: (data: string) => this.#typed(data) }
+  }
+
+  async close() {
+    this.closed += 1
+    return [{ projectKey: '-work', sessionId: 'session-1', entries: this.#used }]
+  }
+
+  #typed(data: string): void {
+    this.ear?.printed(data)
+    if (data === 'exit\r') this.ear?.ended(0)
+    else if (data.endsWith('\r')) this.#used.push(this.#entry())
+  }
+
+  #entry(): UsageEntry {
+    return {
+      id: `entry-${this.#used.length}`,
+      at: new Date(this.#now()).toISOString(),
+      model: 'm',
+      inputTokens: 10,
+      outputTokens: 1,
+      cacheReadTokens: 0,
+      cacheWriteTokens: 0,
+      costUsd: 0.5,
+    }
+  }
+}
+
+const quick: Execution = {
+  prepare: async () => yes({ sandbox: { id: 'sb-1' }, agentSessionId: 'session-1' }),
+  work: async () => ({ verdict: 'done' }),
+  finish: async () => ({
+    status: 'completed',
+    costs: [],
+    agentSessionId: 'session-1',
+    sandbox: { id: 'sb-1' },
+  }),
+  stop: () => {},
+  gone: async () => {},
+}
+
+interface Wire {
+  readonly ear: LineEar
+  line: WorkerLine | undefined
+  open: boolean
+}
+
+class Machine {
+  readonly boots: BootOrder[] = []
+  readonly sandboxes: HandSandbox[] = []
+  readonly daemon: BuiltDaemon
+  /** Nobody is reached while it is not. */
+  reachable = true
+  readonly #used: UsageEntry[] = []
+  readonly #y: Yarn
+  #wire: Wire | undefined
+
+  constructor(y: Yarn) {
+    this.#y = y
+    let kept: Parameters<Identity['keep']>[0] | undefined
+    const pairing = token(y)
+    const executor: Executor = {
+      objection: async () => undefined,
+      begin: () => quick,
+      salvage: async () => ({}),
+      boot: async (order) => {
+        this.boots.push(order)
+        const sandbox = new HandSandbox(this.#used, () => y.clock.now())
+        this.sandboxes.push(sandbox)
+        return yes(sandbox)
+      },
+      discard: async () => {},
+      reclaim: async () => {},
+    }
+    this.daemon = buildDaemon({
+      clock: y.clock,
+      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+      log: keptLog(),
+      meters: noMeters,
+      spool: new VolatileLedger(y.clock),
+      dialer: { dial: (ear) => this.#dial(ear) },
+      identity: {
+        credential: () => kept,
+        token: () => (kept === undefined ? pairing : undefined),
+        keep: async (credential) => {
+          kept = credential
+        },
+        dropToken: async () => {},
+        dropCredential: async () => {},
+      },
+      executor,
+      screen,
+      capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
+      name: 'anvil',
+      concurrency: 2,
+      version: '0.1.0',
+      onEnd: () => {},
+    })
+    this.daemon.start()
+  }
+
+  drop(): void {
+    const wire = this.#wire
+    this.#wire = undefined
+    if (wire === undefined || !wire.open) return
+    wire.open = false
+    wire.line?.closed()
+    wire.ear.closed('the line broke')
+  }
+
+  #dial(ear: LineEar): DialledLine {
+    const wire: Wire = { ear, line: undefined, open: true }
+    this.#wire = wire
+    const deliver = (run: () => void) => void this.#y.clock.after(1, () => wire.open && run())
+    deliver(() => this.#connect(wire, deliver))
+    return {
+      send: (text) => deliver(() => wire.line?.receive(text)),
+      backlog: () => 0,
+      close: () => {
+        if (!wire.open) return
+        wire.open = false
+        wire.line?.closed()
+      },
+    }
+  }
+
+  #connect(wire: Wire, deliver: (run: () => void) => void): void {
+    const connected = this.reachable
+      ? this.#y.desk.workerConnected({
+          address: 'here',
+          send: (text) => {
+            deliver(() => wire.ear.heard(text))
+            return true
+          },
+          close: () => deliver(() => wire.ear.closed('the host closed the line')),
+        })
+      : undefined
+    if (connected?.ok) {
+      wire.line = connected.value
+      wire.ear.opened()
+    } else {
+      wire.open = false
+      wire.ear.closed('the host is down')
+    }
+  }
+}
+
+async function aRetainedRun() {
+  const y = await yarn(withAgent)
+  const machine = new Machine(y)
+  y.tracker.put(ticket('ENG-1'))
+  await y.clock.advance(5_000)
+  const run = y.runOf('ENG-1')
+  expect(run.status).toBe('completed')
+  return { y, machine, runId: run.id }
+}
+
+const soon = (y: Yarn) => y.clock.advance(1_000)
+/** What is on a person's terminal: everything since it was cleared last. */
+const shownTo = ({ screen: all }: Person): string => all.slice(all.lastIndexOf(CLEAR) + CLEAR.length)
+
+test('two people share one session, see the same, and it is closed when both have left; what they used is on the run', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  await anna.type('hello\r')
+  await soon(y)
+  const ben = await sits(y, runId, 'Ben')
+  await soon(y)
+  await ben.type('me too\r')
+  await soon(y)
+  expect([shownTo(anna), shownTo(ben)]).toEqual(['$ hello\rme too\r', '$ hello\rme too\r'])
+  expect(machine.boots.map(({ credentials }) => credentials)).toEqual([
+    { agent: { kind: 'api-key', value: 'sk-agent' } },
+  ])
+  await y.clock.advance(20_000)
+  const demand = y.desk.demand(y.run(runId).sandbox.workerId ?? '')
+  expect(demand.ok && demand.value.worker.attachSessions).toBe(2)
+  await anna.leave()
+  await ben.leave()
+  await y.clock.advance(25_000)
+  expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1])
+  expect(y.run(runId).costs.map(({ label, costUsd }) => `${label}: ${costUsd}`)).toEqual(['attach 1: 1'])
+})
+
+test('a break of the line loses and doubles nothing', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  await anna.type('a')
+  await soon(y)
+  machine.reachable = false
+  machine.drop()
+  await soon(y)
+  machine.sandboxes[0]?.ear?.printed('(printed meanwhile)')
+  await anna.type('b')
+  await y.clock.advance(20_000)
+  expect(anna.screen).toContain('waiting for it to come back')
+  machine.reachable = true
+  await y.clock.advance(60_000)
+  expect(shownTo(anna)).toBe('$ a(printed meanwhile)b')
+  expect(machine.boots).toHaveLength(1)
+})
+
+test('the end of the session is everybody’s, and the next one begins anew', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  await anna.type('exit\r')
+  await soon(y)
+  expect(anna.seen.at(-1)).toEqual({ type: 'exit', code: 0 })
+  const again = await sits(y, runId, 'Anna')
+  await soon(y)
+  expect(shownTo(again)).toBe('$ ')
+  expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
+})
+
+test('released and resumed in one breath, it is booted anew', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  void y.desk.releaseRun(runId)
+  const asked = y.desk.resumeRun(runId)
+  await soon(y)
+  expect((await asked).ok).toBe(true)
+  expect(anna.closed?.code).toBe(1008)
+  expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
+})
+
+test('a host that starts again within the worker’s grace finds the session as it was', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  await anna.type('a')
+  await soon(y)
+  await y.restart()
+  machine.drop()
+  await y.clock.advance(30_000)
+  const again = await sits(y, runId, 'Anna')
+  await soon(y)
+  expect(shownTo(again)).toBe('$ a')
+  expect(machine.boots).toHaveLength(1)
+})

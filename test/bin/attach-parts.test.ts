@@ -1,0 +1,295 @@
+/** What `switchyard attach` is made of: the detach keys, what passes to the terminal, the pace, and when it gives up. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { type AttachmentParts, stayAttached } from '../../bin/client/attachment.ts'
+import { Curtain } from '../../bin/client/curtain.ts'
+import { DETACH_KEYS_USUAL, DetachWatch, readDetachKeys } from '../../bin/client/detach-keys.ts'
+import { findHost } from '../../bin/client/find-host.ts'
+import { Typist } from '../../bin/client/typist.ts'
+import { realClock } from '../../bin/clock.ts'
+import type { AttachInput } from '../../protocol/dashboard.ts'
+import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
+import { handClock } from '../support/doors.ts'
+import { terminalHost } from '../support/terminal-host.ts'
+
+const SEED = Number(process.env.SEED ?? Date.now() % 1e9)
+const sure = { seed: SEED }
+
+/** Cut into pieces of one to three signs, or whatever the numbers say. */
+function cut(text: string, sizes: readonly number[]): string[] {
+  const signs = [...text]
+  const pieces: string[] = []
+  for (let at = 0, turn = 0; at < signs.length; turn += 1) {
+    const size = sizes[turn % sizes.length] ?? 1
+    pieces.push(signs.slice(at, at + size).join(''))
+    at += size
+  }
+  return pieces
+}
+
+const cuts = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 8 })
+
+// ---- the detach keys -----------------------------------------------------------------------------------------------
+
+describe('the detach keys', () => {
+  const watch = (said = DETACH_KEYS_USUAL): DetachWatch => {
+    const keys = readDetachKeys(said)
+    if (!keys.ok) throw new Error(keys.refusal.message)
+    return new DetachWatch(keys.value)
+  }
+
+  test.each([
+    ['ctrl-],d', 'Ctrl-] d'],
+    ['Ctrl-P,ctrl-q', 'Ctrl-P Ctrl-Q'],
+    ['ctrl-\\', 'Ctrl-\\'],
+  ])('%s are called %s', (said, name) => {
+    expect(readDetachKeys(said)).toMatchObject({ ok: true, value: { name } })
+  })
+
+  test.each(['', 'd', 'ctrl-[', 'ctrl-],', 'ctrl-ä', 'strg-a', 'ctrl-1', Array(9).fill('ctrl-a').join()])(
+    '%j is refused, with a way to write it',
+    (said) => {
+      expect(readDetachKeys(said)).toMatchObject({
+        ok: false,
+        refusal: { kind: 'invalid', message: expect.stringContaining('write them like ctrl-],d') },
+      })
+    },
+  )
+
+  test.each([
+    ['\x1dd', '', 'as a byte'],
+    ['\x1b[93;5ud', '', 'as kitty spells it'],
+    ['\x1b[93;133u\x1b[93;5:3ud', '', 'with a lock on, and let go of'],
+    ['\x1b[27;5;93~d', '', 'as xterm spells it'],
+    ['\x1b[93::93;5:1u\x1b[100;1u', '', 'every key in the long form'],
+    ['ab\x1d\x1dd', 'ab\x1d', 'after having been struck once in vain'],
+  ])('%j detaches', (typed, text) => {
+    expect(watch().hear(`${typed}never seen`)).toEqual({ text, detach: true })
+  })
+
+  test.each(['\x1b[93;6ud', '\x1b[93;5:3ud', '\x1dx', ']d', '\x1b]d', '\x1b[93;1ud'])(
+    '%j does not, and passes',
+    (typed) => {
+      expect(watch().hear(typed)).toEqual({ text: typed, detach: false })
+    },
+  )
+
+  test('a sequence that begins like itself is found in every place', () => {
+    const one = watch('ctrl-a,ctrl-a,b')
+    expect(one.hear('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
+    expect(one.hear('b')).toEqual({ text: '', detach: true })
+  })
+
+  test('whatever is typed passes untouched but for its last keys', () => {
+    const key = fc.constantFrom('\x1d', 'd', 'x', '\x1b[93;5u', '\x1b[A', '\x1b', 'é', '🙂', '\r')
+    fc.assert(
+      fc.property(fc.array(key, { maxLength: 40 }), (keys) => {
+        const one = watch()
+        const heard: string[] = []
+        for (const typed of keys) {
+          const { text, detach } = one.hear(typed)
+          heard.push(text)
+          if (detach) return
+        }
+        const all = keys.join('')
+        expect(all.startsWith(heard.join(''))).toBe(true)
+        expect(['', '\x1d', '\x1b[93;5u']).toContain(all.slice(heard.join('').length))
+      }),
+      sure,
+    )
+  })
+})
+
+// ---- the curtain ---------------------------------------------------------------------------------------------------
+
+describe('what passes to the terminal', () => {
+  const DRAWING = [
+    'plain text, é漢🙂\r\n\t\x07\x08',
+    '\x1b[31;1mred\x1b[0m\x1b[38;5;200m\x1b[38:2::1:2:3m',
+    '\x1b[2J\x1b[H\x1b[3;4H\x1b[K\x1b[5A\x1b[2 q\x1b[!p\x1b[4:3m',
+    '\x1b[?1049h\x1b[?2004h\x1b[?1003;1006h\x1b[?25l\x1b[?2026h\x1b[r\x1b[s\x1b[u',
+    '\x1b[>1u\x1b[<u\x1b[=1;2u\x1b[>4;2m\x1b7\x1b8\x1bM\x1bc\x1b(0\x1b(B\x1b=\x1b>\x1b#8',
+    '\x1b]8;id=1;https://host.example/a?b=c;d\x1b\\link\x1b]8;;\x1b\\',
+  ]
+  const REACHING = [
+    '\x1b]52;c;c2VjcmV0\x07', // the clipboard
+    '\x1b]0;title\x1b\\',
+    '\x1b]2;title\x07',
+    '\x1bktitle\x1b\\',
+    '\x1b[22;2t\x1b[21t\x1b[8;1;1t\x1b[>2t', // the window
+    '\x1b]9;notice\x07\x1b]777;notify;a;b\x07\x1b]1337;File=inline=1:AAAA\x07',
+    '\x1b]10;?\x1b\\\x1b]4;1;?\x07', // what colours it has
+    '\x1bP$qm\x1b\\\x1bP+q544e\x1b\\', // what it is like
+    '\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\', // through another terminal in between
+    '\x1b_Ga=T;AAAA\x1b\\\x1b^private\x1b\\\x1bXstart\x1b\\',
+    '\x1b[c\x1b[>c\x1b[=c\x1b[0c\x1bZ\x05', // who it is
+    '\x1b[5n\x1b[6n\x1b[?6n\x1b[?996n\x1b[?u\x1b[?4m\x1b[>q\x1b[?1;1;0S\x1b[x',
+    '\x1b[?2026$p\x1b[4$p\x1b[1;1;1;1;1;1*y\x1b[1$w', // how it is set
+    '\x1b[5i\x1b[?5i', // the printer
+    '\x9b6n\x9d0;t\x9c\x90q\x9c', // in eight bits
+    '\x1b]8;;javascript:\u{202e}evil\x1b\\',
+  ]
+  const all = (pieces: readonly string[]): string => {
+    const curtain = new Curtain()
+    return pieces.map((piece) => curtain.pass(piece)).join('')
+  }
+
+  test.each(DRAWING)('%j draws, and passes as it is, however it is cut', (text) => {
+    fc.assert(
+      fc.property(cuts, (sizes) => expect(all(cut(text, sizes))).toBe(text)),
+      { ...sure, numRuns: 20 },
+    )
+  })
+
+  test.each(REACHING)('%j does not pass, however it is cut', (text) => {
+    fc.assert(
+      fc.property(cuts, (sizes) => {
+        const shown = all(cut(`<${text}>`, sizes))
+        expect(shown.replace(/6n|0;t|q/g, '')).toBe('<>')
+      }),
+      { ...sure, numRuns: 20 },
+    )
+  })
+
+  test('what is too long for its kind does not pass', () => {
+    expect(
+      all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
+    ).toBe('<>')
+  })
+
+  test('a control in the midst of a question does not hide it', () => {
+    expect(all(['\x1b[6\n\x00n', '\x1b[\x056n', '\x1b\r[6n.'])).toBe('\n\x00\r.')
+  })
+
+  test('one that is given up for another hides neither', () => {
+    expect(all(['\x1b]0;t\x1b[31m', '\x1b[6\x1b[6n', '\x1b[6\x18n', '\x1b]52;\x1b]52;c;eA==\x07.'])).toBe(
+      '\x1b[31m\x18n.',
+    )
+  })
+
+  test('whatever comes, nothing that passes is a question, and how it is cut makes no difference', () => {
+    const piece = fc.oneof(
+      fc.constantFrom(
+        ...DRAWING,
+        ...REACHING,
+        '\x1b',
+        '\x1b[',
+        '\x1b]',
+        '\\',
+        '\x07',
+        ';',
+        '?',
+        '6n',
+        '\x18',
+      ),
+      fc.string({ maxLength: 5 }),
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), cuts, (pieces, sizes) => {
+        const text = pieces.join('')
+        const shown = all([text])
+        expect(all(cut(text, sizes))).toBe(shown)
+        // What has passed once passes again.
+        expect(all([shown])).toBe(shown)
+        expect(shown).not.toMatch(QUESTION)
+      }),
+      { ...sure, numRuns: 500 },
+    )
+  })
+})
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal is asked with these
+const QUESTION = /\x1b(?:\[[<-?]?[0-9;]*[cnt]|\](?!8;)|[PX^_kZ])|[\x05\x80-\x9f]/
+
+// ---- the pace ------------------------------------------------------------------------------------------------------
+
+describe('what is typed', () => {
+  function typing() {
+    const clock = handClock()
+    const sent: { at: number; frame: AttachInput }[] = []
+    const pauses: boolean[] = []
+    const line = {
+      send: (frame: AttachInput) => void sent.push({ at: clock.now(), frame }),
+      backlog: () => 0,
+      close: () => {},
+    }
+    const typist = new Typist(clock, (isFull) => void pauses.push(isFull))
+    const text = () => sent.map(({ frame }) => (frame.type === 'input' ? frame.data : '')).join('')
+    return { clock, sent, pauses, line, typist, text }
+  }
+
+  test('goes out the moment it is struck', () => {
+    const { clock, sent, line, typist } = typing()
+    typist.connect(line, { cols: 80, rows: 24 })
+    expect(sent.map(({ frame }) => frame)).toEqual([{ type: 'resize', cols: 80, rows: 24 }])
+    clock.wind(100)
+    for (const sign of 'ls') {
+      typist.type(sign)
+      expect(sent.at(-1)).toEqual({ at: clock.now(), frame: { type: 'input', data: sign } })
+      clock.wind(30)
+    }
+  })
+
+  test('waits for a line, in order, and whoever types is asked to pause', () => {
+    const { clock, pauses, line, typist, text } = typing()
+    const long = 'word 🙂 '.repeat(20_000)
+    typist.type('a')
+    typist.type(long)
+    expect(pauses).toEqual([true])
+    typist.connect(line, { cols: 80, rows: 24 })
+    typist.disconnect()
+    clock.wind(60_000)
+    expect(text().length).toBeLessThan(5_000)
+    typist.connect(line, { cols: 80, rows: 24 })
+    for (let ms = 0; ms < 3_000; ms += 1) clock.wind(1)
+    expect(text()).toBe(`a${long}`)
+    expect(pauses).toEqual([true, false])
+  })
+
+  test('whatever it is, it stays within what the host lets through', () => {
+    const { clock, sent, line, typist, text } = typing()
+    const wild = '\x00漢\u{7f}"\\'.repeat(30_000)
+    typist.connect(line, { cols: 80, rows: 24 })
+    typist.type(wild)
+    for (let ms = 0; text().length < wild.length; ms += 1) {
+      if (ms % 3 === 0) typist.resize({ cols: 80 + (ms % 7), rows: 24 })
+      clock.wind(1)
+    }
+    const seconds = clock.now() / 1_000
+    const bytes = sent.reduce((sum, { frame }) => sum + Buffer.byteLength(JSON.stringify(frame)), 0)
+    expect(sent.length / seconds).toBeLessThan(ATTACH_FRAMES_PER_SECOND)
+    expect(bytes / seconds).toBeLessThan(ATTACH_INPUT_BYTES_PER_SECOND)
+    expect(text()).toBe(wild)
+  })
+})
+
+// ---- giving up -----------------------------------------------------------------------------------------------------
+
+test('a line that never comes back ends it, after a bounded number of tries', async () => {
+  const host = await terminalHost()
+  host.onLine = (view) => {
+    if (host.views.length === 1) view.print('ready')
+    view.cut()
+  }
+  const notes: string[] = []
+  // Its pauses are short ones here; what a real host may take is not.
+  const quick = {
+    ...realClock,
+    after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
+  }
+  const parts: AttachmentParts = {
+    runId: 'r1',
+    find: () => findHost(host.dataDir, {}),
+    clock: quick,
+    typist: new Typist(quick, () => {}),
+    size: () => ({ cols: 80, rows: 24 }),
+    draw: () => {},
+    note: (text) => void notes.push(text),
+    leave: new AbortController().signal,
+    onAnew: () => () => {},
+  }
+  const message = expect.stringContaining('the line to the host is gone')
+  expect(await stayAttached(parts)).toEqual({ is: 'unreachable', message })
+  expect(host.views).toHaveLength(9)
+  expect(notes).toHaveLength(1)
+})

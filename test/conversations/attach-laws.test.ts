@@ -1,0 +1,209 @@
+/**
+ * People come, type, leave, resume and release in any order, while a worker's line breaks and sessions end: whatever
+ * happens, everybody sees what is on the terminal, and nothing stays booted for nobody.
+ */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { ATTACH_GRACE_MS } from '../../protocol/limits.ts'
+import { back, type Enrolled, type Wire, type Yarn, yarn } from './talk.ts'
+import { type Person, retained, sits, withAgent } from './terminals.ts'
+
+/** As a worker's daemon keeps its own, counted on the same clock. */
+const RETURN_MS = 30_000
+const ADRIFT_MS = 120_000
+/** Clears the terminal, as every picture begins. */
+const CLEAR = '\u001bc'
+
+/** A worker that keeps to its side: one sandbox, one terminal in it, and what is printed there goes to every view. */
+class ModelWorker {
+  wire: Wire | undefined
+  booted = false
+  screen = ''
+  readonly sessions = new Set<string>()
+  #heard = 0
+  #alone = 0
+  #adrift = 0
+  readonly #y: Yarn
+  readonly #worker: Enrolled
+
+  constructor(y: Yarn, worker: Enrolled) {
+    this.#y = y
+    this.#worker = worker
+    this.wire = worker.wire
+    this.#heard = worker.wire.heard.length
+  }
+
+  /** Does what it was told, until it has nothing more to do. */
+  async obey(): Promise<void> {
+    this.#mind()
+    const frame = this.wire?.heard[this.#heard++]
+    if (frame === undefined) {
+      this.#heard -= 1
+      return
+    }
+    if (frame.type === 'sandbox-boot') await this.#boot(frame.requestId)
+    else if (frame.type === 'sandbox-release') this.#close()
+    else if (frame.type === 'attach-open') await this.#open(frame.sessionId)
+    else if (frame.type === 'attach-input' && this.sessions.has(frame.sessionId)) await this.print(frame.data)
+    else if (frame.type === 'attach-close') this.#left(frame.sessionId)
+    await this.obey()
+  }
+
+  async print(data: string): Promise<void> {
+    if (!this.booted) return
+    this.screen += data
+    for (const sessionId of this.sessions) await this.wire?.say({ type: 'attach-data', sessionId, data })
+  }
+
+  async exit(): Promise<void> {
+    const told = [...this.sessions]
+    this.#close()
+    for (const sessionId of told) await this.wire?.say({ type: 'attach-exit', sessionId, code: 0 })
+  }
+
+  async drop(): Promise<void> {
+    await this.wire?.drop()
+    this.wire = undefined
+    this.sessions.clear()
+    this.#adrift = this.#y.clock.monotonic()
+  }
+
+  async comeBack(): Promise<void> {
+    if (this.wire !== undefined) return
+    this.wire = await back(this.#y, this.#worker)
+    this.#heard = 0
+    this.#alone = this.#y.clock.monotonic()
+  }
+
+  /** The daemon was killed: nothing of it is left. */
+  async die(): Promise<void> {
+    await this.drop()
+    this.#close()
+  }
+
+  #mind(): void {
+    const now = this.#y.clock.monotonic()
+    if (this.wire === undefined && now - this.#adrift >= ADRIFT_MS) this.#close()
+    if (this.wire !== undefined && this.sessions.size === 0 && now - this.#alone >= RETURN_MS) this.#close()
+  }
+
+  async #boot(requestId: string): Promise<void> {
+    if (!this.booted) this.screen = '$ '
+    this.booted = true
+    this.#alone = this.#y.clock.monotonic()
+    await this.wire?.say({ type: 'sandbox-ready', requestId })
+  }
+
+  async #open(sessionId: string): Promise<void> {
+    if (!this.booted) {
+      await this.wire?.say({ type: 'attach-error', sessionId, message: 'it is not booted' })
+      return
+    }
+    this.sessions.add(sessionId)
+    await this.wire?.say({ type: 'attach-data', sessionId, data: CLEAR + this.screen })
+  }
+
+  #left(sessionId: string): void {
+    this.sessions.delete(sessionId)
+    if (this.sessions.size === 0) this.#alone = this.#y.clock.monotonic()
+  }
+
+  #close(): void {
+    this.booted = false
+    this.sessions.clear()
+  }
+}
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.constant({ is: 'sit' } as const) },
+  { weight: 4, arbitrary: fc.record({ is: fc.constant('leave' as const), who: fc.nat(5) }) },
+  { weight: 6, arbitrary: fc.record({ is: fc.constant('type' as const), who: fc.nat(5) }) },
+  { weight: 3, arbitrary: fc.constant({ is: 'print' } as const) },
+  { weight: 2, arbitrary: fc.constant({ is: 'resume' } as const) },
+  { weight: 1, arbitrary: fc.constant({ is: 'release' } as const) },
+  { weight: 1, arbitrary: fc.constant({ is: 'exit' } as const) },
+  { weight: 2, arbitrary: fc.constant({ is: 'drop' } as const) },
+  { weight: 3, arbitrary: fc.constant({ is: 'come back' } as const) },
+  { weight: 1, arbitrary: fc.constant({ is: 'die' } as const) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ is: fc.constant('pass' as const), seconds: fc.constantFrom(1, 10, 21, 130) }),
+  },
+)
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
+
+interface Scene {
+  readonly y: Yarn
+  readonly runId: string
+  readonly worker: ModelWorker
+  people: Person[]
+  typed: number
+}
+
+async function scene(): Promise<Scene> {
+  const y = await yarn(withAgent)
+  const { worker, runId } = await retained(y)
+  return { y, runId, worker: new ModelWorker(y, worker), people: [], typed: 0 }
+}
+
+async function does(one: Step, at: Scene): Promise<void> {
+  const { y, runId, worker, people } = at
+  const who = 'who' in one ? people[one.who % Math.max(1, people.length)] : undefined
+  if (one.is === 'sit') people.push(await sits(y, runId, 'somebody'))
+  else if (one.is === 'leave') await who?.leave()
+  else if (one.is === 'type') await who?.type(`${at.typed++} `)
+  else if (one.is === 'print') await worker.print(`(${at.typed++}) `)
+  else if (one.is === 'resume') void y.desk.resumeRun(runId)
+  else if (one.is === 'release') void y.desk.releaseRun(runId)
+  else if (one.is === 'exit' && worker.wire !== undefined) await worker.exit()
+  else if (one.is === 'drop') await worker.drop()
+  else if (one.is === 'come back') await worker.comeBack()
+  else if (one.is === 'die') await worker.die()
+  else if (one.is === 'pass') await passes(at, one.seconds)
+  await y.settle()
+  await worker.obey()
+  at.people = people.filter((person) => person.closed === undefined)
+}
+
+/** A second at a time, so that the worker does what it does in time, and beats. */
+async function passes({ y, worker }: Scene, seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second += 1) {
+    if (second % 10 === 0) await worker.wire?.beat()
+    await y.clock.advance(1000)
+    await worker.obey()
+  }
+}
+
+/** What is on a person's terminal: everything since it was cleared last. */
+const shownTo = ({ screen }: Person): string => screen.slice(screen.lastIndexOf(CLEAR) + CLEAR.length)
+
+function check({ y, worker, people }: Scene): void {
+  const { booted, terminals } = y.census()
+  expect(terminals).toBe(people.length)
+  if (worker.wire === undefined || booted === 0) return
+  expect(worker.sessions.size).toBe(people.length)
+  for (const person of people) expect(shownTo(person)).toBe(worker.screen)
+}
+
+const RUNS = Number(process.env.ATTACH_RUNS ?? 60)
+
+test('whatever people and workers do, everybody sees the terminal, and nothing stays booted for nobody', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      const at = await scene()
+      for (const one of steps) {
+        await does(one, at)
+        check(at)
+      }
+      for (const person of at.people) await person.leave()
+      await at.worker.comeBack()
+      await at.y.settle()
+      await at.worker.obey()
+      await passes(at, ATTACH_GRACE_MS / 1000 + 60)
+      expect(at.y.census()).toMatchObject({ booted: 0, terminals: 0 })
+      expect(at.worker.booted).toBe(false)
+      expect(at.y.said.filter((line) => line.startsWith('!!'))).toEqual([])
+    }),
+    { numRuns: RUNS },
+  )
+}, 120_000)

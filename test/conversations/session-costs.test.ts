@@ -1,0 +1,162 @@
+/** What a person's session cost appears on its run, once, however often it is exported. */
+import { describe, expect, test } from '@jest/globals'
+import type { UsageEntry } from '../../protocol/usage.ts'
+import { back, cost, type Wire, Work, type Yarn, yarn } from './talk.ts'
+import { type Retained, ready, retained, withAgent } from './terminals.ts'
+
+const entry = (id: string, minute: number, more: Partial<UsageEntry> = {}): UsageEntry => ({
+  id,
+  at: `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`,
+  model: 'm',
+  inputTokens: 100,
+  outputTokens: 10,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUsd: 0.25,
+  ...more,
+})
+
+const snapshot = (entries: readonly UsageEntry[], subagentId?: string) => ({
+  projectKey: '-work',
+  sessionId: 'session-1',
+  ...(subagentId === undefined ? {} : { subagentId }),
+  entries,
+})
+
+const RUN = entry('run', 1)
+const SUB = entry('sub', 2)
+
+/** The run's own execution used two entries, one of them a subagent's, and both are in its costs. */
+async function ended(): Promise<Retained & { readonly y: Yarn }> {
+  const y = await yarn(withAgent)
+  const given = await retained(y, { costs: [cost(0.5)] }, (work) => [
+    work.usage(snapshot([RUN])),
+    work.usage(snapshot([SUB], 'sub-1')),
+  ])
+  return { y, ...given }
+}
+
+/** A person looks in, and has left again. */
+async function session(y: Yarn, wire: Wire, runId: string): Promise<void> {
+  const asked = y.desk.resumeRun(runId)
+  await y.settle()
+  await ready(wire)
+  await y.done(asked)
+  await y.done(y.desk.releaseRun(runId))
+}
+
+const exported = (wire: Wire, entries: readonly UsageEntry[], subagentId?: string) =>
+  wire.say({ type: 'run-usage-snapshot', snapshot: snapshot(entries, subagentId) })
+
+const costsOf = (y: Yarn, runId: string): string[] =>
+  y
+    .run(runId)
+    .costs.map(({ label, inputTokens, costUsd }) => `${label}: ${inputTokens} tokens, ${costUsd} USD`)
+
+const OWN = 'run: 10 tokens, 0.5 USD'
+
+describe('after a session', () => {
+  test('its cost is one more of the run’s, and what the run itself used is not in it', async () => {
+    const { y, wire, runId } = await ended()
+    await session(y, wire, runId)
+    await exported(wire, [RUN, entry('a', 10), entry('b', 11)])
+    await exported(wire, [SUB], 'sub-1')
+    await exported(wire, [entry('c', 9, { model: 'other', costUsd: 1 })], 'sub-2')
+    const { costs, costTotals } = y.run(runId)
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 300 tokens, 1.5 USD'])
+    expect(costs[1]?.breakdown?.map(({ model, costUsd }) => `${model} ${costUsd}`)).toEqual([
+      'm 0.5',
+      'other 1',
+    ])
+    expect(costTotals).toMatchObject({ costUsd: 2, inputTokens: 310 })
+  })
+
+  test('an export that comes twice changes nothing, and one that says more takes its place', async () => {
+    const { y, wire, runId } = await ended()
+    await session(y, wire, runId)
+    await exported(wire, [RUN, entry('a', 10)])
+    await exported(wire, [RUN, entry('a', 10)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    await exported(wire, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+  })
+
+  test('exports that come in one breath are all accounted', async () => {
+    const { y, wire, runId } = await ended()
+    await session(y, wire, runId)
+    await wire.say(
+      ...Array.from({ length: 30 }, (_, at) => ({
+        type: 'run-usage-snapshot',
+        snapshot: snapshot([entry(`e${at}`, 20)], `sub-${at + 10}`),
+      })),
+      { type: 'run-usage-snapshot', snapshot: snapshot([RUN, entry('a', 30)]) },
+    )
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 3100 tokens, 7.75 USD'])
+    expect(await y.store.usage.list('-work')).toHaveLength(32)
+  })
+
+  test('a second one is another, and does not count the first again', async () => {
+    const { y, wire, runId } = await ended()
+    await session(y, wire, runId)
+    await exported(wire, [RUN, entry('a', 10)])
+    await session(y, wire, runId)
+    // A replay of the first, late.
+    await exported(wire, [RUN, entry('a', 10)])
+    await exported(wire, [RUN, entry('a', 10), entry('b', 20)])
+    expect(costsOf(y, runId)).toEqual([
+      OWN,
+      'attach 1: 100 tokens, 0.25 USD',
+      'attach 2: 100 tokens, 0.25 USD',
+    ])
+  })
+
+  test('one in which nothing was asked costs nothing', async () => {
+    const { y, wire, runId } = await ended()
+    await session(y, wire, runId)
+    await exported(wire, [RUN])
+    expect(costsOf(y, runId)).toEqual([OWN])
+    await session(y, wire, runId)
+    await exported(wire, [RUN, entry('a', 10)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+  })
+
+  test('a host that is killed in between counts it once', async () => {
+    const { y, wire, worker, runId } = await ended()
+    await session(y, wire, runId)
+    await exported(wire, [RUN, entry('a', 10)])
+    await y.crash()
+    const again = await back(y, worker)
+    await exported(again, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+  })
+
+  test('what was never archived counts from the end of the run', async () => {
+    const y = await yarn(withAgent)
+    const { wire, runId } = await retained(y, { costs: [cost(0.5)] })
+    const end = Date.parse(y.run(runId).finishedAt ?? '')
+    const at = (ms: number) => ({ at: new Date(end + ms).toISOString() })
+    await session(y, wire, runId)
+    await exported(wire, [entry('before', 0, at(-1_000)), entry('after', 0, at(1_000))])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+  })
+})
+
+test('costs that come while the run is being tried again are written when that has ended', async () => {
+  const { y, wire, runId } = await ended()
+  await session(y, wire, runId)
+  await y.done(y.desk.retryRun(runId))
+  await exported(wire, [RUN, entry('a', 10)])
+  expect(costsOf(y, runId)).toEqual([OWN])
+  const work = new Work(wire.last('dispatch'))
+  await wire.say(work.accept(), work.complete({ costs: [cost(1)] }))
+  const attempts = [OWN, 'attempt 2: 10 tokens, 1 USD']
+  expect(costsOf(y, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
+  await y.crash()
+  expect(costsOf(y, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
+})
+
+test('a session that the host has not had booted on that worker costs nobody anything', async () => {
+  const { y, wire, runId } = await ended()
+  await exported(wire, [RUN, entry('a', 10)])
+  expect(costsOf(y, runId)).toEqual([OWN])
+})

@@ -1,0 +1,191 @@
+/** Whether a person may step into a run, and what stepping in cost. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { totalsOf } from '../../../core/run/cost.ts'
+import {
+  mayDiscard,
+  mayRelease,
+  mayResume,
+  mayRetry,
+  type ResumeFacts,
+} from '../../../core/run/permission.ts'
+import {
+  newestOf,
+  sessionCost,
+  sessionPart,
+  sessionsIn,
+  withSessionCost,
+} from '../../../core/run/session-cost.ts'
+import type { CostEntry } from '../../../protocol/cost.ts'
+import { RUN_COSTS_MAX, USD_MAX } from '../../../protocol/limits.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { RUN_STATUSES, Run } from '../../../protocol/run.ts'
+import type { UsageEntry } from '../../../protocol/usage.ts'
+import { aRun, T0 } from './runs.ts'
+
+const LATER = '2026-03-02T08:00:00.000Z'
+const facts: ResumeFacts = {
+  now: Date.parse(T0),
+  followUpStarting: false,
+  booted: false,
+  worker: { name: 'anvil', online: true },
+}
+const sandbox = { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1', retainedUntil: LATER }
+const ended = aRun({ status: 'completed', sandbox, agentSessionId: 'session-1' })
+
+const verdict = (answer: ReturnType<typeof mayResume> | ReturnType<typeof mayRelease>): string =>
+  answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
+
+describe('resume', () => {
+  test('goes on with the session that the run has', () => {
+    expect(mayResume(ended, facts)).toEqual({ ok: true, value: { sessionId: 'session-1' } })
+  })
+
+  test('is for runs that have ended, however they did', () => {
+    const may = RUN_STATUSES.filter((status) => mayResume({ ...ended, status }, facts).ok)
+    expect(may).toEqual(['completed', 'failed', 'cancelled'])
+  })
+
+  test('says lasting reasons before passing ones, in the decided order', () => {
+    const away = { ...facts, worker: { name: 'an\u001bvil', online: false } }
+    const { agentSessionId: _, ...without } = ended
+    const late = { ...away, now: Date.parse(LATER) }
+    const rows = [
+      mayResume({ ...without, status: 'running' }, { ...late, followUpStarting: true }),
+      mayResume(without, { ...late, followUpStarting: true }),
+      mayResume(without, late),
+      mayResume(without, { ...away, worker: undefined }),
+      mayResume(without, away),
+      mayResume(ended, away),
+      mayResume(ended, facts),
+    ].map(verdict)
+    expect(rows).toEqual([
+      expect.stringMatching(/^conflict: .* is running/),
+      expect.stringMatching(/^conflict: a follow-up .* is starting/),
+      expect.stringMatching(/^gone: .* time was over/),
+      expect.stringMatching(/^gone: .* enrolled no more/),
+      expect.stringMatching(/^invalid: .*agentA/),
+      'conflict: worker an�vil holds the sandbox of run-1 and is not connected: try again once it is',
+      'yes',
+    ])
+  })
+
+  test('of a run that never had a sandbox is for want of a session', () => {
+    const { agentSessionId: _, ...without } = ended
+    expect(verdict(mayResume({ ...without, sandbox: {} }, { ...facts, worker: undefined }))).toMatch(
+      /^invalid/,
+    )
+    expect(verdict(mayResume({ ...ended, sandbox: {} }, { ...facts, worker: undefined }))).toMatch(/^gone/)
+  })
+
+  test('of one that is booted is possible after its time', () => {
+    expect(mayResume(ended, { ...facts, now: Date.parse(LATER), booted: true }).ok).toBe(true)
+  })
+})
+
+test('what is booted is neither discarded nor tried again', () => {
+  const inUse = /^conflict: the sandbox of run-1 is in use: close its terminals or release it first$/
+  expect(verdict(mayRetry(ended, { otherActiveRun: undefined, booted: true }))).toMatch(inUse)
+  expect(verdict(mayDiscard(ended, { booted: true }))).toMatch(inUse)
+})
+
+test('there is something to release only in runs that have ended', () => {
+  const may = RUN_STATUSES.filter((status) => mayRelease({ ...ended, status }).ok)
+  expect(may).toEqual(['completed', 'failed', 'cancelled'])
+})
+
+// ---- costs -------------------------------------------------------------------------------------------------------
+
+const PRICES = {
+  asOf: '2026-01-01',
+  models: { priced: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, source: 'a test' } },
+}
+const OWN: CostEntry = {
+  label: 'run',
+  provider: 'agentA',
+  inputTokens: 1,
+  outputTokens: 1,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  estimated: false,
+}
+const used = (id: string, at: string, more: Partial<UsageEntry> = {}): UsageEntry => ({
+  id,
+  at,
+  model: 'priced',
+  inputTokens: 1_000_000,
+  outputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  ...more,
+})
+
+describe('what a session cost', () => {
+  test('is what is younger than what was accounted, each entry once, priced where nobody has', () => {
+    const entries = [used('old', T0), used('a', LATER), used('a', LATER), used('b', LATER, { costUsd: 5 })]
+    const entry = sessionCost([sessionPart(entries, T0, PRICES)], 2)
+    expect(entry).toEqual({
+      label: 'attach 2',
+      provider: 'agentA',
+      model: 'priced',
+      inputTokens: 2_000_000,
+      outputTokens: 0,
+      cacheReadTokens: 0,
+      cacheWriteTokens: 0,
+      costUsd: 6,
+      estimated: true,
+    })
+    expect(newestOf(entries)).toBe(LATER)
+  })
+
+  test('is nothing when nothing was used', () => {
+    expect(sessionCost([sessionPart([used('old', T0)], T0, PRICES)], 1)).toBeUndefined()
+    expect(newestOf([])).toBe('')
+  })
+
+  test('of a model that nobody knows the price of has no dollars', () => {
+    const entry = sessionCost([sessionPart([used('a', LATER, { model: 'no such' })], T0, PRICES)], 1)
+    expect(entry).not.toHaveProperty('costUsd')
+    expect(entry?.inputTokens).toBe(1_000_000)
+  })
+
+  test('is one entry of the run, replaced in its place', () => {
+    const one = sessionCost([sessionPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
+    const more = { ...one, costUsd: 2 }
+    const other = { ...one, label: 'run' }
+    const run = withSessionCost({ ...ended, costs: [other] }, one)
+    const followedUp = { ...run, costs: [...run.costs, { ...one, label: 'follow-up 1' }] }
+    const again = withSessionCost(followedUp, more)
+    expect(again.costs.map(({ label, costUsd }) => `${label} ${costUsd}`)).toEqual([
+      'run 1',
+      'attach 1 2',
+      'follow-up 1 1',
+    ])
+    expect(again.costTotals).toEqual(totalsOf(again.costs))
+    expect(sessionsIn(again.costs)).toBe(1)
+  })
+
+  test('always leaves a record that is one, whatever a worker says', () => {
+    const isRun = checker(Run)
+    const figure = fc.maxSafeNat()
+    const entry = fc.record({
+      id: fc.string({ minLength: 1, maxLength: 5 }),
+      at: fc.constantFrom(T0, LATER),
+      model: fc.stringMatching(/^[a-z]{1,2}$/),
+      inputTokens: figure,
+      outputTokens: figure,
+      cacheReadTokens: figure,
+      cacheWriteTokens: figure,
+      costUsd: fc.constantFrom(0, 0.1, USD_MAX),
+    })
+    fc.assert(
+      fc.property(fc.array(entry, { maxLength: 300 }), fc.nat(RUN_COSTS_MAX), (entries, count) => {
+        const cost = sessionCost([sessionPart(entries, T0, PRICES)], 1)
+        const run = { ...ended, costs: Array.from({ length: count }, () => OWN) }
+        const after = cost === undefined ? run : withSessionCost(run, cost)
+        expect(isRun(after)).toMatchObject({ ok: true })
+      }),
+      { numRuns: 40 },
+    )
+  })
+})

@@ -1,0 +1,146 @@
+/**
+ * A host whose attach socket does what a test says, and a person's shell in a real terminal that runs the real command.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type IPty, spawn } from '@lydell/node-pty'
+import { Terminal } from '@xterm/headless'
+import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
+import { afterwards, TOKEN } from './doors.ts'
+import { tempFolder, until } from './real.ts'
+import { command } from './serve.ts'
+import { goodbye, type Peer, socketServer } from './socket-server.ts'
+
+export interface TerminalHost {
+  readonly dataDir: string
+  readonly url: string
+  /** Requests that were no socket: method and path, in order. */
+  readonly asked: string[]
+  /** What becomes of the next line. */
+  onLine: (view: HostView) => void
+  /** Those that came so far. */
+  readonly views: HostView[]
+  /** How it answers requests. */
+  status: number
+}
+
+export class HostView {
+  readonly peer: Peer
+
+  constructor(peer: Peer) {
+    this.peer = peer
+  }
+
+  frames(): AttachInput[] {
+    // What the command under test has sent; that it is this is what tests look at.
+    return this.peer.heard.map((text) => JSON.parse(text) as AttachInput)
+  }
+
+  typed(): string {
+    return this.frames()
+      .map((frame) => (frame.type === 'input' ? frame.data : ''))
+      .join('')
+  }
+
+  sizes(): string[] {
+    return this.frames().flatMap((frame) => (frame.type === 'resize' ? [`${frame.cols}x${frame.rows}`] : []))
+  }
+
+  say(frame: AttachOutput): void {
+    this.peer.send(JSON.stringify(frame))
+  }
+
+  print(data: string): void {
+    this.say({ type: 'data', data })
+  }
+
+  close(code: number, reason: string): void {
+    this.peer.socket.end(goodbye(code, reason))
+  }
+
+  cut(): void {
+    this.peer.socket.destroy()
+  }
+}
+
+export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost> {
+  const views: HostView[] = []
+  const asked: string[] = []
+  const server = await socketServer(
+    undefined,
+    (peer) => {
+      const view = new HostView(peer)
+      views.push(view)
+      host.onLine(view)
+    },
+    (request, response) => {
+      asked.push(`${request.method} ${request.url}`)
+      const isKnown = request.headers.authorization === `Bearer ${TOKEN}`
+      const said = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
+      response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(said))
+    },
+  )
+  const url = `http://127.0.0.1:${server.port}`
+  const host: TerminalHost = { dataDir, url, asked, views, onLine: () => {}, status: 200 }
+  const launch = { pid: process.pid, version: '0', startedAt: '', url, token: TOKEN }
+  writeFileSync(join(dataDir, 'launch.json'), JSON.stringify(launch))
+  return host
+}
+
+// ---- the person ----------------------------------------------------------------------------------------------------
+
+export interface Person {
+  readonly pty: IPty
+  /** All that reached the terminal. */
+  readonly bytes: () => Buffer
+  readonly text: () => string
+  /** What a terminal shows of it, and the modes that it is in. */
+  readonly screen: () => Promise<Terminal>
+  type(text: string | Buffer): void
+  /** The command's process, and not its shell. */
+  commandPid(): number
+  /** The shell's last words: the terminal's settings before and after, and the exit code of the command. */
+  ended(): Promise<{ readonly before: string; readonly after: string; readonly code: number }>
+}
+
+/** What the shell says around the command: `stty -g` is the whole line discipline as text. */
+const SCRIPT = 'echo "before=$(stty -g)"; "$@"; code=$?; echo "after=$(stty -g)"; echo "code=$code;"'
+
+export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): Person {
+  const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, command, ...args], {
+    name: 'xterm-256color',
+    cols: 91,
+    rows: 27,
+    // `null`: bytes, as they come. The package's types know only of text.
+    encoding: null,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'xterm-256color', ...env },
+  })
+  const pieces: Buffer[] = []
+  let isOver = false
+  pty.onData((piece) => void pieces.push(Buffer.from(piece)))
+  pty.onExit(() => {
+    isOver = true
+  })
+  afterwards(() => {
+    if (!isOver) pty.kill('SIGKILL')
+  })
+  const bytes = () => Buffer.concat(pieces)
+  const text = () => bytes().toString()
+  return {
+    pty,
+    bytes,
+    text,
+    type: (typed) => pty.write(typed as string),
+    screen: async () => {
+      const terminal = new Terminal({ cols: 91, rows: 27, allowProposedApi: true })
+      await new Promise<void>((done) => terminal.write(bytes(), done))
+      return terminal
+    },
+    commandPid: () => Number(readFileSync(`/proc/${pty.pid}/task/${pty.pid}/children`, 'utf8').trim()),
+    ended: async () => {
+      await until(`the end of the command in:\n${text()}`, () => /code=\d+;/.test(text()), 20_000)
+      const said = (name: string) => new RegExp(`${name}=([0-9a-f:]+)`).exec(text())?.[1] ?? ''
+      return { before: said('before'), after: said('after'), code: Number(said('code')) }
+    },
+  }
+}

@@ -1,0 +1,245 @@
+/** What a late viewer is drawn is what everybody else sees, cell by cell, and stays so. */
+import { describe, expect, test } from '@jest/globals'
+import type { IBufferCell, Terminal } from '@xterm/headless'
+import headless from '@xterm/headless'
+import * as fc from 'fast-check'
+import { FLOOD_CHARS_MIN } from '../../worker/flood.ts'
+import { makeScreen } from '../../worker/screen.ts'
+
+const size = { cols: 20, rows: 6 }
+const quiet = () => {}
+
+const terminalOf = ({ cols, rows } = size): Terminal =>
+  new headless.Terminal({ cols, rows, scrollback: 1_000, allowProposedApi: true, logLevel: 'off' })
+
+const written = (terminal: Terminal, data: string): Promise<void> =>
+  new Promise((resolve) => terminal.write(data, resolve))
+
+// ---- seeing ----------------------------------------------------------------------------------------------------------
+
+/** All of what somebody who sits at it sees, and could scroll back to; blank ends of rows left out. */
+function seen(terminal: Terminal): string[] {
+  const { active, normal, alternate } = terminal.buffer
+  const rows = [normal, ...(active.type === 'alternate' ? [alternate] : [])].flatMap((buffer) =>
+    Array.from({ length: buffer.length }, (_, y) => {
+      const cells = Array.from({ length: terminal.cols }, (_, x) => cellAt(buffer.getLine(y)?.getCell(x)))
+      return cells.join('').replace(/( )+$/, '')
+    }),
+  )
+  const { mouseTrackingMode, bracketedPasteMode, applicationCursorKeysMode, wraparoundMode } = terminal.modes
+  return [
+    ...rows,
+    `${active.type} cursor ${active.cursorX},${active.cursorY} above ${active.baseY}`,
+    JSON.stringify({ mouseTrackingMode, bracketedPasteMode, applicationCursorKeysMode, wraparoundMode }),
+    `cursor hidden: ${coreOf(terminal).coreService.isCursorHidden}, mouse ${coreOf(terminal).coreMouseService.activeEncoding}`,
+  ]
+}
+
+interface Core {
+  readonly coreService: { readonly isCursorHidden: boolean }
+  readonly coreMouseService: { readonly activeEncoding: string }
+}
+// Not in the library's types.
+const coreOf = (terminal: Terminal): Core => (terminal as unknown as { readonly _core: Core })._core
+
+function cellAt(cell: IBufferCell | undefined): string {
+  if (cell === undefined) return '?'
+  const chars = cell.getWidth() === 0 ? '' : cell.getChars()
+  if (cell.isAttributeDefault()) return chars === '' && cell.getWidth() > 0 ? ' ' : `${chars}`
+  const back = `${cell.getBgColorMode()}.${cell.getBgColor()}`
+  // Of what is empty only the ground is to be seen.
+  if (chars === '') return cell.isBgDefault() ? ' ' : `{${back}}`
+  const flags = [cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline(), cell.isInverse()].map(
+    Boolean,
+  )
+  return `{${chars} ${cell.getFgColorMode()}.${cell.getFgColor()} ${back} ${flags.map(Number).join('')}}`
+}
+
+// ---- printing --------------------------------------------------------------------------------------------------------
+
+const csi = (final: string, max = 8) => fc.nat(max).map((n) => `\x1b[${n}${final}`)
+const looks = [
+  '0',
+  '1',
+  '2',
+  '3',
+  '4',
+  '4:3',
+  '7',
+  '9',
+  '22',
+  '24',
+  '27',
+  '31',
+  '39',
+  '49',
+  '53',
+  '97',
+  '103',
+]
+const colours = ['38;5;200', '48;5;17', '48;2;1;2;3', '38;2;200;100;50', '58;5;3', '44']
+const modes = ['1049', '25', '7', '1', '2004', '6', '1000', '1002', '1006', '1004', '45', '47']
+
+const printed: fc.Arbitrary<string> = fc.oneof(
+  { weight: 6, arbitrary: fc.stringMatching(/^[a-z ]{1,12}$/) },
+  { weight: 2, arbitrary: fc.nat(45).map((n) => 'x'.repeat(n)) },
+  { weight: 2, arbitrary: fc.constantFrom('漢字', 'é', 'e\u0301', '─', '界'.repeat(12), 'q') },
+  { weight: 5, arbitrary: fc.constantFrom('\r\n', '\n', '\r', '\t', '\b', '\x0e', '\x0f', '\x07') },
+  { weight: 3, arbitrary: fc.tuple(fc.nat(8), fc.nat(22)).map(([y, x]) => `\x1b[${y};${x}H`) },
+  { weight: 3, arbitrary: fc.constantFrom(...'ABCDEFGJKLMPSTX@dZ').chain((final) => csi(final, 4)) },
+  { weight: 5, arbitrary: fc.constantFrom(...looks, ...colours).map((look) => `\x1b[${look}m`) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.constantFrom(...modes), fc.constantFrom('h', 'l'))
+      .map(([m, s]) => `\x1b[?${m}${s}`),
+  },
+  { weight: 1, arbitrary: fc.tuple(fc.nat(6), fc.nat(7)).map(([top, bottom]) => `\x1b[${top};${bottom}r`) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '\x1b7',
+      '\x1b8',
+      '\x1bM',
+      '\x1bD',
+      '\x1bE',
+      '\x1b(0',
+      '\x1b(B',
+      '\x1b)0',
+      '\x1b[4h',
+      '\x1b[4l',
+      '\x1b[!p',
+      '\x1bc',
+      '\x1b[2 q',
+    ),
+  },
+)
+const session = fc.array(printed, { maxLength: 60 })
+
+function standsBehindNothing({ buffer: { active }, cols }: Terminal): boolean {
+  const last = active.getLine(active.baseY + active.cursorY)?.getCell(cols - 1)
+  return active.cursorX >= cols && last?.getChars() === '' && last.getWidth() > 0
+}
+
+async function bothAfter(before: readonly string[], after: readonly string[]) {
+  const [real, late, screen] = [terminalOf(), terminalOf(), makeScreen(size, quiet)]
+  await Promise.all(before.map((data) => screen.print(data)))
+  await written(real, before.join(''))
+  await written(late, `left over\x1b[?1049h from before${screen.picture()}`)
+  // Nobody can be brought to stand behind a last column that was erased; terminals differ there anyway.
+  fc.pre(!standsBehindNothing(real))
+  const [there, here] = [seen(real), seen(late)]
+  await written(real, after.join(''))
+  await written(late, after.join(''))
+  screen.close()
+  return { there, here, thereAfter: seen(real), hereAfter: seen(late) }
+}
+
+describe('the picture of a terminal', () => {
+  test('is what everybody else sees, whatever was printed, and whatever is printed then', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, session, async (before, after) => {
+        const { there, here, thereAfter, hereAfter } = await bothAfter(before, after)
+        expect(here).toEqual(there)
+        expect(hereAfter).toEqual(thereAfter)
+      }),
+      { numRuns: Number(process.env.RUNS ?? 300) },
+    )
+  }, 60_000)
+})
+
+// ---- floods ----------------------------------------------------------------------------------------------------------
+
+const aLine = fc
+  .tuple(
+    fc.constantFrom('', '\x1b[31m', '\x1b[1;44m', '\x1b[m', '\x1b[0m'),
+    fc.stringMatching(/^[a-z]{0,50}$/),
+  )
+  .map(([look, text]) => `${look}${text}\r\n`)
+
+/** Long enough that most of it is never to be seen. */
+const flood = fc
+  .array(aLine, { minLength: 20, maxLength: 60 })
+  .map((lines) => lines.join(''))
+  .filter((block) => block.length > 100)
+  .map((block) => block.repeat(Math.ceil((FLOOD_CHARS_MIN * 2) / block.length)))
+
+describe('a flood', () => {
+  test('leaves what it would have left if every character of it had been read', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, flood, session, async (before, lines, after) => {
+        const { there, here, thereAfter, hereAfter } = await bothAfter([...before, lines], after)
+        expect(here).toEqual(there)
+        expect(hereAfter).toEqual(thereAfter)
+      }),
+      { numRuns: 20 },
+    )
+  }, 60_000)
+
+  test('within a title that is never ended is read as a title', async () => {
+    const lines = 'not to be seen\r\n'.repeat(10_000)
+    const { there, here } = await bothAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
+    expect(here).toEqual(there)
+  })
+
+  test('is many times as fast as reading all of it', async () => {
+    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const real = terminalOf({ cols: 80, rows: 24 })
+    const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
+    const msOf = async (run: () => Promise<unknown>) => {
+      const from = performance.now()
+      await run()
+      return performance.now() - from
+    }
+    const read = await msOf(() => written(real, lines))
+    const printed = await msOf(() => screen.print(lines))
+    screen.close()
+    expect(printed).toBeLessThan(read)
+  })
+})
+
+describe('a terminal that nobody sits at', () => {
+  test('answers what the session asks', async () => {
+    const answers: string[] = []
+    const screen = makeScreen(size, (answer) => answers.push(answer))
+    await screen.print('abc\x1b[6n\x1b[c')
+    screen.close()
+    expect(answers).toEqual(['\x1b[1;4R', '\x1b[?1;2c'])
+  })
+
+  test('is drawn in its new size when it was made smaller', async () => {
+    const screen = makeScreen(size, quiet)
+    await screen.print('one\r\ntwo')
+    screen.resize({ cols: 10, rows: 3 })
+    await screen.print(' three four')
+    const late = terminalOf({ cols: 10, rows: 3 })
+    await written(late, screen.picture())
+    screen.close()
+    expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
+  })
+
+  test('keeps a bounded part of what has scrolled away', async () => {
+    const screen = makeScreen({ cols: 200, rows: 10 }, quiet)
+    const colourful = Array.from({ length: 200 }, (_, n) => `\x1b[38;2;${n};1;2;48;2;9;${n};8mx`).join('')
+    for (let n = 0; n < 900; n++) await screen.print(`${colourful}\r\n`)
+    const chars = screen.picture().length
+    screen.close()
+    expect(chars).toBeGreaterThan(500_000)
+    expect(chars).toBeLessThan(1_200_000)
+  })
+
+  test('keeps no more of a character than a few marks', async () => {
+    const screen = makeScreen(size, quiet)
+    await screen.print(`a${'\u0301'.repeat(500_000)}b`)
+    const { length } = screen.picture()
+    screen.close()
+    expect(length).toBeLessThan(1_000)
+  })
+
+  test('lets whoever waits for it go when it is closed', async () => {
+    const screen = makeScreen(size, quiet)
+    const waiting = Promise.all([screen.print('a'), screen.print('b'), screen.print('c')])
+    screen.close()
+    await waiting
+  })
+})

@@ -1,0 +1,364 @@
+/** A follow-up's way with git: a pull request's branch into a sandbox, onto the newest base, and back. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { Job } from '../../../protocol/frames.ts'
+import type { Begun } from '../../../worker/sources/sources.ts'
+import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './ground.ts'
+
+const BRANCH = 'switchyard/eng-12'
+
+function aFollowUp(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): Job {
+  return aJob({
+    kind: 'follow-up',
+    followUp: { id, number: 1 },
+    pull: {
+      number: 1,
+      url: 'https://code.example/1',
+      headBranch: BRANCH,
+      headRemote: 'ada/lamps',
+      baseBranch: 'main',
+      threads: [],
+      reviews: [],
+      comments: [],
+      ...more,
+    },
+  })
+}
+
+const tipOf = (g: Ground, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+const subjects = (g: Ground, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
+
+/** A person's commit on a branch, pushed. */
+function pushed(g: Ground, branch: string, file: string, text: string, subject: string): string {
+  git(g.person, 'fetch', '-q', 'origin')
+  git(g.person, 'checkout', '-q', '-B', branch, `origin/${branch}`)
+  writeFileSync(join(g.person, file), text)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', subject)
+  git(g.person, 'push', '-q', 'origin', branch)
+  return tipOf(g, branch)
+}
+
+/** A pull request with one commit, whose base has moved on by one. */
+function drifted(): Ground {
+  const g = ground()
+  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+  pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+  pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  return g
+}
+
+/** Both have changed the same line. */
+function clashing(): Ground {
+  const g = ground()
+  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+  pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+  pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+  return g
+}
+
+async function begun(g: Ground, run: Bench, job = aFollowUp(), kept = false): Promise<Begun> {
+  return got(await g.sources.followUps.begin({ job, folders: run.folders, inside: run.inside, kept }, never))
+}
+
+function push(g: Ground, run: Bench, from: Begun, job = aFollowUp(), fence: () => boolean = () => true) {
+  return g.sources.followUps.push(
+    { job, folders: run.folders, inside: run.inside, begun: from },
+    fence,
+    never,
+  )
+}
+
+describe('from the branch to the newest base', () => {
+  test('a branch that only lags behind is rebased, and pushed over what was there', async () => {
+    const g = drifted()
+    const run = g.run()
+    const head = tipOf(g)
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased', head, base: tipOf(g, 'main'), files: [], kept: [] })
+    expect(await run.sh('git branch --show-current; cat new other')).toBe(`${BRANCH}\nof the branch\nof main`)
+    const done = got(await push(g, run, from))
+    expect(done.pushed).toBe(tipOf(g))
+    expect(subjects(g)).toEqual(['Add new', 'Main goes on', 'Lamps', 'First'])
+    expect(git(g.remote, 'cat-file', 'commit', tipOf(g))).toMatch(/^switchyard-follow-up fu-1$/m)
+    expect(git(g.remote, 'log', '-1', '--format=%an %B', BRANCH)).toBe('Ada Add new')
+    expect(git(g.remote, 'fsck', '--full', '--strict', '--no-dangling')).toBe('')
+  })
+
+  test('one that holds the newest base already, and to which nothing was added, is left alone', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'level', head, tip: head })
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined, isContained: false })
+    expect(tipOf(g)).toBe(head)
+  })
+
+  test('one that is in the base as a whole is not pushed', async () => {
+    const g = drifted()
+    git(g.person, 'checkout', '-q', 'main')
+    git(g.person, 'merge', '-q', '--no-edit', BRANCH)
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const run = g.run()
+    const from = await begun(g, run)
+    const head = tipOf(g)
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined, isContained: true })
+    expect(tipOf(g)).toBe(head)
+  })
+
+  test('what the agent adds, committed or not, goes with it', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"; echo b > b')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 3)).toEqual(['ENG-12: Mend the lamp', 'Address the review', 'Add new'])
+    expect(git(g.remote, 'show', `${BRANCH}:b`)).toBe('b')
+  })
+
+  test('a branch of another history is refused', async () => {
+    const g = ground()
+    git(g.person, 'checkout', '-q', '--orphan', 'alone')
+    git(g.person, 'commit', '-q', '-m', 'Alone')
+    git(g.person, 'push', '-q', 'origin', `alone:${BRANCH}`)
+    const run = g.run()
+    const order = { job: aFollowUp(), folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/shares no history with main/)
+  })
+
+  test.each<[string, Partial<NonNullable<Job['pull']>>, RegExp]>([
+    ['is gone', { headBranch: 'gone' }, /ada\/lamps has no branch gone/],
+    ['is the default branch', { headBranch: 'main', baseBranch: 'release' }, /never rewrites main/],
+    ['is an option', { headBranch: '--all' }, /no branch name/],
+    ['lies in no repository', { headRemote: '../lamps' }, /no repository as owner\/name/],
+  ])('a branch that %s is refused', async (_, pull, says) => {
+    const g = drifted()
+    const run = g.run()
+    const order = { job: aFollowUp(pull), folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(says)
+  })
+})
+
+describe('a conflict', () => {
+  test('is left to the agent, whose resolution is pushed', async () => {
+    const g = clashing()
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'conflict', files: ['lamp'], tip: undefined })
+    await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+    expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
+    expect(subjects(g).slice(0, 2)).toEqual(['Lamp of the branch', 'Lamp of main'])
+  })
+
+  test.each([
+    ['left as it is', 'true', /rebase onto main was not finished/],
+    ['resolved without going on', 'echo both > lamp; git add lamp', /rebase onto main was not finished/],
+    ['given up', 'git rebase --abort', /not rebased onto main in the end/],
+    [
+      'committed with its markers',
+      'git add lamp; GIT_EDITOR=true git rebase --continue 2>&1',
+      /conflict markers are left in lamp/,
+    ],
+  ])('that is %s is not pushed', async (_, script, says) => {
+    const g = clashing()
+    const run = g.run()
+    const before = tipOf(g)
+    const from = await begun(g, run)
+    await run.sh(script)
+    expect(refusalOf(await push(g, run, from))).toMatch(says)
+    expect(tipOf(g)).toBe(before)
+  })
+
+  test('markers that were there before hold nothing up', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    pushed(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
+    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo more >> about')
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+  })
+})
+
+describe('the sandbox that was kept', () => {
+  test('goes on, and what it has ignored stays', async () => {
+    const g = drifted()
+    const run = g.run()
+    got(await push(g, run, await begun(g, run)))
+    await run.sh('echo cache > build.log')
+    pushed(g, 'main', 'again', 'x\n', 'Main goes on again')
+    const from = await begun(g, run, aFollowUp({}, 'fu-2'), true)
+    expect(from).toMatchObject({ state: 'rebased', isFresh: false, kept: [] })
+    expect(await run.sh('cat build.log again')).toBe('cache\nx')
+  })
+
+  test('loses nothing that is nowhere else', async () => {
+    const g = drifted()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo mine > mine; git add mine; git commit -qm Mine; echo lost > lost; echo x >> new')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'rebased', kept: ['switchyard/before-follow-up-1'] })
+    expect(
+      await run.sh(
+        'git status --porcelain; git show switchyard/before-follow-up-1:mine switchyard/before-follow-up-1:lost',
+      ),
+    ).toBe('mine\nlost')
+    await run.sh('echo again > again')
+    const third = await begun(g, run, aFollowUp(), true)
+    expect(third.kept).toEqual(['switchyard/before-follow-up-1-2'])
+  })
+
+  test('that stopped in the middle of a rebase begins it anew, and keeps what was resolved', async () => {
+    const g = clashing()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo both > lamp; touch .git/index.lock')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'conflict', kept: ['switchyard/before-follow-up-1'] })
+    expect(await run.sh('git show switchyard/before-follow-up-1:lamp')).toBe('both')
+  })
+
+  test('whose checkout is broken is moved out of the way', async () => {
+    const g = drifted()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo precious > precious; rm -rf .git; ln -s /etc .git')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'rebased', isFresh: true })
+    expect(from.kept).toEqual([expect.stringMatching(/\/before-follow-up-1\./)])
+    expect(await run.sh(`cat ${from.kept[0]}/precious; cat new other`)).toBe(
+      'precious\nof the branch\nof main',
+    )
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+  })
+})
+
+describe('a push that is overtaken', () => {
+  test('goes on from what a person added, with the agent’s work on top', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 4)).toEqual(['Address the review', 'Theirs', 'Add new', 'Main goes on'])
+  })
+
+  test('a branch that only lagged behind takes it along', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 4)).toEqual(['Theirs', 'Add new', 'Main goes on again', 'Main goes on'])
+  })
+
+  test('after a conflict that the agent resolved, theirs comes on top of it', async () => {
+    const g = clashing()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 3)).toEqual(['Theirs', 'Lamp of the branch', 'Lamp of main'])
+    expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
+  })
+
+  test('is given up when the two contradict each other, and theirs stays', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo ours > new; git commit -qam Ours')
+    const theirs = pushed(g, BRANCH, 'new', 'theirs\n', 'Theirs')
+    expect(refusalOf(await push(g, run, from))).toMatch(/somebody else changed .* in the meantime/)
+    expect(tipOf(g)).toBe(theirs)
+    expect(await run.sh('git log -1 --format=%s; git status --porcelain')).toBe('Ours')
+  })
+
+  test('is tried so often and no more', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    let pushes = 0
+    const fence = () => {
+      pushed(g, BRANCH, `theirs-${++pushes}`, 'x\n', 'Theirs')
+      return true
+    }
+    expect(refusalOf(await push(g, run, from, aFollowUp(), fence))).toMatch(/in the meantime/)
+    expect(pushes).toBe(3)
+  })
+})
+
+describe('carried out once more', () => {
+  test('what was pushed is found, also below what a person has added since', async () => {
+    const g = drifted()
+    const first = g.run()
+    got(await push(g, first, await begun(g, first)))
+    const again = g.run()
+    expect(await begun(g, again)).toMatchObject({ state: 'pushed', head: tipOf(g) })
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    expect(await begun(g, again)).toMatchObject({ state: 'pushed' })
+    expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'level' })
+  })
+
+  test('an attempt that was overtaken by another one of the same follow-up pushes nothing', async () => {
+    const g = drifted()
+    const [one, other] = [g.run(), g.run()]
+    const [first, second] = [await begun(g, one), await begun(g, other)]
+    await one.sh('echo 1 > one')
+    await other.sh('echo 2 > two')
+    const done = got(await push(g, one, first))
+    expect(got(await push(g, other, second)).pushed).toBe(done.pushed)
+    expect(tipOf(g)).toBe(done.pushed)
+  })
+
+  test('a message that speaks of a follow-up is none', async () => {
+    const g = drifted()
+    pushed(g, BRANCH, 'x', 'x\n', 'X\n\nswitchyard-follow-up fu-1')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'rebased' })
+  })
+
+  test('nothing is pushed once the lease is gone', async () => {
+    const g = drifted()
+    const run = g.run()
+    const before = tipOf(g)
+    expect(refusalOf(await push(g, run, await begun(g, run), aFollowUp(), () => false))).toMatch(
+      /lease is gone/,
+    )
+    expect(tipOf(g)).toBe(before)
+  })
+})
+
+test('the branch of a fork is fetched from there and pushed to there', async () => {
+  const g = ground()
+  const fork = join(g.folder, 'codehost/bo/lamps.git')
+  mkdirSync(join(g.folder, 'codehost/bo'), { recursive: true })
+  execFileSync('git', ['clone', '-q', '--bare', g.remote, fork])
+  git(g.person, 'remote', 'add', 'fork', fork)
+  writeFileSync(join(g.person, 'theirs'), 'x\n')
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', 'Of the fork')
+  git(g.person, 'push', '-q', 'fork', 'HEAD:main')
+  git(g.person, 'reset', '-q', '--hard', 'origin/main')
+  const base = pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  const job = aFollowUp({ headRemote: 'bo/lamps', headBranch: 'main' })
+  const run = g.run()
+  const from = await begun(g, run, job)
+  expect(from).toMatchObject({ state: 'rebased', base })
+  const done = got(await push(g, run, from, job))
+  expect(git(fork, 'rev-parse', 'main')).toBe(done.pushed)
+  expect(git(fork, 'log', '--format=%s', 'main').split('\n').slice(0, 2)).toEqual([
+    'Of the fork',
+    'Main goes on',
+  ])
+  expect(tipOf(g, 'main')).toBe(base)
+  expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).toContain('ada/lamps.git')
+})

@@ -1,0 +1,106 @@
+/**
+ * The attach socket: a terminal for each that is opened, of the run that its path names.
+ *
+ * It opens whatever the run's state is; what keeps somebody from the session is the desk's to find out, and is told in
+ * a frame, as everything is.
+ */
+import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
+import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { Clock, Log, Meters } from '../../core/ports.ts'
+import {
+  ATTACH_BACKLOG_BYTES_MAX,
+  ATTACH_FRAME_BYTES_MAX,
+  ATTACH_VIEWS_MAX,
+  SOCKET_IDLE_SECONDS,
+} from '../../protocol/limits.ts'
+import type { ParamsOf } from '../../protocol/routes.ts'
+import { refusal } from '../reply.ts'
+import { CLOSE } from './outlet.ts'
+import type { SocketRoom } from './room.ts'
+import { type Showing, Terminal } from './terminal.ts'
+import type { Seat, Upgrade } from './upgrade.ts'
+
+export interface AttachParts {
+  readonly desk: FrontDesk
+  readonly clock: Clock
+  readonly meters: Meters
+  readonly log: Log
+}
+
+/** A frame over the limit is read up to here, so that its sender can be told; beyond, the listener just hangs up. */
+const FRAME_BYTES_READ_MAX = 2 * ATTACH_FRAME_BYTES_MAX
+/** Those on their way out count too, so there is room for some of them besides. */
+const SOCKETS_MAX = 2 * ATTACH_VIEWS_MAX
+const LABELS = { socket: 'attach' }
+const FULL = refusal(503, 'too many terminals are open; close one')
+
+/** Registers the socket with the listener. `upgradeFor` has the last word before a connection becomes a socket. */
+export function serveAttach(
+  app: TemplatedApp,
+  path: string,
+  upgradeFor: (seat: Seat) => Upgrade,
+  { desk, clock, meters, log }: AttachParts,
+): SocketRoom {
+  const terminals = new Set<Terminal>()
+  const report = (): void => meters.gauge('sockets', terminals.size, LABELS)
+  const tooSlow = (): void => meters.count('sockets_cut_off_total', LABELS)
+
+  const seat: Seat = (params) => {
+    if (terminals.size >= SOCKETS_MAX) return { ok: false, reply: FULL }
+    // The row of this path has read them.
+    const data: Showing = { runId: (params as ParamsOf<'attachSocket'>).id }
+    return { ok: true, data }
+  }
+
+  function opened(socket: WebSocket<Showing>): void {
+    const data = socket.getUserData()
+    const terminal = new Terminal(socket, clock, tooSlow)
+    data.terminal = terminal
+    terminals.add(terminal)
+    report()
+    guarded(terminal, () => terminal.join(desk.attachView(data.runId, terminal)))
+  }
+
+  function closed(terminal: Terminal): void {
+    terminals.delete(terminal)
+    report()
+    guarded(terminal, () => terminal.closed())
+  }
+
+  /** Nothing may escape to the listener: it ends the process over an exception in a callback of its own. */
+  function guarded(terminal: Terminal, run: () => void): void {
+    try {
+      run()
+    } catch (err) {
+      log.error({ err }, "a terminal's socket failed")
+      terminal.close(CLOSE.failed, 'the service failed; its log says why')
+    }
+  }
+
+  const withTerminal = (socket: WebSocket<Showing>, run: (terminal: Terminal) => void): void => {
+    const { terminal } = socket.getUserData()
+    if (terminal !== undefined) guarded(terminal, () => run(terminal))
+  }
+
+  app.ws<Showing>(path, {
+    maxPayloadLength: FRAME_BYTES_READ_MAX,
+    maxBackpressure: ATTACH_BACKLOG_BYTES_MAX,
+    idleTimeout: SOCKET_IDLE_SECONDS,
+    sendPingsAutomatically: true,
+    upgrade: upgradeFor(seat),
+    open: opened,
+    message: (socket, bytes, isBinary) =>
+      withTerminal(socket, (terminal) => terminal.receive(bytes, isBinary)),
+    ping: (socket) => withTerminal(socket, (terminal) => terminal.pinged()),
+    drain: (socket) => withTerminal(socket, (terminal) => terminal.drained()),
+    close: (socket) => withTerminal(socket, closed),
+  })
+
+  return {
+    count: () => terminals.size,
+    closeAll: (code, reason) => {
+      for (const terminal of [...terminals]) terminal.close(code, reason)
+    },
+    stop: () => {},
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * What of a flood a terminal need not be told, because it will have scrolled away again by the end of it.
+ *
+ * Reading a terminal's output character by character is the slowest thing that happens to it. Where all that waits is
+ * lines and their colours, only the last of them can ever be seen: the others are left out, but for the colour that
+ * they end with. What comes of it is the same in every cell.
+ */
+
+/** Below it there is nothing to win. */
+export const FLOOD_CHARS_MIN = 64 * 1024
+
+/** Whatever is neither a character, nor the end of a line, nor a colour. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+const OTHER = /[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;:]*m)/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+const COLOUR = /\x1b\[[\d;:]*m/g
+const RESETS = ['\x1b[m', '\x1b[0m']
+
+/** Where the part begins that is lines and colours alone. */
+export function linesFrom(text: string): number {
+  let from = 0
+  OTHER.lastIndex = 0
+  while (OTHER.exec(text) !== null) from = OTHER.lastIndex
+  return from
+}
+
+/** `lines`: lines and colours alone. `seen`: so many of them at the end can still be seen. */
+export function withoutScrolledAway(lines: string, seen: number): string {
+  let cut = lines.length
+  for (let n = seen; n > 0; n--) {
+    cut = lines.lastIndexOf('\r\n', cut - 1)
+    if (cut <= 0) return lines
+  }
+  return colourOf(lines.slice(0, cut)) + lines.slice(cut)
+}
+
+/** Whatever came before the last reset is forgotten. */
+function colourOf(text: string): string {
+  const reset = Math.max(...RESETS.map((one) => text.lastIndexOf(one)))
+  return (text.slice(Math.max(0, reset)).match(COLOUR) ?? []).join('')
+}

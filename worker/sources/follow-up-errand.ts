@@ -1,0 +1,68 @@
+/**
+ * What each step of a follow-up needs to know, how its scripts answer, and how two copies of repositories are lent at
+ * once.
+ */
+import type { Answer } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
+import type { Job, JobPull } from '../../protocol/frames.ts'
+import type { RepositoryCache } from './cache.ts'
+import type { CollectParts } from './collect.ts'
+import { HEAD_CACHE_INSIDE, SAYS } from './follow-up-scripts.ts'
+import { CACHE_INSIDE } from './inside.ts'
+import type { Patience } from './patience.ts'
+import type { PullPlaces } from './place.ts'
+import type { Inside, RunFolders } from './sources.ts'
+
+export interface FollowUpParts extends CollectParts, Patience {}
+
+export interface FollowUpErrand {
+  readonly job: Job
+  readonly pull: JobPull
+  /** Names this follow-up, however often it is begun. */
+  readonly id: string
+  readonly number: number
+  readonly places: PullPlaces
+  readonly folders: RunFolders
+  readonly inside: Inside
+}
+
+// ---- what scripts say ------------------------------------------------------------------------------------------------
+
+export type Said = (what: string) => readonly string[]
+
+export function saidIn(output: string): Said {
+  const lines = output.split('\n').filter((line) => line.startsWith(SAYS))
+  return (what) =>
+    lines
+      .map((line) => line.slice(SAYS.length))
+      .filter((line) => line.startsWith(`${what} `))
+      .map((line) => printable(line.slice(what.length + 1)))
+}
+
+export const commitIn = ([text = '']: readonly string[]): string | undefined =>
+  /^[0-9a-f]{40}$/.test(text) ? text : undefined
+
+// ---- the copies --------------------------------------------------------------------------------------------------------
+
+export interface BothFolders {
+  readonly base: string
+  readonly head: string
+}
+
+export const mountsOf = ({ base, head }: BothFolders) => [
+  { from: base, to: CACHE_INSIDE },
+  { from: head, to: HEAD_CACHE_INSIDE },
+]
+
+/** Both up to date. In one order for all who need two, or two of them could wait for each other for ever. */
+export function withBoth<T>(
+  cache: RepositoryCache,
+  { base, head }: PullPlaces,
+  signal: AbortSignal,
+  work: (folders: BothFolders) => Promise<Answer<T>>,
+): Promise<Answer<T>> {
+  const both = { base: cache.folderOf(base), head: cache.folderOf(head) }
+  if (both.base === both.head) return cache.use(base, signal, () => work(both))
+  const [first, second] = both.base < both.head ? [base, head] : [head, base]
+  return cache.use(first, signal, () => cache.use(second, signal, () => work(both)))
+}
