@@ -140,7 +140,7 @@ cd /work
 fetched
 ours=$(g rev-parse --verify 'HEAD^{commit}')
 undone() {
-  if [ -d .git/rebase-merge ]; then rebased --abort || g rebase --quit; fi
+  if [ -d .git/rebase-merge ]; then g rebase --quit; fi
   g checkout --quiet --force --detach "$ours"
   return 1
 }

@@ -4,6 +4,7 @@
 import { join } from 'node:path'
 import type { Chance, Clock, CodeHost, Log } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
+import { printable } from '../../protocol/explain.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Proxies } from '../../providers/http.ts'
 import { type CacheBudget, type RepositoryCache, repositoryCache } from './cache.ts'
@@ -33,6 +34,7 @@ export interface SourcesParts {
   readonly bundleBytesMax?: number
 }
 
+const FOLLOW_UP_ID = /^[\w-]{1,100}$/
 const HOUR_MS = 3_600_000
 const PRUNE_EVERY_MS = HOUR_MS
 const BUDGET: CacheBudget = {
@@ -95,6 +97,8 @@ function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => voi
     const { pull, followUp } = work.job
     if (pull === undefined || followUp === undefined)
       return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
+    // It becomes a line of a commit's header.
+    if (!FOLLOW_UP_ID.test(followUp.id)) return no('invalid', `${printable(followUp.id)} names no follow-up`)
     const codehost = parts.codehostFor(work.job)
     const places = codehost.ok ? pullPlacesOf(work.job, codehost.value) : codehost
     return places.ok ? yes({ ...work, ...followUp, pull, places: places.value }) : places

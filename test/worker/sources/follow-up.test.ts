@@ -326,6 +326,14 @@ describe('carried out once more', () => {
     expect(await begun(g, g.run())).toMatchObject({ state: 'rebased' })
   })
 
+  test('what could be more than a name is no name of a follow-up', async () => {
+    const g = drifted()
+    const run = g.run()
+    const job = aFollowUp({}, 'fu/1; x')
+    const order = { job, folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/names no follow-up/)
+  })
+
   test('nothing is pushed once the lease is gone', async () => {
     const g = drifted()
     const run = g.run()
