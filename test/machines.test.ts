@@ -83,7 +83,7 @@ describe('the machines of the host and of a worker', () => {
     ])
   })
 
-  test('of which a worker has three: its own, its link to the host, and an execution for each lease', () => {
-    expect(daemonKinds.map(({ name }) => name).sort()).toEqual(['daemon', 'execution', 'link'])
+  test('of which a worker has four: its own, its link to the host, an execution for each lease, and each booted sandbox', () => {
+    expect(daemonKinds.map(({ name }) => name).sort()).toEqual(['booted', 'daemon', 'execution', 'link'])
   })
 })

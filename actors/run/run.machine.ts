@@ -20,7 +20,7 @@ import {
 } from '../../core/run/change.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
-import { INTERRUPTIONS_MAX } from '../../protocol/limits.ts'
+import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { RunFields, shapeOf } from '../../protocol/records.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 import { deeds } from '../kit/deeds.ts'
@@ -96,7 +96,16 @@ function afterEnd({ context, event }: Facts): Partial<RunContext> {
   if (!('outcome' in event)) return {}
   const { workerId, at, outcome, retentionHours } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
-  return { run: finished(context.run, outcome, by), lease: null }
+  const run = finished(context.run, outcome, by)
+  return { run: context.job === 'follow-up' ? withEarlierArtifacts(run, context) : run, lease: null }
+}
+
+/** What a follow-up leaves comes to what the run has left already. */
+function withEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
+  const before = earlier?.result?.artifacts ?? []
+  if (run.result === undefined || before.length === 0) return run
+  const artifacts = [...new Set([...before, ...run.result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
+  return { ...run, result: { ...run.result, artifacts } }
 }
 
 /** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */

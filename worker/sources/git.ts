@@ -15,6 +15,7 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { striker } from '../../core/strike.ts'
 import type { Proxies } from '../../providers/http.ts'
 import { covered, inheritable } from '../sandbox/descriptors.ts'
+import { USER } from './address.ts'
 import { accountOf, lastLines } from './complaints.ts'
 import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './surroundings.ts'
 
@@ -202,7 +203,8 @@ function endOf(stream: Readable | null): () => string {
 
 /** Git hides passwords of addresses itself; what a server sends back is nobody's promise. */
 function scrubber(token: string | undefined): (text: string) => string {
-  return striker([token])
+  // As git says it to the code host, it has the name in front: struck alone, a part of its end would stay.
+  return striker([Buffer.from(`${USER}:${token}`).toString('base64'), token])
 }
 
 // ---- refusals ----------------------------------------------------------------------------------------------------

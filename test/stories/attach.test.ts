@@ -1,0 +1,254 @@
+/**
+ * A person steps into a run that is over: real host, worker, sandbox and terminal, and the scripted agent's session.
+ *
+ * However it goes — released, left, ended, cut, killed — nothing typed or printed is lost or comes twice, what a session
+ * has cost stands on its run once, no process is left, and no credential on the disk that is kept.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { Run } from '../../protocol/run.ts'
+import type { FleetDemandResponse } from '../../protocol/worker.ts'
+import { asked, resumed, viewOf } from '../support/attached.ts'
+import { until } from '../support/real.ts'
+import { Relay } from '../support/relay.ts'
+import type { Served } from '../support/serve.ts'
+import { personAt } from '../support/terminal-host.ts'
+import { GATE, Yard } from '../support/yard.ts'
+
+const TEST_MS_MAX = 60_000
+const DESERTED_MS_MAX = 10_000
+const story = (title: string, tell: () => Promise<void>) => test(title, tell, TEST_MS_MAX)
+
+/** Which process it is: no two have begun at the same moment. */
+const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
+/** Of the session's own terminal; what it runs has none. */
+const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
+
+interface Scene {
+  readonly yard: Yard
+  readonly worker: Served
+  readonly run: Run
+  readonly folder: string
+}
+
+/** A run that is over, and whose sandbox is kept. */
+async function scene(through?: (yard: Yard) => Promise<string>): Promise<Scene> {
+  const yard = await Yard.open()
+  const worker = await yard.enrol([], await through?.(yard))
+  yard.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
+  const run = await yard.ends('STEP-1')
+  expect(run.status).toBe('completed')
+  return { yard, worker, run, folder: yard.sandboxOf(run) ?? '' }
+}
+
+async function demand({ yard, worker }: Scene): Promise<FleetDemandResponse> {
+  const path = join(worker.dataDir, 'credential.json')
+  const { workerId, credential } = JSON.parse(readFileSync(path, 'utf8'))
+  const url = `http://127.0.0.1:${yard.fleetPort}/api/worker/demand?workerId=${workerId}`
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${credential}` } })
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as FleetDemandResponse
+}
+
+async function attached(at: Scene, count: number): Promise<void> {
+  const areThere = async () => (await demand(at)).worker.attachSessions === count
+  await until(`${count} terminals in demand`, areThere, 20_000, 50)
+}
+
+const attachLabels = ({ costs }: Run): string[] =>
+  costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
+
+async function costed({ yard }: Scene, labels: readonly string[]): Promise<Run> {
+  const run = await yard.runIs(
+    'STEP-1',
+    `${labels} among the costs`,
+    (seen) => attachLabels(seen).length >= labels.length,
+  )
+  expect(attachLabels(run)).toEqual(labels)
+  return run
+}
+
+/** What has to be so at the end of each story. */
+async function settled({ yard, folder }: Scene): Promise<void> {
+  await yard.deserted(DESERTED_MS_MAX)
+  expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
+  expect(yard.leaks()).toEqual([])
+}
+
+async function killed(process: Served): Promise<void> {
+  process.process.kill('SIGKILL')
+  await process.exit
+}
+
+describe('a run that is over', () => {
+  story('is resumed, looked at by two, released with its disk kept, and resumed again', async () => {
+    const at = await scene()
+    const { yard, run, folder } = at
+    const answer = await asked(yard, run.id, 'resume')
+    expect([answer.status, answer.body]).toMatchObject([
+      200,
+      { run: { id: run.id }, attach: { kind: 'worker' } },
+    ])
+    const first = await viewOf(yard, run)
+    await first.sees('The run has said this.')
+    expect(await first.asks('say äöü 漢字')).toBe('äöü 漢字')
+    expect(await first.asks(TERMINAL_SIZE)).toBe('30 100')
+    first.send({ type: 'resize', cols: 90, rows: 20 })
+    await until('the new size', async () => (await first.asks(TERMINAL_SIZE)) === '20 90')
+    await attached(at, 1)
+
+    const second = await viewOf(yard, run, { cols: 90, rows: 20 })
+    await second.ready()
+    expect((await second.lines()).join('\n')).toContain('äöü 漢字')
+    expect(await second.asks('write stepped-in.txt <<END\rby hand\rEND')).toContain('stepped-in.txt has')
+    await first.sees('stepped-in.txt has')
+    await attached(at, 2)
+    expect((await asked(yard, run.id, 'discard')).status).toBe(409)
+
+    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    for (const view of [first, second]) {
+      await view.closed
+      expect(view.word()).toMatchObject({ type: 'error' })
+    }
+    await settled(at)
+    expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
+    await attached(at, 0)
+    const once = await costed(at, ['attach 1'])
+
+    const again = await viewOf(yard, run)
+    await again.sees('stepped-in.txt has')
+    again.type('exit 3\r')
+    await again.closed
+    expect(again.word()).toEqual({ type: 'exit', code: 3 })
+    await settled(at)
+    expect((await costed(at, ['attach 1'])).costs).toEqual(once.costs)
+  })
+
+  story('is entered with the command, at a terminal; its exit code is the session’s', async () => {
+    const at = await scene()
+    const args = ['attach', at.run.id, '--data-dir', at.yard.dataDir]
+    const leaver = personAt(args)
+    await until('the session', () => leaver.text().includes('/exit leaves.'), 20_000)
+    leaver.type(`${TERMINAL_SIZE}\r`)
+    await until('its size', () => leaver.text().includes('27 91'), 20_000)
+    leaver.type('\x10\x11')
+    expect(await leaver.ended()).toMatchObject({ code: 0 })
+    await settled(at)
+
+    const stayer = personAt(args)
+    await until('the session', () => stayer.text().includes('/exit leaves.'), 20_000)
+    stayer.type('exit 7\r')
+    const { code, before, after } = await stayer.ended()
+    expect([code, after]).toEqual([7, before])
+    await settled(at)
+    await costed(at, ['attach 1'])
+    const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.yard.dataDir])
+    expect((await nobody.ended()).code).toBe(1)
+  })
+
+  story('is refused while it runs, without a session, discarded, and while its worker is away', async () => {
+    const at = await scene()
+    const { yard, worker, run, folder } = at
+    yard.ticket('BUSY-1', [`run ${GATE}`])
+    yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
+    yard.ticket('GONE-1', ['say Done.'])
+    const gone = await yard.ends('GONE-1')
+    expect((await asked(yard, gone.id, 'discard')).status).toBe(200)
+    const mute = await yard.reaches('MUTE-1', 'preparing')
+    await yard.atGate(mute)
+    await yard.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
+    await yard.ends('MUTE-1')
+    const busy = await yard.reaches('BUSY-1', 'running')
+    const refusals = async (ids: readonly string[]) =>
+      Promise.all(ids.map(async (id) => (await asked(yard, id, 'resume')).status))
+    expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 400])
+    const view = await viewOf(yard, busy)
+    await view.closed
+    expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
+    expect((await asked(yard, busy.id, 'release')).status).toBe(409)
+    await yard.atGate(busy)
+    yard.letGo(busy)
+    await yard.ends('BUSY-1')
+
+    await killed(worker)
+    await yard.online(0)
+    expect(await refusals([run.id])).toEqual([409])
+    expect(existsSync(folder)).toBe(true)
+    await settled(at)
+  })
+})
+
+describe('a session that somebody looks at', () => {
+  story('goes on behind a line that is cut: nothing is lost, and nothing comes twice', async () => {
+    let relay: Relay | undefined
+    const at = await scene(async ({ fleetPort }) => {
+      relay = await Relay.to(fleetPort)
+      return relay.url
+    })
+    const { yard, run, folder } = at
+    const view = await viewOf(yard, run)
+    const born = await view.asks(BORN)
+    view.type('flood 400000\r')
+    await view.sees(/^9\d\d \./m)
+    relay?.cut()
+    await view.sees('[the worker is away')
+    view.type('append typed.txt <<END\ronce\rEND\r')
+    relay?.mend()
+    await view.sees('399936 bytes')
+    await until('what was typed', () => existsSync(join(folder, 'work', 'typed.txt')))
+    expect(await view.asks(BORN)).toBe(born)
+    const numbers = (await view.lines()).flatMap((line) =>
+      /^\d+ \.{20}/.test(line) ? [Number.parseInt(line, 10)] : [],
+    )
+    expect(numbers.length).toBeGreaterThan(500)
+    expect(numbers).toEqual(numbers.map((_, index) => 6_249 - numbers.length + index))
+    expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
+    view.leave()
+    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+
+  story('ends with its worker, and nothing of it is left; when that is back, it can be resumed', async () => {
+    const at = await scene()
+    const { yard, worker, run } = at
+    const view = await viewOf(yard, run)
+    await view.asks('say before')
+    await killed(worker)
+    await view.sees('[the worker is away')
+    await settled(at)
+    yard.startWorker(worker.dataDir)
+    await view.closed
+    expect(view.word()).toMatchObject({ type: 'error' })
+    expect((await resumed(yard, run)).status).toBe(200)
+    const again = await viewOf(yard, run)
+    await again.sees('before')
+    again.type('/exit\r')
+    await again.closed
+    expect(again.word()).toEqual({ type: 'exit', code: 0 })
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+
+  story('outlives its host, which finds it as it was', async () => {
+    const at = await scene()
+    const { yard, run } = at
+    const view = await viewOf(yard, run)
+    const born = await view.asks(BORN)
+    view.type('half a li')
+    await view.sees('> half a li')
+    await killed(yard.host)
+    await view.closed
+    await yard.startHost()
+    expect((await resumed(yard, run)).status).toBe(200)
+    const again = await viewOf(yard, run)
+    await again.sees('> half a li')
+    again.type('\x15')
+    expect(await again.asks(BORN)).toBe(born)
+    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    await again.closed
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+})
