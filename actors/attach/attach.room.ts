@@ -92,6 +92,14 @@ export class AttachRoom {
     return this.#views.size
   }
 
+  /** Of sandboxes that this worker has booted, or is about to. */
+  viewsOn(workerId: string): number {
+    let count = 0
+    for (const { runId } of this.#views.values())
+      if (this.#booted.get(runId)?.workerId === workerId) count += 1
+    return count
+  }
+
   // ---- what people want --------------------------------------------------------------------------------------------
 
   /** Answered once its session can be looked at. Whether that is allowed was asked before. */

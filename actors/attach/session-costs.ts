@@ -136,9 +136,10 @@ export class SessionCosts implements CutGuest {
     const session = this.#newest(name)
     if (session === undefined) return
     const since = session.since ?? (await this.#accountedUntil(session, key))
-    // It may have been booted again while the archive was read.
     const now = this.#newest(name)
-    if (now?.bootedAt !== session.bootedAt) return
+    if (now === undefined) return
+    // Booted again while the archive was read. What is archived next counts as accounted, so it goes with the new one.
+    if (now.bootedAt !== session.bootedAt) return this.#account(name, key, entries)
     const part = sessionPart(entries, since, PRICES)
     this.#enter(name, { ...now, since, parts: { ...now.parts, [key.subagentId ?? '']: part } })
     await new Promise<void>((resolve) => this.#whenLanded.push(resolve))

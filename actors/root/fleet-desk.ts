@@ -5,7 +5,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { workerName } from '../../core/fleet/naming.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import type { FleetResponse, WorkerState } from '../../protocol/worker.ts'
+import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import { WORKER } from '../fleet/fleet.names.ts'
 import type { Member } from '../fleet/fleet.ts'
 import { proves } from '../fleet/introductions.ts'
@@ -40,7 +40,7 @@ const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong cred
 const REMEMBERED_MAX = 4_096
 
 export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
-  const { fleet, channel, enrollment, holds, scheduler } = rooms
+  const { attach, fleet, channel, enrollment, holds, scheduler } = rooms
   const views = (): FleetResponse => ({ workers: fleet.views() })
   const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
 
@@ -85,7 +85,16 @@ export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): F
 
   function demand(workerId: string) {
     const answer = fleet.demand(workerId, scheduler.queue.ready)
-    return answer === undefined ? NOT_ADMITTED : yes(answer)
+    return answer === undefined ? NOT_ADMITTED : yes(withOwnViews(answer))
+  }
+
+  /** A terminal that was opened since the last heartbeat counts, too: a shutdown would end it. */
+  function withOwnViews(answer: FleetDemandResponse): FleetDemandResponse {
+    const { worker } = answer
+    const views = worker.connected ? attach.viewsOn(worker.id) : 0
+    return views <= worker.attachSessions
+      ? answer
+      : { ...answer, worker: { ...worker, attachSessions: views } }
   }
 
   return {

@@ -25,6 +25,14 @@ const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
 /** Of the session's own terminal; what it runs has none. */
 const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
 
+/** Lines with the agent's credential, wherever it is inside. Only a part of it is said, for what is said is kept. */
+const KEY_INSIDE = 'run cat /proc/$PPID/environ $(find ~ /run -type f) | grep -ac planted-agent-k'
+/** As the command is told to detach by default. */
+const DETACH = '\x1dd'
+const GREETING = '/exit leaves.'
+const FLOOD_LINES = 60_000
+const FLOOD_BYTES = 64 * FLOOD_LINES
+
 interface Scene {
   readonly yard: Yard
   readonly worker: Served
@@ -36,17 +44,21 @@ interface Scene {
 async function scene(through?: (yard: Yard) => Promise<string>): Promise<Scene> {
   const yard = await Yard.open()
   const worker = await yard.enrol([], await through?.(yard))
+  return { ...(await done(yard)), worker }
+}
+
+async function done(yard: Yard): Promise<Omit<Scene, 'worker'>> {
   yard.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
   const run = await yard.ends('STEP-1')
   expect(run.status).toBe('completed')
-  return { yard, worker, run, folder: yard.sandboxOf(run) ?? '' }
+  return { yard, run, folder: yard.sandboxOf(run) ?? '' }
 }
 
 async function demand({ yard, worker }: Scene): Promise<FleetDemandResponse> {
   const path = join(worker.dataDir, 'credential.json')
-  const { workerId, credential } = JSON.parse(readFileSync(path, 'utf8'))
+  const { workerId, secret } = JSON.parse(readFileSync(path, 'utf8'))
   const url = `http://127.0.0.1:${yard.fleetPort}/api/worker/demand?workerId=${workerId}`
-  const answer = await fetch(url, { headers: { authorization: `Bearer ${credential}` } })
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${secret}` } })
   expect(answer.status).toBe(200)
   return (await answer.json()) as FleetDemandResponse
 }
@@ -59,7 +71,7 @@ async function attached(at: Scene, count: number): Promise<void> {
 const attachLabels = ({ costs }: Run): string[] =>
   costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
 
-async function costed({ yard }: Scene, labels: readonly string[]): Promise<Run> {
+async function costed({ yard }: Pick<Scene, 'yard'>, labels: readonly string[]): Promise<Run> {
   const run = await yard.runIs(
     'STEP-1',
     `${labels} among the costs`,
@@ -70,7 +82,7 @@ async function costed({ yard }: Scene, labels: readonly string[]): Promise<Run> 
 }
 
 /** What has to be so at the end of each story. */
-async function settled({ yard, folder }: Scene): Promise<void> {
+async function settled({ yard, folder }: Omit<Scene, 'worker'>): Promise<void> {
   await yard.deserted(DESERTED_MS_MAX)
   expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
   expect(yard.leaks()).toEqual([])
@@ -97,12 +109,16 @@ describe('a run that is over', () => {
     first.send({ type: 'resize', cols: 90, rows: 20 })
     await until('the new size', async () => (await first.asks(TERMINAL_SIZE)) === '20 90')
     await attached(at, 1)
+    expect(Number(await first.asks(KEY_INSIDE))).toBeGreaterThan(0)
+    expect(yard.leaks()).toEqual([])
 
-    const second = await viewOf(yard, run, { cols: 90, rows: 20 })
+    const second = await viewOf(yard, run, { cols: 80, rows: 24 })
     await second.ready()
     expect((await second.lines()).join('\n')).toContain('äöü 漢字')
     expect(await second.asks('write stepped-in.txt <<END\rby hand\rEND')).toContain('stepped-in.txt has')
     await first.sees('stepped-in.txt has')
+    // Who typed last has it in his size.
+    await until('his size', async () => (await second.asks(TERMINAL_SIZE)) === '24 80')
     await attached(at, 2)
     expect((await asked(yard, run.id, 'discard')).status).toBe(409)
 
@@ -113,7 +129,6 @@ describe('a run that is over', () => {
     }
     await settled(at)
     expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
-    await attached(at, 0)
     const once = await costed(at, ['attach 1'])
 
     const again = await viewOf(yard, run)
@@ -126,23 +141,24 @@ describe('a run that is over', () => {
   })
 
   story('is entered with the command, at a terminal; its exit code is the session’s', async () => {
-    const at = await scene()
+    // The host's own worker, for a change.
+    const at = await done(await Yard.open({ local: true }))
     const args = ['attach', at.run.id, '--data-dir', at.yard.dataDir]
     const leaver = personAt(args)
-    await until('the session', () => leaver.text().includes('/exit leaves.'), 20_000)
+    await until('the session', () => leaver.text().includes(GREETING), 20_000)
     leaver.type(`${TERMINAL_SIZE}\r`)
     await until('its size', () => leaver.text().includes('27 91'), 20_000)
-    leaver.type('\x10\x11')
+    leaver.type(DETACH)
     expect(await leaver.ended()).toMatchObject({ code: 0 })
     await settled(at)
 
     const stayer = personAt(args)
-    await until('the session', () => stayer.text().includes('/exit leaves.'), 20_000)
-    stayer.type('exit 7\r')
+    await until('the session', () => stayer.text().includes(GREETING), 20_000)
+    stayer.type('say two\rexit 7\r')
     const { code, before, after } = await stayer.ended()
     expect([code, after]).toEqual([7, before])
     await settled(at)
-    await costed(at, ['attach 1'])
+    await costed(at, ['attach 1', 'attach 2'])
     const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.yard.dataDir])
     expect((await nobody.ended()).code).toBe(1)
   })
@@ -189,20 +205,21 @@ describe('a session that somebody looks at', () => {
     const { yard, run, folder } = at
     const view = await viewOf(yard, run)
     const born = await view.asks(BORN)
-    view.type('flood 400000\r')
-    await view.sees(/^9\d\d \./m)
+    view.type(`flood ${FLOOD_BYTES}\r`)
+    await until('the flood', () => view.text().includes('\n900 '))
     relay?.cut()
-    await view.sees('[the worker is away')
+    await until('the break', () => view.text().includes('[the worker is away'))
+    expect(view.text()).not.toContain(`${FLOOD_BYTES} bytes`)
     view.type('append typed.txt <<END\ronce\rEND\r')
     relay?.mend()
-    await view.sees('399936 bytes')
+    await view.sees(`${FLOOD_BYTES} bytes`)
     await until('what was typed', () => existsSync(join(folder, 'work', 'typed.txt')))
     expect(await view.asks(BORN)).toBe(born)
     const numbers = (await view.lines()).flatMap((line) =>
       /^\d+ \.{20}/.test(line) ? [Number.parseInt(line, 10)] : [],
     )
     expect(numbers.length).toBeGreaterThan(500)
-    expect(numbers).toEqual(numbers.map((_, index) => 6_249 - numbers.length + index))
+    expect(numbers).toEqual(numbers.map((_, index) => FLOOD_LINES - numbers.length + index))
     expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
     view.leave()
     expect((await asked(yard, run.id, 'release')).status).toBe(200)
@@ -215,18 +232,21 @@ describe('a session that somebody looks at', () => {
     const { yard, worker, run } = at
     const view = await viewOf(yard, run)
     await view.asks('say before')
+    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    await until('the session', () => person.text().includes(GREETING), 20_000)
     await killed(worker)
     await view.sees('[the worker is away')
     await settled(at)
     yard.startWorker(worker.dataDir)
     await view.closed
     expect(view.word()).toMatchObject({ type: 'error' })
+    expect((await person.ended()).code).toBe(1)
     expect((await resumed(yard, run)).status).toBe(200)
     const again = await viewOf(yard, run)
     await again.sees('before')
-    again.type('/exit\r')
+    again.type('exit 4\r')
     await again.closed
-    expect(again.word()).toEqual({ type: 'exit', code: 0 })
+    expect(again.word()).toEqual({ type: 'exit', code: 4 })
     await settled(at)
     await costed(at, ['attach 1'])
   })
@@ -238,6 +258,8 @@ describe('a session that somebody looks at', () => {
     const born = await view.asks(BORN)
     view.type('half a li')
     await view.sees('> half a li')
+    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    await until('the session', () => person.text().includes('half a li'), 20_000)
     await killed(yard.host)
     await view.closed
     await yard.startHost()
@@ -246,7 +268,14 @@ describe('a session that somebody looks at', () => {
     await again.sees('> half a li')
     again.type('\x15')
     expect(await again.asks(BORN)).toBe(born)
-    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    await until(
+      'the session again',
+      () => person.text().lastIndexOf(born) > person.text().indexOf('dialling'),
+    )
+    person.type('say from the shell\r')
+    await again.sees(/^from the shell$/m)
+    person.type(DETACH)
+    expect((await person.ended()).code).toBe(0)
     await again.closed
     await settled(at)
     await costed(at, ['attach 1'])

@@ -221,9 +221,14 @@ test('two people share one session, see the same, and it is closed when both hav
   expect(machine.boots.map(({ credentials }) => credentials)).toEqual([
     { agent: { kind: 'api-key', value: 'sk-agent' } },
   ])
+  const inDemand = () => {
+    const demand = y.desk.demand(y.run(runId).sandbox.workerId ?? '')
+    return demand.ok && demand.value.worker.attachSessions
+  }
+  // Also before its worker's next heartbeat tells of them.
+  expect(inDemand()).toBe(2)
   await y.clock.advance(20_000)
-  const demand = y.desk.demand(y.run(runId).sandbox.workerId ?? '')
-  expect(demand.ok && demand.value.worker.attachSessions).toBe(2)
+  expect(inDemand()).toBe(2)
   await anna.leave()
   await ben.leave()
   await y.clock.advance(25_000)
