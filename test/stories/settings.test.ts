@@ -26,6 +26,14 @@ const SECRETS = {
   connect: { trackerClientSecret: 'planted-client-secret' },
 }
 
+/** Nobody listens there, and nobody outside is asked with what is planted. */
+const NOBODY = 'http://127.0.0.1:9'
+const CONFIGURED = {
+  ...SECRETS,
+  tracker: { ...SECRETS.tracker, apiUrl: NOBODY },
+  codehost: { ...SECRETS.codehost, apiUrl: NOBODY },
+}
+
 interface Answer {
   readonly status: number
   readonly body: {
@@ -176,7 +184,7 @@ describe('rule 4: credentials', () => {
   })
 
   test.each(credentials)('%s.%s may not be changed, masked, emptied or deleted', async (section, key) => {
-    const served = host(SECRETS)
+    const served = host(CONFIGURED)
     await served.launched()
     for (const value of ['2032-01-01T00:00:00.000Z', '***', '', null]) {
       await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
@@ -186,14 +194,14 @@ describe('rule 4: credentials', () => {
   test.each(['tracker', 'codehost', 'agent'])(
     'deleting the whole section %s is refused: it holds credentials',
     async (section) => {
-      const served = host(SECRETS)
+      const served = host(CONFIGURED)
       await served.launched()
       await refused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
     },
   )
 
   test('a patch beside them leaves them alone', async () => {
-    const served = host(SECRETS)
+    const served = host(CONFIGURED)
     await served.launched()
     expect((await patch(served, { tracker: { pollSeconds: 60 } })).status).toBe(200)
     expect(stored(served)).toMatchObject(SECRETS)
@@ -244,16 +252,19 @@ describe('rule 5: live or restart', () => {
 
 describe('rule 6: hand edits', () => {
   test('are applied without a restart and broadcast; a bad one is ignored and the next good one taken', async () => {
-    const served = host(SECRETS)
+    const served = host(CONFIGURED)
     const { url, token } = await served.launched()
     const frames: { type: string; config?: { sandbox: { concurrency: number } } }[] = []
     const socket = new WebSocket(`${url.replace('http', 'ws')}/ws?token=${token}`)
-    socket.addEventListener('message', ({ data }) => frames.push(JSON.parse(String(data))))
+    socket.addEventListener('message', ({ data }) => {
+      const frame = JSON.parse(String(data))
+      if (frame.type === 'hello' || frame.type === 'config') frames.push(frame)
+    })
     await until('hello', () => frames.length === 1)
     const edit = (config: object) =>
       writeFileSync(
         join(served.dataDir, 'config.json'),
-        JSON.stringify({ server: { port: 0 }, ...ALONE, ...SECRETS, ...config }),
+        JSON.stringify({ server: { port: 0 }, ...ALONE, ...CONFIGURED, ...config }),
       )
 
     edit({ sandbox: { concurrency: 8 } })
@@ -273,7 +284,7 @@ describe('rule 6: hand edits', () => {
 
 describe('masks', () => {
   test('every secret reads ***, wherever a configuration is shown', async () => {
-    const served = host(SECRETS)
+    const served = host(CONFIGURED)
     await served.launched()
     const shown = [
       (await served.ask('/api/config')).body,
