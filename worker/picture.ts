@@ -50,6 +50,7 @@ interface Standing {
   /** Counted from the oldest line. */
   readonly savedY: number
   readonly savedCurAttrData: Look
+  readonly savedCharset: Charset
 }
 
 type Charset = Readonly<Record<string, string>> | undefined
@@ -66,11 +67,18 @@ interface Insides {
   }
   readonly coreMouseService: { readonly activeEncoding: string }
   readonly buffers: { readonly normal: Standing; readonly alt: Standing }
-  readonly _charsetService: { readonly glevel: number; readonly _charsets: readonly Charset[] }
+  readonly _charsetService: {
+    readonly glevel: number
+    readonly _charsets: readonly Charset[]
+    /** The one that is written in: who takes back what was kept may write in another than is chosen. */
+    readonly charset: Charset
+  }
 }
 
 /** A full reset, and away with what had scrolled off before it: it is all drawn again. */
 const CLEAN_START = '\x1b[?1049l\x1bc\x1b[3J'
+/** No colours, and letters that are letters. */
+const PLAIN_WRITING = '\x1b[m\x1b(B'
 
 export function pictureOf(terminal: Terminal): string {
   const insides = insidesOf(terminal)
@@ -80,7 +88,7 @@ export function pictureOf(terminal: Terminal): string {
   // Going in front keeps where the cursor is, for the way back: so it is put where it was kept.
   const kept = keptOf(insides.buffers.normal, normal)
   const inFront = drawn(terminal, alternate) + stood(terminal, insides, insides.buffers.alt, alternate)
-  return `${CLEAN_START}${drawn(terminal, normal)}${kept}\x1b[?1049h\x1b[m\x1b[2J\x1b[H${inFront}`
+  return `${CLEAN_START}${drawn(terminal, normal)}${kept}\x1b[?1049h${PLAIN_WRITING}\x1b[2J\x1b[H${inFront}`
 }
 
 /** Whatever line is printed next, all of the screen scrolls up; and it is in the middle of no sequence. */
@@ -145,7 +153,7 @@ function rowOf(line: IBufferLine, cols: number, cell: IBufferCell, inColour: boo
   let empty = 0
   for (let x = 0; x < cols; x++) {
     if (line.getCell(x, cell) === undefined || cell.getWidth() === 0) continue
-    const chars = cell.getChars()
+    const chars = cell.getWidth() === 2 && isTorn(line, x) ? '' : cell.getChars()
     const isPlain = !inColour || (chars === '' && cell.isBgDefault())
     const next = isPlain ? PLAIN : keyOf(cell)
     if (empty > 0 && (chars !== '' || next !== look)) {
@@ -159,6 +167,9 @@ function rowOf(line: IBufferLine, cols: number, cell: IBufferCell, inColour: boo
   }
   return look === PLAIN ? row : `${row}${emptied(empty, look)}\x1b[m`
 }
+
+/** Of a wide character only the left half is left, something else was written over the other: it would push all to its right. */
+const isTorn = (line: IBufferLine, x: number): boolean => line.getCell(x + 1)?.getWidth() !== 0
 
 /** Of what is empty and plain there is nothing to draw. */
 const emptied = (columns: number, look: string): string =>
@@ -227,13 +238,14 @@ function stood(terminal: Terminal, insides: Insides, standing: Standing, buffer:
 }
 
 function savedOf(standing: Standing, buffer: IBuffer): string {
-  const { savedX, savedY, savedCurAttrData } = standing
-  if (savedX === 0 && savedY === 0 && savedCurAttrData.isAttributeDefault()) return ''
-  return `${keptOf(standing, buffer)}\x1b7\x1b[m`
+  const { savedX, savedY, savedCurAttrData, savedCharset } = standing
+  const isPlain = savedCurAttrData.isAttributeDefault() && !isForLines(savedCharset)
+  if (savedX === 0 && savedY === 0 && isPlain) return ''
+  return `${keptOf(standing, buffer)}\x1b7${PLAIN_WRITING}`
 }
 
-const keptOf = ({ savedX, savedY, savedCurAttrData }: Standing, { baseY }: IBuffer): string =>
-  `${cursorTo(savedX, savedY - baseY)}${sgrOf(savedCurAttrData)}`
+const keptOf = ({ savedX, savedY, savedCurAttrData, savedCharset }: Standing, { baseY }: IBuffer): string =>
+  `${cursorTo(savedX, savedY - baseY)}${sgrOf(savedCurAttrData)}${isForLines(savedCharset) ? '\x1b(0' : ''}`
 
 /**
  * Behind the last column stands only who has just written there. Where that was erased since, and no other step was
@@ -254,9 +266,10 @@ const cursorTo = (x: number, y: number): string => `\x1b[${Math.max(0, y) + 1};$
 /** In the charset for drawing lines this letter is a line. */
 const isForLines = (charset: Charset): boolean => charset?.q === '─'
 
-function charsetsOf({ _charsetService: { glevel, _charsets } }: Insides): string {
-  const first = isForLines(_charsets[0]) ? '\x1b(0' : ''
-  const second = isForLines(_charsets[1]) ? '\x1b)0' : ''
+function charsetsOf({ _charsetService: { glevel, _charsets, charset } }: Insides): string {
+  const chosen = (level: number) => (level === glevel ? charset : _charsets[level])
+  const first = isForLines(chosen(0)) ? '\x1b(0' : ''
+  const second = isForLines(chosen(1)) ? '\x1b)0' : ''
   return `${first}${second}${glevel === 1 ? '\x0e' : ''}`
 }
 

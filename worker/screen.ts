@@ -4,14 +4,11 @@
  * What it is told is taken in small portions between everything else that this process does. It keeps a bounded part
  * of what has scrolled away, and never more of one character than a bounded number of marks on top of each other.
  */
-import type { Terminal } from '@xterm/headless'
-import headless from '@xterm/headless'
 import type { MakeScreen, Screen, TerminalSize } from '../core/daemon/terminal.ts'
+import { Emulator, SCROLLBACK_MAX } from './emulator.ts'
 import { FLOOD_CHARS_MIN, linesFrom, withoutScrolledAway } from './flood.ts'
 import { isAtRest, pictureOf } from './picture.ts'
 
-/** Lines. */
-const SCROLLBACK_MAX = 1_000
 /** After a part of a flood, so that the next is a long one: of those the least has to be read. */
 const REST_MS = 50
 /** So much is long enough. */
@@ -23,7 +20,7 @@ const TOO_MANY_MARKS = /(?:\p{M}|[\u200b-\u200f]){16,}/gu
 export const makeScreen: MakeScreen = (size, answer) => new HeadlessScreen(size, answer)
 
 class HeadlessScreen implements Screen {
-  readonly #terminal: Terminal
+  readonly #emulator: Emulator
   #waiting = ''
   /** Who waits for what waits. */
   #printed: (() => void)[] = []
@@ -31,15 +28,8 @@ class HeadlessScreen implements Screen {
   #isResting = false
   #isClosed = false
 
-  constructor({ cols, rows }: TerminalSize, answer: (data: string) => void) {
-    this.#terminal = new headless.Terminal({
-      cols,
-      rows,
-      scrollback: SCROLLBACK_MAX,
-      allowProposedApi: true,
-      logLevel: 'off',
-    })
-    this.#terminal.onData(answer)
+  constructor(size: TerminalSize, answer: (data: string) => void) {
+    this.#emulator = new Emulator(size, answer)
   }
 
   print(data: string): Promise<void> {
@@ -71,17 +61,15 @@ class HeadlessScreen implements Screen {
     const printed = rest === '' ? this.#printed.splice(0) : []
     if (rest === '' && this.#waiting.length >= FLOOD_CHARS_MIN) this.#rest()
     this.#waiting = rest
-    this.#isBusy = true
-    this.#write(first, () => {
-      this.#isBusy = false
-      for (const resolve of printed) resolve()
-      this.#goOn()
-    })
+    void this.#write(bearable(first), printed)
   }
 
-  #write(data: string, then: () => void): void {
-    if (this.#isClosed) then()
-    else this.#terminal.write(bearable(data), then)
+  async #write(data: string, printed: readonly (() => void)[]): Promise<void> {
+    this.#isBusy = true
+    await this.#emulator.write(data)
+    this.#isBusy = false
+    for (const resolve of printed) resolve()
+    this.#goOn()
   }
 
   /** What to write now, and what to look at again after it: only from there on is it sure to be lines. */
@@ -91,25 +79,23 @@ class HeadlessScreen implements Screen {
     const from = linesFrom(waiting)
     if (waiting.length - from < FLOOD_CHARS_MIN) return [waiting, '']
     if (from > 0) return [waiting.slice(0, from), waiting.slice(from)]
-    const { rows } = this.#terminal
-    return [
-      isAtRest(this.#terminal) ? withoutScrolledAway(waiting, SCROLLBACK_MAX + 2 * rows + 1) : waiting,
-      '',
-    ]
+    const { terminal } = this.#emulator
+    if (!isAtRest(terminal)) return [waiting, '']
+    return [withoutScrolledAway(waiting, SCROLLBACK_MAX + 2 * terminal.rows + 1), '']
   }
 
-  resize({ cols, rows }: TerminalSize): void {
-    this.#terminal.resize(cols, rows)
+  resize(size: TerminalSize): void {
+    this.#emulator.resize(size)
   }
 
   picture(): string {
-    return pictureOf(this.#terminal)
+    return pictureOf(this.#emulator.terminal)
   }
 
   close(): void {
     this.#isClosed = true
     this.#waiting = ''
-    this.#terminal.dispose()
+    this.#emulator.close()
     for (const resolve of this.#printed.splice(0)) resolve()
   }
 }

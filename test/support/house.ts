@@ -43,7 +43,7 @@ const DOORS: Readonly<Record<string, RegExp>> = {
   'prom-client': /^transport\/metrics\.ts$/,
   ssh2: /^providers\/ssh\.ts$/,
   '@lydell/node-pty': /^worker\/inside\/terminal[a-z-]*\.ts$/,
-  '@xterm/headless': /^worker\/screen\.ts$/,
+  '@xterm/headless': /^worker\/emulator\.ts$/,
   pino: /^bin\//,
   'pino-pretty': /^bin\//,
   commander: /^bin\//,
@@ -52,7 +52,7 @@ const DOORS: Readonly<Record<string, RegExp>> = {
 /** Where a library's types may be named, when that is a wider place than where it is loaded. */
 const TYPE_DOORS: Readonly<Record<string, RegExp>> = {
   'uWebSockets.js': /^transport\//,
-  '@xterm/headless': /^worker\/(screen|picture)\.ts$/,
+  '@xterm/headless': /^worker\/(emulator|picture)\.ts$/,
 }
 
 const NO_DOOR_NEEDED = /^(test|bench|build)\//
