@@ -13,6 +13,7 @@ export default {
     ],
   },
   injectGlobals: false,
+  moduleNameMapper: { '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs' },
   globalSetup: '<rootDir>/test/support/built.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
