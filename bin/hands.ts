@@ -18,7 +18,7 @@ import { wayOut } from '../worker/sandbox/egress/way-out.ts'
 import { removeOwned } from '../worker/sandbox/folders.ts'
 import { makeLauncher } from '../worker/sandbox/launch.ts'
 import { thisMachine } from '../worker/sandbox/machine.ts'
-import { SLOTS_GID, slotOf } from '../worker/sandbox/slots.ts'
+import { SLOTS_GID, SLOTS_MAX, slotOf } from '../worker/sandbox/slots.ts'
 import { GITCONFIG_TEXT } from '../worker/sources/inside.ts'
 import { makeSources } from '../worker/sources/make.ts'
 import { realChance } from './clock.ts'
@@ -66,6 +66,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     uuid: () => randomUUID(),
     launcher,
     slotOf: (number) => slotOf(number, machine),
+    firstNumber: Math.floor(realChance.fraction() * SLOTS_MAX),
     giveAway: isRoot,
     removeFolder: removeOwned,
     sources: makeSources({

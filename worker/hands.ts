@@ -46,6 +46,7 @@ export async function openHands(parts: HandsParts): Promise<Hands> {
     clock,
     log,
     ownerOf: (number) => (parts.giveAway ? parts.slotOf(number) : undefined),
+    firstNumber: parts.firstNumber,
     remove: parts.removeFolder,
   })
   return new HandsOnThisMachine(parts, sandboxes)

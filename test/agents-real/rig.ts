@@ -137,6 +137,7 @@ async function handsParts(
     uuid: randomUUID,
     launcher: equip(makeLauncher({ bwrap, clock: realClock })),
     slotOf: slot,
+    firstNumber: 0,
     giveAway: isRoot,
     removeFolder: removeOwned,
     sources: makeSources({ folder: sources, clock: realClock, chance: realChance, codehostFor }),

@@ -17,7 +17,7 @@ import { wayOut } from '../../worker/sandbox/egress/way-out.ts'
 import { removeOwned } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/machine.ts'
-import { SLOTS_MAX, slotOf } from '../../worker/sandbox/slots.ts'
+import { slotOf } from '../../worker/sandbox/slots.ts'
 import { keptLog } from './quiet.ts'
 
 export const RUN = 'run-1'
@@ -45,7 +45,8 @@ export async function handsIn(
     log: keptLog(),
     uuid: randomUUID,
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
-    slotOf: (number) => slotOf((slotsFrom + number) % SLOTS_MAX, machine),
+    slotOf: (number) => slotOf(number, machine),
+    firstNumber: slotsFrom,
     giveAway: isRoot,
     removeFolder: removeOwned,
     sources: {

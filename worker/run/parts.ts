@@ -18,6 +18,8 @@ export interface HandsParts {
   readonly launcher: Launcher
   /** Whom the sandbox of a number runs as. */
   readonly slotOf: (number: number) => Slot
+  /** Of the sandboxes that are made from now on: another than that of any other worker here. */
+  readonly firstNumber: number
   /** The worker is root, so that folders have to be given to whom they are for. */
   readonly giveAway: boolean
   readonly removeFolder: (folder: string) => Promise<void>

@@ -46,6 +46,8 @@ export interface SandboxesParts {
   readonly log: Log
   /** Whom a sandbox of this number runs as; undefined: as the worker itself. */
   readonly ownerOf: (number: number) => { readonly uid: number; readonly gid: number } | undefined
+  /** Where counting begins. */
+  readonly firstNumber: number
   /** Deletes a folder that an agent may have filled with anything. */
   readonly remove: (folder: string) => Promise<void>
 }
@@ -102,8 +104,8 @@ export class Sandboxes {
   async create(runId: string, quotaGib: number | undefined): Promise<SandboxFolders & { number: number }> {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
     await this.discard(runId)
-    const number = freeNumber(this.all().map(({ number: taken }) => taken))
-    if (number === undefined) throw new Error('there are as many sandboxes on this disk as there can be')
+    const taken = this.all().map((record) => record.number)
+    const number = freeNumber(taken, this.#parts.firstNumber)
     const record: SandboxRecord = {
       v: 1,
       runId,

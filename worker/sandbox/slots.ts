@@ -2,15 +2,16 @@
  * Whom sandboxes run as outside.
  *
  * A worker that is root runs each sandbox as a user of its own that nobody else is: then one run can't look into
- * another's processes, files or memory, and what it is allowed in numbers is its own. Any other worker can only run
- * them as itself, and the namespaces alone keep them apart.
+ * another's processes, files or memory, and what it is allowed in numbers is its own. Several workers of one machine know
+ * nothing of each other, so each begins to count somewhere else. Any other worker can only run sandboxes as itself, and
+ * the namespaces alone keep them apart.
  */
 import type { Machine } from './machine.ts'
 import type { Slot } from './process.ts'
 
 /** Beyond what systemd gives to services and containers, and below what some programs take for negative. */
 export const SLOT_UID_BASE = 1_900_000_000
-export const SLOTS_MAX = 65_536
+export const SLOTS_MAX = 247_000_000
 /** One group for all: what the worker shows to each of them, such as its copies of repositories, is readable by it. */
 export const SLOTS_GID = SLOT_UID_BASE
 
@@ -22,11 +23,12 @@ export function slotOf(number: number, { euid, egid }: Pick<Machine, 'euid' | 'e
   return { number, uid: SLOT_UID_BASE + number, gid: SLOTS_GID }
 }
 
-/** The smallest number that no running and no retained sandbox has. */
-export function freeNumber(taken: Iterable<number>): number | undefined {
+/** The first one from there on that no running and no retained sandbox has; there are more than any disk holds. */
+export function freeNumber(taken: Iterable<number>, from: number): number {
   const numbers = new Set(taken)
-  for (let number = 0; number < SLOTS_MAX; number++) if (!numbers.has(number)) return number
-  return undefined
+  let number = from
+  while (numbers.has(number)) number = (number + 1) % SLOTS_MAX
+  return number
 }
 
 export function isSlotUid(uid: number): boolean {

@@ -97,6 +97,7 @@ function handsParts(changes: Partial<HandsParts>, clock: ManualClock): HandsPart
     uuid: () => 'a-session',
     launcher,
     slotOf: () => ({ uid: 0, gid: 0 }),
+    firstNumber: 0,
     giveAway: false,
     removeFolder: (folder: string) => rm(folder, { recursive: true, force: true }),
     sources: good,
@@ -126,6 +127,7 @@ async function made(
     clock,
     log: hands.log,
     ownerOf: () => undefined,
+    firstNumber: 0,
     remove: hands.removeFolder,
   })
   const execution = new RunExecution({

@@ -46,6 +46,7 @@ const opened = (): Promise<Sandboxes> =>
     clock: { now: () => now, monotonic: () => now, after: () => () => {}, endOfTick: (run) => run() },
     log,
     ownerOf: () => undefined,
+    firstNumber: 0,
     remove: (folder) => rm(folder, { recursive: true, force: true }),
   })
 

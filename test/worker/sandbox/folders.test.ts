@@ -48,9 +48,11 @@ describe('slots', () => {
       expect(() => slotOf(number, root)).toThrow('no slot')
   })
 
-  test('the smallest free number is taken, until there is none', () => {
-    expect([freeNumber([]), freeNumber([0, 1, 3]), freeNumber([2])]).toEqual([0, 2, 0])
-    expect(freeNumber(Array.from({ length: SLOTS_MAX }, (_, number) => number))).toBeUndefined()
+  test('the first free number from a given one on is taken, and after the last comes the first', () => {
+    expect([freeNumber([], 0), freeNumber([0, 1, 3], 0), freeNumber([2], 0)]).toEqual([0, 2, 0])
+    expect([freeNumber([1], 7), freeNumber([7, 8], 7), freeNumber([SLOTS_MAX - 1], SLOTS_MAX - 1)]).toEqual([
+      7, 9, 0,
+    ])
   })
 })
 
