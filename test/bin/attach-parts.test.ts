@@ -10,9 +10,10 @@ import { realClock } from '../../bin/clock.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import { handClock } from '../support/doors.ts'
+import { drawnSeed } from '../support/random.ts'
 import { terminalHost } from '../support/terminal-host.ts'
 
-const SEED = Number(process.env.SEED ?? Date.now() % 1e9)
+const SEED = drawnSeed()
 const sure = { seed: SEED }
 
 /** Cut into pieces of one to three signs, or whatever the numbers say. */

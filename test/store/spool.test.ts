@@ -9,11 +9,11 @@ import { openSpool } from '../../store/spool.ts'
 import { openStore } from '../../store/store.ts'
 import { runTypeScript } from '../support/child.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
-import { firstSeed, Random } from '../support/random.ts'
+import { drawnSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
 
 const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
-const seed = firstSeed(Date.now() % 1_000_000)
+const seed = drawnSeed()
 const parts = {
   clock: realClock,
   chance: realChance,

@@ -21,7 +21,7 @@ import type { Run } from '../../protocol/run.ts'
 import { type FakeGithub, startGithub } from '../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../support/linear/linear.ts'
 import { type Mirror, type Sink, startMirror, startSink, type Trick, TWIST } from '../support/mirror.ts'
-import { Random } from '../support/random.ts'
+import { drawnSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
 import { run as command, type Served, sandboxFolder, serve } from '../support/serve.ts'
 import { socketClient } from '../support/socket-client.ts'
@@ -343,7 +343,7 @@ function ticket({ linear }: Neighbours, title: string, steps: readonly string[] 
  * first comes always.
  */
 const TRICKS_PLAYED = process.env.SECRET_TRICKS === 'all' ? Number.POSITIVE_INFINITY : 7
-const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
+const SEED = drawnSeed()
 
 function tricksOf(town: Neighbours): readonly Trick[] {
   const [first, ...others] = allTricks(town)

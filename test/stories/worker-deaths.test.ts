@@ -25,7 +25,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import type { Run } from '../../protocol/run.ts'
-import { firstSeed, Random } from '../support/random.ts'
+import { drawnSeed, Random } from '../support/random.ts'
 import { until } from '../support/real.ts'
 import { Relay } from '../support/relay.ts'
 import type { Served } from '../support/serve.ts'
@@ -195,7 +195,7 @@ describe('kill −9 in the middle of runs', () => {
 })
 
 const KILLS = Number(process.env.WORKER_KILLS ?? 4)
-const seed = firstSeed(Date.now() % 1_000_000)
+const seed = drawnSeed()
 
 describe('kill −9 at any moment', () => {
   story(
