@@ -7,6 +7,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { attachEcho } from './entries/attach-echo.ts'
+import { attachFlood } from './entries/attach-flood.ts'
 import { coldStart } from './entries/cold-start.ts'
 import { cycles } from './entries/cycles.ts'
 import { dashboards } from './entries/dashboards.ts'
@@ -53,6 +55,8 @@ const entries: readonly Entry[] = [
   workerIdle,
   pulls,
   helper,
+  attachFlood,
+  attachEcho,
 ]
 
 /** Wrong use, as in sysexits.h. */

@@ -109,8 +109,8 @@ export class WorkingYard {
     return join(copies, onlyOne(copies))
   }
 
-  ask(path: string): Promise<unknown> {
-    return asked(this.served, path)
+  ask(path: string, method = 'GET'): Promise<unknown> {
+    return asked(this.served, path, method)
   }
 
   async leave(): Promise<void> {

@@ -14,6 +14,15 @@ import type { TerminalSize } from '../core/daemon/terminal.ts'
 export const SCROLLBACK_MAX = 1_000
 /** At once, before the time is looked at. */
 const PORTION_CHARS = 4 * 1024
+/** Of so many cells altogether may whole screens be moved or emptied in one portion: a few milliseconds. */
+const PORTION_CELLS = 48 * 1024
+/**
+ * What may touch each cell of the screen: any sequence that is not sure to touch a line at most. Each begins with one
+ * of these characters, so that one which hides from this, being cut or broken up, still counts.
+ */
+const HEAVY =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+  /\x1b(?!\[(?:[\d;:]*[@A-HKPXadefgm`r]|\?(?:1|7|12|25|100\d|20\d\d)[hl])|[()][0AB]|[78=>])|[\x80-\x9f]/g
 /** Then everything else of this process has its turn. */
 const TURN_MS = 8
 
@@ -50,12 +59,26 @@ export class Emulator {
   /** Resolves when it has been read, or when there is nobody to read it any more. */
   async write(data: string): Promise<void> {
     let since = performance.now()
-    for (let from = 0; from < data.length && !this.#isClosed; from += PORTION_CHARS) {
-      this.#read(data.slice(from, from + PORTION_CHARS))
+    for (let from = 0; from < data.length && !this.#isClosed; ) {
+      const portion = this.#bearable(data.slice(from, from + PORTION_CHARS))
+      from += portion.length
+      this.#read(portion)
       if (performance.now() - since < TURN_MS) continue
       await new Promise(setImmediate)
       since = performance.now()
     }
+  }
+
+  /** The beginning of it, as far as that is read in a moment. */
+  #bearable(portion: string): string {
+    const { cols, rows } = this.#terminal
+    let left = PORTION_CELLS / (cols * rows)
+    HEAVY.lastIndex = 0
+    for (let found = HEAVY.exec(portion); found !== null; found = HEAVY.exec(portion)) {
+      if (left < 1 && found.index > 0) return portion.slice(0, found.index)
+      left -= 1
+    }
+    return portion
   }
 
   resize({ cols, rows }: TerminalSize): void {
@@ -114,8 +137,8 @@ export function terminalOf({ cols, rows }: TerminalSize): Terminal {
 
 /** Lines inserted, deleted, scrolled up and down. */
 const COUNT_ROWS = ['L', 'M', 'S', 'T']
-/** Tabs onwards and back. */
-const COUNT_COLUMNS = ['I', 'Z']
+/** Tabs onwards and back; the last character again, which nobody means for more than a line. */
+const COUNT_COLUMNS = ['I', 'Z', 'b']
 const LINK = 8
 
 function atMost(bound: () => number): (params: Params) => boolean {

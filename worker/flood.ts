@@ -9,9 +9,9 @@
 /** Below it there is nothing to win. */
 export const FLOOD_CHARS_MIN = 64 * 1024
 
-/** Whatever is neither a character, nor the end of a line, nor a colour. */
+/** Whatever is neither a character, nor the end of a line, nor a colour, nor a colour that goes on in what comes next. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
-const OTHER = /[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;:]*m)/g
+const OTHER = /[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[\d;:]*(?:m|$)|$)/g
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const COLOUR = /\x1b\[[\d;:]*m/g
 const RESETS = ['\x1b[m', '\x1b[0m']
@@ -24,6 +24,8 @@ export function linesFrom(text: string): number {
   return from
 }
 
+export const areLines = (text: string): boolean => text.search(OTHER) === -1
+
 /** `lines`: lines and colours alone. `seen`: so many of them at the end can still be seen. */
 export function withoutScrolledAway(lines: string, seen: number): string {
   let cut = lines.length
@@ -34,8 +36,36 @@ export function withoutScrolledAway(lines: string, seen: number): string {
   return colourOf(lines.slice(0, cut)) + lines.slice(cut)
 }
 
-/** Whatever came before the last reset is forgotten. */
-function colourOf(text: string): string {
-  const reset = Math.max(...RESETS.map((one) => text.lastIndexOf(one)))
-  return (text.slice(Math.max(0, reset)).match(COLOUR) ?? []).join('')
+/** What a text ends with: whatever came before the last reset is forgotten. */
+export function colourOf(text: string): string {
+  return (text.slice(lastOf(text, RESETS).at).match(COLOUR) ?? []).join('')
+}
+
+/** Most of what is said at all is said again and again. */
+const NEAR_CHARS = 16 * 1024
+/** What every sequence begins with says little of whether it is there; looking for the rest of it is much faster. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
+const INTRODUCTION = /^\x1b\[?/
+
+/** The last of them in a text, and where. */
+export function lastOf(
+  text: string,
+  sequences: readonly string[],
+): { readonly at: number; readonly is: string } {
+  const before = Math.max(0, text.length - NEAR_CHARS)
+  const near = lastAmong(text.slice(before), sequences)
+  if (near.is !== '') return { at: before + near.at, is: near.is }
+  return lastAmong(
+    text,
+    sequences.filter((one) => text.includes(one.replace(INTRODUCTION, ''))),
+  )
+}
+
+function lastAmong(text: string, sequences: readonly string[]): { readonly at: number; readonly is: string } {
+  let last = { at: 0, is: '' }
+  for (const is of sequences) {
+    const at = text.lastIndexOf(is)
+    if (at >= last.at) last = { at, is }
+  }
+  return last
 }

@@ -136,10 +136,20 @@ class HandsOnThisMachine implements Hands {
 
   async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
     const { runId } = order
-    if (this.#busy.has(runId)) return no('conflict', 'something is being executed in the sandbox of this run')
+    if (this.#busy.has(runId))
+      return no(
+        'conflict',
+        'something is being executed in the sandbox of this run; try again when that is over',
+      )
     if (this.#booted.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
     const closed = () => void this.#booted.delete(runId)
-    const booting = bootSandbox(order, { hands: this.#parts, sandboxes: this.#sandboxes, closed })
+    // Whatever goes wrong, it must be possible to try again.
+    const booting = bootSandbox(order, { hands: this.#parts, sandboxes: this.#sandboxes, closed }).catch(
+      (error: unknown) => {
+        this.#parts.log.error({ err: error, runId }, 'booting a sandbox failed unforeseen')
+        return no('failed', 'the sandbox could not be booted; the worker’s log says why')
+      },
+    )
     this.#booted.set(runId, booting)
     const answer = await booting
     if (!answer.ok) closed()

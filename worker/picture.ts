@@ -79,6 +79,7 @@ interface Insides {
 const CLEAN_START = '\x1b[?1049l\x1bc\x1b[3J'
 /** No colours, and letters that are letters. */
 const PLAIN_WRITING = '\x1b[m\x1b(B'
+const NO_MARGINS = '\x1b[r'
 
 export function pictureOf(terminal: Terminal): string {
   const insides = insidesOf(terminal)
@@ -86,16 +87,23 @@ export function pictureOf(terminal: Terminal): string {
   if (active.type === 'normal')
     return CLEAN_START + drawn(terminal, normal) + stood(terminal, insides, insides.buffers.normal, normal)
   // Going in front keeps where the cursor is, for the way back: so it is put where it was kept.
-  const kept = keptOf(insides.buffers.normal, normal)
+  const margins = marginsOf(insides.buffers.normal, terminal)
+  const kept = `${margins}${keptOf(insides.buffers.normal, normal)}`
+  const within = margins === '' ? '' : NO_MARGINS
   const inFront = drawn(terminal, alternate) + stood(terminal, insides, insides.buffers.alt, alternate)
-  return `${CLEAN_START}${drawn(terminal, normal)}${kept}\x1b[?1049h${PLAIN_WRITING}\x1b[2J\x1b[H${inFront}`
+  return `${CLEAN_START}${drawn(terminal, normal)}${kept}\x1b[?1049h${PLAIN_WRITING}${within}\x1b[2J\x1b[H${inFront}`
 }
 
-/** Whatever line is printed next, all of the screen scrolls up; and it is in the middle of no sequence. */
-export function isAtRest(terminal: Terminal): boolean {
-  const { _inputHandler, buffers } = insidesOf(terminal)
+/** In the middle of no sequence. */
+export function isBetween(terminal: Terminal): boolean {
+  return insidesOf(terminal)._inputHandler._parser.currentState === 0
+}
+
+/** Whatever line is printed next, all of the screen scrolls up. */
+export function scrollsWhole(terminal: Terminal): boolean {
+  const { buffers } = insidesOf(terminal)
   const { scrollTop, scrollBottom } = terminal.buffer.active.type === 'normal' ? buffers.normal : buffers.alt
-  return _inputHandler._parser.currentState === 0 && scrollTop === 0 && scrollBottom === terminal.rows - 1
+  return scrollTop === 0 && scrollBottom === terminal.rows - 1
 }
 
 /** The one place where the library's insides are reached for. */
@@ -219,23 +227,23 @@ function colour(ground: number, mode: number, color: number): string {
 // ---- how it stands ---------------------------------------------------------------------------------------------------
 
 function stood(terminal: Terminal, insides: Insides, standing: Standing, buffer: IBuffer): string {
-  const { rows, modes } = terminal
-  const { scrollTop, scrollBottom } = standing
-  const margins =
-    scrollTop === 0 && scrollBottom === rows - 1 ? '' : `\x1b[${scrollTop + 1};${scrollBottom + 1}r`
+  const { modes } = terminal
   const last = sgrOf(insides._inputHandler._curAttrData)
   return [
     savedOf(standing, buffer),
-    margins,
+    marginsOf(standing, terminal),
     modes.originMode ? '\x1b[?6h' : '',
-    cursorOf(terminal, buffer, modes.originMode ? scrollTop : 0),
+    cursorOf(terminal, buffer, modes.originMode ? standing.scrollTop : 0),
     last,
     charsetsOf(insides),
-    modesOf(modes),
+    modesOf(terminal),
     mouseOf(modes, insides),
     faceOf(insides),
   ].join('')
 }
+
+const marginsOf = ({ scrollTop, scrollBottom }: Standing, { rows }: Terminal): string =>
+  scrollTop === 0 && scrollBottom === rows - 1 ? '' : `\x1b[${scrollTop + 1};${scrollBottom + 1}r`
 
 function savedOf(standing: Standing, buffer: IBuffer): string {
   const { savedX, savedY, savedCurAttrData, savedCharset } = standing
@@ -273,7 +281,7 @@ function charsetsOf({ _charsetService: { glevel, _charsets, charset } }: Insides
   return `${first}${second}${glevel === 1 ? '\x0e' : ''}`
 }
 
-function modesOf(modes: Terminal['modes']): string {
+function modesOf({ modes, options }: Terminal): string {
   return [
     modes.applicationCursorKeysMode ? '\x1b[?1h' : '',
     modes.applicationKeypadMode ? '\x1b=' : '',
@@ -281,6 +289,7 @@ function modesOf(modes: Terminal['modes']): string {
     modes.sendFocusMode ? '\x1b[?1004h' : '',
     modes.reverseWraparoundMode ? '\x1b[?45h' : '',
     modes.insertMode ? '\x1b[4h' : '',
+    options.convertEol === true ? '\x1b[20h' : '',
     modes.wraparoundMode ? '' : '\x1b[?7l',
   ].join('')
 }

@@ -6,10 +6,11 @@
  */
 import type { MakeScreen, Screen, TerminalSize } from '../core/daemon/terminal.ts'
 import { Emulator, SCROLLBACK_MAX } from './emulator.ts'
-import { FLOOD_CHARS_MIN, linesFrom, withoutScrolledAway } from './flood.ts'
-import { isAtRest, pictureOf } from './picture.ts'
+import { areLines, FLOOD_CHARS_MIN, linesFrom, withoutScrolledAway } from './flood.ts'
+import { isBetween, pictureOf, scrollsWhole } from './picture.ts'
+import { paintFrom, withoutPaintedOver } from './repaint.ts'
 
-/** After a part of a flood, so that the next is a long one: of those the least has to be read. */
+/** After a part of a flood, so that the next is a long one: of those the least has to be read. Then it is looked again. */
 const REST_MS = 50
 /** So much is long enough. */
 const RESTED_CHARS = 3 * 1024 * 1024
@@ -22,11 +23,15 @@ export const makeScreen: MakeScreen = (size, answer) => new HeadlessScreen(size,
 class HeadlessScreen implements Screen {
   readonly #emulator: Emulator
   #waiting = ''
+  /** All that was ever printed. */
+  #chars = 0
   /** Who waits for what waits. */
   #printed: (() => void)[] = []
   #isBusy = false
   #isResting = false
   #isClosed = false
+  /** It has gone on to the next sequence already, and that did not help. */
+  #isStepping = false
 
   constructor(size: TerminalSize, answer: (data: string) => void) {
     this.#emulator = new Emulator(size, answer)
@@ -35,6 +40,7 @@ class HeadlessScreen implements Screen {
   print(data: string): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting += data
+      this.#chars += data.length
       this.#printed.push(resolve)
       this.#goOn()
     })
@@ -45,21 +51,22 @@ class HeadlessScreen implements Screen {
     if (!this.#isResting || this.#waiting.length >= RESTED_CHARS) this.#next()
   }
 
+  /** For as long as the flood goes on; when it has ended, or stops for somebody who waits, nobody waits for long. */
   #rest(): void {
-    if (this.#isResting) return
+    const before = this.#chars
     this.#isResting = true
-    const wake = () => {
+    setTimeout(() => {
       this.#isResting = false
-      this.#goOn()
-    }
-    setTimeout(wake, REST_MS)
+      if (!this.#isClosed && this.#chars - before >= FLOOD_CHARS_MIN) this.#rest()
+      else this.#goOn()
+    }, REST_MS)
   }
 
   /** What came while it was busy is taken together. */
   #next(): void {
     const [first, rest] = this.#isClosed ? ['', ''] : this.#portions()
     const printed = rest === '' ? this.#printed.splice(0) : []
-    if (rest === '' && this.#waiting.length >= FLOOD_CHARS_MIN) this.#rest()
+    if (rest === '' && this.#waiting.length >= FLOOD_CHARS_MIN && !this.#isResting) this.#rest()
     this.#waiting = rest
     void this.#write(bearable(first), printed)
   }
@@ -72,16 +79,25 @@ class HeadlessScreen implements Screen {
     this.#goOn()
   }
 
-  /** What to write now, and what to look at again after it: only from there on is it sure to be lines. */
+  /** What to write now, and what to look at again after it: only from there on is it sure to be what it looks like. */
   #portions(): [first: string, rest: string] {
     const waiting = this.#waiting
-    if (waiting.length < FLOOD_CHARS_MIN) return [waiting, '']
-    const from = linesFrom(waiting)
-    if (waiting.length - from < FLOOD_CHARS_MIN) return [waiting, '']
-    if (from > 0) return [waiting.slice(0, from), waiting.slice(from)]
     const { terminal } = this.#emulator
-    if (!isAtRest(terminal)) return [waiting, '']
-    return [withoutScrolledAway(waiting, SCROLLBACK_MAX + 2 * terminal.rows + 1), '']
+    if (waiting.length < FLOOD_CHARS_MIN) return [waiting, '']
+    if (!isBetween(terminal)) return this.#toNextSequence(waiting)
+    this.#isStepping = false
+    const isInFront = terminal.buffer.active.type === 'alternate'
+    const from = isInFront ? paintFrom(waiting) : linesFrom(waiting)
+    if (waiting.length - from < FLOOD_CHARS_MIN) return [waiting, '']
+    if (from > 0) return splitAt(waiting, from)
+    return [isInFront ? repainted(waiting, terminal) : scrolled(waiting, terminal), '']
+  }
+
+  /** Where the one that it is in the middle of has ended, as a rule. */
+  #toNextSequence(waiting: string): [first: string, rest: string] {
+    const next = this.#isStepping ? 0 : Math.max(0, waiting.indexOf('\x1b', 1))
+    this.#isStepping = !this.#isStepping
+    return splitAt(waiting, next)
   }
 
   resize(size: TerminalSize): void {
@@ -103,4 +119,20 @@ class HeadlessScreen implements Screen {
 /** A character with a million marks on it is kept as one: in memory for good, and in every picture. */
 function bearable(data: string): string {
   return FIRST_MARK.test(data) ? data.replace(TOO_MANY_MARKS, '') : data
+}
+
+type Terminal = Emulator['terminal']
+
+/** All of it, if that is nowhere in it. */
+const splitAt = (text: string, at: number): [string, string] =>
+  at === 0 ? [text, ''] : [text.slice(0, at), text.slice(at)]
+
+const scrolled = (lines: string, terminal: Terminal): string =>
+  scrollsWhole(terminal) ? withoutScrolledAway(lines, SCROLLBACK_MAX + 2 * terminal.rows + 1) : lines
+
+function repainted(paint: string, terminal: Terminal): string {
+  if (areLines(paint)) return scrolled(paint, terminal)
+  const { insertMode, originMode } = terminal.modes
+  const isPlain = scrollsWhole(terminal) && !insertMode && !originMode && terminal.options.convertEol !== true
+  return isPlain ? withoutPaintedOver(paint, terminal) : paint
 }

@@ -40,7 +40,7 @@ export type AttachEvent =
   | { readonly type: 'worker left' }
 
 export type AttachEffect =
-  | { readonly type: 'attach.boot'; readonly runId: string }
+  | { readonly type: 'attach.boot'; readonly runId: string; readonly requestId: string }
   | { readonly type: 'attach.reopen'; readonly runId: string }
   /** Stops what may be left of it on its worker. */
   | { readonly type: 'attach.release'; readonly runId: string; readonly workerId: string }
@@ -75,7 +75,7 @@ export const attachMachine = setup({
     noteUnwatched: assign({ watched: false }),
     give: assign((_, { reason }: { reason: string }) => ({ reason })),
     giveReason: assign(({ event }) => ('reason' in event ? { reason: event.reason } : {})),
-    boot: queue(({ context }) => ({ type: 'attach.boot', runId: context.runId })),
+    boot: queue(({ context: { runId, requestId } }) => ({ type: 'attach.boot', runId, requestId })),
     reopen: queue(({ context }) => ({ type: 'attach.reopen', runId: context.runId })),
     release: queue(({ context: { runId, workerId } }) => ({ type: 'attach.release', runId, workerId })),
     end: end(),

@@ -5,6 +5,7 @@
  * typed and what is printed, and sees to it that nothing stays booted that nobody looks at. Credentials are taken from
  * the configuration at the moment they are sent, and kept nowhere. All of it is in memory only.
  */
+import { bootRefusalOf } from '../../core/daemon/boot-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
 import type { Patience } from '../../core/lease/deadline.ts'
 import type { Chance, Clock, Log } from '../../core/ports.ts'
@@ -64,6 +65,7 @@ const ALARM = 'attach '
 const alarmOf = (runId: string): string => ALARM + runId
 const CLOSE_GOING_AWAY = 1001
 const CLOSE_POLICY = 1008
+const CLOSE_FAILED = 1011
 const CLOSE_TRY_AGAIN = 1013
 
 export class AttachRoom {
@@ -123,7 +125,7 @@ export class AttachRoom {
     })
     const crowded = this.#crowded(runId)
     this.#views.set(sessionId, view)
-    if (crowded === undefined) void this.#join(view, resume)
+    if (crowded === undefined) void this.#join(view, resume).catch((err) => this.#broke(view, err))
     else view.refused(crowded, CLOSE_TRY_AGAIN)
     return view
   }
@@ -144,6 +146,12 @@ export class AttachRoom {
       view.refused('the session ended before it could be shown; try again')
     // Its person may not have waited.
     else if (this.#views.has(view.sessionId)) this.#show(booted, view)
+  }
+
+  /** It costs one person a view, and not everybody the service. */
+  #broke(view: View, err: unknown): void {
+    this.#ports.log.error({ err, run: view.runId }, 'a terminal could not be opened')
+    view.refused('the service failed; its log says why', CLOSE_FAILED)
   }
 
   #show(booted: Booted, view: View): void {
@@ -183,9 +191,15 @@ export class AttachRoom {
     for (const booted of this.#booted.values()) {
       if (booted.requestId !== frame.requestId || booted.workerId !== workerId) continue
       if (frame.type === 'sandbox-ready') this.#tell(booted.runId, { type: 'ready' })
-      else this.#tell(booted.runId, { type: 'failed', reason: printable(frame.message) })
+      else this.#couldNotBoot(booted, printable(frame.message))
       return
     }
+  }
+
+  #couldNotBoot({ runId, settle }: Booted, said: string): void {
+    const refused = bootRefusalOf(said)
+    settle(refused)
+    this.#tell(runId, { type: 'failed', reason: refused.refusal.message })
   }
 
   #viewOf(workerId: string, sessionId: string): View | undefined {
@@ -291,11 +305,13 @@ export class AttachRoom {
     const booted = this.#booted.get(effect.runId)
     if (effect.type === 'attach.release') this.#release(effect)
     else if (booted === undefined) return
-    else if (effect.type === 'attach.boot') this.#order(booted)
+    else if (effect.type === 'attach.boot') this.#order(booted, effect.requestId)
     else for (const view of [...booted.views]) view.open()
   }
 
-  #order({ runId, workerId, requestId }: Booted): void {
+  /** Not for one that was released in the breath in which it was asked for: the next one has an order of its own. */
+  #order({ runId, workerId, requestId }: Booted, wanted: string): void {
+    if (requestId !== wanted) return
     const { credentials, lines } = this.#ports
     const ordered = lines.sendTo(workerId, {
       type: 'sandbox-boot',

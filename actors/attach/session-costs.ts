@@ -40,6 +40,8 @@ interface Session {
   readonly endedAt: string
   /** What is younger is this session's; absent until the first export after its boot. */
   readonly since?: string
+  /** The youngest instant accounted so far; in the archive, too, unless this process or the disk failed in between. */
+  readonly until?: string
   /** By subagent, the session's own under the empty name. */
   readonly parts: Readonly<Record<string, SessionPart>>
   /** Of the sessions of its run, once it has a place among the costs. */
@@ -81,7 +83,10 @@ export class SessionCosts implements CutGuest {
     if (!SESSION_ID.test(sessionId)) return
     const bootedAt = this.#ports.now()
     const endedAt = finishedAt ?? new Date(bootedAt).toISOString()
-    this.#write(keyOf(workerId, sessionId), { runId, bootedAt, endedAt, parts: {} })
+    const key = keyOf(workerId, sessionId)
+    const until = this.#newest(key)?.until
+    const known = until === undefined ? {} : { until }
+    this.#write(key, { runId, bootedAt, endedAt, parts: {}, ...known })
   }
 
   /** An export that came outside any lease: its costs are on disk when this resolves, and it may be archived. */
@@ -141,19 +146,20 @@ export class SessionCosts implements CutGuest {
     // Booted again while the archive was read. What is archived next counts as accounted, so it goes with the new one.
     if (now.bootedAt !== session.bootedAt) return this.#account(name, key, entries)
     const part = sessionPart(entries, since, PRICES)
-    this.#enter(name, { ...now, since, parts: { ...now.parts, [key.subagentId ?? '']: part } })
+    const until = later(now.until ?? '', newestOf(entries))
+    this.#enter(name, { ...now, since, until, parts: { ...now.parts, [key.subagentId ?? '']: part } })
     await new Promise<void>((resolve) => this.#whenLanded.push(resolve))
   }
 
-  /** By what is archived, or, where nothing is, by when the run ended. */
-  async #accountedUntil({ endedAt }: Session, { projectKey, sessionId }: UsageKey): Promise<string> {
+  /** By what is archived, and by what sessions before it came to; where nothing is, by when the run ended. */
+  async #accountedUntil(
+    { endedAt, until = '' }: Session,
+    { projectKey, sessionId }: UsageKey,
+  ): Promise<string> {
     const { usage } = this.#ports
     const keys = (await usage.list(projectKey)).filter((key) => key.sessionId === sessionId)
-    let newest = ''
-    for (const key of keys) {
-      const archived = newestOf(entriesOf(await usage.read(key)))
-      if (archived > newest) newest = archived
-    }
+    let newest = until
+    for (const key of keys) newest = later(newest, newestOf(entriesOf(await usage.read(key))))
     return newest === '' ? endedAt : newest
   }
 
@@ -191,6 +197,9 @@ export class SessionCosts implements CutGuest {
     this.#ports.stir()
   }
 }
+
+/** Of two instants, as records write them. */
+const later = (a: string, b: string): string => (a > b ? a : b)
 
 /** What we wrote ourselves, unless somebody put something else there; then it says nothing. */
 function entriesOf(text: string | undefined): readonly UsageEntry[] {

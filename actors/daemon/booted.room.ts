@@ -6,6 +6,7 @@
  * come to is told when it is closed, best effort: it is beside every lease, and the run's own numbers are told already.
  */
 import { isNativeError } from 'node:util/types'
+import { bootRefusalText } from '../../core/daemon/boot-refusal.ts'
 import type { Executor } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, MakeScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
@@ -51,7 +52,13 @@ const REQUESTS_MAX = 32
 /** What waits for a line to be told. */
 const UNTOLD_USAGE_MAX = 64
 
+/** Sessions that were closed here, to be told apart from those of a daemon that is no more; the oldest are forgotten. */
+const CLOSED_KEPT_MAX = 1_024
+
 const RELEASED = 'the sandbox was closed'
+const CLOSING = 'the session is being closed; attach again to go on with it'
+const CLOSED = 'the session was closed meanwhile; attach again to go on with it'
+const RESTARTED = 'the worker was started again, and the session ended with it; attach again to go on with it'
 const CROWDED = `${BOOTED_MAX} sandboxes are booted on this worker already; release one of them first`
 
 /** Those who asked for one boot. */
@@ -68,8 +75,10 @@ export class BootedRoom {
   readonly #later = new Map<string, Wish>()
   readonly #sandboxes = new Map<string, BootedSandbox>()
   readonly #showings = new Map<string, Showing>()
-  /** By run, sessions that ended while there was no line. */
+  /** By run, sessions that ended while nobody looked, or could. */
   readonly #endings = new Map<string, Ending>()
+  /** Runs that were booted here and are not any more. */
+  readonly #closedOnes = new Set<string>()
   /** By run, what is to be done once nothing of it is left. */
   readonly #afterwards = new Map<string, () => void>()
   #untold: UsageSnapshot[] = []
@@ -143,7 +152,7 @@ export class BootedRoom {
     if (wish !== undefined) wish.credentials = undefined
     const answer = await this.#booted(runId, credentials)
     if (!answer.ok) {
-      this.#failWish(runId, answer.refusal.message)
+      this.#failWish(runId, bootRefusalText(answer.refusal))
       this.#tell(runId, { type: 'refused' })
       return
     }
@@ -230,6 +239,7 @@ export class BootedRoom {
 
   #over(runId: string): void {
     const { timers, changed } = this.#ports
+    this.#noteClosed(runId)
     timers.cancelAll(waitOf(runId))
     this.#wishes.delete(runId)
     const then = this.#afterwards.get(runId)
@@ -240,6 +250,13 @@ export class BootedRoom {
     this.#later.delete(runId)
     if (next !== undefined) this.#tryToBegin(runId, next)
     changed()
+  }
+
+  #noteClosed(runId: string): void {
+    this.#closedOnes.delete(runId)
+    this.#closedOnes.add(runId)
+    const [oldest] = this.#closedOnes
+    if (this.#closedOnes.size > CLOSED_KEPT_MAX && oldest !== undefined) this.#closedOnes.delete(oldest)
   }
 
   // ---- views -------------------------------------------------------------------------------------------------------
@@ -257,7 +274,7 @@ export class BootedRoom {
     const sandbox = this.#sandboxes.get(runId)
     const state = this.#stateOf(runId)
     if (sandbox === undefined || state === undefined || state === 'closing' || state === 'unwanted')
-      return 'the sandbox of this run is not booted; resume it first'
+      return this.#whyNone(runId)
     const known = this.#showingOf(sessionId)
     if (known !== undefined && known !== this.#showings.get(runId))
       return 'this session belongs to another run'
@@ -270,8 +287,14 @@ export class BootedRoom {
     return undefined
   }
 
+  /** The host opens views only of what it was told is ready: it was here once, or in a daemon before this one. */
+  #whyNone(runId: string): string {
+    if (this.has(runId)) return CLOSING
+    return this.#closedOnes.has(runId) ? CLOSED : RESTARTED
+  }
+
   /** It ended while its views were away: they see how. */
-  #showEnding(sessionId: string, { code, picture }: Ending): undefined {
+  #showEnding(sessionId: string, { code, picture = [] }: Ending): undefined {
     const { line } = this.#ports
     const head = headOf(sessionId)
     for (const piece of picture) line.sendText(frameOf(head, piece))
@@ -292,21 +315,16 @@ export class BootedRoom {
   }
 
   #ended(runId: string, ending: Ending): void {
-    const { line, timers } = this.#ports
     this.#showings.delete(runId)
-    if (!line.isUp) {
+    if (ending.picture !== undefined) {
       this.#endings.set(runId, ending)
-      timers.in(endingOf(runId), 'old', ADRIFT_MS)
+      this.#ports.timers.in(endingOf(runId), 'old', ADRIFT_MS)
     }
     this.#tell(runId, { type: 'session ended' })
   }
 
   input({ sessionId, data }: HostFrameOf<'attach-input'>): void {
-    const showing = this.#showingOf(sessionId)
-    if (showing === undefined || showing.input(sessionId, data)) return
-    const message = 'more was typed than a session can take; paste it in smaller parts'
-    this.#ports.line.send({ type: 'attach-error', sessionId, message })
-    this.close(sessionId)
+    this.#showingOf(sessionId)?.input(sessionId, data)
   }
 
   resize({ sessionId, cols, rows }: HostFrameOf<'attach-resize'>): void {

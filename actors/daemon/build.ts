@@ -162,9 +162,11 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     executor,
     makeScreen: parts.screen,
     objection: (runId) => {
-      if (stateOf(DAEMON) !== 'serving') return 'the worker is being stopped'
+      if (stateOf(DAEMON) !== 'serving') return 'the worker is being stopped; try again once it is back'
       const isBusy = executions.claimsRun(runId) || workshop.isOccupied(runId)
-      return isBusy ? 'this run is being executed' : undefined
+      return isBusy
+        ? 'something of this run is still being executed there; try again when that is over'
+        : undefined
     },
     changed: count,
   })

@@ -5,6 +5,7 @@
  * executions, and told after each change.
  */
 import { assign, setup } from 'xstate'
+import { interruption } from '../../core/run/interruption.ts'
 import { deeds } from '../kit/deeds.ts'
 import { fatalAtOnce, type Kind } from '../kit/kind.ts'
 import { DAEMON } from './daemon.names.ts'
@@ -75,7 +76,7 @@ export const daemonMachine = setup({
       how: context.end.is === 'replaced' ? 'kill' : 'interrupt',
       reason: context.end.detail,
     })),
-    kill: queue(() => ({ type: 'daemon.kill', reason: 'interrupted: the worker was stopped' })),
+    kill: queue(() => ({ type: 'daemon.kill', reason: interruption('the worker was stopped') })),
     count: queue(() => ({ type: 'daemon.count' })),
     flush: queue(() => ({ type: 'daemon.flush' })),
     finish: queue(({ context }) => ({ type: 'daemon.finish', end: context.end })),

@@ -11,6 +11,7 @@
 import { assign, setup } from 'xstate'
 import { outcomeOf } from '../../core/daemon/outcome.ts'
 import type { Progress, StopOrder, Worked } from '../../core/daemon/ports.ts'
+import { interruption } from '../../core/run/interruption.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { ExecutionFields, shapeOf } from '../../protocol/records.ts'
@@ -218,7 +219,7 @@ const implied: NonNullable<Kind['implied']> = (key, { value }): readonly Outgoin
   const phase = PHASES[String(value)] ?? 'on its way'
   const restarted: ExecutionEvent = {
     type: 'daemon restarted',
-    reason: `interrupted: the worker daemon ended while the run was ${phase}`,
+    reason: interruption(`the worker daemon ended while the run was ${phase}`),
   }
   return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
 }

@@ -29,13 +29,15 @@ export interface ShowingPorts {
 /** The last that there was to see. */
 export interface Ending {
   readonly code: number
-  /** For views that are away with the line; nobody else misses it. */
-  readonly picture: readonly Piece[]
+  /** For those who come back, or whom a line took away; absent when somebody has seen it end. */
+  readonly picture?: readonly Piece[]
 }
 
 /** What its views may have lying on the line: little enough that reports find room beside it. */
 const BACKLOG_BYTES_MAX = 256 * 1024
-const BACKLOG_LOOK_MS = 5
+/** Nobody says when there is room again: it is looked soon, and then later and later. */
+const BACKLOG_LOOK_MS = 1
+const BACKLOG_LOOK_MS_MAX = 8
 /** What is printed while somebody types goes on a line that is full of reports, too: so much at once, so much a second. */
 const ECHO_CHARS_BURST_MAX = 16 * 1024
 const ECHO_CHARS_PER_SECOND_MAX = 16 * 1024
@@ -47,6 +49,11 @@ const RESIZE_MS = 50
 /** Typed and pasted, by all of them together: what the session does not read lies in memory. */
 const INPUT_CHARS_BURST_MAX = 1024 * 1024
 const INPUT_CHARS_PER_SECOND_MAX = 64 * 1024
+/** What the session is answered by itself: apart, or one that asks without end could not be interrupted any more. */
+const ANSWER_CHARS_BURST_MAX = 64 * 1024
+const ANSWER_CHARS_PER_SECOND_MAX = 16 * 1024
+/** There is no room for more of what is typed. */
+const BELL = '\u0007'
 
 interface View {
   readonly sessionId: string
@@ -67,6 +74,7 @@ export class Showing {
   /** By session id, which of them typed later; kept for those that a lost line took away, for they come back. */
   readonly #typed = new Map<string, number>()
   readonly #input: Allowance
+  readonly #answers: Allowance
   readonly #echo: Allowance
   #typings = 0
   #size: TerminalSize
@@ -76,6 +84,7 @@ export class Showing {
   #code: number | undefined
   #isPaused = false
   #isLooking = false
+  #lookMs = BACKLOG_LOOK_MS
   #isFitting = false
   #isOver = false
 
@@ -84,6 +93,7 @@ export class Showing {
     this.#size = size
     const now = () => ports.timers.now()
     this.#input = new Allowance(now, INPUT_CHARS_BURST_MAX, INPUT_CHARS_PER_SECOND_MAX)
+    this.#answers = new Allowance(now, ANSWER_CHARS_BURST_MAX, ANSWER_CHARS_PER_SECOND_MAX)
     this.#echo = new Allowance(now, ECHO_CHARS_BURST_MAX, ECHO_CHARS_PER_SECOND_MAX)
     this.#screen = ports.makeScreen(size, (answer) => this.#answer(answer))
     this.#session = sandbox.open(size, {
@@ -136,16 +146,23 @@ export class Showing {
 
   // ---- inwards -----------------------------------------------------------------------------------------------------
 
-  /** Answers whether it was taken: not when it is more than anybody types. */
-  input(sessionId: string, data: string): boolean {
+  /** What is more than anybody types is not taken in; whoever typed it hears that. */
+  input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
-    if (view === undefined) return true
-    if (!this.#input.take(data.length)) return false
+    if (view === undefined) return
+    if (!this.#input.take(data.length)) {
+      this.#ring(view)
+      return
+    }
     this.#typings += 1
     this.#typed.set(sessionId, this.#typings)
     if (!sameSize(view.size, this.#size)) this.#fitSoon()
     this.#session?.input(data)
-    return true
+  }
+
+  /** Behind its picture only: that begins with a clean start. */
+  #ring({ head, isLive }: View): void {
+    if (isLive) for (const piece of piecesOf(BELL)) this.#ports.line.sendText(frameOf(head, piece))
   }
 
   resize(sessionId: string, size: TerminalSize): void {
@@ -157,7 +174,7 @@ export class Showing {
 
   /** A session that asks without end, and does not read what it is told, is not told everything. */
   #answer(answer: string): void {
-    if (this.#isOver || !this.#input.take(answer.length)) return
+    if (this.#isOver || !this.#answers.take(answer.length)) return
     this.#session?.input(answer)
   }
 
@@ -270,14 +287,18 @@ export class Showing {
   #throttle(hasNewcomers: boolean): void {
     const isStuck = (hasNewcomers || this.#freshChars > 0) && !this.#hasRoom()
     const isFull = isStuck || this.#freshChars + this.#unprintedChars > WAITING_CHARS_MAX
-    if (isStuck && !this.#isLooking) {
-      this.#isLooking = true
-      this.#ports.timers.in(this.#ports.key, 'look', BACKLOG_LOOK_MS)
-    }
+    if (!isStuck) this.#lookMs = BACKLOG_LOOK_MS
+    else if (!this.#isLooking) this.#lookLater()
     if (isFull === this.#isPaused) return
     this.#isPaused = isFull
     if (isFull) this.#session?.pause()
     else this.#session?.resume()
+  }
+
+  #lookLater(): void {
+    this.#isLooking = true
+    this.#ports.timers.in(this.#ports.key, 'look', this.#lookMs)
+    this.#lookMs = Math.min(2 * this.#lookMs, BACKLOG_LOOK_MS_MAX)
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------------
@@ -285,9 +306,10 @@ export class Showing {
   #finish(code: number): void {
     for (const { sessionId } of this.#views.values())
       this.#ports.line.send({ type: 'attach-exit', sessionId, code })
-    const picture = this.#ports.line.isUp ? [] : piecesOf(this.#screen.picture())
+    const isSeen = this.#views.size > 0
+    const ending = isSeen ? { code } : { code, picture: piecesOf(this.#screen.picture()) }
     this.#end()
-    this.#ports.ended({ code, picture })
+    this.#ports.ended(ending)
   }
 
   #end(): void {

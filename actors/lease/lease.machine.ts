@@ -134,6 +134,8 @@ export const leaseMachine = setup({
               at: event.at,
               outcome: event.outcome,
               retentionHours: event.retentionHours,
+              // Only a cancel gives a lease that still speaks a reason.
+              ...(context.why === null ? {} : { unwanted: true as const }),
             },
           }
         : [],

@@ -17,6 +17,8 @@ export interface AttachDeskParts {
   readonly rooms: Rooms
   /** Somebody has just asked for a follow-up of it. */
   readonly followUpStarting: (runId: string) => boolean
+  /** The service is not being stopped. */
+  readonly open: () => boolean
   /** Refused while nothing may be changed. */
   readonly mayChange: () => Answer<void>
 }
@@ -27,20 +29,22 @@ export function attachDesk(parts: AttachDeskParts): AttachPart {
   const { ledger, clock, rooms, mayChange } = parts
   const { attach, fleet, sessionCosts } = rooms
   const shown = (run: Run): Run => rooms.runs.seen(ledger.runs.get(run.id) ?? run)
-  const known = (id: string): Answer<Run> => {
-    const open = mayChange()
-    if (!open.ok) return open
+  /** Who goes on with what is booted, or ends it, changes nothing on disk, and is not held up by a full one. */
+  const mayGoOn = (): Answer<void> =>
+    parts.open() ? yes(undefined) : no('unavailable', 'the service is stopping')
+  const known = (id: string, may: Answer<void>): Answer<Run> => {
+    if (!may.ok) return may
     const run = rooms.runs.newest(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
 
   async function resumeRun(id: string): Promise<Answer<ResumeRunResponse>> {
-    const asked = known(id)
+    const booted = attach.isBooted(id)
+    const asked = known(id, booted ? mayGoOn() : mayChange())
     if (!asked.ok) return asked
     const run = asked.value
     const { workerId = '' } = run.sandbox
     const worker = fleet.member(workerId)
-    const booted = attach.isBooted(id)
     const followUpStarting = parts.followUpStarting(id)
     const may = mayResume(run, { now: clock.now(), followUpStarting, booted, worker })
     if (!may.ok) return may
@@ -52,7 +56,7 @@ export function attachDesk(parts: AttachDeskParts): AttachPart {
   }
 
   async function releaseRun(id: string): Promise<Answer<Run>> {
-    const asked = known(id)
+    const asked = known(id, mayGoOn())
     if (!asked.ok) return asked
     const may = mayRelease(asked.value)
     if (!may.ok) return may

@@ -66,6 +66,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       clock: parts.clock,
       rooms,
       followUpStarting: (id) => rooms.followUps.isStarting(id),
+      open,
       mayChange,
     }),
     ...followUpDesk({ host, rooms, mayChange, landed, pulls: () => parts.pulls(config()), ledger }),

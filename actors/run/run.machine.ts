@@ -19,6 +19,7 @@ import {
   requeued,
 } from '../../core/run/change.ts'
 import { labelFor } from '../../core/run/cost.ts'
+import { interruption, wasInterrupted } from '../../core/run/interruption.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { RunFields, shapeOf } from '../../protocol/records.ts'
@@ -51,6 +52,8 @@ interface Ended {
   readonly at: string
   readonly outcome: RunOutcome
   readonly retentionHours: number
+  /** Somebody cancelled it meanwhile. */
+  readonly unwanted?: true
 }
 
 export type RunEvent =
@@ -80,6 +83,11 @@ type Facts = { readonly context: RunContext; readonly event: RunEvent }
 
 const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
 const at = (event: RunEvent): string => ('at' in event ? event.at : '')
+
+function reasonOf(event: RunEvent): string {
+  if (event.type === 'pull seen') return `its pull request is ${event.state}`
+  return 'reason' in event ? event.reason : 'cancelled'
+}
 
 function afterPatch({ context, event }: Facts): Partial<RunContext> {
   if (!('patch' in event)) return {}
@@ -114,6 +122,15 @@ function afterFollowUpFailed(facts: Facts): Partial<RunContext> {
   return { ...ended, run: asBefore(facts, ended.run ?? facts.context.run) }
 }
 
+/** Its worker ended in the middle of it. What it has spent is noted, and it begins again as the one that it was. */
+function afterFollowUpInterrupted(facts: Facts): Partial<RunContext> {
+  const { context, event } = facts
+  const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
+  const { result } = context.run
+  const run = requeued(result === undefined ? ended : { ...ended, result }, error, at(event))
+  return { run, lease: null, interruptions: context.interruptions + 1 }
+}
+
 function asBefore({ context, event }: Facts, run: Run, why = run.error ?? 'it was cancelled'): Run {
   return notFollowedUp(run, context.earlier, why, at(event))
 }
@@ -125,15 +142,32 @@ function endsFollowUp({ context, event }: Facts): boolean {
   return event.state === 'merged' || event.state === 'closed'
 }
 
+const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
+  context.interruptions + 1 < INTERRUPTIONS_MAX
+
+/** A follow-up may be begun again wherever it was cut off; an agent's first work may not. */
+const beginsAgain = ({ context, event }: Facts): boolean =>
+  context.job === 'follow-up' &&
+  'outcome' in event &&
+  event.unwanted !== true &&
+  wasInterrupted(event.outcome) &&
+  mayTryAgain({ context })
+
 const patches = {
   patched: { actions: 'patch' },
   'patched to running': { actions: 'patch' },
   'patched to finalizing': { actions: 'patch' },
 } as const
 
+/** Nothing of it can be seen yet, and nothing has to be. */
+const unpublished = {
+  'pull seen': [{ guard: 'endsFollowUp', actions: ['notePull', 'askToCancel'] }, { actions: 'notePull' }],
+} as const
+
 const active = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
+    { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
     { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
     { target: 'failed', actions: 'finish' },
   ],
@@ -165,7 +199,8 @@ export const runMachine = setup({
     endsFollowUp,
     hasOpenedPull: ({ context }) =>
       context.job === 'run' && context.opened && context.run.prUrl !== undefined,
-    mayTryAgain: ({ context }) => context.interruptions + 1 < INTERRUPTIONS_MAX,
+    mayTryAgain,
+    beginsAgain,
   },
   actions: {
     grant: assign(({ event }) => (event.type === 'granted' ? { lease: event.leaseId } : {})),
@@ -184,9 +219,10 @@ export const runMachine = setup({
     patch: assign(afterPatch),
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
+    requeueFollowUp: assign(afterFollowUpInterrupted),
     adopt: assign(({ context, event }) => ({ run: adopted(context.run, at(event)), lease: null })),
     requeue: assign(({ context, event }) => ({
-      run: requeued(context.run, `interrupted: ${'reason' in event ? event.reason : 'lost'}`, at(event)),
+      run: requeued(context.run, interruption('reason' in event ? event.reason : 'lost'), at(event)),
       lease: null,
       interruptions: context.interruptions + 1,
     })),
@@ -236,7 +272,7 @@ export const runMachine = setup({
             to: { kind: LEASE, key: context.lease },
             event: {
               type: 'cancel requested',
-              reason: 'reason' in event ? event.reason : 'cancelled',
+              reason: reasonOf(event),
             },
           },
     ),
@@ -292,13 +328,19 @@ export const runMachine = setup({
       on: {
         ...active,
         ...patches,
+        ...unpublished,
         'patched to running': { target: 'running', actions: 'patch' },
         'patched to finalizing': { target: 'finalizing', actions: 'patch' },
       },
     },
     running: {
       description: 'the agent works',
-      on: { ...active, ...patches, 'patched to finalizing': { target: 'finalizing', actions: 'patch' } },
+      on: {
+        ...active,
+        ...patches,
+        ...unpublished,
+        'patched to finalizing': { target: 'finalizing', actions: 'patch' },
+      },
     },
     finalizing: {
       description: 'the agent is done; what it left is pushed, and the pull request opened',

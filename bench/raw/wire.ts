@@ -17,7 +17,8 @@ export interface WireEnds {
   heard(bytes: Buffer): void
   /** It may be written to again. */
   drained?(): void
-  closed?(): void
+  /** With the server's own word for why, if it gave one. */
+  closed?(code?: number): void
 }
 
 export class Wire {
@@ -27,6 +28,7 @@ export class Wire {
   #length = 0
   #due = false
   #rest: Buffer = Buffer.alloc(0)
+  #code: number | undefined
 
   private constructor(socket: Socket, ends: WireEnds) {
     this.#socket = socket
@@ -52,7 +54,7 @@ export class Wire {
       socket.on('data', shake)
       socket.on('drain', () => ends.drained?.())
       socket.once('error', reject)
-      socket.once('close', () => ends.closed?.())
+      socket.once('close', () => ends.closed?.(wire.#code))
       socket.write(
         [
           `GET ${ends.path} HTTP/1.1`,
@@ -84,6 +86,15 @@ export class Wire {
   /** Whoever can wait should, until `drained`. */
   get behind(): boolean {
     return this.#socket.writableLength + this.#length > BEHIND_BYTES
+  }
+
+  /** Nothing is read from now on: what it is sent waits at the server. */
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
   }
 
   /** Without a word, as a line breaks. */
@@ -132,9 +143,14 @@ export class Wire {
     this.#rest = at === bytes.length ? Buffer.alloc(0) : Buffer.from(bytes.subarray(at))
   }
 
+  #dismissed(payload: Buffer): void {
+    this.#code = payload.length < 2 ? undefined : payload.readUInt16BE(0)
+    this.#socket.destroy()
+  }
+
   #frame(opcode: number, payload: Buffer): void {
     if (opcode === 1) this.#ends.heard(payload)
-    else if (opcode === 8) this.#socket.destroy()
+    else if (opcode === 8) this.#dismissed(payload)
     else if (opcode === 9) {
       this.#head(0x8a, payload.length)
       this.#length += payload.copy(this.#out, this.#length)

@@ -16,8 +16,11 @@ export interface Size {
 }
 
 const FRAME_CHARS_MAX = 4 * 1024
-/** Beyond this no more is read from the person's terminal. */
-const WAITING_CHARS_MAX = 64 * 1024
+/**
+ * Beyond this no more is read from the person's terminal, nor are the keys to detach. So it is more than anybody pastes,
+ * and whoever pasted the wrong thing, or pasted while there is no line, need not wait for it to go out.
+ */
+const WAITING_CHARS_MAX = 4 * 1024 * 1024
 /** Of what the host lets through, we take so much. */
 const SHARE = 0.7
 const TURN_MS = Math.ceil(1_000 / (SHARE * ATTACH_FRAMES_PER_SECOND))

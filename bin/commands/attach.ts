@@ -15,6 +15,7 @@ import { type DetachKeys, DetachWatch, readDetachKeys } from '../client/detach-k
 import { findHost, type HostAt } from '../client/find-host.ts'
 import { EXIT_HUNG_UP, mindEnds, mindStops } from '../client/interruptions.ts'
 import { OwnTerminal, sizeOf } from '../client/own-terminal.ts'
+import { PipedOutput } from '../client/piped-output.ts'
 import { Typist } from '../client/typist.ts'
 import { realClock } from '../clock.ts'
 import { dataDirectory } from '../data-dir.ts'
@@ -31,7 +32,8 @@ export interface AttachOptions {
 }
 
 const EXIT_CODE_MAX = 255
-const RELEASE_MS_MAX = 10_000
+/** The person has left already and waits for a prompt; a sandbox that nobody looks at ends without this, too. */
+const RELEASE_MS_MAX = 5_000
 /** Reports of a mouse that was watched a moment ago must not end up at the person's shell. */
 const LAST_REPORTS_MS = 40
 const TITLE_CHARS_MAX = 80
@@ -146,6 +148,8 @@ function listen(typist: Typist, watch: DetachWatch, leave: AbortController): voi
 async function onStreams(visit: Visit): Promise<AttachmentEnd> {
   const { stdin, stdout, stderr } = process
   const leave = new AbortController()
+  const note = (text: string) => void stderr.write(`switchyard: ${text}\n`)
+  const output = new PipedOutput(stdout, note)
   mindEnds(() => {})
   // Whoever read along has had enough.
   stdout.on('error', () => leave.abort())
@@ -153,16 +157,18 @@ async function onStreams(visit: Visit): Promise<AttachmentEnd> {
   stdin.setEncoding('utf8')
   stdin.on('data', (text) => typist.type(String(text)))
   stdin.on('end', () => typist.type(END_OF_INPUT))
-  return await stayAttached({
+  const end = await stayAttached({
     ...visit,
     clock: realClock,
     typist,
     size: () => sizeOf(stdout),
-    draw: (text) => void stdout.write(text),
-    note: (text) => void stderr.write(`switchyard: ${text}\n`),
+    draw: (text) => output.draw(text),
+    note,
     leave: leave.signal,
-    onAnew: () => () => {},
+    onAnew: (wish) => output.onAnew(wish),
   })
+  await output.flushed()
+  return end
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ export function talkOf(url: string, detail: PullDetailFacts, origin: PullOrigin)
     headRemote,
     baseBranch,
     threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOurs),
-    reviews: reviews.filter((one) => one.submittedAt > since && isSaid(one)),
-    comments: comments.filter((one) => one.createdAt > since && !isOurs(one)),
+    reviews: reviews.filter((one) => one.submittedAt >= since && isSaid(one)),
+    comments: comments.filter((one) => one.createdAt >= since && !isOurs(one)),
   }
   return yes(talkWithin({ pull, leftOut: 0 }, JOB_TALK_BYTES_MAX))
 }
@@ -128,7 +128,8 @@ const isOurs = ({ body }: PullComment): boolean => OURS.test(body)
 
 /**
  * Everything up to the beginning of the last follow-up that came to its end was seen by it. When it began, its id says;
- * what came while it worked is new. A stranger may write such a mark too: it counts only from whoever opened the pull
+ * what came while it worked is new, and so is what came within the same second, for a code host may not say whether it
+ * was before. A stranger may write such a mark too: it counts only from whoever opened the pull
  * request, and never for what comes after it.
  */
 function answeredUntil({ author, conversation }: PullDetailFacts): string {
@@ -136,10 +137,12 @@ function answeredUntil({ author, conversation }: PullDetailFacts): string {
     const id = FOLLOW_UP.exec(comment.body)?.[1]
     if (id === undefined || !sameName(comment.author, author)) return []
     const began = madeAt(id)
-    return began === undefined || began > comment.createdAt ? [comment.createdAt] : [began]
+    return [began === undefined || began > comment.createdAt ? comment.createdAt : wholeSecond(began)]
   })
   return marks.reduce((last, mark) => (mark > last ? mark : last), '')
 }
+
+const wholeSecond = (instant: string): string => instant.replace(/\.\d{3}Z$/, '.000Z')
 
 const UNSAID = new Set(['PENDING', 'DISMISSED'])
 

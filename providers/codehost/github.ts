@@ -178,6 +178,9 @@ const lastPage = (link: string | undefined): number => Number(LAST_PAGE.exec(lin
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
+/** Besides an outage, what may be otherwise when it is asked again later: it took too long, or two met. */
+const PASSING = new Set([408, 409])
+
 function refusalFor(reply: HttpReply, remote: string) {
   const { status } = reply
   const said = messageOf(reply)
@@ -198,7 +201,7 @@ function refusalFor(reply: HttpReply, remote: string) {
     )
   }
   if (status === 422 && /already exists/i.test(said)) return no('conflict', `GitHub says: ${said}`)
-  const kind: RefusalKind = status === 422 || status === 400 ? 'invalid' : 'failed'
+  const kind: RefusalKind = status >= 500 || PASSING.has(status) ? 'failed' : 'invalid'
   return no(kind, `GitHub answered ${status} for ${remote}: ${said}`)
 }
 

@@ -1,20 +1,29 @@
 /** What `switchyard attach` is made of: the detach keys, what passes to the terminal, the pace, and when it gives up. */
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { Writable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type AttachmentParts, stayAttached } from '../../bin/client/attachment.ts'
 import { Curtain } from '../../bin/client/curtain.ts'
 import { DETACH_KEYS_USUAL, DetachWatch, readDetachKeys } from '../../bin/client/detach-keys.ts'
-import { findHost } from '../../bin/client/find-host.ts'
+import { findHost, type HostAt } from '../../bin/client/find-host.ts'
+import { PipedOutput } from '../../bin/client/piped-output.ts'
 import { Typist } from '../../bin/client/typist.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import { handClock } from '../support/doors.ts'
+import { afterwards, handClock, TOKEN } from '../support/doors.ts'
 import { drawnSeed } from '../support/random.ts'
+import { until } from '../support/real.ts'
 import { terminalHost } from '../support/terminal-host.ts'
 
 const SEED = drawnSeed()
 const sure = { seed: SEED }
+/** A port that nobody listens on. */
+const NOWHERE = 'http://127.0.0.1:9'
+/** A person who has struck the keys waits no longer. */
+const LEAVE_MS_MAX = 3_000
 
 /** Cut into pieces of one to three signs, or whatever the numbers say. */
 function cut(text: string, sizes: readonly number[]): string[] {
@@ -233,7 +242,7 @@ describe('what is typed', () => {
 
   test('waits for a line, in order, and whoever types is asked to pause', () => {
     const { clock, pauses, line, typist, text } = typing()
-    const long = 'word 🙂 '.repeat(20_000)
+    const long = 'word 🙂 '.repeat(700_000)
     typist.type('a')
     typist.type(long)
     expect(pauses).toEqual([true])
@@ -242,8 +251,9 @@ describe('what is typed', () => {
     clock.wind(60_000)
     expect(text().length).toBeLessThan(5_000)
     typist.connect(line, { cols: 80, rows: 24 })
-    for (let ms = 0; ms < 3_000; ms += 1) clock.wind(1)
-    expect(text()).toBe(`a${long}`)
+    for (let ms = 0; ms < 60_000; ms += 1) clock.wind(1)
+    // Millions of characters say nothing on a failure.
+    expect(text() === `a${long}`).toBe(true)
     expect(pauses).toEqual([true, false])
   })
 
@@ -264,7 +274,107 @@ describe('what is typed', () => {
   })
 })
 
-// ---- giving up -----------------------------------------------------------------------------------------------------
+// ---- leaving and giving up -----------------------------------------------------------------------------------------
+
+function partsAt(find: AttachmentParts['find'], changes: Partial<AttachmentParts> = {}): AttachmentParts {
+  const { clock = realClock } = changes
+  return {
+    runId: 'r1',
+    find,
+    clock,
+    typist: new Typist(clock, () => {}),
+    size: () => ({ cols: 80, rows: 24 }),
+    draw: () => {},
+    note: () => {},
+    leave: new AbortController().signal,
+    onAnew: () => () => {},
+    ...changes,
+  }
+}
+
+const at = (url: string): HostAt => ({ url, token: TOKEN, tokenFrom: 'this test' })
+
+describe('one can leave', () => {
+  /** Answers a line's host, and what has to be so before one leaves. */
+  type Scene = () => Promise<{ readonly find: () => Promise<HostAt>; readonly isSo: () => boolean }>
+
+  const scenes: readonly (readonly [string, Scene])[] = [
+    ['before the host is found', async () => ({ find: () => pause(50, at(NOWHERE)), isSo: () => true })],
+    [
+      'while a host that is there does not answer',
+      async () => {
+        const { url, count } = await deafHost()
+        return { find: async () => at(url), isSo: () => count() > 0 }
+      },
+    ],
+    [
+      'while it is being dialled again',
+      async () => {
+        let dialled = 0
+        const find = async () => {
+          dialled += 1
+          return at(NOWHERE)
+        }
+        return { find, isSo: () => dialled > 1 }
+      },
+    ],
+    [
+      'on a line that says nothing',
+      async () => {
+        const host = await terminalHost()
+        return { find: async () => at(host.url), isSo: () => (host.views[0]?.sizes().length ?? 0) > 0 }
+      },
+    ],
+    [
+      'on a line that breaks in the same moment',
+      async () => {
+        const host = await terminalHost()
+        const isSo = () => {
+          if ((host.views[0]?.sizes().length ?? 0) === 0) return false
+          host.views[0]?.cut()
+          return true
+        }
+        return { find: async () => at(host.url), isSo }
+      },
+    ],
+    [
+      'on a line that takes nothing in any more',
+      async () => {
+        const host = await terminalHost()
+        host.onLine = ({ peer }) => void peer.socket.pause()
+        return { find: async () => at(host.url), isSo: () => host.views.length > 0 }
+      },
+    ],
+  ]
+
+  test.each(scenes)('%s', async (_, scene) => {
+    const { find, isSo } = await scene()
+    const leave = new AbortController()
+    const attached = stayAttached(partsAt(find, { leave: leave.signal }))
+    await until('it is so', isSo)
+    const began = Date.now()
+    leave.abort()
+    expect(await attached).toEqual({ is: 'left' })
+    expect(Date.now() - began).toBeLessThan(LEAVE_MS_MAX)
+  })
+
+  test('before it has begun, and while a new line is wished for', async () => {
+    const host = await terminalHost()
+    const find = async () => at(host.url)
+    expect(await stayAttached(partsAt(find, { leave: AbortSignal.abort() }))).toEqual({ is: 'left' })
+    const leave = new AbortController()
+    let wish = () => {}
+    const onAnew: AttachmentParts['onAnew'] = (one) => {
+      wish = one
+      return () => {}
+    }
+    const attached = stayAttached(partsAt(find, { leave: leave.signal, onAnew }))
+    await until('the line', () => (host.views.at(-1)?.sizes().length ?? 0) > 0)
+    wish()
+    leave.abort()
+    expect(await attached).toEqual({ is: 'left' })
+  })
+})
 
 test('a line that never comes back ends it, after a bounded number of tries', async () => {
   const host = await terminalHost()
@@ -278,19 +388,88 @@ test('a line that never comes back ends it, after a bounded number of tries', as
     ...realClock,
     after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
   }
-  const parts: AttachmentParts = {
-    runId: 'r1',
-    find: () => findHost(host.dataDir, {}),
-    clock: quick,
-    typist: new Typist(quick, () => {}),
-    size: () => ({ cols: 80, rows: 24 }),
-    draw: () => {},
-    note: (text) => void notes.push(text),
-    leave: new AbortController().signal,
-    onAnew: () => () => {},
-  }
+  const note = (text: string) => void notes.push(text)
   const message = expect.stringContaining('the line to the host is gone')
-  expect(await stayAttached(parts)).toEqual({ is: 'unreachable', message })
+  const end = await stayAttached(partsAt(() => findHost(host.dataDir, {}), { clock: quick, note }))
+  expect(end).toEqual({ is: 'unreachable', message })
   expect(host.views).toHaveLength(9)
   expect(notes).toHaveLength(1)
+})
+
+/** Takes connections, and says nothing on them. */
+async function deafHost(): Promise<{ readonly url: string; readonly count: () => number }> {
+  const sockets: Socket[] = []
+  const server = createServer((socket) => void sockets.push(socket))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, count: () => sockets.length }
+}
+
+// ---- standard output that is no terminal ---------------------------------------------------------------------------
+
+describe('what is passed on', () => {
+  function piping() {
+    const taken: string[] = []
+    const takes: (() => void)[] = []
+    const stream = new Writable({
+      write: (chunk, _, done) => {
+        takes.push(() => {
+          taken.push(String(chunk))
+          done()
+        })
+      },
+    })
+    const notes: string[] = []
+    const output = new PipedOutput(stream, (text) => void notes.push(text))
+    const takeAll = async () => {
+      while (takes.length > 0) {
+        takes.shift()?.()
+        await pause(0)
+      }
+    }
+    return { stream, output, taken, notes, takeAll }
+  }
+
+  test('is passed on to the last byte before it is done', async () => {
+    const { output, taken, takeAll } = piping()
+    for (const text of ['one ', 'two ', 'three']) output.draw(text)
+    let isDone = false
+    const flushed = output.flushed().then(() => {
+      isDone = true
+    })
+    await pause(0)
+    expect([isDone, taken]).toEqual([false, []])
+    await takeAll()
+    await flushed
+    expect(taken.join('')).toBe('one two three')
+  })
+
+  test('waits for a slow reader within bounds; who was left behind is told, and gets the picture anew', async () => {
+    const { stream, output, taken, notes, takeAll } = piping()
+    let wishes = 0
+    const forget = output.onAnew(() => {
+      wishes += 1
+    })
+    const piece = 'x'.repeat(64 * 1024)
+    for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
+    expect(stream.writableLength).toBeLessThan(9 * 1024 * 1024)
+    expect(wishes).toBe(0)
+    await takeAll()
+    expect([wishes, notes.length, taken.length < 200]).toEqual([1, 1, true])
+    output.draw('the picture')
+    await takeAll()
+    expect(taken.at(-1)).toBe('the picture')
+    forget()
+  })
+
+  test('to nobody any more is done at once', async () => {
+    const { stream, output } = piping()
+    stream.on('error', () => {})
+    output.draw('one')
+    stream.destroy(new Error('EPIPE'))
+    await output.flushed()
+  })
 })

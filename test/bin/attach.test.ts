@@ -254,6 +254,49 @@ describe('a line that breaks', () => {
   })
 })
 
+describe('leaving', () => {
+  test('waits no longer than a moment for a host that does not answer', async () => {
+    const host = await terminalHost()
+    const { person } = await attached(host)
+    host.isMute = true
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+    expect(person.text()).toContain('could not be released, and ends by itself')
+  })
+
+  test('gives the terminal back before it asks for the release, and can be interrupted there', async () => {
+    const host = await terminalHost()
+    const { person } = await attached(host)
+    host.isMute = true
+    person.type(DETACH)
+    await until('the release', () => host.asked.includes('POST /api/runs/r1/release'))
+    person.type('\x03')
+    await expectGivenBack(person, 130)
+  })
+
+  test('is possible behind much that was pasted while there is no line', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    rmSync(join(host.dataDir, 'launch.json'))
+    view.cut()
+    await until('the notice', () => person.text().includes('dialling again'))
+    person.type(`${'a pasted line\r'.repeat(50_000)}${DETACH}`)
+    await expectGivenBack(person, 0)
+    expect(person.text()).toContain('switchyard: detached')
+  })
+
+  test('is possible with its keys struck one by one, and in the midst of a flood', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    const piece = `${'x'.repeat(90)}\r\n`.repeat(700)
+    for (let pieces = 0; pieces < 40; pieces += 1) view.print(piece)
+    person.type('\x1d')
+    await until('some of it', () => person.bytes().length > 5 * piece.length)
+    person.type('d')
+    await expectGivenBack(person, 0)
+  })
+})
+
 describe('before it begins', () => {
   const outcome = async (args: readonly string[], env = {}) => {
     const one = run(args, '', env)
@@ -364,6 +407,27 @@ test('without a terminal, standard input goes in and what is drawn comes out', a
   view.say({ type: 'exit', code: 5 })
   expect(await ended).toBe(5)
   expect(out).toBe('hello\r\nbye\r\n')
+})
+
+test('what is drawn last is passed on whole, however slowly it is taken', async () => {
+  const host = await terminalHost()
+  const drawn = `${'y'.repeat(60_000)}\r\n`
+  host.onLine = (view) => {
+    for (let times = 0; times < 50; times += 1) view.print(drawn)
+    view.say({ type: 'exit', code: 6 })
+  }
+  const child = spawn(process.execPath, [command, ...here(host, '--no-tty')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await until('the line', () => host.views.length === 1)
+  // For as long as a process would take that does not wait.
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  let bytes = 0
+  child.stdout.on('data', (piece: Buffer) => {
+    bytes += piece.length
+  })
+  expect(await new Promise((resolve) => child.on('close', resolve))).toBe(6)
+  expect(bytes).toBe(50 * drawn.length)
 })
 
 function isThere(pid: number): boolean {

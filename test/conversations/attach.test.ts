@@ -44,6 +44,19 @@ describe('resume', () => {
     expect(y.census().booted).toBe(0)
   })
 
+  test.each([
+    ['gone: its disk was taken back', 'gone: its disk was taken back'],
+    ['invalid: nobody can go on with it', 'invalid: nobody can go on with it'],
+    ['failed: the disk is full', 'conflict: failed: the disk is full'],
+  ])('is told by its worker what lasts and what may pass: %s', async (message, heard) => {
+    const { y, wire, runId } = await aRetainedRun()
+    const asked = y.desk.resumeRun(runId)
+    const anna = await sits(y, runId, 'Anna')
+    await wire.say({ type: 'sandbox-failed', requestId: wire.last('sandbox-boot').requestId, message })
+    expect(verdict(await asked)).toBe(heard)
+    expect(anna.seen).toEqual([{ type: 'error', message: heard.slice(heard.indexOf(' ') + 1) }])
+  })
+
   test('does not wait for a worker for ever', async () => {
     const { y, wire, runId } = await aRetainedRun()
     const asked = y.desk.resumeRun(runId)
@@ -399,6 +412,22 @@ describe('a break of the worker’s line', () => {
   })
 })
 
+test('a record that cannot be read costs whoever asks for it a terminal, and not the service', async () => {
+  const { y, runId } = await aRetainedRun()
+  const { runs } = y.store.ledger
+  const { get } = runs
+  Object.assign(runs, {
+    get: () => {
+      throw new Error('the record is damaged')
+    },
+  })
+  const anna = await sits(y, runId, 'Anna')
+  Object.assign(runs, { get })
+  expect(anna.closed?.code).toBe(1011)
+  expect(anna.seen).toEqual([{ type: 'error', message: 'the service failed; its log says why' }])
+  expect(y.census().terminals).toBe(0)
+})
+
 describe('release', () => {
   test('stops what is booted, tells those who look at it, and is done twice as well as once', async () => {
     const { y, wire, runId } = await aRetainedRun()
@@ -409,6 +438,33 @@ describe('release', () => {
     await y.done(y.desk.releaseRun(runId))
     expect(wire.count('sandbox-release')).toBe(1)
     expect(y.run(runId).sandbox.id).toBe('sb-1')
+  })
+
+  test('needs no disk: a full one keeps nobody’s sandbox running', async () => {
+    const { y, wire, runId } = await aRetainedRun()
+    await sits(y, runId, 'Anna')
+    await ready(wire)
+    y.fill()
+    await y.ask(y.desk.runTicket('ENG-1'))
+    expect(verdict(await y.ask(y.desk.retryRun(runId)))).toMatch(/^unavailable/)
+    expect(verdict(await y.ask(y.desk.resumeRun(runId)))).toBe('yes')
+    expect(verdict(await y.ask(y.desk.releaseRun(runId)))).toBe('yes')
+    expect(wire.count('sandbox-release')).toBe(1)
+    expect(verdict(await y.ask(y.desk.resumeRun(runId)))).toMatch(/^unavailable/)
+  })
+
+  test('in one breath with what it ends, and with the next resume, boots once for the next', async () => {
+    const { y, wire, runId } = await aRetainedRun()
+    const first = y.desk.resumeRun(runId)
+    void y.desk.releaseRun(runId)
+    const second = y.desk.resumeRun(runId)
+    await y.settle()
+    expect(wire.count('sandbox-boot')).toBe(1)
+    await ready(wire)
+    expect([verdict(await first), verdict(await second)]).toEqual([
+      'conflict: the session was released',
+      'yes',
+    ])
   })
 
   test('ends a boot that is under way', async () => {

@@ -471,6 +471,40 @@ describe('its pull request', () => {
     expect(y.run(runId)).toMatchObject({ status: 'completed', prState: 'closed' })
   })
 
+  test.each(['merged', 'closed'] as const)(
+    '%s while it is worked on: nothing more is spent, and the run says why',
+    async (state) => {
+      const { y, pulls, wire, runId, followUp } = await completed()
+      await followUp()
+      await y.settle()
+      const work = await taken(wire)
+      await wire.say(work.patch({ status: 'running' }))
+      pulls.pulls.set(URL, state)
+      await y.beating(121, [wire, work])
+      const reason = `its pull request is ${state}`
+      expect(wire.last('cancel')).toMatchObject({ leaseId: work.id, reason })
+      await wire.say(work.complete({ status: 'cancelled', error: reason }))
+      expect(y.run(runId)).toMatchObject({
+        status: 'completed',
+        prState: state,
+        error: `the follow-up failed: ${reason}`,
+        result: { summary: 'done before' },
+      })
+    },
+  )
+
+  test('merged once it is being published: that comes to its end', async () => {
+    const { y, pulls, wire, runId, followUp } = await completed()
+    await followUp()
+    await y.settle()
+    const work = await taken(wire)
+    await wire.say(work.patch({ status: 'finalizing' }))
+    pulls.pulls.set(URL, 'merged')
+    await y.beating(121, [wire, work])
+    expect(wire.has('cancel')).toBe(false)
+    expect(y.run(runId)).toMatchObject({ status: 'finalizing', prState: 'merged' })
+  })
+
   test('gone, or its repository gone: the run is completed again, and says why', async () => {
     const { y, pulls, runId, followUp } = await completed()
     pulls.unreadable = no('unknown', 'not found')
@@ -555,6 +589,60 @@ test('lost three times in a row it is given up, and the run is as it was', async
     result: { summary: 'done before' },
   })
   expect(ids.size).toBe(1)
+})
+
+describe('whose worker ended in the middle of it', () => {
+  const interrupted = (costs = [cost(1)]) => ({
+    status: 'failed' as const,
+    error: 'interrupted: the worker was stopped',
+    costs,
+    sandbox: { id: 'sb-1', retainedUntil: '2026-01-02T12:00:00.000Z' },
+  })
+
+  test('is begun again as the one that it was, where its sandbox is, and what it has spent counts', async () => {
+    const { y, wire, runId, followUp } = await completed()
+    await followUp()
+    await y.settle()
+    const first = await taken(wire)
+    await wire.say(first.running(), first.complete(interrupted()))
+    await y.settle()
+    const again = await taken(wire)
+    expect([again.job.kind, again.job.followUp]).toEqual(['follow-up', first.job.followUp])
+    expect(y.run(runId)).toMatchObject({ status: 'preparing', result: { summary: 'done before' } })
+    await wire.say(again.running(), again.complete({ prUrl: URL, prState: 'open', costs: [cost(2)] }))
+    const run = y.run(runId)
+    expect([run.status, run.error, run.costTotals?.costUsd]).toEqual(['completed', undefined, 4])
+    expect(run.costs.map(({ label }) => label)).toEqual(['run', 'follow-up 1', 'follow-up 1'])
+  })
+
+  test('says so while it waits', async () => {
+    const { y, wire, worker, runId, followUp } = await completed()
+    await followUp()
+    await y.settle()
+    const work = await taken(wire)
+    await y.done(y.desk.drainWorker(worker.workerId))
+    await wire.say(work.complete(interrupted()))
+    await y.settle()
+    expect(y.run(runId)).toMatchObject({
+      status: 'queued',
+      queueReason: expect.stringMatching(/^interrupted: the worker was stopped/),
+    })
+  })
+
+  test('and that somebody cancelled, is not', async () => {
+    const { y, wire, runId, followUp } = await completed()
+    await followUp()
+    await y.settle()
+    const work = await taken(wire)
+    await y.done(y.desk.cancelRun(runId))
+    await wire.say(work.complete(interrupted()))
+    await y.settle()
+    expect(y.run(runId)).toMatchObject({
+      status: 'completed',
+      error: 'the follow-up failed: interrupted: the worker was stopped',
+      result: { summary: 'done before' },
+    })
+  })
 })
 
 // ---- the host comes and goes ---------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import { Hands } from './executor.ts'
 import { bytesOf, FAULTY, HURT } from './host.ts'
 import { fieldsOf } from './laws/law.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
+import { type Boot, Shelf } from './sandboxes.ts'
 import { type Drive, newDrive, SimStore } from './store.ts'
 import { type Process, ProcessClock } from './timeline.ts'
 import type { Wire, WorkerEar } from './wire.ts'
@@ -31,6 +32,8 @@ import {
 export interface DaemonWorkerParts extends WorkerParts<DaemonWatch> {
   /** The true time at which a lease runs out for its worker, as the wires say. */
   readonly stopAt: (leaseId: string) => number
+  /** Which of the agent's sessions a run has, as far as the host knows. */
+  readonly sessionOf: (runId: string) => string | undefined
 }
 
 /** After an end that nobody asked for. */
@@ -49,6 +52,7 @@ interface Life {
   readonly store: SimStore
   readonly daemon: BuiltDaemon
   readonly executions: Set<DaemonExecution>
+  readonly boots: Set<Boot>
   wire: Wire | undefined
 }
 
@@ -57,6 +61,7 @@ export class DaemonWorker implements SimWorker {
   readonly #parts: DaemonWorkerParts
   readonly #disk = new Disk(undefined)
   readonly #drive: Drive = newDrive()
+  readonly #shelf = new Shelf()
   #credential: WorkerCredential | undefined
   #token: string | undefined
   #life: Life | undefined
@@ -97,6 +102,20 @@ export class DaemonWorker implements SimWorker {
 
   get isRegistered(): boolean {
     return this.#life?.daemon.status().online === true
+  }
+
+  get overdue(): readonly string[] {
+    const life = this.#life
+    if (life === undefined) return []
+    const busy = new Set([...life.executions, ...life.boots].map(({ runId }) => runId))
+    const over = [...this.#shelf.kept.values()].filter(
+      ({ runId, until }) => until !== undefined && until <= life.clock.now() && !busy.has(runId),
+    )
+    return over.map(({ runId }) => runId)
+  }
+
+  usedIn(runId: string): number {
+    return this.#shelf.used.get(runId) ?? 0
   }
 
   takeToken(token: string): void {
@@ -208,6 +227,7 @@ export class DaemonWorker implements SimWorker {
       clock,
       store,
       executions: new Set(),
+      boots: new Set(),
       wire: undefined,
       daemon: buildDaemon(this.#daemonParts(process, clock, store, () => life)),
     }
@@ -225,13 +245,17 @@ export class DaemonWorker implements SimWorker {
   }
 
   #daemonParts(process: Process, clock: ProcessClock, store: SimStore, life: () => Life): DaemonParts {
-    const { random, plan, pullOf, stopAt } = this.#parts
+    const { codehost, random, plan, sessionOf, stopAt, time } = this.#parts
     const hands = new Hands({
       plan,
       clock,
       process,
       random,
-      pullOf,
+      codehost,
+      sessionOf,
+      shelf: this.#shelf,
+      now: () => time.now,
+      isExecuted: (runId) => [...life().executions].some((one) => one.runId === runId),
       stopAt,
       watch: this.#handsWatch(life),
       isContent: () => this.#content,
@@ -275,7 +299,10 @@ export class DaemonWorker implements SimWorker {
   #over(life: Life): void {
     life.process.dead = true
     for (const execution of life.executions) this.#parts.watch.stopped(execution)
+    for (const boot of life.boots) this.#parts.watch.gone(boot)
+    this.#parts.watch.lineDown(this)
     life.executions.clear()
+    life.boots.clear()
     this.#life = undefined
     this.#armed = undefined
   }
@@ -341,7 +368,10 @@ export class DaemonWorker implements SimWorker {
     const heard: WorkerEar = {
       opened: () => ear.opened(),
       heard: (_frame, text) => ear.heard(text),
-      closed: () => ear.closed('the line is gone'),
+      closed: () => {
+        watch.lineDown(this)
+        ear.closed('the line is gone')
+      },
     }
     const wire = dial(life.process, heard, false)
     life.wire = wire
@@ -357,6 +387,7 @@ export class DaemonWorker implements SimWorker {
       backlog: () => 0,
       close: () => {
         wire.workerCloses()
+        watch.lineDown(this)
         time.in(0, () => ear.closed('it was closed'), life.process)
       },
     }
@@ -405,6 +436,17 @@ export class DaemonWorker implements SimWorker {
       told: (execution, told) => watch.told(execution, told),
       ordered: (execution, order) => watch.ordered(execution, order),
       published: (execution) => watch.published(execution),
+      followedUp: (execution, followUpId) => watch.followedUp(execution, followUpId),
+      boots: (boot) => {
+        life().boots.add(boot)
+        watch.boots(boot)
+      },
+      moved: (boot) => watch.moved(boot),
+      gone: (boot) => {
+        if (life().boots.delete(boot)) watch.gone(boot)
+      },
+      reclaims: (isClaimed) => watch.reclaims(this, isClaimed),
+      tookBack: (runId) => watch.tookBack(this, runId),
       discarded: (runId) => watch.discarded(this, runId),
     }
   }

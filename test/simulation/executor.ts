@@ -2,6 +2,8 @@
  * The hands of a simulated daemon: executions that take their time, report all sorts of things, open a pull request
  * and go when they are told to. No agent, no sandbox; but they keep the promises of the contract, and those alone.
  *
+ * A follow-up pushes and says what it did, each once: whatever an earlier execution of it got done is looked up first.
+ *
  * Each report has a word of its own (`<lease> <how manieth>`), so that whoever looks at the host's disk sees which ones
  * were applied, whatever number the daemon gave them.
  */
@@ -17,22 +19,30 @@ import type {
   Told,
   Worked,
 } from '../../core/daemon/ports.ts'
-import type { BootedSandbox } from '../../core/daemon/terminal.ts'
+import type { BootedSandbox, BootOrder } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
-import type { RunOutcome } from '../../protocol/frames.ts'
+import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
+import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
+import type { SimCodehost } from './codehost.ts'
 import type { WorkerPlan } from './plan.ts'
+import { Boots, type BootsWatch, type Shelf } from './sandboxes.ts'
 import type { Process } from './timeline.ts'
 import { costOf, type DaemonExecution, entryOf } from './worker.ts'
 
-export interface HandsWatch {
+export interface HandsWatch extends BootsWatch {
   started(execution: DaemonExecution): void
   stopped(execution: DaemonExecution): void
   told(execution: DaemonExecution, told: Told): void
   ordered(execution: DaemonExecution, order: StopOrder): void
   published(execution: DaemonExecution): void
+  /** A follow-up has pushed, or said what it did. */
+  followedUp(execution: DaemonExecution, followUpId: string): void
   discarded(runId: string): void
+  /** Disk is looked through for what may be taken back, and what was. */
+  reclaims(isClaimed: (runId: string) => boolean): void
+  tookBack(runId: string): void
 }
 
 export interface HandsParts {
@@ -41,13 +51,21 @@ export interface HandsParts {
   readonly process: Process
   readonly random: Random
   readonly watch: HandsWatch
-  readonly pullOf: (runId: string) => string
+  readonly codehost: SimCodehost
+  readonly shelf: Shelf
+  /** True time. */
+  readonly now: () => number
+  readonly sessionOf: (runId: string) => string | undefined
+  /** Something of it runs in this process. */
+  readonly isExecuted: (runId: string) => boolean
   /** The true time at which a lease runs out for its worker, as the wires say. */
   readonly stopAt: (leaseId: string) => number
   /** Declines nothing that it can do. */
   readonly isContent: () => boolean
 }
 
+/** Somebody else pushes in between, and it is fetched again. */
+const PUSHES_MAX = 3
 /** Beyond the patience of whoever asks. */
 const SLOW_LOOK_MS = 6_000
 const OBJECTIONS: readonly Objection[] = [
@@ -58,9 +76,11 @@ const OBJECTIONS: readonly Objection[] = [
 
 export class Hands implements Executor {
   readonly #parts: HandsParts
+  readonly #boots: Boots
 
   constructor(parts: HandsParts) {
     this.#parts = parts
+    this.#boots = new Boots({ ...parts, worker: parts.plan.id })
   }
 
   async objection(): Promise<Objection | undefined> {
@@ -70,26 +90,53 @@ export class Hands implements Executor {
   }
 
   begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
+    this.#parts.shelf.use(order.job.run.id)
     return new HandedExecution(this.#parts, order, telling, progressed)
   }
 
   async salvage(runId: string) {
-    await this.#later(this.#parts.random.fraction() * 2_000)
-    return this.#parts.random.chance(0.5) ? {} : { sandbox: { id: `sb-${runId}` } }
+    const { random, shelf } = this.#parts
+    await this.#later(random.fraction() * 2_000)
+    if (random.chance(0.5) || !shelf.kept.has(runId)) return {}
+    return { sandbox: retained(this.#parts, runId) }
   }
 
-  async boot(): Promise<Answer<BootedSandbox>> {
-    return no('unbuilt', 'nobody boots anything here')
+  boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+    return this.#boots.boot(order)
   }
+
   async discard(runId: string): Promise<void> {
     this.#parts.watch.discarded(runId)
+    this.#parts.shelf.kept.delete(runId)
   }
 
-  async reclaim(): Promise<void> {}
+  async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
+    const { clock, isExecuted, random, shelf, watch } = this.#parts
+    await this.#later(random.fraction() * 200)
+    watch.reclaims(isClaimed)
+    for (const { runId, until } of [...shelf.kept.values()]) {
+      if (isExecuted(runId) || isClaimed(runId) || (until ?? 0) > clock.now()) continue
+      shelf.kept.delete(runId)
+      watch.tookBack(runId)
+    }
+  }
 
   #later(ms: number): Promise<void> {
     return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
   }
+}
+
+/** Most are kept for longer than anybody looks on; some are taken back while people come and go. */
+const KEPT_MS = 72 * 3_600_000
+const KEPT_MS_MIN = 60_000
+const KEPT_MS_MAX = 40 * 60_000
+
+/** From now on it is kept for a while. */
+function retained({ clock, random, shelf }: HandsParts, runId: string): RunSandbox {
+  const ms = random.chance(0.6) ? KEPT_MS : KEPT_MS_MIN + random.fraction() * (KEPT_MS_MAX - KEPT_MS_MIN)
+  const until = clock.now() + ms
+  shelf.use(runId).until = until
+  return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
 }
 
 interface Act {
@@ -106,12 +153,14 @@ class HandedExecution implements Execution, DaemonExecution {
   readonly #telling: Telling
   readonly #progressed: (progress: Progress) => void
   readonly #pullUrl: string | undefined
+  readonly #followUp: JobFollowUp | undefined
   readonly #gone: Promise<void>
   #letGo: () => void = () => {}
   #going = false
   #interrupted = false
   #wake: () => void = () => {}
   #words = 0
+  #sessionId: string | undefined
 
   constructor(
     parts: HandsParts,
@@ -125,7 +174,9 @@ class HandedExecution implements Execution, DaemonExecution {
     this.remote = job.repo.remote
     this.#telling = telling
     this.#progressed = progressed
-    this.#pullUrl = parts.random.chance(0.6) ? parts.pullOf(this.runId) : undefined
+    this.#followUp = job.followUp
+    this.#pullUrl =
+      parts.random.chance(0.6) || job.followUp !== undefined ? parts.codehost.pullOf(this.runId) : undefined
     this.#gone = new Promise((resolve) => {
       this.#letGo = resolve
     })
@@ -170,13 +221,17 @@ class HandedExecution implements Execution, DaemonExecution {
     if (!this.killed) {
       await this.#pause(random.fraction() * 2_000)
       this.#snapshot(0)
+      this.#sum()
       if (random.chance(0.3)) this.#remember()
     }
-    const pull = verdict === 'done' ? await this.#published() : {}
+    const pull = verdict === 'done' ? await this.#delivered() : {}
     this.#goSoon()
     const costs = [costOf(this.leaseId, 1_000)]
-    if (verdict !== 'done') return { status: 'failed', error: reason ?? verdict, costs }
-    return { status: 'completed', result: { artifacts: [], ...pull }, costs }
+    const sandbox = retained(this.#parts, this.runId)
+    if (verdict !== 'done') return { status: 'failed', error: reason ?? verdict, costs, sandbox }
+    if (this.#followUp !== undefined && pull.prUrl === undefined)
+      return { status: 'failed', error: 'it could not be pushed', costs, sandbox }
+    return { status: 'completed', result: { artifacts: [], ...pull }, costs, sandbox }
   }
 
   stop(order: StopOrder): void {
@@ -223,6 +278,33 @@ class HandedExecution implements Execution, DaemonExecution {
     })
   }
 
+  #delivered(): Promise<{ readonly prUrl?: string }> {
+    const url = this.#pullUrl
+    if (this.#followUp === undefined || url === undefined) return this.#published()
+    return this.#followedUp(url, this.#followUp.id)
+  }
+
+  /** Only once all of it is done the pull request is worth remembering: one that was cut short is begun anew. */
+  async #followedUp(prUrl: string, id: string): Promise<{ readonly prUrl?: string }> {
+    const { codehost, random } = this.#parts
+    for (let tries = 0; tries < PUSHES_MAX && !codehost.hasPushed(prUrl, id); tries++) {
+      const head = codehost.headOf(prUrl)
+      await this.#pause(random.fraction() * 3_000)
+      if (this.killed) return {}
+      if (codehost.push(prUrl, head, id)) this.#parts.watch.followedUp(this, id)
+    }
+    if (!codehost.hasPushed(prUrl, id)) return {}
+    await this.#pause(random.fraction() * 3_000)
+    if (this.killed) return {}
+    if (codehost.summaries(prUrl, id) === 0) {
+      codehost.sum(prUrl, id)
+      this.#parts.watch.followedUp(this, id)
+    }
+    this.#progressed({ branch: `branch of ${prUrl}`, prUrl, prState: 'open' })
+    await this.#pause(random.fraction() * 2_000)
+    return { prUrl }
+  }
+
   /** A request that was sent before the kill still arrives: it counts from when it is sent. */
   async #published(): Promise<{ readonly prUrl?: string }> {
     const prUrl = this.#pullUrl
@@ -249,6 +331,8 @@ class HandedExecution implements Execution, DaemonExecution {
     // Now and then more than may wait, of what may not be dropped.
     const patches = random.chance(0.1) ? 40 : random.below(3)
     for (let n = patches; n > 0; n--) add(anywhere(), () => this.#spend())
+    // Most agents say which session it is.
+    if (random.chance(0.8)) add(0, () => this.#spend())
     add(1, () => {})
     return acts.sort((a, b) => a.at - b.at)
   }
@@ -266,7 +350,24 @@ class HandedExecution implements Execution, DaemonExecution {
 
   #spend(): void {
     const costs = [costOf(this.leaseId, 500)]
-    this.#tell((agentSessionId) => ({ is: 'patch', patch: { agentSessionId, costs } }))
+    // The id of a session has no space in it.
+    this.#tell((word) => {
+      this.#sessionId = word.replace(' ', '_')
+      return { is: 'patch', patch: { agentSessionId: this.#sessionId, costs } }
+    })
+  }
+
+  /** What the session has come to, for whoever goes on with it: a person's own part is told apart by it. */
+  #sum(): void {
+    const { shelf } = this.#parts
+    const sessionId = this.#sessionId
+    if (sessionId === undefined) return
+    this.#tell((word, at) => {
+      const { log } = shelf.use(this.runId)
+      const entries = [entryOf(word, at), ...log.filter((one) => !one.subagent).map(({ entry }) => entry)]
+      log.unshift({ subagent: false, entry: entryOf(word, at) })
+      return { is: 'usage', snapshot: { projectKey: 'project', sessionId, entries } }
+    })
   }
 
   #remember(): void {

@@ -178,8 +178,9 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
     worker.process.pausedUntil = Math.max(worker.process.pausedUntil, world.time.now + ms)
     return true
   },
-  'worker wall jump': ({ worker, fault }) => {
+  'worker wall jump': ({ world, worker, fault }) => {
     if (worker === undefined) return false
+    world.view.hasJumped = true
     worker.jump((fault.size - 0.5) * 2 * 1_200_000)
     return true
   },

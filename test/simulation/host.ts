@@ -4,6 +4,7 @@
  */
 import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/build.ts'
 import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/root/front-desk.ts'
+import type { PullHost } from '../../core/neighbours.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
 import { yes } from '../../core/refusal.ts'
 import { renderConfig } from '../../core/settings/change.ts'
@@ -17,6 +18,9 @@ import { BROKEN_DISK, type Drive, SimStore } from './store.ts'
 import { type Machine, type Process, ProcessClock, type Timeline } from './timeline.ts'
 import { REVIEW, STARTED } from './tracker.ts'
 
+/** Nobody but a sandbox ever gets it. */
+export const SECRET = 'sk-never-to-be-seen-0123456789'
+
 export const CONFIG = renderConfig({
   tracker: {
     driver: 'local',
@@ -26,6 +30,7 @@ export const CONFIG = renderConfig({
     reviewState: REVIEW,
   },
   codehost: { driver: 'local', path: '/code' },
+  agent: { agentAApiKey: SECRET },
   repos: { web: { remote: 'o/web' } },
   worker: { local: false },
 })
@@ -50,6 +55,7 @@ export interface HostMachineParts {
   readonly drive: Drive
   readonly random: Random
   readonly trackerFor: (process: Process) => Tracker
+  readonly pullsFor: (process: Process) => PullHost
   readonly watch: HostWatch
 }
 
@@ -65,6 +71,8 @@ export const HURT = new Set(['actor_crashes_total', 'invariant_violations_total'
 const { completed, text } = configured()
 
 export class HostMachine {
+  /** When its wall clock did last. */
+  jumpedAt = Number.NEGATIVE_INFINITY
   readonly #parts: HostMachineParts
   #life: Life | undefined
   #batches = 0
@@ -78,6 +86,11 @@ export class HostMachine {
 
   get process(): Process | undefined {
     return this.#life?.process
+  }
+
+  /** How much of each kind it holds in memory. */
+  get census(): Readonly<Record<string, number>> {
+    return this.#life?.host.census() ?? {}
   }
 
   /** While the doors are open. */
@@ -134,6 +147,7 @@ export class HostMachine {
 
   /** Its wall clock jumps. */
   jump(ms: number): void {
+    this.jumpedAt = this.#parts.time.now
     this.#parts.machine.wallOffset += ms
   }
 
@@ -161,7 +175,7 @@ export class HostMachine {
   }
 
   #live(process: Process): Life {
-    const { time, machine, disk, drive, random, watch, trackerFor } = this.#parts
+    const { time, machine, disk, drive, random, watch, trackerFor, pullsFor } = this.#parts
     const clock = new ProcessClock(time, process, machine)
     const store = new SimStore({
       time,
@@ -185,6 +199,7 @@ export class HostMachine {
         },
       },
     })
+    const pulls = pullsFor(process)
     const parts: HostParts & { tracker: () => Tracker } = {
       clock,
       chance: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
@@ -196,6 +211,7 @@ export class HostMachine {
       health: { ok: true, version: '0.1.0', sandboxProvider: 'bwrap' },
       tracker: () => trackerFor(process),
       ...noNeighbours,
+      pulls: () => yes(pulls),
       openDoors: async (desk) => {
         if (process.dead) return new Promise(() => {})
         life.desk = desk

@@ -18,6 +18,8 @@ export interface Tally {
   finished: number
   happenings: number
   readonly met: Record<string, number>
+  /** What came to pass between people and sandboxes. */
+  readonly deeds: Record<string, number>
 }
 
 const { values } = parseArgs({
@@ -37,7 +39,7 @@ const seeds = Number(values.seeds)
 const from = Number(values.from)
 const jobs = Math.min(Number(values.jobs), seeds)
 const chosen = values.only === undefined ? undefined : new Set(values.only.split(','))
-const tally: Tally = { seeds: 0, runs: 0, finished: 0, happenings: 0, met: {} }
+const tally: Tally = { seeds: 0, runs: 0, finished: 0, happenings: 0, met: {}, deeds: {} }
 const began = performance.now()
 let shownAt = began
 
@@ -94,6 +96,7 @@ function count({ told }: Extract<Outcome, { is: 'told' }>): void {
   tally.finished += told.finished
   tally.happenings += told.happenings
   for (const [key, times] of told.met) tally.met[key] = (tally.met[key] ?? 0) + times
+  for (const [key, times] of told.deeds) tally.deeds[key] = (tally.deeds[key] ?? 0) + times
 }
 
 function progress(): void {
@@ -133,7 +136,9 @@ function table(): string {
       ...LEASE_STATES.map((state) => String(tally.met[`${fault} × ${state}`] ?? 0).padStart(10)),
     ].join(' '),
   )
-  return [head, ...rows].join('\n')
+  const deeds = Object.entries(tally.deeds).sort(([a], [b]) => (a < b ? -1 : 1))
+  const people = deeds.map(([what, times]) => `${what.padEnd(width)} ${String(times).padStart(10)}`)
+  return [head, ...rows, ...people].join('\n')
 }
 
 /** The first that breaks a law ends the others: one story at a time. */
@@ -173,4 +178,5 @@ function add(part: Tally): void {
   tally.finished += part.finished
   tally.happenings += part.happenings
   for (const [key, times] of Object.entries(part.met)) tally.met[key] = (tally.met[key] ?? 0) + times
+  for (const [key, times] of Object.entries(part.deeds)) tally.deeds[key] = (tally.deeds[key] ?? 0) + times
 }

@@ -419,6 +419,189 @@ const executions: readonly Mutant[] = [
   },
 ]
 
+const BOOTED = 'actors/daemon/booted.machine.ts'
+const BUILD = 'actors/daemon/build.ts'
+const ATTACH_ROOM = 'actors/attach/attach.room.ts'
+const COSTS = 'actors/attach/session-costs.ts'
+
+const sessions: readonly Mutant[] = [
+  {
+    name: 'the first view is waited for without end',
+    file: BOOTED,
+    find: "      entry: 'awaitView',\n",
+    replace: '',
+  },
+  {
+    name: 'a page may be loaded anew for ever',
+    file: BOOTED,
+    find: "      entry: 'awaitReturn',\n",
+    replace: '',
+  },
+  {
+    name: 'a session outlives its host',
+    file: BOOTED,
+    find: "      entry: 'awaitLine',\n",
+    replace: '',
+  },
+  {
+    name: 'the host never lets go of what nobody looks at',
+    file: ATTACH_ROOM,
+    find: "if (state === 'unwatched') return ATTACH_GRACE_MS",
+    replace: '',
+    quick: true,
+  },
+  {
+    name: 'a boot is waited for without end',
+    file: ATTACH_ROOM,
+    find: "if (state === 'booting') return ATTACH_BOOT_MS_MAX",
+    replace: '',
+  },
+  {
+    name: 'a worker that is away is waited for without end',
+    file: ATTACH_ROOM,
+    find: "return state === 'waiting' ? this.#ports.patience().reconnectGraceSeconds * 1000 : undefined",
+    replace: 'return undefined',
+  },
+  {
+    name: 'what was released while its worker was away stays',
+    file: ATTACH_ROOM,
+    find: 'this.#untold.set(workerId, untold.add(runId))',
+    replace: '',
+  },
+  {
+    name: 'whoever has left is still there',
+    file: ATTACH_ROOM,
+    find: '    this.#views.delete(view.sessionId)\n    const booted',
+    replace: '    const booted',
+  },
+  {
+    name: 'a release is not obeyed',
+    file: EAR,
+    find: '        booted.release(frame.runId)\n',
+    replace: '',
+  },
+  {
+    name: 'what is released while it is booted is booted',
+    file: BOOTED,
+    find: ", 'release requested': 'unwanted' },",
+    replace: ' },',
+  },
+  {
+    name: 'a sandbox is discarded while somebody is in it',
+    file: EAR,
+    find: "booted.afterClosing(runId, () => workshop.discard(runId), 'the run was discarded')",
+    replace: 'void booted\n    workshop.discard(runId)',
+  },
+  {
+    name: 'a run is executed where somebody is in its sandbox',
+    file: DISPATCHES,
+    find: "if (booted.has(runId)) return 'busy: somebody is in the sandbox of this run'",
+    replace: 'void booted',
+  },
+  {
+    name: 'a run is retried while somebody is in its sandbox',
+    file: 'core/run/permission.ts',
+    find: "  if (facts.booted) return inUse(run)\n  if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))\n  return",
+    replace: '  return',
+  },
+  {
+    name: 'a sandbox is booted while its run is dying',
+    file: BUILD,
+    find: 'const isBusy = executions.claimsRun(runId) || workshop.isOccupied(runId)',
+    replace: 'const isBusy = false',
+  },
+  {
+    name: 'what is booted may be taken back',
+    file: BUILD,
+    find: ' || bootedRoom.has(runId)',
+    replace: '',
+    quick: true,
+  },
+  {
+    name: 'disk is taken back once',
+    file: BUILD,
+    find: "if (!ended) timers.in(RECLAIM, 'again', RECLAIM_MS)",
+    replace: '',
+  },
+  {
+    name: 'views are not opened again after a break',
+    file: ATTACH_ROOM,
+    find: 'else for (const view of [...booted.views]) view.open()',
+    replace: '',
+  },
+  {
+    name: 'what was printed before is not in the picture',
+    file: 'actors/daemon/showing.ts',
+    find: '    void this.#draw(printed)\n',
+    replace: '',
+  },
+  {
+    name: 'views are not counted',
+    file: BUILD,
+    find: 'views: () => bootedRoom.views,',
+    replace: 'views: () => 0,',
+  },
+  {
+    name: 'more credentials are handed over than a session needs',
+    file: 'actors/root/rooms.ts',
+    find: 'return agent === undefined ? {} : { agent }',
+    replace: "return { ...(agent === undefined ? {} : { agent }), codehost: 'token' }",
+    quick: true,
+  },
+  {
+    name: 'a credential is logged',
+    file: ATTACH_ROOM,
+    find: "log.info({ run: runId, worker: workerId }, 'a sandbox is booted for a person')",
+    replace: "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is booted for a person')",
+  },
+  {
+    name: 'each session costs what all of them have',
+    file: COSTS,
+    find: 'const since = session.since ?? (await this.#accountedUntil(session, key))',
+    replace: "const since = session.since ?? ''",
+  },
+  {
+    name: 'what was counted and not archived counts again',
+    file: COSTS,
+    find: 'const until = this.#newest(key)?.until',
+    replace: 'const until = undefined as string | undefined',
+  },
+  {
+    name: 'a session costs nothing',
+    file: 'actors/fleet/loose-usage.ts',
+    find: 'await this.#ports.sessionCosts.exported(workerId, key, entries)',
+    replace: 'void [workerId, entries]',
+  },
+]
+
+const followUps: readonly Mutant[] = [
+  {
+    name: 'each offer of a follow-up is another one',
+    file: 'actors/run/callings.ts',
+    find: 'followUp: followUp ?? { id: run.id, number: nextFollowUp(run.costs) },',
+    replace:
+      'followUp: { ...(followUp ?? { number: nextFollowUp(run.costs) }), id: String(this.#ports.clock.now()) },',
+  },
+  {
+    name: 'a follow-up costs as an attempt',
+    file: RUN,
+    find: 'labelFor(job, followUp?.number ?? attempts)',
+    replace: "labelFor('run', followUp === null ? 1 : job.length + attempts)",
+  },
+  {
+    name: 'a follow-up that failed fails its run',
+    file: RUN,
+    find: 'finishFollowUp: assign(afterFollowUpFailed)',
+    replace: 'finishFollowUp: assign(afterEnd)',
+  },
+  {
+    name: 'every follow-up of a run is the same one',
+    file: 'actors/root/follow-up-desk.ts',
+    find: 'followUp: { id: rooms.newFollowUpId(), number: nextFollowUp(run.costs) },',
+    replace: 'followUp: { id: run.id, number: nextFollowUp(run.costs) },',
+  },
+]
+
 export const mutants: readonly Mutant[] = [
   ...commit,
   ...frames,
@@ -427,4 +610,6 @@ export const mutants: readonly Mutant[] = [
   ...fleet,
   ...reports,
   ...executions,
+  ...sessions,
+  ...followUps,
 ]

@@ -8,11 +8,14 @@
  * out changes as little as possible for the others.
  */
 import { Random } from '../support/random.ts'
+import { drawVisits, type Visit } from './visits.ts'
 
 export const HOURS = 3_600_000
 /** Two simulated hours, of which the first part has faults. */
 export const END = 2 * HOURS
 export const CALM = 0.6 * END
+/** Time for restarts, forgotten sockets and the longest backoff, once nothing disturbs. */
+export const SETTLING = 150_000
 /** The longest an execution takes by itself. */
 export const RUN_MS_MAX = 15 * 60_000
 
@@ -128,10 +131,14 @@ export interface Plan {
   readonly workers: readonly WorkerPlan[]
   readonly tickets: readonly TicketPlan[]
   readonly faults: readonly Fault[]
+  readonly visits: readonly Visit[]
   /** How quick the disk and the lines are on a good day. */
   readonly latencyMs: number
   readonly flushMs: number
 }
+
+/** There is nothing to look at before. */
+const VISITS_FROM = 8 * 60_000
 
 /** A generator for one concern of one seed. */
 export function diceOf(seed: number, concern: string): Random {
@@ -155,6 +162,7 @@ export function drawPlan(seed: number): Plan {
     workers,
     tickets,
     faults: drawFaults(seed),
+    visits: drawVisits(diceOf(seed, 'visits'), VISITS_FROM, [CALM + SETTLING, END]),
     latencyMs: 1 + dice.fraction() * 40,
     flushMs: dice.chance(0.8) ? 4 : 60,
   }
@@ -259,7 +267,7 @@ const list = <T>(count: number, make: (at: number) => T): T[] =>
 
 // ---- leaving out ---------------------------------------------------------------------------------------------------
 
-/** The same story with nothing in it but those named: faults, workers, tickets. */
+/** The same story with nothing in it but those named: faults, workers, tickets, visits. */
 export function only(plan: Plan, names: ReadonlySet<string>): Plan {
   const kept = <T extends { readonly id: string }>(all: readonly T[]) => all.filter(({ id }) => names.has(id))
   return {
@@ -267,15 +275,16 @@ export function only(plan: Plan, names: ReadonlySet<string>): Plan {
     workers: kept(plan.workers),
     tickets: kept(plan.tickets),
     faults: kept(plan.faults),
+    visits: kept(plan.visits),
   }
 }
 
 /** Everything that could be left out. */
-export const namesIn = ({ faults, workers, tickets }: Plan): string[] =>
-  [...faults, ...workers, ...tickets].map(({ id }) => id)
+export const namesIn = ({ faults, workers, tickets, visits }: Plan): string[] =>
+  [...faults, ...workers, ...tickets, ...visits].map(({ id }) => id)
 
 /** For people: what this seed goes through. */
-export function describePlan({ seed, workers, tickets, faults }: Plan): string {
+export function describePlan({ seed, workers, tickets, faults, visits }: Plan): string {
   const lines = faults.map(
     ({ id, kind, at, met, ms, size, target }) =>
       `  ${id} ${clockText(at)} ${kind}${met === undefined ? '' : ` when a lease becomes ${met}`}` +
@@ -291,7 +300,10 @@ export function describePlan({ seed, workers, tickets, faults }: Plan): string {
     ({ id, at, blockedBy }) =>
       `  ${id} from ${clockText(at)}${blockedBy === undefined ? '' : `, behind ${blockedBy}`}`,
   )
-  return [`seed ${seed}`, ...crew, ...work, ...lines].join('\n')
+  const people = visits.map(
+    ({ id, deeds }) => `  ${id} ${deeds.map(({ does, at }) => `${clockText(at)} ${does}`).join(', ')}`,
+  )
+  return [`seed ${seed}`, ...crew, ...work, ...people, ...lines].join('\n')
 }
 
 export function clockText(ms: number): string {

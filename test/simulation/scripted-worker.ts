@@ -118,6 +118,15 @@ export class ScriptedWorker implements SimWorker {
     return this.#connection?.registered === true
   }
 
+  /** A script keeps no sandboxes. */
+  get overdue(): readonly string[] {
+    return []
+  }
+
+  usedIn(): number {
+    return 0
+  }
+
   get claims(): readonly string[] {
     return [...this.#disk.leases.keys()]
   }
@@ -565,7 +574,7 @@ export class ScriptedWorker implements SimWorker {
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
     if (random.chance(0.3)) add(anywhere(), () => this.#remember(leaseId, execution.remote))
     if (random.chance(0.5)) add(anywhere(), () => this.#patch(leaseId, { costs: [costOf(leaseId, 500)] }))
-    const prUrl = random.chance(0.5) ? this.#parts.pullOf(execution.runId) : undefined
+    const prUrl = random.chance(0.5) ? this.#parts.codehost.pullOf(execution.runId) : undefined
     if (prUrl !== undefined) add(0.9, () => this.#patch(leaseId, { prUrl, prState: 'open' }))
     add(0.96, () => this.#patch(leaseId, { status: 'finalizing' }))
     const failed = random.chance(0.1)

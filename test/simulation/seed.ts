@@ -3,6 +3,7 @@
  */
 import { calm, inject } from './faults.ts'
 import { LawBroken } from './laws/law.ts'
+import { receive } from './people.ts'
 import { clockText, describePlan, drawPlan, namesIn, only, type Plan } from './plan.ts'
 import { type Told, World } from './world.ts'
 
@@ -18,7 +19,7 @@ export type Outcome =
 export async function tellPlan(plan: Plan): Promise<Outcome> {
   const world = new World(plan, KEEP)
   try {
-    return { is: 'told', told: await world.tell(inject, calm) }
+    return { is: 'told', told: await world.tell(begin, calm) }
   } catch (error) {
     const broken =
       error instanceof LawBroken
@@ -26,6 +27,11 @@ export async function tellPlan(plan: Plan): Promise<Outcome> {
         : new LawBroken('0', 'nothing throws', textOf(error), {}, world.time.now)
     return { is: 'broken', broken, story: world.trace.story() }
   }
+}
+
+function begin(world: World): void {
+  inject(world)
+  receive(world)
 }
 
 export interface Shrunk {

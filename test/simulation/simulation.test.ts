@@ -1,12 +1,27 @@
 /**
  * The simulation, for as many seeds as a test may take: no law breaks, the same seed is the same story, every fault
- * meets every state of a lease, and faults put into the product on purpose are found.
+ * meets every state of a lease, people look into sandboxes and have pull requests followed up, and faults put into the
+ * product on purpose are found.
  *
  * `SIM_SEEDS=20000 npm run jest -- test/simulation` for more of them; `npm run simulate` for a person's use.
  */
 import { spawn } from 'node:child_process'
 import { expect, test } from '@jest/globals'
 import { drawPlan, FAULTS, LEASE_STATES, namesIn, only } from './plan.ts'
+
+/** What people bring about, now and then, whatever the seeds. */
+const DEEDS = [
+  'resume allowed',
+  'resume refused',
+  'release allowed',
+  'follow up allowed',
+  'follow up refused',
+  'sandboxes booted',
+  'sandboxes taken back',
+  'terminals shown',
+  'terminals shown again',
+  'steps of follow ups',
+]
 
 const SEEDS = Number(process.env.SIM_SEEDS ?? 300)
 
@@ -21,14 +36,14 @@ function run(script: string, ...args: string[]): Promise<{ readonly code: number
   })
 }
 
-/** The figures in the table that the runner prints at its end: by fault, one for each state of a lease. */
+/** The figures in the table that the runner prints at its end: by fault, one for each state of a lease; then by deed. */
 function metIn(text: string): Map<string, number[]> {
   const rows = text.split('\n').map((line) => [...(/^([a-z ]+?) +(\d+(?: +\d+)*)$/.exec(line) ?? [])])
   return new Map(rows.map(([, fault = '', numbers = '']) => [fault, numbers.trim().split(/ +/).map(Number)]))
 }
 
 test(
-  `${SEEDS} seeds hold every law, and every fault meets every state of a lease`,
+  `${SEEDS} seeds hold every law, every fault meets every state of a lease, and people come and go`,
   async () => {
     const { code, text } = await run('build/simulate.mjs', '--seeds', String(SEEDS), '--jobs', '2')
     expect({ code, text: code === 0 ? '' : text }).toEqual({ code: 0, text: '' })
@@ -39,6 +54,7 @@ test(
       ),
     )
     expect(never).toEqual([])
+    expect(DEEDS.filter((deed) => !((met.get(deed)?.[0] ?? 0) > 0))).toEqual([])
   },
   60_000 + SEEDS * 2_000,
 )
@@ -51,7 +67,7 @@ test('a seed told twice is the same to the letter', async () => {
 
 test('faults in the product are found', async () => {
   const { code, text } = await run('build/mutants.mjs', '--quick')
-  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^10 of 10 faults were found$/m) })
+  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^13 of 13 faults were found$/m) })
 }, 300_000)
 
 test('a plan is the same each time, and what is left out leaves the rest as it was', () => {
@@ -60,5 +76,6 @@ test('a plan is the same each time, and what is left out leaves the rest as it w
   const [first = '', ...rest] = namesIn(plan)
   const smaller = only(plan, new Set(rest))
   expect(namesIn(smaller)).toEqual(rest)
-  expect([...plan.faults, ...plan.workers, ...plan.tickets].map(({ id }) => id)).toContain(first)
+  const all = [...plan.faults, ...plan.workers, ...plan.tickets, ...plan.visits]
+  expect(all.map(({ id }) => id)).toContain(first)
 })

@@ -4,11 +4,14 @@
 import type { LifeRecord } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { Batch, Disk } from './disk.ts'
+import type { Batch, Change, Disk } from './disk.ts'
+import { SECRET } from './host.ts'
 import { wordOf } from './laws/applied.ts'
 import { fieldsOf, type LiveLease, type Mark, type Sight } from './laws/law.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { LeaseState } from './plan.ts'
+import type { Boot } from './sandboxes.ts'
+import type { Seat } from './seats.ts'
 import { framesIn } from './spool.ts'
 import type { Process, Timeline } from './timeline.ts'
 import type { Wire } from './wire.ts'
@@ -32,10 +35,17 @@ const AWAKE_MS = 10
 /** The other codes of a worker's record are those of one that may be given work. */
 const DRAINING = 'd'
 
+/** What only the world knows. */
+export type Around = Pick<Sight, 'isClear' | 'hostIsAwake' | 'usedIn' | 'followUpsOf'>
+
 export class View implements Sight {
   readonly disk: Disk
   readonly executions = new Set<Execution>()
+  readonly boots = new Set<Boot>()
+  readonly seats = new Set<Seat>()
+  readonly guessed = new Set<string>()
   disturbed = false
+  hasJumped = false
   hostile = false
   readonly #time: Timeline
   readonly #leases = new Map<string, LiveLease>()
@@ -49,9 +59,30 @@ export class View implements Sight {
   #registered = new Map<Wire, string>()
   #current = new Map<string, Wire>()
 
-  constructor(time: Timeline, disk: Disk) {
+  readonly #around: Around
+
+  constructor(time: Timeline, disk: Disk, around: Around) {
     this.#time = time
     this.disk = disk
+    this.#around = around
+  }
+
+  isClear(worker: string): boolean {
+    return this.#around.isClear(worker)
+  }
+
+  hostIsAwake(): boolean {
+    return this.#around.hostIsAwake()
+  }
+
+  usedIn(runId: string): number {
+    return this.#around.usedIn(runId)
+  }
+
+  readonly secret = SECRET
+
+  followUpsOf(runId: string, followUpId: string) {
+    return this.#around.followUpsOf(runId, followUpId)
   }
 
   // ---- taking note -------------------------------------------------------------------------------------------------
@@ -102,10 +133,17 @@ export class View implements Sight {
     }
   }
 
+  #notePriced(change: Change): void {
+    if (change.is !== 'fact' || change.shelf !== 'session' || change.row === null) return
+    const { runId, since, endedAt } = { runId: '', since: '', endedAt: '', ...change.row.value }
+    if (since === endedAt) this.guessed.add(runId)
+  }
+
   /** Answers the leases that came into another state. */
   landed({ changes }: Batch): LiveLease[] {
     const moved: LiveLease[] = []
     for (const change of changes) {
+      this.#notePriced(change)
       if (change.is !== 'life' || change.kind !== 'lease') continue
       const before = this.#leases.get(change.key)
       if (before !== undefined) this.#forget(before)

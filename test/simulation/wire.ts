@@ -25,6 +25,8 @@ export interface Line {
   hostileUntil: number
   /** How often a frame meets hostility. */
   hostility: number
+  /** When a connection over it was taken up or ended, as the host sees it. */
+  changedAt: number
   /** Whether frames are invented, too: the host then hangs up again and again. */
   invents: boolean
 }
@@ -38,6 +40,7 @@ export const newLine = (worker: string, latencyMs: number): Line => ({
   slowMs: 0,
   hostileUntil: 0,
   hostility: 0,
+  changedAt: 0,
   invents: false,
 })
 

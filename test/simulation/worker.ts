@@ -8,9 +8,11 @@ import type { DaemonEnd } from '../../actors/daemon/parts.ts'
 import type { StopOrder, Told } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
+import type { SimCodehost } from './codehost.ts'
 import type { Batch, Disk } from './disk.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
+import type { BootsWatch } from './sandboxes.ts'
 import type { Machine, Process, Timeline } from './timeline.ts'
 import type { Wire, WorkerEar } from './wire.ts'
 
@@ -39,6 +41,10 @@ export interface SimWorker {
   readonly secret: string | undefined
   readonly wire: Wire | undefined
   readonly isRegistered: boolean
+  /** Runs whose sandboxes it could have taken back by now, for all that happens in them. */
+  readonly overdue: readonly string[]
+  /** All that people ever used in its sandbox of a run. */
+  usedIn(runId: string): number
   /** Two machines may have been given one token. */
   takeToken(token: string): void
   switchOn(): void
@@ -79,7 +85,7 @@ export interface WorkerWatch {
 }
 
 /** What is seen of the product's daemon, and of the disk and the hands it was given. */
-export interface DaemonWatch extends WorkerWatch {
+export interface DaemonWatch extends WorkerWatch, BootsWatch {
   booted(worker: SimWorker, disk: Disk): void
   crashed(worker: SimWorker): void
   ended(worker: SimWorker, end: DaemonEnd): void
@@ -90,7 +96,13 @@ export interface DaemonWatch extends WorkerWatch {
   ordered(execution: DaemonExecution, order: StopOrder): void
   /** Something of it reaches the code host. */
   published(execution: DaemonExecution): void
+  /** A follow-up has pushed, or said what it did. */
+  followedUp(execution: DaemonExecution, followUpId: string): void
   discarded(worker: SimWorker, runId: string): void
+  reclaims(worker: SimWorker, isClaimed: (runId: string) => boolean): void
+  tookBack(worker: SimWorker, runId: string): void
+  /** The daemon knows that its line is gone. */
+  lineDown(worker: SimWorker): void
   /** Something that the product itself takes for a bug. */
   complained(worker: SimWorker, what: string, fields: object): void
 }
@@ -105,7 +117,7 @@ export interface WorkerParts<W = WorkerWatch> {
   readonly dial: (process: Process, ear: WorkerEar, rogue: boolean) => Wire
   /** A person asks the host for a pairing token and types it in here. */
   readonly askForToken: (typeIn: (token: string) => void) => void
-  readonly pullOf: (runId: string) => string
+  readonly codehost: SimCodehost
 }
 
 const TOKENS = { inputTokens: 10, outputTokens: 5, cacheReadTokens: 0, cacheWriteTokens: 0 }

@@ -5,20 +5,21 @@
  * into the trace. Most of its workers run the product's daemon, the others a script. Everything in it comes from the
  * plan and its seed: told twice, it is the same to the letter.
  *
- * What it does not tell yet: follow-ups, resumed sandboxes and terminals, changes of the configuration, machines that
- * sleep with their monotonic clock standing still, a disk that answers with read errors.
+ * What it does not tell yet: changes of the configuration, machines that sleep with their monotonic clock standing
+ * still, a disk that answers with read errors.
  */
 import type { FrontDesk } from '../../actors/root/front-desk.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
+import { SimCodehost } from './codehost.ts'
 import { DaemonWorker } from './daemon-worker.ts'
 import { type Batch, Disk, textOf } from './disk.ts'
 import { CONFIG, HostMachine } from './host.ts'
 import { laws } from './laws/all.ts'
 import { COMPLAINT, type Crew, ENDLESS, goals } from './laws/goals.ts'
 import { LawBroken, type LiveLease, type Request, type Watch } from './laws/law.ts'
-import { CALM, diceOf, END, type LeaseState, type Plan, type WorkerPlan } from './plan.ts'
+import { CALM, diceOf, END, type LeaseState, type Plan, SETTLING, type WorkerPlan } from './plan.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 import { FINISHED } from './spool.ts'
 import { type Drive, newDrive } from './store.ts'
@@ -32,10 +33,15 @@ import type { DaemonWatch, SimWorker } from './worker.ts'
 
 /** Far more than the busiest honest seed needs. */
 const HAPPENINGS_MAX = 2_000_000
-/** Time for restarts, forgotten sockets and the longest backoff, once nothing disturbs. */
-const SETTLING = 150_000
 /** How often laws look around of their own accord. */
 const TICK_MS = 2_000
+const LOOK_MS = 20_000
+/** What came over a line before that has arrived. */
+const CLEAR_MS = 30_000
+/** What people ask for about runs that have ended. */
+const PERSONAL: ReadonlySet<Request['what']> = new Set(['resume', 'release', 'follow up'])
+/** Who has slept is patient for so long. */
+const AWAKE_MS = 60_000
 
 export interface Told {
   readonly digest: string
@@ -45,6 +51,8 @@ export interface Told {
   readonly met: ReadonlyMap<string, number>
   readonly finished: number
   readonly runs: number
+  /** What came to pass between people and sandboxes → how often. */
+  readonly deeds: ReadonlyMap<string, number>
 }
 
 export class World {
@@ -65,7 +73,8 @@ export class World {
   readonly #machines = new Map<string, Machine>()
   readonly #lastDispatch = new Map<string, number>()
   readonly #declines = new Map<string, number[]>()
-  readonly #pulls = new Map<string, string>()
+  readonly codehost: SimCodehost
+  readonly deeds = new Map<string, number>()
   readonly #tracker: SimTracker
   readonly #wires: Wire[] = []
   /** Told of each lease that comes into another state. */
@@ -77,7 +86,13 @@ export class World {
     this.plan = plan
     this.trace = new Trace(keep)
     this.drive = { ...newDrive(), flushMsMax: plan.flushMs }
-    this.view = new View(this.time, this.disk)
+    this.codehost = new SimCodehost(this.time, this.dice('code host'))
+    this.view = new View(this.time, this.disk, {
+      isClear: (worker) => this.#isClear(worker),
+      hostIsAwake: () => this.#hostIsAwake(),
+      usedIn: (runId) => this.#usedIn(runId),
+      followUpsOf: (runId, followUpId) => this.#followUpsOf(runId, followUpId),
+    })
     this.#watches = laws.map(({ number, sentence, watch }) =>
       watch(this.view, (what, facts = {}) => {
         throw new LawBroken(number, sentence, what, facts, this.time.now)
@@ -104,6 +119,7 @@ export class World {
       this.host.boot()
       inject(this)
       this.#tick()
+      this.#look()
       await this.time.until(CALM)
       this.note('calm')
       calm(this)
@@ -121,6 +137,7 @@ export class World {
       happenings: this.time.count,
       trace: this.trace,
       met: this.met,
+      deeds: this.deeds,
       runs: statuses.length,
       finished: statuses.filter((status) => status === 'completed').length,
     }
@@ -129,6 +146,48 @@ export class World {
   #tick(): void {
     for (const watch of this.#watches) watch.ticked?.()
     this.time.in(TICK_MS, () => this.#tick())
+  }
+
+  #look(): void {
+    for (const worker of this.workers.values()) {
+      const { overdue } = worker
+      for (const watch of this.#watches) watch.overdue?.(worker, overdue)
+    }
+    this.time.in(LOOK_MS, () => this.#look())
+  }
+
+  /** Something came to pass that should, now and then. */
+  deed(what: string): void {
+    this.deeds.set(what, (this.deeds.get(what) ?? 0) + 1)
+  }
+
+  #isClear(worker: string): boolean {
+    const line = this.lines.get(worker)
+    if (line === undefined) return false
+    const ends = [this.host.process, this.workers.get(worker)?.process]
+    const troubled = [line.silentUpUntil, line.silentDownUntil, line.slowUntil, line.hostileUntil]
+    for (const end of ends) troubled.push(end?.pausedUntil ?? Number.POSITIVE_INFINITY)
+    return Math.max(...troubled, line.changedAt) + CLEAR_MS < this.time.now
+  }
+
+  #hostIsAwake(): boolean {
+    const { process, jumpedAt } = this.host
+    const sleptAt = Math.max(process?.pausedUntil ?? Number.POSITIVE_INFINITY, jumpedAt)
+    return sleptAt + AWAKE_MS < this.time.now
+  }
+
+  #usedIn(runId: string): number {
+    let used = 0
+    for (const worker of this.workers.values()) used += worker.usedIn(runId)
+    return used
+  }
+
+  #followUpsOf(runId: string, followUpId: string) {
+    const url = this.codehost.pullOf(runId)
+    return {
+      pushes: this.codehost.pushes(url, followUpId),
+      summaries: this.codehost.summaries(url, followUpId),
+    }
   }
 
   #judge(): void {
@@ -147,6 +206,8 @@ export class World {
         lastDispatch: (workerId) => this.#lastDispatch.get(workerId) ?? 0,
         declines: (workerId, since) =>
           (this.#declines.get(workerId) ?? []).filter((at) => at >= since).length,
+        attachSessions: (workerId) => this.#attachSessions(workerId),
+        census: () => this.host.census,
       })
       if (lack !== undefined) throw new LawBroken(number, sentence, lack, {}, this.time.now)
     }
@@ -159,6 +220,11 @@ export class World {
     if (reason?.startsWith('interrupted') !== true) return reason
     const placement = this.host.desk?.placement(runId)
     return placement?.ok === true ? placement.value.reason : reason
+  }
+
+  #attachSessions(workerId: string): number | undefined {
+    const demand = this.host.desk?.demand(workerId)
+    return demand?.ok === true ? demand.value.worker.attachSessions : undefined
   }
 
   /** A fault has happened while these leases were what they were. */
@@ -180,8 +246,10 @@ export class World {
       for (const watch of this.#watches) watch.asked?.(request)
       void Promise.resolve(run(desk)).then((answer) => {
         if (process?.dead !== false) return
-        const { ok, value } = { ok: false, value: undefined, ...Object(answer) }
-        this.note(`answered: ${request.what} ${request.workerId ?? request.runId ?? ''} ${ok ? 'yes' : 'no'}`)
+        const { ok, value, refusal } = { ok: false, value: undefined, refusal: {}, ...Object(answer) }
+        const verdict = ok ? 'yes' : `no ${JSON.stringify(refusal)}`
+        this.note(`answered: ${request.what} ${request.workerId ?? request.runId ?? ''} ${verdict}`)
+        if (PERSONAL.has(request.what)) this.deed(`${request.what} ${ok ? 'allowed' : 'refused'}`)
         this.guard(() => {
           for (const watch of this.#watches) watch.answered?.(request, ok, value)
         })
@@ -228,7 +296,8 @@ export class World {
       random: this.dice(`worker ${plan.id}`),
       dial: (process: Process, ear: WorkerEar, rogue: boolean) => this.#dial(line, process, ear, rogue),
       askForToken: (typeIn: (token: string) => void) => this.#askForToken(plan.id, typeIn),
-      pullOf: (runId: string) => this.#pullOf(runId),
+      codehost: this.codehost,
+      sessionOf: (runId: string) => this.disk.run(runId)?.agentSessionId,
       stopAt: (leaseId: string) => this.#terms.until(leaseId),
       watch: this.#workerWatch(plan.id),
     }
@@ -260,7 +329,10 @@ export class World {
       },
       trimmed: (leaseId, upTo) => all((watch) => watch.trimmed?.(leaseId, upTo)),
       deletedCredential: (_worker, workerId) => this.note(`${id} deletes the credential of ${workerId}`),
-      said: (_worker, text) => this.note(`${id} ${text}`),
+      said: (_worker, text) => {
+        this.note(`${id} ${text}`)
+        all((watch) => watch.logged?.(text))
+      },
       booted: (_worker, disk) => {
         this.note(`${id} starts`)
         this.view.daemonBooted(id, disk)
@@ -292,6 +364,33 @@ export class World {
         this.note(`${id} publishes ${execution.runId} under ${execution.leaseId}`)
         all((watch) => watch.published?.(execution))
       },
+      followedUp: (execution, followUpId) => {
+        this.note(`${id} does what ${followUpId} is about, under ${execution.leaseId}`)
+        this.deed('steps of follow ups')
+        all((watch) => watch.followedUp?.(execution, followUpId))
+      },
+      boots: (boot) => {
+        this.note(`${id} boots the sandbox of ${boot.runId}`)
+        this.view.boots.add(boot)
+        all((watch) => watch.boots?.(boot))
+      },
+      moved: (boot) => {
+        this.note(`${id} has the sandbox of ${boot.runId} ${boot.stage}`)
+        if (boot.stage === 'booted') this.deed('sandboxes booted')
+        all((watch) => watch.bootMoved?.(boot))
+      },
+      gone: (boot) => {
+        this.note(`nothing is left of the boot of ${boot.runId} on ${id}`)
+        this.view.boots.delete(boot)
+        all((watch) => watch.bootGone?.(boot))
+      },
+      reclaims: (worker, isClaimed) => all((watch) => watch.reclaims?.(worker, isClaimed)),
+      tookBack: (worker, runId) => {
+        this.note(`${id} takes back the sandbox of ${runId}`)
+        this.deed('sandboxes taken back')
+        all((watch) => watch.tookBack?.(worker, runId))
+      },
+      lineDown: (worker) => all((watch) => watch.lineDown?.(worker)),
       discarded: (worker, runId) => {
         this.note(`${id} discards the sandbox of ${runId}`)
         all((watch) => watch.sandboxDiscarded?.(worker, runId))
@@ -321,12 +420,6 @@ export class World {
     }
   }
 
-  #pullOf(runId: string): string {
-    const known = this.#pulls.get(runId) ?? `https://code.example/o/web/pull/${this.#pulls.size + 1}`
-    this.#pulls.set(runId, known)
-    return known
-  }
-
   #dial(line: Line, worker: Process, ear: WorkerEar, rogue: boolean): Wire {
     const wire = new Wire({
       number: this.#wires.length + 1,
@@ -344,7 +437,10 @@ export class World {
           this.#terms.heard(one, frame, this.time.now, this.#machines.get(line.worker)?.rate ?? 1)
           this.guard(() => this.#watches.forEach((watch) => void watch.workerHears?.(one, frame)))
         },
-        hostEnds: (one) => this.note(`wire ${one.number} of ${one.worker} ends at the host`),
+        hostEnds: (one) => {
+          line.changedAt = this.time.now
+          this.note(`wire ${one.number} of ${one.worker} ends at the host`)
+        },
       },
     })
     this.#wires.push(wire)
@@ -357,6 +453,7 @@ export class World {
     if (!checked.ok)
       throw new LawBroken('0', 'the host speaks the protocol', checked.error, { text }, this.time.now)
     this.view.hostSends(wire, frame)
+    if (frame.type === 'registered') this.#changed(wire.worker)
     if (frame.type === 'dispatch') this.#lastDispatch.set(this.view.registeredAs(wire) ?? '', this.time.now)
     for (const watch of this.#watches) watch.hostSends?.(wire, frame)
   }
@@ -370,6 +467,11 @@ export class World {
     }
     for (const watch of this.#watches) watch.hostHears?.(wire, frame)
     this.onHostHears(wire.worker, frame)
+  }
+
+  #changed(worker: string): void {
+    const line = this.lines.get(worker)
+    if (line !== undefined) line.changedAt = this.time.now
   }
 
   /** Every connection of a host that is no more. */
@@ -391,6 +493,7 @@ export class World {
       drive: this.drive,
       random: this.dice('host'),
       trackerFor: (process) => this.#tracker.seenBy(process),
+      pullsFor: (process) => this.codehost.seenBy(process),
       watch: {
         booted: (process) => {
           this.note(`${process.name} starts`)
@@ -403,6 +506,7 @@ export class World {
         },
         ended: (process, how) => {
           this.note(`${process.name} ends: ${how}`)
+          for (const seat of this.view.seats) seat.close()
           this.dropWires(how === 'power')
         },
         asked: ({ number }) => this.note(`commit ${number} is asked for`),
@@ -415,8 +519,11 @@ export class World {
             const told = { fields: textOfFields(fields) }
             throw new LawBroken(COMPLAINT.number, COMPLAINT.sentence, what, told, this.time.now)
           }),
-        said: (level, fields, message) =>
-          this.note(`host says (${level}) ${message} ${textOfFields(fields)}`),
+        said: (level, fields, message) => {
+          const text = `host says (${level}) ${message} ${textOfFields(fields)}`
+          this.note(text)
+          this.guard(() => this.#watches.forEach((watch) => void watch.logged?.(text)))
+        },
       },
     })
   }

@@ -12,7 +12,7 @@ import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import { asked, resumed, viewOf } from '../support/attached.ts'
 import { until } from '../support/real.ts'
 import { Relay } from '../support/relay.ts'
-import type { Served } from '../support/serve.ts'
+import { run, type Served } from '../support/serve.ts'
 import { personAt } from '../support/terminal-host.ts'
 import { GATE, Yard } from '../support/yard.ts'
 
@@ -165,7 +165,7 @@ describe('a run that is over', () => {
 
   story('is refused while it runs, without a session, discarded, and while its worker is away', async () => {
     const at = await scene()
-    const { yard, worker, run, folder } = at
+    const { yard, worker, run: kept, folder } = at
     yard.ticket('BUSY-1', [`run ${GATE}`])
     yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
     yard.ticket('GONE-1', ['say Done.'])
@@ -183,13 +183,27 @@ describe('a run that is over', () => {
     await view.closed
     expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
     expect((await asked(yard, busy.id, 'release')).status).toBe(409)
+    const entered = async (id: string) => {
+      const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', yard.dataDir])
+      return [await exit, err()]
+    }
+    expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
+      [1, 'switchyard: there is no run run-nobody\n'],
+      [1, expect.stringMatching(/^switchyard: .*is running/)],
+      [1, expect.stringMatching(/^switchyard: .*is gone/)],
+      [1, expect.stringMatching(/^switchyard: .*no session to go on with/)],
+    ])
     await yard.atGate(busy)
     yard.letGo(busy)
     await yard.ends('BUSY-1')
 
     await killed(worker)
     await yard.online(0)
-    expect(await refusals([run.id])).toEqual([409])
+    expect(await refusals([kept.id])).toEqual([409])
+    expect(await entered(kept.id)).toEqual([
+      1,
+      expect.stringMatching(/^switchyard: worker .*is not connected/),
+    ])
     expect(existsSync(folder)).toBe(true)
     await settled(at)
   })
@@ -205,10 +219,10 @@ describe('a session that somebody looks at', () => {
     const { yard, run, folder } = at
     const view = await viewOf(yard, run)
     const born = await view.asks(BORN)
+    relay?.cutAfter(FLOOD_BYTES / 10)
     view.type(`flood ${FLOOD_BYTES}\r`)
-    await until('the flood', () => view.text().includes('\n900 '))
-    relay?.cut()
     await until('the break', () => view.text().includes('[the worker is away'))
+    expect(view.text()).toContain('\n900 ')
     expect(view.text()).not.toContain(`${FLOOD_BYTES} bytes`)
     view.type('append typed.txt <<END\ronce\rEND\r')
     relay?.mend()
@@ -239,8 +253,10 @@ describe('a session that somebody looks at', () => {
     await settled(at)
     yard.startWorker(worker.dataDir)
     await view.closed
-    expect(view.word()).toMatchObject({ type: 'error' })
+    const why = 'the worker was started again, and the session ended with it; attach again to go on with it'
+    expect(view.word()).toEqual({ type: 'error', message: why })
     expect((await person.ended()).code).toBe(1)
+    expect(person.text()).toContain(`switchyard: ${why}`)
     expect((await resumed(yard, run)).status).toBe(200)
     const again = await viewOf(yard, run)
     await again.sees('before')

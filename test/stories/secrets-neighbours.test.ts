@@ -472,7 +472,8 @@ describe('with everything planted', () => {
       const cases: readonly (readonly [string, RegExp, Trick])[] = [
         ['clone refused', /upload-pack/, { kind: 'complaint', status: 403 }],
         ['clone redirected', /upload-pack/, { ...away, status: 302 }],
-        ['clone broken', /upload-pack/, { kind: 'page', status: 500 }],
+        // Of an outage everybody would wait for the end.
+        ['clone broken', /upload-pack/, { kind: 'page', status: 400 }],
         ['push refused', /receive-pack/, { kind: 'complaint', status: 403 }],
         ['push redirected', /receive-pack/, away],
         ['pull refused', /POST .*\/pulls$/, { kind: 'complaint', status: 422 }],

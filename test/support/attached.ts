@@ -78,11 +78,14 @@ export class Viewer {
   /** Types a step, and has what the session says to it. */
   async asks(step: string): Promise<string> {
     await this.ready()
-    const before = (await this.lines()).length
+    // A line number would not do: when the scrollback is full, each new line takes the place of the oldest.
+    const prompt = this.#terminal.registerMarker(0)
+    if (prompt === undefined) throw new Error('a full-screen program has no lines to go by')
+    const since = async () => (await this.lines()).slice(prompt.line + 1)
     this.type(`${step}\r`)
-    await until('its answer', async () => (await this.lines()).length > before, SEEN_MS_MAX, LOOK_MS)
+    await until('its answer', async () => (await since()).length > 0, SEEN_MS_MAX, LOOK_MS)
     await this.ready()
-    return (await this.lines()).slice(before, -1).join('\n')
+    return (await since()).slice(0, -1).join('\n')
   }
 
   /** The session waits for something to be typed. */

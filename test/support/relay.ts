@@ -1,8 +1,8 @@
 /**
  * A line between a worker and its host that a test can cut: plain TCP, passed on byte by byte.
  *
- * `cut` ends every connection and lets none through; `freeze` keeps them and passes nothing on, as a network does that
- * has lost its way: neither side is told.
+ * `cut` ends every connection and lets none through, `cutAfter` does so in the midst of what the worker says; `freeze`
+ * keeps them and passes nothing on, as a network does that has lost its way: neither side is told.
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { afterEach } from '@jest/globals'
@@ -20,6 +20,7 @@ export class Relay {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #state: State = 'open'
+  #bytesToCut = Number.POSITIVE_INFINITY
 
   private constructor(port: number) {
     this.#server = createServer({ allowHalfOpen: false }, (near) => this.#join(near, port))
@@ -40,6 +41,11 @@ export class Relay {
   cut(): void {
     this.#state = 'cut'
     for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Once the worker has said so much more. */
+  cutAfter(bytes: number): void {
+    this.#bytesToCut = bytes
   }
 
   freeze(): void {
@@ -70,10 +76,20 @@ export class Relay {
     }
     const far = connect(port, '127.0.0.1')
     this.#hold(far)
-    near.on('data', (bytes) => far.write(bytes))
+    near.on('data', (bytes) => {
+      far.write(bytes)
+      this.#passed(bytes.length)
+    })
     far.on('data', (bytes) => near.write(bytes))
     near.on('close', () => far.destroy())
     far.on('close', () => near.destroy())
+  }
+
+  #passed(bytes: number): void {
+    this.#bytesToCut -= bytes
+    if (this.#bytesToCut > 0) return
+    this.#bytesToCut = Number.POSITIVE_INFINITY
+    this.cut()
   }
 
   #hold(socket: Socket): void {

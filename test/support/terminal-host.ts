@@ -22,6 +22,8 @@ export interface TerminalHost {
   readonly views: HostView[]
   /** How it answers requests. */
   status: number
+  /** It does not. */
+  isMute: boolean
 }
 
 export class HostView {
@@ -75,13 +77,14 @@ export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost
     },
     (request, response) => {
       asked.push(`${request.method} ${request.url}`)
+      if (host.isMute) return
       const isKnown = request.headers.authorization === `Bearer ${TOKEN}`
       const said = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
       response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(said))
     },
   )
   const url = `http://127.0.0.1:${server.port}`
-  const host: TerminalHost = { dataDir, url, asked, views, onLine: () => {}, status: 200 }
+  const host: TerminalHost = { dataDir, url, asked, views, onLine: () => {}, status: 200, isMute: false }
   const launch = { pid: process.pid, version: '0', startedAt: '', url, token: TOKEN }
   writeFileSync(join(dataDir, 'launch.json'), JSON.stringify(launch))
   return host
@@ -103,8 +106,20 @@ export interface Person {
   ended(): Promise<{ readonly before: string; readonly after: string; readonly code: number }>
 }
 
-/** What the shell says around the command: `stty -g` is the whole line discipline as text. */
-const SCRIPT = 'echo "before=$(stty -g)"; "$@"; code=$?; echo "after=$(stty -g)"; echo "code=$code;"'
+/**
+ * What the shell says around the command: `stty -g` is the whole line discipline as text. It stays until it is told to
+ * go: a terminal that nobody has any more may be taken for an empty one before its last words were read.
+ */
+const SCRIPT =
+  'trap : INT; echo "before=$(stty -g)"; "$@"; code=$?; echo "after=$(stty -g)"; echo "code=$code;"; cat >/dev/null'
+
+/**
+ * Now and then, on a busy machine, a process that reads several terminals is not told that one of them has more, and
+ * would wait for ever; when it begins anew, it is.
+ */
+const ANEW_MS = 500
+/** Once for what may be left of a line, and once for itself. */
+const END_OF_INPUT = '\x04\x04'
 
 export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): Person {
   const pty = spawn('/bin/sh', ['-c', SCRIPT, 'sh', process.execPath, command, ...args], {
@@ -118,10 +133,16 @@ export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
   const pieces: Buffer[] = []
   let isOver = false
   pty.onData((piece) => void pieces.push(Buffer.from(piece)))
+  const anew = setInterval(() => {
+    pty.pause()
+    pty.resume()
+  }, ANEW_MS)
   pty.onExit(() => {
     isOver = true
+    clearInterval(anew)
   })
   afterwards(() => {
+    clearInterval(anew)
     if (!isOver) pty.kill('SIGKILL')
   })
   const bytes = () => Buffer.concat(pieces)
@@ -138,9 +159,23 @@ export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
     },
     commandPid: () => Number(readFileSync(`/proc/${pty.pid}/task/${pty.pid}/children`, 'utf8').trim()),
     ended: async () => {
-      await until(`the end of the command in:\n${text()}`, () => /code=\d+;/.test(text()), 20_000)
+      await until('the end of the command', () => /code=\d+;/.test(text()), 20_000).catch((error) => {
+        throw new Error(`${error.message}\n${processesOn(pty.pid)}\n${JSON.stringify(text().slice(-4_000))}`)
+      })
+      pty.write(END_OF_INPUT)
       const said = (name: string) => new RegExp(`${name}=([0-9a-f:]+)`).exec(text())?.[1] ?? ''
       return { before: said('before'), after: said('after'), code: Number(said('code')) }
     },
+  }
+}
+
+/** What the shell and its command wait for, in the kernel's words: for the sentence when they don't end. */
+function processesOn(shell: number): string {
+  const told = (pid: string, file: string): string => readFileSync(`/proc/${pid}/${file}`, 'utf8').trim()
+  try {
+    const children = told(`${shell}`, `task/${shell}/children`).split(' ').filter(Boolean)
+    return [`${shell}`, ...children].map((pid) => `${told(pid, 'comm')}: ${told(pid, 'wchan')}`).join(', ')
+  } catch {
+    return 'its shell is gone'
   }
 }

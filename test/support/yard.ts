@@ -52,10 +52,17 @@ export interface YardOptions {
   readonly sandbox?: object
   readonly agent?: object
   readonly concurrency?: number
+  readonly tracker?: object
+  /** In place of the folder. */
+  readonly codehost?: object
+  /** Besides its own. */
+  readonly repos?: object
+  /** Of the workers that are started, besides what every process has. */
+  readonly workerEnv?: NodeJS.ProcessEnv
 }
 
 export interface TicketOptions {
-  readonly repo?: RepoName
+  readonly repo?: string
   readonly title?: string
   readonly front?: readonly string[]
 }
@@ -126,7 +133,7 @@ export class Yard {
   ): Served {
     const concurrency = ['--concurrency', String(this.#options.concurrency ?? 4)]
     const always = ['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug']
-    return run([...always, ...concurrency, ...args], dataDir)
+    return run([...always, ...concurrency, ...args], dataDir, this.#options.workerEnv)
   }
 
   async online(count: number, ms?: number): Promise<void> {
@@ -197,8 +204,13 @@ export class Yard {
 
   /** Its setup, or its agent, has come to its gate. */
   async atGate(run: Run): Promise<void> {
-    const isThere = () => this.#processesOf(run.id).some((pid) => commandOf(pid).includes('/out/go'))
+    const isThere = () => this.isDoing(run, '/out/go')
     await until(`${run.ticket.identifier} is at its gate`, isThere, RUN_MS_MAX, LOOK_EVERY_MS)
+  }
+
+  /** A process with this in its command line is in its sandbox. */
+  isDoing(run: Run, what: string): boolean {
+    return this.#processesOf(run.id).some((pid) => commandOf(pid).includes(what))
   }
 
   letPushesGo(): void {
@@ -279,18 +291,21 @@ export class Yard {
 
   #config(port: number) {
     const { local = false, fleet = {}, sandbox = {}, agent = {}, concurrency = 4 } = this.#options
+    const folder = { driver: 'local', path: this.code, token: SECRETS.codehost }
+    const { tracker, codehost = folder, repos } = this.#options
     return {
       server: { port },
       fleet: { host: '127.0.0.1', port: this.#fleetPort, ...fleet },
       worker: { local },
       sandbox: { network: 'none', concurrency, ...sandbox },
       agent: { commands: { agentA: 'scripted-agent' }, agentAApiKey: SECRETS.agent, ...agent },
-      tracker: { driver: 'local', path: this.tickets, pollSeconds: 1 },
-      codehost: { driver: 'local', path: this.code, token: SECRETS.codehost },
+      tracker: { driver: 'local', path: this.tickets, pollSeconds: 1, ...tracker },
+      codehost,
       repos: {
         plain: { remote: 'acme/plain' },
         'slow-setup': { remote: 'acme/slow-setup', setup: GATE },
         'slow-push': { remote: 'acme/slow-push' },
+        ...repos,
       },
     }
   }

@@ -106,6 +106,7 @@ const printed: fc.Arbitrary<string> = fc.oneof(
       '\x1b)0',
       '\x1b[4h',
       '\x1b[4l',
+      '\x1b[20h',
       '\x1b[!p',
       '\x1bc',
       '\x1b[2 q',
@@ -179,6 +180,12 @@ describe('the picture of a terminal', () => {
     expect(seen(late)[0]).toBe('q')
   })
 
+  test('keeps the margins of what it will come back to', async () => {
+    const before = ['one\r\ntwo\r\nthree', '\x1b[2;4r', 'x', '\x1b[?1049h', 'in front']
+    const { hereAfter, thereAfter } = await bothAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
+    expect(hereAfter).toEqual(thereAfter)
+  })
+
   test('goes on in its row where half a wide character is left', async () => {
     const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
     await screen.print(`\x1b[?7l${'界'.repeat(12)}─`)
@@ -227,17 +234,115 @@ describe('a flood', () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
     const real = terminalOf({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
-    const msOf = async (run: () => Promise<unknown>) => {
-      const from = performance.now()
-      await run()
-      return performance.now() - from
-    }
     const read = await msOf(() => written(real, lines))
     const printed = await msOf(() => screen.print(lines))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
 })
+
+/** What a program does that paints all of its screen. */
+const sureStroke = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(fc.nat(8), fc.nat(12), fc.stringMatching(/^[a-z ─é⣿]{1,8}$/))
+      .map(([y, x, text]) => `\x1b[${y};${x}H${text}`),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('\r', '\x1b[K', '\x1b[1K', '\x1b[2K', '\x1b[J', '\x1b[1J', '\x1b[H'),
+  },
+  { weight: 2, arbitrary: fc.constantFrom(...'ABCDGdX').chain((final) => csi(final, 9)) },
+  { weight: 3, arbitrary: fc.constantFrom(...looks, ...colours, '').map((look) => `\x1b[${look}m`) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('\x1b[?25l', '\x1b[?25h', '\x1b[?2026h', '\x1b[?2026l', '\x1b(0', '\x1b(B'),
+  },
+)
+/** Now and then something that may scroll, or is not known to be one cell wide, or does more than paint. */
+const anyStroke = fc.oneof(
+  { weight: 2, arbitrary: fc.stringMatching(/^[a-z ]{1,30}$/) },
+  { weight: 2, arbitrary: fc.constantFrom('漢', 'e\u0301', '\t', '\b', '\n', '\r\n', '\x1bM', '\x1b[3J') },
+  { weight: 4, arbitrary: fc.constantFrom(...'EFLMPST@eabf').chain((final) => csi(final, 9)) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '\x1b[20h',
+      '\x1b[2;4r',
+      '\x1b7',
+      '\x1b8',
+      '\x1b[Z',
+      '\x1b[I',
+      '\x1b[4h',
+      '\x1b[?6h',
+    ),
+  },
+)
+const sureStrokes = fc.array(sureStroke, { maxLength: 40 }).map((all) => all.join(''))
+const anyStrokes = fc.array(anyStroke, { maxLength: 3 }).map((all) => all.join(''))
+const strokes = fc.oneof({ weight: 3, arbitrary: sureStrokes }, { weight: 1, arbitrary: anyStrokes })
+const wholeScreen = fc
+  .tuple(fc.constantFrom('\x1b[2J', '\x1b[m\x1b[H\x1b[J', 'rows'), strokes)
+  .map(([how, then]) => {
+    const rows = Array.from(
+      { length: size.rows },
+      (_, y) => `\x1b[${y + 1};1H\x1b[3${y}m${'ab'.repeat(y)}\x1b[K`,
+    )
+    return `\x1b[H${how === 'rows' ? rows.join('') : how}${then}`
+  })
+const beforePainting = fc.oneof(session, fc.constant([]))
+/** Whether the last of it paints everything is left to chance. */
+const painting = fc
+  .tuple(strokes, wholeScreen, strokes, fc.nat(3))
+  .map(
+    ([some, whole, others, times]) => [`${some}${whole}${others}`, `${others}${some}`.repeat(times)] as const,
+  )
+  .filter(([block]) => block.length > 50)
+
+describe('a screen that is painted again and again', () => {
+  test('is what it would be if every stroke of it had been read, wherever a piece of them ends', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        beforePainting,
+        painting,
+        fc.nat(),
+        session,
+        async (before, [block, end], cut, after) => {
+          const paint = `${block.repeat(Math.ceil((FLOOD_CHARS_MIN * 3) / block.length))}${end}`
+          const at = cut % paint.length
+          const pieces = ['\x1b[?1049h', paint.slice(0, at), paint.slice(at)]
+          const { there, here, thereAfter, hereAfter } = await bothAfter([...before, ...pieces], after)
+          expect(here).toEqual(there)
+          expect(hereAfter).toEqual(thereAfter)
+        },
+      ),
+      { numRuns: Number(process.env.RUNS ?? 30) },
+    )
+  }, 60_000)
+
+  test('is many times as fast as reading all of it', async () => {
+    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const real = terminalOf({ cols: 80, rows: 24 })
+    const rows = Array.from(
+      { length: 24 },
+      (_, y) => `\x1b[${y + 1};1H\x1b[3${y % 8}m${'y'.repeat(70)}\x1b[K`,
+    )
+    const paint = rows.join('').repeat(600)
+    await written(real, '\x1b[?1049h')
+    await screen.print('\x1b[?1049h')
+    const read = await msOf(() => written(real, paint))
+    const printed = await msOf(() => screen.print(paint))
+    screen.close()
+    expect(printed).toBeLessThan(read)
+  })
+})
+
+async function msOf(run: () => Promise<unknown>): Promise<number> {
+  const from = performance.now()
+  await run()
+  return performance.now() - from
+}
 
 describe('a terminal that nobody sits at', () => {
   test('answers what the session asks', async () => {
@@ -301,22 +406,25 @@ describe('a terminal that nobody sits at', () => {
 
   test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
-    await screen.print(`${'line\r\n'.repeat(50)}\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
+    await screen.print(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
     const late = terminalOf({ cols: 80, rows: 24 })
     await written(late, screen.picture())
     screen.close()
     expect(seen(late).join()).toContain('end')
   })
 
-  test('lets others have their turn while it reads', async () => {
-    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+  test.each([
+    ['of the usual size', { cols: 80, rows: 24 }, 10_000],
+    ['as large as can be', { cols: 1_000, rows: 1_000 }, 20],
+  ])('%s lets others have their turn while it reads', async (_, large, times) => {
+    const screen = makeScreen(large, quiet)
     let turns = 0
     const turn = () => {
       turns += 1
       timer = setImmediate(turn)
     }
     let timer = setImmediate(turn)
-    await screen.print('\x1b[24S'.repeat(100_000))
+    await screen.print('\x1b[999S'.repeat(times))
     clearImmediate(timer)
     screen.close()
     expect(turns).toBeGreaterThan(10)

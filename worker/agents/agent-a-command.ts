@@ -49,6 +49,8 @@ export const texts = {
 /** What it would otherwise ask a person first. */
 export const state = {
   hasCompletedOnboarding: true,
+  // Whether a session that is old and long is to be summed up first.
+  resumeReturnDismissed: true,
   projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
 }
 

@@ -1,80 +1,78 @@
 /**
- * What agentA's transcripts tell of its use: one file for the session, one for each nested agent.
+ * What agentA's transcripts tell of the use of a session and its nested agents.
  *
- * An answer has a line for each of its blocks, each with the figures so far; its id and its request's are what says
- * that they are one.
+ * A person who clears or branches a session goes on in another one, with transcripts of its own, and a branch begins as
+ * a copy of what it branched from. What such sessions have used since the person came belongs to the session that he
+ * came for, each answer once, wherever else it stands.
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
+import type { UsageEntry } from '../../protocol/usage.ts'
 import type { AgentFiles } from './agent.ts'
-import { apiTokens } from './agent-a-bill.ts'
 import { PROJECTS } from './agent-a-command.ts'
-import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe, type ToldUse, type UsageTally, usageTallies } from './usage.ts'
+import { type Reading, type SessionUse, sessionUse } from './agent-a-transcript.ts'
+import { isPathSafe, snapshotOf, type UsageTally, usageTallies } from './usage.ts'
 
 /** An agent can make any number of folders. */
 const PROJECTS_MAX = 100
-const SUBAGENTS_MAX = 1_000
-const SUBAGENT_FILE = /^agent-([A-Za-z0-9_-]{1,100})\.jsonl$/
+/** Of the session, in each of those, nested agents included. */
+const TRANSCRIPTS_MAX = 1_001
+/** Of other sessions, all together. */
+const OTHER_TRANSCRIPTS_MAX = 2_000
+const SESSION_FILE = /^([A-Za-z0-9_-]{1,100})\.jsonl$/
+
+export interface UsageOrder {
+  readonly sessionId: string
+  /** An instant from which on the use of other sessions counts, too. Absent: it never does. */
+  readonly andSince?: string | undefined
+}
 
 export async function agentAUsage(
   files: AgentFiles,
-  sessionId: string,
+  { sessionId, andSince }: UsageOrder,
   prices: PriceTable,
 ): Promise<UsageSnapshot[]> {
   if (!isPathSafe(sessionId)) return []
-  const snapshots: UsageSnapshot[] = []
   const begin = usageTallies(prices)
-  for (const projectKey of (await files.list(PROJECTS)).filter(isPathSafe).slice(0, PROJECTS_MAX)) {
-    const folder = `${PROJECTS}/${projectKey}`
-    const place = { projectKey, sessionId }
-    const main = await tallied(files, `${folder}/${sessionId}.jsonl`, begin)
-    snapshots.push(...present(main.snapshot(place)))
-    snapshots.push(...(await nested(files, `${folder}/${sessionId}/subagents`, place, begin)))
-  }
-  return snapshots
+  const projects = (await files.list(PROJECTS)).filter(isPathSafe).slice(0, PROJECTS_MAX)
+  const own: SessionUse[] = []
+  for (const projectKey of projects)
+    own.push(await sessionUse({ projectKey, sessionId }, { files, begin, left: TRANSCRIPTS_MAX }))
+  if (andSince === undefined) return snapshots(own, [])
+  const reading = { files, begin, left: OTHER_TRANSCRIPTS_MAX }
+  const others = await entriesOfOthers(projects, sessionId, reading)
+  return snapshots(
+    own,
+    others.filter(({ at }) => Date.parse(at) >= Date.parse(andSince)),
+  )
 }
 
-async function nested(
-  files: AgentFiles,
-  folder: string,
-  place: Pick<UsageSnapshot, 'projectKey' | 'sessionId'>,
-  begin: () => UsageTally,
-): Promise<UsageSnapshot[]> {
-  const snapshots: UsageSnapshot[] = []
-  for (const name of (await files.list(folder)).slice(0, 2 * SUBAGENTS_MAX)) {
-    const subagentId = SUBAGENT_FILE.exec(name)?.[1]
-    if (subagentId === undefined || snapshots.length >= SUBAGENTS_MAX) continue
-    const tally = await tallied(files, `${folder}/${name}`, begin)
-    snapshots.push(...present(tally.snapshot({ ...place, subagentId })))
-  }
-  return snapshots
+/** What others have used stands with the session's own, where it has a transcript that says anything. */
+function snapshots(own: readonly SessionUse[], others: readonly UsageEntry[]): UsageSnapshot[] {
+  const host = own.find(({ main }) => main.size > 0) ?? own[0]
+  const all = own.flatMap((session) => [
+    snapshotOf(session.place, [...session.main.entries(), ...(session === host ? others : [])]),
+    ...session.nested.map(({ place, tally }) => snapshotOf(place, tally.entries())),
+  ])
+  return all.filter((snapshot) => snapshot !== undefined)
 }
 
-const present = (snapshot: UsageSnapshot | undefined): UsageSnapshot[] =>
-  snapshot === undefined ? [] : [snapshot]
-
-async function tallied(files: AgentFiles, path: string, begin: () => UsageTally): Promise<UsageTally> {
-  const tally = begin()
-  for await (const text of files.lines(path)) {
-    // Most of a transcript is long and about something else.
-    const line = text.includes('"assistant"') ? objectIn(text) : undefined
-    const told = line === undefined ? undefined : toldIn(line)
-    if (told !== undefined) tally.add(told)
-  }
-  return tally
+async function entriesOfOthers(
+  projects: readonly string[],
+  own: string,
+  reading: Reading,
+): Promise<UsageEntry[]> {
+  const tallies: UsageTally[] = []
+  for (const projectKey of projects)
+    for (const sessionId of await sessionsIn(reading, projectKey)) {
+      if (sessionId === own || reading.left <= 0) continue
+      const { main, nested } = await sessionUse({ projectKey, sessionId }, reading)
+      tallies.push(main, ...nested.map(({ tally }) => tally))
+    }
+  return tallies.flatMap((tally) => tally.entries())
 }
 
-function toldIn(line: JsonObject): ToldUse | undefined {
-  const message = objectAt(line, 'message')
-  const model = textAt(message, 'model')
-  if (textAt(line, 'type') !== 'assistant' || model === '<synthetic>') return undefined
-  if (!isObject(field(message, 'usage'))) return undefined
-  const ids = [textAt(message, 'id') ?? textAt(line, 'uuid'), textAt(line, 'requestId')]
-  return {
-    id: ids.filter((id) => id !== undefined).join(' '),
-    at: textAt(line, 'timestamp'),
-    model,
-    use: apiTokens(objectAt(message, 'usage')),
-  }
+async function sessionsIn({ files }: Reading, projectKey: string): Promise<string[]> {
+  const names = await files.list(`${PROJECTS}/${projectKey}`)
+  return names.flatMap((name) => SESSION_FILE.exec(name)?.[1] ?? [])
 }

@@ -20,6 +20,6 @@ export function agentA(where: Where, prices: PriceTable): AgentDriver {
     command: agentACommand,
     attend: agentASession,
     listen: (task) => redacted(agentAListener(task, prices), task),
-    usage: (files, sessionId) => agentAUsage(files, sessionId, prices),
+    usage: (files, sessionId, andSince) => agentAUsage(files, { sessionId, andSince }, prices),
   }
 }

@@ -110,6 +110,9 @@ export interface AgentDriver {
   attend?(task: SessionTask, found: AgentFound): AgentCommand
   /** For one execution. */
   listen(task: AgentTask): AgentListener
-  /** Projections of the session's transcripts: numbers and names only. [] for agents that keep none. */
-  usage(files: AgentFiles, sessionId: string): Promise<readonly UsageSnapshot[]>
+  /**
+   * Projections of the session's transcripts: numbers and names only. [] for agents that keep none. `andSince`: an
+   * instant from which on a person was at it, who may have begun other sessions; what those have used counts as its own.
+   */
+  usage(files: AgentFiles, sessionId: string, andSince?: string): Promise<readonly UsageSnapshot[]>
 }

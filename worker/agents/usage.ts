@@ -21,24 +21,35 @@ export interface ToldUse {
   readonly at: string | undefined
   readonly model: string | undefined
   readonly use: TokenUse
+  /** Of any number of responses, which nobody told of one by one. */
+  readonly isSum?: true
 }
 
 /** Of one session with all its nested agents; one that has more was not written by the agent's own program. */
 const RESPONSES_MAX = 10 * USAGE_ENTRIES_MAX
 
-/** Makes the tallies of one session, one for each transcript: together they remember so many responses and no more. */
+interface Room {
+  left: number
+  /** Whichever transcript told of it first. */
+  readonly owners: Map<string, UsageTally>
+}
+
+/**
+ * Makes the tallies of one session, one for each transcript. Together they remember so many responses and no more, and
+ * each response once: a transcript may begin as a copy of another.
+ */
 export function usageTallies(prices: PriceTable): () => UsageTally {
-  const room = { left: RESPONSES_MAX }
+  const room: Room = { left: RESPONSES_MAX, owners: new Map() }
   return () => new UsageTally(prices, room)
 }
 
 export class UsageTally {
   readonly #prices: PriceTable
-  readonly #room: { left: number }
+  readonly #room: Room
   readonly #entries = new Map<string, UsageEntry>()
   #at = new Date(0).toISOString()
 
-  constructor(prices: PriceTable, room: { left: number }) {
+  constructor(prices: PriceTable, room: Room) {
     this.#prices = prices
     this.#room = room
   }
@@ -46,28 +57,52 @@ export class UsageTally {
   /** Answers whether it is remembered. */
   add(told: ToldUse): boolean {
     const id = safeId(told.id)
-    if (!this.#entries.has(id)) {
-      if (this.#room.left <= 0) return false
-      this.#room.left -= 1
-    }
+    if (!this.#owns(id)) return false
     this.#at = instantAt(Date.parse(told.at ?? '')) ?? this.#at
-    this.#entries.set(id, entryOf(id, this.#at, safeModel(told.model), told.use, this.#prices))
+    this.#entries.set(id, entryOf(id, this.#at, told, this.#prices))
     return true
   }
 
-  /** `undefined`: nothing was used. */
-  snapshot(place: Pick<UsageSnapshot, 'projectKey' | 'sessionId' | 'subagentId'>): UsageSnapshot | undefined {
-    const entries = fitting([...this.#entries.values()])
-    return entries.length === 0 ? undefined : { ...place, entries, sha256: usageHash(entries) }
+  #owns(id: string): boolean {
+    const owner = this.#room.owners.get(id)
+    if (owner !== undefined) return owner === this
+    if (this.#room.left <= 0) return false
+    this.#room.left -= 1
+    this.#room.owners.set(id, this)
+    return true
   }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** In the order in which they were told first. */
+  entries(): UsageEntry[] {
+    return [...this.#entries.values()]
+  }
+
+  /** `undefined`: nothing was used. */
+  snapshot(place: UsagePlace): UsageSnapshot | undefined {
+    return snapshotOf(place, this.entries())
+  }
+}
+
+export type UsagePlace = Pick<UsageSnapshot, 'projectKey' | 'sessionId' | 'subagentId'>
+
+/** `undefined`: nothing was used. */
+export function snapshotOf(place: UsagePlace, all: UsageEntry[]): UsageSnapshot | undefined {
+  const entries = fitting(all)
+  return entries.length === 0 ? undefined : { ...place, entries, sha256: usageHash(entries) }
 }
 
 /** What a name must be to become part of a file's path. */
 export const isPathSafe = (name: string): boolean =>
   /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/.test(name) && !/\.json$/i.test(name)
 
-function entryOf(id: string, at: string, model: string, use: TokenUse, prices: PriceTable): UsageEntry {
-  const costUsd = costUsdOf(model, use, 'request', prices)
+function entryOf(id: string, at: string, told: ToldUse, prices: PriceTable): UsageEntry {
+  const { use, isSum } = told
+  const model = safeModel(told.model)
+  const costUsd = costUsdOf(model, use, isSum === true ? 'sum' : 'request', prices)
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
   const counted = { id, at, model, inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
   return costUsd === undefined ? counted : { ...counted, costUsd }
@@ -84,12 +119,12 @@ const PROVIDERS_ID = /^(msg|req|resp)_[A-Za-z0-9]{1,64}$/
 const ID_HEX_CHARS = 24
 
 /** Parts are joined by a space, which no provider's id has in it. */
-function safeId(id: string): string {
+export function safeId(id: string): string {
   if (id.split(' ').every((part) => PROVIDERS_ID.test(part))) return id.replaceAll(' ', ':')
   return createHash('sha256').update(id).digest('hex').slice(0, ID_HEX_CHARS)
 }
 
 const MODEL = /^[A-Za-z0-9][A-Za-z0-9._:/@[\]-]{0,99}$/
 
-const safeModel = (model: string | undefined): string =>
+export const safeModel = (model: string | undefined): string =>
   model !== undefined && MODEL.test(model) ? model : UNKNOWN_MODEL

@@ -18,7 +18,8 @@ import type { Cancel } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
-import { billOf, withSeeds } from './agent-start.ts'
+import { agentFiles } from '../agents/files.ts'
+import { withSeeds } from './agent-start.ts'
 import { BootedSession } from './booted-session.ts'
 import type { HandsParts } from './parts.ts'
 import { OWN_PROGRAMS } from './places.ts'
@@ -45,7 +46,11 @@ export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<A
   const { work } = sandboxes.foldersOf(order.runId)
   const isThere = await stat(work).then(
     (stats) => stats.isDirectory(),
-    () => false,
+    (error: NodeJS.ErrnoException) => {
+      // Gone is for good: whoever can't look does not know.
+      if (error.code !== 'ENOENT') throw error
+      return false
+    },
   )
   if (!isThere) return GONE
   const command = await commandFor(order, found.value)
@@ -59,6 +64,8 @@ interface Found {
   readonly record: SandboxRecord
   readonly driver: AgentDriver
   readonly sessionId: string
+  /** An instant from which on whatever is used in it, a person uses. */
+  readonly since: string
 }
 
 const GONE = no('gone', 'the sandbox of this run is not kept here any more')
@@ -66,13 +73,15 @@ const GONE = no('gone', 'the sandbox of this run is not kept here any more')
 function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsParts): Answer<Found> {
   if (record === undefined) return GONE
   const { agent, sessionId, retainedUntil } = record
-  if (retainedUntil === undefined) return no('conflict', 'the run has not been wound up on this worker')
+  if (retainedUntil === undefined)
+    return no('conflict', 'the run has not been wound up on this worker; try again in a while')
   if (Date.parse(retainedUntil) <= clock.now()) return GONE
   if (agent === undefined || sessionId === undefined) return no('invalid', 'this run has no agent session')
   const driver = drivers[agent.provider]
   if (driver.attend === undefined)
     return no('invalid', `a session of ${agent.provider} cannot be gone on with at a terminal`)
-  return yes({ record, driver, sessionId })
+  const since = record.retainedAt ?? new Date(clock.now()).toISOString()
+  return yes({ record, driver, sessionId, since })
 }
 
 async function commandFor(
@@ -153,6 +162,8 @@ class Booted implements BootedSandbox {
       agent === undefined || this.#closing !== undefined ? undefined : this.#start(agent, cols, rows)
     if (process === undefined) return overAtOnce(ear)
     this.#session = new BootedSession(process, ear)
+    // Now, and not only when he leaves: this process may not live to see that.
+    void this.#visited()
     return this.#session
   }
 
@@ -168,17 +179,23 @@ class Booted implements BootedSandbox {
   }
 
   async #close(): Promise<readonly UsageSnapshot[]> {
-    const { hands, sandboxes, closed } = this.#parts
-    const { runId } = this.#found.record
     this.#command = undefined
     await this.#hungUp()
-    const wrong = (error: unknown): void =>
-      hands.log.warn({ err: error, runId }, 'a booted sandbox could not be closed without complaint')
-    await this.#room.close().catch(wrong)
+    await this.#room.close().catch((error) => this.#complain(error))
     const usage = await this.#usage()
-    if (this.#session !== undefined) await sandboxes.visited(runId).catch(wrong)
-    closed()
+    if (this.#session !== undefined) await this.#visited()
+    this.#parts.closed()
     return usage
+  }
+
+  #visited(): Promise<void> {
+    const { sandboxes } = this.#parts
+    return sandboxes.visited(this.#found.record.runId).catch((error) => this.#complain(error))
+  }
+
+  #complain(error: unknown): void {
+    const { runId } = this.#found.record
+    this.#parts.hands.log.warn({ err: error, runId }, 'a step around a booted sandbox failed')
   }
 
   async #hungUp(): Promise<void> {
@@ -194,11 +211,12 @@ class Booted implements BootedSandbox {
 
   async #usage(): Promise<readonly UsageSnapshot[]> {
     const { hands } = this.#parts
-    const { driver, sessionId, record } = this.#found
+    const { driver, sessionId, since, record } = this.#found
     const until = hands.clock.monotonic() + USAGE_MS_MAX
     try {
       const goesOn = () => hands.clock.monotonic() < until
-      return (await billOf(driver, this.#room.folders.home, sessionId, goesOn)).usage
+      // He may have begun other sessions there, and they are among what this one has cost.
+      return await driver.usage(agentFiles(this.#room.folders.home, goesOn), sessionId, since)
     } catch (error) {
       hands.log.warn({ err: error, runId: record.runId }, 'what a session has spent could not be read')
       return []

@@ -14,13 +14,19 @@ export interface Errand {
   readonly environment?: Readonly<Record<string, string>>
 }
 
-export interface Publishing {
-  readonly room: Room
-  /** The agent's last words. */
-  readonly said: string
+/** Whether it may still go on. */
+export interface Leave {
   /** Asked before each step that others can see. */
   readonly fence: () => boolean
   readonly signal: AbortSignal
+}
+
+export interface Publishing extends Leave {
+  readonly room: Room
+  /** The agent's last words. */
+  readonly said: string
+  /** For what has to follow a step that others have seen: one that was cancelled may still explain itself. */
+  readonly toEnd: Leave
 }
 
 /** What others can see now. */

@@ -51,6 +51,8 @@ export class RunExecution implements Execution {
   readonly #parts: ExecutionParts
   readonly #course: Course
   readonly #abort = new AbortController()
+  /** Not even what was begun may be brought to its end. */
+  readonly #end = new AbortController()
   #stop: StopOrder | undefined
   #room: Room | undefined
   #watch: AgentWatch | undefined
@@ -140,6 +142,7 @@ export class RunExecution implements Execution {
     if (this.#stop?.how === 'kill') return
     this.#stop = { ...order, reason: this.#stop?.reason ?? order.reason }
     this.#abort.abort()
+    if (order.how === 'kill' || order.inVain === true) this.#end.abort()
     if (this.#watch !== undefined) this.#tellWatch(order)
     if (order.how === 'kill' || this.#watch === undefined) this.#room?.stop()
   }
@@ -281,6 +284,7 @@ export class RunExecution implements Execution {
       said: this.#ending?.summary ?? '',
       fence: () => this.#stop === undefined,
       signal: this.#abort.signal,
+      toEnd: { fence: () => !this.#end.signal.aborted, signal: this.#end.signal },
     })
     if (published.ok && published.value !== undefined) {
       const { summary: _, ...progress } = published.value

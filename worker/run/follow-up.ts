@@ -60,7 +60,8 @@ export class FollowUp implements Course {
 
   async checkOut(room: Room, signal: AbortSignal): Promise<Answer<void>> {
     const { followUps } = this.#hands.sources
-    const said = await followUps.isSaid(this.#job, followUpMarker(this.#followUp.id), signal)
+    const told = (line: string) => room.say(line)
+    const said = await followUps.isSaid(this.#job, followUpMarker(this.#followUp.id), signal, told)
     if (!said.ok) return said
     if (said.value) {
       this.#stage = { is: 'said' }
@@ -68,7 +69,7 @@ export class FollowUp implements Course {
     }
     if (this.#isKept) await room.run(['/bin/sh', '-c', EMPTY_OUT])
     const begun = await followUps.begin(
-      { job: this.#job, folders: room.folders, inside: room, kept: this.#isKept },
+      { job: this.#job, folders: room.folders, inside: room, kept: this.#isKept, told },
       signal,
     )
     if (!begun.ok) return begun
@@ -119,10 +120,12 @@ export class FollowUp implements Course {
     if (followed.value.diff !== undefined) order.room.say(followed.value.diff.text)
     const text = followUpText({ pull: this.#pull, begun, followed: followed.value, said })
     const { id } = this.#followUp
-    const words = { job: this.#job, marker: followUpMarker(id), body: followUpBody(text, id) }
-    const told = await this.#hands.sources.followUps.say(words, order.fence, order.signal)
-    if (!told.ok)
-      return no(told.refusal.kind, `the follow-up’s comment could not be posted: ${told.refusal.message}`)
+    const told = (line: string) => order.room.say(line)
+    const words = { job: this.#job, marker: followUpMarker(id), body: followUpBody(text, id), told }
+    const leave = followed.value.pushed === undefined ? order : order.toEnd
+    const posted = await this.#hands.sources.followUps.say(words, leave.fence, leave.signal)
+    if (!posted.ok)
+      return no(posted.refusal.kind, `the follow-up’s comment could not be posted: ${posted.refusal.message}`)
     return yes(this.#shown(text, followed.value.pushed))
   }
 
@@ -131,7 +134,8 @@ export class FollowUp implements Course {
   async #pushed({ room, said, fence, signal }: Publishing, begun: Begun): Promise<Answer<FollowedUp>> {
     if (begun.state === 'pushed') return yes({ pushed: begun.head, isContained: false, diff: undefined })
     await this.#keepWords(room.folders, said)
-    const work = { job: this.#job, folders: room.folders, inside: room, begun }
+    const told = (line: string) => room.say(line)
+    const work = { job: this.#job, folders: room.folders, inside: room, begun, told }
     return this.#hands.sources.followUps.push(work, fence, signal)
   }
 

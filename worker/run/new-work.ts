@@ -26,7 +26,9 @@ export class NewWork implements Course {
   }
 
   async checkOut(room: Room, signal: AbortSignal): Promise<Answer<void>> {
-    const checked = await this.#hands.sources.checkOut(this.#order.job, room.folders, room, signal)
+    const told = (line: string) => room.say(line)
+    const { sources } = this.#hands
+    const checked = await sources.checkOut(this.#order.job, room.folders, room, signal, told)
     if (!checked.ok) return checked
     this.#from = checked.value
     return yes(undefined)
@@ -60,7 +62,8 @@ export class NewWork implements Course {
     const codehost = codehostFor(job)
     if (!codehost.ok) return codehost
     const { folders } = room
-    const order = { job, leaseId, folders, from, collected: collected.value, summary: said }
+    const told = (line: string) => room.say(line)
+    const order = { job, leaseId, folders, from, collected: collected.value, summary: said, told }
     const published = await sources.publish(order, codehost.value, fence, signal)
     if (!published.ok) return published
     const { prUrl, prState, pushed } = published.value

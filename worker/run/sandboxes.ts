@@ -22,6 +22,8 @@ export interface SandboxRecord {
   readonly createdAt: string
   /** Absent while the run goes on. */
   readonly retainedUntil?: string
+  /** What is used in it later, a person uses. */
+  readonly retainedAt?: string
   /** Work that is nowhere else. */
   readonly unpushed: boolean
   readonly bytes: number
@@ -155,10 +157,12 @@ export class Sandboxes {
   ): Promise<string | undefined> {
     const record = this.#records.get(runId)
     if (record === undefined) return undefined
-    const retainedUntil = new Date(this.#parts.clock.now() + kept.hours * 3_600_000).toISOString()
+    const now = this.#parts.clock.now()
+    const retainedUntil = new Date(now + kept.hours * 3_600_000).toISOString()
     await this.#write({
       ...record,
       retainedUntil,
+      retainedAt: new Date(now).toISOString(),
       unpushed: kept.unpushed,
       ...(kept.sessionId === undefined ? {} : { sessionId: kept.sessionId }),
     })
@@ -190,6 +194,8 @@ export class Sandboxes {
   async discard(runId: string): Promise<void> {
     if (!isRunFolderName(runId)) return
     const { root } = this.foldersOf(runId)
+    // First: whoever comes now must not be let into a folder that is on its way out.
+    this.#records.delete(runId)
     this.#trashed += 1
     const name = join(this.#parts.trash, `${runId}-${this.#parts.clock.now()}-${this.#trashed}`)
     const moved = await rename(root, name).then(
@@ -201,7 +207,6 @@ export class Sandboxes {
         return false
       },
     )
-    this.#records.delete(runId)
     if (moved) this.#delete(name)
   }
 
@@ -212,9 +217,16 @@ export class Sandboxes {
     const over = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
     const stay = idle.filter((record) => record.retainedUntil !== undefined && !over.includes(record))
     const excess = this.#beyondQuota(stay)
-    for (const { runId } of over) await this.discard(runId)
-    for (const record of excess) await this.#drop(record)
-    return [...over, ...excess].map(({ runId }) => runId)
+    const taken: string[] = []
+    for (const record of [...over, ...excess]) {
+      const { runId } = record
+      // Each takes a while: meanwhile somebody may have stepped in, or a new attempt begun.
+      if (isBusy(runId) || this.#records.get(runId)?.createdAt !== record.createdAt) continue
+      if (excess.includes(record)) this.#sayDropped(record)
+      await this.discard(runId)
+      taken.push(runId)
+    }
+    return taken
   }
 
   /** Everything that was on its way out is gone, everything measured. */
@@ -238,12 +250,11 @@ export class Sandboxes {
     })
   }
 
-  async #drop({ runId, unpushed, bytes }: SandboxRecord): Promise<void> {
+  #sayDropped({ runId, unpushed, bytes }: SandboxRecord): void {
     const fields = { runId, bytes }
     if (unpushed)
       this.#parts.log.warn(fields, 'the disk quota takes a sandbox whose work was never pushed: it is lost')
     else this.#parts.log.info(fields, 'the disk quota takes the oldest sandbox')
-    await this.discard(runId)
   }
 
   // ---- the disk --------------------------------------------------------------------------------------------------

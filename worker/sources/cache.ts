@@ -11,10 +11,10 @@ import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
-import { type Account, accountOf } from './complaints.ts'
+import { type Account, accountOf, type Trouble } from './complaints.ts'
 import { type Copy, copyAt, isFolder, makePassable, swap, sweep } from './copies.ts'
 import type { Git, Remote } from './git.ts'
-import { type Patience, patiently, type Tried } from './patience.ts'
+import { type Endurance, type Patience, patiently, type Tried } from './patience.ts'
 import { Turns } from './turns.ts'
 
 export interface Wanted {
@@ -29,6 +29,7 @@ export interface RepositoryCache {
     wanted: Wanted,
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Answer<T>>,
+    endurance?: Endurance,
   ): Promise<Answer<T>>
   /** Throws the copy away and fetches it whole; only from within `use`. */
   renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>>
@@ -47,7 +48,7 @@ export interface CacheBudget {
 export interface CacheParts extends Patience {
   readonly folder: string
   readonly git: Git
-  readonly clock: Pick<Clock, 'after' | 'now'>
+  readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
 }
 
 const FETCH_MS_MAX = 30 * 60_000
@@ -79,10 +80,15 @@ class FolderCache implements RepositoryCache {
     return join(this.#parts.folder, `r-${plain}-${hash}.git`)
   }
 
-  use<T>(wanted: Wanted, signal: AbortSignal | undefined, work: (folder: string) => Promise<Answer<T>>) {
+  use<T>(
+    wanted: Wanted,
+    signal: AbortSignal | undefined,
+    work: (folder: string) => Promise<Answer<T>>,
+    endurance?: Endurance,
+  ) {
     const folder = this.folderOf(wanted)
     return this.#turns.take(folder, signal, async () => {
-      const fresh = await this.#refresh(folder, wanted, signal)
+      const fresh = await this.#refresh(folder, wanted, signal, endurance)
       if (!fresh.ok) return fresh
       await this.#touch(folder)
       return work(folder)
@@ -90,7 +96,7 @@ class FolderCache implements RepositoryCache {
   }
 
   async renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>> {
-    return this.#make(this.folderOf(wanted), wanted, signal)
+    return this.#make(this.folderOf(wanted), wanted, signal, undefined)
   }
 
   async prune({ unusedMsMax, bytesMax, sparedMs }: CacheBudget): Promise<void> {
@@ -107,17 +113,27 @@ class FolderCache implements RepositoryCache {
 
   // ---- fetching --------------------------------------------------------------------------------------------------
 
-  async #refresh(folder: string, wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>> {
-    if (!(await isFolder(folder))) return this.#make(folder, wanted, signal)
-    const fetched = await this.#fetch(folder, wanted, signal)
+  async #refresh(
+    folder: string,
+    wanted: Wanted,
+    signal: AbortSignal | undefined,
+    endurance: Endurance | undefined,
+  ): Promise<Answer<void>> {
+    if (!(await isFolder(folder))) return this.#make(folder, wanted, signal, endurance)
+    const fetched = await this.#fetch(folder, wanted, signal, endurance)
     if (fetched.ok) return yes(undefined)
     // Damage has many faces. What is not known to be the code host's doing is tried once with a new copy.
     const isMaybeOurs = fetched.trouble === 'corrupt' || fetched.trouble === 'strange'
     if (!isMaybeOurs) return fetched.no
-    return this.#make(folder, wanted, signal)
+    return this.#make(folder, wanted, signal, endurance)
   }
 
-  async #make(folder: string, wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>> {
+  async #make(
+    folder: string,
+    wanted: Wanted,
+    signal: AbortSignal | undefined,
+    endurance: Endurance | undefined,
+  ): Promise<Answer<void>> {
     const draft = `${folder}.new`
     await makePassable(this.#parts.folder)
     await rm(draft, { recursive: true, force: true })
@@ -127,22 +143,29 @@ class FolderCache implements RepositoryCache {
       timeoutMs: LOCAL_MS_MAX,
     })
     if (!made.ok) return made
-    const fetched = await this.#fetch(draft, wanted, signal)
+    const fetched = await this.#fetch(draft, wanted, signal, endurance)
     if (fetched.ok) await swap(draft, folder)
     else await rm(draft, { recursive: true, force: true })
     return fetched.ok ? yes(undefined) : fetched.no
   }
 
   /** Branches and tags as they are there now, in the place of those that were here. */
-  async #fetch(folder: string, wanted: Wanted, signal: AbortSignal | undefined): Promise<Fetched> {
-    let last: Fetched = { ok: true }
-    await patiently(this.#parts, signal, async (): Promise<Tried<void>> => {
-      last = await this.#fetchOnce(folder, wanted, signal)
-      if (last.ok) return { answer: yes(undefined), passes: false }
+  async #fetch(
+    folder: string,
+    wanted: Wanted,
+    signal: AbortSignal | undefined,
+    endurance: Endurance | undefined,
+  ): Promise<Fetched> {
+    let trouble: Trouble = 'lasting'
+    const attempt = async (): Promise<Tried<void>> => {
+      const once = await this.#fetchOnce(folder, wanted, signal)
+      if (once.ok) return { answer: yes(undefined), passes: false }
       await sweep(folder)
-      return { answer: last.no, passes: last.trouble === 'network' || last.trouble === 'locked' }
-    })
-    return last
+      trouble = once.trouble
+      return { answer: once.no, passes: trouble === 'network' || trouble === 'locked' }
+    }
+    const fetched = await patiently(this.#parts, signal, attempt, endurance)
+    return fetched.ok ? { ok: true } : { ok: false, trouble, no: fetched }
   }
 
   async #fetchOnce(

@@ -12,7 +12,8 @@ import type { RepositoryCache, Wanted } from './cache.ts'
 import { accountOf } from './complaints.ts'
 import type { Git } from './git.ts'
 import { CACHE_INSIDE, COMMITTER, faultOf, scriptCommand } from './inside.ts'
-import type { CheckedOut, Inside, RunFolders } from './sources.ts'
+import { fetching } from './patience.ts'
+import type { CheckedOut, Inside, RunFolders, TellWhy } from './sources.ts'
 
 export interface CheckoutParts {
   readonly git: Git
@@ -46,9 +47,10 @@ export async function checkOut(
   { git, cache }: CheckoutParts,
   errand: Errand,
   signal: AbortSignal,
+  told?: TellWhy,
 ): Promise<Answer<CheckedOut>> {
   const { job, wanted } = errand
-  return cache.use(wanted, signal, async (folder) => {
+  const work = async (folder: string): Promise<Answer<CheckedOut>> => {
     const start = await startOf(git, folder, job)
     if (!start.ok) return start
     const fault = await cloned(errand, folder, start.value.commit, 'first')
@@ -60,7 +62,8 @@ export async function checkOut(
     if (!renewed.ok) return renewed
     const again = await cloned(errand, folder, start.value.commit, 'again')
     return again === undefined ? yes(start.value.from) : failed(job, again)
-  })
+  }
+  return cache.use(wanted, signal, work, fetching(told))
 }
 
 async function cloned(

@@ -1,5 +1,5 @@
 /**
- * What a follow-up leaves: committed inside, sealed with the follow-up's id, and brought out. A rebase that is not over,
+ * What a follow-up leaves: committed inside, sealed as the follow-up's, and brought out. A rebase that is not over,
  * or has left its markers behind, is nothing that anybody should see.
  */
 import { rm } from 'node:fs/promises'
@@ -52,7 +52,7 @@ export async function collectFollowUp(
   )
 }
 
-function bundled({ job, pull, id, folders, inside }: FollowUpErrand, begun: Begun) {
+function bundled({ job, pull, seal, folders, inside }: FollowUpErrand, begun: Begun) {
   const { name, email } = COMMITTER
   const message = messageFor(job.run.ticket)
   return inside.run(
@@ -64,7 +64,7 @@ function bundled({ job, pull, id, folders, inside }: FollowUpErrand, begun: Begu
       message,
       name,
       email,
-      id,
+      seal,
       BUNDLE,
     ),
     {

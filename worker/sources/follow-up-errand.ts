@@ -2,6 +2,7 @@
  * What each step of a follow-up needs to know, how its scripts answer, and how two copies of repositories are lent at
  * once.
  */
+import { createHash } from 'node:crypto'
 import type { Answer } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
@@ -9,21 +10,27 @@ import type { RepositoryCache } from './cache.ts'
 import type { CollectParts } from './collect.ts'
 import { HEAD_CACHE_INSIDE, SAYS } from './follow-up-scripts.ts'
 import { CACHE_INSIDE } from './inside.ts'
-import type { Patience } from './patience.ts'
+import { fetching, type Patience } from './patience.ts'
 import type { PullPlaces } from './place.ts'
-import type { Inside, RunFolders } from './sources.ts'
+import type { Inside, RunFolders, TellWhy } from './sources.ts'
 
 export interface FollowUpParts extends CollectParts, Patience {}
 
 export interface FollowUpErrand {
   readonly job: Job
   readonly pull: JobPull
-  /** Names this follow-up, however often it is begun. */
-  readonly id: string
+  /** By which its commit is known, however often it is begun. */
+  readonly seal: string
   readonly number: number
   readonly places: PullPlaces
   readonly folders: RunFolders
   readonly inside: Inside
+  readonly told?: TellWhy
+}
+
+/** Everybody may read a commit: what it says of the follow-up must not tell the id that marks our comment. */
+export function sealOf(id: string): string {
+  return createHash('sha256').update(`follow-up ${id}`).digest('hex')
 }
 
 // ---- what scripts say ------------------------------------------------------------------------------------------------
@@ -57,12 +64,13 @@ export const mountsOf = ({ base, head }: BothFolders) => [
 /** Both up to date. In one order for all who need two, or two of them could wait for each other for ever. */
 export function withBoth<T>(
   cache: RepositoryCache,
-  { base, head }: PullPlaces,
+  { places: { base, head }, told }: Pick<FollowUpErrand, 'places' | 'told'>,
   signal: AbortSignal,
   work: (folders: BothFolders) => Promise<Answer<T>>,
 ): Promise<Answer<T>> {
+  const endurance = fetching(told)
   const both = { base: cache.folderOf(base), head: cache.folderOf(head) }
-  if (both.base === both.head) return cache.use(base, signal, () => work(both))
+  if (both.base === both.head) return cache.use(base, signal, () => work(both), endurance)
   const [first, second] = both.base < both.head ? [base, head] : [head, base]
-  return cache.use(first, signal, () => cache.use(second, signal, () => work(both)))
+  return cache.use(first, signal, () => cache.use(second, signal, () => work(both), endurance), endurance)
 }

@@ -14,7 +14,7 @@ export interface Heads {
 }
 
 interface Asked {
-  readonly id: string
+  readonly seal: string
   readonly job: { readonly repo: { readonly remote: string } }
   readonly pull: { readonly headBranch: string; readonly headRemote: string; readonly baseBranch: string }
 }
@@ -26,7 +26,7 @@ const COMMITS_LOOKED_AT = 50
 export async function followUpHeads(
   git: Git,
   folders: { readonly base: string; readonly head: string },
-  { id, job, pull }: Asked,
+  { seal, job, pull }: Asked,
 ): Promise<Answer<Heads & { readonly isPushed: boolean }>> {
   const base = await commitOf(git, folders.base, pull.baseBranch)
   if (!base.ok) return base
@@ -34,7 +34,7 @@ export async function followUpHeads(
   const head = await commitOf(git, folders.head, pull.headBranch)
   if (!head.ok) return head
   if (head.value === undefined) return missing(pull.headRemote, pull.headBranch)
-  const isPushed = await bears(git, folders.head, head.value, id)
+  const isPushed = await bears(git, folders.head, head.value, seal)
   return isPushed.ok ? yes({ base: base.value, head: head.value, isPushed: isPushed.value }) : isPushed
 }
 
@@ -53,7 +53,7 @@ async function commitOf(git: Git, folder: string, branch: string): Promise<Answe
 }
 
 /** Messages are indented, so only a header can look like one. */
-async function bears(git: Git, folder: string, head: string, id: string): Promise<Answer<boolean>> {
+async function bears(git: Git, folder: string, head: string, seal: string): Promise<Answer<boolean>> {
   const args = ['rev-list', '--header', `--max-count=${COMMITS_LOOKED_AT}`, head]
   const listed = await git.done('looking at what was pushed', {
     args,
@@ -62,5 +62,5 @@ async function bears(git: Git, folder: string, head: string, id: string): Promis
     timeoutMs: LOCAL_MS_MAX,
   })
   if (!listed.ok) return listed
-  return yes(listed.value.output.split(/[\n\0]/).includes(`${SEAL} ${id}`))
+  return yes(listed.value.output.split(/[\n\0]/).includes(`${SEAL} ${seal}`))
 }

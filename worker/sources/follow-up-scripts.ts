@@ -16,6 +16,7 @@ export const SEAL = 'switchyard-follow-up'
 /** In front of what a script answers. */
 export const SAYS = 'follow-up: '
 const FILES_SAID_MAX = 50
+const MERGES_SAID_MAX = 10
 
 const BEGIN = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
 says() { printf '${SAYS}%s %s\\n' "$1" "$2"; }
@@ -35,6 +36,16 @@ fetched() {
 rebased() {
   g -c rerere.enabled=false -c rebase.updateRefs=false rebase --merge --quiet --no-fork-point --no-autosquash \\
     --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-said 2>&1
+}
+merges() { g rev-list --merges --max-count=${MERGES_SAID_MAX} "$1..$head_commit"; }
+# A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put back.
+onto() {
+  rebased "$1" || return 1
+  [ -n "$(merges "$1")" ] || return 0
+  whole=$(g merge-tree --write-tree "$1" "$head_commit" 2> /dev/null) || return 0
+  [ "$whole" != "$(g rev-parse 'HEAD^{tree}')" ] || return 0
+  kept=$(echo "Keep what was changed in merges" | g commit-tree "$whole" -p HEAD) || return 1
+  g reset --quiet --hard "$kept"
 }
 `
 
@@ -93,9 +104,10 @@ if [ "$mode" = kept ]; then g clean -fdq; fi
 g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
 if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
 if g merge-base --is-ancestor "$base_commit" HEAD; then says state level; says tip "$head_commit"; exit 0; fi
-if rebased "$base_commit"; then says state rebased; says tip "$(g rev-parse HEAD)"; exit 0; fi
+if onto "$base_commit"; then says state rebased; says tip "$(g rev-parse HEAD)"; exit 0; fi
 if [ -d .git/rebase-merge ] && [ -n "$(g ls-files --unmerged | head -c 1)" ]; then
   says state conflict
+  merges "$base_commit" | sed 's/^/${SAYS}merge /'
   g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_SAID_MAX} | sed 's/^/${SAYS}file /'
   exit 0
 fi
@@ -103,9 +115,9 @@ tail -n 5 /tmp/.switchyard-said >&2
 exit 1
 `
 
-/** $1 base's commit, $2 branch, $3 the commit that was fetched, $4 message, $5 name, $6 email, $7 the follow-up, $8 the bundle */
+/** $1 base's commit, $2 branch, $3 the commit that was fetched, $4 message, $5 name, $6 email, $7 the follow-up's seal, $8 the bundle */
 export const COLLECT_FOLLOW_UP = `${BEGIN}
-base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 id=$7
+base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 seal=$7
 ${OWN_GIT}
 cd /work
 state=$(g rev-parse --absolute-git-dir)
@@ -116,8 +128,8 @@ tip=$(g rev-parse --verify 'HEAD^{commit}')
 if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then says state same; exit 0; fi
 if g merge-base --is-ancestor "$tip" "$base"; then says state nothing; exit 0; fi
 if ! g merge-base --is-ancestor "$base" "$tip"; then says state astray; exit 0; fi
-if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL} $id"; then
-  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL} $id\\n/" | g hash-object -t commit -w --stdin)
+if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL} $seal"; then
+  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL} $seal\\n/" | g hash-object -t commit -w --stdin)
   g update-ref -m 'follow-up' HEAD "$sealed" "$tip"
   tip=$sealed
 fi
@@ -127,8 +139,9 @@ g bundle create --quiet ${EXCHANGE_INSIDE}/$8 ${OUT_REF} "^$base"
 `
 
 /**
- * Somebody pushed meanwhile. Our work goes onto theirs: their branch is rebased as the old one was, and the agent's
- * commits follow. When the rebase was the agent's own, theirs is put on top of ours instead, as long as they only added.
+ * Somebody pushed meanwhile. When it was our own agent, all of it is in our work already. Else that goes onto theirs:
+ * their branch is rebased as the old one was, and the agent's commits follow. When the rebase was the agent's own, theirs
+ * is put on top of ours instead, as long as they only added.
  *
  * $1 base, $2 its newest commit, $3 the base's commit that our work is on, $4 head, $5 its newest commit, $6 the one that our
  * work began from, $7 where it stood after the rebase, or nothing, $8 name, $9 email
@@ -145,12 +158,20 @@ undone() {
   return 1
 }
 # But for its header a commit that bears a seal is the one that it was made of.
-is_tip() { [ "$(g rev-parse "$ours^{tree}" "$ours^@")" = "$(g rev-parse "$tip^{tree}" "$tip^@")" ]; }
+is_same() { [ "$(g rev-parse "$ours^{tree}" "$ours^@")" = "$(g rev-parse "$1^{tree}" "$1^@")" ]; }
+is_tip() { is_same "$tip"; }
+theirs_is_ours() {
+  g merge-base --is-ancestor "$head_commit" "$old_head" && return 1
+  g merge-base --is-ancestor "$old_base" "$head_commit" || return 1
+  is_same "$head_commit" || g merge-base --is-ancestor "$head_commit" "$ours" || return 1
+  says base "$old_base"
+  if [ -n "$tip" ]; then says tip "$tip"; fi
+}
 ours_after_theirs() {
   [ -n "$tip" ] || return 1
   is_tip || g merge-base --is-ancestor "$tip" "$ours" || return 1
   g checkout --quiet --detach "$head_commit" || undone || return 1
-  if ! g merge-base --is-ancestor "$base_commit" HEAD; then rebased "$base_commit" || undone || return 1; fi
+  if ! g merge-base --is-ancestor "$base_commit" HEAD; then onto "$base_commit" || undone || return 1; fi
   new_tip=$(g rev-parse HEAD)
   if ! is_tip; then
     g checkout --quiet --detach "$ours" || undone || return 1
@@ -167,7 +188,7 @@ theirs_after_ours() {
   rebased --onto "$ours" "$old_head" || undone || return 1
   says base "$old_base"
 }
-if ours_after_theirs || theirs_after_ours; then
+if theirs_is_ours || ours_after_theirs || theirs_after_ours; then
   g checkout --quiet --ignore-other-worktrees --no-track -B "$head" HEAD
   says state moved
 else

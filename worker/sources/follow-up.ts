@@ -2,7 +2,7 @@
  * A pull request's branch on its way into a sandbox, rebased there, and back onto the code host.
  *
  * What is on the code host decides where the work begins, at the moment when it begins and again when somebody pushed
- * meanwhile. A commit that a follow-up pushes bears the follow-up's id in its header: whoever carries it out once more,
+ * meanwhile. A commit that a follow-up pushes bears the follow-up's seal in its header: whoever carries it out once more,
  * here or on another worker, finds it there and pushes nothing. So one follow-up is one push, wherever it was cut off.
  */
 import { type Answer, no, yes } from '../../core/refusal.ts'
@@ -25,9 +25,9 @@ import {
 import { followUpHeads, type Heads } from './follow-up-heads.ts'
 import { BRING, GO_ONTO } from './follow-up-scripts.ts'
 import { COMMITTER, faultOf, scriptCommand } from './inside.ts'
-import { patiently } from './patience.ts'
+import { isPassing, patiently, publishing, type Tried } from './patience.ts'
 import type { PullPlaces } from './place.ts'
-import { commitAt, pushOnce } from './push.ts'
+import { commitAt, mayPush, pushOnce } from './push.ts'
 import type { Begun, FollowedUp } from './sources.ts'
 
 type Mode = 'kept' | 'aside' | 'fresh' | 'again'
@@ -48,11 +48,13 @@ export async function beginFollowUp(
   isKept: boolean,
   signal: AbortSignal,
 ): Promise<Answer<Begun>> {
-  return withBoth(cache, errand.places, signal, async (folders) => {
+  return withBoth(cache, errand, signal, async (folders) => {
     const heads = await followUpHeads(git, folders, errand)
     if (!heads.ok) return heads
     const { isPushed, ...commits } = heads.value
     if (isPushed) return yes({ ...commits, ...PUSHED, isFresh: !isKept })
+    const open = await isOpen(git, errand, folders, commits, signal)
+    if (!open.ok) return open
     const first = await brought(errand, folders, commits, isKept ? 'kept' : 'fresh')
     if (first.ok) return begunOf(errand, { ...commits, isFresh: !isKept }, first.value)
     if (signal.aborted) return first
@@ -64,6 +66,24 @@ export async function beginFollowUp(
     const second = await brought(errand, folders, commits, isKept ? 'aside' : 'again')
     return second.ok ? begunOf(errand, { ...commits, isFresh: true }, second.value) : second
   })
+}
+
+/** A fork is somebody else's. An agent's work that could not be pushed there in the end is not begun. */
+async function isOpen(
+  git: FollowUpParts['git'],
+  { pull, places }: FollowUpErrand,
+  folders: BothFolders,
+  { head }: Heads,
+  signal: AbortSignal,
+): Promise<Answer<void>> {
+  if (places.head === places.base) return yes(undefined)
+  const push = { folder: folders.head, wanted: places.head, branch: pull.headBranch, head, signal }
+  const may = await mayPush(git, push)
+  if (may.ok) return may
+  return no(
+    'forbidden',
+    `${pull.headRemote} is a fork that cannot be pushed to: have its owner allow edits by maintainers on the pull request, or follow this one up by hand (${may.refusal.message})`,
+  )
 }
 
 async function renew(cache: RepositoryCache, { base, head }: PullPlaces, signal: AbortSignal) {
@@ -114,7 +134,8 @@ function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>
   const kept = [...said('kept'), ...said('aside')].slice(0, KEPT_SAID_MAX)
   const files = said('file').slice(0, FILES_SAID_MAX)
   const tip = commitIn(said('tip'))
-  return yes({ ...start, state, tip, files, kept })
+  const merges = said('merge').filter((one) => commitIn([one]) !== undefined)
+  return yes({ ...start, state, tip, files, kept, ...(merges.length === 0 ? {} : { merges }) })
 }
 
 // ---- pushing -------------------------------------------------------------------------------------------------------
@@ -155,20 +176,21 @@ interface Pushing {
 
 function pushedOver(
   parts: FollowUpParts,
-  { pull, places, folders }: FollowUpErrand,
+  { pull, places, folders, told }: FollowUpErrand,
   { head, expected, fence, signal }: Pushing,
 ): Promise<Answer<'pushed' | 'overtaken'>> {
-  return patiently<'pushed' | 'overtaken'>(parts, signal, async () => {
+  const attempt = async (): Promise<Tried<'pushed' | 'overtaken'>> => {
     if (signal.aborted || !fence()) return { answer: ended, passes: false }
     const push = { wanted: places.head, branch: pull.headBranch, head, expected, desk: folders.desk, signal }
     const done = await pushOnce(parts.git, push)
     if (done.is === 'pushed') return { answer: yes('pushed'), passes: false }
     if (done.is === 'refused') return done
     const there = await commitAt(parts.git, places.head.remote, pull.headBranch, signal)
-    if (!there.ok) return { answer: there, passes: true }
+    if (!there.ok) return { answer: there, passes: isPassing(there.refusal.kind) }
     // An earlier try of ours that came through without our hearing of it.
     return { answer: yes(there.value === head ? 'pushed' : 'overtaken'), passes: false }
-  })
+  }
+  return patiently(parts, signal, attempt, publishing(told))
 }
 
 const ended = no('conflict', 'the lease is gone, so nothing more is pushed; the work stays in its sandbox')
@@ -180,7 +202,7 @@ async function goOnto(
   from: Begun,
   signal: AbortSignal,
 ): Promise<Answer<Begun>> {
-  return withBoth<Begun>(cache, errand.places, signal, async (folders) => {
+  return withBoth<Begun>(cache, errand, signal, async (folders) => {
     const heads = await followUpHeads(git, folders, errand)
     if (!heads.ok) return heads
     const { base, head, isPushed } = heads.value

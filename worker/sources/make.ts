@@ -12,17 +12,17 @@ import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
 import { makePassable } from './copies.ts'
 import { beginFollowUp, pushFollowUp } from './follow-up.ts'
-import type { FollowUpErrand, FollowUpParts } from './follow-up-errand.ts'
+import { type FollowUpErrand, type FollowUpParts, sealOf } from './follow-up-errand.ts'
 import { isSaid, sayOnce, type TalkPlace } from './follow-up-talk.ts'
 import { type Git, makeGit } from './git.ts'
 import { placeOf, pullPlacesOf } from './place.ts'
 import { publish } from './publish.ts'
-import type { FollowUpSources, FollowUpWork, Sources } from './sources.ts'
+import type { FollowUpSources, FollowUpWork, Sources, TellWhy } from './sources.ts'
 
 export interface SourcesParts {
   /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
   readonly folder: string
-  readonly clock: Pick<Clock, 'after' | 'now'>
+  readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
   readonly chance: Pick<Chance, 'fraction'>
   readonly log?: Pick<Log, 'warn'>
   /** The code host that a job names. */
@@ -63,12 +63,13 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
   const prune = pruning(cache, clock, parts.log)
   const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
   return {
-    checkOut: (job, folders, inside, signal) =>
+    checkOut: (job, folders, inside, signal, told) =>
       answering('checking out', async () => {
         const wanted = placed(job)
         if (!wanted.ok) return wanted
         await makePassable(parts.folder)
-        const checked = await checkOut({ git, cache }, { job, wanted: wanted.value, folders, inside }, signal)
+        const errand = { job, wanted: wanted.value, folders, inside }
+        const checked = await checkOut({ git, cache }, errand, signal, told)
         prune()
         return checked
       }),
@@ -97,11 +98,12 @@ function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => voi
     const { pull, followUp } = work.job
     if (pull === undefined || followUp === undefined)
       return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
-    // It becomes a line of a commit's header.
     if (!FOLLOW_UP_ID.test(followUp.id)) return no('invalid', `${printable(followUp.id)} names no follow-up`)
     const codehost = parts.codehostFor(work.job)
     const places = codehost.ok ? pullPlacesOf(work.job, codehost.value) : codehost
-    return places.ok ? yes({ ...work, ...followUp, pull, places: places.value }) : places
+    return places.ok
+      ? yes({ ...work, number: followUp.number, seal: sealOf(followUp.id), pull, places: places.value })
+      : places
   }
   return {
     begin: ({ kept, ...work }, signal) =>
@@ -118,22 +120,22 @@ function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => voi
         const errand = errandFor(work)
         return errand.ok ? pushFollowUp(tools, errand.value, begun, fence, signal) : errand
       }),
-    isSaid: async (job, marker, signal) => {
-      const place = talkPlace(parts, job)
+    isSaid: async (job, marker, signal, told) => {
+      const place = talkPlace(parts, job, told)
       return place.ok ? isSaid(tools, place.value, marker, signal) : place
     },
-    say: async ({ job, ...words }, fence, signal) => {
-      const place = talkPlace(parts, job)
+    say: async ({ job, told, ...words }, fence, signal) => {
+      const place = talkPlace(parts, job, told)
       return place.ok ? sayOnce(tools, place.value, words, fence, signal) : place
     },
   }
 }
 
-function talkPlace({ codehostFor }: SourcesParts, job: Job): Answer<TalkPlace> {
+function talkPlace({ codehostFor }: SourcesParts, job: Job, told: TellWhy | undefined): Answer<TalkPlace> {
   const codehost = codehostFor(job)
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
-  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number })
+  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, told })
 }
 
 function gitOf({ folder, clock, gitProgram, sshAgent, proxies }: SourcesParts): Git {

@@ -12,9 +12,9 @@ import type { Wanted } from './cache.ts'
 import { deskRepository } from './desk.ts'
 import type { Git } from './git.ts'
 import { pullBody, pullTitle } from './letter.ts'
-import { type Patience, patiently, type Tried } from './patience.ts'
+import { isPassing, type Patience, patiently, publishing, type Tried } from './patience.ts'
 import { ABSENT, commitAt, pushOnce } from './push.ts'
-import type { CheckedOut, Published, RunFolders } from './sources.ts'
+import type { CheckedOut, Published, RunFolders, TellWhy } from './sources.ts'
 
 export interface PublishParts extends Patience {
   readonly git: Git
@@ -31,13 +31,17 @@ export interface Delivery {
   readonly codehost: CodeHost
   readonly fence: () => boolean
   readonly signal: AbortSignal
+  readonly told?: TellWhy
 }
 
 const LOOK_MS_MAX = 60_000
+/** Somebody opened one since we looked: then it is found, if not at once. */
+const CONFLICTS_MAX = 3
 
 export async function publish(parts: PublishParts, delivery: Delivery): Promise<Answer<Published>> {
   const expected = delivery.from.pushedBefore ?? ABSENT
-  const pushed = await patiently(parts, delivery.signal, () => push(parts.git, delivery, expected))
+  const { signal, told } = delivery
+  const pushed = await patiently(parts, signal, () => push(parts.git, delivery, expected), publishing(told))
   if (!pushed.ok) return pushed
   const pull = await pullFor(parts, delivery)
   if (!pull.ok) return pull
@@ -66,7 +70,7 @@ async function push(git: Git, delivery: Delivery, expected: string): Promise<Tri
 async function moved(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
   const { job, head, wanted, from, signal } = delivery
   const there = await commitAt(git, wanted.remote, job.branch, signal)
-  if (!there.ok) return { answer: there, passes: true }
+  if (!there.ok) return { answer: there, passes: isPassing(there.refusal.kind) }
   // An earlier try of ours that came through without our hearing of it.
   if (there.value === head) return { answer: yes(undefined), passes: false }
   const isFirstSurprise = expected === (from.pushedBefore ?? ABSENT)
@@ -103,7 +107,8 @@ type Pull = OpenPull & { readonly adopted: boolean }
 /** Looked for before each try to open one: the answer to an earlier try may have been lost. */
 async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Answer<Pull>> {
   let tries = 0
-  return patiently(parts, delivery.signal, async () => {
+  let conflicts = 0
+  const attempt = async (): Promise<Tried<Pull>> => {
     const found = await find(delivery)
     if (!found.ok) return { answer: found, passes: isPassing(found.refusal.kind) }
     if (found.value !== undefined) {
@@ -113,9 +118,10 @@ async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Answer<
     tries += 1
     const opened = await delivery.codehost.openPull(orderOf(delivery))
     if (opened.ok) return { answer: yes({ ...opened.value, adopted: false }), passes: false }
-    // A conflict: somebody opened one since we looked.
-    return { answer: opened, passes: isPassing(opened.refusal.kind) || opened.refusal.kind === 'conflict' }
-  })
+    if (opened.refusal.kind === 'conflict') return { answer: opened, passes: ++conflicts < CONFLICTS_MAX }
+    return { answer: opened, passes: isPassing(opened.refusal.kind) }
+  }
+  return patiently(parts, delivery.signal, attempt, publishing(delivery.told))
 }
 
 function find({ codehost, job }: Delivery): Promise<Answer<OpenPull | undefined>> {
@@ -140,8 +146,4 @@ const ended = no('conflict', 'the lease is gone, so nothing more is published; t
 
 function mayGoOn({ fence, signal }: Delivery): boolean {
   return !signal.aborted && fence()
-}
-
-function isPassing(kind: string): boolean {
-  return kind === 'failed' || kind === 'unavailable'
 }

@@ -35,20 +35,13 @@ const LOOK_MS_MAX = 60_000
 const REFUSED_LINE = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
 const OVERTAKEN =
   /stale info|fetch first|non-fast-forward|remote ref updated|cannot lock ref|already exists|incorrect old value/
+/** Of git's own servers the reason says only that it failed; what they complain of names the two commits. */
+const MOVED = /cannot lock ref '[^']*': (is at [0-9a-f]+ but expected|reference already exists)/
 
 export async function pushOnce(git: Git, push: Push): Promise<Pushed> {
-  const { wanted, branch, head, expected, desk, signal } = push
-  const ref = `refs/heads/${branch}`
+  const { wanted, desk, signal } = push
   const ran = await git.run({
-    args: [
-      'push',
-      '--porcelain',
-      '--no-verify',
-      '--no-follow-tags',
-      `--force-with-lease=${ref}:${expected}`,
-      wanted.remote.address,
-      `${head}:${ref}`,
-    ],
+    args: ['push', ...howTo(push)],
     folder: deskRepository(desk),
     remote: wanted.remote,
     wary: true,
@@ -59,9 +52,41 @@ export async function pushOnce(git: Git, push: Push): Promise<Pushed> {
   return ran.value.code === 0 ? { is: 'pushed' } : refused(push, ran.value)
 }
 
+/** Nothing but this one branch, over this one commit. */
+function howTo({ wanted, branch, head, expected }: Omit<Push, 'desk' | 'signal'>): string[] {
+  const ref = `refs/heads/${branch}`
+  return [
+    '--porcelain',
+    '--no-verify',
+    '--no-follow-tags',
+    `--force-with-lease=${ref}:${expected}`,
+    wanted.remote.address,
+    `${head}:${ref}`,
+  ]
+}
+
+/** Asked of the code host without changing anything. What else is the matter the push itself will say. */
+export async function mayPush(
+  git: Git,
+  { folder, wanted, branch, head, signal }: Omit<Push, 'desk' | 'expected'> & { readonly folder: string },
+): Promise<Answer<void>> {
+  const ran = await git.run({
+    args: ['push', '--dry-run', ...howTo({ wanted, branch, head, expected: head })],
+    folder,
+    remote: wanted.remote,
+    timeoutMs: LOOK_MS_MAX,
+    signal,
+  })
+  if (!ran.ok || ran.value.code === 0) return yes(undefined)
+  const { refusal } = accountOf(`pushing ${branch} to ${wanted.name}`, ran.value.complaint).no
+  return refusal.kind === 'forbidden' || refusal.kind === 'unauthorized'
+    ? { ok: false, refusal }
+    : yes(undefined)
+}
+
 function refused({ branch, wanted }: Push, { output, complaint }: GitDone): Pushed {
   const reason = REFUSED_LINE.exec(output)?.groups?.reason ?? ''
-  if (OVERTAKEN.test(reason)) return { is: 'overtaken' }
+  if (OVERTAKEN.test(reason) || MOVED.test(complaint)) return { is: 'overtaken' }
   const account = accountOf(`pushing ${branch} to ${wanted.name}`, `${reason}\n${complaint}`)
   return { is: 'refused', answer: account.no, passes: account.trouble === 'network' }
 }

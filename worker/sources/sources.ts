@@ -70,9 +70,18 @@ export interface Published {
   readonly adopted: boolean
 }
 
+/** A line for whoever looks at the run: why something takes its time. */
+export type TellWhy = (line: string) => void
+
 export interface Sources {
   /** Brings the bare cache of the repository up to date, outside, then checks the branch out inside. */
-  checkOut(job: Job, folders: RunFolders, inside: Inside, signal: AbortSignal): Promise<Answer<CheckedOut>>
+  checkOut(
+    job: Job,
+    folders: RunFolders,
+    inside: Inside,
+    signal: AbortSignal,
+    told?: TellWhy,
+  ): Promise<Answer<CheckedOut>>
   /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
   collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Answer<Collected>>
   /**
@@ -87,6 +96,7 @@ export interface Sources {
       readonly from: CheckedOut
       readonly collected: Collected
       readonly summary: string
+      readonly told?: TellWhy
     },
     codehost: CodeHost,
     fence: () => boolean,
@@ -112,6 +122,8 @@ export interface Begun {
   readonly tip: string | undefined
   /** In conflict, the first of them. */
   readonly files: readonly string[]
+  /** In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. */
+  readonly merges?: readonly string[]
   /** The checkout is a new one, in which nothing has been set up. */
   readonly isFresh: boolean
   /** Branches or folders inside, on which is what the sandbox held and nobody else has. */
@@ -123,6 +135,7 @@ export interface FollowUpWork {
   readonly folders: RunFolders
   readonly inside: Inside
   readonly begun: Begun
+  readonly told?: TellWhy
 }
 
 export interface FollowedUp {
@@ -141,16 +154,22 @@ export interface FollowUpSources {
       readonly folders: RunFolders
       readonly inside: Inside
       readonly kept: boolean
+      readonly told?: TellWhy
     },
     signal: AbortSignal,
   ): Promise<Answer<Begun>>
   /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
   push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Answer<FollowedUp>>
   /** Whether a comment with this text is there. */
-  isSaid(job: Job, marker: string, signal: AbortSignal): Promise<Answer<boolean>>
+  isSaid(job: Job, marker: string, signal: AbortSignal, told?: TellWhy): Promise<Answer<boolean>>
   /** Once, whatever becomes of the answer: `body` holds `marker`. */
   say(
-    order: { readonly job: Job; readonly marker: string; readonly body: string },
+    order: {
+      readonly job: Job
+      readonly marker: string
+      readonly body: string
+      readonly told?: TellWhy
+    },
     fence: () => boolean,
     signal: AbortSignal,
   ): Promise<Answer<void>>

@@ -36,6 +36,8 @@ export interface PageOrder {
   /** Where in the answer the list is; absent: the answer is the list. */
   readonly at?: string
   readonly gist?: Gist
+  /** Of a list that is longer than that, its end counts instead of its beginning. */
+  readonly newest?: true
 }
 
 export interface Listed {
@@ -91,13 +93,16 @@ export class GithubApi {
     if (!first.ok) return first
     const { next, pages } = first.value
     if (next === undefined) return yes({ items: first.value.items, more: false })
+    const isCut = pages !== undefined && pages > pagesMax
+    const isEnd = isCut && order.newest === true
+    const range = isEnd ? { from: pages - pagesMax + 1, to: pages } : { from: 2, to: pagesMax }
     const rest =
       pages === undefined
         ? await this.#oneByOne(next, order)
-        : await this.#atOnce(next, Math.min(pages, pagesMax), order)
+        : await this.#atOnce(next, { ...range, to: Math.min(pages, range.to) }, order)
     if (!rest.ok) return rest
-    const items = [...first.value.items, ...rest.value.items]
-    return yes({ items, more: rest.value.more || (pages ?? 0) > pagesMax })
+    const items = [...(isEnd ? [] : first.value.items), ...rest.value.items]
+    return yes({ items, more: rest.value.more || isCut })
   }
 
   /** Any status; a person waits. */
@@ -180,8 +185,12 @@ export class GithubApi {
     return yes({ items, more: false })
   }
 
-  async #atOnce(next: URL, pages: number, order: PageOrder): Promise<Answer<Listed>> {
-    const numbers = Array.from({ length: Math.max(0, pages - 1) }, (_, index) => index + 2)
+  async #atOnce(
+    next: URL,
+    { from, to }: { readonly from: number; readonly to: number },
+    order: PageOrder,
+  ): Promise<Answer<Listed>> {
+    const numbers = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index)
     const asked = await Promise.all(numbers.map((number) => this.#page(pageAt(next, number), order)))
     const items: unknown[] = []
     for (const page of asked) {

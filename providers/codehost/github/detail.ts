@@ -98,14 +98,18 @@ async function list(
   part: string,
   itemsMax: number,
 ): Promise<Answer<Listed>> {
-  const perPage = PROSE.has(part) ? PROSE_PAGE_ITEMS_MAX : PAGE_ITEMS_MAX
+  const isProse = PROSE.has(part)
+  const perPage = isProse ? PROSE_PAGE_ITEMS_MAX : PAGE_ITEMS_MAX
   const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${perPage}`, {
     subject,
     urgency: 'person',
     pagesMax: Math.ceil(itemsMax / perPage),
+    // What was said last is what people wait for an answer to.
+    ...(isProse ? { newest: true } : {}),
   })
   if (!listed.ok) return listed
-  return yes({ ...listed.value, items: listed.value.items.slice(0, itemsMax) })
+  const { items } = listed.value
+  return yes({ ...listed.value, items: isProse ? items.slice(-itemsMax) : items.slice(0, itemsMax) })
 }
 
 interface Conversation {

@@ -2,7 +2,8 @@
  * The threads that hang on single lines. Only GitHub's GraphQL knows whether one is resolved.
  *
  * A comment's id here begins with its thread's, for a reply goes to the thread, whichever of its comments a person
- * answers. Whose thread it is is asked before anything is done to it: an id may come from anywhere.
+ * answers. Of more than can be shown the newest are, and of a long thread its beginning and its end. Whose thread it is
+ * is asked before anything is done to it: an id may come from anywhere.
  */
 import type { PullPlace } from '../../../core/neighbours.ts'
 import { type Answer, no, yes } from '../../../core/refusal.ts'
@@ -19,21 +20,22 @@ import { fieldOf, instantOf, linkOf, listOf, loginOf, numberOf, textOf } from '.
 import { recordsOf } from './records.ts'
 
 const THREADS_PER_PAGE = 100
-/** Of a longer thread the first ones. */
+/** Of a longer thread, besides the one that it began with. */
 const THREAD_COMMENTS_MAX = 50
 const PAGES_MAX = Math.ceil(FOLLOW_UP_ITEMS_MAX / THREADS_PER_PAGE)
 /** What GraphQL takes as a whole number. */
 const INT_MAX = 2 ** 31 - 1
 const BETWEEN = ':'
 
-const THREADS = `query Threads($owner: String!, $name: String!, $n: Int!, $after: String) {
+const THREADS = `query Threads($owner: String!, $name: String!, $n: Int!, $before: String) {
   repository(owner: $owner, name: $name) {
     pullRequest(number: $n) {
-      reviewThreads(first: ${THREADS_PER_PAGE}, after: $after) {
-        pageInfo { hasNextPage endCursor }
+      reviewThreads(last: ${THREADS_PER_PAGE}, before: $before) {
+        pageInfo { hasPreviousPage startCursor }
         nodes {
           id isResolved path line originalLine
-          comments(first: ${THREAD_COMMENTS_MAX}) { nodes { id body diffHunk createdAt url author { login } } }
+          began: comments(first: 1) { nodes { id body diffHunk createdAt url author { login } } }
+          comments(last: ${THREAD_COMMENTS_MAX}) { nodes { id body diffHunk createdAt url author { login } } }
         }
       }
     }
@@ -56,16 +58,16 @@ export async function threadsOf(
   subject: string,
 ): Promise<Answer<readonly PullThread[]>> {
   const threads: PullThread[] = []
-  let after: string | undefined
+  let before: string | undefined
   for (let pages = 0; pages < PAGES_MAX; pages++) {
-    const variables = { ...variablesOf(place), ...(after === undefined ? {} : { after }) }
+    const variables = { ...variablesOf(place), ...(before === undefined ? {} : { before }) }
     const data: Answer<unknown> = await api.graphql({ query: THREADS, variables, subject })
     if (!data.ok) return data
     const page = fieldOf(data.value, 'repository', 'pullRequest', 'reviewThreads')
-    threads.push(...recordsOf(listOf(fieldOf(page, 'nodes')), threadOf))
-    const cursor = fieldOf(page, 'pageInfo', 'endCursor')
-    if (fieldOf(page, 'pageInfo', 'hasNextPage') !== true || typeof cursor !== 'string') break
-    after = cursor
+    threads.unshift(...recordsOf(listOf(fieldOf(page, 'nodes')), threadOf))
+    const cursor = fieldOf(page, 'pageInfo', 'startCursor')
+    if (fieldOf(page, 'pageInfo', 'hasPreviousPage') !== true || typeof cursor !== 'string') break
+    before = cursor
   }
   return yes(threads)
 }
@@ -111,7 +113,10 @@ function variablesOf({ remote, number }: PullPlace) {
 function threadOf(thread: unknown): PullThread | undefined {
   const id = fieldOf(thread, 'id')
   if (typeof id !== 'string' || id === '' || id.length > ID_CHARS_MAX) return undefined
-  const nodes = listOf(fieldOf(thread, 'comments', 'nodes'))
+  const newest = listOf(fieldOf(thread, 'comments', 'nodes'))
+  const [began] = listOf(fieldOf(thread, 'began', 'nodes'))
+  const isThere = began === undefined || newest.some((node) => fieldOf(node, 'id') === fieldOf(began, 'id'))
+  const nodes = isThere ? newest : [began, ...newest]
   const line = numberOf(fieldOf(thread, 'line')) ?? numberOf(fieldOf(thread, 'originalLine'))
   return {
     id,

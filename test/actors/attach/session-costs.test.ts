@@ -85,3 +85,45 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   await second.archived()
   expect(told()).toEqual(['attach 1: 18'])
 })
+
+test('a host that dies between accounting an export and archiving it counts it once all the same', async () => {
+  let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
+  let now = 1
+  const facts = new Map<string, object>()
+  const started = () =>
+    new SessionCosts({
+      facts: { get: (_, key) => facts.get(key), all: () => facts },
+      // What the run's own executions have used, and nothing since.
+      usage: {
+        replace: async () => {},
+        list: async () => [KEY],
+        read: async () => JSON.stringify({ entries: [entry(0, 5)] }),
+      },
+      now: () => now++,
+      resting: () => run,
+      change: (changed: Run) => {
+        run = changed
+      },
+      stir: () => {},
+    })
+  const accounted = async (costs: SessionCosts, entries: readonly UsageEntry[]) => {
+    costs.booted(run, 'wk-1', SESSION)
+    let isAccounted = false
+    void costs.exported('wk-1', KEY, entries).then(() => {
+      isAccounted = true
+    })
+    await until('it is accounted', () => {
+      const share = costs.join()
+      for (const write of share?.writes ?? [])
+        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
+      share?.landed()
+      return isAccounted
+    })
+  }
+  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+
+  await accounted(started(), [entry(0, 5), entry(1, 7)])
+  expect(told()).toEqual(['attach 1: 7'])
+  await accounted(started(), [entry(0, 5), entry(1, 7), entry(2, 11)])
+  expect(told()).toEqual(['attach 1: 7', 'attach 2: 11'])
+})

@@ -255,6 +255,22 @@ test('a break of the line loses and doubles nothing', async () => {
   expect(machine.boots).toHaveLength(1)
 })
 
+test('who pastes more than a session takes loses the rest of it, and nobody loses the session', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  const ben = await sits(y, runId, 'Ben')
+  await soon(y)
+  for (let n = 0; n < 20; n++) await anna.type('x'.repeat(64 * 1024))
+  await soon(y)
+  await ben.type('b')
+  await soon(y)
+  expect([anna.closed, ben.closed, machine.sandboxes[0]?.closed]).toEqual([undefined, undefined, 0])
+  expect(anna.screen).toContain('\u0007')
+  expect(ben.screen).not.toContain('\u0007')
+  expect(ben.screen.at(-1)).toBe('b')
+})
+
 test('the end of the session is everybody’s, and the next one begins anew', async () => {
   const { y, machine, runId } = await aRetainedRun()
   const anna = await sits(y, runId, 'Anna')
@@ -266,6 +282,23 @@ test('the end of the session is everybody’s, and the next one begins anew', as
   await soon(y)
   expect(shownTo(again)).toBe('$ ')
   expect(machine.sandboxes.map(({ closed }) => closed)).toEqual([1, 0])
+})
+
+test('who loads a page anew while the session ends sees how it ended', async () => {
+  const { y, machine, runId } = await aRetainedRun()
+  const anna = await sits(y, runId, 'Anna')
+  await soon(y)
+  await anna.leave()
+  await soon(y)
+  machine.sandboxes[0]?.ear?.printed('bye')
+  machine.sandboxes[0]?.ear?.ended(3)
+  await soon(y)
+  const again = await sits(y, runId, 'Anna')
+  await soon(y)
+  expect([shownTo(again), again.seen.at(-1)]).toEqual(['$ bye', { type: 'exit', code: 3 }])
+  await sits(y, runId, 'Anna')
+  await soon(y)
+  expect(machine.boots).toHaveLength(2)
 })
 
 test('released and resumed in one breath, it is booted anew', async () => {

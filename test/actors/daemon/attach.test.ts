@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/refusal.ts'
 import type { UsageSnapshot } from '../../../protocol/frames.ts'
-import { ANSWER, QUESTION } from '../../support/plain-screen.ts'
+import { ANSWER, plainScreen, QUESTION } from '../../support/plain-screen.ts'
 import { Later, SECRET, Talk } from './talk.ts'
 
 async function online(parts: ConstructorParameters<typeof Talk>[0] = {}): Promise<Talk> {
@@ -108,7 +108,7 @@ describe('a session', () => {
     expect(talk.transcript()).toEqual([
       '← sandbox-boot',
       'boot run-1',
-      '→ sandbox-failed rq-1 (its disk was reclaimed)',
+      '→ sandbox-failed rq-1 (gone: its disk was reclaimed)',
       '← sandbox-boot',
       'boot run-1',
       '→ sandbox-ready rq-2',
@@ -124,18 +124,38 @@ describe('a session', () => {
     await talk.dispatch('ls-2', 'run-2')
     expect(talk.transcript()).toEqual([
       '← sandbox-boot',
-      '→ sandbox-failed rq-2 (this run is being executed)',
+      '→ sandbox-failed rq-2 (something of this run is still being executed there; try again when that is over)',
       '← dispatch',
       '→ dispatch-rejected ls-2 (busy: somebody is in the sandbox of this run)',
     ])
   })
 
-  test('can not be shown before it is booted', async () => {
-    const talk = await online()
+  test('of a worker that was killed is not there any more when it is back; its views hear why', async () => {
+    const talk = await attended()
+    await talk.restart()
+    await backAgain(talk)
+    talk.transcript()
     await talk.attach('s-1', 'run-1')
     expect(talk.transcript()).toEqual([
       '← attach-open',
-      '→ attach-error s-1 (the sandbox of this run is not booted; resume it first)',
+      '→ attach-error s-1 (the worker was started again, and the session ended with it; attach again to go on with it)',
+    ])
+  })
+
+  test('that is being closed, or was, is not blamed on the worker', async () => {
+    const talk = await attended()
+    talk.sandbox('run-1').obedient = false
+    await talk.say(release('run-1'))
+    talk.transcript()
+    await talk.attach('s-2', 'run-1')
+    talk.sandbox('run-1').closed.settle()
+    await talk.clock.turn()
+    await talk.attach('s-3', 'run-1')
+    expect(talk.transcript()).toEqual([
+      '← attach-open',
+      '→ attach-error s-2 (the session is being closed; attach again to go on with it)',
+      '← attach-open',
+      '→ attach-error s-3 (the session was closed meanwhile; attach again to go on with it)',
     ])
   })
 
@@ -361,17 +381,28 @@ describe('what is shown', () => {
     expect(pictures).toBe(1)
   })
 
-  test('whoever pastes without end is shown out', async () => {
+  test('of whoever pastes without end the rest is not taken in, which he hears', async () => {
     const talk = await attended('s-1', 's-2')
     talk.quiet = [...talk.quiet, 'attach-input']
     for (let n = 0; n < 17; n++) await talk.say(input('s-1', 'x'.repeat(64 * 1024)))
-    await talk.say(input('s-1', 'deaf'))
     await talk.clock.advance(1_000)
     await talk.say(input('s-2', 'y'))
-    expect(talk.transcript().slice(16)).toEqual([
-      '→ attach-error s-1 (more was typed than a session can take; paste it in smaller parts)',
-      'typed "y"',
-    ])
+    await talk.say(input('s-1', 'z'))
+    expect(talk.transcript().slice(16)).toEqual(['→ attach-data s-1 \u0007', 'typed "y"', 'typed "z"'])
+  })
+
+  test('a session that asks without end can be interrupted all the same', async () => {
+    const talk = await online({
+      screen: (size, answer) => ({
+        ...plainScreen(size, answer),
+        print: async () => answer('x'.repeat(16 * 1024)),
+      }),
+    })
+    await talk.boot('run-1', 's-1')
+    for (let n = 0; n < 64; n++) await talk.shows('run-1', QUESTION)
+    talk.transcript()
+    await talk.say(input('s-1', '\u0003'))
+    expect(talk.transcript()).toContain('typed "\\u0003"')
   })
 })
 
@@ -430,6 +461,25 @@ describe('the end', () => {
       '← sandbox-release',
       '→ sandbox-failed rq-1 (the sandbox was closed)',
       'close run-1',
+    ])
+  })
+
+  test('released and asked for in one breath while it is being booted, it is booted anew', async () => {
+    const talk = await online()
+    talk.hands.boots = new Later()
+    await talk.wish('rq-1', 'run-1')
+    await Promise.all([talk.say(release('run-1')), talk.wish('rq-2', 'run-1')])
+    talk.hands.boots.settle(yes(undefined))
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '← sandbox-boot',
+      'boot run-1',
+      '← sandbox-release',
+      '← sandbox-boot',
+      '→ sandbox-failed rq-1 (the sandbox was closed)',
+      'close run-1',
+      'boot run-1',
+      '→ sandbox-ready rq-2',
     ])
   })
 
@@ -508,7 +558,12 @@ describe('a line that breaks', () => {
     await talk.clock.advance(1_000)
     expect(talk.transcript()).toEqual(['close run-1'])
     await backAgain(talk)
-    expect(talk.transcript()).toEqual(['→ run-usage-snapshot of agent-1'])
+    await talk.attach('s-1', 'run-1')
+    expect(talk.transcript()).toEqual([
+      '→ run-usage-snapshot of agent-1',
+      '← attach-open',
+      '→ attach-error s-1 (the session was closed meanwhile; attach again to go on with it)',
+    ])
   })
 
   test('a session that ended meanwhile is shown with its end', async () => {
@@ -554,7 +609,7 @@ describe('a daemon that ends', () => {
     await talk.say(release('run-1'))
     expect(talk.transcript()).toEqual([
       '← sandbox-boot',
-      '→ sandbox-failed rq-9 (the worker is being stopped)',
+      '→ sandbox-failed rq-9 (the worker is being stopped; try again once it is back)',
       '→ attach-data s-1 still here',
       '← sandbox-release',
       '→ attach-error s-1 (the sandbox was closed)',

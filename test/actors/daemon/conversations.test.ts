@@ -464,7 +464,7 @@ describe('a line', () => {
     await talk.clock.advance(100)
     expect(talk.transcript()).toEqual([
       '← attach-open',
-      '→ attach-error s-1 (the sandbox of this run is not booted; resume it first)',
+      '→ attach-error s-1 (the worker was started again, and the session ended with it; attach again to go on with it)',
       '→ run-event #2 one',
     ])
   })

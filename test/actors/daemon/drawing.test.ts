@@ -17,12 +17,14 @@ const drawn = [
   '\x1b7\x1b8\x1bM\x1bc',
   '\x1b(0q\x1b(B',
   '\x1b[2 q\x1b[!p',
+  '\x1b[S\x1b[1000T\x1b[3b\x1b[32766;32766H',
 ]
 
 const kept: readonly (readonly [what: string, said: string, left: string])[] = [
   ['a title', '\x1b]0;you are root\x07', ''],
   ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
   ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
+  ['counts without end', '\x1b[2147483647b\x1b[10000S\x1b[99999;1T', ''],
   ['a question for the cursor', '\x1b[6n', ''],
   ['a question for the kind of terminal', '\x1b[c\x1b[>c\x1bZ\x05\x1b[>0q', ''],
   ['a question for a mode', '\x1b[?2004$p', ''],

@@ -180,6 +180,17 @@ describe('what nobody has answered', () => {
     expect(bodies(pull.comments)).toEqual(['meanwhile', 'after'])
   })
 
+  test('a code host that counts in whole seconds hides nothing that was said within the first', () => {
+    const began = Date.parse(at(5)) + 400
+    const id = ids({ now: () => began }, { bytes: (count) => new Uint8Array(count) }).followUp()
+    const { pull } = talk({
+      reviews: [review('meanwhile', 5)],
+      comments: [comment('meanwhile', 5), comment(`Rebased.\n\n${followUpMarker(id)}`, 9, 'ada')],
+    })
+    expect(bodies(pull.reviews)).toEqual(['meanwhile'])
+    expect(bodies(pull.comments)).toEqual(['meanwhile'])
+  })
+
   test('an unresolved thread is said until it is resolved', () => {
     const { pull } = talk({ threads: [thread([comment('old', 1)])], comments: [summary(5, 9)] })
     expect(pull.threads).toHaveLength(1)

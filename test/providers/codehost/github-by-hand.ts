@@ -104,7 +104,9 @@ export const pullJson = (more: object = {}) => ({
 export const threadsJson = (nodes: readonly unknown[] = [], more = {}) => ({
   data: {
     repository: {
-      pullRequest: { reviewThreads: { pageInfo: { hasNextPage: false, endCursor: null, ...more }, nodes } },
+      pullRequest: {
+        reviewThreads: { pageInfo: { hasPreviousPage: false, startCursor: null, ...more }, nodes },
+      },
     },
   },
 })

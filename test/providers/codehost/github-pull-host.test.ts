@@ -107,6 +107,41 @@ describe('GitHub', () => {
       expect(await host.merge(place, 'squash')).toMatchObject({ ok: true })
     }))
 
+  test('of a conversation that is longer than can be shown, it is the newest that is', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      for (let at = 1; at <= 1_060; at++) {
+        github.addComment(REMOTE, 1, { author: SOMEBODY, body: `comment ${at}` })
+        github.addReview(REMOTE, 1, { author: SOMEBODY, state: 'COMMENTED', body: `review ${at}` })
+      }
+      const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
+      const thread = await github.addThread(REMOTE, 1, { ...at, body: 'reply 0' })
+      for (let said = 1; said <= 120; said++)
+        github.addReply(REMOTE, 1, thread, { author: SOMEBODY, body: `reply ${said}` })
+      const { conversation } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 }))
+      const ends = (said: readonly { body: string }[] = []) => [said[0]?.body, said.at(-1)?.body]
+      // In whole pages.
+      expect(ends(conversation.comments)).toEqual(['comment 101', 'comment 1060'])
+      // What hangs on a line is of a review without words of its own.
+      const said = conversation.reviews.filter(({ body }) => body !== '')
+      expect(ends(said)[1]).toBe('review 1060')
+      expect(ends(conversation.threads[0]?.comments)).toEqual(['reply 0', 'reply 120'])
+      expect(conversation.threads[0]?.diffHunk).toContain('@@')
+    }))
+
+  test('of very many threads it is the newest that are shown, in their order', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
+      for (let said = 1; said <= 1_020; said++)
+        await github.addThread(REMOTE, 1, { ...at, body: `thread ${said}` })
+      const { threads } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 })).conversation
+      const bodies = threads.map(({ comments }) => comments[0]?.body)
+      expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, place) => `thread ${place + 21}`))
+    }))
+
   test('checks and statuses are shown; a token that may not read the former says so', () =>
     on(async (made) => {
       const { github } = made

@@ -385,15 +385,15 @@ describe('one pull request', () => {
     ])
   })
 
-  test('threads are read page by page', async () => {
+  test('threads are read page by page, the newest first', async () => {
     const thread = (id: string) => ({ id, isResolved: false, path: 'a', comments: { nodes: [] } })
     const hand = byHand((asked) => {
       if (!asked.line.startsWith('POST')) return usual()(asked)
       const isFirst = !JSON.stringify(asked.json).includes('MARK')
       return {
         json: isFirst
-          ? threadsJson([thread('A')], { hasNextPage: true, endCursor: 'MARK' })
-          : threadsJson([thread('B')]),
+          ? threadsJson([thread('B')], { hasPreviousPage: true, startCursor: 'MARK' })
+          : threadsJson([thread('A')]),
       }
     })
     const detail = await host(hand).detail(PLACE)

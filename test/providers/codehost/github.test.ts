@@ -129,7 +129,7 @@ describe('finding', () => {
     const away = await github([
       { status: 302, headers: { location: `${other.origin}/repos/ada/lamps/pulls` } },
     ])
-    expect(await find(away.host)).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(await find(away.host)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     expect(other.said).toEqual([])
     const round = await github([{ status: 301, headers: { location: '/again' } }])
     expect(await find(round.host)).toMatchObject({
@@ -158,7 +158,9 @@ describe('finding', () => {
     ],
     [{ status: 200, text: '<html>' }, 'failed', /something else/],
     [{ status: 200, json: [pull({ html_url: 'javascript:alert(1)' })] }, 'failed', /something else/],
-    [{ status: 418, text: 'tea\u001b[2J' }, 'failed', /answered 418/],
+    [{ status: 418, text: 'tea\u001b[2J' }, 'invalid', /answered 418/],
+    [{ status: 410, text: 'gone' }, 'invalid', /answered 410/],
+    [{ status: 409, text: 'two at once' }, 'failed', /answered 409/],
   ])('%j → %s', async (reply, kind, message) => {
     const { host } = await github([reply])
     const answer = await find(host)

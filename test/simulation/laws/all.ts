@@ -1,8 +1,17 @@
 /** Every law that is watched while something happens. */
 import { daemonLaws } from './daemons.ts'
 import { fleetLaws } from './fleet.ts'
+import { followUpLaws } from './follow-ups.ts'
 import { frameLaws } from './frames.ts'
 import type { Law } from './law.ts'
 import { leaseLaws } from './leases.ts'
+import { sessionLaws } from './sessions.ts'
 
-export const laws: readonly Law[] = [...leaseLaws, ...fleetLaws, ...frameLaws, ...daemonLaws]
+export const laws: readonly Law[] = [
+  ...leaseLaws,
+  ...fleetLaws,
+  ...frameLaws,
+  ...daemonLaws,
+  ...sessionLaws,
+  ...followUpLaws,
+]

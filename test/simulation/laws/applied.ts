@@ -26,7 +26,7 @@ export function wordOf(report: Report): string | undefined {
     case 'run-usage-snapshot':
       return report.snapshot.entries[0]?.id
     case 'run-patch':
-      return report.patch.agentSessionId
+      return report.patch.agentSessionId?.replace('_', ' ')
     case 'run-complete':
       return undefined
   }
@@ -73,7 +73,7 @@ function patchIsAtLeast(sight: Sight, runId: string, word: string): boolean {
   const run = sight.run(runId)
   // With the same commit it was asked for anew, or discarded: nothing of the attempt is left to be seen.
   if (run?.status === 'queued' || sight.wasDiscarded(runId)) return true
-  const [lease, latest] = (run?.agentSessionId ?? '').split(' ')
+  const [lease, latest] = (run?.agentSessionId ?? '').split(/[ _]/)
   return lease === leaseId && Number(latest) >= Number(number)
 }
 

@@ -5,6 +5,7 @@
 import { CALM, RUN_MS_MAX } from '../plan.ts'
 import { recordsOn } from '../spool.ts'
 import { isTerminal, type Law, type Sight } from './law.ts'
+import { sessionTokens, TOKENS } from './sessions.ts'
 
 /** What a lease lives without its worker at most: the longer when its dispatch may have arrived or not. */
 const TERM_MS = 220_000
@@ -36,6 +37,10 @@ export interface Talk {
   /** When a worker was last sent a dispatch, and how often it has declined one since a moment. */
   readonly lastDispatch: (workerId: string) => number
   readonly declines: (workerId: string, since: number) => number
+  /** As the demand of a worker has it; undefined while nobody answers. */
+  readonly attachSessions: (workerId: string) => number | undefined
+  /** How much of each kind the host holds in memory. */
+  readonly census: () => Readonly<Record<string, number>>
 }
 
 const everyRunEnds: Goal = {
@@ -70,9 +75,11 @@ function lieIn(sight: Sight, crew: readonly Crew[], talk: Talk, reason: string):
   if (reason.startsWith('no workers')) return online.length === 0 ? undefined : `${online.length} are`
   const active = online.filter(({ workerId }) => sight.workerState(workerId ?? '') === 'active')
   if (reason.startsWith('all workers are draining')) return active.length === 0 ? undefined : 'one is active'
-  if (reason.startsWith('waiting for')) return undefined
+  if (reason.startsWith('waiting for') || reason.startsWith('its pull request ')) return undefined
+  const holder = /^worker (\S+) holds the sandbox$/.exec(reason)?.[1]
   const free = active.find(
-    ({ workerId = '', concurrency }) =>
+    ({ worker, workerId = '', concurrency }) =>
+      (holder === undefined || holder === worker) &&
       sight.leasesOn(workerId).length < concurrency &&
       // One that declined a moment ago, or again and again, is let be for a while.
       sight.now() - talk.lastDispatch(workerId) > PATIENCE_MS &&
@@ -115,7 +122,62 @@ const everythingIsTold: Goal = {
   },
 }
 
-export const goals: readonly Goal[] = [everyRunEnds, everyWorkerOnline, everythingIsTold]
+const sessionsAreCounted: Goal = {
+  number: 'S9',
+  sentence:
+    'a worker’s demand counts those who look at its sandboxes, and the host holds nothing for anybody else',
+  judge: (sight, crew, { attachSessions, census }) => {
+    const seats = [...sight.seats].filter(({ isOpen }) => isOpen)
+    for (const { worker, workerId = '', isOn, isRegistered } of crew) {
+      if (!isOn || !isRegistered || sight.hostile || !sight.isClear(worker)) continue
+      const here = seats.filter(({ runId }) => sight.run(runId)?.sandbox.workerId === workerId)
+      const counted = attachSessions(workerId)
+      if (counted !== undefined && counted !== here.length)
+        return `${worker} is said to have ${counted} terminals open, and ${here.length} are`
+    }
+    const { booted = 0, terminals = 0 } = census()
+    const looked = new Set(seats.map(({ runId }) => runId)).size
+    if (terminals !== seats.length) return `${terminals} terminals are kept for ${seats.length} people`
+    return booted === looked ? undefined : `${booted} sandboxes are booted for people at ${looked}`
+  },
+}
+
+/** Younger than anything. */
+const LATEST = '9'
+
+const sessionsAreCosted: Goal = {
+  number: 'S8',
+  sentence: 'what is archived of people’s sessions is among the costs of their runs',
+  judge: (sight) => {
+    if (sight.hasJumped) return undefined
+    for (const runId of sight.disk.runs.keys()) {
+      const run = sight.run(runId)
+      if (run?.agentSessionId === undefined || !isTerminal(run) || sight.guessed.has(runId)) continue
+      const session = sight.disk.fact('session', `${run.sandbox.workerId}/${run.agentSessionId}`)
+      const { since } = { since: LATEST, ...session }
+      const archived = [...sight.disk.usage.values()].filter(
+        ({ key }) => key.sessionId === run.agentSessionId,
+      )
+      const used = archived.flatMap(({ text }) => typedIn(text, runId, since)).length * TOKENS
+      const counted = sessionTokens(run.costs)
+      if (counted < used) return `run ${runId} counts ${counted} tokens, and ${used} are archived`
+    }
+    return undefined
+  },
+}
+
+function typedIn(text: string, runId: string, since: string): readonly unknown[] {
+  const { entries } = JSON.parse(text) as { entries: readonly { readonly id: string; readonly at: string }[] }
+  return entries.filter(({ id, at }) => id.startsWith(`${runId} typed `) && at > since)
+}
+
+export const goals: readonly Goal[] = [
+  everyRunEnds,
+  everyWorkerOnline,
+  everythingIsTold,
+  sessionsAreCounted,
+  sessionsAreCosted,
+]
 
 /** Nothing goes on for ever: the runner counts what happens and says so under this name. */
 export const ENDLESS: Pick<Law, 'number' | 'sentence'> = {

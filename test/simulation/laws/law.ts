@@ -12,6 +12,8 @@ import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Batch, Disk } from '../disk.ts'
 import type { NumberedFrame } from '../outbox.ts'
+import type { Boot } from '../sandboxes.ts'
+import type { Seat } from '../seats.ts'
 import type { Process } from '../timeline.ts'
 import type { Wire } from '../wire.ts'
 import type { DaemonExecution, Execution, SimWorker } from '../worker.ts'
@@ -29,6 +31,10 @@ export interface Request {
     | 'own enable'
     | 'admit'
     | 'token'
+    | 'resume'
+    | 'attach'
+    | 'release'
+    | 'follow up'
   readonly workerId?: string
   readonly runId?: string
   /** For `admit`: whether the credential is the right one. */
@@ -71,6 +77,24 @@ export interface Sight {
   isDrowsy(process: Process): boolean
   /** Executions that run right now. */
   readonly executions: ReadonlySet<Execution>
+  /** Sandboxes that are booted for people right now, or on their way there or back. */
+  readonly boots: ReadonlySet<Boot>
+  /** Where people sit at terminals, or sat. */
+  readonly seats: ReadonlySet<Seat>
+  /** Nothing was the matter with the line to a worker, nor with either end of it, for a while. */
+  isClear(worker: string): boolean
+  /** The host is up, and has not slept for a while: after a sleep it gives everybody more time. */
+  hostIsAwake(): boolean
+  /** How much people have used in a run's sandboxes, in entries of their logs. */
+  usedIn(runId: string): number
+  /** What nobody but a sandbox may ever see. */
+  readonly secret: string
+  /** How often a follow-up was pushed, and its summary said. */
+  followUpsOf(runId: string, followUpId: string): { readonly pushes: number; readonly summaries: number }
+  /** Runs of which nothing was archived when a person's session was: by two machines' clocks, what is whose is a guess. */
+  readonly guessed: ReadonlySet<string>
+  /** A worker's wall clock was set to another time: nothing that is told by it can be put in order. */
+  readonly hasJumped: boolean
   /** Something was longer silent, slow or asleep than a dispatch is waited for. */
   readonly disturbed: boolean
   /** Somebody repeats, reorders, drops and invents frames, as no connection does. */
@@ -105,7 +129,18 @@ export interface Watch {
   told?(execution: Execution, told: Told): void
   ordered?(execution: DaemonExecution, order: StopOrder): void
   published?(execution: DaemonExecution): void
+  followedUp?(execution: DaemonExecution, followUpId: string): void
   sandboxDiscarded?(worker: SimWorker, runId: string): void
+  boots?(boot: Boot): void
+  bootMoved?(boot: Boot): void
+  bootGone?(boot: Boot): void
+  reclaims?(worker: SimWorker, isClaimed: (runId: string) => boolean): void
+  tookBack?(worker: SimWorker, runId: string): void
+  lineDown?(worker: SimWorker): void
+  /** Now and then: which sandboxes a worker could take back. */
+  overdue?(worker: SimWorker, runIds: readonly string[]): void
+  /** What a process writes into its log. */
+  logged?(text: string): void
   /** A fault has happened to a worker's machine. */
   struck?(worker: SimWorker, fault: string): void
   /** A moment has passed. */

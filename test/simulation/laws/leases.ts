@@ -69,14 +69,15 @@ const placeOf = ({ leaseId, worker, runId, stopAt }: Execution) => ({ leaseId, w
 
 const oneEnd: Law = {
   number: '4',
-  sentence: 'one terminal transition a lease; a terminal run is never dispatched without an explicit retry',
+  sentence:
+    'one terminal transition a lease; a terminal run is never dispatched without an explicit retry or follow-up',
   watch: (sight, broken) => {
     const gone = new Set<string>()
     const retries = new Map<string, number>()
     const before = new Map<string, string>()
     return {
       asked: ({ what, runId = '' }) => {
-        if (what === 'retry') retries.set(runId, (retries.get(runId) ?? 0) + 1)
+        if (what === 'retry' || what === 'follow up') retries.set(runId, (retries.get(runId) ?? 0) + 1)
       },
       landing: ({ changes }) => {
         before.clear()

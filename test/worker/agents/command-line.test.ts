@@ -131,6 +131,7 @@ describe('the command line', () => {
     ])
     expect(JSON.parse(holding[1]?.text ?? '')).toMatchObject({
       hasCompletedOnboarding: true,
+      resumeReturnDismissed: true,
       projects: { '/work': { hasTrustDialogAccepted: true } },
       customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
     })

@@ -108,6 +108,173 @@ describe('agentA', () => {
     }
   })
 
+  describe('when a person was at it', () => {
+    const CAME = '2026-11-21T02:00:00.000Z'
+    const LATER = '2026-11-21T02:30:00.000Z'
+    const [CLEARED, BRANCH] = ['66666666-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555']
+    const used = async (since?: string) =>
+      (await agentA.usage(agentFiles(home), SESSION, since)).map(({ sessionId, subagentId, entries }) => [
+        sessionId,
+        subagentId,
+        entries.map(({ id }) => id.split(':')[0]),
+      ])
+
+    test('what other sessions have used since counts as its own, each answer once', async () => {
+      put(main, [answer({ id: 'msg_1' }), answer({ id: 'msg_2', at: LATER })])
+      put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, [
+        answer({ id: 'msg_3', at: LATER }),
+      ])
+      // Cleared: begun anew. What an execution of the run has used elsewhere was told with it.
+      put(`.claude/projects/-work/${CLEARED}.jsonl`, [
+        answer({ id: 'msg_0' }),
+        answer({ id: 'msg_4', at: LATER, out: 1 }),
+        answer({ id: 'msg_4', at: LATER }),
+      ])
+      put(`.claude/projects/-work/${CLEARED}/subagents/agent-bea77.jsonl`, [
+        answer({ id: 'msg_5', at: LATER }),
+      ])
+      // Branched: it begins as a copy.
+      put(`.claude/projects/-work/${BRANCH}.jsonl`, [
+        ...['msg_1', 'msg_2', 'msg_3', 'msg_4'].map((id) => answer({ id, at: LATER })),
+        answer({ id: 'msg_6', at: CAME }),
+      ])
+      put('.claude/projects/-work-src/more.jsonl', [answer({ id: 'msg_7', at: LATER })])
+      expect(await used(CAME)).toEqual([
+        [SESSION, undefined, ['msg_1', 'msg_2', 'msg_4', 'msg_6', 'msg_5', 'msg_7']],
+        [SESSION, 'aea77', ['msg_3']],
+      ])
+      const [whole] = await agentA.usage(agentFiles(home), SESSION, CAME)
+      expect(whole?.entries.map(({ outputTokens }) => outputTokens)).toEqual(Array(6).fill(40))
+      expect(whole === undefined || usageToArchive(whole).ok).toBe(true)
+      expect(await used()).toEqual([
+        [SESSION, undefined, ['msg_1', 'msg_2']],
+        [SESSION, 'aea77', ['msg_3']],
+      ])
+    })
+
+    test('a session that was cleared before its first answer has the others’ use all the same', async () => {
+      put(main, [{ type: 'user', message: { role: 'user', content: '/clear' } }])
+      put(`.claude/projects/-work/${CLEARED}.jsonl`, [answer({ id: 'msg_4', at: LATER })])
+      expect(await used(CAME)).toEqual([[SESSION, undefined, ['msg_4']]])
+      expect(await used()).toEqual([])
+    })
+
+    test('more transcripts than people make are not read', async () => {
+      const names = Array.from({ length: 2_100 }, (_, n) => `s${n}.jsonl`)
+      const many: AgentFiles = {
+        list: async (folder) =>
+          ({ '.claude/projects': ['-work'], '.claude/projects/-work': names })[folder] ?? [],
+        async *lines(path) {
+          yield JSON.stringify(answer({ id: `msg_${path.replace(/\W/g, '')}`, at: LATER }))
+        },
+      }
+      const [whole] = await agentA.usage(many, SESSION, CAME)
+      expect(whole?.entries).toHaveLength(2_001)
+    })
+  })
+
+  describe('what it has used without an answer', () => {
+    const PLAIN = 'claude-sonnet-4-5'
+    /** So many calls, each of which uses what an answer does. */
+    const account = (calls: number, model = PLAIN) => ({
+      type: 'cost-state',
+      sessionId: SESSION,
+      totalCostUSD: calls,
+      modelUsage: {
+        [model]: {
+          inputTokens: 100 * calls,
+          outputTokens: 40 * calls,
+          cacheReadInputTokens: 5_000 * calls,
+          cacheCreationInputTokens: 2_000 * calls,
+        },
+      },
+    })
+    const instant = (minute: number) => new Date(Date.UTC(2026, 10, 21, 2, minute)).toISOString()
+    const summedUp = (minute: number) => ({
+      type: 'system',
+      subtype: 'compact_boundary',
+      timestamp: instant(minute),
+    })
+    const used = async (since?: string) =>
+      (await agentA.usage(agentFiles(home), SESSION, since)).flatMap(({ entries }) => entries)
+    const calls = (entries: readonly { readonly inputTokens: number; readonly outputTokens: number }[]) =>
+      entries.map(({ inputTokens, outputTokens }) => [inputTokens / 100, outputTokens / 40])
+
+    test('is in its accounts of the whole, and counts once, when it was', async () => {
+      const lines: unknown[] = [
+        answer({ id: 'msg_1', at: instant(1), model: `${PLAIN}-20250929` }),
+        account(1),
+      ]
+      put(main, lines)
+      expect(calls(await used())).toEqual([[1, 1]])
+      lines.push(answer({ id: 'msg_2', at: instant(2) }), summedUp(3), account(4), account(4))
+      put(main, lines)
+      const [, , unsaid] = await used()
+      expect(unsaid).toMatchObject({ at: instant(3), model: PLAIN, inputTokens: 200, outputTokens: 80 })
+      lines.push(answer({ id: 'msg_3', at: instant(4) }), account(6), 'no "cost-state"')
+      put(main, lines)
+      expect((await used()).map(({ at, inputTokens }) => [at, inputTokens])).toEqual([
+        [instant(1), 100],
+        [instant(2), 100],
+        [instant(4), 100],
+        [instant(3), 200],
+        [instant(4), 100],
+      ])
+    })
+
+    test('is none of what nested agents have answered, nor of what a branch has copied', async () => {
+      const nested = `.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`
+      put(nested, [answer({ id: 'msg_2', at: instant(5) })])
+      // Left before the nested agent was done with its answer.
+      put(main, [answer({ id: 'msg_1', at: instant(1) }), account(2)])
+      // Its name comes first, and it has what it was begun with first.
+      const branch = '.claude/projects/-work/0aaaaaaa-2222-4333-8444-555555555555.jsonl'
+      const cleared = '.claude/projects/-work/1aaaaaaa-2222-4333-8444-555555555555.jsonl'
+      put(cleared, [answer({ id: 'msg_4', at: instant(1) }), account(1)])
+      put(branch, [
+        { ...answer({ id: 'msg_4', at: instant(1) }), forkedFrom: { sessionId: SESSION } },
+        answer({ id: 'msg_3', at: instant(6) }),
+        summedUp(7),
+        account(2),
+      ])
+      // Two of its own, three of the others, of which one was for summing up.
+      expect(calls(await used(instant(0)))).toEqual(Array(5).fill([1, 1]))
+    })
+
+    test('is nothing where an account cannot be compared', async () => {
+      for (const wrong of [account(3, 'claude-opus-4-5'), { ...account(3), modelUsage: [] }, account(0)]) {
+        put(main, [account(9), answer({ id: 'msg_1', at: instant(1) }), wrong])
+        expect(calls(await used())).toEqual([[1, 1]])
+      }
+    })
+
+    test('leaves nothing out and brings nothing up twice, whenever it is asked', async () => {
+      const deed = fc.constantFrom('answers', 'sums up', 'nested agent answers', 'accounts')
+      await fc.assert(
+        fc.asyncProperty(fc.array(deed, { maxLength: 25 }), async (deeds) => {
+          const [own, nested]: [object[], object[]] = [[answer({ id: 'msg_0', at: instant(0) })], []]
+          let [made, accounted] = [1, 1]
+          for (const [index, what] of deeds.entries()) {
+            const told = { id: `msg_${index + 1}`, at: instant(index + 1) }
+            if (what !== 'accounts') made += 1
+            if (what === 'answers') own.push(answer(told))
+            if (what === 'sums up') own.push(summedUp(index + 1))
+            if (what === 'nested agent answers') nested.push(answer(told))
+            if (what === 'accounts') own.push(account(made))
+            if (what === 'accounts') accounted = made
+          }
+          put(main, own)
+          put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, nested)
+          const sum = (await used()).reduce((all, { inputTokens }) => all + inputTokens / 100, 0)
+          expect(sum).toBeLessThanOrEqual(made)
+          if (deeds.at(-1) === 'accounts') expect(sum).toBe(made)
+          expect(sum).toBeGreaterThanOrEqual(deeds.at(-1) === 'accounts' ? accounted : 1)
+        }),
+        { numRuns: 150 },
+      )
+    })
+  })
+
   test('no word of a transcript comes out, wherever it stands', async () => {
     const WORD = 'PLANTED'
     const words = fc.string({ maxLength: 8 }).map((text) => `${text} ${WORD} ${text}`)

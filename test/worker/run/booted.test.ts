@@ -3,6 +3,7 @@ import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { no, yes } from '../../../core/refusal.ts'
 import type { Hands } from '../../../worker/hands.ts'
 import { removeOwned } from '../../../worker/sandbox/folders.ts'
 import {
@@ -72,8 +73,10 @@ describe('the terminal', () => {
     session.resize({ cols: 133, rows: 41 })
     session.input('stty size\n')
     await sees('41 133\r\n')
-    session.input('sleep 600\n')
-    await sees('sleep 600')
+    const sleep = `sleep 6${process.pid}`
+    session.input(`${sleep}\n`)
+    // Stopped any sooner, the shell would be, which drops what it has not read.
+    await until('it sleeps', () => commandLines(sleep).length > 0)
     session.input('\u001a')
     await sees('Stopped')
     session.input('bg; jobs; kill -9 $$\n')
@@ -147,8 +150,7 @@ describe('the terminal', () => {
     await sees('nothing else\r\nnothing else')
     session.pause()
     session.input('\u0003')
-    await new Promise((resolve) => setTimeout(resolve, 100))
-    expect(commandLines('yes nothing else')).toEqual([])
+    await until('it is gone', () => commandLines('yes nothing else').length === 0)
     session.input('exit 4\n')
     session.resume()
     expect(await ended).toBe(4)
@@ -272,6 +274,23 @@ describe('a sandbox is not booted', () => {
     expect(await hands.objection(job)).toBe(undefined)
   })
 
+  test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+    const { agentDrivers } = await import('../../../worker/agents/drivers.ts')
+    const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot })
+    let isWell = true
+    const find = () => (isWell ? drivers.agentA.find() : Promise.reject(new Error('too many open files')))
+    const there = await handsIn(own, { drivers: { ...drivers, agentA: { ...drivers.agentA, find } } })
+    await executed(there)
+    isWell = false
+    const answer = await there.boot({ runId: RUN, credentials: {} })
+    expect(answer.ok ? 'booted' : answer.refusal.kind).toBe('failed')
+    isWell = true
+    await (await booted(there)).close()
+    await there.close()
+    await removeOwned(own)
+  })
+
   test('when the disk is discarded: whoever is in it is sent away', async () => {
     const { booted: sandbox } = await steppedIn()
     await hands.discard(RUN)
@@ -279,6 +298,29 @@ describe('a sandbox is not booted', () => {
     expect(await refusal()).toBe('gone')
     await sandbox.close()
   })
+})
+
+test('what somebody leaves in it counts as being nowhere else, also when its worker does not live to see him go', async () => {
+  const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  const nothing = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
+  const there = await handsIn(own, {
+    sources: {
+      checkOut: async () => yes({ base: 'a' }),
+      collect: async () => yes(nothing),
+      publish: async () => no('failed', 'nothing is published here'),
+      followUps: {} as never,
+    },
+  })
+  await executed(there)
+  const isUnpushed = () =>
+    JSON.parse(readFileSync(join(own, 'sandboxes', RUN, 'sandbox.json'), 'utf8')).unpushed
+  expect(isUnpushed()).toBe(false)
+  const person = seat(await booted(there))
+  await person.sees('> ')
+  await until('it is noted', isUnpushed)
+  await person.booted.close()
+  await there.close()
+  await removeOwned(own)
 })
 
 test('while somebody is in it, its disk is not taken back', async () => {

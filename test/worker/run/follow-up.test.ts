@@ -8,7 +8,8 @@ import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import type { Execution, Progress, Told, Worked } from '../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../core/ports.ts'
-import { yes } from '../../../core/refusal.ts'
+import { no, yes } from '../../../core/refusal.ts'
+import { followUpMarker } from '../../../core/run/follow-up.ts'
 import { type Job, RunOutcome } from '../../../protocol/frames.ts'
 import { checker } from '../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../protocol/pulls.ts'
@@ -20,7 +21,7 @@ import { type Git, makeGit } from '../../../worker/sources/git.ts'
 import { GITCONFIG_TEXT } from '../../../worker/sources/inside.ts'
 import { makeSources } from '../../../worker/sources/make.ts'
 import { handsIn } from '../../support/booted.ts'
-import { aJob, type Ground, git, ground } from '../sources/ground.ts'
+import { aJob, type Ground, git, got, ground } from '../sources/ground.ts'
 
 const BRANCH = 'switchyard/eng-12'
 const AT = '2026-03-01T08:00:00.000Z'
@@ -44,7 +45,7 @@ interface CrashingWorker {
 interface Yard {
   readonly g: Ground
   /** A worker's hands on a folder of its own; the same folder again: the worker after a crash. */
-  worker(name: string, crash?: Crash): Promise<CrashingWorker>
+  worker(name: string, crash?: Crash, clock?: typeof realClock): Promise<CrashingWorker>
   pull(): { comments: PullComment[] }
   /** Every commit that the branch has stood at, newest first. */
   stood(): string[]
@@ -57,7 +58,7 @@ function yard(): Yard {
     g,
     pull: () => JSON.parse(readFileSync(join(g.folder, 'codehost/ada/lamps.pulls/1.json'), 'utf8')),
     stood: () => git(g.remote, 'reflog', '--format=%H', `refs/heads/${BRANCH}`).split('\n'),
-    worker: async (name, crash) => {
+    worker: async (name, crash, clock = realClock) => {
       const [crashed, tell] = signal()
       const [released, release] = signal()
       const fault = faulty(crash, tell, released)
@@ -66,7 +67,7 @@ function yard(): Yard {
       const codehostFor = () => yes(faultyCodehost(g.codehost, fault))
       const sources = makeSources({
         folder: join(folder, 'sources'),
-        clock: realClock,
+        clock,
         chance: realChance,
         codehostFor,
         git: faultyGit(makeGit({ folder: join(folder, 'git'), clock: realClock }), fault),
@@ -346,6 +347,59 @@ test('our own comments call for no agent, and when nothing is to be done that is
   ])
 })
 
+test('a stranger who reads what was pushed cannot make our comment in our place', async () => {
+  const { y, hands: first } = await opened()
+  await first.close()
+  const dying = await y.worker('one', { step: 'comment', when: 'before' })
+  const telling = { tell: () => {}, room: async () => {} }
+  const order = { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }
+  const execution = dying.hands.begin(order, telling, () => {})
+  const over = carriedOut(execution)
+  await dying.crashed
+  await dying.hands.close()
+
+  const header = git(y.g.remote, 'cat-file', 'commit', BRANCH).split('\n\n')[0] ?? ''
+  const words = header.split(/\s+/).map((word) => followUpMarker(word))
+  got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
+  const again = await y.worker('one')
+  await again.hands.salvage('run-1', {}, 1)
+  expect(await executed(again.hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+  expect(y.stood()).toHaveLength(2)
+  expect(y.pull().comments.map(({ body }) => body)).toEqual([
+    words.join('\n'),
+    expect.stringMatching(/^The branch was brought up to date.*fu-1 -->$/s),
+  ])
+  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  dying.release()
+  await over
+  await again.hands.close()
+})
+
+test('a code host that is away for a while holds the comment up, says why, and gets it once', async () => {
+  const { y, hands: first } = await opened()
+  await first.close()
+  const comment = y.g.codehost.comment.bind(y.g.codehost)
+  let answers = 0
+  y.g.codehost.comment = async (...said) => {
+    // The last one comes through; nobody hears of it.
+    if (answers++ === 5) await comment(...said)
+    return no('unavailable', 'the code host has trouble')
+  }
+  const { hands } = await y.worker('one', undefined, hasty)
+  const followUp = await executed(hands, followUpJob())
+  expect(followUp.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(followUp)).toMatch(/the code host has trouble; trying again for up to \d+ minutes/)
+  expect(y.pull().comments.filter(({ body }) => body.includes(marker))).toHaveLength(1)
+  expect(answers).toBe(6)
+})
+
+/** Pauses are short on it; how long a command may take is as it is. */
+const hasty: typeof realClock = {
+  ...realClock,
+  monotonic: () => realClock.monotonic() * 100,
+  after: (ms, over) => realClock.after(ms <= 30_000 ? ms / 100 : ms, over),
+}
+
 test('what a person left in the sandbox is kept, and said', async () => {
   const { y, hands } = await opened()
   const work = join(y.g.folder, 'one/sandboxes/run-1/work')
@@ -354,6 +408,41 @@ test('what a person left in the sandbox is kept, and said', async () => {
   expect(logOf(followUp)).toContain('switchyard/before-follow-up-1')
   expect(git(work, '-c', 'safe.directory=*', 'show', 'switchyard/before-follow-up-1:mine')).toBe('precious')
   expect(git(y.g.remote, 'ls-tree', '--name-only', BRANCH).split('\n')).not.toContain('mine')
+})
+
+describe('cancelled', () => {
+  const cancelled = { how: 'interrupt', reason: 'somebody cancelled it' } as const
+  const lost = { ...cancelled, how: 'kill', inVain: true } as const
+
+  /** Right before the comment would be made, so what was pushed is there to be seen. */
+  async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
+    const { y, hands } = await opened()
+    const look = y.g.codehost.hasComment.bind(y.g.codehost)
+    const telling = { tell: () => {}, room: async () => {} }
+    let looks = 0
+    y.g.codehost.hasComment = async (...asked) => {
+      if (++looks === 2) execution.stop(order)
+      return look(...asked)
+    }
+    const execution = hands.begin(
+      { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
+      telling,
+      () => {},
+    )
+    const { outcome } = await carriedOut(execution)
+    expect(y.stood()).toHaveLength(2)
+    return { outcome, comments: y.pull().comments.length }
+  }
+
+  test('once it has pushed, it still says what it did', async () => {
+    const { outcome, comments } = await stoppedAfterThePush(cancelled)
+    expect(outcome.status).toBe('completed')
+    expect(comments).toBe(1)
+  })
+
+  test('without its lease it says nothing: whoever has that now does', async () => {
+    expect((await stoppedAfterThePush(lost)).comments).toBe(0)
+  })
 })
 
 test('a follow-up that is stopped leaves the sandbox as a person may need it', async () => {

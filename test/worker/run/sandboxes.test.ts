@@ -173,6 +173,18 @@ describe('disk is taken back', () => {
     expect(said).toContain('the disk quota takes a sandbox whose work was never pushed: it is lost')
   })
 
+  test('not from somebody who steps in while others are being taken', async () => {
+    const sandboxes = await opened()
+    const quotaGib = 0.5 / 1024
+    for (const runId of ['run-1', 'run-2']) await ended(sandboxes, runId, 600, false, quotaGib)
+    let isBusy = false
+    const taken = sandboxes.reclaim((runId) => isBusy && runId === 'run-2')
+    isBusy = true
+    expect(await taken).toEqual(['run-1'])
+    expect(sandboxes.get('run-2')).toBeDefined()
+    expect(existsSync(sandboxes.foldersOf('run-2').work)).toBe(true)
+  })
+
   test('one that died with an earlier daemon, and that nobody asked for', async () => {
     await (await opened()).create('run-1', undefined)
     now += 1_000

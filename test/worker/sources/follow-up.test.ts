@@ -41,6 +41,18 @@ function pushed(g: Ground, branch: string, file: string, text: string, subject: 
   return tipOf(g, branch)
 }
 
+/** A person's merge into the pull request's branch, with something changed by hand where `file` is given. */
+function merged(g: Ground, from: string, file?: string, text = ''): string {
+  git(g.person, 'fetch', '-q', 'origin')
+  git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+  git(g.person, 'merge', '-q', '--no-ff', '--no-commit', `origin/${from}`)
+  if (file !== undefined) writeFileSync(join(g.person, file), text)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', `Merge ${from}`)
+  git(g.person, 'push', '-q', 'origin', BRANCH)
+  return tipOf(g)
+}
+
 /** A pull request with one commit, whose base has moved on by one. */
 function drifted(): Ground {
   const g = ground()
@@ -82,7 +94,7 @@ describe('from the branch to the newest base', () => {
     const done = got(await push(g, run, from))
     expect(done.pushed).toBe(tipOf(g))
     expect(subjects(g)).toEqual(['Add new', 'Main goes on', 'Lamps', 'First'])
-    expect(git(g.remote, 'cat-file', 'commit', tipOf(g))).toMatch(/^switchyard-follow-up fu-1$/m)
+    expect(git(g.remote, 'cat-file', 'commit', tipOf(g))).toMatch(/^switchyard-follow-up [0-9a-f]{64}$/m)
     expect(git(g.remote, 'log', '-1', '--format=%an %B', BRANCH)).toBe('Ada Add new')
     expect(git(g.remote, 'fsck', '--full', '--strict', '--no-dangling')).toBe('')
   })
@@ -120,6 +132,57 @@ describe('from the branch to the newest base', () => {
     expect(git(g.remote, 'show', `${BRANCH}:b`)).toBe('b')
   })
 
+  test.each([false, true])(
+    'a submodule, and what another program keeps elsewhere, go along as they are (in a kept sandbox: %s)',
+    async (kept) => {
+      const g = drifted()
+      const link = '160000,1111111111111111111111111111111111111111,part'
+      git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+      git(g.person, 'update-index', '--add', '--cacheinfo', link)
+      const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n'
+      writeFileSync(join(g.person, 'large.bin'), pointer)
+      writeFileSync(join(g.person, '.gitattributes'), '*.bin filter=lfs diff=lfs merge=lfs -text\n')
+      git(g.person, 'add', 'large.bin', '.gitattributes')
+      git(g.person, 'commit', '-q', '-m', 'Add part')
+      git(g.person, 'push', '-q', 'origin', BRANCH)
+      const run = g.run()
+      if (kept) await begun(g, run, aFollowUp({}, 'fu-0'))
+      if (kept) await run.sh('git config submodule.recurse true; echo x > part/x')
+      const from = await begun(g, run, aFollowUp(), kept)
+      expect(from).toMatchObject({ state: 'rebased' })
+      got(await push(g, run, from))
+      expect(git(g.remote, 'ls-tree', BRANCH, 'part')).toMatch(/^160000 commit 1{40}/)
+      expect(git(g.remote, 'show', `${BRANCH}:large.bin`)).toBe(pointer.trim())
+    },
+  )
+
+  test('what a person changed by hand in a merge is not lost with the merge', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, BRANCH, 'more', 'x\n', 'Add more')
+    const base = pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    const whole = git(g.person, 'merge-tree', '--write-tree', base, tipOf(g))
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased' })
+    got(await push(g, run, from))
+    expect(git(g.remote, 'show', `${BRANCH}:new`)).toBe('as main needs it')
+    expect(git(g.remote, 'rev-parse', `${BRANCH}^{tree}`)).toBe(whole)
+    expect(git(g.remote, 'rev-list', '--merges', BRANCH)).toBe('')
+  })
+
+  test('a branch whose merges hold nothing of their own becomes a straight line, and no more', async () => {
+    const g = drifted()
+    merged(g, 'main')
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    const run = g.run()
+    got(await push(g, run, await begun(g, run)))
+    expect(subjects(g).slice(0, 3)).toEqual(['Add new', 'Main goes on again', 'Main goes on'])
+  })
+
   test('a branch of another history is refused', async () => {
     const g = ground()
     git(g.person, 'checkout', '-q', '--orphan', 'alone')
@@ -153,6 +216,14 @@ describe('a conflict', () => {
     expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
     expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
     expect(subjects(g).slice(0, 2)).toEqual(['Lamp of the branch', 'Lamp of main'])
+  })
+
+  test('of a branch with merges names them, for the rebase leaves them out', async () => {
+    const g = drifted()
+    const merge = merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+    pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'conflict', merges: [merge] })
   })
 
   test.each([
@@ -272,6 +343,62 @@ describe('a push that is overtaken', () => {
     expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
   })
 
+  /** As an agent does that was given the code host's token. */
+  const pushesItself = (g: Ground, run: Bench, commit = 'HEAD') =>
+    git(
+      run.folders.work,
+      '-c',
+      'safe.directory=*',
+      'push',
+      '-q',
+      '-f',
+      g.remote,
+      `${commit}:refs/heads/${BRANCH}`,
+    )
+
+  test.each([
+    ['all of it', 'HEAD'],
+    ['a part of it', 'HEAD~1'],
+  ])('by the agent itself, which has pushed %s, is none', async (_, commit) => {
+    for (const g of [drifted(), clashing()]) {
+      const run = g.run()
+      const from = await begun(g, run)
+      if (from.state === 'conflict')
+        await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+      await run.sh('for n in 1 2; do echo $n > $n; git add $n; git commit -qm "Address $n"; done')
+      pushesItself(g, run, commit)
+      const done = got(await push(g, run, from))
+      expect(done.pushed).toBe(tipOf(g))
+      expect(subjects(g).slice(0, 2)).toEqual(['Address 2', 'Address 1'])
+      expect(await begun(g, g.run())).toMatchObject({ state: 'pushed' })
+    }
+  })
+
+  test('by a person who took commits back leaves them out', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const kept = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    git(g.person, 'push', '-q', '-f', 'origin', `${kept}:refs/heads/${BRANCH}`)
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
+  })
+
+  test('takes along what a person changed by hand in a merge meanwhile', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    got(await push(g, run, from))
+    expect(git(g.remote, 'show', `${BRANCH}:new`)).toBe('as main needs it')
+    expect(git(g.remote, 'show', `${BRANCH}:a`)).toBe('a')
+  })
+
   test('is given up when the two contradict each other, and theirs stays', async () => {
     const g = drifted()
     const run = g.run()
@@ -281,6 +408,18 @@ describe('a push that is overtaken', () => {
     expect(refusalOf(await push(g, run, from))).toMatch(/somebody else changed .* in the meantime/)
     expect(tipOf(g)).toBe(theirs)
     expect(await run.sh('git log -1 --format=%s; git status --porcelain')).toBe('Ours')
+  })
+
+  test('by a branch that is gone is no push: merged and deleted, it is not made again', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    const fence = () => {
+      git(g.remote, 'update-ref', '-d', `refs/heads/${BRANCH}`)
+      return true
+    }
+    expect(refusalOf(await push(g, run, from, aFollowUp(), fence))).toMatch(/ada\/lamps has no branch/)
+    expect(() => tipOf(g)).toThrow()
   })
 
   test('is tried so often and no more', async () => {
@@ -345,7 +484,8 @@ describe('carried out once more', () => {
   })
 })
 
-test('the branch of a fork is fetched from there and pushed to there', async () => {
+/** A pull request from `main` of a fork, whose base has moved on by one. */
+function forked() {
   const g = ground()
   const fork = join(g.folder, 'codehost/bo/lamps.git')
   mkdirSync(join(g.folder, 'codehost/bo'), { recursive: true })
@@ -357,7 +497,11 @@ test('the branch of a fork is fetched from there and pushed to there', async () 
   git(g.person, 'push', '-q', 'fork', 'HEAD:main')
   git(g.person, 'reset', '-q', '--hard', 'origin/main')
   const base = pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
-  const job = aFollowUp({ headRemote: 'bo/lamps', headBranch: 'main' })
+  return { g, fork, base, job: aFollowUp({ headRemote: 'bo/lamps', headBranch: 'main' }) }
+}
+
+test('the branch of a fork is fetched from there and pushed to there', async () => {
+  const { g, fork, base, job } = forked()
   const run = g.run()
   const from = await begun(g, run, job)
   expect(from).toMatchObject({ state: 'rebased', base })

@@ -1,5 +1,5 @@
 /** A token on its way to a code host over http: it gets there, and is seen nowhere else. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
@@ -25,10 +25,14 @@ interface Site {
 
 type Before = (request: IncomingMessage, response: ServerResponse) => Promise<boolean> | boolean
 
-async function site({ token = TOKEN, before }: { token?: string; before?: Before } = {}): Promise<Site> {
+async function site(
+  { token = TOKEN, before }: { token?: string; before?: Before } = {},
+  clock: typeof realClock = realClock,
+): Promise<Site> {
   let codehost: CodeHost | undefined
   const lent = { gitAddress: (remote: string) => codehost?.gitAddress(remote) ?? '' }
   const g = ground({
+    clock,
     codehostFor: () => ({ ok: true, value: { ...(codehost as CodeHost), ...lent } }),
   })
   const server = await gitServer({
@@ -130,6 +134,36 @@ test('what the code host sends back of it is struck out', async () => {
   expect(holds(said)).toBe(false)
 })
 
+test('a fork that it may not push to is refused before any work is done', async () => {
+  const { g } = await site({
+    before: (request, response) => {
+      const isRefused = /^\/bo\/lamps\.git\/.*receive-pack/.test(request.url ?? '')
+      if (isRefused) response.writeHead(403).end('Write access to repository not granted.')
+      return isRefused
+    },
+  })
+  mkdirSync(join(g.folder, 'codehost/bo'))
+  const fork = join(g.folder, 'codehost/bo/lamps.git')
+  git(g.folder, 'clone', '-q', '--bare', g.remote, fork)
+  git(fork, 'update-ref', 'refs/heads/mend', 'main')
+  const pull = {
+    number: 1,
+    url: 'https://code.example/1',
+    headBranch: 'mend',
+    headRemote: 'bo/lamps',
+    baseBranch: 'main',
+    threads: [],
+    reviews: [],
+    comments: [],
+  }
+  const job = { ...withToken(), kind: 'follow-up' as const, followUp: { id: 'fu-1', number: 1 }, pull }
+  const run = g.run()
+  const order = { job, folders: run.folders, inside: run.inside, kept: false }
+  expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(
+    /^forbidden: bo\/lamps is a fork .* allow edits by maintainers/,
+  )
+})
+
 test('a code host that leads on to another place takes no token there', async () => {
   const other = await site()
   const { g } = await site({
@@ -189,18 +223,36 @@ test('a stopped fetch leaves no process behind', async () => {
   await until('nobody is left', () => !shown().some((text) => text.includes(server.origin)))
 })
 
-test('a code host that is away is tried again, and named', async () => {
+test('a code host that is away is tried again for minutes, said, and named', async () => {
   let asked = 0
-  const { g } = await site({
-    before: (_, response) => {
-      asked += 1
-      response.writeHead(503).end()
-      return true
+  const { g } = await site(
+    {
+      before: (_, response) => {
+        asked += 1
+        response.writeHead(503).end()
+        return true
+      },
     },
-  })
-  const run = g.run()
-  expect(refusalOf(await g.sources.checkOut(withToken(), run.folders, run.inside, never))).toMatch(
-    /^failed: fetching ada\/lamps: the code host could not be reached/,
+    hasty,
   )
-  expect(asked).toBe(3)
+  const run = g.run()
+  const told: string[] = []
+  const tell = (line: string) => void told.push(line)
+  const answer = await g.sources.checkOut(withToken(), run.folders, run.inside, never, tell)
+  expect(refusalOf(answer)).toMatch(
+    /^failed: fetching ada\/lamps: the code host could not be reached.* \(tried for \d minutes\)$/,
+  )
+  expect(asked).toBeGreaterThan(3)
+  expect(told).toEqual([
+    expect.stringMatching(
+      /^fetching ada\/lamps: the code host could not be reached.*; trying again for up to/,
+    ),
+  ])
 })
+
+/** Pauses are short on it; how long a command may take is as it is. */
+const hasty: typeof realClock = {
+  ...realClock,
+  monotonic: () => realClock.monotonic() * 100,
+  after: (ms, over) => realClock.after(ms <= 30_000 ? ms / 100 : ms, over),
+}

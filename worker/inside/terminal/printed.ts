@@ -1,13 +1,14 @@
 /**
  * What a terminal's command prints, on its way to standard output: read no faster than it is taken away.
  *
+ * The kernel hands a terminal's output over in small pieces, so what comes shortly after each other goes on together.
  * After the command's end it goes on for as long as something that was printed is still to come, then says how the
  * command ended, and calls it the last.
  */
 import { readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { ReadStream } from 'node:tty'
-import { exitFrame, headOf } from './frames.ts'
+import { exitFrame, frameOf } from './frames.ts'
 
 const STDOUT = 1
 /** A terminal ends when nobody has it any more; something that the command left running may have it for ever. */
@@ -17,6 +18,8 @@ const LEFT_BYTES_MAX = 256 * 1024
 const PIECE_BYTES = 16 * 1024
 /** Handed over and not yet taken away; the command waits from there on. */
 const HELD_BYTES = 128 * 1024
+/** Goes on at once, whether or not more comes right behind it. */
+const GATHERED_BYTES = 48 * 1024
 
 export class Printed {
   readonly #fd: number
@@ -24,8 +27,11 @@ export class Printed {
   readonly #to: Socket
   readonly #last: () => void
   #code: number | undefined
+  /** What waits to go on together. */
+  readonly #gathered = Buffer.allocUnsafe(GATHERED_BYTES + PIECE_BYTES)
+  #length = 0
   #isHeld = false
-  #isCorked = false
+  #isGathering = false
   #isOver = false
   #silence: NodeJS.Timeout | undefined
 
@@ -36,10 +42,13 @@ export class Printed {
     // A stream of its own: Node's process.stdout writes to a pipe while nothing else goes on.
     this.#to = new Socket({ fd: STDOUT, readable: false, writable: true, ...HELD })
     this.#to.on('error', last).on('drain', () => this.#release())
-    this.#from = new ReadStream(fd)
-    this.#from.on('data', (bytes: Buffer) => this.#tell(bytes))
+    this.#from = new ReadStream(
+      fd,
+      readingInto(Buffer.allocUnsafe(PIECE_BYTES), (bytes) => this.#tell(bytes)),
+    )
     // The end of a terminal may be an error of input and output; then it was empty, and is closed already.
     this.#from.on('error', () => this.#over()).on('end', () => this.#rest())
+    this.#from.resume()
   }
 
   /** The command has ended; what it printed last may still be on its way. */
@@ -49,29 +58,36 @@ export class Printed {
     else this.#listen()
   }
 
-  #tell(bytes: Buffer): void {
-    this.#gather()
-    const isRoomLeft = this.#put(bytes)
+  /** It is taken, in any case. */
+  #tell(bytes: Buffer): true {
+    this.#length += bytes.copy(this.#gathered, this.#length)
     if (this.#code !== undefined) this.#listen()
-    if (isRoomLeft || this.#isHeld) return
+    if (this.#length >= GATHERED_BYTES) this.#goOn()
+    else if (!this.#isGathering) this.#gather()
+    return true
+  }
+
+  /** For as long as more comes in each turn. */
+  #gather(): void {
+    const before = this.#length
+    this.#isGathering = true
+    setImmediate(() => {
+      this.#isGathering = false
+      if (this.#length > before) this.#gather()
+      else this.#goOn()
+    })
+  }
+
+  #goOn(): void {
+    if (this.#length === 0 || this.#put(this.#gathered.subarray(0, this.#length)) || this.#isHeld) return
     this.#isHeld = true
     this.#from.pause()
   }
 
+  /** All that is gathered. A copy: it is gathered in the same place again. */
   #put(bytes: Buffer): boolean {
-    this.#to.write(headOf('output', bytes.length))
-    return this.#to.write(bytes)
-  }
-
-  /** The kernel hands a terminal's output over in small pieces, and many of them at once. */
-  #gather(): void {
-    if (this.#isCorked) return
-    this.#isCorked = true
-    this.#to.cork()
-    setImmediate(() => {
-      this.#isCorked = false
-      this.#to.uncork()
-    })
+    this.#length = 0
+    return this.#to.write(frameOf('output', bytes))
   }
 
   #release(): void {
@@ -90,6 +106,7 @@ export class Printed {
    * waiting; so what the kernel still has is asked for.
    */
   #rest(): void {
+    this.#goOn()
     for (let left = LEFT_BYTES_MAX; left > 0 && !this.#isOver; ) {
       const bytes = readNow(this.#fd)
       if (bytes.length === 0) break
@@ -101,6 +118,7 @@ export class Printed {
 
   #over(): void {
     if (this.#isOver) return
+    this.#goOn()
     this.#isOver = true
     if (this.#code !== undefined) this.#finish(this.#code)
   }
@@ -120,6 +138,11 @@ function readNow(fd: number): Buffer {
     return buffer.subarray(0, 0)
   }
 }
+
+/** Always into the same place, which costs half as much as a new one each time; of this, too, its types do not say. */
+const readingInto = (buffer: Buffer, take: (bytes: Buffer) => true): object => ({
+  onread: { buffer, callback: (length: number) => take(buffer.subarray(0, length)) },
+})
 
 /** A socket hands it on to the stream it is, which its types do not say. */
 const HELD: object = { writableHighWaterMark: HELD_BYTES }

@@ -1,0 +1,84 @@
+/**
+ * Terminals to compare: the session of a finished run, looked at through its worker and its host, and the same program
+ * in a pseudo-terminal of this machine.
+ */
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Seen, ViewOrder } from './raw/attaching.ts'
+import { WorkingYard } from './working.ts'
+import type { Child, Workshop } from './workshop.ts'
+
+/** What the scripted agent says before it asks for something to do. */
+const GREETING = '/exit leaves.'
+/** Its prompt is there by then, and whatever it prints once. */
+const SETTLED_MS = 300
+
+export interface Terminal {
+  readonly view: Child
+  /** Where its program looks for files. */
+  readonly folder: string
+  leave(): Promise<void>
+}
+
+export interface OurTerminal extends Terminal {
+  readonly yard: WorkingYard
+  /** Of the attach socket. */
+  readonly path: string
+}
+
+export async function ourTerminal(workshop: Workshop): Promise<OurTerminal> {
+  const yard = await WorkingYard.open(workshop)
+  const run = await yard.completed(yard.ticket(['say Nothing to do.']))
+  const path = `/ws/runs/${run.id}/attach?token=${yard.served.token}`
+  const view = await opened(workshop.script('bench/raw/view.ts', String(yard.served.port), path))
+  const leave = async (): Promise<void> => {
+    await view.stop()
+    // Or the worker would wait for somebody to come back.
+    await yard.ask(`/api/runs/${run.id}/release`, 'POST')
+    await yard.leave()
+  }
+  return { yard, path, view, folder: join(yard.folderOf(run), 'work'), leave }
+}
+
+/** In frames, over a socket. */
+export async function framedTerminal(workshop: Workshop): Promise<Terminal> {
+  const folder = workshop.folder('framed')
+  const server = bare(workshop, 'socket', folder)
+  const view = await opened(workshop.script('bench/raw/view.ts', await server.line(), '/'))
+  const leave = async (): Promise<void> => {
+    await view.stop()
+    await server.stop()
+    workshop.removeFolder(folder)
+  }
+  return { view, folder, leave }
+}
+
+/** Nothing between the terminal and who types. */
+export async function bareTerminal(workshop: Workshop): Promise<Terminal> {
+  const folder = workshop.folder('bare')
+  const view = await opened(bare(workshop, 'alone', folder))
+  const leave = async (): Promise<void> => {
+    await view.stop()
+    workshop.removeFolder(folder)
+  }
+  return { view, folder, leave }
+}
+
+/** The very program that a session of ours is. */
+function bare(workshop: Workshop, how: 'socket' | 'alone', folder: string): Child {
+  const agent = join(workshop.root, 'dist', 'inside', 'scripted-agent.js')
+  return workshop.script('bench/raw/bare-pty.ts', how, folder, process.execPath, agent)
+}
+
+async function opened(view: Child): Promise<Child> {
+  await view.line()
+  await told<Seen>(view, { do: 'see', until: GREETING })
+  await sleep(SETTLED_MS)
+  return view
+}
+
+/** What a view of ours answers. */
+export async function told<A>(view: Child, order: ViewOrder): Promise<A> {
+  view.say(JSON.stringify(order))
+  return JSON.parse(await view.line()) as A
+}

@@ -1,0 +1,49 @@
+/**
+ * Standard output that is no terminal: a program, or a file, that takes what is drawn at its own pace.
+ *
+ * A terminal keeps this process waiting until it has taken everything; a pipe does not. So what waits for it is
+ * bounded: beyond that nothing more is taken until all of it is gone, and then the whole picture is asked for anew. And
+ * what was taken is passed on before this process ends, or it would end in the middle of a sentence.
+ */
+import type { Writable } from 'node:stream'
+import type { Cancel } from '../../core/ports.ts'
+
+const WAITING_BYTES_MAX = 8 * 1024 * 1024
+const BEHIND = 'whatever reads along is too slow; a part was left out, and the picture follows anew'
+
+export class PipedOutput {
+  readonly #stream: Writable
+  readonly #note: (text: string) => void
+  readonly #wishes = new Set<() => void>()
+  #isFull = false
+
+  constructor(stream: Writable, note: (text: string) => void) {
+    this.#stream = stream
+    this.#note = note
+    stream.on('drain', () => this.#drained())
+  }
+
+  draw(text: string): void {
+    if (this.#isFull) return
+    this.#stream.write(text)
+    this.#isFull = this.#stream.writableLength > WAITING_BYTES_MAX
+  }
+
+  /** `wish`: called when something was left out, and there is room again. */
+  onAnew(wish: () => void): Cancel {
+    this.#wishes.add(wish)
+    return () => void this.#wishes.delete(wish)
+  }
+
+  /** Resolves when all that was taken is passed on, or nobody is there to take it. */
+  flushed(): Promise<void> {
+    return new Promise((resolve) => void this.#stream.write('', () => resolve()))
+  }
+
+  #drained(): void {
+    if (!this.#isFull) return
+    this.#isFull = false
+    this.#note(BEHIND)
+    for (const wish of [...this.#wishes]) wish()
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * The code host next door: pull requests, what is said on them, and what is pushed to their branches.
+ *
+ * It answers late and sometimes not at all. A push is taken only from whoever names the commit that the branch is at; a
+ * comment from anybody, as often as they like: that it is made once is their business.
+ */
+import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../core/neighbours.ts'
+import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { PullState } from '../../protocol/run.ts'
+import type { Random } from '../support/random.ts'
+import type { Process, Timeline } from './timeline.ts'
+
+const REMOTE = 'o/web'
+const SITE = `https://code.example/${REMOTE}/pull/`
+const OURS = 'switchyard'
+const EPOCH = Date.UTC(2026, 0, 1)
+
+/** As the specification has it. */
+const followUpMarker = (id: string): string => `<!-- switchyard:follow-up ${id} -->`
+
+interface Pull {
+  readonly number: number
+  state: PullState
+  /** Each push by the follow-up that it was for; the last is what the branch is at. */
+  readonly pushes: string[]
+  readonly comments: { readonly author: string; readonly body: string; readonly at: number }[]
+}
+
+export class SimCodehost {
+  readonly #time: Timeline
+  readonly #random: Random
+  readonly #pulls = new Map<string, Pull>()
+  readonly #byRun = new Map<string, string>()
+
+  constructor(time: Timeline, random: Random) {
+    this.#time = time
+    this.#random = random
+  }
+
+  /** A run's pull request, the same each time. */
+  pullOf(runId: string): string {
+    const url = this.#byRun.get(runId) ?? `${SITE}${this.#pulls.size + 1}`
+    if (!this.#byRun.has(runId))
+      this.#pulls.set(url, { number: this.#pulls.size + 1, state: 'open', pushes: [], comments: [] })
+    this.#byRun.set(runId, url)
+    return url
+  }
+
+  /** A person closes it, merges it, or opens it again. */
+  turn(url: string, merges: boolean): void {
+    const pull = this.#pulls.get(url)
+    if (pull === undefined || pull.state === 'merged') return
+    pull.state = pull.state === 'closed' ? 'open' : merges ? 'merged' : 'closed'
+  }
+
+  // ---- as a worker sees it -----------------------------------------------------------------------------------------
+
+  headOf(url: string): number {
+    return this.#pulls.get(url)?.pushes.length ?? 0
+  }
+
+  hasPushed(url: string, followUpId: string): boolean {
+    return this.#pulls.get(url)?.pushes.includes(followUpId) === true
+  }
+
+  /** Answers whether the branch was where it was expected. */
+  push(url: string, expected: number, followUpId: string): boolean {
+    const pull = this.#pulls.get(url)
+    if (pull === undefined || pull.pushes.length !== expected) return false
+    pull.pushes.push(followUpId)
+    return true
+  }
+
+  sum(url: string, followUpId: string): void {
+    this.say(url, `Done.\n\n${followUpMarker(followUpId)}`, OURS)
+  }
+
+  say(url: string, body: string, author = 'bo'): void {
+    this.#pulls.get(url)?.comments.push({ author, body, at: this.#time.now })
+  }
+
+  // ---- for those who look at what has become of it -----------------------------------------------------------------
+
+  summaries(url: string, followUpId: string): number {
+    const marker = followUpMarker(followUpId)
+    return this.#pulls.get(url)?.comments.filter(({ body }) => body.includes(marker)).length ?? 0
+  }
+
+  pushes(url: string, followUpId: string): number {
+    return this.#pulls.get(url)?.pushes.filter((one) => one === followUpId).length ?? 0
+  }
+
+  // ---- as one life of the host sees it -----------------------------------------------------------------------------
+
+  seenBy(host: Process): PullHost {
+    const nobody = async () => no('invalid', 'nobody does that here')
+    const later = <T>(answer: () => Answer<T>) => this.#later(host, answer)
+    return {
+      repos: nobody,
+      list: nobody,
+      merge: nobody,
+      close: nobody,
+      reopen: nobody,
+      ready: nobody,
+      comment: nobody,
+      review: nobody,
+      reply: nobody,
+      resolveThread: nobody,
+      placeOf: (url) =>
+        url.startsWith(SITE) ? { remote: REMOTE, number: Number(url.slice(SITE.length)) } : undefined,
+      states: (_remote, numbers) => later(() => yes(this.#states(numbers))),
+      detail: (place) => later(() => this.#detail(place)),
+      origin: ({ number }) =>
+        later(() =>
+          yes({ headRemote: REMOTE, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' }),
+        ),
+    }
+  }
+
+  #later<T>(host: Process, answer: () => Answer<T>): Promise<Answer<T>> {
+    return new Promise((resolve) => {
+      const ms = 20 + this.#random.fraction() * 800
+      const fails = this.#random.chance(0.03)
+      if (host.dead) return
+      const give = () => resolve(fails ? no('unavailable', 'the code host did not answer') : answer())
+      this.#time.in(ms, give, host)
+    })
+  }
+
+  #states(numbers: readonly number[]): ReadonlyMap<number, PullState> {
+    const found = [...this.#pulls.values()].filter(({ number }) => numbers.includes(number))
+    return new Map(found.map(({ number, state }) => [number, state]))
+  }
+
+  #detail({ number }: PullPlace): Answer<PullDetailFacts> {
+    const pull = this.#pulls.get(`${SITE}${number}`)
+    if (pull === undefined) return no('unknown', 'there is no such pull request')
+    const comments = pull.comments.map(({ author, body, at }, index) => ({
+      id: String(index),
+      author,
+      body,
+      createdAt: instantOf(at),
+      url: `${SITE}${number}`,
+    }))
+    return yes({
+      ...factsOf(pull),
+      body: '',
+      draft: false,
+      headSha: 'abc',
+      additions: 0,
+      deletions: 0,
+      changedFiles: 0,
+      conversation: { comments, reviews: [], threads: [] },
+      files: [],
+      commits: [],
+      checks: [],
+    })
+  }
+}
+
+const instantOf = (at: number): string => new Date(EPOCH + at).toISOString()
+
+function factsOf({ number, state }: Pull): PullFacts {
+  return {
+    number,
+    url: `${SITE}${number}`,
+    title: `Pull request ${number}`,
+    state,
+    author: OURS,
+    baseBranch: 'main',
+    headBranch: `branch-${number}`,
+    createdAt: instantOf(0),
+    updatedAt: instantOf(0),
+  }
+}

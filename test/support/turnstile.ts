@@ -1,0 +1,139 @@
+/**
+ * A way to a server of this machine on which a test can hold one request: before the server hears of it, or when it has
+ * answered and nobody has heard the answer. So a process can be killed between two exact steps of its own.
+ *
+ * Requests and answers pass whole. What is held for somebody who has gone away meanwhile is dropped, or comes late.
+ */
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll } from '@jest/globals'
+
+const open = new Set<Turnstile>()
+
+afterAll(() => {
+  for (const turnstile of open) turnstile.close()
+  open.clear()
+})
+
+export interface Hold {
+  /** It has come. */
+  readonly isThere: () => boolean
+  /** Nobody waits for its answer any more. */
+  readonly isLeft: () => boolean
+  release(): void
+}
+
+/** `late`: it comes through in the end, whether or not anybody still waits for the answer. */
+type When = 'before' | 'late' | 'after'
+
+interface Held extends Hold {
+  readonly pattern: RegExp
+  readonly when: When
+  readonly arrive: (answer: ServerResponse) => void
+  readonly released: Promise<void>
+}
+
+type Answered = Pick<IncomingMessage, 'statusCode' | 'headers'> & { readonly body: Buffer }
+
+export class Turnstile {
+  readonly #to: URL
+  readonly #server: Server
+  readonly #holds = new Set<Held>()
+
+  private constructor(to: string) {
+    this.#to = new URL(to)
+    this.#server = createServer((asked, answer) => {
+      this.#pass(asked, answer).catch(() => answer.destroy())
+    })
+  }
+
+  static async to(url: string): Promise<Turnstile> {
+    const turnstile = new Turnstile(url)
+    open.add(turnstile)
+    await new Promise<void>((resolve) => turnstile.#server.listen(0, '127.0.0.1', resolve))
+    return turnstile
+  }
+
+  get url(): string {
+    // A TCP server that listens has this kind of address.
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** The next request like `POST /a/path?and=query`, once. */
+  hold(when: When, pattern: RegExp): Hold {
+    let answer: ServerResponse | undefined
+    let release = () => {}
+    const held: Held = {
+      pattern,
+      when,
+      arrive: (to) => {
+        answer = to
+      },
+      released: new Promise<void>((resolve) => {
+        release = resolve
+      }),
+      isThere: () => answer !== undefined,
+      isLeft: () => answer?.closed === true,
+      release: () => release(),
+    }
+    this.#holds.add(held)
+    return held
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  async #pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const body = await wholeOf(asked)
+    const hold = this.#holdFor(`${asked.method} ${asked.url}`)
+    if (hold !== undefined && hold.when !== 'after') await stands(hold, answer)
+    if (answer.closed && hold?.when !== 'late') return
+    const answered = await this.#forward(asked, body)
+    if (hold?.when === 'after') await stands(hold, answer)
+    answer.writeHead(answered.statusCode ?? 502, answered.headers).end(answered.body)
+  }
+
+  #holdFor(line: string): Held | undefined {
+    const found = [...this.#holds].find(({ pattern }) => pattern.test(line))
+    if (found !== undefined) this.#holds.delete(found)
+    return found
+  }
+
+  #forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<Answered> {
+    const { 'transfer-encoding': _, ...rest } = headers
+    const { hostname, port } = this.#to
+    const length = body.length === 0 ? {} : { 'content-length': String(body.length) }
+    return new Promise((resolve, reject) => {
+      const to = request(
+        { hostname, port, method, path: url, headers: { ...rest, ...length }, agent: false },
+        (from) => {
+          wholeOf(from).then(
+            (answered) => resolve({ statusCode: from.statusCode, headers: plain(from), body: answered }),
+            reject,
+          )
+        },
+      )
+      to.on('error', reject)
+      to.end(body)
+    })
+  }
+}
+
+function stands({ arrive, released }: Held, answer: ServerResponse): Promise<void> {
+  arrive(answer)
+  return released
+}
+
+/** Its length is known now, and the connection is our own. */
+function plain({ headers }: IncomingMessage): IncomingMessage['headers'] {
+  const { 'transfer-encoding': _, connection: __, 'content-length': ___, ...rest } = headers
+  return rest
+}
+
+async function wholeOf(message: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = []
+  for await (const part of message) parts.push(part)
+  return Buffer.concat(parts)
+}
