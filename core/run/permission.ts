@@ -61,11 +61,11 @@ export function mayResume(run: Run, facts: ResumeFacts): Answer<{ readonly sessi
     return no('conflict', `${id} is ${status}: wait for its end before opening its session`)
   if (facts.followUpStarting)
     return no('conflict', `a follow-up of ${id} is starting: wait for its end before opening its session`)
-  if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: its time was over`)
+  if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: ${whyGone(sandbox)}`)
   if (sandbox.id !== undefined && facts.worker === undefined)
     return no('gone', `the sandbox of ${id} is gone: the worker that held it is enrolled no more`)
   if (agentSessionId === undefined)
-    return no('invalid', `${id} has no session to go on with: only agentA's sessions can be resumed`)
+    return no('invalid', `${id} has no session to go on with: its agent began none, or is not agentA`)
   if (facts.worker === undefined) return no('gone', `${id} has left no sandbox`)
   if (!facts.worker.online)
     return no(
@@ -79,6 +79,9 @@ function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: Res
   if (booted || retainedUntil === undefined) return false
   return id === undefined || now >= Date.parse(retainedUntil)
 }
+
+const whyGone = ({ id }: Run['sandbox']): string =>
+  id === undefined ? 'it was discarded, or its worker took the disk back' : 'its time was over'
 
 export function mayRelease(run: Run): Answer<void> {
   if (isTerminal(run.status)) return yes(undefined)
