@@ -17,6 +17,8 @@ export interface Terminal {
   readonly view: Child
   /** Where its program looks for files. */
   readonly folder: string
+  /** Who passes on what it prints. */
+  readonly pids: readonly number[]
   leave(): Promise<void>
 }
 
@@ -37,7 +39,8 @@ export async function ourTerminal(workshop: Workshop): Promise<OurTerminal> {
     await yard.ask(`/api/runs/${run.id}/release`, 'POST')
     await yard.leave()
   }
-  return { yard, path, view, folder: join(yard.folderOf(run), 'work'), leave }
+  const pids = [yard.served.child.pid, yard.worker.pid]
+  return { yard, path, view, folder: join(yard.folderOf(run), 'work'), pids, leave }
 }
 
 /** In frames, over a socket. */
@@ -50,7 +53,7 @@ export async function framedTerminal(workshop: Workshop): Promise<Terminal> {
     await server.stop()
     workshop.removeFolder(folder)
   }
-  return { view, folder, leave }
+  return { view, folder, pids: [server.pid], leave }
 }
 
 /** Nothing between the terminal and who types. */
@@ -61,7 +64,7 @@ export async function bareTerminal(workshop: Workshop): Promise<Terminal> {
     await view.stop()
     workshop.removeFolder(folder)
   }
-  return { view, folder, leave }
+  return { view, folder, pids: [view.pid], leave }
 }
 
 /** The very program that a session of ours is. */

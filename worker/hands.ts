@@ -19,6 +19,7 @@ import type { BootedSandbox, BootOrder } from '../core/daemon/terminal.ts'
 import type { Cancel } from '../core/ports.ts'
 import { type Answer, no } from '../core/refusal.ts'
 import type { Job } from '../protocol/frames.ts'
+import { agentFiles } from './agents/files.ts'
 import { billOf } from './run/agent-start.ts'
 import { bootSandbox } from './run/booted.ts'
 import { RunExecution } from './run/execution.ts'
@@ -126,7 +127,8 @@ class HandsOnThisMachine implements Hands {
     try {
       const { home } = this.#sandboxes.foldersOf(runId)
       const { provider, session, since } = agent
-      const { usage, cost } = await billOf(this.#parts.drivers[provider], home, session, undefined, since)
+      const files = agentFiles(home, undefined, this.#parts.clock.now())
+      const { usage, cost } = await billOf(this.#parts.drivers[provider], files, session, since)
       return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
     } catch (error) {
       this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')

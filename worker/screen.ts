@@ -11,7 +11,7 @@ import { isBetween, pictureOf, scrollsWhole } from './picture.ts'
 import { paintFrom, withoutPaintedOver } from './repaint.ts'
 
 /** After a part of a flood, so that the next is a long one: of those the least has to be read. Then it is looked again. */
-const REST_MS = 50
+const REST_MS = 100
 /** So much is long enough. */
 const RESTED_CHARS = 3 * 1024 * 1024
 /** Below it no character is a mark that is put on the one before it. */

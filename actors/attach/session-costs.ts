@@ -38,11 +38,15 @@ interface Session {
   readonly bootedAt: number
   /** The run's end, as records write it. */
   readonly endedAt: string
-  /** What is younger is this session's; absent until the first export after its boot. */
+  /** What is younger is this session's: by project, each from its first export after the boot on. */
+  readonly sinces?: Readonly<Record<string, string>>
+  /** For all projects, as earlier releases had it. */
   readonly since?: string
+  /** How far the sessions before it were accounted. */
+  readonly before?: string
   /** The youngest instant accounted so far; in the archive, too, unless this process or the disk failed in between. */
   readonly until?: string
-  /** By subagent, the session's own under the empty name. */
+  /** By project and subagent, the session's own under the empty name. */
   readonly parts: Readonly<Record<string, SessionPart>>
   /** Of the sessions of its run, once it has a place among the costs. */
   readonly number?: number
@@ -50,6 +54,8 @@ interface Session {
   readonly owed?: true
 }
 
+/** Whoever exports more is not a worker of ours; and all of it is written with each. */
+const PARTS_MAX = 1_024
 /** Becomes a part of a key on disk; what is no such name can't come in an export either. */
 const SESSION_ID = /^[A-Za-z0-9._-]{1,200}$/
 const keyOf = (workerId: string, sessionId: string): string => `${workerId}/${sessionId}`
@@ -84,8 +90,8 @@ export class SessionCosts implements CutGuest {
     const bootedAt = this.#ports.now()
     const endedAt = finishedAt ?? new Date(bootedAt).toISOString()
     const key = keyOf(workerId, sessionId)
-    const until = this.#newest(key)?.until
-    const known = until === undefined ? {} : { until }
+    const before = this.#newest(key)?.until
+    const known = before === undefined ? {} : { before, until: before }
     this.#write(key, { runId, bootedAt, endedAt, parts: {}, ...known })
   }
 
@@ -140,25 +146,27 @@ export class SessionCosts implements CutGuest {
   async #account(name: string, key: UsageKey, entries: readonly UsageEntry[]): Promise<void> {
     const session = this.#newest(name)
     if (session === undefined) return
-    const since = session.since ?? (await this.#accountedUntil(session, key))
+    const place = placeOf(key)
+    const since = session.sinces?.[place] ?? session.since ?? (await this.#accountedUntil(session, key))
     const now = this.#newest(name)
     if (now === undefined) return
     // Booted again while the archive was read. What is archived next counts as accounted, so it goes with the new one.
     if (now.bootedAt !== session.bootedAt) return this.#account(name, key, entries)
     const part = sessionPart(entries, since, PRICES)
     const until = later(now.until ?? '', newestOf(entries))
-    this.#enter(name, { ...now, since, until, parts: { ...now.parts, [key.subagentId ?? '']: part } })
+    const parts = partsWith(now.parts, key, part)
+    this.#enter(name, { ...now, sinces: { ...now.sinces, [place]: since }, until, parts })
     await new Promise<void>((resolve) => this.#whenLanded.push(resolve))
   }
 
   /** By what is archived, and by what sessions before it came to; where nothing is, by when the run ended. */
   async #accountedUntil(
-    { endedAt, until = '' }: Session,
+    { endedAt, before = '' }: Session,
     { projectKey, sessionId }: UsageKey,
   ): Promise<string> {
     const { usage } = this.#ports
     const keys = (await usage.list(projectKey)).filter((key) => key.sessionId === sessionId)
-    let newest = until
+    let newest = before
     for (const key of keys) newest = later(newest, newestOf(entriesOf(await usage.read(key))))
     return newest === '' ? endedAt : newest
   }
@@ -196,6 +204,18 @@ export class SessionCosts implements CutGuest {
     this.#toWrite.set(key, session)
     this.#ports.stir()
   }
+}
+
+/** No object has a property of such a name by itself. */
+const placeOf = ({ projectKey }: UsageKey): string => `${projectKey}/`
+
+function partsWith(parts: Session['parts'], key: UsageKey, part: SessionPart): Session['parts'] {
+  const { subagentId = '' } = key
+  const name = `${placeOf(key)}${subagentId}`
+  // Earlier releases named it so.
+  const { [subagentId]: _, ...others } = parts
+  const isNew = !Object.hasOwn(others, name)
+  return isNew && Object.keys(others).length >= PARTS_MAX ? others : { ...others, [name]: part }
 }
 
 /** Of two instants, as records write them. */

@@ -52,6 +52,8 @@ const REQUESTS_MAX = 32
 /** What waits for a line to be told. */
 const UNTOLD_USAGE_MAX = 64
 
+/** Pictures of how a session ended, on their way to those who come back: heartbeats wait behind them. */
+const ENDINGS_BYTES_MAX = 4 * 1024 * 1024
 /** Sessions that were closed here, to be told apart from those of a daemon that is no more; the oldest are forgotten. */
 const CLOSED_KEPT_MAX = 1_024
 
@@ -297,7 +299,9 @@ export class BootedRoom {
   #showEnding(sessionId: string, { code, picture = [] }: Ending): undefined {
     const { line } = this.#ports
     const head = headOf(sessionId)
-    for (const piece of picture) line.sendText(frameOf(head, piece))
+    // Whoever comes when there is no room for more of them is told the end alone.
+    const shown = line.backlog() < ENDINGS_BYTES_MAX ? picture : []
+    for (const piece of shown) line.sendText(frameOf(head, piece))
     line.send({ type: 'attach-exit', sessionId, code })
   }
 
@@ -356,7 +360,10 @@ export class BootedRoom {
   #tellUsage(snapshots: readonly UsageSnapshot[]): void {
     const { line } = this.#ports
     if (!line.isUp) {
-      this.#untold = [...this.#untold, ...snapshots].slice(-UNTOLD_USAGE_MAX)
+      // What nested agents have used is left out first.
+      const all = [...this.#untold, ...snapshots]
+      const [own, nested] = [all.filter(isOwn), all.filter((snapshot) => !isOwn(snapshot))]
+      this.#untold = [...nested, ...own].slice(-UNTOLD_USAGE_MAX)
       return
     }
     for (const snapshot of snapshots) line.send({ type: 'run-usage-snapshot', snapshot })
@@ -380,6 +387,9 @@ export class BootedRoom {
     this.#ports.host.tell(BOOTED, runId, event)
   }
 }
+
+/** The session's, rather than that of an agent nested in it. */
+const isOwn = ({ subagentId }: UsageSnapshot): boolean => subagentId === undefined
 
 /** In front of the keys of this room's timers. */
 export const BOOTED_TIMER = 'booted '

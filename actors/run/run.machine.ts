@@ -131,8 +131,12 @@ function afterFollowUpInterrupted(facts: Facts): Partial<RunContext> {
   return { run, lease: null, interruptions: context.interruptions + 1 }
 }
 
-function asBefore({ context, event }: Facts, run: Run, why = run.error ?? 'it was cancelled'): Run {
+function asBefore({ context, event }: Facts, run: Run, why = run.error ?? whyCancelled(run)): Run {
   return notFollowedUp(run, context.earlier, why, at(event))
+}
+
+function whyCancelled({ prState }: Run): string {
+  return prState === 'merged' || prState === 'closed' ? `its pull request is ${prState}` : 'it was cancelled'
 }
 
 /** Merged or closed: there is nothing to follow up any more. */
@@ -246,11 +250,7 @@ export const runMachine = setup({
       event.type === 'pull seen' ? { run: pullSeen(context.run, event.url, event.state) } : {},
     ),
     cancelFollowUp: assign((facts) => ({
-      run: asBefore(facts, facts.context.run, 'it was cancelled'),
-      lease: null,
-    })),
-    dropFollowUp: assign((facts) => ({
-      run: asBefore(facts, facts.context.run, `its pull request is ${facts.context.run.prState}`),
+      run: asBefore(facts, facts.context.run, whyCancelled(facts.context.run)),
       lease: null,
     })),
     fail: assign(({ context, event }) => ({
@@ -311,7 +311,7 @@ export const runMachine = setup({
           {
             guard: 'endsFollowUp',
             target: 'completed',
-            actions: ['notePull', 'askToCancel', 'dropFollowUp'],
+            actions: ['notePull', 'askToCancel', 'cancelFollowUp'],
           },
           { actions: 'notePull' },
         ],

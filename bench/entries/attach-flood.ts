@@ -15,7 +15,7 @@ import { fullScreen, logLines } from '../raw/screens.ts'
 import { Wire } from '../raw/wire.ts'
 import { buildProduct } from '../served.ts'
 import { amount } from '../table.ts'
-import { atRest, peakMib, resetPeak, resident } from '../workshop.ts'
+import { atRest, cpuMs, peakMib, resetPeak, resident } from '../workshop.ts'
 
 const MB = 1_000_000
 const BYTES = 50 * MB
@@ -39,8 +39,13 @@ interface Slow {
   readonly mb: number
 }
 
-interface Flooded {
+interface Flood {
   readonly mbPerSecond: number
+  /** Processor time of those who pass it on. */
+  readonly cpuMs: number
+}
+
+interface Flooded extends Flood {
   readonly hostMib: number
   readonly workerMib: number
   readonly slow: Slow
@@ -72,25 +77,25 @@ async function race(
   const file = kind.replace(' ', '-')
   for (const { folder } of [ours, raw]) writeFileSync(join(folder, file), `${text}${END}\n`)
   const chars = text.length + text.split('\n').length - 1
-  const all: Flooded[] = []
+  const seen = { ours: [] as Flooded[], raw: [] as Flood[] }
   const turns = {
     ours: async () => {
-      const flooded = await floodedBeside(ours, file, chars)
-      all.push(flooded)
-      return flooded.mbPerSecond
+      seen.ours.push(await floodedBeside(ours, file, chars))
+      return 0
     },
-    raw: () => flood(raw, file, chars),
+    raw: async () => {
+      seen.raw.push(await flood(raw, file, chars))
+      return 0
+    },
   }
-  const pairs = await inTurn(rounds, turns)
-  return figuresOf(kind, pairs, all.slice(1), idle)
+  await inTurn(rounds, turns)
+  // The turns that inTurn throws away.
+  return figuresOf(kind, seen.ours.slice(1), seen.raw.slice(1), idle)
 }
 
-function figuresOf(
-  kind: Kind,
-  pairs: readonly { readonly ours: number; readonly raw: number }[],
-  all: readonly Flooded[],
-  idle: Sizes,
-): Figure[] {
+function figuresOf(kind: Kind, all: readonly Flooded[], raw: readonly Flood[], idle: Sizes): Figure[] {
+  const pairs = (of: (flood: Flood) => number) =>
+    all.map((ours, at) => ({ ours: of(ours), raw: of(raw[at] ?? ours) }))
   const ends = [...new Set(all.map(({ slow: { code } }) => code ?? 'no word'))].join(', ')
   const read = amount(spread(all.map(({ slow: { mb } }) => mb)).median)
   const grown = (who: keyof Sizes): Figure =>
@@ -113,7 +118,11 @@ function figuresOf(
           `${BYTES / MB} MB at ${SIZE.cols} × ${SIZE.rows}; the view that does not read is closed with ${ends} after ${read} MB`,
         ],
       },
-      pairs,
+      pairs(({ mbPerSecond }) => mbPerSecond),
+    ),
+    compared(
+      { name: '  processor time of host and worker / of the terminal’s server', unit: 'ms' },
+      pairs(({ cpuMs }) => cpuMs),
     ),
     grown('host'),
     grown('worker'),
@@ -140,9 +149,9 @@ async function floodedBeside(ours: OurTerminal, file: string, chars: number): Pr
     await atRest(pid)
     resetPeak(pid)
   }
-  const mbPerSecond = await flood(ours, file, chars)
+  const flooded = await flood(ours, file, chars)
   const [hostMib, workerMib] = [peakMib(host), peakMib(worker)]
-  return { mbPerSecond, hostMib, workerMib, slow: await slow.end() }
+  return { ...flooded, hostMib, workerMib, slow: await slow.end() }
 }
 
 /** Reads nothing before it is asked how it ended. */
@@ -172,10 +181,14 @@ async function slowView(port: number, path: string): Promise<{ end(): Promise<Sl
   return { end }
 }
 
-async function flood({ view }: Terminal, file: string, chars: number): Promise<number> {
+async function flood({ view, pids }: Terminal, file: string, chars: number): Promise<Flood> {
+  const before = spent(pids)
   const seen = await told<Seen>(view, { do: 'see', typed: PRINTED(file), until: END })
   // It comes with what was typed, and the session's answer may be there already.
   if (seen.chars < chars || seen.chars > chars + 1_000)
     throw new Error(`${seen.chars} characters came of ${chars}`)
-  return seen.chars / MB / (seen.ms / 1_000)
+  return { mbPerSecond: seen.chars / MB / (seen.ms / 1_000), cpuMs: spent(pids) - before }
 }
+
+const spent = (pids: readonly number[]): number =>
+  pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)

@@ -9,7 +9,8 @@ import type { Writable } from 'node:stream'
 import type { Cancel } from '../../core/ports.ts'
 
 const WAITING_BYTES_MAX = 8 * 1024 * 1024
-const BEHIND = 'whatever reads along is too slow; a part was left out, and the picture follows anew'
+const BEHIND = 'whatever reads along is too slow; a part was left out'
+const ANEW = `${BEHIND}, and the picture follows anew`
 
 export class PipedOutput {
   readonly #stream: Writable
@@ -43,7 +44,8 @@ export class PipedOutput {
   #drained(): void {
     if (!this.#isFull) return
     this.#isFull = false
-    this.#note(BEHIND)
+    // Nobody is there to be asked for it once the session has ended.
+    this.#note(this.#wishes.size === 0 ? BEHIND : ANEW)
     for (const wish of [...this.#wishes]) wish()
   }
 }

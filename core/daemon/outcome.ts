@@ -8,6 +8,7 @@
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ExecutionFields } from '../../protocol/records.ts'
+import { uninterrupted } from '../run/interruption.ts'
 import { cut } from '../run/line.ts'
 
 type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
@@ -15,7 +16,7 @@ type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
 /** `said`: what the execution itself answered, if it got so far. */
 export function outcomeOf(known: Known, said: RunOutcome | null): RunOutcome {
   const whole = withKnown(known, said ?? failed('the execution ended without saying how'))
-  if (known.stop === null) return whole
+  if (known.stop === null) return uninterrupted(whole)
   if (known.stop.as === 'cancelled') return { ...withoutError(whole), status: 'cancelled' }
   return said?.status === 'completed' ? whole : interrupted(known, whole, known.stop.reason)
 }

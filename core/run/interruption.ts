@@ -1,8 +1,11 @@
 /**
  * Work that was cut off by nothing of its own: its worker ended, or its lease was lost. Workers and hosts say so in the
- * same words, in front of the reason, and know it by them.
+ * same words, in front of the reason, and know it by them. Nobody else may: an agent that ends with such words would be
+ * sent to work again.
  */
 import type { RunOutcome } from '../../protocol/frames.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import { cut } from './line.ts'
 
 const INTERRUPTED = 'interrupted: '
 
@@ -10,4 +13,11 @@ export const interruption = (why: string): string => `${INTERRUPTED}${why}`
 
 export function wasInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
   return status === 'failed' && error?.startsWith(INTERRUPTED) === true
+}
+
+/** Of work that came to its end by itself, whatever it says about that. */
+export function uninterrupted(outcome: RunOutcome): RunOutcome {
+  return wasInterrupted(outcome)
+    ? { ...outcome, error: cut(`it says: ${outcome.error}`, TEXT_CHARS_MAX) }
+    : outcome
 }

@@ -81,7 +81,7 @@ function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: Res
 }
 
 const whyGone = ({ id }: Run['sandbox']): string =>
-  id === undefined ? 'it was discarded, or its worker took the disk back' : 'its time was over'
+  id === undefined ? 'it was discarded, or its worker took the disk back' : 'it is kept no longer'
 
 export function mayRelease(run: Run): Answer<void> {
   if (isTerminal(run.status)) return yes(undefined)

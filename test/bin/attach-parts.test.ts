@@ -463,6 +463,10 @@ describe('what is passed on', () => {
     await takeAll()
     expect(taken.at(-1)).toBe('the picture')
     forget()
+    // The session has ended, and no picture comes any more.
+    for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
+    await takeAll()
+    expect(notes.map((note) => note.includes('follows anew'))).toEqual([true, false])
   })
 
   test('to nobody any more is done at once', async () => {

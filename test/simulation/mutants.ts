@@ -426,12 +426,6 @@ const COSTS = 'actors/attach/session-costs.ts'
 
 const sessions: readonly Mutant[] = [
   {
-    name: 'the first view is waited for without end',
-    file: BOOTED,
-    find: "      entry: 'awaitView',\n",
-    replace: '',
-  },
-  {
     name: 'a page may be loaded anew for ever',
     file: BOOTED,
     find: "      entry: 'awaitReturn',\n",
@@ -505,12 +499,6 @@ const sessions: readonly Mutant[] = [
     replace: '  return',
   },
   {
-    name: 'a sandbox is booted while its run is dying',
-    file: BUILD,
-    find: 'const isBusy = executions.claimsRun(runId) || workshop.isOccupied(runId)',
-    replace: 'const isBusy = false',
-  },
-  {
     name: 'what is booted may be taken back',
     file: BUILD,
     find: ' || bootedRoom.has(runId)',
@@ -557,14 +545,8 @@ const sessions: readonly Mutant[] = [
   {
     name: 'each session costs what all of them have',
     file: COSTS,
-    find: 'const since = session.since ?? (await this.#accountedUntil(session, key))',
-    replace: "const since = session.since ?? ''",
-  },
-  {
-    name: 'what was counted and not archived counts again',
-    file: COSTS,
-    find: 'const until = this.#newest(key)?.until',
-    replace: 'const until = undefined as string | undefined',
+    find: 'session.sinces?.[place] ?? session.since ?? (await this.#accountedUntil(session, key))',
+    replace: "session.sinces?.[place] ?? ''",
   },
   {
     name: 'a session costs nothing',

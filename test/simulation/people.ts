@@ -14,6 +14,8 @@ import type { World } from './world.ts'
 
 /** How long what was killed stays down, at most. */
 const DOWN_MS_MAX = 100_000
+/** Long enough for what should have been told meanwhile to be missed, too short for the line to be given up. */
+const NAP_MS = 25_000
 const MOSTLY = 0.8
 /** Terminals that one person keeps open. */
 const SEATS_MAX = 3
@@ -82,7 +84,21 @@ class Guest {
         this.#world.time.in(size * DOWN_MS_MAX, () => worker.switchOn())
       }),
     'kill the host': (runId, size) =>
-      this.#unlucky(runId, () => this.#world.host.crash(size ** 2 * DOWN_MS_MAX)),
+      this.#unlucky(runId, () => {
+        const { host } = this.#world
+        const kill = () => host.crash(size ** 2 * DOWN_MS_MAX)
+        // As soon as the next thing that is done is on disk, or at once.
+        if (size < 0.5) host.crashAtCommit(1, 'after flush', kill)
+        else kill()
+      }),
+    'put the host to sleep': (runId, size) =>
+      this.#unlucky(runId, () => {
+        const { host, time, view } = this.#world
+        view.disturbed = true
+        const { process } = host
+        if (process !== undefined)
+          process.pausedUntil = Math.max(process.pausedUntil, time.now + NAP_MS * (1 + size))
+      }),
   }
 
   /** Nothing of that sort happens any more once everything is to come to rest. */
@@ -96,14 +112,14 @@ class Guest {
   #sits(runId: string, size: number): void {
     const world = this.#world
     if (this.#open.length >= SEATS_MAX) return
-    const seat = new Seat({
-      runId,
-      person: this.#visit.id,
-      now: () => world.time.now,
-      takes: size > 0.9 ? 1 + Math.floor((size - 0.9) * 100) : Number.POSITIVE_INFINITY,
-      onPicture: (again) => world.deed(again ? 'terminals shown again' : 'terminals shown'),
-    })
     world.ask({ what: 'attach', runId }, (desk) => {
+      const seat = new Seat({
+        runId,
+        person: this.#visit.id,
+        now: () => world.time.now,
+        takes: size > 0.9 ? 1 + Math.floor((size - 0.9) * 100) : Number.POSITIVE_INFINITY,
+        onPicture: (again) => world.deed(again ? 'terminals shown again' : 'terminals shown'),
+      })
       this.#seats.push(seat)
       world.view.seats.add(seat)
       seat.line = desk.attachView(runId, seat)

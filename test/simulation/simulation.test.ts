@@ -23,7 +23,7 @@ const DEEDS = [
   'steps of follow ups',
 ]
 
-const SEEDS = Number(process.env.SIM_SEEDS ?? 300)
+const SEEDS = Number(process.env.SIM_SEEDS ?? 270)
 
 /** In a process of its own: bundled it runs several times as fast as under the test runner. */
 function run(script: string, ...args: string[]): Promise<{ readonly code: number; readonly text: string }> {

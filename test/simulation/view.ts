@@ -135,8 +135,8 @@ export class View implements Sight {
 
   #notePriced(change: Change): void {
     if (change.is !== 'fact' || change.shelf !== 'session' || change.row === null) return
-    const { runId, since, endedAt } = { runId: '', since: '', endedAt: '', ...change.row.value }
-    if (since === endedAt) this.guessed.add(runId)
+    const { runId, sinces, endedAt } = { runId: '', sinces: {}, endedAt: '', ...change.row.value }
+    if (Object.values(sinces).includes(endedAt)) this.guessed.add(runId)
   }
 
   /** Answers the leases that came into another state. */

@@ -3,7 +3,8 @@
  *
  * Each visit is a walk through deeds in any order, at any pace: a terminal is opened, typed at, made larger, closed,
  * opened again, released while another looks on; the sandbox is discarded, the pull request talked about and followed
- * up. Some bring bad luck: the line to the worker breaks, or one of its ends dies, while they sit there. Shortly before the goals are judged nobody does anything, so that what was done has come to rest by then.
+ * up. Some bring bad luck: the line to the worker breaks, or one of its ends sleeps or dies, while they sit there.
+ * Shortly before the goals are judged nobody does anything, so that what was done has come to rest by then.
  */
 import type { Random } from '../support/random.ts'
 
@@ -22,6 +23,7 @@ export const DEEDS = [
   'break the line',
   'kill the worker',
   'kill the host',
+  'put the host to sleep',
 ] as const
 export type Doing = (typeof DEEDS)[number]
 
@@ -55,8 +57,10 @@ const WEIGHTS: Readonly<Record<Doing, number>> = {
   'turn the pull request': 0.3,
   'break the line': 3,
   'kill the worker': 0.4,
-  'kill the host': 0.3,
+  'kill the host': 0.6,
+  'put the host to sleep': 0.8,
 }
+const AFTERMATH: readonly Doing[] = ['attach', 'detach', 'release', 'discard', 'follow up']
 const TOTAL = DEEDS.reduce((sum, doing) => sum + WEIGHTS[doing], 0)
 
 /** Nobody does anything for as long as it takes to come to rest. */
@@ -70,7 +74,7 @@ const PACE_MS = [30, 200_000] as const
 /** @param judged when the goals are judged, in order; nothing happens after the last */
 export function drawVisits(dice: Random, from: number, judged: readonly number[]): Visit[] {
   const roll = dice.fraction()
-  const count = roll < 0.4 ? 0 : roll < 0.9 ? 1 + dice.below(6) : 8 + dice.below(12)
+  const count = roll < 0.6 ? 0 : roll < 0.95 ? 1 + dice.below(6) : 8 + dice.below(12)
   const until = judged.at(-1) ?? from
   let [target, at] = [dice.fraction(), from]
   return Array.from({ length: count }, (_, index) => {
@@ -87,14 +91,18 @@ function drawDeeds(dice: Random, from: number, judged: readonly number[]): Deed[
   for (let left = 2 + dice.below(DEEDS_MAX); left > 0; left--) {
     // Some people are quick, and act before the last thing they did has come to anything.
     at += PACE_MS[0] * (PACE_MS[1] / PACE_MS[0]) ** dice.fraction()
-    const deed = { does: deeds.length === 0 ? first(dice) : drawDoing(dice), at, size: dice.fraction() }
+    const deed = { does: drawNext(dice, deeds.at(-1)?.does), at, size: dice.fraction() }
     if (!isQuiet(at, judged)) deeds.push(deed)
   }
   return deeds
 }
 
-/** Most come to look. */
-const first = (dice: Random): Doing => (dice.chance(0.7) ? 'attach' : drawDoing(dice))
+/** Most come to look. Who has seen the host die may make sure of what it has forgotten. */
+function drawNext(dice: Random, last: Doing | undefined): Doing {
+  if (last === undefined && dice.chance(0.7)) return 'attach'
+  if (last === 'kill the host' && dice.chance(0.7)) return dice.pick(AFTERMATH)
+  return drawDoing(dice)
+}
 
 function drawDoing(dice: Random): Doing {
   let rest = dice.fraction() * TOTAL

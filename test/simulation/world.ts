@@ -163,8 +163,11 @@ export class World {
 
   #isClear(worker: string): boolean {
     const line = this.lines.get(worker)
-    if (line === undefined) return false
-    const ends = [this.host.process, this.workers.get(worker)?.process]
+    const found = this.workers.get(worker)
+    if (line === undefined || found === undefined || !found.isRegistered) return false
+    // A line that is broken may seem to stand for a while yet, to either end.
+    if (found.wire?.hostOpen !== true || found.wire.broken) return false
+    const ends = [this.host.process, found.process]
     const troubled = [line.silentUpUntil, line.silentDownUntil, line.slowUntil, line.hostileUntil]
     for (const end of ends) troubled.push(end?.pausedUntil ?? Number.POSITIVE_INFINITY)
     return Math.max(...troubled, line.changedAt) + CLEAR_MS < this.time.now

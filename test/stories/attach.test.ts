@@ -163,50 +163,53 @@ describe('a run that is over', () => {
     expect((await nobody.ended()).code).toBe(1)
   })
 
-  story('is refused while it runs, without a session, discarded, and while its worker is away', async () => {
-    const at = await scene()
-    const { yard, worker, run: kept, folder } = at
-    yard.ticket('BUSY-1', [`run ${GATE}`])
-    yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
-    yard.ticket('GONE-1', ['say Done.'])
-    const gone = await yard.ends('GONE-1')
-    expect((await asked(yard, gone.id, 'discard')).status).toBe(200)
-    const mute = await yard.reaches('MUTE-1', 'preparing')
-    await yard.atGate(mute)
-    await yard.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
-    await yard.ends('MUTE-1')
-    const busy = await yard.reaches('BUSY-1', 'running')
-    const refusals = async (ids: readonly string[]) =>
-      Promise.all(ids.map(async (id) => (await asked(yard, id, 'resume')).status))
-    expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 400])
-    const view = await viewOf(yard, busy)
-    await view.closed
-    expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
-    expect((await asked(yard, busy.id, 'release')).status).toBe(409)
-    const entered = async (id: string) => {
-      const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', yard.dataDir])
-      return [await exit, err()]
-    }
-    expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
-      [1, 'switchyard: there is no run run-nobody\n'],
-      [1, expect.stringMatching(/^switchyard: .*is running/)],
-      [1, expect.stringMatching(/^switchyard: .*is gone/)],
-      [1, expect.stringMatching(/^switchyard: .*no session to go on with/)],
-    ])
-    await yard.atGate(busy)
-    yard.letGo(busy)
-    await yard.ends('BUSY-1')
+  story(
+    'is refused while it runs, where no agent had begun, discarded, and while its worker is away',
+    async () => {
+      const at = await scene()
+      const { yard, worker, run: kept, folder } = at
+      yard.ticket('BUSY-1', [`run ${GATE}`])
+      yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
+      yard.ticket('GONE-1', ['say Done.'])
+      const gone = await yard.ends('GONE-1')
+      expect((await asked(yard, gone.id, 'discard')).status).toBe(200)
+      const mute = await yard.reaches('MUTE-1', 'preparing')
+      await yard.atGate(mute)
+      await yard.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
+      await yard.ends('MUTE-1')
+      const busy = await yard.reaches('BUSY-1', 'running')
+      const refusals = async (ids: readonly string[]) =>
+        Promise.all(ids.map(async (id) => (await asked(yard, id, 'resume')).status))
+      expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 410])
+      const view = await viewOf(yard, busy)
+      await view.closed
+      expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
+      expect((await asked(yard, busy.id, 'release')).status).toBe(409)
+      const entered = async (id: string) => {
+        const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', yard.dataDir])
+        return [await exit, err()]
+      }
+      expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
+        [1, 'switchyard: there is no run run-nobody\n'],
+        [1, expect.stringMatching(/^switchyard: .*is running/)],
+        [1, expect.stringMatching(/^switchyard: .*is gone/)],
+        [1, expect.stringMatching(/^switchyard: .*is gone: it is kept no longer/)],
+      ])
+      await yard.atGate(busy)
+      yard.letGo(busy)
+      await yard.ends('BUSY-1')
 
-    await killed(worker)
-    await yard.online(0)
-    expect(await refusals([kept.id])).toEqual([409])
-    expect(await entered(kept.id)).toEqual([
-      1,
-      expect.stringMatching(/^switchyard: worker .*is not connected/),
-    ])
-    expect(existsSync(folder)).toBe(true)
-    await settled(at)
-  })
+      await killed(worker)
+      await yard.online(0)
+      expect(await refusals([kept.id])).toEqual([409])
+      expect(await entered(kept.id)).toEqual([
+        1,
+        expect.stringMatching(/^switchyard: worker .*is not connected/),
+      ])
+      expect(existsSync(folder)).toBe(true)
+      await settled(at)
+    },
+  )
 })
 
 describe('a session that somebody looks at', () => {

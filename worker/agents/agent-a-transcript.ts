@@ -7,7 +7,7 @@
 import type { AgentFiles } from './agent.ts'
 import { apiTokens } from './agent-a-bill.ts'
 import { PROJECTS } from './agent-a-command.ts'
-import { Accounts, Answers } from './agent-a-unsaid.ts'
+import { Accounts, type Answers, sessionAnswers } from './agent-a-unsaid.ts'
 import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
 import type { ToldUse, UsagePlace, UsageTally } from './usage.ts'
 
@@ -18,6 +18,14 @@ export interface Reading {
   left: number
 }
 
+/** The answers of one session, which may have transcripts in several projects. */
+export interface SessionSaid {
+  readonly begin: () => Answers
+  readonly all: Answers[]
+}
+
+export const nothingSaid = (): SessionSaid => ({ begin: sessionAnswers(), all: [] })
+
 export interface SessionUse {
   readonly place: UsagePlace
   readonly main: UsageTally
@@ -26,33 +34,40 @@ export interface SessionUse {
 
 const SUBAGENT_FILE = /^agent-([A-Za-z0-9_-]{1,100})\.jsonl$/
 
-export async function sessionUse(place: UsagePlace, reading: Reading): Promise<SessionUse> {
+/** `said`: in the projects that were read before; what is read now is added. */
+export async function sessionUse(
+  place: UsagePlace,
+  reading: Reading,
+  said = nothingSaid(),
+): Promise<SessionUse> {
   const session = `${PROJECTS}/${place.projectKey}/${place.sessionId}`
-  const accounts = new Accounts()
-  const main = await read(`${session}.jsonl`, reading, accounts)
-  const [nested, answers]: [SessionUse['nested'][number][], Answers[]] = [[], []]
+  const [accounts, own] = [new Accounts(), said.begin()]
+  const main = await read(`${session}.jsonl`, reading, own, accounts)
+  const nested: SessionUse['nested'][number][] = []
   for (const name of await reading.files.list(`${session}/subagents`)) {
     const subagentId = SUBAGENT_FILE.exec(name)?.[1]
     if (subagentId === undefined || reading.left <= 0) continue
-    const agent = await read(`${session}/subagents/${name}`, reading)
-    nested.push({ place: { ...place, subagentId }, tally: agent.tally })
-    answers.push(agent.answers)
+    const answers = said.begin()
+    const tally = await read(`${session}/subagents/${name}`, reading, answers)
+    nested.push({ place: { ...place, subagentId }, tally })
+    said.all.push(answers)
   }
-  for (const told of accounts.unsaid(place.sessionId, answers)) main.tally.add(told)
-  return { place, main: main.tally, nested }
+  for (const told of accounts.unsaid(place.sessionId, said.all)) main.add(told)
+  said.all.push(own)
+  return { place, main, nested }
 }
 
 /** Most of a transcript is long and about something else. Of a conversation that was summed up the instant is wanted. */
 const IS_TOLD = /"assistant"|"cost-state"|"compact_boundary"/
 
-interface Transcript {
-  readonly tally: UsageTally
-  readonly answers: Answers
-}
-
-async function read(path: string, reading: Reading, accounts?: Accounts): Promise<Transcript> {
+async function read(
+  path: string,
+  reading: Reading,
+  answers: Answers,
+  accounts?: Accounts,
+): Promise<UsageTally> {
   reading.left -= 1
-  const [tally, answers] = [reading.begin(), new Answers()]
+  const tally = reading.begin()
   for await (const text of reading.files.lines(path)) {
     const line = IS_TOLD.test(text) ? objectIn(text) : undefined
     if (line === undefined) continue
@@ -62,7 +77,7 @@ async function read(path: string, reading: Reading, accounts?: Accounts): Promis
     if (told !== undefined && !isObject(field(line, 'forkedFrom'))) answers.add(told)
     accounts?.line(line, answers)
   }
-  return { tally, answers }
+  return tally
 }
 
 function toldIn(line: JsonObject): ToldUse | undefined {

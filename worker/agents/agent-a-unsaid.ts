@@ -31,17 +31,36 @@ interface Answer {
   readonly use: Use
 }
 
+/** Below 0: there were too many, and some are missing. */
+interface AnswersRoom {
+  left: number
+}
+
+/** Makes those of one session, one for each transcript: an agent can make many, and have much in each of them. */
+export function sessionAnswers(): () => Answers {
+  const room: AnswersRoom = { left: ANSWERS_MAX }
+  return () => new Answers(room)
+}
+
 /** What a transcript tells of, by its id, whoever else tells of the same. */
 export class Answers {
+  readonly #room: AnswersRoom
   readonly #all = new Map<string, Answer>()
 
-  add({ id, model, at, use }: ToldUse): void {
-    if (this.#all.size > ANSWERS_MAX) return
-    this.#all.set(safeId(id), { model: plainName(safeModel(model)), at: Date.parse(at ?? ''), use })
+  constructor(room: AnswersRoom) {
+    this.#room = room
   }
 
-  get size(): number {
-    return this.#all.size
+  add({ id, model, at, use }: ToldUse): void {
+    const name = safeId(id)
+    if (!this.#all.has(name)) this.#room.left -= 1
+    if (this.areAll)
+      this.#all.set(name, { model: plainName(safeModel(model)), at: Date.parse(at ?? ''), use })
+  }
+
+  /** Of the whole session. */
+  get areAll(): boolean {
+    return this.#room.left >= 0
   }
 
   [Symbol.iterator](): Iterator<Answer> {
@@ -78,17 +97,17 @@ export class Accounts {
   }
 
   #account(line: JsonObject, answers: Answers): void {
-    if (this.#at === '' || this.#all.length >= ACCOUNTS_MAX || answers.size > ANSWERS_MAX) return
+    if (this.#at === '' || this.#all.length >= ACCOUNTS_MAX || !answers.areAll) return
     const [used, said] = [usesIn(objectAt(line, 'modelUsage')), usesOf(answers)]
     if (used.size <= MODELS_MAX && said.size <= MODELS_MAX) this.#all.push({ at: this.#at, used, said })
   }
 
-  /** When everything is read. */
-  unsaid(sessionId: string, nested: readonly Answers[]): ToldUse[] {
+  /** When everything is read. `elsewhere`: answers of nested agents, and of the session itself in other transcripts. */
+  unsaid(sessionId: string, elsewhere: readonly Answers[]): ToldUse[] {
+    if (elsewhere.some(({ areAll }) => !areAll)) return []
     const told: ToldUse[] = []
     const before = new Map<string, Use>()
-    const answers = nested.flatMap((one) => [...one])
-    if (answers.length > ANSWERS_MAX) return []
+    const answers = elsewhere.flatMap((one) => [...one])
     for (const account of this.#all)
       for (const [model, gap] of gapsOf(account, answers)) {
         const use = less(gap, before.get(model))

@@ -10,7 +10,13 @@ import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { AgentFiles } from './agent.ts'
 import { PROJECTS } from './agent-a-command.ts'
-import { type Reading, type SessionUse, sessionUse } from './agent-a-transcript.ts'
+import {
+  nothingSaid,
+  type Reading,
+  type SessionSaid,
+  type SessionUse,
+  sessionUse,
+} from './agent-a-transcript.ts'
 import { isPathSafe, snapshotOf, type UsageTally, usageTallies } from './usage.ts'
 
 /** An agent can make any number of folders. */
@@ -33,11 +39,11 @@ export async function agentAUsage(
   prices: PriceTable,
 ): Promise<UsageSnapshot[]> {
   if (!isPathSafe(sessionId)) return []
-  const begin = usageTallies(prices)
+  const begin = usageTallies(prices, files.readAt)
   const projects = (await files.list(PROJECTS)).filter(isPathSafe).slice(0, PROJECTS_MAX)
-  const own: SessionUse[] = []
+  const [own, said]: [SessionUse[], SessionSaid] = [[], nothingSaid()]
   for (const projectKey of projects)
-    own.push(await sessionUse({ projectKey, sessionId }, { files, begin, left: TRANSCRIPTS_MAX }))
+    own.push(await sessionUse({ projectKey, sessionId }, { files, begin, left: TRANSCRIPTS_MAX }, said))
   if (andSince === undefined) return snapshots(own, [])
   const reading = { files, begin, left: OTHER_TRANSCRIPTS_MAX }
   const others = await entriesOfOthers(projects, sessionId, reading)

@@ -27,7 +27,7 @@ export async function agentBUsage(
   if (!isPathSafe(sessionId)) return []
   const counted = new Set<string>()
   const snapshots: UsageSnapshot[] = []
-  const begin = usageTallies(prices)
+  const begin = usageTallies(prices, files.readAt)
   for (const path of (await records(files, `${SESSIONS}/${sessionId}`)).slice(0, RECORDS_MAX)) {
     const snapshot = await snapshotOf(files, path, new Thread(counted, begin()))
     if (snapshot !== undefined) snapshots.push(snapshot)

@@ -84,6 +84,8 @@ export interface AgentListener {
 
 /** The agent's own files on the retained disk; no name leads out, links are not followed, sizes are bounded. */
 export interface AgentFiles {
+  /** Wall milliseconds by the clock that their writers have, too. Absent: nobody knows. */
+  readonly readAt?: number
   /** Names of the entries of a folder below home, [] when there is none. */
   list(folder: string): Promise<readonly string[]>
   /** Lines of a file below home, one after the other; nothing when there is none. A line that is too long is left out. */

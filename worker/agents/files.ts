@@ -19,14 +19,20 @@ const ALL_BYTES_MAX = 1024 * 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 
 /** `goesOn`: false once nobody waits for the rest. */
-export function agentFiles(home: string, goesOn: () => boolean = () => true): AgentFiles {
+export function agentFiles(
+  home: string,
+  goesOn: () => boolean = () => true,
+  readAt = Number.POSITIVE_INFINITY,
+): AgentFiles {
   let left = ALL_BYTES_MAX
   const take = (bytes: number): boolean => {
     left -= bytes
     return left >= 0 && goesOn()
   }
   return {
+    readAt,
     async list(folder) {
+      if (!goesOn()) return []
       const handle = await opened(home, folder, constants.O_DIRECTORY)
       if (handle === undefined) return []
       try {
@@ -36,6 +42,7 @@ export function agentFiles(home: string, goesOn: () => boolean = () => true): Ag
       }
     },
     async *lines(path) {
+      if (!goesOn()) return
       const handle = await opened(home, path, 0)
       if (handle === undefined) return
       try {

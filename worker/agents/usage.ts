@@ -28,18 +28,22 @@ export interface ToldUse {
 /** Of one session with all its nested agents; one that has more was not written by the agent's own program. */
 const RESPONSES_MAX = 10 * USAGE_ENTRIES_MAX
 
+/** A clock that was wrong is set right by hours, at times. What is to come still later was never told by any. */
+const AHEAD_MS_MAX = 24 * 3_600_000
+
 interface Room {
   left: number
+  readonly atMax: number
   /** Whichever transcript told of it first. */
   readonly owners: Map<string, UsageTally>
 }
 
 /**
  * Makes the tallies of one session, one for each transcript. Together they remember so many responses and no more, and
- * each response once: a transcript may begin as a copy of another.
+ * each response once: a transcript may begin as a copy of another. `readAt`: when they are read, wall milliseconds.
  */
-export function usageTallies(prices: PriceTable): () => UsageTally {
-  const room: Room = { left: RESPONSES_MAX, owners: new Map() }
+export function usageTallies(prices: PriceTable, readAt = Number.POSITIVE_INFINITY): () => UsageTally {
+  const room: Room = { left: RESPONSES_MAX, atMax: readAt + AHEAD_MS_MAX, owners: new Map() }
   return () => new UsageTally(prices, room)
 }
 
@@ -58,7 +62,9 @@ export class UsageTally {
   add(told: ToldUse): boolean {
     const id = safeId(told.id)
     if (!this.#owns(id)) return false
-    this.#at = instantAt(Date.parse(told.at ?? '')) ?? this.#at
+    const at = Date.parse(told.at ?? '')
+    // One from far ahead would stand for all that comes until then: later use is told from earlier by when it was.
+    this.#at = (at <= this.#room.atMax ? instantAt(at) : undefined) ?? this.#at
     this.#entries.set(id, entryOf(id, this.#at, told, this.#prices))
     return true
   }

@@ -9,9 +9,8 @@ import { type Answer, no, yes } from '../../core/refusal.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
-import type { AgentCommand, AgentDriver, AgentListener, AgentTask } from '../agents/agent.ts'
+import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
-import { agentFiles } from '../agents/files.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
 import type { Errand } from './course.ts'
 import type { HandsParts } from './parts.ts'
@@ -97,24 +96,22 @@ function codehostToken({ credentials, sandbox }: Job): SandboxFile[] {
  */
 export async function exportUsage(
   { driver }: Pick<AgentStart, 'driver'>,
-  home: string,
+  files: AgentFiles,
   sessionId: string,
   telling: Telling,
-  goesOn: () => boolean,
   since?: string,
 ): Promise<CostEntry | undefined> {
-  const { usage, cost } = await billOf(driver, home, sessionId, goesOn, since)
+  const { usage, cost } = await billOf(driver, files, sessionId, since)
   for (const snapshot of usage) telling.tell({ is: 'usage', snapshot })
   return cost
 }
 
 export async function billOf(
   driver: AgentDriver,
-  home: string,
+  files: AgentFiles,
   sessionId: string,
-  goesOn: () => boolean = () => true,
   since?: string,
 ): Promise<{ readonly usage: readonly UsageSnapshot[]; readonly cost: CostEntry | undefined }> {
-  const usage = await driver.usage(agentFiles(home, goesOn), sessionId)
+  const usage = await driver.usage(files, sessionId)
   return { usage, cost: costFromUsage(driver.provider, usage, PRICES, since) }
 }

@@ -216,13 +216,19 @@ class Booted implements BootedSandbox {
     try {
       const goesOn = () => hands.clock.monotonic() < until
       // He may have begun other sessions there, and they are among what this one has cost.
-      return await driver.usage(agentFiles(this.#room.folders.home, goesOn), sessionId, since)
+      const files = agentFiles(this.#room.folders.home, goesOn, hands.clock.now())
+      const usage = await driver.usage(files, sessionId, since)
+      // Of its nested agents most were the run's, and told with it; a host takes only so many at once.
+      return usage.filter(({ subagentId, entries }) => subagentId === undefined || isAny(entries, since))
     } catch (error) {
       hands.log.warn({ err: error, runId: record.runId }, 'what a session has spent could not be read')
       return []
     }
   }
 }
+
+const isAny = (entries: UsageSnapshot['entries'], since: string): boolean =>
+  entries.some(({ at }) => at >= since)
 
 const KILLED = 137
 

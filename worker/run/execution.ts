@@ -14,6 +14,7 @@ import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { cutToChars } from '../../protocol/text-budget.ts'
 import type { AgentEnding } from '../agents/agent.ts'
 import { bestCost } from '../agents/cost.ts'
+import { agentFiles } from '../agents/files.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
 import type { Course, Errand, Shown } from './course.ts'
@@ -245,8 +246,9 @@ export class RunExecution implements Execution {
     if (start === undefined || this.#room === undefined) return []
     await this.#room.empty()
     const session = this.#sessionId ?? start.task.sessionId
+    const files = agentFiles(this.#room.folders.home, this.#inTime(), hands.clock.now())
     const known = await this.#orElse(
-      exportUsage(start, this.#room.folders.home, session, telling, this.#inTime(), this.#since),
+      exportUsage(start, files, session, telling, this.#since),
       () => undefined,
     )
     const cost = this.#ending === undefined ? known : bestCost(this.#ending, known)
@@ -330,8 +332,9 @@ export class RunExecution implements Execution {
   async #retain(worked: Worked, published: Answer<Shown | undefined>) {
     const { sandboxes, order } = this.#parts
     if (this.#room === undefined || this.#stop?.inVain === true) return undefined
-    // No agent was there: nothing to go on with, and nothing that the log does not say.
-    if (this.#start === undefined && !this.#course.isKept()) return undefined
+    // No agent was there: nothing to go on with, and nothing that the log does not say. Nobody is to wait for it.
+    if (this.#start === undefined && !this.#course.isKept())
+      return { ...this.#sandbox(), retainedUntil: this.#instant() }
     this.#retained = true
     const isOut = worked.verdict === 'done' && published.ok
     const retainedUntil = await sandboxes.retain(order.job.run.id, {

@@ -83,7 +83,8 @@ export class FollowUp implements Course {
     if (this.#stage?.is !== 'begun') return undefined
     const { begun } = this.#stage
     const wishes = wishesOf(this.#pull)
-    const isNeeded = begun.state === 'conflict' || (begun.state !== 'pushed' && wishes.length > 0)
+    const isUnsure = begun.state === 'conflict' || begun.merges !== undefined
+    const isNeeded = isUnsure || (begun.state !== 'pushed' && wishes.length > 0)
     if (!isNeeded) return undefined
     const isResumed = this.#resume !== undefined
     return {

@@ -129,6 +129,8 @@ export class Sandboxes {
   async kept(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
+    // Cut off while it was made: no agent was ever in it, and nobody knows what of it is missing.
+    if (record.agent === undefined && record.sessionId === undefined) return undefined
     const folders = this.foldersOf(runId)
     const isThere = await stat(folders.work).then(
       (stats) => stats.isDirectory(),

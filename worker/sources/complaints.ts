@@ -83,7 +83,8 @@ const KNOWN: readonly Known[] = [
     means: 'a lock was left behind',
   },
   {
-    says: /Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|Operation timed out|Connection closed|early EOF|unexpected disconnect|RPC failed|hung up unexpectedly|SSL|TLS|gnutls|returned error: (429|5\d\d)|Internal Server Error|fatal error in commit_refs|remote failed to report status|Network is unreachable|Temporary failure/i,
+    // Git also says which repository, and that may be named after any of these.
+    says: /Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|Operation timed out|Connection closed|early EOF|unexpected disconnect|RPC failed|hung up unexpectedly|(?<![\w./-])(SSL|TLS|GnuTLS)[ _]|returned error: (429|5\d\d)|Internal Server Error|fatal error in commit_refs|remote failed to report status|Network is unreachable|Temporary failure/i,
     kind: 'failed',
     trouble: 'network',
     means: 'the code host could not be reached; see that this worker has a way to it',

@@ -38,11 +38,13 @@ rebased() {
     --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-said 2>&1
 }
 merges() { g rev-list --merges --max-count=${MERGES_SAID_MAX} "$1..$head_commit"; }
-# A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put back.
+# A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put
+# back. Where they do not, nobody can tell from here whether something is lost.
+lost=
 onto() {
   rebased "$1" || return 1
   [ -n "$(merges "$1")" ] || return 0
-  whole=$(g merge-tree --write-tree "$1" "$head_commit" 2> /dev/null) || return 0
+  whole=$(g merge-tree --write-tree "$1" "$head_commit" 2> /dev/null) || { lost=maybe; return 0; }
   [ "$whole" != "$(g rev-parse 'HEAD^{tree}')" ] || return 0
   kept=$(echo "Keep what was changed in merges" | g commit-tree "$whole" -p HEAD) || return 1
   g reset --quiet --hard "$kept"
@@ -104,10 +106,16 @@ if [ "$mode" = kept ]; then g clean -fdq; fi
 g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
 if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
 if g merge-base --is-ancestor "$base_commit" HEAD; then says state level; says tip "$head_commit"; exit 0; fi
-if onto "$base_commit"; then says state rebased; says tip "$(g rev-parse HEAD)"; exit 0; fi
+says_merges() { merges "$base_commit" | sed 's/^/${SAYS}merge /'; }
+if onto "$base_commit"; then
+  says state rebased
+  says tip "$(g rev-parse HEAD)"
+  if [ -n "$lost" ]; then says_merges; fi
+  exit 0
+fi
 if [ -d .git/rebase-merge ] && [ -n "$(g ls-files --unmerged | head -c 1)" ]; then
   says state conflict
-  merges "$base_commit" | sed 's/^/${SAYS}merge /'
+  says_merges
   g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_SAID_MAX} | sed 's/^/${SAYS}file /'
   exit 0
 fi
@@ -158,10 +166,13 @@ undone() {
   return 1
 }
 # But for its header a commit that bears a seal is the one that it was made of.
-is_same() { [ "$(g rev-parse "$ours^{tree}" "$ours^@")" = "$(g rev-parse "$1^{tree}" "$1^@")" ]; }
+bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL} /d;}'; }
+is_same() { [ "$(bare "$ours")" = "$(bare "$1")" ]; }
 is_tip() { is_same "$tip"; }
 theirs_is_ours() {
   g merge-base --is-ancestor "$head_commit" "$old_head" && return 1
+  # Somebody took all of it back.
+  g merge-base --is-ancestor "$head_commit" "$old_base" && return 1
   g merge-base --is-ancestor "$old_base" "$head_commit" || return 1
   is_same "$head_commit" || g merge-base --is-ancestor "$head_commit" "$ours" || return 1
   says base "$old_base"
@@ -172,6 +183,7 @@ ours_after_theirs() {
   is_tip || g merge-base --is-ancestor "$tip" "$ours" || return 1
   g checkout --quiet --detach "$head_commit" || undone || return 1
   if ! g merge-base --is-ancestor "$base_commit" HEAD; then onto "$base_commit" || undone || return 1; fi
+  [ -z "$lost" ] || undone || return 1
   new_tip=$(g rev-parse HEAD)
   if ! is_tip; then
     g checkout --quiet --detach "$ours" || undone || return 1

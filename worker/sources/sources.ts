@@ -122,7 +122,10 @@ export interface Begun {
   readonly tip: string | undefined
   /** In conflict, the first of them. */
   readonly files: readonly string[]
-  /** In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. */
+  /**
+   * In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. When
+   * rebased, only if that could not be put back.
+   */
   readonly merges?: readonly string[]
   /** The checkout is a new one, in which nothing has been set up. */
   readonly isFresh: boolean

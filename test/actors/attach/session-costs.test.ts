@@ -86,6 +86,47 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   expect(told()).toEqual(['attach 1: 18'])
 })
 
+test('what one session has left in several projects is added up, each from where it was accounted', async () => {
+  let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
+  const archived: Record<string, readonly UsageEntry[]> = { p: [entry(0, 5)], constructor: [entry(1, 6)] }
+  const facts = new Map<string, object>()
+  const costs = new SessionCosts({
+    facts: { get: (_, key) => facts.get(key), all: () => facts },
+    usage: {
+      replace: async () => {},
+      list: async (projectKey) => (projectKey in archived ? [{ ...KEY, projectKey }] : []),
+      read: async ({ projectKey }) => JSON.stringify({ entries: archived[projectKey] }),
+    },
+    now: () => 1,
+    resting: () => run,
+    change: (changed: Run) => {
+      run = changed
+    },
+    stir: () => {},
+  })
+  const exported = async (projectKey: string, entries: readonly UsageEntry[]) => {
+    let isAccounted = false
+    void costs.exported('wk-1', { ...KEY, projectKey }, entries).then(() => {
+      isAccounted = true
+    })
+    await until('it is accounted', () => {
+      const share = costs.join()
+      for (const write of share?.writes ?? [])
+        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
+      share?.landed()
+      return isAccounted
+    })
+    archived[projectKey] = entries
+  }
+  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+
+  costs.booted(run, 'wk-1', SESSION)
+  await exported('p', [entry(0, 5), entry(3, 7)])
+  await exported('constructor', [entry(1, 6), entry(2, 11)])
+  await exported('constructor', [entry(1, 6), entry(2, 11)])
+  expect(told()).toEqual(['attach 1: 18'])
+})
+
 test('a host that dies between accounting an export and archiving it counts it once all the same', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   let now = 1

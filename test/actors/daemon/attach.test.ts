@@ -566,6 +566,18 @@ describe('a line that breaks', () => {
     ])
   })
 
+  test('what a session itself has used is told when there is a line again, whatever its nested agents leave', async () => {
+    const talk = await attended()
+    const nested = Array.from({ length: 100 }, (_, n) => ({ ...snapshot('nested'), subagentId: `a${n}` }))
+    talk.sandbox('run-1').usage = [snapshot('agent-1'), ...nested]
+    await talk.drop()
+    await talk.clock.advance(120_000)
+    await backAgain(talk)
+    const told = talk.transcript().filter((line) => line.startsWith('→ run-usage-snapshot'))
+    expect(told).toHaveLength(64)
+    expect(told).toContain('→ run-usage-snapshot of agent-1')
+  })
+
   test('a session that ended meanwhile is shown with its end', async () => {
     const talk = await attended()
     await talk.drop()
@@ -579,6 +591,18 @@ describe('a line that breaks', () => {
       '→ attach-data s-1 [80x24 bye]',
       '→ attach-exit s-1 0',
     ])
+  })
+
+  test('how a session ended is not shown to one more on a line that is full of it, only told', async () => {
+    const talk = await attended()
+    await talk.drop()
+    await talk.shows('run-1', 'bye')
+    await talk.endSession('run-1', 0)
+    await backAgain(talk)
+    talk.transcript()
+    talk.backlog = 4 * 1024 * 1024
+    await talk.attach('s-1', 'run-1')
+    expect(talk.transcript()).toEqual(['← attach-open', '→ attach-exit s-1 0'])
   })
 
   test('a boot that is ready when there is no line waits for somebody to ask again', async () => {

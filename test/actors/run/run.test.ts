@@ -454,6 +454,13 @@ const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], rea
       `cancel enforced → completed : ${failedFollowUp('it was cancelled')}`,
     ],
     [
+      'a follow-up cancelled because there is nothing to follow up any more',
+      pulledFollowUp,
+      [],
+      [seen('merged'), ended('cancelled')],
+      `ended cancelled → completed : ${OVER}completed, ${startedBefore}, ${asBefore}, error=the follow-up failed: its pull request is merged, ${earlier}`,
+    ],
+    [
       'a follow-up lost once too often',
       followUp,
       again,

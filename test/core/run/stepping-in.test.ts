@@ -62,7 +62,7 @@ describe('resume', () => {
     expect(rows).toEqual([
       expect.stringMatching(/^conflict: .* is running/),
       expect.stringMatching(/^conflict: a follow-up .* is starting/),
-      expect.stringMatching(/^gone: .* time was over/),
+      expect.stringMatching(/^gone: .* is kept no longer/),
       expect.stringMatching(/^gone: .* enrolled no more/),
       expect.stringMatching(/^invalid: .*agentA/),
       'conflict: worker an�vil holds the sandbox of run-1 and is not connected: try again once it is',

@@ -154,11 +154,14 @@ const sessionsAreCosted: Goal = {
       const run = sight.run(runId)
       if (run?.agentSessionId === undefined || !isTerminal(run) || sight.guessed.has(runId)) continue
       const session = sight.disk.fact('session', `${run.sandbox.workerId}/${run.agentSessionId}`)
-      const { since } = { since: LATEST, ...session }
+      // Before the first export since its boot, whatever came to the archive has come by another way.
+      const { sinces, bootedAt } = { sinces: {}, bootedAt: undefined, ...session }
+      const [since] = Object.values<string>(sinces)
+      const from = since ?? (bootedAt === undefined ? LATEST : new Date(bootedAt).toISOString())
       const archived = [...sight.disk.usage.values()].filter(
         ({ key }) => key.sessionId === run.agentSessionId,
       )
-      const used = archived.flatMap(({ text }) => typedIn(text, runId, since)).length * TOKENS
+      const used = archived.flatMap(({ text }) => typedIn(text, runId, from)).length * TOKENS
       const counted = sessionTokens(run.costs)
       if (counted < used) return `run ${runId} counts ${counted} tokens, and ${used} are archived`
     }

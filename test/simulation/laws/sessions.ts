@@ -3,11 +3,10 @@
  *
  * What is booted is seen on the worker itself; who looks at it, on the wires and at the terminals where people sit.
  */
-import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Boot } from '../sandboxes.ts'
 import type { Seat } from '../seats.ts'
-import type { Wire } from '../wire.ts'
 import type { Law, Sight } from './law.ts'
+import { Holdings, nameOf, Onlookers } from './onlookers.ts'
 
 /** As the host and its workers have promised: a page that is loaded anew, a line that comes back. */
 const RELOAD_MS = 20_000
@@ -17,65 +16,6 @@ const BOOT_MS = 60_000
 /** Clocks that run apart, and the pace at which laws look around. */
 const LATE_MS = 4_500
 const CLOCKS = 1.011
-
-const nameOf = (worker: string, runId: string): string => `${worker} ${runId}`
-
-/** Who looks at what on each worker, by the frames that it hears and says. */
-class Onlookers {
-  readonly #up = new Set<string>()
-  readonly #open = new Map<string, Map<string, string>>()
-  readonly #since = new Map<string, { readonly at: number; readonly how: 'asked' | 'left' | 'adrift' }>()
-
-  has(worker: string, runId: string): boolean {
-    for (const one of this.#open.get(worker)?.values() ?? []) if (one === runId) return true
-    return false
-  }
-
-  count(worker: string): number {
-    return this.#open.get(worker)?.size ?? 0
-  }
-
-  since(worker: string, runId: string) {
-    return this.#since.get(nameOf(worker, runId))
-  }
-
-  asked(worker: string, runId: string, at: number): void {
-    this.#since.set(nameOf(worker, runId), { at, how: 'asked' })
-  }
-
-  heard(worker: string, frame: HostFrame, at: number): void {
-    if (frame.type === 'registered') this.#up.add(worker)
-    else if (frame.type === 'sandbox-boot') this.asked(worker, frame.runId, at)
-    else if (frame.type === 'attach-open') this.#openOn(worker).set(frame.sessionId, frame.runId)
-    else if (frame.type === 'attach-close') this.#left(worker, frame.sessionId, at)
-  }
-
-  said(worker: string, frame: WorkerFrame, at: number): void {
-    if (frame.type === 'attach-error' || frame.type === 'attach-exit') this.#left(worker, frame.sessionId, at)
-  }
-
-  /** A line that breaks once more gives no more time, nor does one that never came about. */
-  lineDown(worker: string, runIds: readonly string[], at: number): void {
-    if (!this.#up.delete(worker)) return
-    for (const runId of runIds) {
-      const isAdrift = this.since(worker, runId)?.how === 'adrift' && !this.has(worker, runId)
-      if (!isAdrift) this.#since.set(nameOf(worker, runId), { at, how: 'adrift' })
-    }
-    this.#open.delete(worker)
-  }
-
-  #left(worker: string, sessionId: string, at: number): void {
-    const runId = this.#open.get(worker)?.get(sessionId)
-    this.#open.get(worker)?.delete(sessionId)
-    if (runId !== undefined) this.#since.set(nameOf(worker, runId), { at, how: 'left' })
-  }
-
-  #openOn(worker: string): Map<string, string> {
-    const open = this.#open.get(worker) ?? new Map<string, string>()
-    this.#open.set(worker, open)
-    return open
-  }
-}
 
 const watchedOrShort: Law = {
   number: 'S1',
@@ -107,57 +47,6 @@ const watchedOrShort: Law = {
       },
     }
   },
-}
-
-/** What the host has booted, as its frames say; nothing after a restart. */
-interface Held {
-  readonly runId: string
-  readonly workerId: string
-  readonly requestId: string
-  readonly orderedAt: number
-  isReady: boolean
-  /** Since when nobody looks at it and its worker is there. */
-  idleSince: number
-}
-
-class Holdings {
-  readonly held = new Map<string, Held>()
-  readonly #views = new Map<string, string>()
-
-  restarted(): void {
-    this.held.clear()
-  }
-
-  sent(sight: Sight, wire: Wire, frame: HostFrame): void {
-    const workerId = sight.registeredAs(wire) ?? ''
-    const at = sight.now()
-    if (frame.type === 'sandbox-boot') {
-      const { runId, requestId } = frame
-      this.held.set(runId, { runId, requestId, workerId, orderedAt: at, isReady: false, idleSince: at })
-    }
-    if (frame.type === 'sandbox-release') this.held.delete(frame.runId)
-    if (frame.type === 'attach-open') this.#views.set(frame.sessionId, frame.runId)
-    if (frame.type === 'registered') this.#touch(frame.workerId, at)
-    if (frame.type === 'revoked') this.#drop(workerId)
-  }
-
-  heard(sight: Sight, wire: Wire, frame: WorkerFrame | undefined): void {
-    if (frame?.type === 'attach-exit') this.held.delete(this.#views.get(frame.sessionId) ?? '')
-    if (frame?.type !== 'sandbox-ready') return
-    for (const held of this.held.values()) {
-      if (held.requestId !== frame.requestId || held.workerId !== sight.registeredAs(wire)) continue
-      held.isReady = true
-      held.idleSince = sight.now()
-    }
-  }
-
-  #touch(workerId: string, at: number): void {
-    for (const held of this.held.values()) if (held.workerId === workerId) held.idleSince = at
-  }
-
-  #drop(workerId: string): void {
-    for (const held of [...this.held.values()]) if (held.workerId === workerId) this.held.delete(held.runId)
-  }
 }
 
 /** When somebody last sat there. */
@@ -314,7 +203,7 @@ const everybodySees: Law = {
         for (const seat of sight.seats) {
           const { runId, person, isOpen, openedAt, shownAt } = seat
           if (!isOpen || sight.run(runId)?.sandbox.workerId !== workerId) continue
-          if (shownAt === undefined && sight.now() - openedAt > READY_MS)
+          if (shownAt === undefined && sight.hostIsAwake() && sight.now() - openedAt > READY_MS)
             broken(`${person} waits for the session of ${runId}, and its worker is there`)
           if (shownAt === undefined || sight.now() - shownAt < MOMENT_MS) continue
           const boot = [...sight.boots].find((one) => one.worker === plan.id && one.runId === runId)

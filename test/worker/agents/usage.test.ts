@@ -10,6 +10,7 @@ import { UsageSnapshot } from '../../../protocol/frames.ts'
 import { USAGE_ENTRIES_MAX } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
 import type { AgentFiles } from '../../../worker/agents/agent.ts'
+import { sessionAnswers } from '../../../worker/agents/agent-a-unsaid.ts'
 import { bestCost, costFromUsage } from '../../../worker/agents/cost.ts'
 import { agentDrivers } from '../../../worker/agents/drivers.ts'
 import { agentFiles } from '../../../worker/agents/files.ts'
@@ -241,11 +242,44 @@ describe('agentA', () => {
       expect(calls(await used(instant(0)))).toEqual(Array(5).fill([1, 1]))
     })
 
+    test('is none of what the session has answered in another project before', async () => {
+      put(main, [
+        answer({ id: 'msg_1', at: instant(1) }),
+        answer({ id: 'msg_2', at: instant(2) }),
+        account(2),
+      ])
+      put(`.claude/projects/-work-tree/${SESSION}.jsonl`, [
+        answer({ id: 'msg_3', at: instant(3) }),
+        account(3),
+      ])
+      expect(calls(await used())).toEqual(Array(3).fill([1, 1]))
+    })
+
     test('is nothing where an account cannot be compared', async () => {
       for (const wrong of [account(3, 'claude-opus-4-5'), { ...account(3), modelUsage: [] }, account(0)]) {
         put(main, [account(9), answer({ id: 'msg_1', at: instant(1) }), wrong])
         expect(calls(await used())).toEqual([[1, 1]])
       }
+    })
+
+    test('is nothing where there are more answers than are remembered, however many transcripts they are in', async () => {
+      const begin = sessionAnswers()
+      const use = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 }
+      const transcripts = Array.from({ length: 3 }, (_, nth) => {
+        const answers = begin()
+        for (let n = 0; n < USAGE_ENTRIES_MAX; n++)
+          answers.add({ id: `msg_${nth}x${n}`, at: AT, model: PLAIN, use })
+        return [...answers].length
+      })
+      expect(transcripts.reduce((sum, kept) => sum + kept, 0)).toBeLessThanOrEqual(USAGE_ENTRIES_MAX)
+
+      put(main, [answer({ id: 'msg_1', at: instant(1) }), account(USAGE_ENTRIES_MAX + 2)])
+      const half = (name: string) =>
+        Array.from({ length: USAGE_ENTRIES_MAX / 2 }, (_, n) => answer({ id: `msg_${name}${n}`, out: 40 }))
+      for (const name of ['a', 'b'])
+        put(`.claude/projects/-work/${SESSION}/subagents/agent-${name}.jsonl`, half(name))
+      const [own] = await agentA.usage(agentFiles(home), SESSION)
+      expect(own?.entries.map(({ id }) => id)).toEqual(['msg_1:req_011fake'])
     })
 
     test('leaves nothing out and brings nothing up twice, whenever it is asked', async () => {
@@ -273,6 +307,21 @@ describe('agentA', () => {
         { numRuns: 150 },
       )
     })
+  })
+
+  test('an answer from far ahead was told when the one before it was, and later ones are younger', async () => {
+    const read = Date.parse(AT) + 60_000
+    const wrong = ['9999-12-31T23:59:59.999Z', new Date(read + 2 * 86_400_000).toISOString(), 'tomorrow']
+    const [before, after] = [AT, new Date(read).toISOString()]
+    for (const at of wrong) {
+      put(main, [
+        answer({ id: 'msg_1', at: before }),
+        answer({ id: 'msg_2', at }),
+        answer({ id: 'msg_3', at: after }),
+      ])
+      const [own] = await agentA.usage(agentFiles(home, undefined, read), SESSION)
+      expect(own?.entries.map(({ at }) => at)).toEqual([before, before, after])
+    }
   })
 
   test('no word of a transcript comes out, wherever it stands', async () => {
@@ -370,6 +419,9 @@ describe('an agent that leaves more than anybody reads', () => {
         'lines',
       ),
     ).toBe(0)
+    mkdirSync(join(home, 'more/one'), { recursive: true })
+    expect(await agentFiles(home).list('more')).toEqual(['one'])
+    expect(await agentFiles(home, () => false).list('more')).toEqual([])
   })
 })
 

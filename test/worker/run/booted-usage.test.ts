@@ -1,5 +1,5 @@
 /** What a person's sessions in the sandbox of a run have used, as it is told when the sandbox is closed. */
-import { chownSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
@@ -20,16 +20,24 @@ afterEach(async () => {
   await removeOwned(folder)
 })
 
-/** Another session's transcript, as agentA begins one when it is cleared. */
-function another(name: string, at: Date): void {
+function project(): string {
   const projects = join(folder, 'sandboxes', RUN, 'home', '.claude', 'projects')
-  const [project = ''] = readdirSync(projects)
+  const [name = ''] = readdirSync(projects)
+  return join(projects, name)
+}
+
+/** Another session's transcript, as agentA begins one when it is cleared; or, below a folder, a nested agent's. */
+function another(name: string, at: Date, below = project()): void {
   const usage = { input_tokens: 7, output_tokens: 1 }
-  const message = { id: `msg_${name}`, model: 'claude-sonnet-4-5', usage }
+  const message = { id: `msg_${name.replace(/\W/g, '')}`, model: 'claude-sonnet-4-5', usage }
   const line = { type: 'assistant', timestamp: at.toISOString(), requestId: 'req_1', message }
-  const path = join(projects, project, `${name}.jsonl`)
+  const path = join(below, `${name}.jsonl`)
   writeFileSync(path, `${JSON.stringify(line)}\n`)
-  const { uid, gid } = statSync(projects)
+  giveAway(path)
+}
+
+function giveAway(path: string): void {
+  const { uid, gid } = statSync(project())
   chownSync(path, uid, gid)
 }
 
@@ -53,4 +61,20 @@ test('what a person uses in other sessions is told with that of the run, what th
   await again.sees('> ')
   const [later] = await again.booted.close()
   expect(later?.entries.map(({ id }) => id)).toContain('msg_after:req_1')
+})
+
+test('of nested agents that used nothing meanwhile nothing is told again, however many there were', async () => {
+  await executed(hands)
+  const [transcript = ''] = readdirSync(project()).filter((name) => name.endsWith('.jsonl'))
+  const session = join(project(), transcript.slice(0, -'.jsonl'.length))
+  const nested = join(session, 'subagents')
+  mkdirSync(nested, { recursive: true })
+  giveAway(session)
+  giveAway(nested)
+  for (let n = 0; n < 300; n++) another(`agent-before${n}`, new Date(Date.now() - 60_000), nested)
+  const person = seat(await booted(hands))
+  await person.sees('> ')
+  another('agent-after', new Date(), nested)
+  const told = await person.booted.close()
+  expect(told.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
 })

@@ -6,10 +6,12 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
+import { outcomeOf } from '../../../core/daemon/outcome.ts'
 import type { Execution, Progress, Told, Worked } from '../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/refusal.ts'
-import { followUpMarker } from '../../../core/run/follow-up.ts'
+import { finished } from '../../../core/run/change.ts'
+import { followUpMarker, holderOf } from '../../../core/run/follow-up.ts'
 import { type Job, RunOutcome } from '../../../protocol/frames.ts'
 import { checker } from '../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../protocol/pulls.ts'
@@ -280,6 +282,32 @@ test('a branch that only lags behind is rebased without an agent, and one commen
   expect(followUp.progress.at(-1)).toMatchObject({ pushed: y.stood()[0], prUrl: 'https://code.example/1' })
 })
 
+test('a sandbox that no agent was in is not said to be kept: the next follow-up waits for no worker', async () => {
+  const { y } = await opened()
+  const { hands } = await y.worker('two')
+  const { outcome: said, progress } = await executed(hands, followUpJob())
+  expect(said).toMatchObject({ status: 'completed', costs: [] })
+  const outcome = outcomeOf({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
+  const now = realClock.now()
+  const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
+  const run = finished(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
+  expect(holderOf(run, now)).toBeUndefined()
+})
+
+test('what was changed by hand in a merge, and cannot be put back, is looked at by an agent', async () => {
+  const { hands } = await opened((g) => {
+    onMain(g, 'other', 'of main\n')
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    git(g.person, 'merge', '-q', '--no-ff', '--no-commit', 'main')
+    writeFileSync(join(g.person, 'other'), 'as the branch needs it\n')
+    git(g.person, 'commit', '-q', '-a', '-m', 'Merge main')
+    git(g.person, 'push', '-q', 'origin', BRANCH)
+    onMain(g, 'other', 'of main, otherwise\n')
+  })
+  const followUp = await executed(hands, followUpJob())
+  expect(followUp.outcome.costs).toHaveLength(1)
+})
+
 test('what people ask for is done by the session that did the work, and only that is billed', async () => {
   const { y, hands, first } = await opened()
   const job = followUpJob({
@@ -457,6 +485,28 @@ test('a follow-up that is stopped leaves the sandbox as a person may need it', a
   expect(y.stood()).toHaveLength(1)
   expect(y.pull().comments).toEqual([])
   expect(await executed(hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+})
+
+test('a fresh checkout that was cut off before its agent began is made anew, and set up', async () => {
+  const { y } = await opened()
+  const comments = [said(script(['write new', '  x', 'say Done.']))]
+  const job = followUpJob({ comments })
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
+  const dying = await y.worker('two', { step: 'rebase', when: 'after' })
+  const telling = { tell: () => {}, room: async () => {} }
+  const execution = dying.hands.begin(order, telling, () => {})
+  const over = carriedOut(execution)
+  await dying.crashed
+  await dying.hands.close()
+
+  const { hands } = await y.worker('two')
+  await hands.salvage('run-1', {}, 1)
+  const again = await executed(hands, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
+  expect(again.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(again)).toContain('set-up')
+  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  dying.release()
+  await over
 })
 
 // ---- cut off at each step ----------------------------------------------------------------------------------------

@@ -174,6 +174,14 @@ describe('from the branch to the newest base', () => {
     expect(git(g.remote, 'rev-list', '--merges', BRANCH)).toBe('')
   })
 
+  test('what was changed by hand in a merge, and cannot be put back, is for the agent to see to', async () => {
+    const g = drifted()
+    const merge = merged(g, 'main', 'other', 'of main, as the branch needs it\n')
+    const head = tipOf(g)
+    pushed(g, 'main', 'other', 'of main, otherwise\n', 'Main goes on again')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'rebased', head, merges: [merge] })
+  })
+
   test('a branch whose merges hold nothing of their own becomes a straight line, and no more', async () => {
     const g = drifted()
     merged(g, 'main')
@@ -385,6 +393,29 @@ describe('a push that is overtaken', () => {
     git(g.person, 'push', '-q', '-f', 'origin', `${kept}:refs/heads/${BRANCH}`)
     got(await push(g, run, from))
     expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
+  })
+
+  test('by a person who did the same, and said it in other words, leaves those', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    git(g.person, 'rebase', '-q', 'origin/main')
+    git(g.person, 'commit', '-q', '--amend', '-m', 'Add what is new')
+    git(g.person, 'push', '-q', '-f', 'origin', BRANCH)
+    const theirs = tipOf(g)
+    got(await push(g, run, from))
+    expect(tipOf(g)).toBe(theirs)
+  })
+
+  test('by a person who took all of it back pushes nothing again', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased' })
+    git(g.person, 'push', '-q', '-f', 'origin', `origin/main:refs/heads/${BRANCH}`)
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined })
+    expect(tipOf(g)).toBe(tipOf(g, 'main'))
   })
 
   test('takes along what a person changed by hand in a merge meanwhile', async () => {

@@ -163,7 +163,27 @@ test.each([
   ['remote: Internal Server Error / ! [remote failure] a -> a', 'failed', 'network'],
   ['failure\nremote: fatal error in commit_refs', 'failed', 'network'],
   ['kex_exchange_identification: Connection closed by remote host', 'failed', 'network'],
+  [
+    "fatal: unable to access 'https://x/': OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to x:443",
+    'failed',
+    'network',
+  ],
+  ["fatal: unable to access 'https://x/': SSL connection timeout", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': GnuTLS recv error (-54): Error", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': gnutls_handshake() failed: Error", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': error:0A000126:SSL routines::unexpected eof", 'failed', 'network'],
+  [
+    "fatal: unable to access 'https://x/': LibreSSL/3.3.6: error:1404B42E:SSL routines:ST_CONNECT",
+    'failed',
+    'network',
+  ],
   ["fatal: repository 'https://x/y.git/' not found", 'unknown', 'lasting'],
+  ["fatal: repository 'https://x/rustls/openssl.git/' not found", 'unknown', 'lasting'],
+  [
+    "deny updating a hidden ref\nerror: failed to push some refs to 'https://x/tls/gnutls-ssl.git'",
+    'failed',
+    'strange',
+  ],
   ['remote: error: GH006: Protected branch update failed', 'forbidden', 'lasting'],
   ['remote: error: GH001: Large files detected.', 'invalid', 'lasting'],
   [
