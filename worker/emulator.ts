@@ -34,7 +34,7 @@ interface Insides {
 
 interface Parser {
   /** Asked before those that are there already; false: those are asked too. */
-  registerCsiHandler(id: { final: string }, handler: (params: Params) => boolean): void
+  registerCsiHandler(id: { prefix?: string; final: string }, handler: (params: Params) => boolean): void
 }
 
 interface Params {
@@ -130,7 +130,8 @@ export function terminalOf({ cols, rows }: TerminalSize): Terminal {
       { final },
       atMost(() => terminal.cols),
     )
-  _parser.registerCsiHandler({ final: 'J' }, ({ params }) => eraseAll(terminal, params))
+  for (const id of [{ final: 'J' }, { prefix: '?', final: 'J' }])
+    _parser.registerCsiHandler(id, ({ params }) => eraseAll(terminal, params))
   terminal.parser.registerOscHandler(LINK, () => true)
   return terminal
 }

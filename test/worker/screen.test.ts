@@ -441,14 +441,18 @@ describe('a terminal that nobody sits at', () => {
     expect(links._oscLinkService._dataByLinkId.size).toBe(0)
   })
 
-  test('goes on after all of it was erased from its last cell upwards', async () => {
+  test.each([
+    ['erased', '\x1b[1J'],
+    ['erased but for what is protected', '\x1b[?1J'],
+  ])('goes on after all of it was %s from its last cell upwards', async (_, erase) => {
     const screen = makeScreen(size, quiet)
-    await screen.print('gone\x1b[6;20H\x1b[1J')
+    await screen.print(`\x1b[?2004hgone\x1b[6;20H${erase}`)
     await screen.print('\x1b[Hafter')
     const late = terminalOf(size)
     await written(late, screen.picture())
     screen.close()
     expect(seen(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
+    expect(late.modes.bracketedPasteMode).toBe(true)
   })
 
   test('lets whoever waits for it go when it is closed', async () => {

@@ -66,7 +66,7 @@ export class Onlookers {
 }
 
 /** What the host has booted, as its frames say; nothing after a restart. */
-interface Held {
+export interface Held {
   readonly runId: string
   readonly workerId: string
   readonly requestId: string
@@ -74,6 +74,8 @@ interface Held {
   isReady: boolean
   /** Since when nobody looks at it and its worker is there. */
   idleSince: number
+  /** Since when its worker is away, as far as the host can know. */
+  awaySince: number | undefined
 }
 
 export class Holdings {
@@ -89,7 +91,15 @@ export class Holdings {
     const at = sight.now()
     if (frame.type === 'sandbox-boot') {
       const { runId, requestId } = frame
-      this.held.set(runId, { runId, requestId, workerId, orderedAt: at, isReady: false, idleSince: at })
+      this.held.set(runId, {
+        runId,
+        requestId,
+        workerId,
+        orderedAt: at,
+        isReady: false,
+        idleSince: at,
+        awaySince: undefined,
+      })
     }
     if (frame.type === 'sandbox-release') this.held.delete(frame.runId)
     if (frame.type === 'attach-open') this.#views.set(frame.sessionId, frame.runId)

@@ -5,8 +5,9 @@
  */
 import type { Boot } from '../sandboxes.ts'
 import type { Seat } from '../seats.ts'
+import type { Wire } from '../wire.ts'
 import type { Law, Sight } from './law.ts'
-import { Holdings, nameOf, Onlookers } from './onlookers.ts'
+import { type Held, Holdings, nameOf, Onlookers } from './onlookers.ts'
 
 /** As the host and its workers have promised: a page that is loaded anew, a line that comes back. */
 const RELOAD_MS = 20_000
@@ -65,7 +66,8 @@ const hostLetsGo: Law = {
       booted: () => holdings.restarted(),
       hostSends: (wire, frame) => {
         holdings.sent(sight, wire, frame)
-        if (frame.type === 'dispatch' && holdings.held.has(frame.lease.runId))
+        const held = frame.type === 'dispatch' ? holdings.held.get(frame.lease.runId) : undefined
+        if (frame.type === 'dispatch' && held !== undefined && !isGivenUp(sight, wire, held))
           broken(`${frame.lease.runId} is dispatched, and its sandbox is booted`, { worker: wire.worker })
       },
       hostHears: (wire, frame) => holdings.heard(sight, wire, frame),
@@ -74,6 +76,7 @@ const hostLetsGo: Law = {
           const { runId, workerId, orderedAt, isReady } = held
           const wire = sight.currentWire(workerId)
           const isAway = wire?.hostOpen !== true || sight.worker(workerId) === undefined
+          held.awaySince = isAway ? (held.awaySince ?? sight.now()) : undefined
           held.idleSince = Math.max(held.idleSince, seatedAt(sight, runId))
           if (isAway || !sight.hostIsAwake()) held.idleSince = sight.now()
           const idleMs = sight.now() - (isReady ? held.idleSince : orderedAt)
@@ -84,6 +87,15 @@ const hostLetsGo: Law = {
       },
     }
   },
+}
+
+/**
+ * Its worker went while it booted, or is away for longer than is waited for it: it is told to release it when it is
+ * back, and until then another one may have the run.
+ */
+function isGivenUp(sight: Sight, to: Wire, { workerId, isReady, awaySince }: Held): boolean {
+  if (awaySince === undefined || sight.registeredAs(to) === workerId) return false
+  return !isReady || (sight.now() - awaySince + LATE_MS) * CLOCKS > AWAY_MS
 }
 
 /** What closes a sandbox takes; and what is booted to be closed at once takes that, too. */
