@@ -9,6 +9,7 @@
 import { isNativeError } from 'node:util/types'
 import type { BootedSandbox, MakeScreen, Screen, Session, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
+import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import { Allowance } from './allowance.ts'
 import { frameOf, headOf, type Piece, piecesOf } from './attach-frames.ts'
 import { Drawing } from './drawing.ts'
@@ -46,9 +47,9 @@ const ECHO_BACKLOG_BYTES_MAX = 2 * 1024 * 1024
 const WAITING_CHARS_MAX = 4 * 1024 * 1024
 /** Whoever drags a window's corner asks for a hundred sizes a second. */
 const RESIZE_MS = 50
-/** Typed and pasted, by all of them together: what the session does not read lies in memory. */
+/** Typed and pasted, by all of them together, in the long run as much as the host lets through of one: what the session does not read lies in memory. */
 const INPUT_CHARS_BURST_MAX = 1024 * 1024
-const INPUT_CHARS_PER_SECOND_MAX = 64 * 1024
+const INPUT_CHARS_PER_SECOND_MAX = ATTACH_INPUT_BYTES_PER_SECOND
 /** What the session is answered by itself: apart, or one that asks without end could not be interrupted any more. */
 const ANSWER_CHARS_BURST_MAX = 64 * 1024
 const ANSWER_CHARS_PER_SECOND_MAX = 16 * 1024
