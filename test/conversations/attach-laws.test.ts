@@ -185,7 +185,7 @@ function check({ y, worker, people }: Scene): void {
   for (const person of people) expect(shownTo(person)).toBe(worker.screen)
 }
 
-const RUNS = Number(process.env.ATTACH_RUNS ?? 1_000)
+const RUNS = Number(process.env.ATTACH_RUNS ?? 400)
 
 test('whatever people and workers do, everybody sees the terminal, and nothing stays booted for nobody', async () => {
   await fc.assert(

@@ -33,7 +33,6 @@ const commit: readonly Mutant[] = [
     file: COMMIT,
     find: 'if (!erased || durable !== undefined) {',
     replace: 'if (!erased) {',
-    quick: true,
   },
   {
     name: 'two cuts in flight',
@@ -110,7 +109,6 @@ const frames: readonly Mutant[] = [
     file: BOOK,
     find: 'this.#whileFiled(page, bytes, frame.seq, () => this.#fileUsage(frame))\n        return',
     replace: 'void this.#fileUsage(frame)\n        break',
-    quick: true,
   },
   {
     name: 'memories are dropped',
@@ -135,7 +133,6 @@ const frames: readonly Mutant[] = [
     file: 'actors/run/journal.ts',
     find: 'page.first += events.length',
     replace: '',
-    quick: true,
   },
   {
     name: 'costs are added up again and again',
@@ -308,7 +305,6 @@ const reports: readonly Mutant[] = [
     file: POST,
     find: 'if (box.sent === undefined || box.sent <= seq || isRepeated) {',
     replace: 'if (box.sent !== null) {',
-    quick: true,
   },
   {
     name: 'a gap is sent before it is on disk',
@@ -397,7 +393,6 @@ const executions: readonly Mutant[] = [
     file: EXECUTIONS,
     find: "state !== 'abandoned' || this.#isLeaving(leaseId)",
     replace: "state !== 'abandoned' && state !== 'finished'",
-    quick: true,
   },
   {
     name: 'what is given up is not claimed while it dies',

@@ -8,7 +8,7 @@ import { keptLog, noMeters } from '../support/quiet.ts'
 import { drawnSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
 
-const CYCLES = Number(process.env.KILL_CYCLES ?? 15)
+const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawnSeed()
 
 test(

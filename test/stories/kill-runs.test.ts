@@ -3,7 +3,7 @@
  * it: at the end each run was executed once and completed once, each report was applied once and in order, whatever
  * anybody was told before a kill is still so, and no lease and no mark is left over.
  *
- * A kill comes at a random instant, or in the very moment of a frame that matters. 30 kills here;
+ * A kill comes at a random instant, or in the very moment of a frame that matters. 18 kills here;
  * `KILL_RUNS=1000 npm run jest -- test/stories/kill-runs` for long, `SEED=…` to repeat what failed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ import { tempFolder, until } from '../support/real.ts'
 import { type Execution, ScriptedWorker, USAGE_PROJECT, type Way } from '../support/scripted-worker.ts'
 import { type Served, serve } from '../support/serve.ts'
 
-const KILLS = Number(process.env.KILL_RUNS ?? 30)
+const KILLS = Number(process.env.KILL_RUNS ?? 18)
 const KILLS_A_STORY = 15
 const RUNS = 200
 const STORIES = Math.ceil(KILLS / KILLS_A_STORY)

@@ -2,7 +2,7 @@
  * The host killed in the middle of settings patches and thousands of store writes, again and again: every write that
  * was acknowledged is there, config.json is whole at any instant, and the next start succeeds.
  *
- * 50 times here; `KILL_CYCLES=2000 npm run jest -- test/stories/kill` for long, `SEED=…` to repeat what failed.
+ * 25 times here; `KILL_CYCLES=2000 npm run jest -- test/stories/kill` for long, `SEED=…` to repeat what failed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { firstSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
 import { serve } from '../support/serve.ts'
 
-const CYCLES = Number(process.env.KILL_CYCLES ?? 50)
+const CYCLES = Number(process.env.KILL_CYCLES ?? 25)
 const TOKEN = 'a-launch-token-for-the-one-that-gets-killed'
 const PATCHERS = 4
 

@@ -194,7 +194,7 @@ describe('kill −9 in the middle of runs', () => {
   })
 })
 
-const KILLS = Number(process.env.WORKER_KILLS ?? 4)
+const KILLS = Number(process.env.WORKER_KILLS ?? 2)
 const seed = drawnSeed()
 
 describe('kill −9 at any moment', () => {
