@@ -67,7 +67,10 @@ test('a seed told twice is the same to the letter', async () => {
 
 test('faults in the product are found', async () => {
   const { code, text } = await run('build/mutants.mjs', '--quick')
-  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^13 of 13 faults were found$/m) })
+  expect({ code, text }).toEqual({
+    code: 0,
+    text: expect.stringMatching(/^([1-9]\d*) of \1 faults were found$/m),
+  })
 }, 300_000)
 
 test('a plan is the same each time, and what is left out leaves the rest as it was', () => {
