@@ -17,7 +17,7 @@ export default {
   globalSetup: '<rootDir>/test/support/built.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
-  testTimeout: 30_000,
+  testTimeout: 60_000,
   workerIdleMemoryLimit: '768MB',
   maxWorkers: 2,
 }

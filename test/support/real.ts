@@ -19,11 +19,14 @@ afterAll(() => {
   for (const folder of folders.splice(0)) rmSync(folder, patiently)
 })
 
+/** Generous, as only what is broken waits it out: a busy machine may take ten times as long as a quiet one. */
+const PATIENCE_MS = 25_000
+
 /** Asks again every few milliseconds, or less often what is dear to ask, until it is so; fails naming what was waited for. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  ms = 10_000,
+  ms = PATIENCE_MS,
   everyMs = 5,
 ): Promise<void> {
   const end = Date.now() + ms

@@ -57,8 +57,9 @@ export function stubWrangler(folder: string, world: WranglerWorld = {}): StubWra
     calls: () => {
       const file = join(folder, 'calls.jsonl')
       if (!existsSync(file)) return []
-      const lines = readFileSync(file, 'utf8').trim().split('\n')
-      return lines.map((line) => JSON.parse(line) as WranglerCall)
+      // Read while it is written: what follows the last line's end is not there yet.
+      const whole = readFileSync(file, 'utf8').split('\n').slice(0, -1)
+      return whole.map((line) => JSON.parse(line) as WranglerCall)
     },
     remote: (bucket, key) => {
       const file = join(folder, 'remote', bucket, key)
