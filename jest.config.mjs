@@ -1,4 +1,6 @@
 /** Tests run as ES modules straight from the TypeScript sources; `npm run jest` adds the flag this needs. */
+import { packagesMapped } from './build/packages.mjs'
+
 export default {
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
@@ -13,11 +15,14 @@ export default {
     ],
   },
   injectGlobals: false,
-  moduleNameMapper: { '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs' },
+  moduleNameMapper: {
+    ...(await packagesMapped()),
+    '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs',
+  },
   globalSetup: '<rootDir>/test/support/built.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
-  testTimeout: 60_000,
+  testTimeout: 150_000,
   workerIdleMemoryLimit: '768MB',
   maxWorkers: 2,
 }

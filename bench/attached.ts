@@ -2,6 +2,7 @@
  * Terminals to compare: the session of a finished run, looked at through its worker and its host, and the same program
  * in a pseudo-terminal of this machine.
  */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Seen, ViewOrder } from './raw/attaching.ts'
@@ -17,7 +18,7 @@ export interface Terminal {
   readonly view: Child
   /** Where its program looks for files. */
   readonly folder: string
-  /** Who passes on what it prints. */
+  /** Processes that pass on what it prints, from the terminal to the view's socket. */
   readonly pids: readonly number[]
   leave(): Promise<void>
 }
@@ -39,9 +40,25 @@ export async function ourTerminal(workshop: Workshop): Promise<OurTerminal> {
     await yard.ask(`/api/runs/${run.id}/release`, 'POST')
     await yard.leave()
   }
-  const pids = [yard.served.child.pid, yard.worker.pid]
+  const pids = [yard.served.child.pid, yard.worker.pid, terminalBelow(yard.worker.pid)]
   return { yard, path, view, folder: join(yard.folderOf(run), 'work'), pids, leave }
 }
+
+/** The program that holds the terminal inside the sandbox, somewhere below the worker. */
+function terminalBelow(pid: number): number {
+  for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)) {
+    const found = isTerminal(child) ? Number(child) : terminalBelow(Number(child))
+    if (!Number.isNaN(found)) return found
+  }
+  return Number.NaN
+}
+
+/** bubblewrap has all of that in its arguments, too. */
+const isTerminal = (pid: string): boolean =>
+  /^[^\0]*node\0[^\0]*\/terminal\.js\0/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
 
 /** In frames, over a socket. */
 export async function framedTerminal(workshop: Workshop): Promise<Terminal> {

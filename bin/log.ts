@@ -1,9 +1,9 @@
 /**
  * The log: lines for a person on a terminal, JSON for everything else, and no secrets in either.
  */
+import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
 import pino from 'pino'
-import pretty from 'pino-pretty'
 import type { Log } from '../core/ports.ts'
 import type { Scrubber } from './scrub.ts'
 
@@ -22,15 +22,7 @@ export interface LogOptions {
 export function openLog({ level, format, scrubber, out = process.stderr }: LogOptions): Log {
   const human = format === 'human' || (format === 'auto' && out.isTTY)
   const raw = { write: (line: string) => void out.write(scrubber.scrub(line)) }
-  const sink = human
-    ? pretty({
-        destination: scrubbed(out, scrubber),
-        sync: true,
-        colorize: out.isTTY && !process.env.NO_COLOR,
-        ignore: 'pid,hostname',
-        translateTime: 'SYS:HH:MM:ss',
-      })
-    : raw
+  const sink = human ? forPeople(out, scrubber) : raw
   const logger = pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, sink)
   return {
     debug: (fields, message) => logger.debug(fields, message),
@@ -38,6 +30,18 @@ export function openLog({ level, format, scrubber, out = process.stderr }: LogOp
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
   }
+}
+
+/** Loaded only where somebody looks on: hosts and workers that write for machines start sooner without it. */
+function forPeople(out: NodeJS.WriteStream, scrubber: Scrubber) {
+  const pretty: typeof import('pino-pretty') = createRequire(import.meta.url)('pino-pretty')
+  return pretty({
+    destination: scrubbed(out, scrubber),
+    sync: true,
+    colorize: out.isTTY && !process.env.NO_COLOR,
+    ignore: 'pid,hostname',
+    translateTime: 'SYS:HH:MM:ss',
+  })
 }
 
 /** pino-pretty wants a stream; this one cleans each chunk on its way. */

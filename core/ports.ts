@@ -77,7 +77,8 @@ export type Write =
  * applied, by its id. `memory`: what runs learnt, by repository. `ticket`: since when a ticket is in its state.
  * `errand`: what a worker that was away is to be told, by worker and run. On a worker's disk, `frame`: what waits for
  * the host's word, by lease and number; `outbox`: how far a lease's frames are acknowledged, by its id. `session`: what
- * is known of the costs of a session that a person went on with, by the session's id.
+ * is known of the costs of a session that a person went on with, by the session's id. `told`: which remarks on its pull
+ * request follow-ups of a run were told, by the run's id.
  */
 export type FactShelf =
   | 'ended-lease'
@@ -88,6 +89,7 @@ export type FactShelf =
   | 'frame'
   | 'outbox'
   | 'session'
+  | 'told'
 
 /**
  * `ready`: writes go through. `degraded`: the disk is full; commits wait, nothing is acknowledged, and they go
@@ -264,7 +266,10 @@ export interface Tracker {
   look(wish: TrackerWish): Promise<Answer<TrackerPicture>>
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
-  /** `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good. */
+  /**
+   * `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good.
+   * Without it, one that is closed stays closed.
+   */
   moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>>
   /** Twice is once. Absent where a ticket has no place for links. */
   linkPull?(ticketId: string, link: PullLink): Promise<Answer<void>>
@@ -300,6 +305,11 @@ export interface CodeHost {
   /** Whether a comment in the pull request's conversation holds this text. */
   hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>>
   comment(remote: string, number: number, body: string): Promise<Answer<void>>
+  /**
+   * Of the comments that end with this text the first stays; those of the same author after it are taken away. Answers
+   * how many.
+   */
+  dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>>
 }
 
 // ---- the worker on this machine ----------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ export type RefusalKind =
 export interface Refusal {
   readonly kind: RefusalKind
   readonly message: string
+  /** Whoever refused says that asking again any sooner is in vain. */
+  readonly againAfterMs?: number
 }
 
 export type Answer<T> =
@@ -29,7 +31,7 @@ export type No = { readonly ok: false; readonly refusal: Refusal }
 
 export const yes = <T>(value: T): Answer<T> => ({ ok: true, value })
 
-export const no = (kind: RefusalKind, message: string): No => ({
+export const no = (kind: RefusalKind, message: string, againAfterMs?: number): No => ({
   ok: false,
-  refusal: { kind, message },
+  refusal: { kind, message, ...(againAfterMs === undefined ? {} : { againAfterMs }) },
 })

@@ -109,12 +109,15 @@ export type CredentialsResponse = Static<typeof CredentialsResponse>
 
 // ---- the callback and the helper -------------------------------------------------------------------------------
 
-/** What the browser brings back. A refusal at the tracker comes as `error`, without a code. */
+/**
+ * What the browser brings back. A refusal at the tracker comes as `error`, without a code. As long as an address may be
+ * at all: whatever stands in it, and whoever made it, a person is before it, and is shown a page.
+ */
 export const TrackerCallbackQuery = Type.Object({
   code: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
-  state: Type.Optional(Type.String({ maxLength: OAUTH_STATE_CHARS_MAX, 'x-secret': true })),
-  error: Type.Optional(text(256)),
-  error_description: Type.Optional(text(1024)),
+  state: Type.Optional(Type.String({ maxLength: CREDENTIAL_CHARS_MAX, 'x-secret': true })),
+  error: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
+  error_description: Type.Optional(text(CREDENTIAL_CHARS_MAX)),
 })
 export type TrackerCallbackQuery = Static<typeof TrackerCallbackQuery>
 

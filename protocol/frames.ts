@@ -350,6 +350,12 @@ export const workerFrames = {
     sessionId: Id,
     message: Text,
   }),
+  /** Only when it was asked: an earlier host does not know it. `inputs`: so many frames of what was typed into the view. */
+  'attach-taken': record('AttachTakenFrame', {
+    type: Type.Literal('attach-taken'),
+    sessionId: Id,
+    inputs: Count,
+  }),
 } as const
 
 // ---- what the host says ------------------------------------------------------------------------------------------
@@ -420,6 +426,8 @@ export const hostFrames = {
     rows: Rows,
   }),
   'attach-close': record('AttachCloseFrame', { type: Type.Literal('attach-close'), sessionId: Id }),
+  /** How much of what was typed into the view has arrived, on this line and those before it? */
+  'attach-ask': record('AttachAskFrame', { type: Type.Literal('attach-ask'), sessionId: Id }),
 } as const
 
 // ---- both directions, whole --------------------------------------------------------------------------------------

@@ -262,8 +262,8 @@ export const HELPER_PROXIES_MAX = 8
 export const HELPER_UPSTREAM_MS_MAX = 20_000
 export const HELPER_UPSTREAM_AT_ONCE_MAX = 256
 export const HELPER_UPSTREAM_CHARS_MAX = 64 * 1024
-/** From the signal to the end, for replies that somebody waits for. */
-export const HELPER_DRAIN_MS_MAX = 8_000
+/** From the signal to the end, for replies that somebody waits for: what is cut off may have used up a refresh token. */
+export const HELPER_DRAIN_MS_MAX = HELPER_UPSTREAM_MS_MAX + 2_000
 
 // ---- programs of the host that know its logins -------------------------------------------------------------------
 export const PROGRAM_OUTPUT_BYTES_MAX = 1024 * 1024
@@ -295,6 +295,10 @@ export const ATTACH_EXIT_MS_MAX = 5_000
 export const ATTACH_SIZE_MS_MAX = 200
 /** What is typed into a view while nobody takes it. */
 export const ATTACH_TYPED_CHARS_MAX = ATTACH_DATA_CHARS_MAX
+/** What is kept of what was handed to the worker's line, should that have been dead already; what one frame holds is more than anybody types until it is found out. */
+export const ATTACH_HANDED_OVER_CHARS_MAX = ATTACH_DATA_CHARS_MAX
+/** After a break: how long a worker may take to say what it has had. One of an earlier release never does. */
+export const ATTACH_TAKEN_MS_MAX = 5_000
 /** All that `input` may hold, with every character escaped, and what stands around it. */
 export const ATTACH_FRAME_BYTES_MAX = 6 * ATTACH_DATA_CHARS_MAX + 1024
 /** What may wait for a view that does not read, before it is cut off. */

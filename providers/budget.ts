@@ -38,6 +38,8 @@ export type BudgetTale =
 /** A service that says less than this, or a clock that is ahead of it, would have us ask without a pause. */
 const TOLD_MS_MIN = 1_000
 const TOLD_MS_MAX = 24 * 3_600_000
+/** Who is asked here counts by the hour. An instant beyond the next one is a clock's mistake, most likely our own. */
+const WINDOW_MS_MAX = 3_600_000
 /** Of a limit without an end. */
 const UNSAID_MS = 60_000
 const RESOURCES_MAX = 32
@@ -164,7 +166,7 @@ function bounded(word: BudgetWord, now: BudgetNow): NamedWord[] {
     {
       resource: resource.slice(0, RESOURCE_CHARS_MAX),
       remaining,
-      until: now.monotonic + Math.min(Math.max(leftMs, TOLD_MS_MIN), TOLD_MS_MAX),
+      until: now.monotonic + Math.min(Math.max(leftMs, TOLD_MS_MIN), WINDOW_MS_MAX),
       ...(limit !== undefined && Number.isFinite(limit) ? { limit } : {}),
     },
   ]

@@ -8,8 +8,8 @@
  * what waits for its next try.
  */
 import type { LookupFunction } from 'node:net'
-import { createSecureContext } from 'node:tls'
-import { Agent, Pool, ProxyAgent } from 'undici'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { Agent, type buildConnector, Pool, ProxyAgent } from 'undici'
 import { backoffMs } from '../core/backoff.ts'
 import type { Chance, Clock } from '../core/ports.ts'
 import { type Answer, no, yes } from '../core/refusal.ts'
@@ -215,30 +215,25 @@ function whole(
 /** The open lines, direct ones and those by each proxy. */
 class Network {
   readonly #clock: HttpParts['clock']
+  readonly #authorities: HttpParts['authorities']
   readonly #options: Agent.Options
   readonly #direct: Agent
   readonly #outward: Agent
   /** By address and login: there is one for each scheme at most. */
   readonly #around = new Map<string, ProxyAgent>()
   readonly #end = new AbortController()
+  #context: SecureContext | undefined
 
   constructor({ clock, authorities, lookup }: HttpParts) {
     this.#clock = clock
-    // Once: reading hundreds of certificates takes longer than all the rest of connecting.
-    const trust =
-      authorities === undefined
-        ? {}
-        : { secureContext: createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' }) }
-    const connect = { ...trust, timeout: CONNECT_MS_MAX }
+    this.#authorities = authorities
     this.#options = {
-      connect,
       connections: CONNECTIONS_MAX,
       keepAliveTimeout: IDLE_LINE_MS_MAX,
       keepAliveMaxTimeout: IDLE_LINE_MS_TOLD_MAX,
     }
-    const resolving = lookup === undefined ? connect : { ...connect, lookup }
-    this.#direct = new Agent({ ...this.#options, connect: resolving })
-    this.#outward = new Agent({ ...this.#options, connect: { ...connect, lookup: outwardLookup(lookup) } })
+    this.#direct = this.#agent(lookup === undefined ? {} : { lookup })
+    this.#outward = this.#agent({ lookup: outwardLookup(lookup) })
   }
 
   get isClosed(): boolean {
@@ -286,9 +281,29 @@ class Network {
     const key = JSON.stringify([proxy.url.href, proxy.login])
     const known = this.#around.get(key)
     if (known !== undefined) return known
-    const made = new ProxyAgent(tunnelOptions(proxy, this.#options))
+    const connect = { ...this.#trust(), timeout: CONNECT_MS_MAX }
+    const made = new ProxyAgent(tunnelOptions(proxy, { ...this.#options, connect }))
     this.#around.set(key, made)
     return made
+  }
+
+  #agent(how: buildConnector.BuildOptions): Agent {
+    const plain = { ...how, timeout: CONNECT_MS_MAX }
+    const connect = (origin: string) => (origin.startsWith('https:') ? { ...plain, ...this.#trust() } : plain)
+    return new Agent({
+      ...this.#options,
+      factory: (origin, options) => new Pool(origin, { ...options, connect: connect(String(origin)) }),
+    })
+  }
+
+  /**
+   * Once, and when the first encrypted line is opened: reading hundreds of certificates takes longer than all the rest
+   * of connecting, and a quarter of the time in which a host starts.
+   */
+  #trust(): buildConnector.BuildOptions {
+    if (this.#authorities === undefined) return {}
+    this.#context ??= createSecureContext({ ca: [...this.#authorities], minVersion: 'TLSv1.2' })
+    return { secureContext: this.#context }
   }
 }
 

@@ -2,8 +2,9 @@
  * What one courier does with an errand: waits for its turn, carries it, and brings the reply.
  *
  * A refusal for having asked too often is carried again as soon as it may be, if that is soon; an outage only for a
- * plain question. Two who ask the same at once share one reply, unless something was changed in between: whoever has
- * just changed a thing must not be shown how it was.
+ * plain question. A credential that is not taken any more is, in the background, tried only once in a while. Two who
+ * ask the same at once share one reply, unless something was changed in between: whoever has just changed a thing must
+ * not be shown how it was.
  */
 import type { Chance, Clock, Log } from '../core/ports.ts'
 import type { Answer } from '../core/refusal.ts'
@@ -35,6 +36,15 @@ const PROVEN_MS = 60_000
 const OUTAGE = 503
 /** Where a service wants fewer requests and does not say for how long. */
 const UNSAID_MS = 60_000
+/** Many refusals of a credential look like an attack, and some services shut out the whole account for them. */
+export const DEAD_MS = 15 * 60_000
+
+/** The credential was not taken. */
+interface Dead {
+  readonly reply: Answer<HttpReply>
+  /** Monotonic; then what nobody waits for tries it once more. */
+  until: number
+}
 
 export class Rounds {
   readonly #parts: RoundsParts
@@ -42,6 +52,7 @@ export class Rounds {
   readonly #flights = new Map<string, Flight>()
   /** When the kept reply was last known to hold; oldest first, and none from before something was changed. */
   readonly #proven = new Map<string, number>()
+  #dead: Dead | undefined
   #changes = 0
   #asked = 0
 
@@ -167,12 +178,32 @@ export class Rounds {
     if (!pass.ok) return { answer: pass, isTooOften: false }
     let news: BudgetNews | undefined
     try {
+      const known = this.#knownRefusal(visit)
+      if (known !== undefined) return { answer: known, isTooOften: false }
       const answer = await this.#parts.http.ask(requestOf(errand))
-      if (answer.ok) news = this.#newsOf(answer.value, errand)
+      if (answer.ok) {
+        news = this.#newsOf(answer.value, errand)
+        this.#noteWhetherTaken(answer.value, errand)
+      }
       return { answer, isTooOften: news?.tooOftenMs !== undefined && !isOutage(answer) }
     } finally {
       this.#turnstile.leave(pass.value, news)
     }
+  }
+
+  /** A person finds out anew each time. */
+  #knownRefusal({ urgency }: Visit): Answer<HttpReply> | undefined {
+    const now = this.#parts.clock.monotonic()
+    if (this.#dead === undefined || urgency === 'person') return undefined
+    if (now < this.#dead.until) return this.#dead.reply
+    this.#dead.until = now + DEAD_MS
+    return undefined
+  }
+
+  #noteWhetherTaken(reply: HttpReply, { headers }: Errand): void {
+    const isRefused = reply.status === 401 && headers.authorization !== undefined
+    const until = this.#parts.clock.monotonic() + DEAD_MS
+    this.#dead = isRefused ? { reply: { ok: true, value: reply }, until } : undefined
   }
 
   #newsOf(reply: HttpReply, errand: Errand): BudgetNews {

@@ -24,6 +24,11 @@ export function linesFrom(text: string): number {
   return from
 }
 
+/** Where the part ends that is lines and colours alone. */
+export const linesUntil = (text: string): number => found(text.search(OTHER), text)
+
+export const found = (at: number, text: string): number => (at === -1 ? text.length : at)
+
 export const areLines = (text: string): boolean => text.search(OTHER) === -1
 
 /** `lines`: lines and colours alone. `seen`: so many of them at the end can still be seen. */

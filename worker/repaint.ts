@@ -8,7 +8,7 @@
  * proves nothing, and everything is read.
  */
 import type { TerminalSize } from '../core/daemon/terminal.ts'
-import { colourOf, lastOf } from './flood.ts'
+import { colourOf, found, lastOf } from './flood.ts'
 
 /** Steps of the cursor, what erases, inserts and scrolls, colours; and what lasts until it is said again. */
 const PAINTS = '\\[[\\d;:]*[@-MPSTX`abdefm]|[DEM]|\\[\\?(?:25|2026)[hl]|\\([0B]'
@@ -35,6 +35,9 @@ export function paintFrom(text: string): number {
   while (OTHER.exec(text) !== null) from = OTHER.lastIndex
   return from
 }
+
+/** Where the part ends that only paints. */
+export const paintUntil = (text: string): number => found(text.search(OTHER), text)
 
 /** `paint`: it only paints, in front, with no margins and nothing that moves aside for what is written. */
 export function withoutPaintedOver(paint: string, size: TerminalSize): string {

@@ -6,13 +6,19 @@
  */
 import type { MakeScreen, Screen, TerminalSize } from '../core/daemon/terminal.ts'
 import { Emulator, SCROLLBACK_MAX } from './emulator.ts'
-import { areLines, FLOOD_CHARS_MIN, linesFrom, withoutScrolledAway } from './flood.ts'
+import { areLines, FLOOD_CHARS_MIN, linesFrom, linesUntil, withoutScrolledAway } from './flood.ts'
 import { isBetween, pictureOf, scrollsWhole } from './picture.ts'
-import { paintFrom, withoutPaintedOver } from './repaint.ts'
+import { paintFrom, paintUntil, withoutPaintedOver } from './repaint.ts'
 
 /** After a part of a flood, so that the next is a long one: of those the least has to be read. Then it is looked again. */
 const REST_MS = 100
-/** So much is long enough. */
+/** So much within that time is a flood, however well it is kept up with. */
+const FLOODED_CHARS = 256 * 1024
+/** So much of it is looked at; more in memory would outlive what is young there. */
+const LOOKED_AT_CHARS = 768 * 1024
+/** If only so much of that can still be seen, it waits for what comes after it, which most likely hides it, too. */
+const KEPT_CHARS_MAX = 512 * 1024
+/** Otherwise so much is long enough. */
 const RESTED_CHARS = 3 * 1024 * 1024
 /** Below it no character is a mark that is put on the one before it. */
 const FIRST_MARK = /[\u0300-\uffff]/
@@ -23,13 +29,19 @@ export const makeScreen: MakeScreen = (size, answer) => new HeadlessScreen(size,
 class HeadlessScreen implements Screen {
   readonly #emulator: Emulator
   #waiting = ''
+  /** Of what waits in a flood. */
+  #enough = LOOKED_AT_CHARS
   /** All that was ever printed. */
   #chars = 0
-  /** Who waits for what waits. */
-  #printed: (() => void)[] = []
+  /** Who waits for what waits, and for how far. */
+  #printed: { readonly chars: number; readonly resolve: () => void }[] = []
   #isBusy = false
   #isResting = false
   #isClosed = false
+  /** Some time ago, and what had been printed by then. */
+  #since = { at: 0, chars: 0 }
+  /** To be had after what is being read. */
+  #size: TerminalSize | undefined
   /** It has gone on to the next sequence already, and that did not help. */
   #isStepping = false
 
@@ -39,16 +51,39 @@ class HeadlessScreen implements Screen {
 
   print(data: string): Promise<void> {
     return new Promise((resolve) => {
+      this.#note()
       this.#waiting += data
       this.#chars += data.length
-      this.#printed.push(resolve)
+      this.#printed.push({ chars: this.#chars, resolve })
       this.#goOn()
     })
   }
 
+  #note(): void {
+    const at = performance.now()
+    if (at - this.#since.at > REST_MS) this.#since = { at, chars: this.#chars }
+  }
+
+  get #isFlooded(): boolean {
+    return this.#waiting.length >= FLOOD_CHARS_MIN || this.#chars - this.#since.chars >= FLOODED_CHARS
+  }
+
   #goOn(): void {
     if (this.#isBusy || this.#printed.length === 0) return
-    if (!this.#isResting || this.#waiting.length >= RESTED_CHARS) this.#next()
+    if (this.#isResting && this.#waiting.length < this.#enough) return
+    const [first, rest] = this.#isClosed ? ['', ''] : this.#portions()
+    if (this.#isResting && rest === '' && first.length <= KEPT_CHARS_MAX) this.#keep(first)
+    else if (this.#isResting && this.#enough < RESTED_CHARS) this.#enough = RESTED_CHARS
+    else this.#next(first, rest)
+  }
+
+  /** In place of all that waits. Whoever printed what is left out waits no longer: it shows nowhere. */
+  #keep(end: string): void {
+    this.#waiting = end
+    this.#enough = LOOKED_AT_CHARS
+    const from = this.#chars - end.length
+    const { length } = this.#printed.filter(({ chars }) => chars <= from)
+    for (const { resolve } of this.#printed.splice(0, length)) resolve()
   }
 
   /** For as long as the flood goes on; when it has ended, or stops for somebody who waits, nobody waits for long. */
@@ -63,19 +98,20 @@ class HeadlessScreen implements Screen {
   }
 
   /** What came while it was busy is taken together. */
-  #next(): void {
-    const [first, rest] = this.#isClosed ? ['', ''] : this.#portions()
+  #next(first: string, rest: string): void {
     const printed = rest === '' ? this.#printed.splice(0) : []
-    if (rest === '' && this.#waiting.length >= FLOOD_CHARS_MIN && !this.#isResting) this.#rest()
+    if (rest === '' && this.#isFlooded && !this.#isResting) this.#rest()
     this.#waiting = rest
+    this.#enough = LOOKED_AT_CHARS
     void this.#write(bearable(first), printed)
   }
 
-  async #write(data: string, printed: readonly (() => void)[]): Promise<void> {
+  async #write(data: string, printed: readonly { readonly resolve: () => void }[]): Promise<void> {
     this.#isBusy = true
     await this.#emulator.write(data)
     this.#isBusy = false
-    for (const resolve of printed) resolve()
+    this.#fit()
+    for (const { resolve } of printed) resolve()
     this.#goOn()
   }
 
@@ -88,9 +124,11 @@ class HeadlessScreen implements Screen {
     this.#isStepping = false
     const isInFront = terminal.buffer.active.type === 'alternate'
     const from = isInFront ? paintFrom(waiting) : linesFrom(waiting)
-    if (waiting.length - from < FLOOD_CHARS_MIN) return [waiting, '']
-    if (from > 0) return splitAt(waiting, from)
-    return [isInFront ? repainted(waiting, terminal) : scrolled(waiting, terminal), '']
+    if (from > 0 && waiting.length - from >= FLOOD_CHARS_MIN) return splitAt(waiting, from)
+    const until = from === 0 ? waiting.length : isInFront ? paintUntil(waiting) : linesUntil(waiting)
+    if (until < FLOOD_CHARS_MIN) return [waiting, '']
+    const flood = waiting.slice(0, until)
+    return [isInFront ? repainted(flood, terminal) : scrolled(flood, terminal), waiting.slice(until)]
   }
 
   /** Where the one that it is in the middle of has ended, as a rule. */
@@ -100,8 +138,17 @@ class HeadlessScreen implements Screen {
     return splitAt(waiting, next)
   }
 
+  /** What was printed before is read before: what of it may be left out was found for the size that it was. */
   resize(size: TerminalSize): void {
-    this.#emulator.resize(size)
+    this.#size = size
+    if (this.#isBusy) return
+    if (this.#waiting === '') this.#fit()
+    else this.#next(...this.#portions())
+  }
+
+  #fit(): void {
+    if (this.#size !== undefined) this.#emulator.resize(this.#size)
+    this.#size = undefined
   }
 
   picture(): string {
@@ -111,8 +158,9 @@ class HeadlessScreen implements Screen {
   close(): void {
     this.#isClosed = true
     this.#waiting = ''
+    this.#size = undefined
     this.#emulator.close()
-    for (const resolve of this.#printed.splice(0)) resolve()
+    for (const { resolve } of this.#printed.splice(0)) resolve()
   }
 }
 

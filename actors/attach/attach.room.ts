@@ -10,6 +10,7 @@ import { uuidv7Hex } from '../../core/ids.ts'
 import type { Patience } from '../../core/lease/deadline.ts'
 import type { Chance, Clock, Log } from '../../core/ports.ts'
 import { type Answer, no, type Refusal, yes } from '../../core/refusal.ts'
+import type { AttachData } from '../../protocol/attach-text.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { RunCredentials, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import {
@@ -184,7 +185,15 @@ export class AttachRoom {
       case 'attach-error':
         this.#failed(workerId, frame)
         return
+      case 'attach-taken':
+        this.#viewOf(workerId, frame.sessionId)?.taken(frame.inputs)
+        return
     }
+  }
+
+  /** By far the most that workers say, and read in a way of its own. */
+  printed(workerId: string, { sessionId, data, json }: AttachData): void {
+    this.#viewOf(workerId, sessionId)?.printed(data, json)
   }
 
   #answered(workerId: string, frame: WorkerFrameOf<'sandbox-ready'> | WorkerFrameOf<'sandbox-failed'>): void {

@@ -95,6 +95,11 @@ export class SessionCosts implements CutGuest {
     this.#write(key, { runId, bootedAt, endedAt, parts: {}, ...known })
   }
 
+  /** Whether this worker had the session booted for a person, be it before a restart or of a run that is discarded. */
+  knows(workerId: string, sessionId: string): boolean {
+    return SESSION_ID.test(sessionId) && this.#newest(keyOf(workerId, sessionId)) !== undefined
+  }
+
   /** An export that came outside any lease: its costs are on disk when this resolves, and it may be archived. */
   async exported(workerId: string, key: UsageKey, entries: readonly UsageEntry[]): Promise<void> {
     const name = keyOf(workerId, key.sessionId)

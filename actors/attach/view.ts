@@ -4,12 +4,20 @@
  * What is typed goes straight to the worker's line, without a disk or a turn of the loop between. While there is
  * nobody to take it (the sandbox is being booted, the worker is away) it is kept, within bounds, and goes there in
  * order as soon as there is. Each time the view is opened at the worker it is sent the whole picture of the terminal
- * first, so after a break of the worker's line nothing is missing and nothing comes twice.
+ * first, so after a break of the worker's line nothing is missing and nothing comes twice. Nor is what was typed into a
+ * line that was dead already: the worker is asked what it has had, and is told the rest before anything else.
  */
 import type { Cancel } from '../../core/ports.ts'
+import { shownText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
-import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import {
+  ATTACH_SIZE_MS_MAX,
+  ATTACH_TAKEN_MS_MAX,
+  ATTACH_TYPED_CHARS_MAX,
+  TEXT_CHARS_MAX,
+} from '../../protocol/limits.ts'
 import type { ViewLine, ViewLink } from '../root/front-desk.ts'
+import { HandedOver } from './handed-over.ts'
 
 /** What a view needs of the session that it looks at. */
 export interface Mouth {
@@ -45,6 +53,9 @@ export class View implements ViewLine {
   #cancelOpening: Cancel | undefined
   #typed: string[] = []
   #typedChars = 0
+  readonly #handedOver = new HandedOver()
+  /** The worker is being asked what it has had; meanwhile nothing that is typed goes there. */
+  #cancelAsking: Cancel | undefined
   /** Something was printed since it was opened last. */
   #live = false
 
@@ -92,21 +103,31 @@ export class View implements ViewLine {
     if (!opened) return
     this.#state = 'open'
     this.#live = false
-    this.#sayTyped()
+    if (this.#handedOver.isEmpty) this.#sayTyped()
+    else this.#ask()
   }
 
-  printed(data: string): void {
+  /** `json`: the same as JSON, from whoever has it. */
+  printed(data: string, json?: string): void {
     if (this.#state !== 'open') return
     this.#live = true
-    this.#show(data)
+    this.#show(data, json)
+  }
+
+  /** So many frames of what was typed the worker has had, on all lines together. */
+  taken(inputs: number): void {
+    if (this.#cancelAsking === undefined) return
+    const missed = this.#handedOver.missed(inputs)
+    this.#typed = [...missed, ...this.#typed]
+    this.#typedChars += missed.reduce((chars, data) => chars + data.length, 0)
+    this.#goOn()
   }
 
   lineLost(): void {
     if (this.#state === 'closed') return
     this.#state = 'away'
     this.#live = false
-    this.#cancelOpening?.()
-    this.#cancelOpening = undefined
+    this.#cancelWaits()
     this.#show(AWAY)
   }
 
@@ -131,9 +152,11 @@ export class View implements ViewLine {
   // ---- as its door sees it
 
   input(data: string): void {
-    if (this.#state === 'closed') return
+    // Nothing weighs nothing, and any number of them would be kept.
+    if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
-    const taken = this.#state === 'open' && this.#sayTyped() && this.#sayInput(data)
+    const mayGo = this.#state === 'open' && this.#cancelAsking === undefined
+    const taken = mayGo && this.#sayTyped() && this.#sayInput(data)
     if (!taken) this.#keep(data)
   }
 
@@ -151,8 +174,32 @@ export class View implements ViewLine {
 
   // ---- parts
 
+  #ask(): void {
+    this.#cancelAsking?.()
+    this.#cancelAsking = this.#ports.after(ATTACH_TAKEN_MS_MAX, () => {
+      // It does not count. What it never had is lost, and what it had must not come twice.
+      this.#handedOver.giveUp()
+      this.#goOn()
+    })
+    this.#mouth?.say({ type: 'attach-ask', sessionId: this.sessionId })
+  }
+
+  #goOn(): void {
+    this.#cancelWaits()
+    this.#sayTyped()
+  }
+
+  #cancelWaits(): void {
+    this.#cancelOpening?.()
+    this.#cancelAsking?.()
+    this.#cancelOpening = undefined
+    this.#cancelAsking = undefined
+  }
+
   #sayInput(data: string): boolean {
-    return this.#mouth?.say({ type: 'attach-input', sessionId: this.sessionId, data }) === true
+    const said = this.#mouth?.say({ type: 'attach-input', sessionId: this.sessionId, data }) === true
+    if (said) this.#handedOver.note(data)
+    return said
   }
 
   /** Answers whether nothing is left of it. */
@@ -175,8 +222,8 @@ export class View implements ViewLine {
   }
 
   /** One that does not keep up is being cut off by its door, and must not hold up the others. */
-  #show(data: string): void {
-    if (!this.#link.send({ type: 'data', data })) this.#leave()
+  #show(data: string, json = JSON.stringify(data)): void {
+    if (!this.#link.send({ type: 'data', data }, shownText(json))) this.#leave()
   }
 
   /** Its worker does not hear of it: it has said so itself, or is told by other means. */
@@ -193,8 +240,9 @@ export class View implements ViewLine {
   #forget(): void {
     if (this.#state === 'closed') return
     this.#state = 'closed'
-    this.#cancelOpening?.()
+    this.#cancelWaits()
     this.#typed = []
+    this.#handedOver.giveUp()
     this.#ports.left(this)
   }
 }

@@ -17,12 +17,6 @@ export function piecesOf(data: string): Piece[] {
   return pieces
 }
 
-/** In front of the data of each frame of a session. */
-export const headOf = (sessionId: string): string =>
-  `{"type":"attach-data","sessionId":${JSON.stringify(sessionId)},"data":`
-
-export const frameOf = (head: string, piece: Piece): string => `${head}${piece}}`
-
 function borderBefore(data: string, at: number): number {
   if (at >= data.length) return data.length
   const isInside = (data.charCodeAt(at) & 0xfc00) === 0xdc00 && (data.charCodeAt(at - 1) & 0xfc00) === 0xd800

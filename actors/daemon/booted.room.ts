@@ -12,10 +12,10 @@ import type { BootedSandbox, MakeScreen, TerminalSize } from '../../core/daemon/
 import type { Log } from '../../core/ports.ts'
 import { type Answer, no } from '../../core/refusal.ts'
 import { cut } from '../../core/run/line.ts'
+import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ActorHost } from '../kit/host.ts'
-import { frameOf, headOf } from './attach-frames.ts'
 import type { BootedEffect, BootedEvent, BootedWait } from './booted.machine.ts'
 import { BOOTED } from './daemon.names.ts'
 import type { Line } from './line.ts'
@@ -298,10 +298,10 @@ export class BootedRoom {
   /** It ended while its views were away: they see how. */
   #showEnding(sessionId: string, { code, picture = [] }: Ending): undefined {
     const { line } = this.#ports
-    const head = headOf(sessionId)
+    const head = attachDataHead(sessionId)
     // Whoever comes when there is no room for more of them is told the end alone.
     const shown = line.backlog() < ENDINGS_BYTES_MAX ? picture : []
-    for (const piece of shown) line.sendText(frameOf(head, piece))
+    for (const piece of shown) line.sendText(attachDataText(head, piece))
     line.send({ type: 'attach-exit', sessionId, code })
   }
 
@@ -333,6 +333,11 @@ export class BootedRoom {
 
   resize({ sessionId, cols, rows }: HostFrameOf<'attach-resize'>): void {
     this.#showingOf(sessionId)?.resize(sessionId, { cols, rows })
+  }
+
+  tellTaken(sessionId: string): void {
+    const inputs = this.#showingOf(sessionId)?.inputsOf(sessionId)
+    if (inputs !== undefined) this.#ports.line.send({ type: 'attach-taken', sessionId, inputs })
   }
 
   close(sessionId: string): void {

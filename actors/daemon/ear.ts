@@ -75,6 +75,9 @@ export class Ear {
       case 'attach-close':
         booted.close(frame.sessionId)
         return
+      case 'attach-ask':
+        booted.tellTaken(frame.sessionId)
+        return
       default:
         this.#ports.log.debug({ frame: frame.type }, 'a frame that nobody waits for')
     }

@@ -9,9 +9,10 @@
 import { isNativeError } from 'node:util/types'
 import type { BootedSandbox, MakeScreen, Screen, Session, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
+import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
 import { Allowance } from './allowance.ts'
-import { frameOf, headOf, type Piece, piecesOf } from './attach-frames.ts'
+import { type Piece, piecesOf } from './attach-frames.ts'
 import { Drawing } from './drawing.ts'
 import type { Line } from './line.ts'
 import type { Timers } from './timers.ts'
@@ -74,6 +75,8 @@ export class Showing {
   readonly #views = new Map<string, View>()
   /** By session id, which of them typed later; kept for those that a lost line took away, for they come back. */
   readonly #typed = new Map<string, number>()
+  /** By session id, how much of what was typed there has come, over all lines: its host may have to know. */
+  readonly #inputs = new Map<string, number>()
   readonly #input: Allowance
   readonly #answers: Allowance
   readonly #echo: Allowance
@@ -118,7 +121,7 @@ export class Showing {
 
   /** Again: the picture again. */
   open(sessionId: string, size: TerminalSize): void {
-    this.#views.set(sessionId, { sessionId, head: headOf(sessionId), size, isLive: false })
+    this.#views.set(sessionId, { sessionId, head: attachDataHead(sessionId), size, isLive: false })
     this.#fitSoon()
     this.#flow()
   }
@@ -126,6 +129,7 @@ export class Showing {
   /** Answers whether it was here. */
   close(sessionId: string): boolean {
     this.#typed.delete(sessionId)
+    this.#inputs.delete(sessionId)
     const wasHere = this.#views.delete(sessionId)
     if (wasHere) this.#fitSoon()
     if (wasHere) this.#flow()
@@ -151,6 +155,7 @@ export class Showing {
   input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
+    this.#inputs.set(sessionId, this.inputsOf(sessionId) + 1)
     if (!this.#input.take(data.length)) {
       this.#ring(view)
       return
@@ -161,9 +166,14 @@ export class Showing {
     this.#session?.input(data)
   }
 
+  /** Frames, those included that were too much. */
+  inputsOf(sessionId: string): number {
+    return this.#inputs.get(sessionId) ?? 0
+  }
+
   /** Behind its picture only: that begins with a clean start. */
   #ring({ head, isLive }: View): void {
-    if (isLive) for (const piece of piecesOf(BELL)) this.#ports.line.sendText(frameOf(head, piece))
+    if (isLive) for (const piece of piecesOf(BELL)) this.#ports.line.sendText(attachDataText(head, piece))
   }
 
   resize(sessionId: string, size: TerminalSize): void {
@@ -249,7 +259,7 @@ export class Showing {
     return newcomers.some((view) => {
       if (!this.#hasRoom()) return true
       view.isLive = true
-      for (const piece of picture) this.#ports.line.sendText(frameOf(view.head, piece))
+      for (const piece of picture) this.#ports.line.sendText(attachDataText(view.head, piece))
       return false
     })
   }
@@ -269,7 +279,7 @@ export class Showing {
     this.#fresh = []
     this.#freshChars = 0
     for (const piece of piecesOf(this.#drawing.only(printed)))
-      for (const { head } of this.#views.values()) this.#ports.line.sendText(frameOf(head, piece))
+      for (const { head } of this.#views.values()) this.#ports.line.sendText(attachDataText(head, piece))
     void this.#draw(printed)
   }
 

@@ -6,6 +6,7 @@
  */
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
 import { type Answer, yes } from '../../core/refusal.ts'
+import { readAttachData } from '../../protocol/attach-text.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { AttachRoom } from '../attach/attach.room.ts'
@@ -90,6 +91,12 @@ export class Channel {
     const member = fleet.member(workerId)
     if (member === undefined || member.line?.connection !== connection.number) return
     member.heardAt = connection.heardAt
+    const shown = readAttachData(text)
+    if (shown !== undefined) {
+      this.#frames.add('attach-data')
+      this.#ports.attach.printed(member.id, shown)
+      return
+    }
     const read = readWorkerFrame(text, true)
     if (!read.ok) {
       this.#frames.add('malformed')
@@ -128,6 +135,7 @@ export class Channel {
       case 'attach-data':
       case 'attach-exit':
       case 'attach-error':
+      case 'attach-taken':
         this.#ports.attach.heard(member.id, frame)
         return
       case 'register':

@@ -1,11 +1,14 @@
 /**
  * Usage snapshots that come outside any lease, at the end of a person's session: best effort.
  *
- * A session and its subagents export in one breath, so what can't be put on disk at once waits, within bounds. Each is
- * accounted before it takes the place of what is archived, because that tells what was accounted before.
+ * Whoever has no lease has nothing to say but of a session that it had booted for a person; anything else is not kept,
+ * or a worker could write over what others have used. A session and its subagents export in one breath, so what can't
+ * be put on disk at once waits, within bounds. Each is accounted before it takes the place of what is archived, because
+ * that tells what was accounted before.
  */
 import { isNativeError } from 'node:util/types'
 import type { Log, UsageArchive, UsageKey } from '../../core/ports.ts'
+import { no } from '../../core/refusal.ts'
 import { usageToArchive } from '../../core/run/usage.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import {
@@ -29,6 +32,8 @@ interface Export {
   readonly entries: readonly UsageEntry[]
 }
 
+const NOT_ITS_OWN = no('conflict', 'this worker had no such session booted for a person')
+
 export class LooseUsage {
   readonly #ports: LooseUsagePorts
   readonly #waiting: Export[] = []
@@ -40,10 +45,15 @@ export class LooseUsage {
   }
 
   came(workerId: string, snapshot: UsageSnapshot): void {
-    const usable = usageToArchive(snapshot)
+    const usable = this.#usable(workerId, snapshot)
     if (!usable.ok) this.#notKept(workerId, usable.refusal.message)
     else if (this.#isFull(usable.value.text.length)) this.#notKept(workerId, 'too many at once')
     else this.#wait({ workerId, ...usable.value, entries: snapshot.entries })
+  }
+
+  #usable(workerId: string, snapshot: UsageSnapshot): ReturnType<typeof usageToArchive> {
+    const isItsOwn = this.#ports.sessionCosts.knows(workerId, snapshot.sessionId)
+    return isItsOwn ? usageToArchive(snapshot) : NOT_ITS_OWN
   }
 
   #isFull(bytes: number): boolean {

@@ -20,6 +20,8 @@ import {
   movedByHost,
   putByHost,
   seen,
+  seenAfter,
+  seenBefore,
   seenEligible,
   type TicketMemory,
   wantsRun,
@@ -29,7 +31,7 @@ import { sameName } from '../../core/tickets/names.ts'
 import { compareTickets } from '../../core/tickets/order.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
-import type { Ticket } from '../../protocol/run.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
 import type { CutGuest, CutShare } from '../kit/commit.ts'
 import type { IntakeEffect, IntakeEvent } from './intake.machine.ts'
 import type { LinkRoom } from './link.room.ts'
@@ -192,7 +194,9 @@ export class IntakeRoom implements CutGuest {
     if (this.#lags(ticket)) return
     const known = this.#memoryOf(ticket.id)
     const memory = seen(known, ticket, new Date(this.#ports.clock.now()).toISOString())
-    if (memory !== known) this.#keep(ticket.id, memory)
+    if (memory === known) return
+    const isNew = known === undefined
+    this.#keep(ticket.id, isNew ? memory : seenAfter(memory, this.#ports.lastFinishedAt(ticket)))
   }
 
   /** Not eligible any more, unless the host itself has moved it where it is. */
@@ -221,6 +225,14 @@ export class IntakeRoom implements CutGuest {
     if (this.#looked && !this.#byId.has(ticketId)) return
     this.#rememberAt(ticketId, state)
     this.moves.move(ticketId, state, known.state)
+  }
+
+  /** What was seen of its ticket was seen before that, also when the wall clock was set back in between. */
+  ended({ ticket, finishedAt }: Run): void {
+    const known = this.#memoryOf(ticket.id)
+    if (known === undefined || finishedAt === undefined) return
+    const memory = seenBefore(known, finishedAt)
+    if (memory !== known) this.#keep(ticket.id, memory)
   }
 
   /**

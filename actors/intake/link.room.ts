@@ -112,6 +112,13 @@ export class LinkRoom {
     this.#introduce(tracker)
   }
 
+  /** A person gave a credential that works. It may be the very one that was refused before, and so no change at all. */
+  vouched(): void {
+    if (this.#shut?.refusal.kind !== 'unauthorized') return
+    this.#renew(false)
+    this.#introduce(this.#ports.config().tracker)
+  }
+
   #renew(replaced: boolean): void {
     this.#generation += 1
     this.#tracker = this.#ports.trackerFor(this.#ports.config())

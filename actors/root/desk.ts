@@ -59,7 +59,15 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       host.afterwards(effect)
     })
   return {
-    ...runDesk({ host, store, rooms, mayChange, landed, pulls: () => parts.pulls(config()) }),
+    ...runDesk({
+      clock: parts.clock,
+      host,
+      store,
+      rooms,
+      mayChange,
+      landed,
+      pulls: () => parts.pulls(config()),
+    }),
     ...fleetDesk({ host, rooms, mayChange, landed }),
     ...attachDesk({
       ledger,

@@ -154,8 +154,11 @@ export type ArtifactFile = Extract<ArtifactFound, { readonly is: 'file' }>
 
 /** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
 export interface ViewLink {
-  /** Answers whether it was taken: not when too much waits already, and then the view is being cut off. */
-  send(frame: AttachOutput): boolean
+  /**
+   * Answers whether it was taken: not when too much waits already, and then the view is being cut off. `text`: the very
+   * frame as JSON, from whoever has it already.
+   */
+  send(frame: AttachOutput, text?: string): boolean
   close(code: number, reason: string): void
 }
 

@@ -52,6 +52,7 @@ import { RestingRuns } from '../run/resting.ts'
 import { RUN } from '../run/run.names.ts'
 import { type RunEffect, RunRoom } from '../run/run.room.ts'
 import { RunPushes } from '../run/run-pushes.ts'
+import { ToldRemarks } from '../run/told.ts'
 import type { Pushes } from './pushes.ts'
 
 export type RoomEffect =
@@ -135,6 +136,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
   const resting = new RestingRuns(records, stir)
   const memories = new Memories({ facts, newId: () => newIds.memory(), stir })
   const errands = new Errands(facts, stir)
+  const told = new ToldRemarks({ facts, stir })
   const ended = new EndedLeases(facts, stir)
   const runPushes = new RunPushes({
     clock,
@@ -294,6 +296,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
   const followUps = new FollowUps({
     ...common,
     pulls: () => parts.pulls(config()),
+    answered: (runId, url) => told.answered(runId, url),
     changed: (runId) => callings.changed(runId),
     seen: (runId, url, state) => runs.pullSeen(runId, url, state),
     gone: (runId, reason) => void runs.tell(runId, { type: 'pull gone', at: instant(), reason }),
@@ -305,6 +308,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     runPushes,
     scheduler,
     followUps,
+    told,
     blockedBy: (ticket) => intake.waitingFor(ticket),
     pulls: () => parts.pulls(config()),
   })
@@ -322,6 +326,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     pullLinks,
     evidence,
     followUps,
+    told,
     lookAtPull: (run) => pullWatch.opened(run),
   })
   const connect = new ConnectRoom({
@@ -330,7 +335,12 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     accounts: parts.accounts,
     bucket: parts.bucket,
     port: parts.port,
-    save: (change, still = () => true) => parts.save(change, still),
+    save: async (change, still = () => true) => {
+      const saved = await parts.save(change, still)
+      // A tracker may be asked with the code host's token, too.
+      if (saved.ok && (change.tracker ?? change.codehost) !== undefined) link.vouched()
+      return saved
+    },
   })
   const pullWatch = new PullWatch({
     ...common,
@@ -359,6 +369,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     resting,
     memories,
     errands,
+    told,
     ended,
     runPushes,
     scheduler,

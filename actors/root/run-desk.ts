@@ -4,7 +4,8 @@
  * Decided on the newest word, answered with what is on disk.
  */
 import type { PullHost } from '../../core/neighbours.ts'
-import type { RunQuery, Store } from '../../core/ports.ts'
+import { answerWithin } from '../../core/patience.ts'
+import type { Clock, RunQuery, Store } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { discarded, isTerminal, retried } from '../../core/run/change.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
@@ -19,7 +20,12 @@ import type { FrontDesk } from './front-desk.ts'
 import { asTold } from './pull-desk.ts'
 import type { Rooms } from './rooms.ts'
 
+/** What a disk may take to write that something is forgotten. */
+const DELETION_MS_MAX = 5_000
+const LATER = 'what was to be forgotten is forgotten as soon as the disk takes it'
+
 export interface RunDeskParts {
+  readonly clock: Pick<Clock, 'after'>
   readonly host: ActorHost
   readonly store: Store
   readonly rooms: Rooms
@@ -49,7 +55,7 @@ type RunPart = Pick<
   | 'clearMemories'
 >
 
-export function runDesk({ host, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
+export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
   const { runs: shelf } = store.ledger
 
   /** What is on disk of it. */
@@ -172,8 +178,11 @@ export function runDesk({ host, store, rooms, mayChange, landed, pulls }: RunDes
     if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
     const changed = change()
     if (!changed.ok) return changed
-    const done = await landed()
-    return done.ok ? yes(rooms.memories.durable()) : done
+    const done = await answerWithin(clock, DELETION_MS_MAX, landed(), 'the disk')
+    if (done.ok) return yes(rooms.memories.durable())
+    const state = store.ledger.state()
+    // It had room when this was asked for.
+    return state.is === 'ready' ? done : no('failed', `${state.reason}; ${LATER}`)
   }
 
   return {

@@ -48,6 +48,7 @@ export class Yard {
       evidence,
       runPushes,
       sessionCosts,
+      told,
     } = this.rooms
     // Events before what follows from them: who hears of a run's end has heard of everything before it.
     return [
@@ -63,6 +64,7 @@ export class Yard {
       evidence,
       runPushes,
       sessionCosts,
+      told,
     ]
   }
 

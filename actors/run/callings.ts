@@ -8,7 +8,7 @@
 import type { PullHost, PullPlace } from '../../core/neighbours.ts'
 import type { Clock } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
-import { holderOf, nextFollowUp, repoOfPull } from '../../core/run/follow-up.ts'
+import { holderOf, nextFollowUp, remarkKeys, repoOfPull } from '../../core/run/follow-up.ts'
 import { followUpJobFor, jobFor } from '../../core/run/job.ts'
 import { type RepoChoice, repoOf } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -24,6 +24,7 @@ import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunPushes } from './run-pushes.ts'
+import type { ToldRemarks } from './told.ts'
 
 export interface CallingPorts {
   readonly clock: Clock
@@ -37,6 +38,7 @@ export interface CallingPorts {
   readonly runPushes: RunPushes
   readonly scheduler: Scheduler
   readonly followUps: FollowUps
+  readonly told: ToldRemarks
   /** The blockers of a ticket, as a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
@@ -106,23 +108,32 @@ export class Callings {
     return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
   }
 
-  #followUpJob({ run, followUp }: RunContext): Answer<Job> {
-    const { config, followUps, memories } = this.#ports
+  #followUpJob({ run, interruptions, ...context }: RunContext): Answer<Job> {
+    const { config, followUps, memories, told } = this.#ports
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
     const talk = followUps.talk(run.id)
     if (!talk.ok) return talk
-    return yes(
-      followUpJobFor({
-        run,
-        config: config(),
-        repo: repo.value,
-        memories: memories.of(repo.value.mapping.remote),
-        talk: talk.value,
-        // Records of a time in which they had none.
-        followUp: followUp ?? { id: run.id, number: nextFollowUp(run.costs) },
-      }),
-    )
+    // Records of a time in which they had none.
+    const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }
+    const job = followUpJobFor({
+      run,
+      config: config(),
+      repo: repo.value,
+      memories: memories.of(repo.value.mapping.remote),
+      talk: talk.value,
+      followUp,
+    })
+    const { pull } = job
+    if (pull !== undefined)
+      told.offered(run.id, {
+        followUp: followUp.id,
+        url: pull.url,
+        keys: remarkKeys(pull),
+        answered: talk.value.answered,
+        isAgain: interruptions > 0,
+      })
+    return yes(job)
   }
 
   remember(runId: string, repo: string, learnt: readonly string[]): void {

@@ -6,7 +6,7 @@
  */
 import type { Bucket, PullHost, PullPlace } from '../../core/neighbours.ts'
 import type { Artifacts, Ledger } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, type RefusalKind, yes } from '../../core/refusal.ts'
 import {
   type EvidenceItem,
   evidenceComment,
@@ -20,7 +20,7 @@ import type { Run } from '../../protocol/run.ts'
 import { type ChorePorts, Chores } from './chores.ts'
 
 export interface EvidencePorts
-  extends Omit<ChorePorts<EvidenceChore>, 'prefix' | 'try' | 'triesMax' | 'givenUp'> {
+  extends Omit<ChorePorts<EvidenceChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
   readonly config: () => ServiceConfig
   readonly runs: Ledger['runs']
   readonly artifacts: Artifacts
@@ -35,6 +35,8 @@ interface EvidenceChore {
 }
 
 const TRIES_MAX = 12
+/** A code host that wants fewer requests, or another token, is asked before anything is uploaded: waiting costs nothing. */
+const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 
 export class Evidence extends Chores<EvidenceChore> {
@@ -45,6 +47,7 @@ export class Evidence extends Chores<EvidenceChore> {
       ...ports,
       prefix: 'evidence/',
       triesMax: TRIES_MAX,
+      away: AWAY,
       try: (runId, chore) => this.#deliver(runId, chore),
       givenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
     })
@@ -96,7 +99,8 @@ export class Evidence extends Chores<EvidenceChore> {
     const items: EvidenceItem[] = []
     for (const name of (run.result?.artifacts ?? []).slice(0, UPLOADS_MAX)) {
       const uploaded = await this.#upload(run, name)
-      if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return uploaded
+      // Whatever the bucket calls it, it was a try: the next one uploads everything again.
+      if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return no('failed', uploaded.refusal.message)
       if (uploaded.ok) items.push(uploaded.value)
       else this.#ports.say(run.id, `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`)
     }

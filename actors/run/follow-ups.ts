@@ -31,6 +31,8 @@ export interface FollowUpPorts {
   /** Something that may let any of them be placed. */
   readonly look: () => void
   readonly seen: (runId: string, url: string, state: PullState) => void
+  /** Keys of what earlier follow-ups of this pull request were told; undefined: it is not known. */
+  readonly answered: (runId: string, url: string) => ReadonlySet<string> | undefined
   /** There is nothing any more that could be followed up. */
   readonly gone: (runId: string, reason: string) => void
 }
@@ -161,7 +163,7 @@ export class FollowUps {
     const page: Page = { is: 'reading', tries }
     this.#write(runId, page)
     this.#reading += 1
-    const asked = await this.#ask(url)
+    const asked = await this.#ask(runId, url)
     this.#reading -= 1
     if (this.#isOver) return
     // It came to rest meanwhile, or the code host is another one.
@@ -189,12 +191,13 @@ export class FollowUps {
     this.#ports.changed(runId)
   }
 
-  async #ask(url: string): Promise<Answer<Asked>> {
+  async #ask(runId: string, url: string): Promise<Answer<Asked>> {
     try {
       const pulls = this.#ports.pulls()
       if (!pulls.ok) return pulls
       const place = pulls.value.placeOf(url)
-      return place === undefined ? ELSEWHERE : await asked(pulls.value, place, url)
+      if (place === undefined) return ELSEWHERE
+      return await asked(pulls.value, place, url, this.#ports.answered(runId, url))
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
       return no('failed', 'the service failed; its log says why')
@@ -242,13 +245,18 @@ export class FollowUps {
 
 const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
 
-async function asked(pulls: PullHost, place: PullPlace, url: string): Promise<Answer<Asked>> {
+async function asked(
+  pulls: PullHost,
+  place: PullPlace,
+  url: string,
+  answered: ReadonlySet<string> | undefined,
+): Promise<Answer<Asked>> {
   const [detail, origin] = await Promise.all([pulls.detail(place), pulls.origin(place)])
   if (!detail.ok) return detail
   // Of one that is over, nobody asks any more where it came from.
   const { state } = detail.value
   if (state === 'merged' || state === 'closed') return yes({ state, talk: OVER })
-  return origin.ok ? yes({ state, talk: talkOf(url, detail.value, origin.value) }) : origin
+  return origin.ok ? yes({ state, talk: talkOf(url, detail.value, origin.value, answered) }) : origin
 }
 
 const OVER = no('conflict', 'its pull request is over')

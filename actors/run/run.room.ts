@@ -7,7 +7,9 @@
 import type { Clock, Ledger, Meters } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { failed, isTerminal, newRun, notFollowedUp, pullSeen } from '../../core/run/change.ts'
+import { holderOf } from '../../core/run/follow-up.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
+import { printable } from '../../protocol/explain.ts'
 import { QUEUE_REASON_PUSHES_MAX, QUEUED_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import type { Fleet } from '../fleet/fleet.ts'
@@ -25,6 +27,7 @@ import type { RestingRuns } from './resting.ts'
 import type { RunContext, RunEvent, RunInput } from './run.machine.ts'
 import { RUN } from './run.names.ts'
 import type { RunPushes } from './run-pushes.ts'
+import type { ToldRemarks } from './told.ts'
 
 /** What is to be done once something is on disk, and belongs to no single lease or line. */
 export type RunEffect =
@@ -53,6 +56,7 @@ export interface RunRoomPorts {
   readonly pullLinks: PullLinks
   readonly evidence: Evidence
   readonly followUps: FollowUps
+  readonly told: ToldRemarks
   /** Somebody has worked on this run's pull request. */
   readonly lookAtPull: (run: Run) => void
 }
@@ -206,7 +210,8 @@ export class RunRoom {
     if (!restored && run.prUrl !== was?.run.prUrl) this.#linkPull(run, after.context as RunContext)
     if (over) {
       this.#rests(key, run)
-      if (job === 'follow-up') this.#ports.lookAtPull(run)
+      if (job === 'follow-up') this.#followedUp(after.context as RunContext)
+      else this.#ports.intake.ended(run)
       return
     }
     if (was === undefined) {
@@ -215,6 +220,7 @@ export class RunRoom {
     }
     const waits = run.status === 'queued' && lease === null
     if (job === 'follow-up') this.#followsUp(run, waits)
+    if (job === 'follow-up' && waits && !restored) this.#tellAbsence(run)
     if (!waits) scheduler.left(key)
     else if (was === undefined || was.lease !== null || was.run.status !== 'queued') scheduler.queued(run)
   }
@@ -225,6 +231,23 @@ export class RunRoom {
     if (waits) followUps.waits(run)
     else if (run.status === 'queued') followUps.left(run.id)
     else followUps.forget(run.id)
+  }
+
+  /** That may take as long as the sandbox is kept, and there is a way out of it. */
+  #tellAbsence(run: Run): void {
+    const { clock, fleet, instant, journal } = this.#ports
+    const holder = holderOf(run, clock.now())
+    const member = holder === undefined ? undefined : fleet.member(holder)
+    if (member === undefined || member.online) return
+    const waits = `worker ${printable(member.name)} holds the sandbox and is not connected: it is waited for until ${run.sandbox.retainedUntil}`
+    const cure = 'to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again'
+    journal.say(run.id, instant(), `${waits}; ${cure}`)
+  }
+
+  #followedUp({ run, followUp }: RunContext): void {
+    const isDone = run.status === 'completed' && run.error === undefined
+    this.#ports.told.ended(run.id, followUp?.id ?? run.id, isDone)
+    this.#ports.lookAtPull(run)
   }
 
   #noteStatus(run: Run, from: RunStatus | undefined, born: boolean): void {

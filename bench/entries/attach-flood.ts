@@ -34,6 +34,9 @@ const TEXTS: Readonly<Record<Kind, (bytes: number) => string>> = {
   'full screen': fullScreen,
 }
 
+/** In the order of a terminal's processes. */
+const PARTS = ['host', 'worker', 'terminal inside'] as const
+
 interface Slow {
   readonly code: number | undefined
   readonly mb: number
@@ -41,8 +44,8 @@ interface Slow {
 
 interface Flood {
   readonly mbPerSecond: number
-  /** Processor time of those who pass it on. */
-  readonly cpuMs: number
+  /** Processor time of each who passes it on. */
+  readonly cpuMs: readonly number[]
 }
 
 interface Flooded extends Flood {
@@ -121,8 +124,14 @@ function figuresOf(kind: Kind, all: readonly Flooded[], raw: readonly Flood[], i
       pairs(({ mbPerSecond }) => mbPerSecond),
     ),
     compared(
-      { name: '  processor time of host and worker / of the terminal’s server', unit: 'ms' },
-      pairs(({ cpuMs }) => cpuMs),
+      { name: '  processor time of all between program and view / of the terminal’s server', unit: 'ms' },
+      pairs(({ cpuMs }) => sum(cpuMs)),
+    ),
+    ...PARTS.map((part, at) =>
+      measured(
+        { name: `    of it the ${part}`, unit: 'ms' },
+        all.map(({ cpuMs }) => cpuMs[at] ?? Number.NaN),
+      ),
     ),
     grown('host'),
     grown('worker'),
@@ -187,8 +196,9 @@ async function flood({ view, pids }: Terminal, file: string, chars: number): Pro
   // It comes with what was typed, and the session's answer may be there already.
   if (seen.chars < chars || seen.chars > chars + 1_000)
     throw new Error(`${seen.chars} characters came of ${chars}`)
-  return { mbPerSecond: seen.chars / MB / (seen.ms / 1_000), cpuMs: spent(pids) - before }
+  const spentMs = spent(pids).map((ms, at) => ms - (before[at] ?? 0))
+  return { mbPerSecond: seen.chars / MB / (seen.ms / 1_000), cpuMs: spentMs }
 }
 
-const spent = (pids: readonly number[]): number =>
-  pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0)
+const spent = (pids: readonly number[]): number[] => pids.map((pid) => cpuMs(pid) ?? Number.NaN)
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)

@@ -19,24 +19,35 @@ export interface Question {
   readonly ms?: number
 }
 
-/** Answers what the host answers; fails with the sentence and the exit code for the person. */
-export async function askHost(at: HostAt, { method, path, ms = ANSWER_MS_MAX }: Question): Promise<unknown> {
-  const { status, text } = await reply(at, method, path, ms)
-  const parsed = parseJson(text, Number.POSITIVE_INFINITY)
-  if (status >= 200 && status < 300 && parsed.ok) return parsed.value
-  if (status === 401)
-    throw new Ending(EXIT.refused, `the host at ${at.url} does not take the token of ${at.tokenFrom}`)
-  const said: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
-  const sentence = typeof said === 'string' ? harmless(said).slice(0, SENTENCE_CHARS_MAX) : undefined
-  throw new Ending(EXIT.refused, sentence ?? `${at.url} answered ${status}, and not as a host does`)
+/** As it came. */
+export interface HostReply {
+  readonly status: number
+  readonly text: string
 }
 
-async function reply(
-  at: HostAt,
-  method: string,
-  path: string,
-  ms: number,
-): Promise<{ readonly status: number; readonly text: string }> {
+/** Answers what the host answers; fails with the sentence and the exit code for the person. */
+export async function askHost(at: HostAt, { method, path, ms = ANSWER_MS_MAX }: Question): Promise<unknown> {
+  const said = await reply(at, method, path, ms)
+  const parsed = parseJson(said.text, Number.POSITIVE_INFINITY)
+  if (said.status >= 200 && said.status < 300 && parsed.ok) return parsed.value
+  throw new Ending(EXIT.refused, refusalIn(at, said))
+}
+
+/** What a reply that is no good comes to, for the person. */
+export function refusalIn(at: HostAt, { status, text }: HostReply): string {
+  if (status === 401) return `the host at ${at.url} does not take the token of ${at.tokenFrom}; ${cureOf(at)}`
+  const parsed = parseJson(text, Number.POSITIVE_INFINITY)
+  const said: unknown = parsed.ok ? Reflect.get(Object(parsed.value), 'error') : undefined
+  const sentence = typeof said === 'string' ? harmless(said).slice(0, SENTENCE_CHARS_MAX) : undefined
+  return sentence ?? `${at.url} answered ${status}, and not as a host does`
+}
+
+const cureOf = ({ isNamed }: HostAt): string =>
+  isNamed === true
+    ? 'it has another one since it was started again: the launch.json in its data directory has it'
+    : 'another host may have its port: start this one again, or name the right one with --data-dir'
+
+async function reply(at: HostAt, method: string, path: string, ms: number): Promise<HostReply> {
   try {
     const response = await fetch(`${at.url}${path}`, {
       method,

@@ -3,7 +3,7 @@
  *
  * One line at a time to the host, which sends the whole picture of the terminal on each, so a line that broke is
  * dialled again and nothing is missing or comes twice. A host that is started again is found where it is then. What
- * ends it: the session's own end, a refusal, a host that stays away, or the person.
+ * ends it: the session's own end, a refusal that no waiting changes, a host that stays away, or the person.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { Ending, EXIT } from '../exit.ts'
@@ -49,40 +49,70 @@ interface Stood {
   readonly isShown: boolean
   /** Nothing is wrong with it. */
   readonly isWished: boolean
+  /** Its host is the same, with the same token, whenever it is looked for. */
+  readonly isNamed: boolean
 }
 
 export async function stayAttached(parts: AttachmentParts): Promise<AttachmentEnd> {
   let failures = 0
   let wasShown = false
+  let told: string | undefined
   for (;;) {
     const stood = await oneLine(parts)
     if (parts.leave.aborted) return { is: 'left' }
-    // Right after a break a refusal may be of those that pass: the worker, too, has to find the host again.
-    const maySettle = wasShown && !stood.isShown
+    const isAfterBreak = wasShown && !stood.isShown
     wasShown ||= stood.isShown
     if (stood.isWished) continue
     failures = stood.isShown && stood.ms >= STEADY_MS ? 1 : failures + 1
     const ms = AGAIN_MS[failures - 1]
-    const end = endOf(stood.over, ms === undefined || !maySettle)
+    const end = endOf(stood, { isAfterBreak, isLast: ms === undefined })
     if (end !== undefined) return end
-    const message = `the line to the host is gone (${harmless(stood.over.reason)})`
+    const message = messageOf(stood.over)
     if (ms === undefined) return { is: 'unreachable', message }
-    if (stood.isShown || failures === 1) parts.note(`${message}; dialling again`)
+    const isNews = stood.isShown || failures === 1 || stood.over.refusal !== told
+    told = stood.over.refusal
+    if (isNews) parts.note(`${message}; dialling again`)
     await passed(ms, parts)
   }
 }
 
-function endOf({ exit, refusal }: LineOver, isFinal: boolean): AttachmentEnd | undefined {
-  if (exit !== undefined) return { is: 'exited', code: exit }
-  return refusal === undefined || !isFinal ? undefined : { is: 'refused', message: harmless(refusal) }
+interface Turn {
+  /** The session was seen, and this line did not come so far. */
+  readonly isAfterBreak: boolean
+  /** It is not dialled again. */
+  readonly isLast: boolean
 }
+
+/** `undefined`: it may be dialled again, or the host did not say anything that would end it. */
+function endOf({ over, isNamed }: Stood, { isAfterBreak, isLast }: Turn): AttachmentEnd | undefined {
+  const { exit, refusal, status } = over
+  if (exit !== undefined) return { is: 'exited', code: exit }
+  if (refusal === undefined || isPassing(status)) return undefined
+  if (!isLast && isAfterBreak && maySettle(status, isNamed)) return undefined
+  return { is: 'refused', message: harmless(refusal) }
+}
+
+/** Too much at once, or nobody at home behind a proxy: in a moment it may be otherwise. */
+const isPassing = (status: number | undefined): boolean =>
+  status !== undefined && (status >= 500 || [408, 425, 429].includes(status))
+
+/**
+ * Right after a break: the worker, too, has to find the host again, and a host that was started again has a new token
+ * where the old one was.
+ */
+function maySettle(status: number | undefined, isNamed: boolean): boolean {
+  return status === undefined || status === 409 || (status === 401 && !isNamed)
+}
+
+const messageOf = ({ refusal, reason }: LineOver): string =>
+  harmless(refusal ?? `the line to the host is gone (${reason})`)
 
 async function oneLine(parts: AttachmentParts): Promise<Stood> {
   try {
     return await seen(parts, await parts.find())
   } catch (error) {
     if (!(error instanceof Ending) || error.code !== EXIT.unavailable) throw error
-    return { over: { reason: error.message }, ms: 0, isShown: false, isWished: false }
+    return { over: { reason: error.message }, ms: 0, isShown: false, isWished: false, isNamed: false }
   }
 }
 
@@ -103,7 +133,8 @@ function seen(parts: AttachmentParts, at: HostAt): Promise<Stood> {
         leave.removeEventListener('abort', hangUp)
         forget()
         typist.disconnect()
-        resolve({ over, ms: clock.monotonic() - began, isShown, isWished: isWished && isBare(over) })
+        const ms = clock.monotonic() - began
+        resolve({ over, ms, isShown, isWished: isWished && isBare(over), isNamed: at.isNamed === true })
       },
     }
     const line = dialTerminal(at, runId, clock, ear)

@@ -8,14 +8,18 @@ import { WebSocket } from 'undici'
 import type { Cancel, Clock } from '../../core/ports.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import { refusalIn } from './ask-host.ts'
+import { Handshake } from './dial-handshake.ts'
 import type { HostAt } from './find-host.ts'
 
 /** How a line ended. */
 export interface LineOver {
   /** The session's process has ended, with this. */
   readonly exit?: number
-  /** The host's sentence why there is no session. */
+  /** The sentence why there is no session, or no line. */
   readonly refusal?: string
+  /** The status that was answered in place of a line. */
+  readonly status?: number
   /** Otherwise: what became of the line. */
   readonly reason: string
 }
@@ -50,7 +54,11 @@ export function dialTerminal(
   return new Line(at, runId, clock, ear)
 }
 
+type Verdict = Pick<LineOver, 'exit' | 'refusal' | 'status'>
+
 class Line implements TerminalLine {
+  readonly #at: HostAt
+  readonly #handshake = new Handshake()
   readonly #clock: Pick<Clock, 'after'>
   readonly #ear: TerminalEar
   readonly #socket: WebSocket
@@ -60,16 +68,18 @@ class Line implements TerminalLine {
   #isOver = false
 
   constructor(at: HostAt, runId: string, clock: Pick<Clock, 'after'>, ear: TerminalEar) {
+    this.#at = at
     this.#clock = clock
     this.#ear = ear
     this.#timer = clock.after(CONNECT_MS_MAX, () => this.#give(`no answer within ${CONNECT_MS_MAX / 1000} s`))
     const url = `${at.url.replace(/^http/, 'ws')}/ws/runs/${encodeURIComponent(runId)}/attach`
-    const socket = new WebSocket(url, { headers: { authorization: `Bearer ${at.token}` } })
+    const headers = { authorization: `Bearer ${at.token}` }
+    const socket = new WebSocket(url, { headers, dispatcher: this.#handshake })
     socket.addEventListener('open', () => this.#opened())
     socket.addEventListener('message', ({ data }) => this.#heard(data))
     // What went wrong is told with the close event, which always follows.
     socket.addEventListener('error', () => {})
-    socket.addEventListener('close', ({ code, reason }) => this.#give(why(code, reason)))
+    socket.addEventListener('close', ({ code, reason }) => this.#give(why(code, reason, this.#handshake)))
     this.#socket = socket
   }
 
@@ -115,17 +125,25 @@ class Line implements TerminalLine {
     }
   }
 
-  #give(reason: string, verdict: Pick<LineOver, 'exit' | 'refusal'> = {}): void {
+  #give(reason: string, verdict: Verdict = this.#answered()): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#isDone = true
     this.#timer()
     if (this.#socket.readyState < WebSocket.CLOSING) this.#socket.close()
+    this.#handshake.leave()
     this.#ear.over({ ...verdict, reason })
+  }
+
+  /** In place of a line. */
+  #answered(): Verdict {
+    const { reply } = this.#handshake
+    return reply === undefined ? {} : { refusal: refusalIn(this.#at, reply), status: reply.status }
   }
 }
 
-function why(code: number, reason: string): string {
+function why(code: number, reason: string, { trouble }: Handshake): string {
+  if (trouble !== undefined) return trouble
   if (reason !== '') return reason.slice(0, REASON_CHARS_MAX)
   return code === 1006 ? 'the line broke' : `the host closed the line (${code})`
 }

@@ -18,6 +18,8 @@ export interface HostAt {
   readonly token: string
   /** Where the token came from, for the sentence that says it is a wrong one. */
   readonly tokenFrom: string
+  /** By the environment: whoever looks for it again finds the same. */
+  readonly isNamed?: true
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -48,7 +50,7 @@ function namedHost(said: string, token: string): HostAt {
       EXIT.usage,
       'SWITCHYARD_TOKEN: with SWITCHYARD_URL it must hold that host’s token; its launch.json has it',
     )
-  return { url: bare(url), token, tokenFrom: 'SWITCHYARD_TOKEN' }
+  return { url: bare(url), token, tokenFrom: 'SWITCHYARD_TOKEN', isNamed: true }
 }
 
 function addressOf(text: string): URL | undefined {

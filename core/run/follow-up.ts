@@ -2,9 +2,10 @@
  * What a follow-up is about: where its pull request lies, and what people have said there that nobody has answered yet.
  *
  * All of it is the word of strangers, and as much as they like: it is given to the agent as data, within a budget, the
- * newest first. What we have written ourselves is left out, or a follow-up would answer itself.
+ * newest first. What we have written ourselves is left out, or a follow-up would answer itself, and so is what earlier
+ * follow-ups were told.
  */
-
+import { createHash } from 'node:crypto'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { JobPull } from '../../protocol/frames.ts'
@@ -68,17 +69,40 @@ export function holderOf({ sandbox }: Pick<Run, 'sandbox'>, now: number): string
 export interface PullTalk {
   readonly pull: JobPull
   readonly leftOut: number
+  /** Keys of remarks that earlier follow-ups were told. */
+  readonly answered: readonly string[]
 }
 
-/** `url`: as the run knows it. Refused when there is nowhere to push to. */
-export function talkOf(url: string, detail: PullDetailFacts, origin: PullOrigin): Answer<PullTalk> {
+/** By which a remark is known again. Where one was deleted, another may come to have its id. */
+export function remarkKey(kind: 'comment' | 'review', id: string, at: string): string {
+  return createHash('sha256').update(`${kind} ${id} ${at}`).digest('base64url').slice(0, KEY_CHARS)
+}
+
+/** Of what a follow-up was told. Threads are told until somebody resolves them. */
+export function remarkKeys({ comments, reviews }: Pick<JobPull, 'comments' | 'reviews'>): string[] {
+  return [...comments.map(keyOfComment), ...reviews.map(keyOfReview)]
+}
+
+/**
+ * `url`: as the run knows it. `answered`: keys of what earlier follow-ups were told, where that is remembered. Refused
+ * when there is nowhere to push to.
+ */
+export function talkOf(
+  url: string,
+  detail: PullDetailFacts,
+  origin: PullOrigin,
+  answered?: ReadonlySet<string>,
+): Answer<PullTalk> {
   const { headRemote, headBranch, baseBranch } = origin
   if (headRemote === undefined)
     return no('gone', 'the repository that its branch lies in is gone, so nothing can be pushed to it')
   if (headBranch === '' || baseBranch === '')
     return no('gone', 'the code host does not say which branches its pull request is of')
-  const { comments, reviews, threads } = detail.conversation
+  const { threads } = detail.conversation
+  const reviews = detail.conversation.reviews.filter(isSaid)
+  const comments = detail.conversation.comments.filter((one) => !isOurs(one))
   const since = answeredUntil(detail)
+  const isNew = (at: string, key: string) => (answered === undefined ? at >= since : !answered.has(key))
   const pull: JobPull = {
     number: detail.number,
     url,
@@ -86,14 +110,21 @@ export function talkOf(url: string, detail: PullDetailFacts, origin: PullOrigin)
     headRemote,
     baseBranch,
     threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOurs),
-    reviews: reviews.filter((one) => one.submittedAt >= since && isSaid(one)),
-    comments: comments.filter((one) => one.createdAt >= since && !isOurs(one)),
+    reviews: reviews.filter((one) => isNew(one.submittedAt, keyOfReview(one))),
+    comments: comments.filter((one) => isNew(one.createdAt, keyOfComment(one))),
   }
-  return yes(talkWithin({ pull, leftOut: 0 }, JOB_TALK_BYTES_MAX))
+  const fresh = new Set(remarkKeys(pull))
+  const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))
+  return yes(talkWithin({ pull, leftOut: 0, answered: known }, JOB_TALK_BYTES_MAX))
 }
 
+/** Ninety-six bits: plenty to tell a few thousand apart. */
+const KEY_CHARS = 16
+const keyOfComment = ({ id, createdAt }: PullComment) => remarkKey('comment', id, createdAt)
+const keyOfReview = ({ id, submittedAt }: PullReview) => remarkKey('review', id, submittedAt)
+
 /** The newest remarks that have room together, in the order in which they came. */
-export function talkWithin({ pull, leftOut }: PullTalk, bytesMax: number): PullTalk {
+export function talkWithin({ pull, leftOut, answered }: PullTalk, bytesMax: number): PullTalk {
   const remarks = [
     ...pull.threads.map((thread): Remark => ({ is: 'thread', ...shortThread(thread) })),
     ...pull.reviews.map(
@@ -115,6 +146,7 @@ export function talkWithin({ pull, leftOut }: PullTalk, bytesMax: number): PullT
       comments: items('comment').map(({ item }) => item),
     },
     leftOut: left,
+    answered,
   }
 }
 
@@ -127,10 +159,10 @@ const FOLLOW_UP = /^<!-- switchyard:follow-up ([\w-]{1,100}) -->/m
 const isOurs = ({ body }: PullComment): boolean => OURS.test(body)
 
 /**
- * Everything up to the beginning of the last follow-up that came to its end was seen by it. When it began, its id says;
- * what came while it worked is new, and so is what came within the same second, for a code host may not say whether it
- * was before. A stranger may write such a mark too: it counts only from whoever opened the pull
- * request, and never for what comes after it.
+ * Where it is not remembered what was told: everything up to the beginning of the last follow-up that came to its end
+ * was seen by it. When it began, its id says; what came while it worked is new, and so is what came within the same
+ * second, for a code host may not say whether it was before. A stranger may write such a mark too: it counts only from
+ * whoever opened the pull request, and never for what comes after it.
  */
 function answeredUntil({ author, conversation }: PullDetailFacts): string {
   const marks = conversation.comments.flatMap((comment) => {

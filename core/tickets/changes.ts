@@ -28,6 +28,17 @@ export function seen(memory: TicketMemory | undefined, ticket: Ticket, nowIso: s
   return { ...rest, state: ticket.state, since: nowIso }
 }
 
+/** What is seen to have changed has changed after every run that has ended, even if the wall clock was set back since. */
+export function seenAfter(memory: TicketMemory, lastFinishedAt: string | undefined): TicketMemory {
+  if (lastFinishedAt === undefined || lastFinishedAt < memory.since) return memory
+  return { ...memory, since: new Date(Date.parse(lastFinishedAt) + 1).toISOString() }
+}
+
+/** The same the other way round, for a run that has just ended. The very same object when that is so anyway. */
+export function seenBefore(memory: TicketMemory, finishedAt: string): TicketMemory {
+  return memory.since <= finishedAt ? memory : { ...memory, since: finishedAt }
+}
+
 /** The very same object when that is known. */
 export function seenEligible(memory: TicketMemory, eligible: boolean): TicketMemory {
   if ((memory.eligible === true) === eligible) return memory

@@ -1,6 +1,6 @@
 /**
- * The public helper, as a host sees it: it holds the client ids and the secret, so that nobody has to register an
- * application of his own.
+ * The helper, as a host sees it: it holds the client ids and the secret, so that nobody has to register an application
+ * of his own. It may be a public one, or a company's on its private network, as self-hosted code hosts are.
  *
  * A refresh token counts as dead only when the helper itself says so in its own form: whatever else stands in the way
  * and answers 401, such as a network that wants a login first, must not cost anybody his connection. Nothing is asked
@@ -85,7 +85,6 @@ async function asked(
   const reply = await http.ask({
     method: 'POST',
     url,
-    outside: true,
     tries: 1,
     headers: {
       accept: 'application/json',

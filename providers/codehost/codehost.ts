@@ -22,6 +22,7 @@ export function codeHostFor(
   if (driver === 'github') {
     return githubCodeHost({
       http: ports.http,
+      clock: ports.clock,
       ...(apiUrl === undefined ? {} : { apiUrl }),
       ...(token === undefined ? {} : { token }),
     })

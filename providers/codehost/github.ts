@@ -5,18 +5,20 @@
  * answers is a stranger's: it is read field by field, and a pull request counts only when it is of the very branches
  * that were asked for, for a filter that GitHub does not understand it ignores.
  */
-import type { CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
+import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
 import { type Answer, no, type RefusalKind, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import type { Http, HttpReply, HttpRequest } from '../http.ts'
+import { type Http, type HttpReply, type HttpRequest, retryAfterMs } from '../http.ts'
 import { type GithubAddress, githubAddress } from './github/address.ts'
-import { fieldOf } from './github/fields.ts'
-import { isTooOften, messageOf } from './github/refusals.ts'
+import { fieldOf, numberOf } from './github/fields.ts'
+import { tooOften } from './github/manners.ts'
+import { messageOf } from './github/refusals.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
 export interface GithubParts {
   readonly http: Http
+  readonly clock: Pick<Clock, 'now'>
   /** Of a server of one's own: https://HOST/api/v3. */
   readonly apiUrl?: string
   readonly token?: string
@@ -39,18 +41,20 @@ interface CommentPage {
   readonly pages: number
 }
 
-export function githubCodeHost({ http, apiUrl, token }: GithubParts): Answer<CodeHost> {
-  const address = githubAddress(apiUrl)
-  return address.ok ? yes(new GithubCodeHost(http, address.value, token)) : address
+export function githubCodeHost(parts: GithubParts): Answer<CodeHost> {
+  const address = githubAddress(parts.apiUrl)
+  return address.ok ? yes(new GithubCodeHost(parts, address.value)) : address
 }
 
 class GithubCodeHost implements CodeHost {
   readonly #http: Http
+  readonly #clock: Pick<Clock, 'now'>
   readonly #address: GithubAddress
   readonly #token: string | undefined
 
-  constructor(http: Http, address: GithubAddress, token: string | undefined) {
+  constructor({ http, clock, token }: GithubParts, address: GithubAddress) {
     this.#http = http
+    this.#clock = clock
     this.#address = address
     this.#token = token
   }
@@ -68,7 +72,7 @@ class GithubCodeHost implements CodeHost {
     })
     const reply = await this.#ask('GET', remote, `pulls?${query}`)
     if (!reply.ok) return reply
-    if (reply.value.status !== 200) return refusalFor(reply.value, remote)
+    if (reply.value.status !== 200) return this.#refusal(reply.value, remote)
     const listed = parseJson(reply.value.text, KEYS_MAX)
     if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
     const pull = listed.value.find((one) => isOf(one, remote, head, base))
@@ -80,22 +84,15 @@ class GithubCodeHost implements CodeHost {
     const order = { title, head, base, body, draft, maintainer_can_modify: true }
     const reply = await this.#ask('POST', remote, 'pulls', JSON.stringify(order))
     if (!reply.ok) return reply
-    if (reply.value.status !== 201) return refusalFor(reply.value, remote)
+    if (reply.value.status !== 201) return this.#refusal(reply.value, remote)
     const opened = parseJson(reply.value.text, KEYS_MAX)
     return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
   }
 
-  /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
   async hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>> {
-    const first = await this.#comments(remote, number, 1)
-    if (!first.ok) return first
-    if (holds(first.value.comments, text)) return yes(true)
-    const { pages } = first.value
-    const oldest = Math.max(2, pages - COMMENT_PAGES_MAX + 1)
-    for (let page = pages; page >= oldest; page--) {
-      const read: Answer<CommentPage> = await this.#comments(remote, number, page)
-      if (!read.ok) return read
-      if (holds(read.value.comments, text)) return yes(true)
+    for await (const page of this.#commentPages(remote, number)) {
+      if (!page.ok) return page
+      if (page.value.some((comment) => bodyOf(comment).includes(text))) return yes(true)
     }
     return yes(false)
   }
@@ -104,17 +101,52 @@ class GithubCodeHost implements CodeHost {
     const path = `issues/${number}/comments`
     const reply = await this.#ask('POST', remote, path, JSON.stringify({ body }))
     if (!reply.ok) return reply
-    return reply.value.status === 201 ? yes(undefined) : refusalFor(reply.value, remote)
+    return reply.value.status === 201 ? yes(undefined) : this.#refusal(reply.value, remote)
+  }
+
+  /** Repeats come soon after the first: behind it, a page without any ends the search. */
+  async dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>> {
+    const found: unknown[] = []
+    for await (const page of this.#commentPages(remote, number)) {
+      if (!page.ok) return page
+      const here = page.value.filter((comment) => bodyOf(comment).trimEnd().endsWith(text))
+      if (found.length > 0 && here.length === 0) break
+      found.push(...here)
+    }
+    const repeats = repeatsIn(found)
+    for (const id of repeats) {
+      const reply = await this.#ask('DELETE', remote, `issues/comments/${id}`)
+      if (!reply.ok) return reply
+      // Somebody else may have been quicker.
+      if (reply.value.status !== 204 && reply.value.status !== 404) return this.#refusal(reply.value, remote)
+    }
+    return yes(repeats.length)
+  }
+
+  /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
+  async *#commentPages(remote: string, number: number): AsyncGenerator<Answer<readonly unknown[]>> {
+    const first = await this.#comments(remote, number, 1)
+    yield first.ok ? yes(first.value.comments) : first
+    const pages = first.ok ? first.value.pages : 1
+    const oldest = Math.max(2, pages - COMMENT_PAGES_MAX + 1)
+    for (let page = pages; page >= oldest; page--) {
+      const read = await this.#comments(remote, number, page)
+      yield read.ok ? yes(read.value.comments) : read
+    }
   }
 
   async #comments(remote: string, number: number, page: number): Promise<Answer<CommentPage>> {
     const query = `per_page=${COMMENTS_PER_PAGE}&page=${page}`
     const reply = await this.#ask('GET', remote, `issues/${number}/comments?${query}`)
     if (!reply.ok) return reply
-    if (reply.value.status !== 200) return refusalFor(reply.value, remote)
+    if (reply.value.status !== 200) return this.#refusal(reply.value, remote)
     const listed = parseJson(reply.value.text, KEYS_MAX)
     if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
     return yes({ comments: listed.value, pages: lastPage(reply.value.headers.link) })
+  }
+
+  #refusal(reply: HttpReply, remote: string) {
+    return refusalFor(reply, remote, nowAt(reply, this.#clock))
   }
 
   async #ask(
@@ -166,11 +198,19 @@ function openPullOf(pull: unknown, remote: string): Answer<OpenPull> {
 
 // ---- comments ------------------------------------------------------------------------------------------------------
 
-function holds(comments: readonly unknown[], text: string): boolean {
-  return comments.some((comment) => {
-    const body = fieldOf(comment, 'body')
-    return typeof body === 'string' && body.includes(text)
+function bodyOf(comment: unknown): string {
+  const body = fieldOf(comment, 'body')
+  return typeof body === 'string' ? body : ''
+}
+
+/** Numbers of all but the first, of those that are by whoever made the first. */
+function repeatsIn(comments: readonly unknown[]): number[] {
+  const known = comments.flatMap((comment) => {
+    const [id, by] = [numberOf(fieldOf(comment, 'id')), numberOf(fieldOf(comment, 'user', 'id'))]
+    return id === undefined || by === undefined ? [] : [{ id, by }]
   })
+  const [first, ...rest] = known.sort((a, b) => a.id - b.id)
+  return rest.filter(({ id, by }) => by === first?.by && id !== first.id).map(({ id }) => id)
 }
 
 /** Only the number is taken from it: where the token goes is not for an answer to say. */
@@ -181,13 +221,20 @@ const lastPage = (link: string | undefined): number => Number(LAST_PAGE.exec(lin
 /** Besides an outage, what may be otherwise when it is asked again later: it took too long, or two met. */
 const PASSING = new Set([408, 409])
 
-function refusalFor(reply: HttpReply, remote: string) {
+/** By GitHub's own clock where it says: what it names an instant of is told by that. */
+function nowAt({ headers }: HttpReply, clock: Pick<Clock, 'now'>): number {
+  const at = Date.parse(headers.date ?? '')
+  return Number.isNaN(at) ? clock.now() : at
+}
+
+function refusalFor(reply: HttpReply, remote: string, now: number) {
   const { status } = reply
   const said = messageOf(reply)
   if (status === 401)
     return no('unauthorized', 'GitHub refused the token; connect GitHub again, or set codehost.token')
-  if (isTooOften(reply))
-    return no('unavailable', `GitHub wants fewer requests just now: ${said}; try again later`)
+  const pauseMs = tooOften(reply, now)
+  if (pauseMs !== undefined)
+    return no('unavailable', `GitHub wants fewer requests just now: ${said}; try again later`, pauseMs)
   if (status === 403) {
     return no(
       'forbidden',
@@ -202,7 +249,8 @@ function refusalFor(reply: HttpReply, remote: string) {
   }
   if (status === 422 && /already exists/i.test(said)) return no('conflict', `GitHub says: ${said}`)
   const kind: RefusalKind = status >= 500 || PASSING.has(status) ? 'failed' : 'invalid'
-  return no(kind, `GitHub answered ${status} for ${remote}: ${said}`)
+  const askedMs = kind === 'failed' ? retryAfterMs(reply.headers['retry-after'], now) : undefined
+  return no(kind, `GitHub answered ${status} for ${remote}: ${said}`, askedMs)
 }
 
 function strange(remote: string) {

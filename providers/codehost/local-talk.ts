@@ -72,6 +72,14 @@ export function commented(pull: DatedPull, body: string, deed: Deed): Answer<Dat
   return within(comments) ?? yes({ ...pull, comments, updatedAt: deed.at })
 }
 
+/** The very same object when there are none. Nobody is told of it: for people nothing has changed. */
+export function withoutRepeats(pull: DatedPull, text: string): DatedPull {
+  const { comments = [] } = pull
+  const [first, ...rest] = comments.filter(({ body }) => body.trimEnd().endsWith(text))
+  const repeats = new Set(rest.filter(({ author }) => author === first?.author))
+  return repeats.size === 0 ? pull : { ...pull, comments: comments.filter((one) => !repeats.has(one)) }
+}
+
 export function reviewed(pull: DatedPull, { event, body }: ReviewRequest, deed: Deed): Answer<DatedPull> {
   if (event !== 'APPROVE' && body.trim() === '') return no('invalid', `/body: ${event} must say something`)
   if (event !== 'COMMENT' && pull.author === deed.author) {

@@ -10,7 +10,8 @@ import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
 import { type Answer, no, yes } from '../../core/refusal.ts'
 import { printable } from '../../protocol/explain.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
-import { commented } from './local-talk.ts'
+import type { DatedPull } from './local-pull-file.ts'
+import { commented, withoutRepeats } from './local-talk.ts'
 import { PullFolder } from './pull-folder.ts'
 import { isRemote } from './remote-name.ts'
 
@@ -81,6 +82,19 @@ export class LocalCodeHost implements CodeHost {
     const deed = { author: AUTHOR, at, url }
     const changed = await folder.value.change(number, (pull) => commented(pull, body, deed), this.#clock)
     return changed.ok ? yes(undefined) : changed
+  }
+
+  async dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>> {
+    const folder = this.pulls(remote)
+    if (!folder.ok) return folder
+    let dropped = 0
+    const edit = (pull: DatedPull) => {
+      const left = withoutRepeats(pull, text)
+      dropped = (pull.comments?.length ?? 0) - (left.comments?.length ?? 0)
+      return yes(left)
+    }
+    const changed = await folder.value.change(number, edit, this.#clock)
+    return changed.ok ? yes(dropped) : changed
   }
 
   /** The pull requests of a repository, as their files have them. */

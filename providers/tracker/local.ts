@@ -135,7 +135,8 @@ async function rewriteState(
   if (!now.ok || now.tracked.ticket.id !== ticketId) return changed(name)
   const { identifier, state: current } = now.tracked.ticket
   if (current === state) return yes(undefined)
-  if (from?.some((one) => sameName(one, current)) === false) return elsewhere(identifier, current)
+  const mayLeave = from?.some((one) => sameName(one, current)) ?? !now.tracked.closed
+  if (!mayLeave) return elsewhere(identifier, current)
   const bytes = withState(file.bytes, state)
   const after =
     bytes === undefined || bytes.length > TICKET_FILE_BYTES_MAX ? undefined : readTicket(bytes, facts)

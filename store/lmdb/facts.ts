@@ -18,6 +18,7 @@ const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
   frame: 'f',
   outbox: 'o',
   session: 's',
+  told: 'd',
 }
 
 export const factKey = (shelf: FactShelf, key: string): string => SHELF_CODE[shelf] + key

@@ -253,7 +253,7 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   expect([...y.store.ledger.lives.all('lease')]).toEqual([])
   expect([...y.store.ledger.facts.all('mark')]).toEqual([])
   expect(y.log.lines.filter(({ level }) => level === 'error')).toEqual([])
-}, 120_000)
+}, 240_000)
 
 test('pages of the journal are kept for a while, and never more than a bounded number', async () => {
   const journal = new Journal({ events: { next: () => 0 }, stir: () => {}, tell: () => {} })

@@ -214,7 +214,9 @@ test('what a person spends there in other sessions, and on summing up, stands on
 
   expect((await resumed(yard, run)).status).toBe(200)
   const again = await viewOf(yard, run)
-  await landed(again, 'One.')
+  // Where he was last: in the branch of the session that was begun anew.
+  await landed(again, 'Two.', 'Three.')
+  expect((await again.lines()).join('\n')).not.toContain('One.')
   await says(again, 'Fourth?', 'Four.')
   // Summing up asks the models too, and no answer in the session tells of it.
   await says(again, '/compact', 'Compacted')

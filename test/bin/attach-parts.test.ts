@@ -13,17 +13,17 @@ import { Typist } from '../../bin/client/typist.ts'
 import { realClock } from '../../bin/clock.ts'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import { afterwards, handClock, TOKEN } from '../support/doors.ts'
+import { afterwards, handClock, openTestDoors, TOKEN } from '../support/doors.ts'
 import { drawnSeed } from '../support/random.ts'
 import { until } from '../support/real.ts'
-import { terminalHost } from '../support/terminal-host.ts'
+import { replyOf, terminalHost } from '../support/terminal-host.ts'
 
 const SEED = drawnSeed()
 const sure = { seed: SEED }
 /** A port that nobody listens on. */
 const NOWHERE = 'http://127.0.0.1:9'
-/** A person who has struck the keys waits no longer. */
-const LEAVE_MS_MAX = 3_000
+/** Much less than a host that does not answer is waited for, and much more than leaving takes on a busy machine. */
+const LEAVE_MS_MAX = 8_000
 
 /** Cut into pieces of one to three signs, or whatever the numbers say. */
 function cut(text: string, sizes: readonly number[]): string[] {
@@ -394,6 +394,146 @@ test('a line that never comes back ends it, after a bounded number of tries', as
   expect(end).toEqual({ is: 'unreachable', message })
   expect(host.views).toHaveLength(9)
   expect(notes).toHaveLength(1)
+})
+
+describe('a line that is refused', () => {
+  /** Its pauses are short ones here. */
+  const quick = {
+    ...realClock,
+    after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
+  }
+  const sentence = (error: string) => JSON.stringify({ error })
+
+  async function refused(reply: string, changes: Partial<AttachmentParts> = {}, isNamed?: true) {
+    const host = await terminalHost()
+    host.refusal = reply
+    const notes: string[] = []
+    const find = async () => ({ ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) })
+    const note = (text: string) => void notes.push(text)
+    const end = await stayAttached(partsAt(find, { clock: quick, note, ...changes }))
+    return { host, end, notes }
+  }
+
+  test.each([
+    [400, 'the path is not percent-encoded UTF-8'],
+    [403, 'the Host header must name a loopback address'],
+    [404, 'there is nothing at this path'],
+    [409, 'run-1 is running: wait for its end'],
+    [410, 'the sandbox of run-1 is gone'],
+  ])('with %i says what the host said, at once', async (status, said) => {
+    const { host, end, notes } = await refused(replyOf(status, sentence(`${said}\x1b[31m`)))
+    expect(end).toEqual({ is: 'refused', message: expect.stringContaining(said) })
+    expect(JSON.stringify(end)).not.toContain('\\u001b')
+    expect([host.refused, notes]).toEqual([1, []])
+  })
+
+  test('for a token says whose it is, and what to do', async () => {
+    const reply = replyOf(401, sentence('send the launch token'))
+    const file = await refused(reply)
+    expect(file.end).toEqual({
+      is: 'refused',
+      message: expect.stringMatching(/does not take the token of this test; .*--data-dir/),
+    })
+    const named = await refused(reply, {}, true)
+    expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
+    expect([file.host.refused, named.host.refused]).toEqual([1, 1])
+  })
+
+  test('by the real door is told in its words', async () => {
+    const { url } = await openTestDoors()
+    const token = TOKEN.replace(/./g, 'x')
+    const wrong = await stayAttached(partsAt(async () => ({ ...at(url), token })))
+    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not take the token') })
+    expect(JSON.stringify(wrong)).not.toContain(token)
+    const astray = await stayAttached(partsAt(async () => at(`${url}/elsewhere`)))
+    expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })
+  })
+
+  test('by what is no host says so', async () => {
+    for (const body of ['<html>Login</html>', '', '{"error":7}']) {
+      const { end } = await refused(replyOf(302, body))
+      expect(end).toEqual({
+        is: 'refused',
+        message: expect.stringContaining('answered 302, and not as a host'),
+      })
+    }
+  })
+
+  test.each([429, 503, 502])('with %i is dialled again, so often and no more', async (status) => {
+    const { host, end, notes } = await refused(replyOf(status, sentence('too many terminals are open')))
+    expect(end).toEqual({ is: 'unreachable', message: 'too many terminals are open' })
+    expect([host.refused, notes]).toEqual([9, ['too many terminals are open; dialling again']])
+  })
+
+  test('may be let in a moment later', async () => {
+    const host = await terminalHost()
+    host.refusal = replyOf(503, sentence('too many terminals are open'))
+    host.onLine = (view) => view.say({ type: 'exit', code: 4 })
+    const note = () => {
+      host.refusal = undefined
+    }
+    expect(await stayAttached(partsAt(async () => at(host.url), { clock: quick, note }))).toEqual({
+      is: 'exited',
+      code: 4,
+    })
+  })
+
+  test('says so also where its reply never ends, or is endless', async () => {
+    const hurry = {
+      ...realClock,
+      after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? 3_000 : ms / 100, go),
+    }
+    const head = 'HTTP/1.1 403 No\r\ncontent-length: 99999999\r\n\r\n'
+    for (const body of ['', '<p>', 'x'.repeat(100_000)]) {
+      const { host, end } = await refused(`${head}${body}`, { clock: hurry })
+      expect(end).toEqual({ is: 'refused', message: expect.stringContaining('answered 403') })
+      expect(host.refused).toBe(1)
+    }
+  })
+
+  test.each([
+    [401, undefined, 'exited', 'its host was started again, and its launch.json comes in a moment'],
+    [401, true, 'refused', 'the token of the environment stays what it is'],
+    [409, undefined, 'exited', 'its worker comes back'],
+    [404, undefined, 'refused', 'what is gone stays gone'],
+  ] as const)('with %i after a break (named: %s) is %s: %s', async (status, isNamed, is, _) => {
+    const host = await terminalHost()
+    host.onLine = (view) => {
+      if (host.views.length > 1) return view.say({ type: 'exit', code: 4 })
+      host.refusal = replyOf(status, sentence('no'))
+      view.print('ready')
+      view.cut()
+    }
+    const find = async () => {
+      if (host.refused >= 2) host.refusal = undefined
+      return { ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) }
+    }
+    expect(await stayAttached(partsAt(find, { clock: quick }))).toMatchObject({ is })
+    expect(host.refused).toBe(is === 'exited' ? 2 : 1)
+  })
+})
+
+test('a line that cannot be dialled says why', async () => {
+  const notes: string[] = []
+  const leave = new AbortController()
+  const note = (text: string) => {
+    notes.push(text)
+    leave.abort()
+  }
+  await stayAttached(partsAt(async () => at(NOWHERE.replace(':9', ':1')), { note, leave: leave.signal }))
+  expect(notes).toEqual([expect.stringMatching(/gone \(.+\); dialling again/)])
+  const refusing = createServer().listen(0, '127.0.0.1')
+  await until('a port', () => refusing.listening)
+  const { port } = refusing.address() as AddressInfo
+  await new Promise((resolve) => refusing.close(resolve))
+  const again = new AbortController()
+  const noted = (text: string) => {
+    notes.push(text)
+    again.abort()
+  }
+  const find = async () => at(`http://127.0.0.1:${port}`)
+  await stayAttached(partsAt(find, { note: noted, leave: again.signal }))
+  expect(notes[1]).toContain('ECONNREFUSED')
 })
 
 /** Takes connections, and says nothing on them. */

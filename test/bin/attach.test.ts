@@ -13,6 +13,7 @@ import {
   type HostView,
   type Person,
   personAt,
+  replyOf,
   type TerminalHost,
   terminalHost,
 } from '../support/terminal-host.ts'
@@ -38,7 +39,7 @@ async function attached(host: TerminalHost, ...args: string[]): Promise<{ person
 }
 
 async function lineOf(host: TerminalHost, count: number): Promise<HostView> {
-  await until(`line ${count}`, () => (host.views[count - 1]?.sizes().length ?? 0) > 0, 15_000)
+  await until(`line ${count}`, () => (host.views[count - 1]?.sizes().length ?? 0) > 0)
   const view = host.views[count - 1]
   if (view === undefined) throw new Error('no line')
   return view
@@ -94,7 +95,7 @@ describe('while attached', () => {
     const { person, view } = await attached(await terminalHost())
     const text = Array.from({ length: 3_000 }, (_, at) => `line ${at} 🙂 with something in it\r`).join('')
     person.type(text)
-    await until('all of it', () => view.typed().length >= text.length, 20_000)
+    await until('all of it', () => view.typed().length >= text.length)
     expect(view.typed()).toBe(text)
     for (const frame of view.frames())
       if (frame.type === 'input') expect(frame.data.length).toBeLessThanOrEqual(4_096)
@@ -206,6 +207,15 @@ describe('the end', () => {
     await expectGivenBack(person, 1)
     expect(person.text()).toContain('switchyard: the sandbox was \u{fffd}[31mreclaimed')
     expect(host.views).toHaveLength(1)
+  })
+
+  test('a line that is refused is one as well, in the host’s words and at once', async () => {
+    const host = await terminalHost()
+    host.refusal = replyOf(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
+    const person = personAt(here(host))
+    await expectGivenBack(person, 1)
+    expect(person.text()).toContain('switchyard: the Host header must name a loopback address')
+    expect([person.text().includes('dialling again'), host.refused]).toEqual([false, 1])
   })
 })
 
@@ -371,12 +381,13 @@ test('through the real door, a long text in one go gets in whole, and much that 
   person.type(text)
   const drawn = 'x'.repeat(60_000)
   for (let times = 0; times < 40; times += 1) expect(link?.send({ type: 'data', data: drawn })).toBe(true)
-  await until('what is drawn', () => person.bytes().length > 40 * drawn.length, 20_000, 50)
-  await until('what is typed', () => typed.join('').length >= text.length, 20_000, 50)
+  await until('what is drawn', () => person.bytes().length > 40 * drawn.length, 45_000, 50)
+  await until('what is typed', () => typed.join('').length >= text.length, 45_000, 50)
   expect(typed.join('')).toBe(text)
   person.type(DETACH)
   await expectGivenBack(person, 0)
-  expect(closed).toBe(1)
+  // The door hears of it in its own time.
+  await until('the end of the line', () => closed === 1)
   expect(desk.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
 })
 

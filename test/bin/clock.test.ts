@@ -58,5 +58,5 @@ test('on this machine it runs like any other', async () => {
   const began = clock.monotonic()
   await new Promise<void>((resolve) => clock.after(30, resolve))
   expect(clock.monotonic() - began).toBeGreaterThanOrEqual(29)
-  expect(clock.monotonic() - began).toBeLessThan(5_000)
+  expect(clock.monotonic() - began).toBeLessThan(50_000)
 })

@@ -20,6 +20,8 @@ class ModelWorker {
   booted = false
   screen = ''
   readonly sessions = new Set<string>()
+  /** By view, over all lines. */
+  readonly #inputs = new Map<string, number>()
   #heard = 0
   #alone = 0
   #adrift = 0
@@ -44,9 +46,21 @@ class ModelWorker {
     if (frame.type === 'sandbox-boot') await this.#boot(frame.requestId)
     else if (frame.type === 'sandbox-release') this.#close()
     else if (frame.type === 'attach-open') await this.#open(frame.sessionId)
-    else if (frame.type === 'attach-input' && this.sessions.has(frame.sessionId)) await this.print(frame.data)
+    else if (frame.type === 'attach-input' && this.sessions.has(frame.sessionId)) {
+      this.#inputs.set(frame.sessionId, this.#inputsOf(frame.sessionId) + 1)
+      await this.print(frame.data)
+    } else if (frame.type === 'attach-ask' && this.sessions.has(frame.sessionId))
+      await this.wire?.say({
+        type: 'attach-taken',
+        sessionId: frame.sessionId,
+        inputs: this.#inputsOf(frame.sessionId),
+      })
     else if (frame.type === 'attach-close') this.#left(frame.sessionId)
     await this.obey()
+  }
+
+  #inputsOf(sessionId: string): number {
+    return this.#inputs.get(sessionId) ?? 0
   }
 
   async print(data: string): Promise<void> {
@@ -206,4 +220,4 @@ test('whatever people and workers do, everybody sees the terminal, and nothing s
     }),
     { numRuns: RUNS },
   )
-}, 120_000)
+}, 300_000)

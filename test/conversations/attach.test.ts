@@ -1,8 +1,13 @@
 /** A person steps in: resume, attach and release, as the worker and the person's terminal hear them. */
 import { describe, expect, test } from '@jest/globals'
 import type { Answer } from '../../core/refusal.ts'
-import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
-import { back, busy, enroll, rejoin, yarn } from './talk.ts'
+import {
+  ATTACH_BOOT_MS_MAX,
+  ATTACH_GRACE_MS,
+  ATTACH_TAKEN_MS_MAX,
+  ATTACH_VIEWS_PER_RUN_MAX,
+} from '../../protocol/limits.ts'
+import { back, busy, enroll, rejoin, type Wire, yarn } from './talk.ts'
 import { aRetainedRun, Person, print, ready, retained, sessionOf, sits, withAgent } from './terminals.ts'
 
 const GRACE_S = ATTACH_GRACE_MS / 1000
@@ -345,6 +350,105 @@ describe('a break of the worker’s line', () => {
       'worker → host  attach-data "one, two"',
       'Anna sees  "one, two"',
     ])
+  })
+
+  test('is followed by the worker’s count: what it never had is said again, before all that was typed meanwhile', async () => {
+    const { y, wire, worker, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await ready(wire)
+    for (const key of ['a', 'b', 'c']) await anna.type(key)
+    await wire.drop()
+    await anna.type('d')
+    const again = await back(y, worker)
+    y.fresh()
+    await anna.type('e')
+    await anna.resize(90, 20)
+    const sessionId = sessionOf(again)
+    await again.say({ type: 'attach-taken', sessionId, inputs: 1 })
+    await anna.type('f')
+    // Nobody has asked for it.
+    await again.say({ type: 'attach-taken', sessionId, inputs: 0 })
+    await anna.type('g')
+    expect(again.count('attach-ask')).toBe(1)
+    expect(y.said).toEqual([
+      'host → worker  attach-resize 90×20',
+      'worker → host  attach-taken 1',
+      'host → worker  attach-input "b"',
+      'host → worker  attach-input "c"',
+      'host → worker  attach-input "d"',
+      'host → worker  attach-input "e"',
+      'host → worker  attach-input "f"',
+      'worker → host  attach-taken 0',
+      'host → worker  attach-input "g"',
+    ])
+  })
+
+  test('has nothing to do with frames in which nothing was typed', async () => {
+    const { y, wire, worker, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await ready(wire)
+    for (let times = 0; times < 5; times += 1) await anna.type('')
+    await wire.drop()
+    await anna.type('')
+    const again = await back(y, worker)
+    expect([wire.has('attach-input'), again.has('attach-input'), again.has('attach-ask')]).toEqual([
+      false,
+      false,
+      false,
+    ])
+  })
+
+  test('and of the line after it, before the worker has said what it had, loses nothing either', async () => {
+    const { y, wire, worker, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await ready(wire)
+    await anna.type('a')
+    await anna.type('b')
+    await wire.drop()
+    const second = await back(y, worker)
+    await anna.type('c')
+    await second.drop()
+    const third = await back(y, worker)
+    await third.say({ type: 'attach-taken', sessionId: sessionOf(third), inputs: 1 })
+    await third.drop()
+    const fourth = await back(y, worker)
+    await fourth.say({ type: 'attach-taken', sessionId: sessionOf(fourth), inputs: 2 })
+    const typedOn = (line: Wire) =>
+      line.heard.flatMap((frame) => (frame.type === 'attach-input' ? [frame.data] : []))
+    expect([wire, second, third, fourth].map(typedOn)).toEqual([['a', 'b'], [], ['b', 'c'], ['c']])
+  })
+
+  test('and a worker that does not count keeps nobody waiting, and is told nothing twice', async () => {
+    const { y, wire, worker, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await ready(wire)
+    await anna.type('a')
+    await wire.drop()
+    const again = await back(y, worker)
+    await anna.type('b')
+    expect(again.has('attach-input')).toBe(false)
+    await y.pass(ATTACH_TAKEN_MS_MAX / 1000)
+    expect(again.last('attach-input').data).toBe('b')
+    await again.say({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
+    await again.drop()
+    const third = await back(y, worker)
+    await anna.type('c')
+    expect([third.has('attach-ask'), third.last('attach-input').data]).toEqual([false, 'c'])
+  })
+
+  test('does not make one worker’s count another’s', async () => {
+    const { y, wire, worker, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await ready(wire)
+    await anna.type('a')
+    await wire.drop()
+    const again = await back(y, worker)
+    const stranger = await enroll(y, 'stranger')
+    y.fresh()
+    await stranger.wire.say({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
+    await again.say({ type: 'attach-taken', sessionId: 'as-unknown', inputs: 0 })
+    expect(again.has('attach-input')).toBe(false)
+    expect([stranger.wire.closed, again.closed, anna.closed]).toEqual([undefined, undefined, undefined])
   })
 
   test('is the same when the worker comes back before its old line is known to be gone', async () => {

@@ -8,6 +8,7 @@ import type { Run } from '../../protocol/run.ts'
 import { volatileStore } from '../../store/volatile.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { busy, configWith, enroll, heartbeat, inHand, offered, rejoin, ticket, yarn } from './talk.ts'
+import { retained, visited, withAgent } from './terminals.ts'
 
 inHand('a frame does not cross a connection within a moment')(
   'a sandbox that is discarded in the moment of the run’s end stays discarded',
@@ -185,15 +186,17 @@ test('a heartbeat that names a lease twice says no more than one that names it o
 })
 
 test('snapshots outside any lease do not pile up before a slow disk', async () => {
-  const y = await yarn()
+  const y = await yarn(withAgent)
+  const { wire, runId } = await retained(y)
+  await visited(y, wire, runId)
   let started = 0
   y.store.usage.replace = () => {
     started += 1
     return new Promise(() => {})
   }
-  const { wire } = await enroll(y)
-  const snapshot = { projectKey: 'p', sessionId: 's', entries: [] }
+  const snapshot = { projectKey: 'p', sessionId: 'session-1', entries: [] }
   for (let times = 0; times < 100; times++) await wire.say({ type: 'run-usage-snapshot', snapshot })
+  expect(started).toBeGreaterThan(0)
   expect(started).toBeLessThanOrEqual(8)
 })
 

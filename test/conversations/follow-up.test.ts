@@ -251,6 +251,59 @@ test('it costs as what it is, keeps what the run came to, and moves no ticket', 
   expect(pulls.reads).toBe(2)
 })
 
+describe('what people said', () => {
+  const told = (wire: Wire) => jobOn(wire).pull?.comments.map(({ body }) => body)
+  const done = (work: Work) => work.complete({ prUrl: URL, prState: 'open' })
+
+  test('is told once, whoever opened the pull request, and what came meanwhile the next time', async () => {
+    const { y, pulls, worker, wire, followUp } = await completed()
+    pulls.say('rename it')
+    await followUp()
+    await y.settle()
+    const first = await taken(wire)
+    pulls.say('and document it', 'bo', '2025-01-01T00:00:00.000Z')
+    await wire.say(done(first))
+    pulls.say(`Done.\n\n${followUpMarker(first.job.followUp?.id ?? '')}`, 'switchyard')
+    await y.restart()
+    const line = await back(y, worker)
+    await followUp()
+    await y.settle()
+    expect(told(line)).toEqual(['and document it'])
+    await line.say(done(await taken(line)))
+    await followUp()
+    await y.settle()
+    expect(told(line)).toEqual([])
+  })
+
+  test('is told again when it came to nothing', async () => {
+    const { y, pulls, wire, followUp } = await completed()
+    pulls.say('rename it')
+    for (let times = 0; times < 2; times++) {
+      await followUp()
+      await y.settle()
+      expect(told(wire)).toEqual(['rename it'])
+      await wire.say((await taken(wire)).complete({ status: 'failed', error: 'conflicts' }))
+    }
+  })
+
+  test('between two attempts of one follow-up is told the next time, for the first may have done it all', async () => {
+    const { y, pulls, wire, followUp } = await completed()
+    pulls.say('rename it')
+    await followUp()
+    await y.settle()
+    const first = await taken(wire)
+    pulls.say('and document it')
+    const error = 'interrupted: the worker was stopped'
+    await wire.say(first.running(), first.complete({ status: 'failed', error, sandbox: { id: 'sb-1' } }))
+    await y.settle()
+    expect(told(wire)).toEqual(['rename it', 'and document it'])
+    await wire.say(done(await taken(wire)))
+    await followUp()
+    await y.settle()
+    expect(told(wire)).toEqual(['and document it'])
+  })
+})
+
 test('a retry after it is an ordinary attempt', async () => {
   const { y, wire, runId, followUp } = await completed()
   await followUp()
@@ -314,6 +367,9 @@ describe('its sandbox', () => {
       },
     })
     expect(other.wire.has('dispatch')).toBe(false)
+    const absence =
+      /worker worker holds the sandbox and is not connected: it is waited for until \d{4}-.*Z; to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again/
+    expect(JSON.stringify(await y.done(y.desk.runEvents(runId, {})))).toMatch(absence)
     const again = await back(y, worker)
     expect(follows(again)).toBe(true)
     expect(y.run(runId)).not.toHaveProperty('queueReason')

@@ -81,6 +81,21 @@ test('forget and clear: unknown when there is nothing to drop', async () => {
   expect(await y.ask(y.desk.clearMemories('owner/none'))).toMatchObject({ refusal: { kind: 'unknown' } })
 })
 
+test('a deletion that a disk just filled does not take is answered, and made once there is room', async () => {
+  const y = await yarn()
+  const { wire, work } = await busy(y)
+  await wire.say(work.memories('owner/name', 'a'))
+  const clearing = y.desk.clearMemories('owner/name')
+  y.fill()
+  await y.pass(10)
+  expect(await clearing).toMatchObject({
+    refusal: { kind: 'failed', message: expect.stringMatching(/no room left on the disk/) },
+  })
+  expect(texts(y)).toEqual(['a ×1'])
+  await y.drain()
+  expect(texts(y)).toEqual([])
+})
+
 test('memories are on disk before they are told, and survive a restart', async () => {
   const y = await yarn()
   const { wire, work } = await busy(y)

@@ -29,8 +29,54 @@ test('work that begins does not bring back a ticket that somebody has just taken
   await y.pass(5)
   await wire.say(work.complete())
   await y.pass(5)
-  // At its end the ticket goes to review wherever it was: a person has to see what came of it.
+  // At its end the ticket goes to review wherever it was, unless it is closed: a person has to see what came of it.
   expect(asked).toEqual([['Todo', 'In Progress', 'In Review', 'Todo'], undefined])
+  expect(y.allRuns()).toHaveLength(1)
+})
+
+test('a ticket that somebody closes while its run works stays closed, and opened again it is run again', async () => {
+  const y = await yarn(moving)
+  const asked: string[] = []
+  y.tracker.moveTo = async (_, state) => {
+    asked.push(state)
+    return state === 'In Review' ? no('gone', 'it was put in Done meanwhile') : yes(undefined)
+  }
+  const { wire, work } = await busy(y)
+  y.tracker.close(ticket('ENG-1', { state: 'Done' }))
+  await y.settle()
+  await wire.say(work.complete())
+  await y.beating(300, [wire])
+  expect(asked).toEqual(['In Progress', 'In Review'])
+  expect(y.allRuns().map(({ status }) => status)).toEqual(['completed'])
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  expect(y.allRuns()).toHaveLength(2)
+})
+
+test('a ticket that somebody puts back is run again, also when the wall clock was set back since its run', async () => {
+  const y = await yarn()
+  const { wire, work } = await busy(y)
+  await wire.say(work.complete())
+  await y.pass(5)
+  y.clock.jump(-3_600_000)
+  y.tracker.close(ticket('ENG-1', { state: 'Done' }))
+  await y.settle()
+  y.tracker.put(ticket('ENG-1'))
+  await y.settle()
+  expect(y.allRuns()).toHaveLength(2)
+})
+
+test('a wall clock that is set back during a run is no reason to run its ticket again and again', async () => {
+  const y = await yarn()
+  y.tracker.put(ticket('ENG-1', { state: 'Backlog' }))
+  await y.pass(5)
+  const { wire, work } = await busy(y)
+  y.clock.jump(-3_600_000)
+  await wire.say(work.complete())
+  await y.beating(60, [wire])
+  expect(y.allRuns().map(({ status }) => status)).toEqual(['completed'])
+  await y.restart()
+  await y.pass(60)
   expect(y.allRuns()).toHaveLength(1)
 })
 

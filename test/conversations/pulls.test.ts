@@ -275,6 +275,37 @@ test('a bucket or a code host that is away is asked again, and the comment is ma
   expect(other.y.census().evidence).toBe(0)
 })
 
+test.each<RefusalKind>(['unavailable', 'unauthorized'])(
+  'a code host that is %s for hours costs no evidence, and nothing is uploaded meanwhile',
+  async (kind) => {
+    const other = await opened({ storage: STORAGE })
+    const { detail } = other.pulls
+    other.pulls.detail = async () => no(kind, 'come back later')
+    const { wire, work } = await busy(other.y)
+    await wire.say(work.artifact('a.txt', 'a'))
+    await wire.say(
+      work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }),
+    )
+    await other.y.pass(6 * 3_600)
+    expect([other.bucket.uploads, other.pulls.comments]).toEqual([[], []])
+    other.pulls.detail = detail.bind(other.pulls)
+    await other.y.pass(900)
+    expect(other.pulls.comments).toHaveLength(1)
+  },
+)
+
+test('a bucket that stays away is given up after a while, and the run says so', async () => {
+  const other = await opened({ storage: STORAGE })
+  other.bucket.refusal = no('unavailable', 'the bucket does not answer')
+  const { wire, work, runId } = await busy(other.y)
+  await wire.say(work.artifact('a.txt', 'a'))
+  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
+  await other.y.pass(6 * 3_600)
+  expect(await other.y.events(runId)).toContain(
+    'system its artifacts are not in the bucket: the bucket does not answer',
+  )
+})
+
 test('nobody logged in to the bucket: the run says so, and nothing else suffers', async () => {
   const made = await opened({ storage: STORAGE })
   made.bucket.is = { installed: true, loggedIn: false }

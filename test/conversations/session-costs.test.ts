@@ -1,8 +1,8 @@
 /** What a person's session cost appears on its run, once, however often it is exported. */
 import { describe, expect, test } from '@jest/globals'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { back, cost, type Wire, Work, type Yarn, yarn } from './talk.ts'
-import { type Retained, ready, retained, withAgent } from './terminals.ts'
+import { back, cost, enroll, type Wire, Work, type Yarn, yarn } from './talk.ts'
+import { type Retained, retained, visited, withAgent } from './terminals.ts'
 
 const entry = (id: string, minute: number, more: Partial<UsageEntry> = {}): UsageEntry => ({
   id,
@@ -36,15 +36,6 @@ async function ended(): Promise<Retained & { readonly y: Yarn }> {
   return { y, ...given }
 }
 
-/** A person looks in, and has left again. */
-async function session(y: Yarn, wire: Wire, runId: string): Promise<void> {
-  const asked = y.desk.resumeRun(runId)
-  await y.settle()
-  await ready(wire)
-  await y.done(asked)
-  await y.done(y.desk.releaseRun(runId))
-}
-
 const exported = (wire: Wire, entries: readonly UsageEntry[], subagentId?: string) =>
   wire.say({ type: 'run-usage-snapshot', snapshot: snapshot(entries, subagentId) })
 
@@ -58,7 +49,7 @@ const OWN = 'run: 10 tokens, 0.5 USD'
 describe('after a session', () => {
   test('its cost is one more of the run’s, and what the run itself used is not in it', async () => {
     const { y, wire, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN, entry('a', 10), entry('b', 11)])
     await exported(wire, [SUB], 'sub-1')
     await exported(wire, [entry('c', 9, { model: 'other', costUsd: 1 })], 'sub-2')
@@ -73,7 +64,7 @@ describe('after a session', () => {
 
   test('an export that comes twice changes nothing, and one that says more takes its place', async () => {
     const { y, wire, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN, entry('a', 10)])
     await exported(wire, [RUN, entry('a', 10)])
     expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
@@ -83,7 +74,7 @@ describe('after a session', () => {
 
   test('exports that come in one breath are all accounted', async () => {
     const { y, wire, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await wire.say(
       ...Array.from({ length: 30 }, (_, at) => ({
         type: 'run-usage-snapshot',
@@ -97,9 +88,9 @@ describe('after a session', () => {
 
   test('a second one is another, and does not count the first again', async () => {
     const { y, wire, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN, entry('a', 10)])
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     // A replay of the first, late.
     await exported(wire, [RUN, entry('a', 10)])
     await exported(wire, [RUN, entry('a', 10), entry('b', 20)])
@@ -112,17 +103,17 @@ describe('after a session', () => {
 
   test('one in which nothing was asked costs nothing', async () => {
     const { y, wire, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN])
     expect(costsOf(y, runId)).toEqual([OWN])
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN, entry('a', 10)])
     expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
 
   test('a host that is killed in between counts it once', async () => {
     const { y, wire, worker, runId } = await ended()
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [RUN, entry('a', 10)])
     await y.crash()
     const again = await back(y, worker)
@@ -135,7 +126,7 @@ describe('after a session', () => {
     const { wire, runId } = await retained(y, { costs: [cost(0.5)] })
     const end = Date.parse(y.run(runId).finishedAt ?? '')
     const at = (ms: number) => ({ at: new Date(end + ms).toISOString() })
-    await session(y, wire, runId)
+    await visited(y, wire, runId)
     await exported(wire, [entry('before', 0, at(-1_000)), entry('after', 0, at(1_000))])
     expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
   })
@@ -143,7 +134,7 @@ describe('after a session', () => {
 
 test('costs that come while the run is being tried again are written when that has ended', async () => {
   const { y, wire, runId } = await ended()
-  await session(y, wire, runId)
+  await visited(y, wire, runId)
   await y.done(y.desk.retryRun(runId))
   await exported(wire, [RUN, entry('a', 10)])
   expect(costsOf(y, runId)).toEqual([OWN])
@@ -155,8 +146,61 @@ test('costs that come while the run is being tried again are written when that h
   expect(costsOf(y, runId)).toEqual([...attempts, 'attach 1: 100 tokens, 0.25 USD'])
 })
 
-test('a session that the host has not had booted on that worker costs nobody anything', async () => {
-  const { y, wire, runId } = await ended()
-  await exported(wire, [RUN, entry('a', 10)])
-  expect(costsOf(y, runId)).toEqual([OWN])
+describe('usage that comes without a lease', () => {
+  const archivedIn = async (y: Yarn, sessionId = 'session-1'): Promise<string[]> => {
+    const { entries } = JSON.parse(
+      (await y.store.usage.read({ projectKey: '-work', sessionId })) ?? '{"entries":[]}',
+    )
+    return entries.map(({ id }: UsageEntry) => id)
+  }
+  const refusals = (y: Yarn) =>
+    y.log.lines.filter(({ message }) => message === 'a usage snapshot was not kept').length
+
+  test('of a session that the host has not had booted on that worker is not kept, and costs nobody anything', async () => {
+    const { y, wire, runId } = await ended()
+    await exported(wire, [RUN, entry('a', 10)])
+    expect([costsOf(y, runId), await archivedIn(y), refusals(y)]).toEqual([[OWN], ['run'], 1])
+    await visited(y, wire, runId)
+    await wire.say({
+      type: 'run-usage-snapshot',
+      snapshot: { ...snapshot([entry('a', 10)]), sessionId: 'session-2' },
+    })
+    expect([costsOf(y, runId), await archivedIn(y, 'session-2'), refusals(y)]).toEqual([[OWN], [], 2])
+    // What was not kept was not taken for accounted either.
+    await exported(wire, [RUN, entry('a', 10)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+  })
+
+  test('from a worker that has nothing to do with it is not kept', async () => {
+    const { y, wire, runId } = await ended()
+    await visited(y, wire, runId)
+    const stranger = await enroll(y, 'stranger')
+    await exported(stranger.wire, [entry('forged', 10, { costUsd: 1_000 })])
+    await exported(stranger.wire, [entry('forged', 10)], 'sub-1')
+    expect(stranger.wire.closed).toBeUndefined()
+    expect([costsOf(y, runId), await archivedIn(y), refusals(y)]).toEqual([[OWN], ['run'], 2])
+  })
+
+  test('is kept when the host was started again meanwhile, and when the worker was', async () => {
+    const { y, wire, worker, runId } = await ended()
+    await visited(y, wire, runId)
+    await y.crash()
+    const again = await back(y, worker)
+    await exported(again, [RUN, entry('a', 10)])
+    again.drop()
+    await y.settle()
+    const newer = await back(y, worker)
+    await exported(newer, [RUN, entry('a', 10), entry('b', 11)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 200 tokens, 0.5 USD'])
+    expect([await archivedIn(y), refusals(y)]).toEqual([['run', 'a', 'b'], 0])
+  })
+
+  test('is kept when the run was discarded meanwhile', async () => {
+    const { y, wire, runId } = await ended()
+    await visited(y, wire, runId)
+    await y.done(y.desk.discardRun(runId))
+    await exported(wire, [RUN, entry('a', 10)])
+    expect(costsOf(y, runId)).toEqual([OWN, 'attach 1: 100 tokens, 0.25 USD'])
+    expect([await archivedIn(y), refusals(y)]).toEqual([['run', 'a'], 0])
+  })
 })

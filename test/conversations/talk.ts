@@ -627,6 +627,8 @@ function detail(yarn: Yarn, frame: WorkerFrame | HostFrame): string {
       return ` ${JSON.stringify(frame.data)}`
     case 'attach-exit':
       return ` ${frame.code}`
+    case 'attach-taken':
+      return ` ${frame.inputs}`
     case 'attach-error':
     case 'sandbox-failed':
       return `: ${frame.message}`

@@ -36,6 +36,15 @@ export const aRetainedRun = async () => {
 export const ready = (wire: Wire) =>
   wire.say({ type: 'sandbox-ready', requestId: wire.last('sandbox-boot').requestId })
 
+/** A person looks in, and has left again. */
+export async function visited(y: Yarn, wire: Wire, runId: string): Promise<void> {
+  const asked = y.desk.resumeRun(runId)
+  await y.settle()
+  await ready(wire)
+  await y.done(asked)
+  await y.done(y.desk.releaseRun(runId))
+}
+
 /** Somebody at a terminal. */
 export class Person {
   readonly seen: AttachOutput[] = []

@@ -67,7 +67,12 @@ async function linked(tracker: object = {}) {
   const provider = new Provider()
   y.around = {
     tracker: (config) => provider.tracker(config),
-    accounts: { ...noNeighbours.accounts, refreshTracker: (_, token) => provider.refresh(token) },
+    accounts: {
+      ...noNeighbours.accounts,
+      refreshTracker: (_, token) => provider.refresh(token),
+      checkTracker: async ({ tracker: { apiKey } }) =>
+        apiKey === provider.good ? yes('Ada') : no('unauthorized', 'the token is not valid'),
+    },
   }
   await y.start()
   return { y, provider }
@@ -248,6 +253,22 @@ test('a key without a refresh token that is refused needs a person at once', asy
   await y.pass(31)
   expect(status(y)).toEqual({ state: 'auth-error', error: 'the token is not valid' })
   expect(provider.refreshes).toBe(0)
+})
+
+test('a person who gives the same key once more, and is told that it works, is connected', async () => {
+  const { y, provider } = await linked({ refreshToken: undefined })
+  provider.good = undefined
+  await y.pass(31)
+  expect(status(y).state).toBe('auth-error')
+  // It was the provider's mistake, or somebody has switched the key on again.
+  provider.good = 'a-0'
+  const given = await y.ask(y.desk.changeCredentials({ trackerApiKey: 'a-0' }))
+  expect(given).toMatchObject({ ok: true, value: { results: { tracker: { ok: true } } } })
+  await y.settle()
+  expect(status(y)).toEqual({ state: 'connected' })
+  provider.used = []
+  await y.pass(31)
+  expect(provider.used.length).toBeGreaterThan(0)
 })
 
 test('whoever asks while nothing can be asked is told why, and does not wait', async () => {

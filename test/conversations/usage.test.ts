@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import { usageHash } from '../../core/run/usage.ts'
 import { packUsage, type UsageEntry } from '../../protocol/usage.ts'
 import { back, busy, enroll, type Yarn, yarn } from './talk.ts'
+import { retained, visited, withAgent } from './terminals.ts'
 
 const entry = (id: string, more: Partial<UsageEntry> = {}): UsageEntry => ({
   id,
@@ -208,16 +209,17 @@ test('a snapshot that cannot be put on disk is not acknowledged, and asked for a
 })
 
 test('a re-export at the end of an attach session is sent without a lease', async () => {
-  const y = await yarn()
-  const { wire, work } = await busy(y)
-  await wire.say(work.usage(snapshot([entry('a')])), work.complete())
+  const y = await yarn(withAgent)
+  const { wire, runId } = await retained(y, {}, (work) => [work.usage(snapshot([entry('a')]))])
+  await visited(y, wire, runId)
   await wire.say({ type: 'run-usage-snapshot', snapshot: snapshot([entry('a'), entry('b')]) })
   expect(await archived(y)).toEqual(['a', 'b'])
 })
 
 test('a snapshot without a lease is best effort: what is wrong with it is logged, and nobody is thrown out', async () => {
-  const y = await yarn()
-  const { wire } = await enroll(y)
+  const y = await yarn(withAgent)
+  const { wire, runId } = await retained(y)
+  await visited(y, wire, runId)
   await wire.say({ type: 'run-usage-snapshot', snapshot: snapshot([entry('a')], { sha256: '0'.repeat(64) }) })
   expect(wire.closed).toBeUndefined()
   expect(await archived(y)).toBeUndefined()

@@ -67,4 +67,4 @@ test('a file that cannot be read, an address that is none and a port that is tak
   const first = start(SECRETS)
   const taken = start(SECRETS, ['--port', new URL(await urlOf(first)).port])
   expect(await taken.ended).toBe(69)
-})
+}, 180_000)

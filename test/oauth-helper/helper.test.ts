@@ -1,7 +1,9 @@
 /** The helper's routes and each row of its error table, over real sockets, against a small upstream. */
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
-import { HELPER_BODY_BYTES_MAX } from '../../protocol/limits.ts'
+import { HELPER_BODY_BYTES_MAX, HELPER_DRAIN_MS_MAX, HELPER_UPSTREAM_MS_MAX } from '../../protocol/limits.ts'
 import { helperRoutes } from '../../protocol/routes.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { rawClient } from '../support/raw-client.ts'
 import { until } from '../support/real.ts'
 import { SECRETS, startHelper } from './helper-bench.ts'
@@ -367,5 +369,28 @@ describe('its end', () => {
     ).resolves.not.toBe(200)
     expect(await (await waiting).json()).toEqual({ access_token: 'late' })
     await closed
+  })
+
+  test('cuts nothing off that a slow tracker may still answer: the old token is used up by then', async () => {
+    const clock = new ManualClock()
+    const { helper, post, upstream } = await startHelper({ clock })
+    upstream.answer = { body: { access_token: 'late' }, afterMs: 500 }
+    const waiting = post(REFRESH, { refresh_token: 'r' })
+    await until('the tracker to be asked', () => upstream.asked.length === 1)
+    const closed = helper.close()
+    await clock.advance(HELPER_UPSTREAM_MS_MAX - 1)
+    expect(await (await waiting).json()).toEqual({ access_token: 'late' })
+    await clock.advance(1_000)
+    await closed
+  })
+
+  test('is waited for by whatever stops it', () => {
+    const leastSeconds = HELPER_DRAIN_MS_MAX / 1000 + 2
+    const unit = readFileSync('oauth-helper/deploy/switchyard-oauth-helper.service', 'utf8')
+    expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(leastSeconds)
+    const image = readFileSync('oauth-helper/deploy/Dockerfile', 'utf8')
+    for (const [, seconds] of image.matchAll(/--stop-timeout (\d+)/g))
+      expect(Number(seconds)).toBeGreaterThan(leastSeconds)
+    expect(image).toMatch(/--stop-timeout/)
   })
 })

@@ -375,6 +375,7 @@ export const workerFrameExamples: { [T in WorkerFrameType]: Extract<WorkerFrame,
   'attach-data': { type: 'attach-data', sessionId: 'as-1', data: '\u001b[0m$ ' },
   'attach-exit': { type: 'attach-exit', sessionId: 'as-1', code: 137 },
   'attach-error': { type: 'attach-error', sessionId: 'as-1', message: 'no such session' },
+  'attach-taken': { type: 'attach-taken', sessionId: 'as-1', inputs: 3 },
 }
 
 export const hostFrameExamples: { [T in HostFrameType]: Extract<HostFrame, { type: T }> } = {
@@ -404,4 +405,5 @@ export const hostFrameExamples: { [T in HostFrameType]: Extract<HostFrame, { typ
   'attach-input': { type: 'attach-input', sessionId: 'as-1', data: 'ls\r' },
   'attach-resize': { type: 'attach-resize', sessionId: 'as-1', cols: 120, rows: 40 },
   'attach-close': { type: 'attach-close', sessionId: 'as-1' },
+  'attach-ask': { type: 'attach-ask', sessionId: 'as-1' },
 }

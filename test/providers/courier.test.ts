@@ -1,6 +1,7 @@
 /** One budget for all who ask with the same credential, and what is done when a service wants to be asked less. */
 import { describe, expect, test } from '@jest/globals'
 import { COURIERS_MAX } from '../../providers/couriers.ts'
+import { DEAD_MS } from '../../providers/rounds.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 import { errand, manners, ORIGIN, paths, rig, told } from './courier-rig.ts'
 
@@ -97,6 +98,21 @@ describe('a budget', () => {
       ['a service is not asked for a while', expect.objectContaining({ service: 'Service' })],
       ['a service is asked again', { service: 'Service', resource: 'core' }],
     ])
+  })
+
+  test('that is full again within the hour is not left alone for longer by a clock that is behind', async () => {
+    const { clock, courier, sent } = rig()
+    const reset = inAnHour(clock)
+    clock.jump(-10 * 3_600_000)
+    told(courier, person('/1'))
+    await clock.turn()
+    await sent[0]?.reply(200, { left: '0', limit: '100', reset })
+    clock.jump(10 * 3_600_000)
+    await clock.advance(3_600_000)
+    const next = told(courier, errand('/2'))
+    await clock.turn()
+    await sent[1]?.reply(200, { left: '99', limit: '100', reset: inAnHour(clock) })
+    expect(next.now).toBe('200')
   })
 
   test('what is under way counts, so that the last ones are not asked for twice', async () => {
@@ -309,6 +325,54 @@ describe('when a service wants fewer requests', () => {
       await sent.at(-1)?.reply(200, { left: '7', resource: `r${at}` })
       expect(poll.now).toBe('200')
     }
+  })
+})
+
+describe('a credential that is not taken any more', () => {
+  test('is tried again in the background only once in a while, and the answer is the same', async () => {
+    const { clock, courier, sent } = rig({ atOnce: 1 })
+    told(courier, errand('/1'))
+    await clock.turn()
+    const waiting = told(courier, errand('/1b'))
+    await sent[0]?.reply(401, {}, 'Bad credentials')
+    expect(waiting.now).toBe('401 Bad credentials')
+    const others = ['/2', '/3'].map((path) => told(courier, errand(path, 'background', { kept: true })))
+    await clock.advance(DEAD_MS - 1)
+    expect(others.map(({ now }) => now)).toEqual(['401 Bad credentials', '401 Bad credentials'])
+    expect(sent).toHaveLength(1)
+    await clock.advance(1)
+    for (const path of ['/4', '/5']) told(courier, errand(path))
+    await clock.turn()
+    await sent[1]?.reply(401)
+    expect(paths(sent).slice(1)).toEqual(['/4'])
+    await clock.advance(DEAD_MS)
+    for (const path of ['/6', '/7']) told(courier, errand(path))
+    await clock.turn()
+    await sent[2]?.reply(200)
+    expect(paths(sent).slice(2)).toEqual(['/6', '/7'])
+  })
+
+  test('is asked with whenever a person wants it, and works again for everybody once it does', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, errand('/1'))
+    await clock.turn()
+    await sent[0]?.reply(401)
+    told(courier, person('/2'))
+    await clock.turn()
+    await sent[1]?.reply(200)
+    told(courier, errand('/3'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/1', '/2', '/3'])
+  })
+
+  test('is not to be taken for a refusal of something else: where none is sent, each is asked', async () => {
+    const { clock, courier, sent } = rig()
+    for (const path of ['/1', '/2']) {
+      told(courier, errand(path, 'background', { headers: {} }))
+      await clock.turn()
+      await sent.at(-1)?.reply(401)
+    }
+    expect(paths(sent)).toEqual(['/1', '/2'])
   })
 })
 

@@ -127,8 +127,10 @@ test('with a credential it needs no invitation, unless it is to begin anew', asy
 })
 
 test('its log comes into ours, level by level, and so does what is no log', async () => {
-  const { start, log } = stage()
+  const { start, log, said } = stage()
   await start()
+  // Of two streams either may be read first.
+  await until('the other stream', () => said('on the other stream') !== undefined)
   const worded = log.lines.map(({ level, message }) => `${level} ${message}`)
   expect(worded).toEqual(
     expect.arrayContaining([

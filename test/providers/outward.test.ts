@@ -3,8 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../bin/clock.ts'
+import { makeCouriers } from '../../providers/couriers.ts'
 import { makeHttp } from '../../providers/http.ts'
 import { outwardLookup } from '../../providers/outward.ts'
+import { keptLog } from '../support/quiet.ts'
 import { accountsHere, configWith, refusedAs } from './accounts/accounts-bench.ts'
 
 const open: (() => unknown)[] = []
@@ -65,16 +67,26 @@ test.each([
   '[fd00::1]',
   '[fe80::1]',
   '[::]',
-])('neither the OAuth helper nor Linear is asked at %s', async (host) => {
+])('Linear is not asked at %s', async (host) => {
   const accounts = accountsHere()
-  const helper = configWith({ connect: { apiBase: `https://${host}` } })
-  expect(await accounts.refreshTracker(helper, 'r')).toMatchObject(refusedAs('invalid', /private network/))
   const linear = configWith({
     tracker: { apiUrl: `https://${host}`, apiKey: 'lin_api_x' },
     connect: { trackerClientId: 'own' },
   })
   expect(await accounts.refreshTracker(linear, 'r')).toMatchObject(refusedAs('invalid', /private network/))
   expect(await accounts.checkTracker(linear)).toMatchObject(refusedAs('invalid', /private network/))
+})
+
+test('the OAuth helper may be a company’s own, on its private network', async () => {
+  const { port, asked } = await service()
+  const http = door(names('127.0.0.1'))
+  const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+  open.unshift(() => couriers.close())
+  const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
+  const accounts = accountsHere({ http, couriers })
+  expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('failed', /gave no token/))
+  expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /began no device/))
+  expect(asked()).toBe(2)
 })
 
 test('a name that cannot be resolved is refused as any other, and ends nothing', async () => {

@@ -151,10 +151,15 @@ async function share(): Promise<void> {
   const ends = children.map(
     (child) =>
       new Promise<boolean>((resolve) => {
-        child.on('message', (part) => add(part as Tally))
+        // Its exit may be known before its figures are here.
+        child.on('message', (part) => {
+          add(part as Tally)
+          resolve(true)
+        })
         child.on('exit', (code) => {
-          if (code !== 0) for (const other of children) other.kill()
-          resolve(code === 0)
+          if (code === 0) return
+          for (const other of children) other.kill()
+          resolve(false)
         })
       }),
   )

@@ -555,9 +555,9 @@ const followUps: readonly Mutant[] = [
   {
     name: 'each offer of a follow-up is another one',
     file: 'actors/run/callings.ts',
-    find: 'followUp: followUp ?? { id: run.id, number: nextFollowUp(run.costs) },',
+    find: 'const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }',
     replace:
-      'followUp: { ...(followUp ?? { number: nextFollowUp(run.costs) }), id: String(this.#ports.clock.now()) },',
+      'const followUp = { ...(context.followUp ?? { number: 1 }), id: String(this.#ports.clock.now()) }',
   },
   {
     name: 'a follow-up costs as an attempt',

@@ -109,7 +109,7 @@ test('a disk with no room to grow: commits wait, go through once there is room, 
   expect(refusals).toEqual([])
   expect(unhandled).toEqual([])
   expect(await missing(folder, acks)).toEqual([])
-}, 60_000)
+}, 240_000)
 
 test('a full disk met by the database itself, at any write: the same batch goes through later', async () => {
   const folder = tempFolder()
@@ -125,7 +125,7 @@ test('a full disk met by the database itself, at any write: the same batch goes 
   expect(refusals).toEqual([])
   expect(unhandled).toEqual([])
   expect(await missing(folder, acks)).toEqual([])
-}, 60_000)
+}, 240_000)
 
 test.each<[string, What]>([
   ['a failing sync', 'sync'],
@@ -142,7 +142,7 @@ test.each<[string, What]>([
     expect(unhandled).toEqual([])
     expect(await missing(folder, acks)).toEqual([])
   },
-  60_000,
+  240_000,
 )
 
 test('a sync that fails because the disk is full is a full disk, not a broken one', async () => {
@@ -151,4 +151,4 @@ test('a sync that fails because the disk is full is a full disk, not a broken on
   expect([...new Set(states.values())]).toEqual(['degraded,ready'])
   expect(refusals).toEqual([])
   expect(await missing(folder, acks)).toEqual([])
-}, 30_000)
+}, 240_000)

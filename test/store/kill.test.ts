@@ -32,7 +32,7 @@ test(
     }
     expect(known.size).toBeGreaterThan(32)
   },
-  30_000 + CYCLES * 3_000,
+  30_000 + CYCLES * 15_000,
 )
 
 test(
@@ -43,7 +43,9 @@ test(
     const known = new Map<string, number>()
     for (let life = 0; life < CYCLES; life++) {
       const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${life}`])
-      await until('the child writes', () => child.lines.length > 1)
+      // By how far it has come, so that a slow machine comes as far.
+      const lines = 1 + random.below(800)
+      await until('the child writes', () => child.lines.length > lines)
       // Long enough, often, for runs to have become quiet and to move.
       await new Promise((resolve) => setTimeout(resolve, random.below(900)))
       child.process.kill('SIGKILL')
@@ -56,7 +58,7 @@ test(
     }
     expect(known.size).toBeGreaterThan(100)
   },
-  30_000 + CYCLES * 6_000,
+  30_000 + CYCLES * 20_000,
 )
 
 /** Events that were not acknowledged may be there, if all of their commit is. */

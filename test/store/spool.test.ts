@@ -119,7 +119,7 @@ test(
     }
     expect(known.size).toBe(6 * CYCLES)
   },
-  30_000 + CYCLES * 4_000,
+  30_000 + CYCLES * 15_000,
 )
 
 /** Of each lease: its last twenty frames, whole, and a mark that fits; more than acknowledged only as a whole commit. */

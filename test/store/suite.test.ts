@@ -1,9 +1,10 @@
 /** What every store promises, asked of each: the one on disk, and its volatile twin. */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../bin/clock.ts'
-import type { ArtifactFound, Store } from '../../core/ports.ts'
+import type { ArtifactFound, Clock, Store } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { volatileStore } from '../../store/volatile.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
@@ -19,17 +20,17 @@ import {
   sampleRun,
 } from './samples.ts'
 
-const factories: [string, () => Promise<Store>][] = [
-  ['lmdb and files', () => openOnDisk(tempFolder())],
-  ['volatile', async () => volatileStore({ clock: realClock })],
+const factories: [string, (clock?: Clock) => Promise<Store>][] = [
+  ['lmdb and files', (clock) => openOnDisk(tempFolder(), clock)],
+  ['volatile', async (clock = realClock) => volatileStore({ clock })],
 ]
 
 const opened: Store[] = []
 
-function openOnDisk(dataDir: string): Promise<Store> {
+function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
   return openStore({
     dataDir,
-    clock: realClock,
+    clock,
     chance: realChance,
     log: keptLog(),
     meters: noMeters,
@@ -42,8 +43,8 @@ afterEach(async () => {
 })
 
 describe.each(factories)('%s', (_name, make) => {
-  async function open(): Promise<Store> {
-    const store = await make()
+  async function open(clock?: Clock): Promise<Store> {
+    const store = await make(clock)
     opened.push(store)
     return store
   }
@@ -432,12 +433,19 @@ describe.each(factories)('%s', (_name, make) => {
   })
 
   test('whoever watches the configuration file hears of a change, once for many', async () => {
-    const { config } = await open()
+    // However slow the disk is, no time passes between the two.
+    const clock = new ManualClock()
+    const { config } = await open(clock)
     let heard = 0
     const stop = config.watch(() => heard++)
     await config.replace(undefined, '1')
     await config.replace('1', '2')
-    await until('the change is heard', () => heard > 0)
+    for (let turns = 0; turns < 5; turns++) await clock.turn()
+    await until('the change is heard', async () => {
+      await clock.advance(150)
+      return heard > 0
+    })
+    await clock.advance(150)
     expect(heard).toBe(1)
     stop()
   })

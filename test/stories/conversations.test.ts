@@ -13,7 +13,8 @@ const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const TOPICS = ['registration', 'dispatch', 'frames', 'revocation', 'silence', 'usage']
 /** Somewhat fewer than there are: what is skipped without anybody noticing tests nothing. */
 const PASSED_MIN = 165
-const MS_MAX = 120_000
+/** Several times what it takes on a machine that is busy with other things. */
+const MS_MAX = 400_000
 
 /** What `npm run jest` runs: the flags are kept in one place only. */
 function jestCommand(): string[] {

@@ -72,6 +72,18 @@ async function runOf(at: Place, ticket: string, status?: Run['status']): Promise
   return found
 }
 
+/** What a queued run waits for is found out a moment after it has changed. */
+async function waitsFor(at: Place, ticket: string, reason: string): Promise<void> {
+  let said: string | undefined
+  const isSaid = async () => {
+    said = (await runOf(at, ticket, 'queued')).queueReason
+    return said === reason
+  }
+  await until(`${ticket} to wait because of "${reason}"`, isSaid).catch((error) => {
+    throw new Error(`${error.message}; it says "${said}"`)
+  })
+}
+
 const eventsOf = (at: Place, { id }: Run): Promise<RunEvent[]> => get(at, `/api/runs/${id}/events`)
 
 const fleetOf = async (at: Place) => (await get<FleetResponse>(at, '/api/workers')).workers
@@ -266,10 +278,9 @@ describe('a ticket dropped into the folder', () => {
     expect(await demand(at, worker)).toMatchObject(idle)
     put(at, 'ENG-1')
     put(at, 'ENG-2')
-    await until('one to run, one to wait', async () => (await demand(at, worker)).queuedRuns === 1)
-    await until('the one to run', async () => {
-      const [{ status } = { status: '' }] = await get<Run[]>(at, '/api/runs?status=running')
-      return status === 'running'
+    await until('one to run, one to wait', async () => {
+      const statuses = (await get<Run[]>(at, '/api/runs')).map(({ status }) => status)
+      return statuses.sort().join() === 'queued,running'
     })
     for (const via of ['fleet', 'management'] as const)
       expect(await demand(at, worker, via)).toEqual({
@@ -312,17 +323,16 @@ describe('a ticket dropped into the folder', () => {
   test('queue reasons: no workers connected, all workers are draining, fleet at capacity, waiting for a blocker', async () => {
     const at = place()
     put(at, 'ENG-1')
-    const reason = async (ticket: string) => (await runOf(at, ticket, 'queued')).queueReason
-    expect(await reason('ENG-1')).toBe('no workers connected')
+    await waitsFor(at, 'ENG-1', 'no workers connected')
     const { script, release } = held()
     const worker = await enrol(at, 'one', { concurrency: 1, script })
     await runOf(at, 'ENG-1', 'running')
     put(at, 'ENG-2')
-    expect(await reason('ENG-2')).toBe('fleet at capacity')
+    await waitsFor(at, 'ENG-2', 'fleet at capacity')
     await status(at, `POST /api/workers/${worker.workerId}/drain`)
-    expect(await reason('ENG-2')).toBe('all workers are draining')
+    await waitsFor(at, 'ENG-2', 'all workers are draining')
     put(at, 'ENG-3', 'state: Todo\nblockedBy: [ENG-1]')
-    expect(await reason('ENG-3')).toBe('waiting for ENG-1')
+    await waitsFor(at, 'ENG-3', 'waiting for ENG-1')
     release()
   })
 })
@@ -332,16 +342,18 @@ describe('a ticket dropped into the folder', () => {
 describe('the two listeners', () => {
   test('workers come in through either', async () => {
     const at = place()
-    const near = await enrol(at, 'near', { via: 'management', concurrency: 1 })
-    const far = await enrol(at, 'far', { via: 'fleet', concurrency: 1 })
+    const { script, release } = held()
+    const near = await enrol(at, 'near', { via: 'management', concurrency: 1, script })
+    const far = await enrol(at, 'far', { via: 'fleet', concurrency: 1, script })
     expect(await fleetOf(at)).toMatchObject([
       { id: near.workerId, name: 'near', connection: 'online', address: '127.0.0.1', activeRuns: 0 },
       { id: far.workerId, name: 'far', connection: 'online', address: '127.0.0.1', activeRuns: 0 },
     ])
     for (const name of ['A', 'B', 'C', 'D']) put(at, name)
+    await until('both to have one', () => near.executing + far.executing === 2)
+    expect([near.executing, far.executing]).toEqual([1, 1])
+    release()
     for (const name of ['A', 'B', 'C', 'D']) await runOf(at, name, 'completed')
-    expect(near.executions.length).toBeGreaterThan(0)
-    expect(far.executions.length).toBeGreaterThan(0)
   })
 
   test('any request on the fleet listener other than the worker socket, demand and state: 404', async () => {
@@ -481,7 +493,7 @@ describe('rename, drain, enable, revoke', () => {
     release()
     await runOf(at, 'ENG-1', 'completed')
     expect(worker.executions.map(({ ticket }) => ticket)).toEqual(['ENG-1'])
-    expect((await runOf(at, 'ENG-2')).queueReason).toBe('all workers are draining')
+    await waitsFor(at, 'ENG-2', 'all workers are draining')
     expect(await status(at, `POST /api/workers/${worker.workerId}/enable`)).toBe(200)
     await runOf(at, 'ENG-2', 'completed')
     expect(worker.refusals).toEqual([])
@@ -561,7 +573,7 @@ describe('worker-authenticated routes', () => {
     expect(await change('management', 'active')).toMatchObject({ body: { worker: { state: 'active' } } })
     await runOf(at, 'ENG-2', 'running')
     release()
-    await runOf(at, 'ENG-2', 'completed')
+    for (const name of ['ENG-1', 'ENG-2']) await runOf(at, name, 'completed')
     worker.stop()
     await until('it to be offline', async () => !(await demand(at, worker)).worker.connected)
     expect(await demand(at, worker)).toMatchObject({
@@ -579,8 +591,9 @@ describe('tickets and runs', () => {
     const at = place()
     const { script, release } = held()
     await enrol(at, 'one', { script })
-    put(at, 'ENG-1')
+    // The host lists none that are not to be run; what lay there before one that it has seen, it has seen too.
     put(at, 'ENG-2', 'state: Backlog')
+    put(at, 'ENG-1')
     const { id } = await runOf(at, 'ENG-1', 'running')
     const rows = [
       'POST /api/tickets/ENG-1/run',

@@ -27,8 +27,8 @@ import { until } from '../support/real.ts'
 import { type Served, sandboxFolder } from '../support/serve.ts'
 import { GATE, isOver, type Yard } from '../support/yard.ts'
 
-const STORY_MS_MAX = 180_000
-const HELD_MS_MAX = 60_000
+const STORY_MS_MAX = 300_000
+const HELD_MS_MAX = 90_000
 const LOOK_EVERY_MS = 50
 const ALL = process.env.FOLLOW_UP_KILLS === 'all'
 
@@ -42,11 +42,18 @@ const MOMENTS = {
   'late-push': ['when the push is on its way, and comes in later than the next one', 0, 0],
   'after-push': ['when the code host has taken the push, and nobody was told', 1, 0],
   'before-comment': ['when it is pushed, before the comment is there', 1, 0],
+  'late-comment': ['when the comment is on its way, and comes in when the next one does', 1, 0],
   'after-comment': ['when the comment is there, and nobody was told', 1, 1],
 } as const
 type Moment = keyof typeof MOMENTS
 
-const TELLING: readonly Moment[] = ['after-rebase', 'after-push', 'before-comment', 'after-comment']
+const TELLING: readonly Moment[] = [
+  'after-rebase',
+  'after-push',
+  'before-comment',
+  'late-comment',
+  'after-comment',
+]
 const TOLD = (Object.keys(MOMENTS) as Moment[]).filter((moment) => ALL || TELLING.includes(moment))
 
 const VICTIMS = {
@@ -73,6 +80,7 @@ const ASKED: Readonly<Record<Moment, readonly string[]>> = {
   'after-push': WORK,
   // Nothing but drift, and no agent.
   'before-comment': [],
+  'late-comment': [],
   'after-comment': [],
 }
 
@@ -103,6 +111,8 @@ function held(scene: Followed, moment: Moment, run: Run): Held {
       return turnstile.hold('after', push)
     case 'before-comment':
       return turnstile.hold('before', comment)
+    case 'late-comment':
+      return turnstile.hold('late', comment)
     case 'after-comment':
       return turnstile.hold('after', comment)
     case 'before-rebase':
@@ -191,20 +201,32 @@ async function letFetch(scene: Followed, holds: ReadonlyMap<Moment, Held>, worke
   await fetched(scene.github.branchSha('acme/after-fetch', 'main') ?? '')
 }
 
-/** The first one comes in when the second is about to. */
-function comesLate(scene: Followed, late: Held): () => Promise<void> {
-  const next = scene.turnstile.hold('before', /^POST \/acme\/late-push\.git\/git-receive-pack$/)
+/** What is on its way then comes in when what follows it is about to. */
+const LATE = {
+  'late-push': ['it pushes again', 0, /^POST \/acme\/late-push\.git\/git-receive-pack$/],
+  'late-comment': [
+    'it comments again',
+    1,
+    /^POST \/api\/v3\/repos\/acme\/late-comment\/issues\/1\/comments$/,
+  ],
+} as const
+type Late = keyof typeof LATE
+const isLate = (moment: Moment): moment is Late => Object.hasOwn(LATE, moment)
+
+function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<void> {
+  const [again, which, pattern] = LATE[moment]
+  const next = scene.turnstile.hold('before', pattern)
   return async () => {
-    await until('it pushes again', next.isThere, HELD_MS_MAX, LOOK_EVERY_MS)
+    await until(again, next.isThere, HELD_MS_MAX, LOOK_EVERY_MS)
     late.release()
-    await until('the first push has come', () => seen(scene, 'late-push')[0] === 1, HELD_MS_MAX)
+    await until('the first one has come', () => seen(scene, moment)[which] === 1, HELD_MS_MAX)
     next.release()
   }
 }
 
-/** Only of a follow-up that is begun again there is a next push. */
+/** Only of a follow-up that is begun again there is a next one. */
 const momentsOf = (victim: Victim): readonly Moment[] =>
-  TOLD.filter((moment) => moment !== 'late-push' || VICTIMS[victim].begun === 2)
+  TOLD.filter((moment) => !isLate(moment) || VICTIMS[victim].begun === 2)
 
 async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> {
   const moments = momentsOf(victim)
@@ -221,11 +243,13 @@ async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> 
     expect([moment, ...seen(scene, moment)]).toEqual([moment, ...MOMENTS[moment].slice(1)])
   await Promise.all(hits.map((hit) => killed(hit === 'worker' ? worker : yard.host)))
   if (isBegunAgain) await deserted(yard, holds)
-  const late = isBegunAgain ? holds.get('late-push') : undefined
-  for (const hold of holds.values()) if (hold !== late) hold.release()
-  const lateComes = late === undefined ? async () => {} : comesLate(scene, late)
+  const late: (() => Promise<void>)[] = []
+  for (const [moment, hold] of holds) {
+    if (isLate(moment)) late.push(comesLate(scene, moment, hold))
+    else hold.release()
+  }
   await comesBack(scene, victim, worker)
-  await lateComes()
+  await Promise.all(late.map((comes) => comes()))
   return ended(scene, runs)
 }
 

@@ -13,7 +13,7 @@ import { until } from '../support/real.ts'
 import { socketClient } from '../support/socket-client.ts'
 import { Yard } from '../support/yard.ts'
 
-const TEST_MS_MAX = 180_000
+const TEST_MS_MAX = 300_000
 const MARKER = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
 
 function story(title: string, tell: () => Promise<void>): void {
@@ -58,7 +58,7 @@ story(
   async () => {
     const tracker = { startedState: 'Doing', reviewState: 'Review' }
     const yard = await Yard.open({ local: true, tracker })
-    await yard.online(1, 30_000)
+    await yard.online(1)
     yard.ticket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
     yard.ticket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
     const drift = await yard.ends('DRIFT-1')
@@ -259,7 +259,7 @@ story('its sandbox is used where it is kept, waited for, and done without once i
 
   keeper.process.kill('SIGKILL')
   await keeper.exit
-  await yard.online(1, 30_000)
+  await yard.online(1)
   await scene.onBase('home', { other: 'of main, later\n' })
   scene.say('home', please('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
   const { id } = await scene.followUp(second)

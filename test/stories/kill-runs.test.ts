@@ -7,7 +7,6 @@
  * `KILL_RUNS=1000 npm run jest -- test/stories/kill-runs` for long, `SEED=…` to repeat what failed.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, expect, test } from '@jest/globals'
@@ -17,6 +16,7 @@ import type { DashboardFrame } from '../../protocol/dashboard.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { openStore } from '../../store/store.ts'
+import { freePort } from '../support/ports.ts'
 import { keptLog, noMeters } from '../support/quiet.ts'
 import { firstSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
@@ -27,6 +27,9 @@ const KILLS = Number(process.env.KILL_RUNS ?? 18)
 const KILLS_A_STORY = 15
 const RUNS = 200
 const STORIES = Math.ceil(KILLS / KILLS_A_STORY)
+/** What is left when nobody is killed any more takes a few seconds where nothing else is done. */
+const ALL_MS_MAX = 120_000
+const STORY_MS_MAX = 400_000
 
 // ---- when a kill comes -----------------------------------------------------------------------------------------------
 
@@ -290,15 +293,6 @@ class Story {
   }
 }
 
-async function freePort(): Promise<number> {
-  return await new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
-}
-
 // ---- what must be so at the end --------------------------------------------------------------------------------------
 
 /** Anything else is said by name, so that a failure of one run among hundreds can be read. */
@@ -446,7 +440,7 @@ async function tell(seed: number): Promise<void> {
   await Promise.all(asking)
   story.log.push(`${story.acknowledged} runs had ended before the last start`)
   // Should they not all end, what is wrong with those that did not says more than that it took too long.
-  await until('every run to end', () => story.acknowledged >= RUNS, 30_000).catch(() => {})
+  await until('every run to end', () => story.acknowledged >= RUNS, ALL_MS_MAX).catch(() => {})
   expect(await judge(story)).toEqual([])
 
   const metrics = await (await fetchMetrics(story)).text()
@@ -470,12 +464,16 @@ async function fetchMetrics(story: Story): Promise<Response> {
 
 for (let n = 0; n < STORIES; n++) {
   const seed = firstSeed(20_261_121) + n
-  test(`${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`, async () => {
-    try {
-      await tell(seed)
-    } catch (error) {
-      const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
-      throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)
-    }
-  }, 180_000)
+  test(
+    `${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`,
+    async () => {
+      try {
+        await tell(seed)
+      } catch (error) {
+        const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
+        throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)
+      }
+    },
+    STORY_MS_MAX,
+  )
 }

@@ -14,7 +14,7 @@ import { tempFolder, until } from '../support/real.ts'
 import { run as command } from '../support/serve.ts'
 import { GATE } from '../support/yard.ts'
 
-const TEST_MS_MAX = 180_000
+const TEST_MS_MAX = 300_000
 /** As long as tokens last that are to be renewed at once: a little more than the lead. */
 const ACCESS_MS = 300_000 + 1_500
 /** As long as tokens last otherwise. */

@@ -11,7 +11,7 @@ import { tempFolder, until } from '../support/real.ts'
 import { Watching } from '../support/watching.ts'
 import { type StubWrangler, stubWrangler } from '../support/wrangler.ts'
 
-const TEST_MS_MAX = 120_000
+const TEST_MS_MAX = 300_000
 const TOKEN = 'gho_of_mona'
 const WORK = ['write a.txt', '  a', 'artifact report.md', '  # All is well', 'commit A']
 const COMMENTING = '^POST /repos/acme/app/issues/\\d+/comments$'

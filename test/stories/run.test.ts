@@ -4,14 +4,15 @@
  * The agent is the scripted one, so that what it does, says and has spent is known.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
 import { until } from '../support/real.ts'
+import { filesBelow } from '../support/sweep.ts'
 import { GATE, Yard } from '../support/yard.ts'
 
-const TEST_MS_MAX = 180_000
+const TEST_MS_MAX = 300_000
 const LONG = process.env.LONG_CUTS === '1'
 
 function story(title: string, tell: () => Promise<void>): void {
@@ -25,12 +26,8 @@ async function yardWithWorker(options: Parameters<typeof Yard.open>[0] = {}): Pr
 }
 
 /** Every file below, with its path from there. */
-function filesBelow(folder: string): Map<string, string> {
-  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-  return new Map(paths.map((path) => [path.slice(folder.length + 1), readFileSync(path, 'utf8')]))
-}
+const filesIn = (folder: string): Map<string, string> =>
+  new Map(filesBelow(folder).map(([path, text]) => [path.slice(folder.length + 1), text]))
 
 async function artifact(yard: Yard, { id }: Run, name: string): Promise<Buffer> {
   const { url, token } = await yard.host.launched()
@@ -46,7 +43,7 @@ const typesOf = (events: readonly RunEvent[]): Set<string> => new Set(events.map
 
 /** What was said inside, as the agent keeps it itself. */
 const transcriptOf = (yard: Yard, run: Run): string =>
-  [...filesBelow(join(yard.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
+  [...filesIn(join(yard.sandboxOf(run) ?? '', 'home', '.claude')).values()].join('\n')
 
 describe('a run that does everything', () => {
   story('leaves a pull request, its costs, usage, artifacts, memories and a diff', async () => {
@@ -114,7 +111,7 @@ function costsAreRight(yard: Yard, run: Run, events: readonly RunEvent[]): void 
   )
   expect(run.costTotals?.outputTokens).toBeGreaterThan(0)
   expect(run.costTotals?.byModel.map(({ model }) => model).sort()).toEqual(['scripted-1', 'scripted-1-mini'])
-  const archived = filesBelow(join(yard.dataDir, 'usage'))
+  const archived = filesIn(join(yard.dataDir, 'usage'))
   const sessions = [...archived.keys()].filter((path) => path.includes(run.agentSessionId ?? 'none'))
   // The session itself, and the second model's.
   expect(sessions).toHaveLength(2)

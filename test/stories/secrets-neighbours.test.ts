@@ -21,6 +21,7 @@ import type { Run } from '../../protocol/run.ts'
 import { type FakeGithub, startGithub } from '../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../support/linear/linear.ts'
 import { type Mirror, type Sink, startMirror, startSink, type Trick, TWIST } from '../support/mirror.ts'
+import { freePort } from '../support/ports.ts'
 import { drawnSeed, Random } from '../support/random.ts'
 import { tempFolder, until } from '../support/real.ts'
 import { run as command, type Served, sandboxFolder, serve } from '../support/serve.ts'
@@ -28,7 +29,7 @@ import { socketClient } from '../support/socket-client.ts'
 import { filesBelow, Plants, type Sighting, Watch } from '../support/sweep.ts'
 import { isOver } from '../support/yard.ts'
 
-const TEST_MS_MAX = 240_000
+const TEST_MS_MAX = 600_000
 /** Each field that takes a secret is filled; a key that is given later takes the place of a login. */
 const KEPT_MIN = 6
 const WAIT_MS = 60_000
@@ -540,10 +541,7 @@ function stubs(folder: string, home: string, plants: Plants): string {
 }
 
 async function onAPort(town: Neighbours, config: object): Promise<object> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
+  const port = await freePort()
   const redirectUris = [`http://localhost:${port}${CALLBACK}`]
   Object.assign(town.linear.app, { redirectUris })
   return { ...config, server: { port } }

@@ -2,7 +2,6 @@
  * A person's views of a session, at a yard's host: sockets as a dashboard opens them, each drawn on a terminal of its
  * own, so that tests see what the person would.
  */
-import { setTimeout as pause } from 'node:timers/promises'
 import { Terminal } from '@xterm/headless'
 import type { AttachInput } from '../../protocol/dashboard.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -11,15 +10,20 @@ import { socketClient } from './socket-client.ts'
 import type { Yard } from './yard.ts'
 
 export const SIZE = { cols: 100, rows: 30 }
-const SEEN_MS_MAX = 15_000
+const SEEN_MS_MAX = 30_000
 /** What one types comes in pieces; a shell that is asked for its prompt is not asked in the middle of it. */
 const LOOK_MS = 10
+/** Of a worker that is on its way to its host. */
+const RESUMED_MS_MAX = 60_000
+const ASK_EVERY_MS = 100
 /** In front of what is typed next. */
 const PROMPT = /^> $/
 
 export class Viewer {
   readonly #socket: ReturnType<typeof socketClient>
   readonly #terminal = new Terminal({ ...SIZE, scrollback: 5_000, allowProposedApi: true, convertEol: false })
+  #text = ''
+  #heard = 0
   #drawn = 0
 
   constructor(socket: ReturnType<typeof socketClient>) {
@@ -37,7 +41,10 @@ export class Viewer {
 
   /** All that came, pictures and notes included. */
   text(): string {
-    return this.#socket.frames.map(({ type, data }) => (type === 'data' ? String(data) : '')).join('')
+    const { frames } = this.#socket
+    for (const { type, data } of frames.slice(this.#heard)) if (type === 'data') this.#text += String(data)
+    this.#heard = frames.length
+    return this.#text
   }
 
   /** What the person has before him, with all that he can scroll back to. */
@@ -75,17 +82,21 @@ export class Viewer {
     })
   }
 
-  /** Types a step, and has what the session says to it. */
+  /** Types a step of one line, and has what the session says to it. */
   async asks(step: string): Promise<string> {
     await this.ready()
     // A line number would not do: when the scrollback is full, each new line takes the place of the oldest.
     const prompt = this.#terminal.registerMarker(0)
     if (prompt === undefined) throw new Error('a full-screen program has no lines to go by')
-    const since = async () => (await this.lines()).slice(prompt.line + 1)
+    const said = async () =>
+      (await this.lines())
+        .slice(prompt.line + 1)
+        .map(unprompted)
+        .filter(Boolean)
     this.type(`${step}\r`)
-    await until('its answer', async () => (await since()).length > 0, SEEN_MS_MAX, LOOK_MS)
+    await until('its answer', async () => (await said()).length > 0, SEEN_MS_MAX, LOOK_MS)
     await this.ready()
-    return (await since()).slice(0, -1).join('\n')
+    return (await said()).join('\n')
   }
 
   /** The session waits for something to be typed. */
@@ -104,6 +115,9 @@ export class Viewer {
     this.#socket.close()
   }
 }
+
+/** A session that is told of another size shows its prompt once more, be it in front of what it is about to say. */
+const unprompted = (line: string): string => line.replace(/^> ?/, '')
 
 export async function viewOf(yard: Yard, { id }: Run, size = SIZE): Promise<Viewer> {
   const { url, token } = await yard.host.launched()
@@ -128,9 +142,12 @@ export function asked(yard: Yard, id: string, deed: 'resume' | 'release' | 'disc
 /** Until it is allowed; the worker may need a moment to find its host. */
 export async function resumed(yard: Yard, { id }: Run): Promise<Answered> {
   let answer: Answered = { status: 0, body: undefined }
-  for (let tries = 0; tries < 100 && answer.status !== 200; tries++) {
-    if (tries > 0) await pause(100)
+  const isAllowed = async () => {
     answer = await asked(yard, id, 'resume').catch(() => answer)
+    return answer.status === 200
   }
+  await until('it may be resumed', isAllowed, RESUMED_MS_MAX, ASK_EVERY_MS).catch((error) => {
+    throw new Error(`${error.message}\n${JSON.stringify(answer)}`)
+  })
   return answer
 }

@@ -23,9 +23,11 @@ import { keptLog } from './quiet.ts'
 export const RUN = 'run-1'
 export const KEY = 'sk-ant-api03-a-key-that-must-not-stay-anywhere-0123456789'
 export const SIZE: TerminalSize = { cols: 100, rows: 30 }
+/** Generous, as only what is broken waits it out. */
+const SEEN_MS_MAX = 25_000
 
-/** Test files run side by side; each process has users of its own, and what comes after it the same. */
-export const SLOTS_FROM = (process.pid % 500) * 100
+/** Test files run side by side, and hosts beside them that count from 0; what comes after a process has the same. */
+export const SLOTS_FROM = 1_000_500 + (process.pid % 200_000) * 1_000
 
 /** On a terminal a plain shell, which can do there what the scripted agent can't. */
 export const SHELL = `sh -c 'if [ -t 0 ]; then PS1="$ " exec sh -i; fi; exec scripted-agent "$@"' agent`
@@ -144,7 +146,7 @@ export function seat(sandbox: BootedSandbox, size: TerminalSize = SIZE): Seat {
     if (at < 0) return -1
     return seen + at + (typeof wanted === 'string' ? wanted.length : (wanted.exec(rest)?.[0].length ?? 0))
   }
-  const sees = (wanted: string | RegExp, ms = 10_000) =>
+  const sees = (wanted: string | RegExp, ms = SEEN_MS_MAX) =>
     new Promise<void>((resolve, reject) => {
       const late = () => reject(new Error(`in vain for ${wanted} in ${JSON.stringify(text.slice(-400))}`))
       const timer = setTimeout(late, ms)

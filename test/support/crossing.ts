@@ -5,8 +5,7 @@
  * The neighbours live in the test's own process, so that a test can look into them and make them fail; everything else
  * knows them by their addresses alone.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach } from '@jest/globals'
 import type { StoredConfig } from '../../protocol/config.ts'
@@ -16,10 +15,11 @@ import { Dashboard, STORY_WAIT_MS } from './dashboard.ts'
 import { type FakeGithub, startGithub } from './github/github.ts'
 import { type FakeLinear, startLinear } from './linear/linear.ts'
 import type { IssueRow } from './linear/world.ts'
+import { freePort } from './ports.ts'
 import { tempFolder, until } from './real.ts'
 import { run as command, type Launch, type Served, sandboxFolder, serve } from './serve.ts'
 import { socketClient } from './socket-client.ts'
-import { isOver } from './yard.ts'
+import { isOver, openGate } from './yard.ts'
 
 /** Whose pull requests the service makes, and who reviews them. */
 export const OWNER = 'mona'
@@ -176,10 +176,7 @@ export class Crossing {
 
   /** Whatever waits inside this run's sandbox goes on. */
   letGo({ id }: Run): void {
-    for (const place of readdirSync(sandboxFolder())) {
-      const out = join(sandboxFolder(), place, 'sandboxes', id, 'out')
-      if (existsSync(out)) writeFileSync(join(out, 'go'), '')
-    }
+    for (const place of readdirSync(sandboxFolder())) openGate(join(sandboxFolder(), place, 'sandboxes', id))
   }
 
   // ---- small ones ------------------------------------------------------------------------------------------------
@@ -218,13 +215,4 @@ export class Crossing {
     mkdirSync(this.dataDir, { mode: 0o700, recursive: true })
     writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  // A TCP server that listens has this kind of address.
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

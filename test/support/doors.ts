@@ -23,8 +23,14 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
 
+export interface HandClock extends Clock {
+  wind(ms: number): void
+  /** How many alarms are set: what the listener has taken in can often be told by them. */
+  alarms(): number
+}
+
 /** Time that passes only by `wind`. Replies still come by themselves. */
-export function handClock(): Clock & { wind(ms: number): void } {
+export function handClock(): HandClock {
   let now = 0
   const waiting = new Set<{ at: number; run: () => void }>()
   return {
@@ -36,6 +42,7 @@ export function handClock(): Clock & { wind(ms: number): void } {
       return () => void waiting.delete(one)
     },
     endOfTick: (run) => void setImmediate(run),
+    alarms: () => waiting.size,
     wind: (ms) => {
       now += ms
       const due = [...waiting].filter(({ at }) => at <= now).sort((a, b) => a.at - b.at)
@@ -77,7 +84,7 @@ export interface TestDoors {
 }
 
 /** On a hand-wound clock nothing ends by itself. */
-async function closeSoon(doors: Doors, clock: Clock | undefined): Promise<void> {
+export async function closeSoon(doors: Doors, clock: Clock | undefined): Promise<void> {
   let over = false
   const closing = doors.close('the test is over').then(() => {
     over = true

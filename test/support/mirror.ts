@@ -42,6 +42,8 @@ export interface Asked {
 /** Different in an address, in JSON, in a form and in HTML. */
 export const TWIST = '/+%7E"\\=&p'
 const TOKEN = /\b(?:lin_(?:api|oauth|refresh)|gho)_[0-9a-f]{20,}/g
+/** No line is hung up on that a client may be about to use again. */
+const KEEP_ALIVE_MS = 300_000
 /** Sentences are cut somewhere; what is cut has to be clean, too. */
 const PADDING_STEP = 61
 const PADDING_MAX = 480
@@ -64,7 +66,7 @@ export class Mirror {
 
   constructor(target: URL) {
     this.#target = target
-    this.#server = createServer((request, response) => {
+    this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
       this.#serve(request, response).catch(() => response.destroy())
     })
   }

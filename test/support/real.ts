@@ -13,14 +13,33 @@ export function tempFolder(): string {
   return folder
 }
 
-afterAll(() => {
-  // What was killed a moment ago may still be putting something down.
-  const patiently = { recursive: true, force: true, maxRetries: 10 }
-  for (const folder of folders.splice(0)) rmSync(folder, patiently)
+afterAll(async () => {
+  for (const folder of folders.splice(0)) await removed(folder)
 })
 
+/** From its top again and again: what was killed a moment ago may still be putting something down. */
+export async function removed(folder: string): Promise<void> {
+  let hindrance: unknown
+  const isGone = () => {
+    try {
+      rmSync(folder, { recursive: true, force: true })
+      return true
+    } catch (error) {
+      hindrance = error
+      return false
+    }
+  }
+  await until(`${folder} to be gone`, isGone, PATIENCE_MS, 50).catch((error) => {
+    throw new Error(`${error.message}: ${hindrance}`)
+  })
+}
+
 /** Generous, as only what is broken waits it out: a busy machine may take ten times as long as a quiet one. */
-const PATIENCE_MS = 25_000
+const PATIENCE_MS = 45_000
+
+/** What is dear to ask is asked less often: asking takes time from those who are to bring it about. */
+const REST_FOR_ASKING = 8
+const REST_MS_MAX = 50
 
 /** Asks again every few milliseconds, or less often what is dear to ask, until it is so; fails naming what was waited for. */
 export async function until(
@@ -30,8 +49,11 @@ export async function until(
   everyMs = 5,
 ): Promise<void> {
   const end = Date.now() + ms
-  while (!(await isSo())) {
+  for (;;) {
+    const asked = performance.now()
+    if (await isSo()) return
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain for: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, everyMs))
+    const rest = Math.min(REST_FOR_ASKING * (performance.now() - asked), REST_MS_MAX)
+    await new Promise((resolve) => setTimeout(resolve, Math.max(everyMs, rest)))
   }
 }

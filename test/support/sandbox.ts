@@ -16,8 +16,9 @@ export const isRoot = process.geteuid?.() === 0
 /** An ordinary user that nobody is, and no other test file either: some end what runs as him. */
 export const ORDINARY = isRoot ? 100_000 + (process.pid % 100_000) : (process.geteuid?.() ?? 0)
 
-/** Test files run side by side: each process has numbers of its own. */
-let next = (process.pid % 500) * 100
+/** Test files run side by side, and hosts beside them that count from 0: each process has a thousand numbers of its own. */
+export const OWN_NUMBERS = 1_000_000 + (process.pid % 200_000) * 1_000
+let next = OWN_NUMBERS
 
 export interface Place {
   readonly root: string

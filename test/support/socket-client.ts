@@ -1,8 +1,9 @@
 /**
  * WebSocket clients for tests: a proper one that keeps what it was sent, and a raw one that need not read at all.
  */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Socket } from 'node:net'
-import { WebSocket } from 'undici'
+import { ping, WebSocket } from 'undici'
 import { afterwards, TOKEN } from './doors.ts'
 
 export interface Frame {
@@ -19,8 +20,13 @@ export interface SocketClient {
   sendText(text: string | Uint8Array): void
   /** The first `count` frames, once they are there. */
   first(count: number): Promise<readonly Frame[]>
+  /** Once the other side has read all that was sent to it, and what it had said by then is in `frames`. */
+  caughtUp(): Promise<void>
   close(): void
 }
+
+const PONGS = 'undici:websocket:pong'
+let pings = 0
 
 export function socketClient(port: number, path = '/ws', headers: Record<string, string> = {}): SocketClient {
   const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, {
@@ -57,12 +63,27 @@ export function socketClient(port: number, path = '/ws', headers: Record<string,
         waiting.add(look)
         look()
       }),
+    caughtUp: () => ponged(socket),
     close: () => socket.close(),
   }
   afterwards(() => {
     if (socket.readyState === WebSocket.OPEN) socket.close()
   })
   return client
+}
+
+/** Frames are read in their order, so the answer to a ping comes after all that was there before it. */
+function ponged(socket: WebSocket): Promise<void> {
+  const mark = `ping ${++pings}`
+  return new Promise((resolve) => {
+    const look = (message: unknown): void => {
+      if (String(Reflect.get(Object(message), 'payload')) !== mark) return
+      unsubscribe(PONGS, look)
+      resolve()
+    }
+    subscribe(PONGS, look)
+    ping(socket, Buffer.from(mark))
+  })
 }
 
 /** A socket below WebSocket, past its upgrade, and paused: nothing is read until `resume`. */

@@ -31,6 +31,8 @@ export async function socketServer(
   came: (peer: Peer) => void = () => {},
   /** For requests that are no upgrade; without it they get no answer. */
   asked: RequestListener = () => {},
+  /** What is said in place of a socket: a whole reply, or the beginning of one. */
+  refused: () => string | undefined = () => undefined,
 ): Promise<SocketServer> {
   const peers: Peer[] = []
   const server: Server = tls === undefined ? createServer(asked) : createSecureServer(tls, asked)
@@ -40,6 +42,11 @@ export async function socketServer(
     socket.on('error', () => {})
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex) => {
+    const refusal = refused()
+    if (refusal !== undefined) {
+      socket.write(refusal)
+      return
+    }
     const peer = peerOn(request, socket)
     peers.push(peer)
     came(peer)

@@ -4,7 +4,7 @@
  * A secret is looked for as it is, as it stands in JSON, in an address, in a form, in HTML and in base64, whatever stood
  * before it there; and its beginning alone counts as found, for a sentence may have been cut within it.
  */
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { type Dirent, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** So much of a secret is one. */
@@ -54,13 +54,21 @@ function inBase64(secret: string): string[] {
   })
 }
 
-/** Every file below, as far as it is there when it is its turn. */
+/** Every file below, as far as it is there when it is its turn: whoever was told to stop may still be tidying up. */
 export function filesBelow(folder: string): [path: string, text: string][] {
-  const entries = readdirSync(folder, { withFileTypes: true, recursive: true })
-  return entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((path) => [path, textOf(path)])
+  return entriesIn(folder).flatMap((entry): [string, string][] => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return filesBelow(path)
+    return entry.isFile() ? [[path, textOf(path)]] : []
+  })
+}
+
+function entriesIn(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch {
+    return []
+  }
 }
 
 // ---- processes -----------------------------------------------------------------------------------------------------
@@ -98,17 +106,19 @@ export class Watch {
 
   look(): void {
     for (const pid of this.#family()) {
+      // First of all: of one that has ended since, nothing is read.
+      const inSandbox = isElsewhere(pid)
       const [command, environment] = [textOf(`/proc/${pid}/cmdline`), textOf(`/proc/${pid}/environ`)]
       const shown = command.replaceAll('\0', ' ').slice(0, 80)
       this.seen.add(shown)
-      this.#note(`arguments of ${shown}`, command, pid)
-      this.#note(`environment of ${shown}`, environment, pid)
+      this.#note(`arguments of ${shown}`, command, inSandbox)
+      this.#note(`environment of ${shown}`, environment, inSandbox)
     }
   }
 
-  #note(where: string, text: string, pid: number): void {
+  #note(where: string, text: string, inSandbox: boolean): void {
     for (const name of this.#plants.in(text))
-      this.#sightings.set(`${name} ${where}`, { where, name, inSandbox: isElsewhere(pid) })
+      this.#sightings.set(`${name} ${where}`, { where, name, inSandbox })
   }
 
   #family(): number[] {

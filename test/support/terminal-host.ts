@@ -24,6 +24,15 @@ export interface TerminalHost {
   status: number
   /** It does not. */
   isMute: boolean
+  /** What it says in place of the next lines. */
+  refusal: string | undefined
+  /** Lines that it refused so. */
+  refused: number
+}
+
+/** A reply as a host gives it in place of a line. */
+export function replyOf(status: number, body: string): string {
+  return `HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
 export class HostView {
@@ -82,9 +91,23 @@ export async function terminalHost(dataDir = tempFolder()): Promise<TerminalHost
       const said = isKnown ? { ticket: { identifier: 'ENG-1' }, error: 'no such run' } : { error: 'token?' }
       response.writeHead(isKnown ? host.status : 401).end(JSON.stringify(said))
     },
+    () => {
+      if (host.refusal !== undefined) host.refused += 1
+      return host.refusal
+    },
   )
   const url = `http://127.0.0.1:${server.port}`
-  const host: TerminalHost = { dataDir, url, asked, views, onLine: () => {}, status: 200, isMute: false }
+  const host: TerminalHost = {
+    dataDir,
+    url,
+    asked,
+    views,
+    onLine: () => {},
+    status: 200,
+    isMute: false,
+    refusal: undefined,
+    refused: 0,
+  }
   const launch = { pid: process.pid, version: '0', startedAt: '', url, token: TOKEN }
   writeFileSync(join(dataDir, 'launch.json'), JSON.stringify(launch))
   return host
@@ -157,9 +180,14 @@ export function personAt(args: readonly string[], env: NodeJS.ProcessEnv = {}): 
       await new Promise<void>((done) => terminal.write(bytes(), done))
       return terminal
     },
-    commandPid: () => Number(readFileSync(`/proc/${pty.pid}/task/${pty.pid}/children`, 'utf8').trim()),
+    commandPid: () => {
+      const pid = Number(readFileSync(`/proc/${pty.pid}/task/${pty.pid}/children`, 'utf8').trim())
+      // A signal to the process 0 would go to all of ours.
+      if (!(pid > 0)) throw new Error('the command is not running')
+      return pid
+    },
     ended: async () => {
-      await until('the end of the command', () => /code=\d+;/.test(text()), 20_000).catch((error) => {
+      await until('the end of the command', () => /code=\d+;/.test(text())).catch((error) => {
         throw new Error(`${error.message}\n${processesOn(pty.pid)}\n${JSON.stringify(text().slice(-4_000))}`)
       })
       pty.write(END_OF_INPUT)

@@ -8,6 +8,9 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { afterAll } from '@jest/globals'
 
+/** No line is hung up on that a client may be about to use again. */
+const KEEP_ALIVE_MS = 300_000
+
 const open = new Set<Turnstile>()
 
 afterAll(() => {
@@ -42,7 +45,7 @@ export class Turnstile {
 
   private constructor(to: string) {
     this.#to = new URL(to)
-    this.#server = createServer((asked, answer) => {
+    this.#server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (asked, answer) => {
       this.#pass(asked, answer).catch(() => answer.destroy())
     })
   }

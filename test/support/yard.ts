@@ -7,12 +7,12 @@
  * a push, until the test lets them pass. Nothing here sleeps in order to be in time.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 import type { FleetResponse } from '../../protocol/worker.ts'
+import { freePort } from './ports.ts'
 import { tempFolder, until } from './real.ts'
 import { run, type Served, sandboxFolder, serve } from './serve.ts'
 
@@ -28,9 +28,11 @@ export const GATE = 'while [ ! -e /out/go ]; do sleep 0.05; done'
 const SECRET_FORMS = [...Object.values(SECRETS), 'w[cp]-[A-Za-z0-9_-]{43}']
 const MEANT_FOR_THEM = ['config.json', 'credential.json']
 /** Longer than a test waits for anything; then whatever is held at a gate goes home by itself. */
-const RUN_MS_MAX = 60_000
+const RUN_MS_MAX = 120_000
 /** Asking all processes of a machine is dear. */
 const LOOK_EVERY_MS = 50
+/** A host that is asked without a pause does little else. */
+const ASK_EVERY_MS = 20
 
 const GIT_ENV = {
   PATH: process.env.PATH,
@@ -175,7 +177,7 @@ export class Yard {
       seen = await this.run(identifier)
       return seen !== undefined && isSo(seen)
     }
-    await until(`${identifier} is ${what}`, look, ms).catch((error) => {
+    await until(`${identifier} is ${what}`, look, ms, ASK_EVERY_MS).catch((error) => {
       const { ticket: _, ...rest } = seen ?? { ticket: undefined }
       throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
     })
@@ -198,8 +200,7 @@ export class Yard {
 
   /** Whatever waits inside this run's sandbox goes on. */
   letGo(run: Run): void {
-    for (const place of this.#sandboxesOf(run.id))
-      if (namesIn(place).includes('out')) writeFileSync(join(place, 'out', 'go'), '')
+    for (const place of this.#sandboxesOf(run.id)) openGate(place)
   }
 
   /** Its setup, or its agent, has come to its gate. */
@@ -210,7 +211,7 @@ export class Yard {
 
   /** A process with this in its command line is in its sandbox. */
   isDoing(run: Run, what: string): boolean {
-    return this.#processesOf(run.id).some((pid) => commandOf(pid).includes(what))
+    return pids().some((pid) => commandOf(pid).includes(what) && isOf(run.id, pid))
   }
 
   letPushesGo(): void {
@@ -265,6 +266,11 @@ export class Yard {
     })
   }
 
+  /** No process is left in any sandbox below. */
+  isDeserted(folder: string): boolean {
+    return this.#processesOf(folder).length === 0
+  }
+
   #processes(): string[] {
     const inside = namesIn(sandboxFolder()).flatMap((name) => this.#processesOf(join(sandboxFolder(), name)))
     return [...inside, ...this.#hooks()].map((pid) => `${pid} ${commandOf(pid)}`)
@@ -312,13 +318,8 @@ export class Yard {
 
   #makeRepo(name: RepoName): void {
     const work = join(this.folder, 'draft', name)
-    const git = (...args: string[]) => execFileSync('git', args, { cwd: work, env: GIT_ENV, stdio: 'pipe' })
-    mkdirSync(work, { recursive: true })
-    git('init', '--quiet', '--initial-branch=main')
-    writeFileSync(join(work, 'README.md'), `# ${name}\n`)
-    git('add', '--all')
-    git('commit', '--quiet', '--message', 'Begin')
-    git('clone', '--quiet', '--bare', '--template=', work, this.bare(name))
+    cpSync(draftOf(name), work, { recursive: true })
+    gitIn(work, 'clone', '--quiet', '--bare', '--template=', work, this.bare(name))
     const note = '#!/bin/sh\nwhile read -r old new ref; do echo "$ref" >> pushes; done\n'
     this.#hook(name, 'post-receive', note)
     if (name !== 'slow-push') return
@@ -340,9 +341,8 @@ export class Yard {
       .map((folder) => join(folder, runId))
   }
 
-  /** What a process sees mounted tells whose it is. */
   #processesOf(place: string): number[] {
-    return pids().filter((pid) => `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place))
+    return pids().filter((pid) => isOf(place, pid))
   }
 
   #hooks(): number[] {
@@ -352,19 +352,41 @@ export class Yard {
   }
 }
 
-export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
+const drafts = new Map<RepoName, string>()
 
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
+/** Made once for all yards of a test file: git is started three times for it. */
+function draftOf(name: RepoName): string {
+  const known = drafts.get(name)
+  if (known !== undefined) return known
+  const work = tempFolder()
+  gitIn(work, 'init', '--quiet', '--template=', '--initial-branch=main')
+  writeFileSync(join(work, 'README.md'), `# ${name}\n`)
+  gitIn(work, 'add', '--all')
+  gitIn(work, 'commit', '--quiet', '--message', 'Begin')
+  drafts.set(name, work)
+  return work
 }
+
+const gitIn = (cwd: string, ...args: string[]) =>
+  execFileSync('git', args, { cwd, env: GIT_ENV, stdio: 'pipe' })
+
+/** Of a sandbox, unless it is on its way out. */
+export function openGate(place: string): void {
+  try {
+    writeFileSync(join(place, 'out', 'go'), '')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+}
+
+export const isOver = ({ status }: Run): boolean => ['completed', 'failed', 'cancelled'].includes(status)
 
 // ---- looking about -------------------------------------------------------------------------------------------------
 
 const pids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger)
+/** What a process sees mounted tells whose it is. */
+const isOf = (place: string, pid: number): boolean =>
+  `${textOf(`/proc/${pid}/mountinfo`)}${commandOf(pid)}`.includes(place)
 const commandOf = (pid: number): string => textOf(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
 
 function cwdOf(pid: number): string {

@@ -1,6 +1,5 @@
 /** The dashboard socket: what it says, to whom, and when it has had enough. */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
@@ -32,11 +31,6 @@ const tickets: DashboardPush = { type: 'tickets', tickets: [] }
 const config: DashboardPush = { type: 'config', config: configDefaults }
 const workers: DashboardPush = { type: 'workers', workers: [] }
 const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
-
-/** Long enough for what was said on this machine to be heard. */
-async function settle(): Promise<void> {
-  await sleep(30)
-}
 
 test('hello comes first, then every push in order', async () => {
   const { desk, port } = await openTestDoors()
@@ -83,11 +77,11 @@ test('without a subscription all run events come; with one, only those; after th
   const client = socketClient(port)
   await client.first(1)
   const hear = async (): Promise<string[]> => {
-    await settle()
+    await client.caughtUp()
     const before = client.frames.length
     for (const run of ['run-1', 'run-2', 'run-3']) desk.push(event(run, 0))
     desk.push(tickets)
-    await settle()
+    await client.caughtUp()
     return client.frames
       .slice(before)
       .map((frame) => String(Reflect.get(Object(frame.event), 'runId') ?? frame.type))
@@ -111,12 +105,12 @@ test('the subscriptions of one dashboard are not those of another', async () => 
   await Promise.all([one.first(1), two.first(1)])
   one.send({ type: 'subscribe', runId: 'run-1' })
   two.send({ type: 'subscribe', runId: 'run-1' })
-  await settle()
+  await Promise.all([one.caughtUp(), two.caughtUp()])
   one.close()
   await one.closed
   desk.push(event('run-1', 0))
   desk.push(event('run-2', 0))
-  await settle()
+  await two.caughtUp()
   expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
 })
 
@@ -156,7 +150,7 @@ test('binary frames end the socket with 1003, too long ones with 1009', async ()
   const fits = socketClient(port)
   await fits.opened
   fits.sendText(JSON.stringify({ type: 'subscribe', runId: 'a' }).padEnd(DASHBOARD_FRAME_BYTES_MAX))
-  await settle()
+  await fits.caughtUp()
   fits.close()
   expect(await fits.closed).toMatchObject({ code: 1005 })
 })
@@ -208,9 +202,13 @@ test('there are only so many subscriptions', async () => {
   const { port } = await openTestDoors({ clock })
   const client = socketClient(port)
   await client.opened
-  for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) client.send({ type: 'subscribe', runId: `run-${i}` })
-  await settle()
-  clock.wind(10_000)
+  for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) {
+    client.send({ type: 'subscribe', runId: `run-${i}` })
+    if (i % 500 !== 499) continue
+    // That many frames, and one more that asks whether they were read.
+    await client.caughtUp()
+    clock.wind(10_000)
+  }
   client.send({ type: 'subscribe', runId: 'run-one-more' })
   expect(await client.closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/1000 runs/) })
 })
@@ -234,8 +232,7 @@ test('a reader that never reads costs its backlog, no more, and is cut off', asy
   expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
   expect(meters.counts.get('sockets dashboard')).toBe(1)
   clock.wind(DRAIN_MS_MAX)
-  await settle()
-  expect(meters.counts.get('sockets dashboard')).toBe(0)
+  await until('it is gone', () => meters.counts.get('sockets dashboard') === 0)
   slow.resume()
   await ended
 })
@@ -248,13 +245,13 @@ test('a slow reader does not hold up a quick one', async () => {
   const text = 'x'.repeat(64 * 1024)
   for (let i = 0; i < 256; i++) {
     desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
-    if (i % 8 === 7) await settle()
+    if (i % 8 === 7) await quick.first(2 + i)
   }
   expect(await quick.first(257)).toHaveLength(257)
 })
 
 test('a reader that was too slow and catches up is told 1013 and why', async () => {
-  const { port, desk } = await openTestDoors()
+  const { port, desk, meters } = await openTestDoors({ clock: handClock() })
   const slow = await rawSocket(port)
   const chunks: Buffer[] = []
   slow.on('data', (bytes) => chunks.push(bytes))
@@ -266,7 +263,7 @@ test('a reader that was too slow and catches up is told 1013 and why', async () 
     desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
     if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
   }
-  await settle()
+  await until('it is cut off', () => meters.counts.get('sockets_cut_off_total dashboard') === 1)
   slow.resume()
   await ended
   const tail = Buffer.concat(chunks).subarray(-125)

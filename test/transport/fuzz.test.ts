@@ -10,6 +10,7 @@ import { fetch } from 'undici'
 import { type Route, routes } from '../../protocol/routes.ts'
 import { afterwards, openTestDoors, TOKEN } from '../support/doors.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
+import { until } from '../support/real.ts'
 import { clientFrame, rawSocket } from '../support/socket-client.ts'
 
 const ROUNDS = Number(process.env.FUZZ_ROUNDS ?? 10_000)
@@ -21,6 +22,8 @@ const CLIENTS = 16
  * in a header) for unfinished. It hangs up on them in its own time; here the next one begins on a new connection.
  */
 const PATIENCE_MS = 30
+/** What is whole is answered, however much the machine has to do. */
+const WHOLE_MS = 60_000
 
 type Dice = () => number
 
@@ -139,7 +142,7 @@ test(`requests of nonsense, seed ${SEED}`, async () => {
         const patience = new AbortController()
         const reply = await Promise.race([
           client.ask(text),
-          sleep(whole ? 5_000 : PATIENCE_MS, 'silence' as const, { signal: patience.signal }).catch(
+          sleep(whole ? WHOLE_MS : PATIENCE_MS, 'silence' as const, { signal: patience.signal }).catch(
             () => 'silence' as const,
           ),
         ])
@@ -200,12 +203,8 @@ test.each([
       await sleep(1)
       for (const socket of sockets) socket.destroy()
     }
-    for (let i = 0; i < 100 && meters.counts.get(`sockets ${kind}`) !== 0; i++) await sleep(10)
-    expect({ seed: SEED, open: meters.counts.get(`sockets ${kind}`), log: log.lines }).toEqual({
-      seed: SEED,
-      open: 0,
-      log: [],
-    })
+    await until(`all are gone, seed ${SEED}`, () => meters.counts.get(`sockets ${kind}`) === 0)
+    expect({ seed: SEED, log: log.lines }).toEqual({ seed: SEED, log: [] })
     expect((await fetch(`${url}/api/health`)).status).toBe(200)
   },
   600_000,

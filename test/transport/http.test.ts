@@ -8,7 +8,9 @@ import { yes } from '../../core/refusal.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../protocol/limits.ts'
 import { afterwards, handClock, openTestDoors, TOKEN } from '../support/doors.ts'
+import { promisesSettled } from '../support/manual-clock.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
+import { until } from '../support/real.ts'
 
 const AUTH = [`Host: localhost`, `Authorization: Bearer ${TOKEN}`]
 const JSON_AUTH = [...AUTH, 'Content-Type: application/json']
@@ -57,7 +59,7 @@ test('who goes on sending what was refused is hung up on', async () => {
   const clock = handClock()
   const { client } = await open({ clock })
   const asked = client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 99999999']))
-  await sleep(50)
+  await until('it is refused', () => clock.alarms() === 1)
   clock.wind(10_000)
   expect(await asked).toMatchObject({ closed: true })
 })
@@ -66,7 +68,7 @@ test('a body that does not come is waited for so long and no longer', async () =
   const clock = handClock()
   const { client, desk } = await open({ clock })
   const asked = client.ask(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 20'])}{"pa`)
-  await sleep(50)
+  await until('its body is waited for', () => clock.alarms() === 1)
   clock.wind(HTTP_BODY_SECONDS_MAX * 1000)
   expect(await asked).toMatchObject({ status: 408 })
   expect(desk.patches).toEqual([])
@@ -167,7 +169,8 @@ test('the answer to HEAD has no body, so the next answer on the connection is th
 })
 
 test('a client that hangs up in the middle of a body, or before its answer, is forgotten', async () => {
-  const { port, desk, log } = await open()
+  const clock = handClock()
+  const { port, desk, log } = await open({ clock })
   let let_go = (): void => {}
   desk.changed = () =>
     new Promise((resolve) => (let_go = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
@@ -175,12 +178,12 @@ test('a client that hangs up in the middle of a body, or before its answer, is f
   half.write(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 50'])}{"pa`)
   const whole = connect(port, '127.0.0.1')
   whole.write(put(JSON_AUTH, '{"patch":{}}'))
-  await sleep(50)
+  await until('a half and a whole', () => desk.patches.length === 1 && clock.alarms() === 1)
   half.destroy()
   whole.destroy()
-  await sleep(50)
+  await until('the half is forgotten', () => clock.alarms() === 0)
   let_go()
-  await sleep(20)
+  await promisesSettled()
   expect(desk.patches).toEqual([{}])
   expect(log.lines).toEqual([])
   expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
@@ -215,19 +218,24 @@ test('doubled lengths and strange transfer encodings are refused', async () => {
 
 test('what the parser answers before anybody else is asked', async () => {
   const { port } = await open()
-  const once = async (text: string) => {
+  const once = async (text: string, patienceMs = 30_000) => {
     const client = rawClient(port)
-    const reply = await Promise.race([client.ask(text), sleep(300, 'silence' as const)])
+    const patience = new AbortController()
+    const silence = sleep(patienceMs, 'silence' as const, { signal: patience.signal })
+    const reply = await Promise.race([client.ask(text), silence.catch(() => 'silence' as const)])
+    patience.abort()
     client.close()
     return reply === 'silence' ? reply : reply.status
   }
+  const SILENCE_MS = 300
+  const unfinished = (text: string) => once(text, SILENCE_MS)
   expect(await once('GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n')).toBe(505)
   expect(await once('GET /api/heal')).toBe(505)
-  expect(await once('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
+  expect(await unfinished('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
   expect(await once('garbage\r\n\r\n')).toBe(505)
   // RFC 9112 §3.2 asks for 400 here; a request without any header at all is taken for one that goes on.
   expect(await once('GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n')).toBe(400)
-  expect(await once('GET /api/health HTTP/1.1\r\n\r\n')).toBe('silence')
+  expect(await unfinished('GET /api/health HTTP/1.1\r\n\r\n')).toBe('silence')
   expect(await once('GET /api/health HTTP/1.1\r\nHost:\r\n\r\n')).toBe(403)
 })
 

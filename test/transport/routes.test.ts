@@ -340,3 +340,12 @@ test('a follow-up is asked for by its run, and refused in its own words', async 
     expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({ status, body: { error: 'not now' } })
   }
 })
+
+test('a browser that comes back with anything at all is shown a page, with no token', async () => {
+  const { url } = await open()
+  const long = 'x'.repeat(1_500)
+  for (const query of ['', `state=${long}&code=${long}`, `state=s&error=${long}&error_description=${long}`]) {
+    const reply = await fetch(`${url}/api/connect/tracker/callback?${query}`)
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([400, 'text/html; charset=utf-8'])
+  }
+})

@@ -6,15 +6,16 @@ import { mkdtemp } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from '@jest/globals'
 import { Agent, fetch } from 'undici'
 import { yes } from '../../core/refusal.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import { openDoors } from '../../transport/server.ts'
-import { afterwards, openTestDoors, partsFor, TOKEN } from '../support/doors.ts'
+import { afterwards, closeSoon, handClock, openTestDoors, partsFor, TOKEN } from '../support/doors.ts'
 import { CREDENTIAL, fakeDesk, WORKER_ID } from '../support/fake-desk.ts'
+import { freePort } from '../support/ports.ts'
 import { rawClient, requestText } from '../support/raw-client.ts'
+import { until } from '../support/real.ts'
 import { socketClient } from '../support/socket-client.ts'
 
 test('sockets are told 1001 and why, and nothing listens any more', async () => {
@@ -28,7 +29,8 @@ test('sockets are told 1001 and why, and nothing listens any more', async () => 
 })
 
 test('a reply under way is finished, and a new request on an open connection refused', async () => {
-  const { doors, port, desk } = await openTestDoors()
+  const clock = handClock()
+  const { doors, port, desk } = await openTestDoors({ clock })
   let finish = (): void => {}
   desk.changed = () =>
     new Promise((resolve) => (finish = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
@@ -37,13 +39,12 @@ test('a reply under way is finished, and a new request on an open connection ref
   await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const underWay = busy.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await sleep(50)
-  const closing = doors.close('stop')
-  await sleep(50)
+  await until('it is under way', () => desk.patches.length === 1)
+  void doors.close('stop')
   expect((await idle.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(503)
   finish()
   expect((await underWay).status).toBe(200)
-  await closing
+  await closeSoon(doors, clock)
 })
 
 test('a reply that never comes is not waited for without end', async () => {
@@ -52,13 +53,14 @@ test('a reply that never comes is not waited for without end', async () => {
   const client = rawClient(port)
   const headers = ['Host: localhost', `Authorization: Bearer ${TOKEN}`, 'Content-Type: application/json']
   const asked = client.ask(requestText('PUT', '/api/settings', headers, '{"patch":{}}'))
-  await sleep(50)
+  await until('it is under way', () => desk.patches.length === 1)
   await doors.close('stop')
   expect(await asked).toMatchObject({ status: 0, closed: true })
 })
 
 test('an upgrade on an open connection is refused once the doors are closing', async () => {
-  const { doors, port, desk } = await openTestDoors()
+  const clock = handClock()
+  const { doors, port, desk } = await openTestDoors({ clock })
   desk.changed = () => new Promise(() => {})
   const [busy, late] = [rawClient(port), rawClient(port)]
   afterwards(() => [busy.close(), late.close()])
@@ -67,10 +69,11 @@ test('an upgrade on an open connection is refused once the doors are closing', a
     requestText('PUT', '/api/settings', [...headers, 'Content-Type: application/json'], '{"patch":{}}'),
   )
   await late.ask(requestText('GET', '/api/config', headers))
-  const closing = doors.close('stop')
+  await until('the other is under way', () => desk.patches.length === 1)
+  void doors.close('stop')
   const upgrade = ['Upgrade: websocket', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==']
   expect((await late.ask(requestText('GET', '/ws', [...headers, ...upgrade]))).status).toBe(503)
-  await closing
+  await closeSoon(doors, clock)
 })
 
 test('closing twice is closing once', async () => {
@@ -106,12 +109,7 @@ test('when the fleet port is taken, the management port is let go again, and the
 
 test('a configured port can be opened again at once after a stop', async () => {
   // A port that the system picked is another matter: the library lets only ports with a number be taken up again.
-  const probe = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => probe.once('listening', resolve))
-  const address = probe.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
-  await new Promise((resolve) => probe.close(resolve))
-  const management = { host: '127.0.0.1', port }
+  const management = { host: '127.0.0.1', port: await freePort() }
   for (let round = 0; round < 3; round++) {
     const { doors, url } = await openTestDoors({ management })
     expect((await fetch(`${url}/api/health`)).status).toBe(200)

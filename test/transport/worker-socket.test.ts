@@ -74,7 +74,7 @@ test('the desk is told when the wire is gone, once, and nothing is sent after', 
 })
 
 test('the desk closes with a code and a reason, once what was sent before has left', async () => {
-  const { client, line } = await joined()
+  const { client, line } = await joined({ clock: handClock() })
   for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
   line.link.close(1008, 'replaced by a newer connection')
   expect(line.link.send('{"type":"late"}')).toBe(false)
@@ -176,7 +176,7 @@ test('a worker that does not read is held up to a limit, then its line is cut', 
 })
 
 test('one that was too slow and catches up is told 1013 and why', async () => {
-  const doors = await openTestDoors()
+  const doors = await openTestDoors({ clock: handClock() })
   const { socket, line } = await deaf(doors)
   const chunks: Buffer[] = []
   socket.on('data', (bytes) => chunks.push(bytes))

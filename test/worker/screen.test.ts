@@ -5,6 +5,7 @@ import * as fc from 'fast-check'
 import { terminalOf } from '../../worker/emulator.ts'
 import { FLOOD_CHARS_MIN } from '../../worker/flood.ts'
 import { makeScreen } from '../../worker/screen.ts'
+import { cpuMsOf } from '../support/cpu.ts'
 
 const size = { cols: 20, rows: 6 }
 const quiet = () => {}
@@ -163,7 +164,7 @@ describe('the picture of a terminal', () => {
       }),
       { numRuns: Number(process.env.RUNS ?? 300) },
     )
-  }, 60_000)
+  }, 240_000)
 
   test('writes in the charset that was kept with the cursor', async () => {
     const before = ['\x1b(0', '\x1b7', '\x1b(B', 'a']
@@ -212,6 +213,9 @@ const flood = fc
   .filter((block) => block.length > 100)
   .map((block) => block.repeat(Math.ceil((FLOOD_CHARS_MIN * 2) / block.length)))
 
+/** Too long to wait as a whole for its end. */
+const LONG_CHARS = 3.5 * 1024 * 1024
+
 describe('a flood', () => {
   test('leaves what it would have left if every character of it had been read', async () => {
     await fc.assert(
@@ -221,6 +225,30 @@ describe('a flood', () => {
         expect(hereAfter).toEqual(thereAfter)
       }),
       { numRuns: 20 },
+    )
+  }, 240_000)
+
+  test('that goes on and on does so too, also when the window changes in its midst', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, flood, session, fc.nat(60), async (before, block, after, rows) => {
+        const lines = block.repeat(Math.ceil(LONG_CHARS / block.length))
+        const bigger = { cols: 33, rows: 7 + rows }
+        const screen = makeScreen(size, quiet)
+        const real = terminalOf(size)
+        for (const piece of [...before, block, lines]) void screen.print(piece)
+        await screen.print(lines)
+        const goesOn = screen.print(lines)
+        screen.resize(bigger)
+        await Promise.all([goesOn, ...after.map((piece) => screen.print(piece))])
+        for (const piece of [...before, block, lines, lines, lines]) await written(real, piece)
+        real.resize(bigger.cols, bigger.rows)
+        for (const piece of after) await written(real, piece)
+        const drawn = terminalOf(bigger)
+        await written(drawn, screen.picture())
+        screen.close()
+        if (!isTorn(real)) expect(seen(drawn)).toEqual(seen(real))
+      }),
+      { numRuns: 4 },
     )
   }, 60_000)
 
@@ -234,8 +262,8 @@ describe('a flood', () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
     const real = terminalOf({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
-    const read = await msOf(() => written(real, lines))
-    const printed = await msOf(() => screen.print(lines))
+    const read = await cpuMsOf(() => written(real, lines))
+    const printed = await cpuMsOf(() => screen.print(lines))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
@@ -319,7 +347,7 @@ describe('a screen that is painted again and again', () => {
       ),
       { numRuns: Number(process.env.RUNS ?? 30) },
     )
-  }, 60_000)
+  }, 240_000)
 
   test('is many times as fast as reading all of it', async () => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
@@ -331,18 +359,12 @@ describe('a screen that is painted again and again', () => {
     const paint = rows.join('').repeat(600)
     await written(real, '\x1b[?1049h')
     await screen.print('\x1b[?1049h')
-    const read = await msOf(() => written(real, paint))
-    const printed = await msOf(() => screen.print(paint))
+    const read = await cpuMsOf(() => written(real, paint))
+    const printed = await cpuMsOf(() => screen.print(paint))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
 })
-
-async function msOf(run: () => Promise<unknown>): Promise<number> {
-  const from = performance.now()
-  await run()
-  return performance.now() - from
-}
 
 describe('a terminal that nobody sits at', () => {
   test('answers what the session asks', async () => {

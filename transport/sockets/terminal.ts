@@ -45,9 +45,9 @@ export class Terminal implements ViewLink {
 
   // ---- as the host sees it
 
-  send(frame: AttachOutput): boolean {
+  send(frame: AttachOutput, text = JSON.stringify(frame)): boolean {
     if (!this.#outlet.open) return false
-    if (this.#outlet.send(JSON.stringify(frame))) return true
+    if (this.#outlet.send(text)) return true
     this.#tooSlow()
     this.#outlet.leave(CLOSE.tryAgainLater, TOO_SLOW)
     return false

@@ -3,6 +3,7 @@ import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { agentACommand } from './agent-a-command.ts'
 import { agentAListener } from './agent-a-listener.ts'
+import { newestSession } from './agent-a-newest.ts'
 import { agentASession } from './agent-a-session.ts'
 import { agentAUsage } from './agent-a-usage.ts'
 import { findProgram, type Where } from './find.ts'
@@ -19,6 +20,7 @@ export function agentA(where: Where, prices: PriceTable): AgentDriver {
     find: () => findProgram(WANTED, where),
     command: agentACommand,
     attend: agentASession,
+    newest: newestSession,
     listen: (task) => redacted(agentAListener(task, prices), task),
     usage: (files, sessionId, andSince) => agentAUsage(files, { sessionId, andSince }, prices),
   }

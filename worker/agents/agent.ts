@@ -110,6 +110,8 @@ export interface AgentDriver {
   command(task: AgentTask, found: AgentFound): AgentCommand
   /** To be run on a terminal; absent: nobody can go on with a session of this agent's. */
   attend?(task: SessionTask, found: AgentFound): AgentCommand
+  /** The session that a person goes on with: this one, or one that was begun in it and is where he was last. */
+  newest?(files: AgentFiles, sessionId: string): Promise<string>
   /** For one execution. */
   listen(task: AgentTask): AgentListener
   /**

@@ -17,7 +17,7 @@ import { readPrompt } from './scripted/script.ts'
 import type { Stage } from './scripted/stage.ts'
 import { converse } from './scripted/terminal.ts'
 import type { Surroundings } from './scripted/tools.ts'
-import { Transcript } from './scripted/transcript.ts'
+import { Transcript, type TranscriptParts } from './scripted/transcript.ts'
 
 const PROMPT_BYTES_MAX = 8 * 1024 * 1024
 const [FAILED, TERMINATED] = [1, 143]
@@ -57,10 +57,14 @@ async function main(): Promise<void> {
   return options.print ? headless(options, sessionId, transcript) : interactive(sessionId, transcript)
 }
 
-function transcriptFor(options: Options, sessionId: string): Transcript | undefined {
+function transcriptFor({ resume, print }: Options, sessionId: string): Transcript | undefined {
+  const parts = transcriptParts(sessionId, !print)
+  return resume === undefined ? Transcript.begin(parts) : Transcript.resume(parts)
+}
+
+function transcriptParts(sessionId: string, isAtTerminal: boolean): TranscriptParts {
   const folder = env.CLAUDE_CONFIG_DIR ?? join(env.HOME ?? homedir(), '.claude')
-  const parts = { folder, cwd: around.cwd, sessionId, uuid: randomUUID, now: Date.now }
-  return options.resume === undefined ? Transcript.begin(parts) : Transcript.resume(parts)
+  return { folder, cwd: around.cwd, sessionId, isAtTerminal, uuid: randomUUID, now: Date.now }
 }
 
 // ---- without a person --------------------------------------------------------------------------------------------
@@ -157,8 +161,14 @@ async function readAll(): Promise<string | undefined> {
 
 // ---- with one ----------------------------------------------------------------------------------------------------
 
-async function interactive(sessionId: string, transcript: Transcript): Promise<void> {
-  const meter = new Meter(transcript.past.spent)
+async function interactive(resumed: string, begun: Transcript): Promise<void> {
+  let [sessionId, transcript, meter] = [resumed, begun, new Meter(begun.past.spent)]
+  const clear = () => {
+    const fresh = randomUUID()
+    transcript = Transcript.begin(transcriptParts(fresh, true)) ?? transcript
+    ;[sessionId, meter] = [fresh, new Meter({})]
+    return sessionId
+  }
   const note = (said: string, answered: string) => {
     const message = { id: `msg_${randomUUID()}`, requestId: `req_${randomUUID()}`, model: MODEL }
     const usage = meter.end(meter.begin(said), answered)
@@ -167,7 +177,7 @@ async function interactive(sessionId: string, transcript: Transcript): Promise<v
   }
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true
   const { past } = transcript
-  leave(await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past, note }))
+  leave(await converse({ input: stdin, output: stdout, isTerminal, around, sessionId, past, note, clear }))
 }
 
 // ---- ends --------------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ export interface BootParts {
 const HANG_UP_MS_MAX = 1_500
 /** Transcripts of days are read in seconds; whoever closes it does not wait for longer. */
 const USAGE_MS_MAX = 10_000
+/** And whoever has it booted for so long. */
+const NEWEST_MS_MAX = 3_000
 
 /** Not while something is executed there, which the caller knows. */
 export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<Answer<BootedSandbox>> {
@@ -53,7 +55,7 @@ export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<A
     },
   )
   if (!isThere) return GONE
-  const command = await commandFor(order, found.value)
+  const command = await commandFor(order, found.value, await newestIn(parts, found.value))
   if (!command.ok) return command
   return makeBooted(parts, found.value, command.value)
 }
@@ -63,6 +65,7 @@ export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<A
 interface Found {
   readonly record: SandboxRecord
   readonly driver: AgentDriver
+  /** The run's own: what a person uses stands with it, whichever he is in. */
   readonly sessionId: string
   /** An instant from which on whatever is used in it, a person uses. */
   readonly since: string
@@ -84,16 +87,38 @@ function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsPa
   return yes({ record, driver, sessionId, since })
 }
 
+/** Where he was last, as far as that is found out in time. */
+async function newestIn(
+  { hands, sandboxes }: BootParts,
+  { record, driver, sessionId }: Found,
+): Promise<string> {
+  const until = hands.clock.monotonic() + NEWEST_MS_MAX
+  const inTime = () => hands.clock.monotonic() < until
+  try {
+    const files = agentFiles(sandboxes.foldersOf(record.runId).home, inTime)
+    const newest = (await driver.newest?.(files, sessionId)) ?? sessionId
+    // What was read in part tells nothing.
+    return inTime() ? newest : sessionId
+  } catch (error) {
+    hands.log.warn(
+      { err: error, runId: record.runId },
+      'it could not be found out which session is the newest',
+    )
+    return sessionId
+  }
+}
+
 async function commandFor(
   { credentials }: BootOrder,
-  { record, driver, sessionId }: Found,
+  { record, driver }: Found,
+  resume: string,
 ): Promise<Answer<AgentCommand>> {
   const { agent } = record
   const found = await driver.find()
   if (found.is === 'missing' && agent?.command === undefined) return no('failed', found.reason)
   const task = {
     agent: agent ?? {},
-    resume: sessionId,
+    resume,
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
   }

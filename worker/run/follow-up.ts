@@ -22,7 +22,9 @@ import type { Room } from './room.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
 
 /** `said`: an earlier attempt came to its very end. */
-type Stage = { readonly is: 'said' } | { readonly is: 'begun'; readonly begun: Begun }
+type Stage =
+  | { readonly is: 'said' }
+  | { readonly is: 'begun'; readonly begun: Begun; readonly hadWords: boolean }
 
 /** Nobody is there to write into an editor. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
@@ -73,7 +75,8 @@ export class FollowUp implements Course {
       signal,
     )
     if (!begun.ok) return begun
-    this.#stage = { is: 'begun', begun: begun.value }
+    const hadWords = (await this.#words(room.folders)) !== undefined
+    this.#stage = { is: 'begun', begun: begun.value, hadWords }
     this.#resume = await this.#session(room.folders)
     this.#tell(room, begun.value)
     return yes(undefined)
@@ -114,15 +117,17 @@ export class FollowUp implements Course {
     if (stage === undefined) return no('failed', 'the follow-up was not begun')
     if (stage.is === 'said')
       return yes(this.#shown('An earlier attempt of this follow-up was interrupted at its very end.'))
-    const { begun } = stage
-    const said = begun.state === 'pushed' ? await this.#words(order.room.folders) : order.said
+    const { begun, hadWords } = stage
+    const said = begun.state === 'pushed' ? ((await this.#words(order.room.folders)) ?? '') : order.said
     const followed = await this.#pushed(order, begun)
     if (!followed.ok) return followed
     if (followed.value.diff !== undefined) order.room.say(followed.value.diff.text)
     const text = followUpText({ pull: this.#pull, begun, followed: followed.value, said })
     const { id } = this.#followUp
     const told = (line: string) => order.room.say(line)
-    const words = { job: this.#job, marker: followUpMarker(id), body: followUpBody(text, id), told }
+    const marker = followUpMarker(id)
+    const isTakenOver = begun.state === 'pushed' || (hadWords && followed.value.pushed === undefined)
+    const words = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, told }
     const leave = followed.value.pushed === undefined ? order : order.toEnd
     const posted = await this.#hands.sources.followUps.say(words, leave.fence, leave.signal)
     if (!posted.ok)
@@ -198,16 +203,17 @@ export class FollowUp implements Course {
     await writeFile(join(desk, WORDS), JSON.stringify({ id: this.#followUp.id, said }), { mode: 0o600 })
   }
 
-  async #words({ desk }: SandboxFolders): Promise<string> {
+  /** undefined: no attempt of this follow-up has come to its end here. */
+  async #words({ desk }: SandboxFolders): Promise<string | undefined> {
     try {
       // Ours: no agent ever sees this folder.
       const { id, said } = JSON.parse(await readFile(join(desk, WORDS), 'utf8')) as {
         id: string
         said: string
       }
-      return id === this.#followUp.id ? said : ''
+      return id === this.#followUp.id ? said : undefined
     } catch {
-      return ''
+      return undefined
     }
   }
 }

@@ -25,6 +25,11 @@ export function isGone({ pid, since }: ProcessMark): boolean {
   return stat === undefined || stat.since !== since || stat.state === 'Z' || stat.state === 'X'
 }
 
+/** It was told to, and does nothing any more, not even what it had begun. */
+export function isStopped(pid: number): boolean {
+  return statOf(pid)?.state === 'T'
+}
+
 /** The oldest first. */
 export function childrenOf(pid: number): number[] {
   const text = textOf(`/proc/${pid}/task/${pid}/children`) ?? ''

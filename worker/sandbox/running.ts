@@ -14,7 +14,7 @@ import { GATE_WORD } from './chain.ts'
 import { cureFor, plain } from './cures.ts'
 import type { Machine } from './machine.ts'
 import type { SandboxEnd, SandboxProcess } from './process.ts'
-import { childrenOf, isFiltered, isGone, markOf, type ProcessMark, signal } from './processes.ts'
+import { childrenOf, isFiltered, isGone, isStopped, markOf, type ProcessMark, signal } from './processes.ts'
 import { readStatus, type Status } from './status.ts'
 
 export interface RunningParts {
@@ -96,10 +96,30 @@ export class Running implements SandboxProcess {
     child.stdin?.destroy()
     group?.kill()
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-    // Before it reports, bubblewrap is the only one who knows of its child.
-    const others = this.#init === undefined ? childrenOf(child.pid) : [this.#init.pid]
-    child.kill('SIGKILL')
-    for (const pid of others) signal(pid, 'SIGKILL')
+    if (this.#init === undefined) this.#killUnreported(child.pid)
+    else this.#killBoth(this.#init)
+  }
+
+  /**
+   * Before bubblewrap reports, it alone knows of its child, and may just be making it: the kernel takes its time for
+   * that. Once it stands still, it has the child or never will.
+   */
+  #killUnreported(bwrap: number): void {
+    const { child, clock } = this.#parts
+    if (this.#init !== undefined || child.exitCode !== null || child.signalCode !== null) return
+    signal(bwrap, 'SIGSTOP')
+    if (!isStopped(bwrap)) {
+      clock.after(LOOK_MS, () => this.#killUnreported(bwrap))
+      return
+    }
+    const [first] = childrenOf(bwrap)
+    if (first !== undefined) this.#init = markOf(first)
+    this.#killBoth(this.#init)
+  }
+
+  #killBoth(init: ProcessMark | undefined): void {
+    this.#parts.child.kill('SIGKILL')
+    if (init !== undefined) signal(init.pid, 'SIGKILL')
   }
 
   // ---- the beginning -----------------------------------------------------------------------------------------------
@@ -152,7 +172,8 @@ export class Running implements SandboxProcess {
 
   async #verdict({ code, signal: by, failure }: Exit, { exitCode }: Status): Promise<SandboxEnd> {
     if (this.#failure !== undefined) return { unmade: this.#failure }
-    if (exitCode !== undefined) return endOf(exitCode)
+    // At a gate that stayed closed it was not the command that ended.
+    if (exitCode !== undefined && (this.#isOpen || !this.#isKilled)) return endOf(exitCode)
     if (this.#isKilled) return { signal: 'SIGKILL' }
     if (by !== undefined) return { signal: by }
     const complaint = failure ?? this.#complaint()

@@ -20,8 +20,11 @@ interface Asked {
 }
 
 const LOCAL_MS_MAX = 60_000
-/** Somebody may have gone on from what was pushed, but not by more than that within one follow-up. */
-const COMMITS_LOOKED_AT = 50
+/**
+ * Somebody may have gone on from what was pushed, with as many commits as they like. A fork's copy may lack the base's
+ * newest commit: then it is the whole history that is looked at, and that may be without end.
+ */
+const COMMITS_LOOKED_AT = 50_000
 
 export async function followUpHeads(
   git: Git,
@@ -34,7 +37,7 @@ export async function followUpHeads(
   const head = await commitOf(git, folders.head, pull.headBranch)
   if (!head.ok) return head
   if (head.value === undefined) return missing(pull.headRemote, pull.headBranch)
-  const isPushed = await bears(git, folders.head, head.value, seal)
+  const isPushed = await bears(git, folders.head, { base: base.value, head: head.value }, seal)
   return isPushed.ok ? yes({ base: base.value, head: head.value, isPushed: isPushed.value }) : isPushed
 }
 
@@ -52,15 +55,20 @@ async function commitOf(git: Git, folder: string, branch: string): Promise<Answe
   return yes(line?.slice(0, line.indexOf(' ')))
 }
 
-/** Messages are indented, so only a header can look like one. */
-async function bears(git: Git, folder: string, head: string, seal: string): Promise<Answer<boolean>> {
-  const args = ['rev-list', '--header', `--max-count=${COMMITS_LOOKED_AT}`, head]
+/** Of what the base has not. Messages are indented, so only a header can look like one. */
+async function bears(
+  git: Git,
+  folder: string,
+  { base, head }: Heads,
+  seal: string,
+): Promise<Answer<boolean>> {
+  const most = `--max-count=${COMMITS_LOOKED_AT}`
   const listed = await git.done('looking at what was pushed', {
-    args,
+    args: ['rev-list', '--header', '--ignore-missing', most, head, `^${base}`],
+    seeks: `\n${SEAL} ${seal}\n`,
     folder,
     wary: true,
     timeoutMs: LOCAL_MS_MAX,
   })
-  if (!listed.ok) return listed
-  return yes(listed.value.output.split(/[\n\0]/).includes(`${SEAL} ${seal}`))
+  return listed.ok ? yes(listed.value.hasFound === true) : listed
 }

@@ -32,6 +32,8 @@ export interface GitCall {
   readonly remote?: Remote
   /** An agent made what it reads: small things that unfold to huge ones must not take the machine's memory. */
   readonly wary?: boolean
+  /** Looked for in all of standard output, of which only the beginning is kept. */
+  readonly seeks?: string
   /** A file of the worker's own that becomes standard input. */
   readonly input?: string
   readonly timeoutMs: number
@@ -43,6 +45,8 @@ export interface GitDone {
   readonly code?: number
   /** The beginning of standard output. */
   readonly output: string
+  /** What was looked for came by. */
+  readonly hasFound?: boolean
   /** The end of standard error, or why it was killed or never began. */
   readonly complaint: string
 }
@@ -146,6 +150,7 @@ function answer(child: ChildProcess, token: string | undefined): void {
 async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock']): Promise<Answer<GitDone>> {
   const clean = scrubber(call.remote?.token)
   const [output, complaint] = [beginningOf(child.stdout), endOf(child.stderr)]
+  const found = call.seeks === undefined ? undefined : seeking(child.stdout, call.seeks)
   let why: Answer<GitDone> | undefined
   const stop = (because: Answer<GitDone>) => {
     why ??= because
@@ -165,7 +170,8 @@ async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock'
       if (child.pid === undefined) return
       if (code !== null && NOT_STARTED.includes(code)) return resolve(unstarted(lastLines(complaint())))
       const exit = code === null ? {} : { code }
-      resolve(yes({ ...exit, output: clean(output()), complaint: clean(complaint()) }))
+      const seen = found === undefined ? {} : { hasFound: found() }
+      resolve(yes({ ...exit, ...seen, output: clean(output()), complaint: clean(complaint()) }))
     })
   })
   cancel()
@@ -191,6 +197,18 @@ function beginningOf(stream: Readable | null): () => string {
     if (text.length < OUTPUT_CHARS_MAX) text = (text + part).slice(0, OUTPUT_CHARS_MAX)
   })
   return () => text
+}
+
+/** Parts come cut anywhere, so the end of one is looked at together with the beginning of the next. */
+function seeking(stream: Readable | null, text: string): () => boolean {
+  let hasFound = false
+  let end = ''
+  stream?.on('data', (part: string) => {
+    const seen = end + part
+    hasFound ||= seen.includes(text)
+    end = seen.slice(1 - text.length)
+  })
+  return () => hasFound
 }
 
 function endOf(stream: Readable | null): () => string {

@@ -171,6 +171,8 @@ export interface FollowUpSources {
       readonly job: Job
       readonly marker: string
       readonly body: string
+      /** An earlier attempt of this follow-up may have come so far. */
+      readonly isTakenOver: boolean
       readonly told?: TellWhy
     },
     fence: () => boolean,

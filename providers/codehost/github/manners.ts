@@ -16,6 +16,8 @@ const AT_ONCE = 50
 const WRITE_PAUSE_MS = 1_000
 /** What it wants where it names no time. */
 const PAUSE_MS = 60_000
+/** It counts by the hour: an instant beyond the next one is a clock's mistake, most likely our own. */
+const WINDOW_MS_MAX = 60 * 60_000
 /** As it is documented. */
 const MINUTES: Readonly<Record<string, MinuteQuota>> = {
   core: { points: 900, read: 1, write: 5 },
@@ -59,13 +61,14 @@ function wholeOf(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,12}$/.test(header) ? Number(header) : undefined
 }
 
-function tooOften(reply: HttpReply, now: number): number | undefined {
+/** Milliseconds for which nothing may be asked; undefined: it is no such refusal. `now`: wall milliseconds. */
+export function tooOften(reply: HttpReply, now: number): number | undefined {
   if (!isTooOften(reply) && !isGraphqlLimited(reply)) return undefined
   const { headers } = reply
   const asked = retryAfterMs(headers['retry-after'], now)
   if (asked !== undefined) return asked
   const reset = headers['x-ratelimit-remaining'] === '0' ? wholeOf(headers['x-ratelimit-reset']) : undefined
-  return reset === undefined ? PAUSE_MS : Math.max(0, reset * 1000 - now)
+  return reset === undefined ? PAUSE_MS : Math.min(Math.max(0, reset * 1000 - now), WINDOW_MS_MAX)
 }
 
 /** The words may also stand in somebody's comment, so the errors themselves are asked. */

@@ -79,7 +79,7 @@ export class LinearMoves {
     if (!found.ok) return found
     const { id, team, identifier, state: now } = found.value
     if (isMeant(now, state)) return yes(movedTo(id, now))
-    if (from?.some((one) => isMeant(now, one)) === false) return elsewhere(identifier, now.name)
+    if (!mayLeave(now, from)) return elsewhere(identifier, now.name)
     const target = await this.#stateOf(team, state)
     if (!target.ok) return target
     const asked = await this.#desk.ask({
@@ -157,6 +157,11 @@ export class LinearMoves {
 }
 
 const isTicketId = (text: string): boolean => isUuid(text) || IDENTIFIER.test(text)
+
+/** Closed ones are left alone unless they are named. */
+function mayLeave(now: State, from: readonly string[] | undefined): boolean {
+  return from?.some((one) => isMeant(now, one)) ?? !CLOSED_TYPES.includes(now.type)
+}
 
 const isMeant = ({ id, name }: State, wanted: string): boolean => id === wanted || sameName(name, wanted)
 

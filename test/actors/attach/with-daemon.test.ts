@@ -2,18 +2,20 @@
  * A real host and a real worker daemon with a person between them: only the sandbox is held in the hand. It echoes what
  * is typed, and each line that is typed is used up by its agent.
  */
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { buildDaemon } from '../../../actors/daemon/build.ts'
 import type { BuiltDaemon } from '../../../actors/daemon/parts.ts'
 import type { WorkerLine } from '../../../actors/root/front-desk.ts'
 import type { DialledLine, Execution, Executor, Identity, LineEar } from '../../../core/daemon/ports.ts'
 import type { BootedSandbox, BootOrder, Screen, SessionEar } from '../../../core/daemon/terminal.ts'
 import { yes } from '../../../core/refusal.ts'
+import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
 import { VolatileLedger } from '../../../store/volatile/ledger.ts'
 import { ticket, token, type Yarn, yarn } from '../../conversations/talk.ts'
 import { type Person, sits, withAgent } from '../../conversations/terminals.ts'
 import { keptLog, noMeters } from '../../support/quiet.ts'
+import { drawnSeed, Random } from '../../support/random.ts'
 
 const CLEAR = '\u001bc'
 
@@ -34,6 +36,8 @@ function screen(): Screen {
 class HandSandbox implements BootedSandbox {
   ear: SessionEar | undefined
   closed = 0
+  /** Whatever reached the session. */
+  typed = ''
   readonly #used: UsageEntry[]
   readonly #now: () => number
 
@@ -55,6 +59,7 @@ class HandSandbox implements BootedSandbox {
   }
 
   #typed(data: string): void {
+    this.typed += data
     this.ear?.printed(data)
     if (data === 'exit\r') this.ear?.ended(0)
     else if (data.endsWith('\r')) this.#used.push(this.#entry())
@@ -91,6 +96,8 @@ interface Wire {
   readonly ear: LineEar
   line: WorkerLine | undefined
   open: boolean
+  /** What is said on it goes nowhere, and nobody hears that: in neither direction, or in one. */
+  dead: 'not' | 'both' | 'to the worker' | 'to the host'
 }
 
 class Machine {
@@ -99,6 +106,8 @@ class Machine {
   readonly daemon: BuiltDaemon
   /** Nobody is reached while it is not. */
   reachable = true
+  /** Of an earlier release: it does not know how to say what it has had. */
+  counts = true
   readonly #used: UsageEntry[] = []
   readonly #y: Yarn
   #wire: Wire | undefined
@@ -156,31 +165,40 @@ class Machine {
     wire.ear.closed('the line broke')
   }
 
+  /** Without a sound: each end finds out by itself. A way that is dead stays so, for a line delivers all or the beginning. */
+  deaden(how: Wire['dead']): void {
+    const wire = this.#wire
+    if (wire !== undefined) wire.dead = wire.dead === 'not' ? how : 'both'
+  }
+
   #dial(ear: LineEar): DialledLine {
-    const wire: Wire = { ear, line: undefined, open: true }
+    const wire: Wire = { ear, line: undefined, open: true, dead: 'not' }
     this.#wire = wire
     const deliver = (run: () => void) => void this.#y.clock.after(1, () => wire.open && run())
     deliver(() => this.#connect(wire, deliver))
     return {
-      send: (text) => deliver(() => wire.line?.receive(text)),
+      send: (text) => deliver(() => reaches(wire, 'to the host') && wire.line?.receive(text)),
       backlog: () => 0,
       close: () => {
         if (!wire.open) return
         wire.open = false
-        wire.line?.closed()
+        if (reaches(wire, 'to the host')) wire.line?.closed()
       },
     }
   }
 
   #connect(wire: Wire, deliver: (run: () => void) => void): void {
+    const known = (text: string) =>
+      this.counts ? text : text.replace('"type":"attach-ask"', '"type":"of-a-later-host"')
     const connected = this.reachable
       ? this.#y.desk.workerConnected({
           address: 'here',
           send: (text) => {
-            deliver(() => wire.ear.heard(text))
+            deliver(() => reaches(wire, 'to the worker') && wire.ear.heard(known(text)))
             return true
           },
-          close: () => deliver(() => wire.ear.closed('the host closed the line')),
+          close: () =>
+            deliver(() => reaches(wire, 'to the worker') && wire.ear.closed('the host closed the line')),
         })
       : undefined
     if (connected?.ok) {
@@ -192,6 +210,9 @@ class Machine {
     }
   }
 }
+
+const reaches = ({ dead }: Wire, way: 'to the worker' | 'to the host'): boolean =>
+  dead === 'not' || (dead !== 'both' && dead !== way)
 
 async function aRetainedRun() {
   const y = await yarn(withAgent)
@@ -326,4 +347,126 @@ test('a host that starts again within the worker’s grace finds the session as 
   await soon(y)
   expect(shownTo(again)).toBe('$ a')
   expect(machine.boots).toHaveLength(1)
+})
+
+describe('what is typed into a line that is dead already', () => {
+  /** Until both ends have found out that nothing comes any more, and the worker has dialled again. */
+  const MENDED_MS = 90_000
+
+  test('reaches the session once, in order, when the line is back', async () => {
+    const { y, machine, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await soon(y)
+    await anna.type('before,')
+    await soon(y)
+    machine.deaden('both')
+    await anna.type('into the dead line,')
+    await soon(y)
+    await anna.type('and more,')
+    await y.clock.advance(MENDED_MS)
+    await anna.type('after')
+    await soon(y)
+    expect(machine.sandboxes[0]?.typed).toBe('before,into the dead line,and more,after')
+    expect(shownTo(anna)).toBe('$ before,into the dead line,and more,after')
+  })
+
+  test('and has been taken in, though nobody heard of it, is not said again', async () => {
+    const { y, machine, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await soon(y)
+    machine.deaden('to the host')
+    await anna.type('taken in')
+    await soon(y)
+    expect(machine.sandboxes[0]?.typed).toBe('taken in')
+    await y.clock.advance(MENDED_MS)
+    await anna.type(' once')
+    await soon(y)
+    expect(machine.sandboxes[0]?.typed).toBe('taken in once')
+  })
+
+  test('is lost where the worker does not count, and nothing comes twice or has to wait for long', async () => {
+    const { y, machine, runId } = await aRetainedRun()
+    machine.counts = false
+    const anna = await sits(y, runId, 'Anna')
+    await soon(y)
+    await anna.type('before,')
+    await soon(y)
+    machine.deaden('both')
+    await anna.type('lost,')
+    await y.clock.advance(MENDED_MS)
+    await anna.type('after')
+    await y.clock.advance(5_000)
+    expect(machine.sandboxes[0]?.typed).toBe('before,after')
+    // It is not asked a second time.
+    machine.deaden('both')
+    await y.clock.advance(MENDED_MS)
+    await anna.type(' all')
+    await soon(y)
+    expect(machine.sandboxes[0]?.typed).toBe('before,after all')
+  })
+
+  test('beyond what is kept of it loses its beginning, and nothing else', async () => {
+    const { y, machine, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await soon(y)
+    machine.deaden('both')
+    const pieces = Array.from(
+      { length: 20 },
+      (_, at) => `${String(at).padStart(2, '0')}${'x'.repeat(ATTACH_HANDED_OVER_CHARS_MAX / 16)}`,
+    )
+    for (const piece of pieces) await anna.type(piece)
+    await y.clock.advance(MENDED_MS)
+    await anna.type('end')
+    await soon(y)
+    const kept = machine.sandboxes[0]?.typed ?? ''
+    expect(kept.length).toBeGreaterThan(ATTACH_HANDED_OVER_CHARS_MAX / 2)
+    expect(`${pieces.join('')}end`.endsWith(kept)).toBe(true)
+  })
+
+  const stories = Number(process.env.TYPED_RUNS ?? 20)
+
+  test.each([true, false])('whatever becomes of the line (the worker counts: %s)', async (counts) => {
+    const seed = drawnSeed()
+    for (let story = 0; story < stories; story++) {
+      const told = await aStory(new Random(seed + story), counts)
+      const at = { seed: seed + story }
+      for (const { typed, arrived } of told) {
+        if (counts) expect({ ...at, arrived }).toEqual({ ...at, arrived: typed })
+        // In order and at most once each; what is lost is of an earlier release.
+        else
+          expect({ ...at, arrived }).toEqual({
+            ...at,
+            arrived: typed.filter((word) => new Set<string>(arrived).has(word)),
+          })
+      }
+    }
+  })
+
+  async function aStory(random: Random, counts: boolean) {
+    const { y, machine, runId } = await aRetainedRun()
+    machine.counts = counts
+    const people = { a: await sits(y, runId, 'Anna'), b: await sits(y, runId, 'Ben') }
+    await soon(y)
+    const typed: Record<'a' | 'b', string[]> = { a: [], b: [] }
+    for (let step = 0; step < 25; step++) {
+      const deed = random.below(10)
+      if (deed < 6) {
+        const who = random.pick(['a', 'b'] as const)
+        const word = `${who}${typed[who].length},`
+        typed[who].push(word)
+        await people[who].type(word)
+      } else if (deed === 6) machine.deaden(random.pick(['both', 'to the worker', 'to the host'] as const))
+      else if (deed === 7) machine.drop()
+      else await y.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
+      // No longer than a session waits for its line.
+      if (step % 5 === 4) await y.clock.advance(random.chance(0.5) ? MENDED_MS : 1)
+    }
+    await y.clock.advance(2 * MENDED_MS)
+    expect([people.a.closed, people.b.closed, machine.boots.length]).toEqual([undefined, undefined, 1])
+    const arrived = machine.sandboxes[0]?.typed ?? ''
+    return (['a', 'b'] as const).map((who) => ({
+      typed: typed[who],
+      arrived: arrived.match(new RegExp(`${who}\\d+,`, 'g')) ?? [],
+    }))
+  }
 })

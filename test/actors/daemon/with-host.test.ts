@@ -360,4 +360,4 @@ test('whatever breaks, every run ends, nothing is told twice, and no disk keeps 
       throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}`)
     }
   }
-}, 120_000)
+}, 300_000)

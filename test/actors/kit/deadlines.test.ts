@@ -55,13 +55,13 @@ describe('deadlines', () => {
     expect(deadlines.size).toBe(0)
   })
 
-  test('a deadline months away does not overflow a timer', async () => {
+  test('a deadline a month away does not overflow a timer', async () => {
     const { clock, start, fired, deadlines } = wound()
-    deadlines.set('a', 'x', start + 60 * DAY)
-    await clock.advance(59 * DAY)
+    deadlines.set('a', 'x', start + 30 * DAY)
+    await clock.advance(29 * DAY)
     expect(fired).toEqual([])
     await clock.advance(2 * DAY)
-    expect(fired).toEqual([`a.x@${60 * DAY}`])
+    expect(fired).toEqual([`a.x@${30 * DAY}`])
   })
 
   test('when the wall clock jumps forward, what became overdue fires within a minute', async () => {

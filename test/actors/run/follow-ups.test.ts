@@ -29,6 +29,7 @@ function book() {
     log,
     chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     pulls: () => yes(pulls),
+    answered: () => undefined,
     changed: (id) => void told.push(`changed ${id}`),
     look: () => void told.push('look'),
     seen: () => {},

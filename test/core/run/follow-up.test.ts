@@ -7,6 +7,7 @@ import {
   followUpMarker,
   holderOf,
   nextFollowUp,
+  remarkKeys,
   repoOfPull,
   talkOf,
   talkWithin,
@@ -66,8 +67,8 @@ const detail = (conversation: Partial<PullDetailFacts['conversation']> = {}): Pu
 })
 const origin: PullOrigin = { headRemote: 'bo/lamps', headBranch: 'fix', headSha: 'abc', baseBranch: 'next' }
 
-function talk(conversation: Partial<PullDetailFacts['conversation']>) {
-  const found = talkOf(URL, detail(conversation), origin)
+function talk(conversation: Partial<PullDetailFacts['conversation']>, answered?: ReadonlySet<string>) {
+  const found = talkOf(URL, detail(conversation), origin, answered)
   if (!found.ok) throw new Error(found.refusal.message)
   expect(checker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
   return found.value
@@ -207,6 +208,54 @@ describe('what nobody has answered', () => {
   })
 })
 
+describe('what earlier follow-ups were told, where it is remembered,', () => {
+  const conversation = {
+    comments: [comment('first', 1), comment('second', 2)],
+    reviews: [review('tidy it', 1), review('and this', 3)],
+  }
+
+  test('is not told again, whoever says so', () => {
+    const { pull } = talk(conversation)
+    const told = new Set(remarkKeys(pull))
+    expect(told.size).toBe(4)
+    const again = talk(conversation, told)
+    expect([again.pull.comments, again.pull.reviews]).toEqual([[], []])
+    expect(new Set(again.answered)).toEqual(told)
+    const marked = { comments: [...conversation.comments, summary(500, 6)] }
+    expect(bodies(talk(marked, new Set()).pull.comments)).toEqual(['first', 'second'])
+  })
+
+  test('leaves everything else, however old it is, and in the place of one that was deleted', () => {
+    const told = new Set(remarkKeys({ comments: [comment('first', 1)], reviews: [] }))
+    const [first] = conversation.comments
+    const other = { ...comment('other', 5), id: first?.id ?? '' }
+    const { pull, answered } = talk(
+      { ...conversation, comments: [comment('older', 0), first ?? other, other] },
+      told,
+    )
+    expect(bodies(pull.comments)).toEqual(['older', 'other'])
+    expect(bodies(pull.reviews)).toEqual(['tidy it', 'and this'])
+    expect(answered).toEqual([...told])
+  })
+
+  test('is, for those to come, what its marks say it was, where it is not', () => {
+    const { pull, answered } = talk({ comments: [comment('old', 1), summary(2, 3), comment('new', 4)] })
+    expect(bodies(pull.comments)).toEqual(['new'])
+    expect(answered).toEqual(remarkKeys({ comments: [comment('old', 1)], reviews: [] }))
+  })
+
+  test('does not count what it had no room for', () => {
+    const long = 'x'.repeat(1_000)
+    const whole = talk({ comments: [comment(long, 1), comment(long, 2)] })
+    const { pull } = talkWithin(whole, 1_500)
+    const { comments } = talk(
+      { comments: [comment(long, 1), comment(long, 2)] },
+      new Set(remarkKeys(pull)),
+    ).pull
+    expect(comments.map(({ createdAt }) => createdAt)).toEqual([at(1)])
+  })
+})
+
 describe('within a budget', () => {
   test('the newest stay, in their order, and the others are counted', () => {
     const long = 'x'.repeat(1_000)
@@ -214,7 +263,7 @@ describe('within a budget', () => {
     const { pull, leftOut } = talkWithin(talk({ comments }), 4_000)
     expect(pull.comments.map(({ createdAt }) => createdAt)).toEqual([at(7), at(8), at(9)])
     expect(leftOut).toBe(7)
-    expect(talkWithin({ pull, leftOut }, 2_000)).toMatchObject({ leftOut: 9 })
+    expect(talkWithin({ pull, leftOut, answered: [] }, 2_000)).toMatchObject({ leftOut: 9 })
   })
 
   test('one long remark is cut, and says so', () => {

@@ -293,7 +293,7 @@ describe('a follow-up', () => {
   const { kind: _, ...common } = facts()
   const followUp = (more: Partial<FollowUpJobFacts> = {}): FollowUpJobFacts => ({
     ...common,
-    talk: { pull, leftOut: 0 },
+    talk: { pull, leftOut: 0, answered: [] },
     followUp: { id: 'fu-1', number: 2 },
     ...more,
   })
@@ -331,8 +331,8 @@ describe('a follow-up', () => {
   test('says how many remarks did not fit, beside the repository’s own words', () => {
     const mapping = { remote: 'ada/lamps', instructions: 'Be brief.' }
     const told = (leftOut: number) =>
-      followUpJobFor(followUp({ talk: { pull, leftOut }, repo: { key: 'lamps', mapping } })).agent
-        .instructions
+      followUpJobFor(followUp({ talk: { pull, leftOut, answered: [] }, repo: { key: 'lamps', mapping } }))
+        .agent.instructions
     expect(told(1)).toContain('One older remark on')
     expect(told(3)).toContain('3 older remarks on')
     expect(told(3).endsWith('Be brief.')).toBe(true)
@@ -343,7 +343,7 @@ describe('a follow-up', () => {
     const many = Array.from({ length: 1_000 }, (_, n) => remark(wide, n))
     const mapping = { remote: 'ada/lamps', instructions: '\u0001'.repeat(64 * 1024), setup: wide }
     const run = aRun({ ticket: { ...aTicket, description: '\u0001'.repeat(PROSE_CHARS_MAX) } })
-    const talk = { pull: { ...pull, comments: many }, leftOut: 4 }
+    const talk = { pull: { ...pull, comments: many }, leftOut: 4, answered: [] }
     const job = followUpJobFor(followUp({ run, talk, repo: { key: 'lamps', mapping } }))
     expect(check(job)).toMatchObject({ ok: true })
     expect(Buffer.byteLength(JSON.stringify(job))).toBeLessThanOrEqual(JOB_BYTES_MAX)

@@ -326,6 +326,10 @@ describe('Gemini', () => {
 
 /** Neither gone nor waiting to be noticed. */
 function isRunning(pid: number): boolean {
-  const file = `/proc/${pid}/stat`
-  return existsSync(file) && !/\) Z /.test(readFileSync(file, 'utf8'))
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    // Gone, maybe while it was read.
+    return false
+  }
 }

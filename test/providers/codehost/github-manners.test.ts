@@ -51,6 +51,11 @@ describe('limits', () => {
       reply(403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1700000100' }),
       100_000,
     ],
+    [
+      'an end that only a clock ten hours behind can take for so late',
+      reply(403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1700039600' }),
+      3_600_000,
+    ],
     ['an end that is past', reply(429, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' }), 0],
     [
       'too many at once',

@@ -168,6 +168,23 @@ describe('finding', () => {
     expect(JSON.stringify(answer)).not.toContain(TOKEN)
   })
 
+  const DATE = 'Sun, 01 Mar 2026 08:00:00 GMT'
+  const inAnHour = String(Date.parse(DATE) / 1000 + 3600)
+  test.each<[number, Record<string, string>, number | undefined]>([
+    [403, { 'retry-after': '3600' }, 3_600_000],
+    [429, { 'retry-after': 'Sun, 01 Mar 2026 08:30:00 GMT' }, 1_800_000],
+    [403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': inAnHour }, 3_600_000],
+    [403, { 'x-ratelimit-remaining': '0' }, 60_000],
+    [503, { 'retry-after': '90' }, 90_000],
+    [403, {}, undefined],
+    [404, { 'retry-after': '90' }, undefined],
+  ])('%i with %j: asking again within %s ms is in vain', async (status, headers, againAfterMs) => {
+    // By GitHub's own clock: this machine's may be off by hours.
+    const { host } = await github([{ status, headers: { ...headers, date: DATE } }])
+    for (const answer of [await find(host), await host.hasComment('ada/lamps', 1, 'x')])
+      expect(answer.ok ? answer : answer.refusal.againAfterMs).toBe(againAfterMs)
+  })
+
   test('an outage that passes is waited out; one that lasts is told of', async () => {
     const { host, said } = await github([
       { status: 502 },

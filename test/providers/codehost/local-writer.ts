@@ -1,6 +1,6 @@
 /**
  * A process of its own that uses a local code host: comments as often as it is told, merges one after the other, or
- * starts a git that never ends, or one that takes its time.
+ * starts a git that never ends, or one that takes its time until it is let go on.
  */
 import { realClock } from '../../../bin/clock.ts'
 import { gitRunner } from '../../../providers/codehost/git-run.ts'
@@ -31,5 +31,7 @@ async function merge(): Promise<void> {
 }
 
 function slow(folder: string): string {
-  return `alias.wait=!echo > '${folder}/begun'; sleep 2; echo > '${folder}/done'`
+  // Nor does it wait for ever when nobody lets it go on.
+  const waits = `while [ -d '${folder}' ] && [ ! -e '${folder}/go' ]; do sleep 0.05; done`
+  return `alias.wait=!echo > '${folder}/begun'; ${waits}; echo > '${folder}/done'`
 }

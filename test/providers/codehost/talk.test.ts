@@ -46,6 +46,31 @@ describe('a folder', () => {
     expect(new Set(made.map(({ id }) => id)).size).toBe(5)
   })
 
+  test('what repeats a comment is taken away, and nothing else', async () => {
+    const { host, read, pulls } = folder()
+    const ours = `Done.\n\n${MARKER}`
+    const said = (id: string, author: string, body: string) => ({
+      id,
+      author,
+      body,
+      createdAt: '2026-03-01T08:00:00.000Z',
+      url: 'https://x.example',
+    })
+    const comments = [
+      said('c1', 'ada', 'Hello'),
+      said('c2', 'switchyard', ours),
+      said('c3', 'ada', ours),
+      said('c4', 'switchyard', `${ours}\n`),
+      said('c5', 'switchyard', `> ${MARKER}`),
+      said('c6', 'switchyard', `Again.\n\n${MARKER}`),
+    ]
+    writeFileSync(join(pulls, '7.json'), JSON.stringify({ ...read(), comments }))
+    expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toEqual({ ok: true, value: 2 })
+    expect(read().comments.map(({ id }: { id: string }) => id)).toEqual(['c1', 'c2', 'c3', 'c5'])
+    expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toEqual({ ok: true, value: 0 })
+    expect(await host.dropRepeats(REMOTE, 8, MARKER)).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+
   test('a pull request that is not there gets none', async () => {
     const { host, pulls } = folder()
     expect(await host.comment(REMOTE, 8, 'x')).toMatchObject({ refusal: { kind: 'unknown' } })
@@ -62,7 +87,7 @@ describe('GitHub', () => {
   })
 
   /** A conversation in pages, oldest first. */
-  async function github(pages: readonly (readonly string[])[], status?: number) {
+  async function github(pages: readonly (readonly (string | object)[])[], status?: number, drops = 204) {
     const asked: string[] = []
     const server = createServer((request, response) => {
       const url = new URL(request.url ?? '', 'http://here')
@@ -77,8 +102,12 @@ describe('GitHub', () => {
           pages.length > 1 && page < pages.length
             ? { link: `<http://elsewhere/x?page=2>; rel="next", ${last}` }
             : {}
-        response.writeHead(status ?? (request.method === 'POST' ? 201 : 200), link)
-        response.end(JSON.stringify((pages[page - 1] ?? []).map((text) => ({ id: 1, body: text }))))
+        const usual = { POST: 201, DELETE: drops }[request.method ?? ''] ?? 200
+        response.writeHead(status ?? usual, link)
+        const said = (pages[page - 1] ?? []).map((one) =>
+          typeof one === 'string' ? { id: 1, body: one } : one,
+        )
+        response.end(JSON.stringify(said))
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -111,6 +140,35 @@ describe('GitHub', () => {
     expect(await host.hasComment(REMOTE, 7, MARKER)).toEqual({ ok: true, value: false })
     expect(asked).toHaveLength(21)
     expect([asked[1], asked.at(-1)]).toEqual([`GET ${PATH} 400`, `GET ${PATH} 381`])
+  })
+
+  test('what repeats a comment is taken away: by the same author, and behind the first', async () => {
+    const said = (id: number, by: number, body: string) => ({ id, user: { id: by }, body })
+    const ours = `Done.\n\n${MARKER}`
+    const page = [said(3, 1, ours), said(4, 2, ours), said(5, 1, `> ${MARKER}`), said(7, 1, `${ours}\r\n`)]
+    const { host, asked } = await github([['old'], [], [said(2, 9, 'x')], page, [said(9, 1, ours)]])
+    expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toEqual({ ok: true, value: 2 })
+    const reads = [1, 5, 4, 3].map((number) => `GET ${PATH} ${number}`)
+    const gone = [7, 9].map((id) => `DELETE /repos/ada/lamps/issues/comments/${id}`)
+    expect(asked).toEqual([...reads, ...gone])
+  })
+
+  test.each([
+    [404, { ok: true, value: 1 }],
+    [403, { ok: false, refusal: { kind: 'forbidden' } }],
+  ])('one that cannot be taken away, with %i', async (status, expected) => {
+    const ours = { user: { id: 1 }, body: `Done.\n\n${MARKER}` }
+    const { host } = await github(
+      [
+        [
+          { ...ours, id: 1 },
+          { ...ours, id: 2 },
+        ],
+      ],
+      undefined,
+      status,
+    )
+    expect(await host.dropRepeats(REMOTE, 7, `\n${MARKER}`)).toMatchObject(expected)
   })
 
   test('a comment is made as it is', async () => {

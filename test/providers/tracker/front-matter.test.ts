@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { readFrontMatter } from '../../../providers/tracker/front-matter.ts'
+import { cpuMs } from '../../support/cpu.ts'
 
 const fields = (...lines: readonly string[]): unknown => {
   const read = readFrontMatter(['---', ...lines, '---', 'text'].join('\n'))
@@ -107,7 +108,11 @@ describe('by law', () => {
 
 test('a list of tens of thousands of lines holds nobody up', () => {
   const items = Array.from({ length: 60_000 }, (_, n) => `- x${n % 10}`)
-  const before = performance.now()
-  expect(fields('a:', ...items)).toEqual({ a: items.map((item) => item.slice(2)) })
-  expect(performance.now() - before).toBeLessThan(3_000)
+  const expected = { a: items.map((item) => item.slice(2)) }
+  let found: unknown
+  const tookMs = cpuMs(() => {
+    found = fields('a:', ...items)
+  })
+  expect(found).toEqual(expected)
+  expect(tookMs).toBeLessThan(3_000)
 })

@@ -12,6 +12,7 @@ import {
   ticketIdOf,
   trackedOf,
 } from '../../../providers/tracker/github-issue.ts'
+import { cpuMs } from '../../support/cpu.ts'
 
 const isTicket = checker(Ticket)
 
@@ -170,10 +171,10 @@ describe('what an issue waits for', () => {
 
   test('a long text written to be slow is read quickly', () => {
     const nasty = ['<!--'.repeat(20_000), 'Blocked by '.repeat(9_000), `Blocked by ${'#1 '.repeat(300)}`]
-    const started = performance.now()
-    for (const one of nasty) ids(one)
-    ids(`${'Blocked by #1\n'.repeat(9_000)}`)
-    expect(performance.now() - started).toBeLessThan(2_000)
+    const tookMs = cpuMs(() => {
+      for (const one of [...nasty, 'Blocked by #1\n'.repeat(9_000)]) ids(one)
+    })
+    expect(tookMs).toBeLessThan(2_000)
     expect(ids('Blocked by #1\n'.repeat(9_000)).length).toBeLessThanOrEqual(256)
   })
 })

@@ -7,6 +7,7 @@ import { Ticket } from '../../../protocol/run.ts'
 import { githubTracker } from '../../../providers/tracker/github.ts'
 import { githubTrackerAccount } from '../../../providers/tracker/github-account.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
+import { handClock } from '../../support/doors.ts'
 import { keptLog } from '../../support/quiet.ts'
 import {
   fastClock,
@@ -213,10 +214,10 @@ describe('looking', () => {
       Array.from({ length: 300 }, (_, index) => [`r${index}`, { remote: `ada/r${index}` }]),
     )
     const hand = byHand(() => ({ json: [] }))
-    const made = await githubBench({ repos: [] })
-    open.push(made)
+    // On a clock that really goes, a slow look would be a long pause.
+    const clock = handClock()
     const { look } = driverOn(
-      { couriers: { ...hand.couriers, close: () => {} }, clock: made.clock },
+      { couriers: { ...hand.couriers, close: () => {} }, clock: { ...clock, jump: clock.wind } },
       configFor(undefined, repos),
     )
     await look()

@@ -16,6 +16,7 @@ import {
 import fc from 'fast-check'
 import { ask, post } from '../../support/linear/ask.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../support/linear/linear.ts'
+import { freePort } from '../../support/ports.ts'
 import { until } from '../../support/real.ts'
 
 const REDIRECT = 'http://localhost:4400/api/connect/tracker/callback'
@@ -437,7 +438,10 @@ describe('requests that are none', () => {
   })
 
   test('an outage is over on the same port', async () => {
-    const port = Number(new URL(linear.url).port)
+    const port = await freePort()
+    await linear.stop()
+    await linear.listen(port)
+    expect((await ask(linear, '{ viewer { id } }')).status).toBe(200)
     await linear.stop()
     await expect(fetch(`http://127.0.0.1:${port}/graphql`)).rejects.toThrow('fetch failed')
     await linear.listen(port)

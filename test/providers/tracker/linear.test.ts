@@ -479,7 +479,7 @@ describe('moving a ticket', () => {
       ticket: { state: 'Done' },
     })
     expect(linear.counts).toMatchObject({ TeamStates: 1, MoveIssue: 3 })
-    const foreign = await bench.tracker.moveTo(issue.id, other.states[0]?.id ?? '')
+    const foreign = await bench.tracker.moveTo(issue.id, other.states[0]?.id ?? '', ['done'])
     expect(foreign).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
@@ -496,6 +496,18 @@ describe('moving a ticket', () => {
     })
     expect(issue.state.name).toBe('Backlog')
     expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+  })
+
+  test.each(['Done', 'Canceled', 'Duplicate'])('that somebody has put in %s is left there', async (state) => {
+    const issue = linear.world.issue({ title: 'x', state })
+    expect(await bench.tracker.moveTo(issue.id, 'In Review')).toMatchObject({
+      refusal: {
+        kind: 'gone',
+        message: `${issue.identifier} was put in ${state} meanwhile, and stays there`,
+      },
+    })
+    expect(issue.state.name).toBe(state)
+    expect(await bench.tracker.moveTo(issue.id, 'In Review', [state])).toMatchObject({ ok: true })
   })
 
   test('to a state that is not there names those that are', async () => {

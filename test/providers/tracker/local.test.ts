@@ -274,6 +274,16 @@ describe('moving', () => {
     expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
+  test('one that somebody has closed meanwhile stays closed', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Canceled'))
+    expect(await one.tracker.moveTo('a', 'In Review')).toMatchObject({
+      refusal: { kind: 'gone', message: 'a was put in Canceled meanwhile, and stays there' },
+    })
+    expect(one.text('a.md')).toBe(fileOf('Canceled'))
+    expect(await one.tracker.moveTo('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
+  })
+
   test('to where it is already writes nothing', async () => {
     const one = desk()
     one.put('a.md', fileOf('Todo'))

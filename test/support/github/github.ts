@@ -9,6 +9,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Counters } from './counters.ts'
 import { DeviceFlow } from './device.ts'
 import { type Faults, noFaults } from './faults.ts'
@@ -113,5 +114,21 @@ function listening(server: Server): Promise<string> {
 async function closed(server: Server, folder: string): Promise<void> {
   server.closeAllConnections()
   await new Promise((resolve) => server.close(resolve))
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10 })
+  await removed(folder)
+}
+
+const REMOVALS_MAX = 100
+const REMOVAL_PAUSE_MS = 100
+
+/** From its top again and again: a git whose client is gone may still be putting something down. */
+async function removed(folder: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      rmSync(folder, { recursive: true, force: true })
+      return
+    } catch (error) {
+      if (tries === REMOVALS_MAX) throw error
+    }
+    await pause(REMOVAL_PAUSE_MS)
+  }
 }

@@ -48,6 +48,7 @@ export const issueRoutes: Readonly<Record<string, Handler>> = {
     return found === undefined ? notFound() : ok(commentJson(call, ...found))
   }),
   'PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('say', editComment),
+  'DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}': ofRepo('say', removeComment),
 }
 
 // ---- lists -------------------------------------------------------------------------------------------------------
@@ -268,6 +269,16 @@ function commentIn({ params }: Call, repo: Repo): [Issue, Comment] | undefined {
     if (comment !== undefined) return [issue, comment]
   }
   return undefined
+}
+
+function removeComment(call: SignedCall, repo: Repo): Reply {
+  const found = commentIn(call, repo)
+  if (found === undefined) return notFound()
+  const [issue, comment] = found
+  if (comment.author !== call.viewer.person.login && !call.world.may(call.viewer, repo, 'push'))
+    return refused(403, 'Must have admin rights to Repository.')
+  issue.comments.splice(issue.comments.indexOf(comment), 1)
+  return { status: 204 }
 }
 
 function editComment(call: SignedCall, repo: Repo): Reply {

@@ -6,6 +6,8 @@ import { type GitHttp, gitAddress } from './git-http.ts'
 import { Ready, type Reply } from './replies.ts'
 
 const BODY_BYTES_MAX = 10 * 1024 * 1024
+/** No line is hung up on that a client may be about to use again. */
+const KEEP_ALIVE_MS = 300_000
 const ROOTED = /^\/(user|users|repos|repositories|issues|rate_limit)(\/|$)/
 
 export interface Parts extends ApiParts {
@@ -14,7 +16,7 @@ export interface Parts extends ApiParts {
 }
 
 export function serveGithub(parts: Parts): Server {
-  return createServer((request, response) => {
+  return createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
     receive(parts, request, response).catch((bug: unknown) => {
       parts.counters.bugs.push(bug instanceof Error ? (bug.stack ?? bug.message) : String(bug))
       if (!response.headersSent) response.writeHead(500, { 'content-type': 'text/plain' })

@@ -51,6 +51,8 @@ export interface TokenEvent {
 }
 
 const ENDPOINT = '/graphql'
+/** No line is hung up on that a client may be about to use again. */
+const KEEP_ALIVE_MS = 300_000
 
 export async function startLinear(options: FakeLinearOptions = {}): Promise<FakeLinear> {
   const linear = new FakeLinear(options)
@@ -100,7 +102,10 @@ export class FakeLinear {
       oauthLimits: options.oauthLimits ?? OAUTH_LIMITS,
       limitedStatus: options.limitedStatus ?? 400,
     })
-    this.#server = createServer((request, response) => void this.#serve(request, response))
+    this.#server = createServer(
+      { keepAliveTimeout: KEEP_ALIVE_MS },
+      (request, response) => void this.#serve(request, response),
+    )
   }
 
   now = (): number => (this.#options.now ?? Date.now)() + this.#skewMs

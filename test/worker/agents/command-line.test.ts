@@ -24,6 +24,7 @@ import { makeOwned, removeOwned } from '../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../worker/sandbox/machine.ts'
 import { slotOf } from '../../../worker/sandbox/slots.ts'
+import { OWN_NUMBERS } from '../../support/sandbox.ts'
 import { taskOf } from './heard.ts'
 
 const drivers = agentDrivers({ path: '/usr/bin', home: '/root', asOther: false })
@@ -221,7 +222,7 @@ describe('the command line', () => {
 
 describe('inside', () => {
   const machine = thisMachine()
-  const slot = slotOf(60_005, machine)
+  const slot = slotOf(OWN_NUMBERS, machine)
   const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   let top = ''
   let home = ''

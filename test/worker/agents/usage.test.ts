@@ -436,7 +436,7 @@ test('of a session no more responses are remembered than it may have, however ma
   }
   const snapshots = await agentA.usage(files, SESSION)
   expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'one'])
-})
+}, 240_000)
 
 describe('agentB', () => {
   const folder = `.codex-sessions/${SESSION}/2026/11/21`

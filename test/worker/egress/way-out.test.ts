@@ -158,9 +158,11 @@ describe('the command behind the bridge', () => {
     const status = gathered((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
     const output = gathered(child.stdout)
     const over = new Promise((resolve) => child.on('close', resolve))
-    await until('it is ready', () => output() === 'ready\n')
-    const init = Number(/"child-pid": (\d+)/.exec(status())?.[1])
-    const [command = 0] = readFileSync(`/proc/${init}/task/${init}/children`, 'utf8').split(' ').map(Number)
+    const init = () => Number(/"child-pid": (\d+)/.exec(status())?.[1])
+    await until('it is ready', () => output() === 'ready\n' && init() > 0)
+    const [command = 0] = readFileSync(`/proc/${init()}/task/${init()}/children`, 'utf8')
+      .split(' ')
+      .map(Number)
     process.kill(command, 'SIGINT')
     expect(await over).toBe(5)
     expect(output()).toBe('ready\ninterrupted, bridged\n')
@@ -205,8 +207,7 @@ describe('the command behind the bridge', () => {
 
 describe('the bridge by itself', () => {
   async function bridged(path: string): Promise<number> {
-    const port = await listening(createServer())
-    await cleanups.pop()?.()
+    const port = await freePort()
     const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
     cleanups.push(() => child.kill('SIGKILL'))
     const said = gathered(child.stdout)
@@ -362,15 +363,16 @@ describe('programs inside', () => {
     /** Both ways, by one program: outside it is the control. */
     const direct = `
       const net = require('net'), dgram = require('dgram')
-      const [tcp, own, ownPort, udp, abstract] = process.argv.slice(1)
-      const reach = (options) => new Promise((resolve) => {
+      const [tcp, own, ownPort, udp, abstract, patience] = process.argv.slice(1)
+      // Of what is out in the world nobody waits for an answer.
+      const reach = (options, ms = Number(patience)) => new Promise((resolve) => {
         const socket = net.connect(options, () => { socket.destroy(); resolve('reached') })
-        socket.setTimeout(600, () => { socket.destroy(); resolve('silence') }).on('error', (error) => resolve(error.code))
+        socket.setTimeout(ms, () => { socket.destroy(); resolve('silence') }).on('error', (error) => resolve(error.code))
       })
-      const ask = (port, host) => new Promise((resolve) => {
+      const ask = (port, host, ms = Number(patience)) => new Promise((resolve) => {
         const socket = dgram.createSocket('udp4')
         const end = (how) => { clearTimeout(timer); try { socket.close() } catch {}; resolve(how) }
-        const timer = setTimeout(end, 600, 'silence')
+        const timer = setTimeout(end, ms, 'silence')
         socket.on('message', () => end('reached')).on('error', (error) => end(error.code))
         socket.send('?', port, host, (error) => error && end(error.code))
       })
@@ -379,9 +381,9 @@ describe('programs inside', () => {
         'own address': reach({ host: own, port: Number(ownPort) }),
         udp: ask(Number(udp), '127.0.0.1'),
         abstract: reach({ path: '\\0' + abstract }),
-        metadata: reach({ host: '169.254.169.254', port: 80 }),
-        public: reach({ host: '1.1.1.1', port: 443 }),
-        'public UDP 53': ask(53, '1.1.1.1'),
+        metadata: reach({ host: '169.254.169.254', port: 80 }, 600),
+        public: reach({ host: '1.1.1.1', port: 443 }, 600),
+        'public UDP 53': ask(53, '1.1.1.1', 600),
       }
       const found = async ([name, how]) => [name, await how]
       Promise.all(Object.entries(attempts).map(found)).then((all) => console.log(JSON.stringify(Object.fromEntries(all))))`
@@ -456,7 +458,10 @@ describe('programs inside', () => {
       const args = [tcp, ownAddress ?? '127.0.0.1', ownPort, udp.address().port, abstract].map(String)
       const command = ['node', '-e', direct, ...args]
       const outside = await ended(
-        spawn('/usr/bin/env', command, { cwd: '/tmp', env: { PATH: '/usr/local/bin:/usr/bin:/bin' } }),
+        spawn('/usr/bin/env', [...command, '30000'], {
+          cwd: '/tmp',
+          env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+        }),
       )
       expect(JSON.parse(outside.output)).toMatchObject({
         loopback: 'reached',
@@ -464,7 +469,8 @@ describe('programs inside', () => {
         abstract: 'reached',
         ...(ownAddress === undefined ? {} : { 'own address': 'reached' }),
       })
-      for (const done of await Promise.all([asked(command), ended(started(command, {}))])) {
+      const within = [...command, '600']
+      for (const done of await Promise.all([asked(within), ended(started(within, {}))])) {
         const found = JSON.parse(done.output)
         expect(Object.keys(found)).toHaveLength(7)
         expect(Object.entries(found).filter(([, how]) => how === 'reached')).toEqual([])
@@ -477,6 +483,18 @@ describe('programs inside', () => {
     })
   })
 })
+
+/** One that systems do not give out by themselves: nobody else gets it between this look and its use. */
+async function freePort(): Promise<number> {
+  for (let port = 20_000 + (process.pid % 10_000); ; port += 1) {
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+    })
+    await new Promise((resolve) => server.close(resolve))
+    if (isFree) return port
+  }
+}
 
 async function listening(server: Server, at: string | { path: string } = '127.0.0.1'): Promise<number> {
   await new Promise<void>((resolve) => {

@@ -124,7 +124,7 @@ describe('a script is carried out', () => {
     expect(JSON.stringify(lines)).toContain('../x is not a plain file name')
     expect(readdirSync(ground.home)).toEqual(['.claude'])
     expect(readdirSync(ground.cwd).sort()).toEqual(['in', 'link', 'out'])
-  }, 60_000)
+  }, 180_000)
 
   test('a command’s output is bounded, and what it leaves running is ended', async () => {
     const ground = playground()

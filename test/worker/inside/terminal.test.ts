@@ -138,7 +138,7 @@ describe('the terminal', () => {
     await gone
     const { createHash } = await import('node:crypto')
     expect(text()).toContain(createHash('md5').update(lines.join('')).digest('hex'))
-  }, 20_000)
+  })
 
   test('tells everything that was printed before the end, and by which signal it came', async () => {
     const { gone, text, code } = terminal('/bin/sh', '-c', 'seq 1 50000; kill -TERM $$')

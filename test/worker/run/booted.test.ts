@@ -2,6 +2,8 @@
 import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/refusal.ts'
 import type { Hands } from '../../../worker/hands.ts'
@@ -107,6 +109,11 @@ describe('the terminal', () => {
     const bytes = 50 * 1024 * 1024
     await executed(hands)
     let [received, lines, tail, most, paused] = [0, 0, '', 0, true]
+    const held = () => {
+      collectGarbage()
+      const { heapUsed, external } = process.memoryUsage()
+      return heapUsed + external
+    }
     let ready = () => {}
     const prompted = new Promise<void>((resolve) => {
       ready = resolve
@@ -123,7 +130,7 @@ describe('the terminal', () => {
       ended: () => {},
     })
     await prompted
-    const before = process.memoryUsage().rss
+    const before = held()
     session.pause()
     session.input(`flood ${bytes}\r`)
     session.resume()
@@ -131,26 +138,27 @@ describe('the terminal', () => {
       await until('some of it came', () => received > (pauses + 1) * 1024 * 1024)
       session.pause()
       await new Promise((resolve) => setTimeout(resolve, 50))
-      const held = received
+      const soFar = received
       await new Promise((resolve) => setTimeout(resolve, 100))
-      expect(received - held).toBeLessThanOrEqual(64 * 1024)
-      most = Math.max(most, process.memoryUsage().rss)
+      expect(received - soFar).toBeLessThanOrEqual(64 * 1024)
+      most = Math.max(most, held())
       session.resume()
     }
-    await until('all of it came', () => tail.includes(`${bytes} bytes`), 25_000)
+    await until('all of it came', () => tail.includes(`${bytes} bytes`), 100_000)
     expect(lines).toBeGreaterThanOrEqual(bytes / 64)
     expect(received).toBeGreaterThanOrEqual(bytes + bytes / 64)
-    expect(most - before).toBeLessThan(100 * 1024 * 1024)
+    expect(most - before).toBeLessThan(20 * 1024 * 1024)
     await sandbox.close()
-  }, 60_000)
+  }, 180_000)
 
   test('is interrupted in the middle of a flood that nobody reads', async () => {
     const { session, sees, ended, booted: sandbox } = await shell()
-    session.input('yes nothing else\n')
-    await sees('nothing else\r\nnothing else')
+    const yes = `yes nothing but ${process.pid}`
+    session.input(`${yes}\n`)
+    await sees(`but ${process.pid}\r\nnothing but ${process.pid}`)
     session.pause()
     session.input('\u0003')
-    await until('it is gone', () => commandLines('yes nothing else').length === 0)
+    await until('it is gone', () => commandLines(yes).length === 0)
     session.input('exit 4\n')
     session.resume()
     expect(await ended).toBe(4)
@@ -193,10 +201,15 @@ describe('what is left', () => {
 
   test('of the processes is nothing, whatever was left running', async () => {
     const { session, sees, booted: sandbox } = await steppedIn()
-    session.input('run (setsid sleep 87654 >/dev/null 2>&1 </dev/null &) ; echo also\r')
+    // For as long as nobody else on this machine sleeps.
+    const sleep = `sleep 87654.${process.pid}`
+    // What is still of the command's group at its end is ended with it.
+    const left = `(setsid sh -c ': > up; exec ${sleep}' >/dev/null 2>&1 </dev/null &)`
+    session.input(`run ${left}; until [ -e up ]; do sleep 0.01; done; echo also\r`)
     await sees(/\r\nalso\r\n/)
+    await until('it sleeps', () => commandLines(sleep).length > 0)
     await sandbox.close()
-    expect(commandLines('87654')).toEqual([])
+    expect(commandLines(sleep)).toEqual([])
   })
 
   test('of a worker that is killed: no process, no credential, and a sandbox that boots again', async () => {
@@ -204,19 +217,22 @@ describe('what is left', () => {
     const child = runTypeScript('test/support/booted-worker.ts', [
       JSON.stringify({ folder, slotsFrom: SLOTS_FROM, does: 'stay' }),
     ])
-    await until('it stays', () => child.lines.includes('staying') || child.errors.length > 0, 20_000)
+    await until('it stays', () => child.lines.includes('staying') || child.errors.length > 0)
     expect(child.errors).toEqual([])
-    expect(commandLines('scripted-agent').length).toBeGreaterThan(0)
+    // Other tests have agents of theirs.
+    const { agent } = JSON.parse(readFileSync(join(disk(), 'sandbox.json'), 'utf8'))
+    const resumed = `--resume ${agent.session}`
+    expect(commandLines(resumed).length).toBeGreaterThan(0)
     child.process.kill('SIGKILL')
     await child.ended
     await until('nothing of it is there', () => commandLines(join(disk())).length === 0)
-    await until('no agent is there', () => commandLines('--resume').length === 0)
+    await until('no agent is there', () => commandLines(resumed).length === 0)
     expect(holding(KEY.slice(-20))).toEqual([])
     hands = await handsIn(folder)
     const again = seat(await booted(hands))
     await again.sees('scripted agent · session')
     await again.booted.close()
-  }, 40_000)
+  })
 })
 
 describe('the walls', () => {
@@ -341,20 +357,22 @@ test('while somebody is in it, its disk is not taken back', async () => {
   await removeOwned(late)
 })
 
-;(isRoot ? test : test.skip)(
-  'a worker that is an ordinary user does the same',
-  async () => {
-    const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-    chmodSync(own, 0o700)
-    chownSync(own, ORDINARY, ORDINARY)
-    const task = { uid: ORDINARY, folder: own, does: 'all' }
-    const child = runTypeScript('test/support/booted-worker.ts', [JSON.stringify(task)])
-    expect([await child.ended, child.errors]).toEqual([0, []])
-    expect(JSON.parse(child.lines.at(-1) ?? '{}')).toEqual({ code: 3, entries: 3 })
-    rmSync(own, { recursive: true, force: true })
-  },
-  40_000,
-)
+;(isRoot ? test : test.skip)('a worker that is an ordinary user does the same', async () => {
+  const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  chmodSync(own, 0o700)
+  chownSync(own, ORDINARY, ORDINARY)
+  const task = { uid: ORDINARY, folder: own, does: 'all' }
+  const child = runTypeScript('test/support/booted-worker.ts', [JSON.stringify(task)])
+  expect([await child.ended, child.errors]).toEqual([0, []])
+  expect(JSON.parse(child.lines.at(-1) ?? '{}')).toEqual({ code: 3, entries: 3 })
+  rmSync(own, { recursive: true, force: true })
+})
+
+/** What nobody holds counts for nothing, whenever the engine would have noticed. */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+}
 
 /** Files of the run's disk that have this text in them. */
 function holding(text: string): string[] {

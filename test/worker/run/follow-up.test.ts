@@ -23,6 +23,7 @@ import { type Git, makeGit } from '../../../worker/sources/git.ts'
 import { GITCONFIG_TEXT } from '../../../worker/sources/inside.ts'
 import { makeSources } from '../../../worker/sources/make.ts'
 import { handsIn } from '../../support/booted.ts'
+import { pauselessClock } from '../../support/pauseless-clock.ts'
 import { aJob, type Ground, git, got, ground } from '../sources/ground.ts'
 
 const BRANCH = 'switchyard/eng-12'
@@ -119,6 +120,7 @@ function faultyCodehost(real: CodeHost, fault: Fault): CodeHost {
     openPull: (order) => real.openPull(order),
     hasComment: (...args) => fault('ask', () => real.hasComment(...args)),
     comment: (...args) => fault('comment', () => real.comment(...args)),
+    dropRepeats: (...args) => real.dropRepeats(...args),
   }
 }
 
@@ -413,20 +415,13 @@ test('a code host that is away for a while holds the comment up, says why, and g
     if (answers++ === 5) await comment(...said)
     return no('unavailable', 'the code host has trouble')
   }
-  const { hands } = await y.worker('one', undefined, hasty)
+  const { hands } = await y.worker('one', undefined, pauselessClock())
   const followUp = await executed(hands, followUpJob())
   expect(followUp.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(followUp)).toMatch(/the code host has trouble; trying again for up to \d+ minutes/)
   expect(y.pull().comments.filter(({ body }) => body.includes(marker))).toHaveLength(1)
   expect(answers).toBe(6)
 })
-
-/** Pauses are short on it; how long a command may take is as it is. */
-const hasty: typeof realClock = {
-  ...realClock,
-  monotonic: () => realClock.monotonic() * 100,
-  after: (ms, over) => realClock.after(ms <= 30_000 ? ms / 100 : ms, over),
-}
 
 test('what a person left in the sandbox is kept, and said', async () => {
   const { y, hands } = await opened()

@@ -152,6 +152,10 @@ describe('a command', () => {
 })
 
 describe('what a command may not see', () => {
+  /** Of this process alone: other tests may show theirs to everybody. */
+  const secret = `planted-secret-of-${process.pid}-${Date.now()}`
+  const files = [{ path: '/run/cred/token', mode: '0400', text: secret }] as const
+
   test('only the three standard descriptors, whatever this process was started with', async () => {
     const here = place(ORDINARY)
     const task = { uid: ORDINARY, orders: [here.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
@@ -161,16 +165,15 @@ describe('what a command may not see', () => {
 
   test('nothing of the arguments, the environment and the files shows in /proc', async () => {
     const here = place()
-    const files = [{ path: '/run/cred/token', mode: '0400', text: 'planted-secret' }] as const
-    const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 30'
+    const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 300'
     const sandbox = launch(here.order(sh(script), { files }))
     await until('the command runs', () => existsSync(join(here.root, 'work', 'up')))
     const seen = everythingInProc()
     expect(seen).toContain('--args')
-    expect(seen).not.toContain('planted-secret')
+    expect(seen).not.toContain(secret)
     expect(seen).not.toContain(here.root)
     sandbox.kill()
-    expect((await sandbox.ran).out).toBe('planted-secret400\n')
+    expect((await sandbox.ran).out).toBe(`${secret}400\n`)
   })
 
   const asRoot = isRoot ? test : test.skip
@@ -178,8 +181,7 @@ describe('what a command may not see', () => {
     'a credential can’t be read by another user, nor by anybody after the end (needs root)',
     async () => {
       const here = place()
-      const files = [{ path: '/run/cred/token', mode: '0400', text: 'planted-secret' }] as const
-      const sandbox = launch(here.order(sh('echo up; sleep 30'), { files }))
+      const sandbox = launch(here.order(sh('echo up; sleep 300'), { files }))
       await until('the command runs', () => processesOf(here.slot.uid).length >= 4)
       const insiders = processesOf(here.slot.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
       const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
@@ -191,7 +193,7 @@ describe('what a command may not see', () => {
       sandbox.kill()
       await sandbox.ended
       expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
-      expect(attempt('grep', ['-rl', 'planted-secret', here.root])).toBe('')
+      expect(attempt('grep', ['-rl', secret, here.root])).toBe('')
     },
   )
 })
@@ -223,10 +225,8 @@ describe('an end', () => {
       here.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
     )
     await said(sandbox.stdout)
-    const since = performance.now()
     sandbox.kill()
     expect((await sandbox.ran).end).toEqual({ signal: 'SIGKILL' })
-    expect(performance.now() - since).toBeLessThan(2_000)
     if (isRoot) expect(processesOf(here.slot.uid)).toEqual([])
     sandbox.kill()
     sandbox.interrupt()

@@ -1,25 +1,21 @@
 /** A worker that dies takes its sandboxes with it, whatever it was about to do. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, test } from '@jest/globals'
+import { describe, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import { makeLauncher } from '../../../worker/sandbox/launch.ts'
 import { until } from '../../support/real.ts'
 import { inAChild, isRoot, ORDINARY, type Place, place, processesOf, sh } from '../../support/sandbox.ts'
 
-const GONE_MS_MAX = 2_000
 const DAEMONS =
   '(setsid sleep 300 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &) ; touch /work/up; sleep 300'
 
 const asRoot = isRoot ? describe : describe.skip
 
-/** Milliseconds until nothing was left. */
-async function gone({ slot }: Place): Promise<number> {
-  const since = performance.now()
-  await until('every process is gone', () => processesOf(slot.uid).length === 0)
-  return performance.now() - since
-}
+/** Long before any of them would have ended by itself. */
+const gone = ({ slot }: Place): Promise<void> =>
+  until('every process is gone', () => processesOf(slot.uid).length === 0)
 
 // Only a user that nobody else is tells what is left.
 asRoot('killed without warning (needs root)', () => {
@@ -30,7 +26,7 @@ asRoot('killed without warning (needs root)', () => {
     await until('the agent has its daemons', () => existsSync(join(here.root, 'work', 'up')))
     const launcher = uid === undefined ? child.process.pid : launcherOf(uid)
     process.kill(launcher as number, 'SIGKILL')
-    expect(await gone(here)).toBeLessThan(GONE_MS_MAX)
+    await gone(here)
   })
 
   test('at any moment of the beginning it leaves no agent, and the next worker finds what else it left', async () => {
@@ -43,7 +39,7 @@ asRoot('killed without warning (needs root)', () => {
       await child.ended
       await until('no agent is left', () => processesOf(here.slot.uid).every(isWaitingInVain))
       makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
-      expect([afterMs, (await gone(here)) < GONE_MS_MAX]).toEqual([afterMs, true])
+      await gone(here)
     }
   })
 })
@@ -57,7 +53,15 @@ function isWaitingInVain(pid: number): boolean {
   }
 }
 
-/** The node among the user's processes. */
+/** The node among the user's processes. Its number may be the greatest: the kernel begins anew with small ones. */
 function launcherOf(uid: number): number | undefined {
-  return Math.min(...processesOf(uid))
+  return processesOf(uid).find((pid) => programOf(pid) === process.execPath)
+}
+
+function programOf(pid: number): string {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`)
+  } catch {
+    return ''
+  }
 }

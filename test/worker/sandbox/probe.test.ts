@@ -25,7 +25,7 @@ describe('with the real bubblewrap', () => {
       program: '/usr/bin/bwrap',
       args: [...visible, '/bin/sh', '-c', look],
       fed,
-      timeoutMs: 5_000,
+      timeoutMs: 30_000,
       ...as,
     })
     expect(ended).toMatchObject({ is: 'exited', complaint: '' })
@@ -51,7 +51,7 @@ describe('with the real bubblewrap', () => {
 test('the attempts of the probe succeed where there is no sandbox', async () => {
   const host = await real.witness()
   const [program = '', ...args] = trialCommand(host)
-  const ended = await real.run({ program, args, timeoutMs: 5_000 })
+  const ended = await real.run({ program, args, timeoutMs: 30_000 })
   host.close()
   const said = ended.is === 'exited' ? ended.output.split('\n') : []
   const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
@@ -103,23 +103,23 @@ describe('with a bubblewrap that does not work', () => {
   })
 
   test('one that never ends is ended after five seconds, whatever it left running', async () => {
-    const paths = await fake('hangs', 'sleep 8 & sleep 8')
+    const paths = await fake('hangs', 'sleep 50 & sleep 50')
     const before = performance.now()
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
       detail: expect.stringContaining('no answer within 5 s'),
     })
-    expect(performance.now() - before).toBeLessThan(8_000)
+    expect(performance.now() - before).toBeLessThan(45_000)
   })
 
   test('one that ends but leaves something running behind it is not waited for', async () => {
-    const paths = await fake('leaves', 'sleep 8 & exit 4')
+    const paths = await fake('leaves', 'sleep 50 & exit 4')
     const before = performance.now()
     expect(await probeSandbox(real, paths)).toMatchObject({
       ok: false,
       detail: expect.stringContaining('exit code 4'),
     })
-    expect(performance.now() - before).toBeLessThan(4_000)
+    expect(performance.now() - before).toBeLessThan(45_000)
   })
 
   test('one that is no program for this machine', async () => {

@@ -479,6 +479,26 @@ describe('carried out once more', () => {
     expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'level' })
   })
 
+  test.each([
+    ['very many commits', 150, 'x'],
+    ['long words', 3, 'long words '.repeat(20_000)],
+  ])('what was pushed is found below %s of others', async (_, count, words) => {
+    const g = drifted()
+    const first = g.run()
+    got(await push(g, first, await begun(g, first)))
+    git(g.person, 'fetch', '-q', 'origin')
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    const tree = git(g.person, 'rev-parse', 'HEAD^{tree}')
+    let tip = git(g.person, 'rev-parse', 'HEAD')
+    const message = join(g.folder, 'message')
+    writeFileSync(message, words)
+    for (let n = 0; n < count; n++) tip = git(g.person, 'commit-tree', tree, '-p', tip, '-F', message)
+    git(g.person, 'push', '-q', 'origin', `${tip}:refs/heads/${BRANCH}`)
+    pushed(g, 'main', 'other', 'of main, later\n', 'Main goes on and on')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'pushed', head: tip })
+    expect(await begun(g, g.run(), aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'rebased' })
+  })
+
   test('an attempt that was overtaken by another one of the same follow-up pushes nothing', async () => {
     const g = drifted()
     const [one, other] = [g.run(), g.run()]

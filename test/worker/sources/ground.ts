@@ -17,6 +17,7 @@ import { GITCONFIG_TEXT } from '../../../worker/sources/inside.ts'
 import { makeSources, type SourcesParts } from '../../../worker/sources/make.ts'
 import type { Inside, InsideResult, RunFolders, Sources } from '../../../worker/sources/sources.ts'
 import { aRun, aTicket } from '../../core/run/runs.ts'
+import { OWN_NUMBERS } from '../../support/sandbox.ts'
 
 const machine = thisMachine()
 const probe = await probeSandbox(machine)
@@ -100,7 +101,7 @@ export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeH
 }
 
 function bench(root: string): Bench {
-  const slot = slotOf(1000 + runs, machine)
+  const slot = slotOf(OWN_NUMBERS + 200 + runs, machine)
   const made = (name: string, isSlots: boolean): string => {
     const path = join(root, name)
     mkdirSync(path, { recursive: true, mode: 0o700 })

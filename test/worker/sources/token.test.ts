@@ -7,6 +7,7 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import type { CodeHost } from '../../../core/ports.ts'
 import { codeHostFor } from '../../../providers/codehost/codehost.ts'
 import { makeHttp } from '../../../providers/http.ts'
+import { pauselessClock } from '../../support/pauseless-clock.ts'
 import { until } from '../../support/real.ts'
 import { type GitServer, gitServer } from './git-server.ts'
 import { aJob, type Ground, git, got, ground, never, refusalOf } from './ground.ts'
@@ -233,7 +234,7 @@ test('a code host that is away is tried again for minutes, said, and named', asy
         return true
       },
     },
-    hasty,
+    pauselessClock(),
   )
   const run = g.run()
   const told: string[] = []
@@ -249,10 +250,3 @@ test('a code host that is away is tried again for minutes, said, and named', asy
     ),
   ])
 })
-
-/** Pauses are short on it; how long a command may take is as it is. */
-const hasty: typeof realClock = {
-  ...realClock,
-  monotonic: () => realClock.monotonic() * 100,
-  after: (ms, over) => realClock.after(ms <= 30_000 ? ms / 100 : ms, over),
-}

@@ -346,6 +346,7 @@ describe('publishing', () => {
       }),
       hasComment: async () => ({ ok: true as const, value: false }),
       comment: async () => ({ ok: true as const, value: undefined }),
+      dropRepeats: async () => ({ ok: true as const, value: 0 }),
     }
     const order = { job: aJob(), leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: '' }
     expect(got(await g.sources.publish(order, codehost, () => true, never))).toMatchObject({

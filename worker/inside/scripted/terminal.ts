@@ -21,12 +21,15 @@ export interface Desk {
   readonly past: Past
   /** Both sides of it, for the transcript. */
   readonly note: (said: string, answered: string) => void
+  /** Begins another session, and answers its id. */
+  readonly clear: () => string
 }
 
 const HELP = [
   `a line that begins with one of these is carried out: ${VERBS.join(', ')}`,
   'end a line with <<END to give it a text, up to a line END',
   'flood BYTES prints so many, as fast as they are taken',
+  '/clear begins another session',
   '/help shows this, /exit leaves, exit CODE leaves with that code',
 ].join('\n')
 
@@ -48,6 +51,7 @@ export async function converse(desk: Desk): Promise<number> {
   const { input, output, isTerminal } = desk
   const lines = createInterface({ input, output, terminal: isTerminal, prompt: '> ' })
   const under = { way: undefined as AbortController | undefined }
+  let { sessionId } = desk
   let code = 0
   greet(desk)
   lines.on('SIGINT', () => interrupt(lines, output, under.way))
@@ -57,6 +61,12 @@ export async function converse(desk: Desk): Promise<number> {
     if (leaving !== null) {
       code = Number(leaving[1] ?? 0) & EXIT_CODE_BITS
       break
+    }
+    if (line.trim() === '/clear') {
+      sessionId = desk.clear()
+      output.write(`another session: ${sessionId}\n`)
+      lines.prompt()
+      continue
     }
     under.way = new AbortController()
     const answer = await answerTo(line, desk, under.way.signal)
@@ -69,7 +79,7 @@ export async function converse(desk: Desk): Promise<number> {
     lines.prompt()
   }
   lines.close()
-  output.write(`Resume this session with: scripted-agent --resume ${desk.sessionId}\n`)
+  output.write(`Resume this session with: scripted-agent --resume ${sessionId}\n`)
   return code
 }
 

@@ -28,6 +28,8 @@ export interface TranscriptParts {
   readonly folder: string
   readonly cwd: string
   readonly sessionId: string
+  /** A person is at it. */
+  readonly isAtTerminal: boolean
   readonly uuid: () => string
   readonly now: () => number
 }
@@ -119,11 +121,12 @@ export class Transcript {
   }
 
   #filled(fields: Line, isSidechain: boolean): Line {
-    const { cwd, sessionId, uuid, now } = this.#parts
+    const { cwd, sessionId, isAtTerminal, uuid, now } = this.#parts
     return {
       parentUuid: isSidechain ? null : this.#last,
       isSidechain,
       userType: 'external',
+      entrypoint: isAtTerminal ? 'cli' : 'sdk-cli',
       cwd,
       sessionId,
       version: '0.0.0-scripted',

@@ -19,7 +19,12 @@ const PIECE_BYTES = 16 * 1024
 /** Handed over and not yet taken away; the command waits from there on. */
 const HELD_BYTES = 128 * 1024
 /** Goes on at once, whether or not more comes right behind it. */
-const GATHERED_BYTES = 48 * 1024
+const GATHERED_BYTES = 16 * 1024
+/** So much in that time is a flood: nobody reads along, and each piece of it has its price all the way to the view. */
+const FLOOD_BYTES = 256 * 1024
+const FLOOD_MS = 100
+/** In a flood, what has come waits so long for more. */
+const FLOOD_WAIT_MS = 4
 
 export class Printed {
   readonly #fd: number
@@ -30,6 +35,10 @@ export class Printed {
   /** What waits to go on together. */
   readonly #gathered = Buffer.allocUnsafe(GATHERED_BYTES + PIECE_BYTES)
   #length = 0
+  /** Since when it is counted anew, and what was printed since. */
+  #since = 0
+  #bytes = 0
+  #isFlood = false
   #isHeld = false
   #isGathering = false
   #isOver = false
@@ -61,6 +70,7 @@ export class Printed {
   /** It is taken, in any case. */
   #tell(bytes: Buffer): true {
     this.#length += bytes.copy(this.#gathered, this.#length)
+    this.#count(bytes.length)
     if (this.#code !== undefined) this.#listen()
     if (this.#length >= GATHERED_BYTES) this.#goOn()
     else if (!this.#isGathering) this.#gather()
@@ -74,14 +84,35 @@ export class Printed {
     setImmediate(() => {
       this.#isGathering = false
       if (this.#length > before) this.#gather()
+      else if (this.#isFlood) this.#gatherLonger()
       else this.#goOn()
     })
+  }
+
+  #gatherLonger(): void {
+    this.#isGathering = true
+    setTimeout(() => {
+      this.#isGathering = false
+      this.#goOn()
+    }, FLOOD_WAIT_MS)
   }
 
   #goOn(): void {
     if (this.#length === 0 || this.#put(this.#gathered.subarray(0, this.#length)) || this.#isHeld) return
     this.#isHeld = true
     this.#from.pause()
+  }
+
+  #count(bytes: number): void {
+    const forMs = performance.now() - this.#since
+    if (forMs >= FLOOD_MS) {
+      // It goes on for as long as it was one until just now.
+      this.#isFlood = this.#bytes >= FLOOD_BYTES && forMs < 2 * FLOOD_MS
+      this.#since += forMs
+      this.#bytes = 0
+    }
+    this.#bytes += bytes
+    if (this.#bytes >= FLOOD_BYTES) this.#isFlood = true
   }
 
   /** All that is gathered. A copy: it is gathered in the same place again. */

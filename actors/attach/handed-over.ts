@@ -1,0 +1,51 @@
+/**
+ * What was typed into one view and handed to its worker's line, as long as it may have to be said again.
+ *
+ * A line that breaks without a sound takes what is said on it and delivers nothing; that is found out much later. Both
+ * ends count the frames of a view, and a new line begins with the worker's count: what it never had is said again, and
+ * nothing that it had. Only the newest of it is kept; what was typed before that into a dead line is lost.
+ */
+import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../protocol/limits.ts'
+
+export class HandedOver {
+  readonly #frames: string[] = []
+  #chars = 0
+  /** How many frames there were before those that are kept. */
+  #before = 0
+  #isOver = false
+
+  get isEmpty(): boolean {
+    return this.#frames.length === 0
+  }
+
+  note(data: string): void {
+    if (this.#isOver) return
+    this.#frames.push(data)
+    this.#chars += data.length
+    while (this.#chars > ATTACH_HANDED_OVER_CHARS_MAX) this.#forgetOldest()
+  }
+
+  /** Of all that was ever handed over the worker has had so many frames. Answers the others, which are noted no more. */
+  missed(taken: number): readonly string[] {
+    const missed = this.#frames.slice(Math.max(0, taken - this.#before))
+    this.#empty()
+    this.#before = taken
+    return missed
+  }
+
+  /** Nobody counts at the other end, or nobody is there any more: nothing is kept from now on. */
+  giveUp(): void {
+    this.#isOver = true
+    this.#empty()
+  }
+
+  #empty(): void {
+    this.#frames.length = 0
+    this.#chars = 0
+  }
+
+  #forgetOldest(): void {
+    this.#chars -= this.#frames.shift()?.length ?? 0
+    this.#before += 1
+  }
+}
