@@ -200,7 +200,8 @@ function sgrOf(look: Look): string {
   if (look.isBold()) codes.push('1')
   if (look.isDim()) codes.push('2')
   if (look.isItalic()) codes.push('3')
-  if (look.isUnderline()) codes.push(`4:${look.getUnderlineStyle?.() ?? 1}`)
+  // Of what is kept with the cursor the library knows only that it is underlined, and not how.
+  if (look.isUnderline()) codes.push(`4:${look.getUnderlineStyle?.() || 1}`)
   if (look.isBlink()) codes.push('5')
   if (look.isInverse()) codes.push('7')
   if (look.isInvisible()) codes.push('8')

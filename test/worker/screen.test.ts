@@ -173,6 +173,11 @@ describe('the picture of a terminal', () => {
     expect(hereAfter).toEqual(thereAfter)
   })
 
+  test('underlines what is written in the look that was kept with the cursor', async () => {
+    const { hereAfter, thereAfter } = await bothAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
+    expect(hereAfter).toEqual(thereAfter)
+  })
+
   test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
     const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
     await screen.print('\x1b(0\x1b8')
