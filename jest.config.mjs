@@ -24,5 +24,6 @@ export default {
   testEnvironment: 'node',
   testTimeout: 150_000,
   workerIdleMemoryLimit: '768MB',
-  maxWorkers: 2,
+  // More than the two processors: many tests wait for other processes most of the time.
+  maxWorkers: 3,
 }
