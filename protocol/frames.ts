@@ -426,7 +426,10 @@ export const hostFrames = {
     rows: Rows,
   }),
   'attach-close': record('AttachCloseFrame', { type: Type.Literal('attach-close'), sessionId: Id }),
-  /** How much of what was typed into the view has arrived, on this line and those before it? */
+  /**
+   * How much of what was typed into the view has arrived, on this line and those before it? Asked before it is opened
+   * again, so that the answer comes before the picture, or never.
+   */
   'attach-ask': record('AttachAskFrame', { type: Type.Literal('attach-ask'), sessionId: Id }),
 } as const
 

@@ -297,8 +297,6 @@ export const ATTACH_SIZE_MS_MAX = 200
 export const ATTACH_TYPED_CHARS_MAX = ATTACH_DATA_CHARS_MAX
 /** What is kept of what was handed to the worker's line, should that have been dead already; what one frame holds is more than anybody types until it is found out. */
 export const ATTACH_HANDED_OVER_CHARS_MAX = ATTACH_DATA_CHARS_MAX
-/** After a break: how long a worker may take to say what it has had. One of an earlier release never does. */
-export const ATTACH_TAKEN_MS_MAX = 5_000
 /** All that `input` may hold, with every character escaped, and what stands around it. */
 export const ATTACH_FRAME_BYTES_MAX = 6 * ATTACH_DATA_CHARS_MAX + 1024
 /** What may wait for a view that does not read, before it is cut off. */

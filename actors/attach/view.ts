@@ -10,12 +10,7 @@
 import type { Cancel } from '../../core/ports.ts'
 import { shownText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
-import {
-  ATTACH_SIZE_MS_MAX,
-  ATTACH_TAKEN_MS_MAX,
-  ATTACH_TYPED_CHARS_MAX,
-  TEXT_CHARS_MAX,
-} from '../../protocol/limits.ts'
+import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ViewLine, ViewLink } from '../root/front-desk.ts'
 import { HandedOver } from './handed-over.ts'
 
@@ -55,7 +50,7 @@ export class View implements ViewLine {
   #typedChars = 0
   readonly #handedOver = new HandedOver()
   /** The worker is being asked what it has had; meanwhile nothing that is typed goes there. */
-  #cancelAsking: Cancel | undefined
+  #isAsking = false
   /** Something was printed since it was opened last. */
   #live = false
 
@@ -94,6 +89,8 @@ export class View implements ViewLine {
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
     const { runId, say } = this.#mouth
+    // First, so that a worker that counts has answered before its picture comes.
+    this.#isAsking = !this.#handedOver.isEmpty && say({ type: 'attach-ask', sessionId: this.sessionId })
     const opened = say({
       type: 'attach-open',
       sessionId: this.sessionId,
@@ -103,8 +100,7 @@ export class View implements ViewLine {
     if (!opened) return
     this.#state = 'open'
     this.#live = false
-    if (this.#handedOver.isEmpty) this.#sayTyped()
-    else this.#ask()
+    if (!this.#isAsking) this.#sayTyped()
   }
 
   /** `json`: the same as JSON, from whoever has it. */
@@ -112,11 +108,12 @@ export class View implements ViewLine {
     if (this.#state !== 'open') return
     this.#live = true
     this.#show(data, json)
+    if (this.#isAsking) this.#giveUp()
   }
 
   /** So many frames of what was typed the worker has had, on all lines together. */
   taken(inputs: number): void {
-    if (this.#cancelAsking === undefined) return
+    if (!this.#isAsking || this.#state !== 'open') return
     const missed = this.#handedOver.missed(inputs)
     this.#typed = [...missed, ...this.#typed]
     this.#typedChars += missed.reduce((chars, data) => chars + data.length, 0)
@@ -155,7 +152,7 @@ export class View implements ViewLine {
     // Nothing weighs nothing, and any number of them would be kept.
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
-    const mayGo = this.#state === 'open' && this.#cancelAsking === undefined
+    const mayGo = this.#state === 'open' && !this.#isAsking
     const taken = mayGo && this.#sayTyped() && this.#sayInput(data)
     if (!taken) this.#keep(data)
   }
@@ -174,26 +171,21 @@ export class View implements ViewLine {
 
   // ---- parts
 
-  #ask(): void {
-    this.#cancelAsking?.()
-    this.#cancelAsking = this.#ports.after(ATTACH_TAKEN_MS_MAX, () => {
-      // It does not count. What it never had is lost, and what it had must not come twice.
-      this.#handedOver.giveUp()
-      this.#goOn()
-    })
-    this.#mouth?.say({ type: 'attach-ask', sessionId: this.sessionId })
+  /** It does not count. What it never had is lost, and what it had must not come twice. */
+  #giveUp(): void {
+    this.#handedOver.giveUp()
+    this.#goOn()
   }
 
   #goOn(): void {
-    this.#cancelWaits()
+    this.#isAsking = false
     this.#sayTyped()
   }
 
   #cancelWaits(): void {
     this.#cancelOpening?.()
-    this.#cancelAsking?.()
     this.#cancelOpening = undefined
-    this.#cancelAsking = undefined
+    this.#isAsking = false
   }
 
   #sayInput(data: string): boolean {

@@ -335,9 +335,11 @@ export class BootedRoom {
     this.#showingOf(sessionId)?.resize(sessionId, { cols, rows })
   }
 
+  /** Asked before the view is opened again: whose it is, its frames tell. */
   tellTaken(sessionId: string): void {
-    const inputs = this.#showingOf(sessionId)?.inputsOf(sessionId)
-    if (inputs !== undefined) this.#ports.line.send({ type: 'attach-taken', sessionId, inputs })
+    let inputs = 0
+    for (const showing of this.#showings.values()) inputs += showing.inputsOf(sessionId)
+    this.#ports.line.send({ type: 'attach-taken', sessionId, inputs })
   }
 
   close(sessionId: string): void {

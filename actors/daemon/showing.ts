@@ -54,6 +54,8 @@ const INPUT_CHARS_PER_SECOND_MAX = ATTACH_INPUT_BYTES_PER_SECOND
 /** What the session is answered by itself: apart, or one that asks without end could not be interrupted any more. */
 const ANSWER_CHARS_BURST_MAX = 64 * 1024
 const ANSWER_CHARS_PER_SECOND_MAX = 16 * 1024
+/** Who typed once and has left while the line was down, which nobody tells: the oldest are forgotten. */
+const TYPISTS_MAX = 256
 /** There is no room for more of what is typed. */
 const BELL = '\u0007'
 
@@ -155,7 +157,7 @@ export class Showing {
   input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
-    this.#inputs.set(sessionId, this.inputsOf(sessionId) + 1)
+    this.#count(sessionId)
     if (!this.#input.take(data.length)) {
       this.#ring(view)
       return
@@ -164,6 +166,20 @@ export class Showing {
     this.#typed.set(sessionId, this.#typings)
     if (!sameSize(view.size, this.#size)) this.#fitSoon()
     this.#session?.input(data)
+  }
+
+  #count(sessionId: string): void {
+    if (this.#inputs.size >= TYPISTS_MAX && !this.#inputs.has(sessionId)) this.#forgetOne()
+    this.#inputs.set(sessionId, this.inputsOf(sessionId) + 1)
+  }
+
+  #forgetOne(): void {
+    for (const sessionId of this.#inputs.keys())
+      if (!this.#views.has(sessionId)) {
+        this.#typed.delete(sessionId)
+        this.#inputs.delete(sessionId)
+        return
+      }
   }
 
   /** Frames, those included that were too much. */

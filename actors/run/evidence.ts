@@ -35,7 +35,7 @@ interface EvidenceChore {
 }
 
 const TRIES_MAX = 12
-/** A code host that wants fewer requests, or another token, is asked before anything is uploaded: waiting costs nothing. */
+/** Before anything is uploaded: a code host that wants fewer requests, or another token, is waited for at no cost. */
 const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 
@@ -71,6 +71,9 @@ export class Evidence extends Chores<EvidenceChore> {
     const place = pulls.value.placeOf(run.prUrl)
     if (place === undefined)
       return no('invalid', 'its pull request is not at the code host that is connected')
+    // Nobody waits for this: a token that is not taken any more is not to be shown with each try.
+    const reached = await pulls.value.states(place.remote, [place.number], 'background')
+    if (!reached.ok) return reached
     // Asked before anything is uploaded: else a code host that is away would cost an upload of everything with each try.
     const isThere = await this.#isThere(pulls.value, place, run)
     if (!isThere.ok || isThere.value) return isThere.ok ? yes(undefined) : isThere
@@ -78,7 +81,7 @@ export class Evidence extends Chores<EvidenceChore> {
     if (!ready.ok) return ready
     const items = await this.#uploaded(run)
     if (!items.ok || items.value.length === 0) return items.ok ? yes(undefined) : items
-    return pulls.value.comment(place, evidenceComment(run, items.value))
+    return counted(await pulls.value.comment(place, evidenceComment(run, items.value)))
   }
 
   async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Answer<boolean>> {
@@ -99,7 +102,6 @@ export class Evidence extends Chores<EvidenceChore> {
     const items: EvidenceItem[] = []
     for (const name of (run.result?.artifacts ?? []).slice(0, UPLOADS_MAX)) {
       const uploaded = await this.#upload(run, name)
-      // Whatever the bucket calls it, it was a try: the next one uploads everything again.
       if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return no('failed', uploaded.refusal.message)
       if (uploaded.ok) items.push(uploaded.value)
       else this.#ports.say(run.id, `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`)
@@ -128,4 +130,9 @@ export class Evidence extends Chores<EvidenceChore> {
       isImage: contentType.startsWith('image/'),
     })
   }
+}
+
+/** Whatever it is called, it was a try: the next one uploads everything again. */
+function counted<T>(answer: Answer<T>): Answer<T> {
+  return answer.ok || !AWAY.has(answer.refusal.kind) ? answer : no('failed', answer.refusal.message)
 }

@@ -220,9 +220,10 @@ export class RunRoom {
     }
     const waits = run.status === 'queued' && lease === null
     if (job === 'follow-up') this.#followsUp(run, waits)
-    if (job === 'follow-up' && waits && !restored) this.#tellAbsence(run)
+    const waited = was !== undefined && was.lease === null && was.run.status === 'queued'
+    if (job === 'follow-up' && waits && !waited && !restored) this.#tellAbsence(run)
     if (!waits) scheduler.left(key)
-    else if (was === undefined || was.lease !== null || was.run.status !== 'queued') scheduler.queued(run)
+    else if (!waited) scheduler.queued(run)
   }
 
   /** What was read for it is kept until a worker has it: one that is granted it may still refuse. */

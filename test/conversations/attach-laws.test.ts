@@ -49,7 +49,7 @@ class ModelWorker {
     else if (frame.type === 'attach-input' && this.sessions.has(frame.sessionId)) {
       this.#inputs.set(frame.sessionId, this.#inputsOf(frame.sessionId) + 1)
       await this.print(frame.data)
-    } else if (frame.type === 'attach-ask' && this.sessions.has(frame.sessionId))
+    } else if (frame.type === 'attach-ask')
       await this.wire?.say({
         type: 'attach-taken',
         sessionId: frame.sessionId,

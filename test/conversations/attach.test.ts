@@ -1,12 +1,7 @@
 /** A person steps in: resume, attach and release, as the worker and the person's terminal hear them. */
 import { describe, expect, test } from '@jest/globals'
 import type { Answer } from '../../core/refusal.ts'
-import {
-  ATTACH_BOOT_MS_MAX,
-  ATTACH_GRACE_MS,
-  ATTACH_TAKEN_MS_MAX,
-  ATTACH_VIEWS_PER_RUN_MAX,
-} from '../../protocol/limits.ts'
+import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
 import { back, busy, enroll, rejoin, type Wire, yarn } from './talk.ts'
 import { aRetainedRun, Person, print, ready, retained, sessionOf, sits, withAgent } from './terminals.ts'
 
@@ -427,7 +422,7 @@ describe('a break of the worker’s line', () => {
     const again = await back(y, worker)
     await anna.type('b')
     expect(again.has('attach-input')).toBe(false)
-    await y.pass(ATTACH_TAKEN_MS_MAX / 1000)
+    await again.say({ type: 'attach-data', sessionId: sessionOf(again), data: 'the picture' })
     expect(again.last('attach-input').data).toBe('b')
     await again.say({ type: 'attach-taken', sessionId: sessionOf(again), inputs: 0 })
     await again.drop()

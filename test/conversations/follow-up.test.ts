@@ -375,6 +375,19 @@ describe('its sandbox', () => {
     expect(y.run(runId)).not.toHaveProperty('queueReason')
   })
 
+  test('and its absence is told once, however often its pull request changes meanwhile', async () => {
+    const { y, wire, pulls, runId, followUp } = await completed()
+    await wire.drop()
+    await followUp()
+    for (const state of ['draft', 'open', 'draft'] as const) {
+      pulls.pulls.set(URL, state)
+      await y.pass(130)
+      expect(y.run(runId).prState).toBe(state)
+    }
+    const told = JSON.stringify(await y.done(y.desk.runEvents(runId, {})))
+    expect(told.match(/it is waited for until/g)).toHaveLength(1)
+  })
+
   test('is waited for while its worker is full, and keeps nobody else from another worker', async () => {
     const { y, wire, runId, followUp } = await completed({}, 1)
     y.tracker.put(ticket('ENG-2', { priority: 4 }))

@@ -294,6 +294,33 @@ test.each<RefusalKind>(['unavailable', 'unauthorized'])(
   },
 )
 
+test('a code host that takes no comment for hours does not have everything uploaded again for as long', async () => {
+  const other = await opened({ storage: STORAGE })
+  other.pulls.comment = async () => no('unavailable', 'come back later')
+  const { wire, work, runId } = await busy(other.y)
+  await wire.say(work.artifact('a.txt', 'a'))
+  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
+  await other.y.pass(24 * 3_600)
+  expect(other.bucket.uploads).toHaveLength(12)
+  expect(await other.y.events(runId)).toContain('system its artifacts are not in the bucket: come back later')
+})
+
+test('a token that is known not to be taken is not shown again for evidence', async () => {
+  const other = await opened({ storage: STORAGE })
+  // As the couriers do it: in the background nobody is asked with such a token, for a person it is tried anew.
+  other.pulls.states = async () => no('unauthorized', 'the token is dead')
+  let shown = 0
+  other.pulls.detail = async () => {
+    shown += 1
+    return no('unauthorized', 'the token is dead')
+  }
+  const { wire, work } = await busy(other.y)
+  await wire.say(work.artifact('a.txt', 'a'))
+  await wire.say(work.complete({ prUrl: URL, prState: 'open', result: { prUrl: URL, artifacts: ['a.txt'] } }))
+  await other.y.pass(6 * 3_600)
+  expect(shown).toBe(0)
+})
+
 test('a bucket that stays away is given up after a while, and the run says so', async () => {
   const other = await opened({ storage: STORAGE })
   other.bucket.refusal = no('unavailable', 'the bucket does not answer')

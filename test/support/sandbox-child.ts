@@ -22,10 +22,18 @@ export interface ChildTask {
   readonly leaking?: readonly number[]
   /** How many it may have open. */
   readonly openFiles?: number
+  /** So long after its launch a sandbox is killed, and this process ends in the same turn. */
+  readonly killsAfterMs?: number
   readonly orders: readonly SandboxOrder[]
 }
 
-const { uid, orders, leaking = [], openFiles = 4_096 }: ChildTask = JSON.parse(process.argv[2] ?? '{}')
+const {
+  uid,
+  orders,
+  leaking = [],
+  openFiles = 4_096,
+  killsAfterMs,
+}: ChildTask = JSON.parse(process.argv[2] ?? '{}')
 
 if (uid !== undefined && process.geteuid?.() !== uid) {
   // A process that changes its own user may no longer look at itself; one that is started as another may.
@@ -42,6 +50,13 @@ if (uid !== undefined && process.geteuid?.() !== uid) {
   for (const order of orders) {
     const sandbox = launcher.launch(order)
     console.log('started')
+    if (killsAfterMs !== undefined) {
+      const until = performance.now() + killsAfterMs
+      // Nothing of what the sandbox reports is to be read.
+      while (performance.now() < until);
+      sandbox.kill()
+      process.exit()
+    }
     const [out, err, end] = await Promise.all([textOf(sandbox.stdout), textOf(sandbox.stderr), sandbox.ended])
     const finished: Finished = { end, out, err }
     console.log(JSON.stringify(finished))

@@ -29,6 +29,8 @@ export interface RunningParts {
 }
 
 const LOOK_MS = 1
+/** All in all it takes a few milliseconds. */
+const LOOKS_AT_ONCE = 400
 /** Tens of milliseconds is usual. */
 const READY_MS_MAX = 20_000
 const LOOK_MS_MAX = 50
@@ -102,14 +104,15 @@ export class Running implements SandboxProcess {
 
   /**
    * Before bubblewrap reports, it alone knows of its child, and may just be making it: the kernel takes its time for
-   * that. Once it stands still, it has the child or never will.
+   * that. Once it stands still, it has the child or never will. That is mostly so before this returns: should the worker
+   * end right then, nobody would end what stands still.
    */
-  #killUnreported(bwrap: number): void {
+  #killUnreported(bwrap: number, looks = LOOKS_AT_ONCE): void {
     const { child, clock } = this.#parts
     if (this.#init !== undefined || child.exitCode !== null || child.signalCode !== null) return
     signal(bwrap, 'SIGSTOP')
-    if (!isStopped(bwrap)) {
-      clock.after(LOOK_MS, () => this.#killUnreported(bwrap))
+    if (!standsStill(bwrap, looks)) {
+      clock.after(LOOK_MS, () => this.#killUnreported(bwrap, 1))
       return
     }
     const [first] = childrenOf(bwrap)
@@ -207,6 +210,11 @@ export class Running implements SandboxProcess {
     await ended
     giveUp()
   }
+}
+
+function standsStill(pid: number, looks: number): boolean {
+  for (let look = 0; look < looks; look++) if (isStopped(pid)) return true
+  return false
 }
 
 interface Exit {

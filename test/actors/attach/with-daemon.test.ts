@@ -108,6 +108,8 @@ class Machine {
   reachable = true
   /** Of an earlier release: it does not know how to say what it has had. */
   counts = true
+  /** The next line dies as soon as it has carried a frame of this type. */
+  diesAfter: string | undefined
   readonly #used: UsageEntry[] = []
   readonly #y: Yarn
   #wire: Wire | undefined
@@ -177,7 +179,12 @@ class Machine {
     const deliver = (run: () => void) => void this.#y.clock.after(1, () => wire.open && run())
     deliver(() => this.#connect(wire, deliver))
     return {
-      send: (text) => deliver(() => reaches(wire, 'to the host') && wire.line?.receive(text)),
+      send: (text) =>
+        deliver(() => {
+          if (!reaches(wire, 'to the host')) return
+          this.#carried(wire, text)
+          wire.line?.receive(text)
+        }),
       backlog: () => 0,
       close: () => {
         if (!wire.open) return
@@ -187,6 +194,12 @@ class Machine {
     }
   }
 
+  #carried(wire: Wire, text: string): void {
+    if (this.diesAfter === undefined || !text.startsWith(`{"type":"${this.diesAfter}"`)) return
+    this.diesAfter = undefined
+    wire.dead = 'both'
+  }
+
   #connect(wire: Wire, deliver: (run: () => void) => void): void {
     const known = (text: string) =>
       this.counts ? text : text.replace('"type":"attach-ask"', '"type":"of-a-later-host"')
@@ -194,7 +207,11 @@ class Machine {
       ? this.#y.desk.workerConnected({
           address: 'here',
           send: (text) => {
-            deliver(() => reaches(wire, 'to the worker') && wire.ear.heard(known(text)))
+            deliver(() => {
+              if (!reaches(wire, 'to the worker')) return
+              this.#carried(wire, text)
+              wire.ear.heard(known(text))
+            })
             return true
           },
           close: () =>
@@ -382,6 +399,32 @@ describe('what is typed into a line that is dead already', () => {
     await anna.type(' once')
     await soon(y)
     expect(machine.sandboxes[0]?.typed).toBe('taken in once')
+  })
+
+  test.each([
+    'register',
+    'registered',
+    'attach-open',
+    'attach-ask',
+    'attach-data',
+    'attach-taken',
+    'attach-input',
+  ])('nor is it lost or doubled when the next line is dead after its first %s', async (type) => {
+    const { y, machine, runId } = await aRetainedRun()
+    const anna = await sits(y, runId, 'Anna')
+    await soon(y)
+    await anna.type('before,')
+    await soon(y)
+    machine.deaden('both')
+    await anna.type('into the dead line,')
+    machine.diesAfter = type
+    await y.clock.advance(MENDED_MS)
+    await anna.type('and the next,')
+    await y.clock.advance(MENDED_MS)
+    await anna.type('after')
+    await soon(y)
+    expect(machine.diesAfter).toBeUndefined()
+    expect(machine.sandboxes[0]?.typed).toBe('before,into the dead line,and the next,after')
   })
 
   test('is lost where the worker does not count, and nothing comes twice or has to wait for long', async () => {

@@ -26,6 +26,7 @@ const input = (sessionId: string, data: string) => ({ type: 'attach-input', sess
 const resize = (sessionId: string, cols: number, rows: number) =>
   ({ type: 'attach-resize', sessionId, cols, rows }) as const
 const close = (sessionId: string) => ({ type: 'attach-close', sessionId }) as const
+const ask = (sessionId: string) => ({ type: 'attach-ask', sessionId }) as const
 const release = (runId: string) => ({ type: 'sandbox-release', runId }) as const
 
 function snapshot(sessionId: string): UsageSnapshot {
@@ -547,6 +548,48 @@ describe('a line that breaks', () => {
     await talk.attach('s-2', 'run-1', 120, 40)
     await talk.clock.advance(1_000)
     expect(talk.transcript().filter((line) => line.startsWith('resized'))).toEqual([])
+  })
+
+  test('is followed by the count of what was typed, before the picture and whether or not anything came', async () => {
+    const talk = await attended('s-1', 's-2')
+    await talk.say(input('s-1', 'a'))
+    await talk.say(input('s-1', 'b'))
+    await talk.drop()
+    await backAgain(talk)
+    talk.transcript()
+    for (const view of ['s-1', 's-2']) {
+      await talk.say(ask(view))
+      await talk.attach(view, 'run-1')
+    }
+    await talk.say(close('s-1'))
+    await talk.say(ask('s-1'))
+    expect(talk.transcript().filter((line) => line.startsWith('→'))).toEqual([
+      '→ attach-taken s-1 2',
+      '→ attach-data s-1 [80x24 ]',
+      '→ attach-taken s-2 0',
+      '→ attach-data s-2 [80x24 ]',
+      '→ attach-taken s-1 0',
+    ])
+  })
+
+  test('again and again does not make it remember more and more of those who never come back', async () => {
+    const talk = await attended('s-stays')
+    for (let n = 0; n < 6; n++) {
+      const views = ['s-stays', ...Array.from({ length: 60 }, (_, at) => `s-${n}-${at}`)]
+      for (const view of views) {
+        await talk.attach(view, 'run-1')
+        await talk.say(input(view, 'x'))
+      }
+      await talk.drop()
+      await backAgain(talk)
+    }
+    talk.transcript()
+    for (const view of ['s-stays', 's-0-0', 's-5-59']) await talk.say(ask(view))
+    expect(talk.transcript().filter((line) => line.startsWith('→'))).toEqual([
+      '→ attach-taken s-stays 6',
+      '→ attach-taken s-0-0 0',
+      '→ attach-taken s-5-59 1',
+    ])
   })
 
   test('and whose host stays away ends the session', async () => {

@@ -505,6 +505,8 @@ function wordsFor(frame: WorkerFrame): string {
       return `attach-data ${frame.sessionId} ${frame.data.length > 80 ? `(${frame.data.length})` : frame.data}`
     case 'attach-exit':
       return `attach-exit ${frame.sessionId} ${frame.code}`
+    case 'attach-taken':
+      return `attach-taken ${frame.sessionId} ${frame.inputs}`
     case 'attach-error':
       return `attach-error ${frame.sessionId} (${frame.message})`
     case 'sandbox-ready':

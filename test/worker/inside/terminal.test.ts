@@ -153,6 +153,20 @@ describe('the terminal', () => {
     expect(code()).toBe(2)
   })
 
+  test.each(['yes', 'while :; do echo more; sleep 0.05; done'])(
+    'ends with its command, though what that has left on it prints on and on: %s',
+    async (left) => {
+      const { gone, code, text } = terminal(
+        '/bin/sh',
+        '-c',
+        `seq 1 9999; setsid sh -c "${left}" & sleep 0.3; exit 2`,
+      )
+      await gone
+      expect(code()).toBe(2)
+      expect(text()).toContain('\r\n9999\r\n')
+    },
+  )
+
   test('hangs up when nobody is there any more, and waits for last words', async () => {
     const { child, gone, text, sees } = terminal(
       '/bin/sh',

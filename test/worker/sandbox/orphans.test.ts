@@ -42,6 +42,17 @@ asRoot('killed without warning (needs root)', () => {
       await gone(here)
     }
   })
+
+  test('one that ends right after it killed a sandbox leaves nothing that the next one does not find', async () => {
+    for (let killsAfterMs = 0; killsAfterMs < 10; killsAfterMs += 0.5) {
+      const here = place()
+      const child = inAChild({ orders: [here.order(sh(DAEMONS))], killsAfterMs })
+      await child.ended
+      // Mostly nothing: but on a busy machine what is to stand still, to be killed with its child, takes its time for that.
+      makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
+      await gone(here)
+    }
+  })
 })
 
 /** It was made, and whoever was to tell it to go on has died: no filter over it yet, so nothing was started in it. */

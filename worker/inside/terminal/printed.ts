@@ -13,6 +13,8 @@ import { exitFrame, frameOf } from './frames.ts'
 const STDOUT = 1
 /** A terminal ends when nobody has it any more; something that the command left running may have it for ever. */
 const SILENT_MS = 200
+/** And may print for ever. What the command printed is in the kernel by its end, and is read in any case. */
+const TALKATIVE_MS_MAX = 1_000
 /** More than the kernel keeps of a terminal's output. */
 const LEFT_BYTES_MAX = 256 * 1024
 const PIECE_BYTES = 16 * 1024
@@ -63,12 +65,17 @@ export class Printed {
   /** The command has ended; what it printed last may still be on its way. */
   ended(code: number): void {
     this.#code = code
-    if (this.#isOver) this.#finish(code)
-    else this.#listen()
+    if (this.#isOver) {
+      this.#finish(code)
+      return
+    }
+    this.#listen()
+    setTimeout(() => this.#rest(), TALKATIVE_MS_MAX)
   }
 
-  /** It is taken, in any case. */
+  /** It is taken, in any case; what comes after the last is nobody's. */
   #tell(bytes: Buffer): true {
+    if (this.#isOver) return true
     this.#length += bytes.copy(this.#gathered, this.#length)
     this.#count(bytes.length)
     if (this.#code !== undefined) this.#listen()
