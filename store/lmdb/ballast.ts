@@ -17,6 +17,8 @@ export class Ballast {
   readonly #bytes: number
   #held = false
   #making: Promise<boolean> | undefined
+  /** How often it was thrown overboard. */
+  #frees = 0
 
   constructor(file: string, bytes: number) {
     this.#file = file
@@ -37,6 +39,7 @@ export class Ballast {
   free(): void {
     if (this.#bytes === 0) return
     this.#held = false
+    this.#frees += 1
     rmSync(this.#file, { force: true })
     this.#dropDraft()
     // Some file systems hand out freed blocks only once the removal itself is on disk.
@@ -57,12 +60,15 @@ export class Ballast {
   }
 
   async #write(): Promise<boolean> {
+    const frees = this.#frees
     try {
       if (roomIn(dirname(this.#file)) < this.#bytes * 2) return false
       await fill(this.#draft, this.#bytes)
       await rename(this.#draft, this.#file)
-      this.#held = true
-      return true
+      this.#held = frees === this.#frees
+      // Thrown overboard in the moment in which it was done: before that it was there for nothing to remove.
+      if (!this.#held) await rm(this.#file, { force: true })
+      return this.#held
     } catch {
       await rm(this.#draft, { force: true }).catch(() => undefined)
       return false
