@@ -19,7 +19,7 @@ export default {
     ...(await packagesMapped()),
     '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs',
   },
-  globalSetup: '<rootDir>/test/support/built.mjs',
+  globalSetup: '<rootDir>/test/support/build-once.mjs',
   setupFiles: ['<rootDir>/test/support/setup.ts'],
   testEnvironment: 'node',
   testTimeout: 150_000,

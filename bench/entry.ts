@@ -1,8 +1,9 @@
 /**
  * One thing that is measured, and how long it may take over it.
  */
+
+import type { Workshop } from './bench-resources.ts'
 import type { Figure } from './figures.ts'
-import type { Workshop } from './workshop.ts'
 
 export interface Effort {
   readonly rounds: number

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, cp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { completed, type Workshop } from './workshop.ts'
+import { completed, type Workshop } from './bench-resources.ts'
 
 export const HISTORY_RUNS = 100_000
 const PREFIX = 'bench-history-'
@@ -16,8 +16,8 @@ const WRITERS = [
   'store/lmdb',
   'protocol/run.ts',
   'protocol/cost.ts',
-  'bench/raw/seed.ts',
-  'bench/raw/past.ts',
+  'bench/raw/fill-store.ts',
+  'bench/raw/stored-runs.ts',
 ] as const
 
 /** A copy in a folder of the workshop. */
@@ -43,7 +43,7 @@ async function history(workshop: Workshop): Promise<string> {
   }
   console.error(`making a store with ${HISTORY_RUNS} finished runs (once) …`)
   const making = workshop.folder('seed')
-  await completed(workshop.script('bench/raw/seed.ts', making, String(HISTORY_RUNS)), 'seeding')
+  await completed(workshop.script('bench/raw/fill-store.ts', making, String(HISTORY_RUNS)), 'seeding')
   await rename(making, kept)
   return kept
 }

@@ -6,7 +6,7 @@
  * What the server itself spent on a request, by the system's count, is free of that.
  */
 import { spawnSync } from 'node:child_process'
-import { cpuMs, type Workshop } from './workshop.ts'
+import { cpuMs, type Workshop } from './bench-resources.ts'
 
 export const CONNECTIONS = 50
 

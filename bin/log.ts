@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import type { Log } from '../core/ports.ts'
-import type { Scrubber } from './scrub.ts'
+import type { Scrubber } from './log-redaction.ts'
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]

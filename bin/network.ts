@@ -4,10 +4,10 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
-import { type Answer, no, yes } from '../core/refusal.ts'
-import type { HttpParts, Proxies } from '../providers/http.ts'
-import { proxyOf } from '../providers/way-out.ts'
-import { textOf } from '../store/failures.ts'
+import { type Answer, no, yes } from '../core/result.ts'
+import type { HttpParts, Proxies } from '../providers/http/http.ts'
+import { proxyOf } from '../providers/http/proxy-selection.ts'
+import { textOf } from '../store/errors.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

@@ -15,7 +15,7 @@ import {
 import { DETACH_KEYS_USUAL } from './client/detach-keys.ts'
 import { Ending, EXIT } from './exit.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
-import { Scrubber } from './scrub.ts'
+import { Scrubber } from './log-redaction.ts'
 import { VERSION } from './version.ts'
 
 // First thing: lmdb ignores file modes, and nothing of ours is for anybody else to read.

@@ -3,9 +3,9 @@
  * the file is out of step.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { daemonKinds } from '../actors/daemon/kinds.ts'
-import { hostKinds } from '../actors/root/kinds.ts'
-import { drawMachines } from './draw.ts'
+import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
+import { hostKinds } from '../actors/root/actor-kinds.ts'
+import { drawMachines } from './draw-machines.ts'
 
 const FILE = 'machines.md'
 const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))

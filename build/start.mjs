@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build, isBuilt, program } from './build.mjs'
 import { root } from './bundle.mjs'
-import { checkSystem } from './system.mjs'
+import { checkSystem } from './check-system.mjs'
 
 await checkSystem()
 if (!isBuilt()) await build()

@@ -10,7 +10,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { root } from './bundle.mjs'
-import { checkSystem } from './system.mjs'
+import { checkSystem } from './check-system.mjs'
 
 const UNAVAILABLE = 69
 /** Names the folder with the programs, to the tests; given from outside, one that is not in the checkout. */

@@ -2,14 +2,14 @@
  * `npm test`: everything that must hold before a change is good.
  *
  * System, build, types, lint, then the tests; a failure doesn't hide what comes after it. The last line counts all of
- * it, each check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/core`).
+ * it, each check as one: `N passed, N failed`. Arguments go to Jest (`npm test -- test/rules`).
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root } from './bundle.mjs'
-import { checkSystem } from './system.mjs'
+import { checkSystem } from './check-system.mjs'
 
 const tally = { passed: 0, failed: 0 }
 

@@ -7,7 +7,7 @@
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
-import type { Answer } from './refusal.ts'
+import type { Answer } from './result.ts'
 
 // ---- time and chance -------------------------------------------------------------------------------------------
 

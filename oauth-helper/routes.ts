@@ -15,7 +15,7 @@ import type {
 } from '../protocol/connect.ts'
 import { type HelperRouteName, helperRoutes } from '../protocol/routes.ts'
 import { json, type Reply } from '../transport/reply.ts'
-import { type Row, servedRow } from '../transport/routes/rows.ts'
+import { type Row, servedRow } from '../transport/routes/route-table.ts'
 import type { CodehostDesk } from './codehost.ts'
 import type { TrackerDesk } from './tracker.ts'
 

@@ -4,7 +4,7 @@
  * They come from whoever deploys it. What is missing or cannot be right is named before a port is opened; a value is
  * never repeated.
  */
-import { type Answer, no, yes } from '../core/refusal.ts'
+import { type Answer, no, yes } from '../core/result.ts'
 import { NAME_CHARS_MAX } from '../protocol/limits.ts'
 
 export const SECRET_NAMES = ['CODEHOST_CLIENT_ID', 'TRACKER_CLIENT_ID', 'TRACKER_CLIENT_SECRET'] as const

@@ -4,7 +4,7 @@
  * The redirect is a fixed template in which only a port number varies, so no code can be led to another machine than
  * the caller's own. What comes back to the caller are three fields, whatever else the tracker said.
  */
-import type { Answer } from '../core/refusal.ts'
+import type { Answer } from '../core/result.ts'
 import {
   type TrackerAuthorizeQuery,
   type TrackerRefreshRequest,

@@ -5,15 +5,16 @@
  * An answer that means "too often" is passed on with its own `Retry-After`. Nothing of what is sent or comes back is
  * kept, logged or repeated in a sentence, but for the one word by which OAuth names an error.
  */
-import { answerWithin } from '../core/patience.ts'
+
 import type { Clock } from '../core/ports.ts'
+import { answerWithin } from '../core/with-timeout.ts'
 import {
   HELPER_UPSTREAM_AT_ONCE_MAX,
   HELPER_UPSTREAM_CHARS_MAX,
   HELPER_UPSTREAM_MS_MAX,
 } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
-import type { Http, HttpReply, HttpRequest } from '../providers/http.ts'
+import type { Http, HttpReply, HttpRequest } from '../providers/http/http.ts'
 import { type Headers, type Reply, refusal } from '../transport/reply.ts'
 
 export type Heard =

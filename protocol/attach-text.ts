@@ -6,9 +6,10 @@
  * there; it must be one JSON string by itself, within the bounds of the schema, so nothing else gets through with it.
  * Of any other frame nothing is said here: it is read as all frames are.
  */
-import { Id } from './atoms.ts'
+
 import { ATTACH_DATA_CHARS_MAX } from './limits.ts'
 import { checker } from './parse.ts'
+import { Id } from './schema-helpers.ts'
 
 export interface AttachData {
   readonly sessionId: string

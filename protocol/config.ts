@@ -6,8 +6,6 @@
  * that the masked form has the same type. The file itself must never hold the mask: that would be a lost credential.
  */
 import Type, { type Static, type TProperties } from 'typebox'
-import { filled, formed, LOOPBACK_IPV4, list, Name, record, text, Url, words } from './atoms.ts'
-import { asShape, type Shape } from './explain.ts'
 import {
   CONFIG_LIST_MAX,
   CREDENTIAL_CHARS_MAX,
@@ -37,6 +35,8 @@ import {
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
 import { checker, type Parsed } from './parse.ts'
+import { asShape, type Shape } from './schema-errors.ts'
+import { filled, formed, LOOPBACK_IPV4, list, Name, record, text, Url, words } from './schema-helpers.ts'
 
 /** What every secret reads as. */
 export const MASK = '***'

@@ -5,9 +5,9 @@
  * `r2` is a historical name that clients in the field depend on. A configuration in an answer is masked.
  */
 import Type, { type Static } from 'typebox'
-import { filled, Name, record, Text, text, Url, words } from './atoms.ts'
 import { ServiceConfig } from './config.ts'
 import { CREDENTIAL_CHARS_MAX, OAUTH_STATE_CHARS_MAX, PASTED_CHARS_MAX, PORT_MAX } from './limits.ts'
+import { filled, Name, record, Text, text, Url, words } from './schema-helpers.ts'
 
 export const CONNECT_PROVIDERS = ['tracker', 'codehost', 'agentA', 'agentB', 'agentC'] as const
 export const ConnectProvider = words(CONNECT_PROVIDERS)

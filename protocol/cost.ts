@@ -4,8 +4,8 @@
  * `estimated` tells a person whether a figure was billed or worked out. Sums are `core/run/cost`'s business.
  */
 import Type, { type Static } from 'typebox'
-import { Count, list, Name, record, Usd } from './atoms.ts'
 import { COST_MODELS_MAX } from './limits.ts'
+import { Count, list, Name, record, Usd } from './schema-helpers.ts'
 
 const tokens = {
   inputTokens: Count,

@@ -5,10 +5,10 @@
  * is, they stay. Every configuration here is masked.
  */
 import Type, { type Static } from 'typebox'
-import { Id, record, Text, text } from './atoms.ts'
 import { ServiceConfig } from './config.ts'
 import { ATTACH_DATA_CHARS_MAX, TERMINAL_COLUMNS_MAX, TERMINAL_ROWS_MAX } from './limits.ts'
 import { Run, RunEvent, Ticket } from './run.ts'
+import { Id, record, Text, text } from './schema-helpers.ts'
 import { TrackerStatus } from './tracker.ts'
 import { WorkerView } from './worker.ts'
 

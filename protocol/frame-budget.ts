@@ -8,7 +8,7 @@
  *
  * A frame that is in order costs one check and one JSON text.
  */
-import { asShape } from './explain.ts'
+
 import {
   checkHostFrame,
   checkWorkerFrame,
@@ -17,10 +17,11 @@ import {
   type WorkerFrame,
   workerFrames,
 } from './frames.ts'
-import { harmlessObject } from './harmless.ts'
 import { WORKER_FRAME_BYTES_MAX } from './limits.ts'
 import { isHarmless } from './parse.ts'
-import { bound, isTree, shortened, type Tree } from './shorten.ts'
+import { harmlessObject } from './safe-json.ts'
+import { asShape } from './schema-errors.ts'
+import { bound, isTree, shortened, type Tree } from './shrink-frame.ts'
 import { jsonBytes } from './text-budget.ts'
 import { fittingUsage } from './usage-budget.ts'
 

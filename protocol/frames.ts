@@ -6,28 +6,8 @@
  * their number in it; relay frames carry a session; `worker-state` and `revoked` belong to the fleet.
  */
 import Type, { type Static, type TSchema } from 'typebox'
-import {
-  Count,
-  ForeignId,
-  filled,
-  formed,
-  Id,
-  Instant,
-  Link,
-  list,
-  Milliseconds,
-  Name,
-  record,
-  Seq,
-  Text,
-  text,
-  Url,
-  Usd,
-  words,
-} from './atoms.ts'
 import { AgentProvider } from './config.ts'
 import { Columns, ExitCode, Rows, TerminalData } from './dashboard.ts'
-import { at } from './explain.ts'
 import {
   ARTIFACT_NAME_BYTES_MAX,
   ARTIFACT_PART_BYTES_MAX,
@@ -50,6 +30,26 @@ import {
 import { type Checker, checker, type Parsed, parseJson, within } from './parse.ts'
 import { PullComment, PullReview, PullThread } from './pulls.ts'
 import { PullState, ReportedEvent, Run, RunCosts, RunResult, RunSandbox } from './run.ts'
+import { at } from './schema-errors.ts'
+import {
+  Count,
+  ForeignId,
+  filled,
+  formed,
+  Id,
+  Instant,
+  Link,
+  list,
+  Milliseconds,
+  Name,
+  record,
+  Seq,
+  Text,
+  text,
+  Url,
+  Usd,
+  words,
+} from './schema-helpers.ts'
 import { PackedUsage, UsageEntry, unpackUsage } from './usage.ts'
 import { WorkerCapabilities, WorkerState } from './worker.ts'
 

@@ -5,8 +5,8 @@
  * listed as the upgrade they begin with; their frames are named in an extension.
  */
 import type { TObject, TSchema } from 'typebox'
-import { asShape, type Shape } from './explain.ts'
 import { ErrorBody, type PlainAnswer, type Route, routes, type Tag, type Who } from './routes.ts'
+import { asShape, type Shape } from './schema-errors.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -7,8 +7,8 @@
  */
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
-import { asShape, at, explain, type Shape } from './explain.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from './limits.ts'
+import { asShape, at, explain, type Shape } from './schema-errors.ts'
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }

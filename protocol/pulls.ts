@@ -4,7 +4,6 @@
  * Comment and thread ids are opaque: only the driver that made one can resolve it again.
  */
 import Type, { type Static } from 'typebox'
-import { Count, ForeignId, filled, Instant, Link, list, Name, record, Text, text, words } from './atoms.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
   NAME_CHARS_MAX,
@@ -13,6 +12,19 @@ import {
   PROSE_CHARS_MAX,
 } from './limits.ts'
 import { PullState } from './run.ts'
+import {
+  Count,
+  ForeignId,
+  filled,
+  Instant,
+  Link,
+  list,
+  Name,
+  record,
+  Text,
+  text,
+  words,
+} from './schema-helpers.ts'
 
 const Prose = text(PROSE_CHARS_MAX)
 

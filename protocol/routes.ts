@@ -5,7 +5,6 @@
  * and the OpenAPI document all read this table, so none of them can know a route that the others do not.
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox'
-import { AnyObject, filled, Id, list, record, Text, words } from './atoms.ts'
 import { ConfigPatch, ServiceConfig } from './config.ts'
 import {
   ConnectPollResponse,
@@ -43,6 +42,7 @@ import {
   RunPullResponse,
 } from './pulls.ts'
 import { MemoriesResponse, Run, RunEvent, RunStatus, Ticket } from './run.ts'
+import { AnyObject, filled, Id, list, record, Text, words } from './schema-helpers.ts'
 import { TrackerProject } from './tracker.ts'
 import {
   FleetDemandResponse,

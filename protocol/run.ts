@@ -5,6 +5,18 @@
  * so they cannot drift apart.
  */
 import Type, { type Static, type TProperties } from 'typebox'
+import { CostEntry, CostTotals } from './cost.ts'
+import {
+  ARTIFACT_BYTES_MAX,
+  ARTIFACT_NAME_BYTES_MAX,
+  LABELS_MAX,
+  LOG_TEXT_CHARS_MAX,
+  MEMORY_CHARS_MAX,
+  PROSE_CHARS_MAX,
+  RUN_ARTIFACTS_MAX,
+  RUN_COSTS_MAX,
+  TEXT_CHARS_MAX,
+} from './limits.ts'
 import {
   AnyObject,
   Count,
@@ -20,19 +32,7 @@ import {
   Text,
   text,
   words,
-} from './atoms.ts'
-import { CostEntry, CostTotals } from './cost.ts'
-import {
-  ARTIFACT_BYTES_MAX,
-  ARTIFACT_NAME_BYTES_MAX,
-  LABELS_MAX,
-  LOG_TEXT_CHARS_MAX,
-  MEMORY_CHARS_MAX,
-  PROSE_CHARS_MAX,
-  RUN_ARTIFACTS_MAX,
-  RUN_COSTS_MAX,
-  TEXT_CHARS_MAX,
-} from './limits.ts'
+} from './schema-helpers.ts'
 
 export const Ticket = record('Ticket', {
   id: ForeignId,

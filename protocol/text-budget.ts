@@ -4,8 +4,9 @@
  * A control character is one character and six bytes, so what counts against a frame is counted as the frame will be
  * written. A text is never cut inside a character.
  */
-import { CUT_MARK } from './harmless.ts'
+
 import { LOG_EVENT_BYTES_MAX } from './limits.ts'
+import { CUT_MARK } from './safe-json.ts'
 
 /** As JSON, in UTF-8. */
 export const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')

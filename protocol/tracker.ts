@@ -1,7 +1,7 @@
 /** The issue tracker as the dashboard sees it: is it reachable, and which projects has it. */
 import Type, { type Static } from 'typebox'
-import { ForeignId, Link, list, Name, record, Text, words } from './atoms.ts'
 import { LABELS_MAX } from './limits.ts'
+import { ForeignId, Link, list, Name, record, Text, words } from './schema-helpers.ts'
 
 export const TrackerStatus = record('TrackerStatus', {
   state: words(

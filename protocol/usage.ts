@@ -7,10 +7,10 @@
  * sides. Who unpacks believes no length: what would come out is counted before it is made.
  */
 import Type, { type Static } from 'typebox'
-import { Count, ForeignId, Instant, list, Name, record, text, Usd } from './atoms.ts'
-import { at } from './explain.ts'
 import { ID_CHARS_MAX, USAGE_ENTRIES_MAX, WORKER_MAX_USAGE_SNAPSHOT_BYTES } from './limits.ts'
 import { type Checker, checker, type Parsed, within } from './parse.ts'
+import { at } from './schema-errors.ts'
+import { Count, ForeignId, Instant, list, Name, record, text, Usd } from './schema-helpers.ts'
 
 /** Numbers and names only: no word of a prompt or an answer has a field to be in. */
 export const UsageEntry = record('UsageEntry', {

@@ -5,7 +5,6 @@
  * the `registered` frame. A pairing token is answered once, to a person who has asked for it.
  */
 import Type, { type Static } from 'typebox'
-import { Count, filled, Id, Instant, Name, record, text, words } from './atoms.ts'
 import {
   PATH_CHARS_MAX,
   PORT_MAX,
@@ -13,6 +12,7 @@ import {
   TEXT_CHARS_MAX,
   WORKER_CONCURRENCY_MAX,
 } from './limits.ts'
+import { Count, filled, Id, Instant, Name, record, text, words } from './schema-helpers.ts'
 
 export const WorkerCapabilities = record('WorkerCapabilities', {
   os: Name,

@@ -20,7 +20,7 @@ import type {
   LocalWorkerProcess,
   Log,
 } from '../core/ports.ts'
-import { type Answer, no, yes } from '../core/refusal.ts'
+import { type Answer, no, yes } from '../core/result.ts'
 
 export interface LocalWorkerParts {
   /** What starts this very program: node, its switches, the script. */

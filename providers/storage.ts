@@ -5,17 +5,18 @@
  * project's settings in the folder it stands in would count. It writes to a folder of this machine and calls that a
  * success unless told otherwise, so only its own word that the place was remote is believed.
  */
-import type { Bucket, BucketLook, UploadOrder } from '../core/neighbours.ts'
+
 import type { Clock, Log } from '../core/ports.ts'
-import { type Answer, type No, no } from '../core/refusal.ts'
+import type { Bucket, BucketLook, UploadOrder } from '../core/provider-ports.ts'
+import { type Answer, type No, no } from '../core/result.ts'
 import {
   PROGRAM_MS_MAX,
   STORAGE_LOGIN_MS_MAX,
   UPLOAD_MS_MAX,
   UPLOADS_WAITING_MAX,
 } from '../protocol/limits.ts'
-import type { Environment, ProgramEnd, RunningProgram } from './program.ts'
-import { spooled, sweep, withFolder } from './spool.ts'
+import type { Environment, ProgramEnd, RunningProgram } from './run-program.ts'
+import { spooled, sweep, withFolder } from './temp-file.ts'
 import { WranglerCommand } from './wrangler-command.ts'
 import {
   identityIn,
@@ -24,7 +25,7 @@ import {
   uploadAnswer,
   uploadProblem,
   whoIsOld,
-} from './wrangler-words.ts'
+} from './wrangler-output.ts'
 
 export interface WranglerParts {
   /** This machine's, as its person's programs have it. */

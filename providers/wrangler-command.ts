@@ -8,7 +8,7 @@ import {
   programOnPath,
   type RunningProgram,
   startProgram,
-} from './program.ts'
+} from './run-program.ts'
 
 export interface CommandParts {
   readonly environment: Environment

@@ -14,7 +14,7 @@ import { execFileSync } from 'node:child_process'
 import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Chance } from '../core/ports.ts'
-import { codeOf, DataDirInUse, textOf } from './failures.ts'
+import { codeOf, DataDirInUse, textOf } from './errors.ts'
 
 const LOCK = /^lock\.(\d+)$/
 const DRAFT = /^lock\.draft\.(\d+)\.[0-9a-f]+$/

@@ -6,15 +6,15 @@
  */
 import { join } from 'node:path'
 import type { Chance, Clock, Log, Meters, Store } from '../core/ports.ts'
-import { adoptEventFiles } from './files/adopt.ts'
+import { makeOwnerOnly, withBallast } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
 import { ConfigFileOnDisk } from './files/config-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
+import { adoptEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
-import { LmdbLedger } from './lmdb/ledger.ts'
+import { LmdbLedger } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
-import { makeOwnerOnly, withBallast } from './own-folder.ts'
 
 export interface StoreOptions {
   readonly dataDir: string

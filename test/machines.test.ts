@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
-import { daemonKinds } from '../actors/daemon/kinds.ts'
-import { chartOf } from '../actors/kit/chart.ts'
-import { hostKinds } from '../actors/root/kinds.ts'
-import { drawMachines } from '../build/draw.ts'
+import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
+import { hostKinds } from '../actors/root/actor-kinds.ts'
+import { chartOf } from '../actors/runtime/machine-table.ts'
+import { drawMachines } from '../build/draw-machines.ts'
 
 test('machines.md is what the machines are (npm run machines)', () => {
   const drawn = drawMachines([...hostKinds, ...daemonKinds].map((kind) => kind.logic))

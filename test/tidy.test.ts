@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
-import { complaints, importsOf, installScripts, withoutComments } from './support/house.ts'
+import { complaints, importsOf, installScripts, withoutComments } from './support/structure-rules.ts'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const NOT_OURS = ['node_modules', 'dist', 'coverage', '.data', '.agents', '.git']
@@ -52,13 +52,17 @@ describe('an untidy house is complained about', () => {
     ['core/a.ts', "import type { A } from '../actors/b.ts'", 'core/ must not import actors/b.ts'],
     ['protocol/a.ts', importing('../core/b.ts'), 'protocol/ must not import core/b.ts'],
     ['store/a.ts', importing('../providers/b.ts'), 'store/ must not import providers/b.ts'],
-    ['actors/run/a.ts', importing('../../store/b.ts'), 'actors/ must not import store/b.ts'],
+    ['actors/runs/a.ts', importing('../../store/b.ts'), 'actors/ must not import store/b.ts'],
     [
       'actors/a.ts',
       "const lazy = await import('../providers/b.ts')",
       'actors/ must not import providers/b.ts',
     ],
-    ['transport/a.ts', importing('../actors/root/desk.ts'), 'transport/ must not import actors/root/desk.ts'],
+    [
+      'transport/a.ts',
+      importing('../actors/api/create-host-api.ts'),
+      'transport/ must not import actors/api/create-host-api.ts',
+    ],
     [
       'transport/a.ts',
       "import {\n  a,\n  b,\n} from '../store/b.ts'\n",
@@ -71,7 +75,7 @@ describe('an untidy house is complained about', () => {
     ['core/a.ts', importing('typebox'), 'typebox is only for'],
     ['core/a.ts', importing('xstate'), 'xstate is only for'],
     ['store/a.ts', importing('lmdb'), 'lmdb is only for'],
-    ['worker/hands.ts', importing('undici'), 'undici is only for'],
+    ['worker/executor.ts', importing('undici'), 'undici is only for'],
     ['transport/http.ts', importing('uWebSockets.js'), 'uWebSockets.js is only for'],
     ['worker/a.ts', "import type { A } from 'uWebSockets.js'", 'uWebSockets.js is only for'],
     ['transport/http.ts', importing('prom-client'), 'prom-client is only for'],
@@ -126,10 +130,10 @@ describe('a tidy house is left in peace', () => {
     ],
     [
       'transport/a.ts',
-      "import type { FrontDesk } from '../actors/root/front-desk.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
+      "import type { FrontDesk } from '../actors/api/host-api.ts'\nimport type { HttpRequest } from 'uWebSockets.js'",
     ],
     ['transport/listener.ts', "import uWS, { type TemplatedApp } from 'uWebSockets.js'"],
-    ['worker/dial.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/kit/a.ts'"],
+    ['worker/dial.ts', "import { WebSocket } from 'undici'\nimport { a } from '../actors/runtime/a.ts'"],
     [
       'core/a.ts',
       '/** Not Date.now(), nor Math.random(). */\n// import { a } from "xstate"\nnew Date(at).toISOString()',

@@ -8,7 +8,7 @@ import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Exchange } from './exchange.ts'
-import type { Head } from './head.ts'
+import type { Head } from './request-head.ts'
 
 export type Body =
   | { readonly is: 'whole'; readonly bytes: Uint8Array }

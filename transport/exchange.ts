@@ -6,7 +6,7 @@
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import type { Clock } from '../core/ports.ts'
-import { Pieces } from './pieces.ts'
+import { Pieces } from './chunked-body.ts'
 import { type Download, type Headers, type Reply, send, writeHead } from './reply.ts'
 
 /** How long a client may go on sending a body that is refused already before it is hung up on. */

@@ -8,10 +8,8 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import type { Clock, Log } from '../core/ports.ts'
 import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../protocol/limits.ts'
 import type { Parsed } from '../protocol/parse.ts'
-import { type Admission, type Admit, UNKNOWN_PATH } from './admission.ts'
 import { type Body, framingFault, readBody } from './body.ts'
 import { Exchange } from './exchange.ts'
-import { announcesBody, type Head, queryOf, readHead } from './head.ts'
 import { isJsonContent, readJsonBody } from './json-body.ts'
 import {
   type Download,
@@ -22,9 +20,11 @@ import {
   send,
   sendWithoutBody,
 } from './reply.ts'
+import { type Admission, type Admit, UNKNOWN_PATH } from './request-checks.ts'
+import type { Tally } from './request-counter.ts'
+import { announcesBody, type Head, queryOf, readHead } from './request-head.ts'
 import { decoded, decodeParams, type Found, type Router } from './router.ts'
-import type { Placed, Row } from './routes/rows.ts'
-import type { Tally } from './tally.ts'
+import type { Placed, Row } from './routes/route-table.ts'
 
 export interface HttpParts {
   readonly admit: Admit

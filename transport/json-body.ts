@@ -1,7 +1,7 @@
 /** From a body's bytes to a value of the route's schema, or the reply that says why not. */
 import { parseJson } from '../protocol/parse.ts'
 import { type Reply, refusal } from './reply.ts'
-import type { Row } from './routes/rows.ts'
+import type { Row } from './routes/route-table.ts'
 
 export type JsonBody =
   | { readonly ok: true; readonly value: unknown }

@@ -13,7 +13,7 @@
 import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
-import { type Answer, no, yes } from '../core/refusal.ts'
+import { type Answer, no, yes } from '../core/result.ts'
 
 export interface Address {
   readonly host: string

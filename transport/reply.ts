@@ -5,7 +5,7 @@
  * checked as a reply is made, because the listener would pass a line break in one straight through to the wire.
  */
 import type { HttpResponse } from 'uWebSockets.js'
-import type { Answer, Refusal } from '../core/refusal.ts'
+import type { Answer, Refusal } from '../core/result.ts'
 import { STATUS_OF, statusLine } from './status.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]

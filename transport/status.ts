@@ -4,7 +4,7 @@
  * Complete by type: a new kind of refusal does not compile until it has a status here. What the table lacks
  * belongs to the doors alone; no rule of the house ever answers it.
  */
-import type { RefusalKind } from '../core/refusal.ts'
+import type { RefusalKind } from '../core/result.ts'
 
 export const STATUS_OF: Readonly<Record<RefusalKind, number>> = {
   invalid: 400,

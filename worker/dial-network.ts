@@ -9,7 +9,7 @@ import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
-import type { Proxies } from '../providers/http.ts'
+import type { Proxies } from '../providers/http/http.ts'
 
 const REASON_CHARS_MAX = 300
 const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/

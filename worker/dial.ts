@@ -10,7 +10,7 @@ import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { Dialer, DialledLine, LineEar } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
-import type { Proxies } from '../providers/http.ts'
+import type { Proxies } from '../providers/http/http.ts'
 import { DialNetwork } from './dial-network.ts'
 
 export interface DialerParts {

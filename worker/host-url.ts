@@ -5,7 +5,7 @@
  * this machine alone, and beyond it for those who ask for them by name.
  */
 import { isIPv4 } from 'node:net'
-import { type Answer, no, yes } from '../core/refusal.ts'
+import { type Answer, no, yes } from '../core/result.ts'
 
 export interface HostUrl {
   /** ws:// or wss://, the path of the worker channel included. */

@@ -11,8 +11,8 @@ import { isNativeError } from 'node:util/types'
 import type { Identity, WorkerCredential } from '../core/daemon/ports.ts'
 import { hashOf, sameHash } from '../core/fleet/token.ts'
 import type { Log } from '../core/ports.ts'
-import { type Answer, no, yes } from '../core/refusal.ts'
-import { readOwn } from './own-file.ts'
+import { type Answer, no, yes } from '../core/result.ts'
+import { readOwn } from './secret-file.ts'
 
 export interface IdentityParts {
   readonly credentialFile: string

@@ -5,11 +5,11 @@
  * ending; what is on disk by then is told when it is started again.
  */
 import type { Log } from '../../core/ports.ts'
-import type { BootedRoom } from './booted.room.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
+import type { DaemonEnd } from './daemon-dependencies.ts'
 import type { Executions } from './executions.ts'
-import type { Line } from './line.ts'
-import type { DaemonEnd } from './parts.ts'
+import type { Line } from './host-connection.ts'
+import type { BootedRoom } from './resumed-sandboxes.ts'
 import type { Timers } from './timers.ts'
 
 export interface DaemonPorts {

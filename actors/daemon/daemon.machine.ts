@@ -6,10 +6,10 @@
  */
 import { assign, setup } from 'xstate'
 import { interruption } from '../../core/run/interruption.ts'
-import { deeds } from '../kit/deeds.ts'
-import { fatalAtOnce, type Kind } from '../kit/kind.ts'
+import { deeds } from '../runtime/actions.ts'
+import { fatalAtOnce, type Kind } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
-import type { DaemonEnd } from './parts.ts'
+import type { DaemonEnd } from './daemon-dependencies.ts'
 
 export interface DaemonContext {
   readonly end: DaemonEnd

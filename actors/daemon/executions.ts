@@ -9,16 +9,16 @@
 import type { StopOrder } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
-import type { ActorHost, Change } from '../kit/host.ts'
+import type { ActorHost, Change } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
+import type { ExecutionStatus } from './daemon-dependencies.ts'
 import type { ExecutionContext, ExecutionEffect, ExecutionInput } from './execution.machine.ts'
-import type { Line } from './line.ts'
-import type { Lives } from './lives.ts'
-import type { ExecutionStatus } from './parts.ts'
-import type { Post } from './post.ts'
+import type { Lives } from './execution-lookup.ts'
+import type { Workshop } from './execution-runner.ts'
+import type { Post } from './frame-outbox.ts'
+import type { Line } from './host-connection.ts'
 import type { Reports } from './reports.ts'
 import type { Timers } from './timers.ts'
-import type { Workshop } from './workshop.ts'
 
 export interface ExecutionPorts {
   readonly host: ActorHost

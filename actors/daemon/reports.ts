@@ -7,13 +7,13 @@ import { isNativeError } from 'node:util/types'
 import { failed } from '../../core/daemon/outcome.ts'
 import type { Progress, Told } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
+import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import { fitting } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
-import { checkExecutionProgress } from '../../protocol/records.ts'
-import type { Lives } from './lives.ts'
-import type { Post } from './post.ts'
+import type { Lives } from './execution-lookup.ts'
+import type { Post } from './frame-outbox.ts'
 
 export interface ReportPorts {
   readonly log: Log

@@ -6,7 +6,7 @@
  * alarms these give nobody more time after a sleep: a worker that slept has to stop, not to be patient.
  */
 import type { Clock } from '../../core/ports.ts'
-import { Deadlines } from '../kit/deadlines.ts'
+import { Deadlines } from '../runtime/deadlines.ts'
 
 /** How late a timer can be because the machine slept. */
 const SLEEP_MS_MAX = 5_000

@@ -4,8 +4,8 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Log } from '../../core/ports.ts'
-import { type Answer, no, type Refusal } from '../../core/refusal.ts'
-import type { RestoreReport } from '../kit/host.ts'
+import { type Answer, no, type Refusal } from '../../core/result.ts'
+import type { RestoreReport } from '../runtime/actor-system.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
 
 export interface RootPorts {

@@ -5,7 +5,7 @@
  */
 import { assign, setup } from 'xstate'
 import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
-import { deeds } from '../kit/deeds.ts'
+import { deeds } from '../runtime/actions.ts'
 
 export interface RootContext {
   readonly exitCode: number

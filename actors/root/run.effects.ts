@@ -1,6 +1,6 @@
 /** What is done once something is on disk, and belongs to no single lease or line. */
-import type { RunEffect } from '../run/run.room.ts'
-import type { Rooms } from './rooms.ts'
+import type { RunEffect } from '../runs/run-manager.ts'
+import type { Rooms } from './modules.ts'
 
 export function runEffects(
   rooms: () => Rooms,

@@ -4,10 +4,11 @@
  *
  * The program echoes by itself, as agents do. Nobody else types, and nothing else is printed.
  */
-import { bareTerminal, framedTerminal, ourTerminal, type Terminal, told } from '../attached.ts'
+
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured } from '../figures.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
+import { bareTerminal, framedTerminal, ourTerminal, type Terminal, told } from '../terminal-pair.ts'
 
 /** In one turn. */
 const KEYS = { quick: 120, full: 300 }

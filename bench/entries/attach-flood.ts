@@ -7,15 +7,15 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { framedTerminal, type OurTerminal, ourTerminal, type Terminal, told } from '../attached.ts'
+import { atRest, cpuMs, peakMib, resetPeak, resident } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured, spread, type Target } from '../figures.ts'
-import { type Seen, SIZE } from '../raw/attaching.ts'
-import { fullScreen, logLines } from '../raw/screens.ts'
-import { Wire } from '../raw/wire.ts'
-import { buildProduct } from '../served.ts'
+import { fullScreen, logLines } from '../raw/terminal-output.ts'
+import { type Seen, SIZE } from '../raw/terminal-protocol.ts'
+import { Wire } from '../raw/websocket-client.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, cpuMs, peakMib, resetPeak, resident } from '../workshop.ts'
+import { framedTerminal, type OurTerminal, ourTerminal, type Terminal, told } from '../terminal-pair.ts'
 
 const MB = 1_000_000
 const BYTES = 50 * MB

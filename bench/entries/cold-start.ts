@@ -4,12 +4,13 @@
  * Cold means a new process; the files are in the system's memory after the first turn. `node -e 0` is the floor:
  * nothing written for Node starts faster.
  */
+
+import type { Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, measured, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
-import { buildProduct, serve } from '../served.ts'
+import { buildProduct, serve } from '../served-host.ts'
 import { amount } from '../table.ts'
-import type { Workshop } from '../workshop.ts'
 
 const PAST = `${HISTORY_RUNS / 1000}k runs`
 

@@ -6,12 +6,13 @@
  * whoever is not measured holds a run in every slot and rests. What a host leaves for later (ours moves events into
  * files) is done before the other's turn; its processor time counts, its time does not.
  */
+
+import { bareYard, ourYard, type Yard } from '../bench-hosts.ts'
+import { atRest, cpuMs, type Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, spread, type Target } from '../figures.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, cpuMs, type Workshop } from '../workshop.ts'
-import { bareYard, ourYard, type Yard } from '../yards.ts'
 
 export const WORKERS = 8
 export const SLOTS = 8

@@ -4,11 +4,12 @@
  * Both servers are processes of their own, watched by a third. Reading a thousand sockets costs as much as writing
  * them, so what the server itself spent on a delivery stands in the notes: it is free of that.
  */
+
+import { type Child, cpuMs, type Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, spread } from '../figures.ts'
-import { eventFrameBytes } from '../raw/watching.ts'
+import { eventFrameBytes } from '../raw/dashboard-protocol.ts'
 import { amount } from '../table.ts'
-import { type Child, cpuMs, type Workshop } from '../workshop.ts'
 
 const DASHBOARDS = 1_000
 const BURST = 1_600
@@ -55,8 +56,8 @@ interface Contestant {
 }
 
 async function contestant(workshop: Workshop, which: 'ours' | 'raw'): Promise<Contestant> {
-  const server = workshop.script('bench/raw/watched.ts', which)
-  const watchers = workshop.script('bench/raw/watchers.ts', await server.line(), String(DASHBOARDS))
+  const server = workshop.script('bench/raw/push-server.ts', which)
+  const watchers = workshop.script('bench/raw/dashboard-clients.ts', await server.line(), String(DASHBOARDS))
   await watchers.line()
   return { server, watchers }
 }

@@ -4,12 +4,13 @@
  * The one worker is enrolled and holds a run, so the rest waits. Every request proves its credential. Beside it the
  * barest server answers with as many bytes.
  */
+
+import { type OurYard, ourYard } from '../bench-hosts.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, roundsOf, spread } from '../figures.ts'
 import { type Aim, CONNECTIONS, type Generator, generator, type Load } from '../load.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { type OurYard, ourYard } from '../yards.ts'
 
 /** The shortest that wrk can count. */
 const SLICE_MS = 1_000

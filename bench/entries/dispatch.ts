@@ -9,11 +9,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StoredConfig } from '../../protocol/config.ts'
+import { bareYard, ourYard, type Past, WORKING, type Yard } from '../bench-hosts.ts'
+import { atRest, type Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure } from '../figures.ts'
-import { buildProduct } from '../served.ts'
-import { atRest, type Workshop } from '../workshop.ts'
-import { bareYard, ourYard, type Past, WORKING, type Yard } from '../yards.ts'
+import { buildProduct } from '../served-host.ts'
 
 const TICKETS = 50
 /** Two figures: how many of each a round, and the rest before the next. */

@@ -18,6 +18,8 @@
  * disk is ten times slower for seconds at a time, so a round is cut into slices that are short beside that, and all
  * take turns at every slice.
  */
+
+import type { Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, roundsOf, type Target } from '../figures.ts'
 import { type CounterContext, leaseContext, smallContext } from '../raw/counter.ts'
@@ -29,9 +31,8 @@ import {
   type MakeStepper,
   readyBytes,
   type Stepper,
-} from '../raw/steppers.ts'
+} from '../raw/durable-steps.ts'
 import { amount } from '../table.ts'
-import type { Workshop } from '../workshop.ts'
 
 const CALLERS = [1, 64, 1024] as const
 const CALLERS_MAX = 1024

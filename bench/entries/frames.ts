@@ -6,13 +6,14 @@
  * by hand, and to a sink that only counts them. `replay` is one lease after a broken line: the worker comes back, sends
  * all that it had kept, and the run's completion last.
  */
+
+import { bareYard, ourYard, type Yard } from '../bench-hosts.ts'
+import { atRest, type Child, cpuMs, type Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, spread } from '../figures.ts'
-import { WINDOW_FRAMES } from '../raw/crewing.ts'
-import { buildProduct } from '../served.ts'
+import { WINDOW_FRAMES } from '../raw/worker-load-protocol.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, type Child, cpuMs, type Workshop } from '../workshop.ts'
-import { bareYard, ourYard, type Yard } from '../yards.ts'
 
 const LEASES = 8
 const PER_LEASE = 10_000
@@ -84,7 +85,7 @@ async function watched(
   { port, token }: { readonly port: number; readonly token?: string },
 ): Promise<Watched> {
   const tokens = token === undefined ? [] : [token]
-  const watcher = workshop.script('bench/raw/watchers.ts', String(port), '1', ...tokens)
+  const watcher = workshop.script('bench/raw/dashboard-clients.ts', String(port), '1', ...tokens)
   await watcher.line()
   return { ...yard, watcher }
 }

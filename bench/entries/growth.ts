@@ -7,13 +7,13 @@
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { ourYard, type Past } from '../bench-hosts.ts'
+import { atRest, type Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured } from '../figures.ts'
 import { HISTORY_RUNS } from '../history.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, type Workshop } from '../workshop.ts'
-import { ourYard, type Past } from '../yards.ts'
 import { cyclesOf, SLOTS, WORKERS } from './cycles.ts'
 import { latencyOf, yardWithTickets } from './dispatch.ts'
 
@@ -98,7 +98,9 @@ async function weight(workshop: Workshop): Promise<Figure> {
 
 async function compactBytes(workshop: Workshop, folder: string): Promise<number> {
   const copy = workshop.folder('copy')
-  const bytes = Number(await workshop.script('bench/raw/weigh.ts', join(folder, 'state'), copy).line())
+  const bytes = Number(
+    await workshop.script('bench/raw/database-size.ts', join(folder, 'state'), copy).line(),
+  )
   workshop.removeFolder(copy)
   return bytes
 }

@@ -7,7 +7,7 @@
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, roundsOf, spread, type Target } from '../figures.ts'
 import { type Aim, CONNECTIONS, type Generator, generator, type Load } from '../load.ts'
-import { buildProduct, type Served, serve } from '../served.ts'
+import { buildProduct, type Served, serve } from '../served-host.ts'
 import { amount } from '../table.ts'
 
 /** The shortest that wrk can count. */

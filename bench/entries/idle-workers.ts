@@ -6,12 +6,12 @@
  * with as many open sockets stands beside it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { bareYard, ourYard, type Yard } from '../bench-hosts.ts'
+import { atRest, cpuMs, resident } from '../bench-resources.ts'
 import type { Effort, Entry } from '../entry.ts'
 import { compared, measured } from '../figures.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, cpuMs, resident } from '../workshop.ts'
-import { bareYard, ourYard, type Yard } from '../yards.ts'
 
 const WORKERS = 2_000
 const WORKERS_QUICK = 400

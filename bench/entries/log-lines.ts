@@ -11,12 +11,12 @@ import { closeSync, fdatasyncSync, openSync, readFileSync, writeFileSync, writeS
 import { join } from 'node:path'
 import type { RunEvent } from '../../protocol/run.ts'
 import { lineReader } from '../../worker/agents/stream.ts'
+import { atRest, peakMib, resetPeak } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured, spread } from '../figures.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { WorkingYard } from '../working.ts'
-import { atRest, peakMib, resetPeak } from '../workshop.ts'
+import { WorkingYard } from '../working-host.ts'
 
 const LINES = 50_000
 const SAYING = 'compiling module %g, and saying so in a line as long as most lines of a log are'

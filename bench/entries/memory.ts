@@ -5,13 +5,13 @@
  * what is the process's own. For scale: an idle Node that has loaded the same two native libraries and nothing else.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Resident, resident, type Workshop } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { type Figure, measured, spread } from '../figures.ts'
 import { dataDirWithHistory, HISTORY_RUNS } from '../history.ts'
 import { generator } from '../load.ts'
-import { buildProduct, type Served, serve } from '../served.ts'
+import { buildProduct, type Served, serve } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { type Resident, resident, type Workshop } from '../workshop.ts'
 
 const IDLE_MS = 5_000
 const WORK_MS = 2_000
@@ -24,7 +24,7 @@ export const memory: Entry = {
   async measure(effort, workshop) {
     await buildProduct(workshop)
     const places = { empty: workshop.folder('empty'), old: await dataDirWithHistory(workshop) }
-    const bare = workshop.script('bench/raw/idle.ts')
+    const bare = workshop.script('bench/raw/idle-host.ts')
     await bare.line()
     const seen = { empty: [] as Looks[], old: [] as Looks[] }
     // Resident memory hardly varies from start to start.

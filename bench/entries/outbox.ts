@@ -4,12 +4,13 @@
  * Beside it the same texts go by hand into LMDB and through the same kind of socket, in a process of its own like ours.
  * Both speak to a server that only counts.
  */
+
+import { bareYard, type Yard } from '../bench-hosts.ts'
+import type { Child, Workshop } from '../bench-resources.ts'
 import { type Effort, type Entry, inTurn } from '../entry.ts'
 import { compared } from '../figures.ts'
-import { ACK_FRAMES, type Took } from '../raw/crewing.ts'
+import { ACK_FRAMES, type Took } from '../raw/worker-load-protocol.ts'
 import { amount } from '../table.ts'
-import type { Child, Workshop } from '../workshop.ts'
-import { bareYard, type Yard } from '../yards.ts'
 
 /** Whole acknowledgements: what is left over would wait for a heartbeat. */
 const FRAMES = ACK_FRAMES * 60

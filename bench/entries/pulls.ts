@@ -6,12 +6,12 @@
  * with the first. A host that has just started knows nothing, so there is a new one for each first time.
  */
 import { Agent } from 'undici'
+import { atRest, type Child, cpuMs, resident, type Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured, spread } from '../figures.ts'
 import type { Asked } from '../raw/busy-github.ts'
-import { buildProduct, type Served, serve } from '../served.ts'
+import { buildProduct, type Served, serve } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { atRest, type Child, cpuMs, resident, type Workshop } from '../workshop.ts'
 
 const REPOS = 50
 const PULLS = 20

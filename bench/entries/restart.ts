@@ -4,13 +4,14 @@
  * Every start finds leases that are held, whose workers are away; it ends before their time does, so the next start
  * finds the same. The floor is the same program with nothing to remember.
  */
+
+import { dataDirWith, WORKING } from '../bench-hosts.ts'
+import type { Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, spread } from '../figures.ts'
 import { HISTORY_RUNS } from '../history.ts'
-import { buildProduct, serve } from '../served.ts'
+import { buildProduct, serve } from '../served-host.ts'
 import { amount } from '../table.ts'
-import type { Workshop } from '../workshop.ts'
-import { dataDirWith, WORKING } from '../yards.ts'
 
 const LEASES = 1_000
 

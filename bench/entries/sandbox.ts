@@ -13,10 +13,10 @@ import { thisMachine } from '../../worker/sandbox/machine.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import type { SandboxOrder } from '../../worker/sandbox/process.ts'
 import { slotOf } from '../../worker/sandbox/slots.ts'
+import type { Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, measured, spread } from '../figures.ts'
 import { amount } from '../table.ts'
-import type { Workshop } from '../workshop.ts'
 
 const STARTS = { quick: 20, full: 60 }
 const COMMAND = ['/bin/true']

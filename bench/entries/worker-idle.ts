@@ -5,12 +5,12 @@
  * For scale: an idle Node that has loaded the same database and the same sockets and nothing else.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { atRest, type Child, cpuMs, resident } from '../bench-resources.ts'
 import type { Entry } from '../entry.ts'
 import { compared, type Figure, type Pair } from '../figures.ts'
-import { buildProduct } from '../served.ts'
+import { buildProduct } from '../served-host.ts'
 import { amount } from '../table.ts'
-import { WorkingYard } from '../working.ts'
-import { atRest, type Child, cpuMs, resident } from '../workshop.ts'
+import { WorkingYard } from '../working-host.ts'
 
 const IDLE_MS = 30_000
 const MEMORY = { of: 'ours', is: 'at most', bound: 80 } as const

@@ -6,9 +6,9 @@
  * folder. Says its port; its queue never ends.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-door.ts'
+import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-server.ts'
 import { groupCommit } from './group-commit.ts'
-import { waitingRun } from './past.ts'
+import { waitingRun } from './stored-runs.ts'
 
 interface Lease {
   readonly id: string

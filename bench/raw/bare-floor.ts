@@ -5,7 +5,7 @@
  * want to know what a socket weighs. Argument: a folder. Says its port.
  */
 import type { WorkerFrame } from '../../protocol/frames.ts'
-import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-door.ts'
+import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-server.ts'
 import { groupCommit } from './group-commit.ts'
 
 const table = groupCommit.ofRecords<object>(process.argv[2] ?? '')

@@ -9,9 +9,9 @@ import { closeSync, fdatasync, openSync, write } from 'node:fs'
 import { join } from 'node:path'
 import { Compile } from 'typebox/compile'
 import { type WorkerFrame, type WorkerFrameOf, workerFrames } from '../../protocol/frames.ts'
-import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-door.ts'
-import { ACK_FRAMES, EVENT_FRAME_BYTES } from './crewing.ts'
-import { WATCH_PATH } from './watching.ts'
+import { type BareWorker, bareDoor, dispatchText, leaseIdOf, listen, textOf } from './bare-server.ts'
+import { WATCH_PATH } from './dashboard-protocol.ts'
+import { ACK_FRAMES, EVENT_FRAME_BYTES } from './worker-load-protocol.ts'
 
 interface Lease {
   readonly id: string

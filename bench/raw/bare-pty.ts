@@ -10,8 +10,8 @@ import uWS from 'uWebSockets.js'
 import { createInterface } from 'node:readline'
 import { type IPty, spawn } from '@lydell/node-pty'
 import type { AttachInput } from '../../protocol/dashboard.ts'
-import { obey, SIZE, type Typewriter } from './attaching.ts'
-import { listen } from './bare-door.ts'
+import { listen } from './bare-server.ts'
+import { obey, SIZE, type Typewriter } from './terminal-protocol.ts'
 
 const BACKLOG_BYTES = 1024 * 1024
 

@@ -3,9 +3,9 @@
  * effect. Beside it the same step done by hand to a record that looks the same on disk.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../../actors/kit/deeds.ts'
-import type { Kind } from '../../actors/kit/kind.ts'
-import { layout } from '../../actors/kit/records.ts'
+import { deeds } from '../../actors/runtime/actions.ts'
+import type { Kind } from '../../actors/runtime/actor-kind.ts'
+import { layout } from '../../actors/runtime/snapshot-codec.ts'
 
 export interface CounterContext extends Readonly<Record<string, unknown>> {
   readonly name: string

@@ -5,7 +5,7 @@
  * so the first one, read with care, tells where all others end.
  */
 import { createConnection } from 'node:net'
-import { Answers } from './answers.ts'
+import { Answers } from './response-splitter.ts'
 
 interface Order {
   readonly port: number

@@ -10,17 +10,17 @@
 
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
-import { buildDaemon } from '../../actors/daemon/build.ts'
+import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { openSpool } from '../../store/spool.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { openSpool } from '../../store/worker-store.ts'
 import { makeDialer } from '../../worker/dial.ts'
-import { makeScreen } from '../../worker/screen.ts'
-import { mute, noMeters } from '../mute.ts'
-import { eventFrame, type Took, WINDOW_FRAMES, WORKER_PATH } from './crewing.ts'
+import { makeScreen } from '../../worker/terminal/headless-screen.ts'
+import { mute, noMeters } from '../silent-log.ts'
 import { groupCommit } from './group-commit.ts'
+import { eventFrame, type Took, WINDOW_FRAMES, WORKER_PATH } from './worker-load-protocol.ts'
 
 interface Contestant {
   /** Once the lease is held. Answers the number of the last frame so far. */

@@ -6,7 +6,7 @@
 import { ERROR_VALUE_CHARS_MAX, HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { Ending, EXIT } from '../exit.ts'
-import { harmless } from '../quickstart/paint.ts'
+import { harmless } from '../quickstart/colors.ts'
 import type { HostAt } from './find-host.ts'
 
 const ANSWER_MS_MAX = 10_000

@@ -5,7 +5,7 @@
  * key tells whether it is one. A program in the session may have switched the terminal to a keyboard protocol in which
  * Ctrl-] is no longer one byte, so a key is known in all of its spellings: the byte, `CSI 93;5u`, `CSI 27;5;93~`.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 
 interface Key {
   readonly ctrl: boolean

@@ -7,9 +7,9 @@
  */
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LOOPBACK_IPV4 } from '../../protocol/atoms.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
+import { LOOPBACK_IPV4 } from '../../protocol/schema-helpers.ts'
 import { Ending, EXIT } from '../exit.ts'
 
 export interface HostAt {

@@ -6,7 +6,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import type { Log } from '../../core/ports.ts'
-import type { Answer } from '../../core/refusal.ts'
+import type { Answer } from '../../core/result.ts'
 import { type Helper, openHelper } from '../../oauth-helper/server.ts'
 import {
   type HelperSettings,
@@ -15,13 +15,13 @@ import {
   type SecretName,
 } from '../../oauth-helper/settings.ts'
 import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
-import { type Http, makeHttp } from '../../providers/http.ts'
-import { mindAccidents } from '../accidents.ts'
+import { type Http, makeHttp } from '../../providers/http/http.ts'
 import { realChance, realClock } from '../clock.ts'
+import { mindAccidents } from '../crash-handler.ts'
 import { Ending, EXIT } from '../exit.ts'
 import { type LogFormat, type LogLevel, openLog } from '../log.ts'
+import { Scrubber } from '../log-redaction.ts'
 import { web } from '../network.ts'
-import { Scrubber } from '../scrub.ts'
 import { StopSignals } from '../signals.ts'
 
 export interface OauthHelperOptions {

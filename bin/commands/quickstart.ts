@@ -6,16 +6,16 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Run } from '../../protocol/run.ts'
-import { commandLine } from '../called.ts'
 import { dataDirectory } from '../data-dir.ts'
 import { Ending, EXIT } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
+import { type Paint, paintFor } from '../quickstart/colors.ts'
+import { type Place, placeIn, prepare, writeTickets } from '../quickstart/data-folder.ts'
 import { dialDashboard } from '../quickstart/dial-dashboard.ts'
-import { changesOf } from '../quickstart/greeter.ts'
 import { ExampleHost } from '../quickstart/host.ts'
-import { type Paint, paintFor } from '../quickstart/paint.ts'
-import { type Place, placeIn, prepare, writeTickets } from '../quickstart/place.ts'
-import { ending, failure, isPublished, Story } from '../quickstart/story.ts'
+import { ending, failure, isPublished, Story } from '../quickstart/progress-output.ts'
+import { changesOf } from '../quickstart/sample-repository.ts'
+import { commandLine } from '../shell-command.ts'
 
 export interface QuickstartOptions {
   readonly dataDir?: string

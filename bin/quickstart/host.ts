@@ -13,7 +13,7 @@ import type { RunEvent } from '../../protocol/run.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { Ending, EXIT } from '../exit.ts'
 import type { Launch } from '../launch-file.ts'
-import type { Place } from './place.ts'
+import type { Place } from './data-folder.ts'
 
 const LISTENING_MS_MAX = 20_000
 const LOOK_EVERY_MS = 25

@@ -5,11 +5,12 @@
  * on the way. Work that is out (a pull request is open) is never told as lost: the run is done then, whatever happened
  * to its worker afterwards. A run that somebody cancelled is cancelled, and keeps what it brought about.
  */
+
+import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { ExecutionFields } from '../../protocol/records.ts'
 import { uninterrupted } from '../run/interruption.ts'
-import { cut } from '../run/line.ts'
+import { cut } from '../safe-text.ts'
 
 type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
 

@@ -9,7 +9,7 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { Ledger } from '../ports.ts'
-import type { Answer } from '../refusal.ts'
+import type { Answer } from '../result.ts'
 import type { BootedSandbox, BootOrder } from './terminal.ts'
 
 // ---- what an execution tells -------------------------------------------------------------------------------------

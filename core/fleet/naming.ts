@@ -2,7 +2,7 @@
  * What a worker may be called: a short line of visible characters, for lists and terminals.
  */
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import { folded, withoutInvisible } from '../run/line.ts'
+import { folded, withoutInvisible } from '../safe-text.ts'
 
 /** May come out empty. Control characters go, line ends and tabs among them; they do not become spaces. */
 export function workerName(text: string): string {

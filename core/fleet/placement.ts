@@ -7,7 +7,7 @@
  */
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Placement, WorkerState } from '../../protocol/worker.ts'
-import { cut } from '../run/line.ts'
+import { cut } from '../safe-text.ts'
 
 export interface WorkerFacts {
   readonly id: string

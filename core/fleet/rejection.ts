@@ -12,7 +12,7 @@ import {
   WORKER_HOLD_REJECTIONS,
   WORKER_HOLD_WINDOW_MS,
 } from '../../protocol/limits.ts'
-import { cut, oneLine } from '../run/line.ts'
+import { cut, oneLine } from '../safe-text.ts'
 
 export const REJECTION_CLASSES = ['busy', 'draining', 'sandbox', 'disk', 'malformed', 'other'] as const
 export type RejectionClass = (typeof REJECTION_CLASSES)[number]

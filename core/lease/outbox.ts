@@ -9,7 +9,7 @@
  * A gap may name a frame that the host has already: it skips what of a gap is above its mark, and nothing else.
  */
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
-import { type Gap, Gaps } from './gaps.ts'
+import { type Gap, Gaps } from './lost-ranges.ts'
 
 /** What of a frame is known without reading it. */
 export type FrameNote =

@@ -19,11 +19,11 @@ import {
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { madeAt } from '../ids.ts'
-import type { PullDetailFacts, PullOrigin } from '../neighbours.ts'
-import { type Answer, no, yes } from '../refusal.ts'
+import type { PullDetailFacts, PullOrigin } from '../provider-ports.ts'
+import { type Answer, no, yes } from '../result.ts'
+import { cut } from '../safe-text.ts'
 import { sameName } from '../tickets/names.ts'
 import { type RepoChoice, repoOf } from '../tickets/repo.ts'
-import { cut } from './line.ts'
 
 /** What a follow-up's one comment bears, so that it is there once whatever happens to whoever makes it. */
 export function followUpMarker(id: string): string {

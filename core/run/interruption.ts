@@ -5,7 +5,7 @@
  */
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import { cut } from './line.ts'
+import { cut } from '../safe-text.ts'
 
 const INTERRUPTED = 'interrupted: '
 

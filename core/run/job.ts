@@ -25,9 +25,9 @@ import {
   JOB_TALK_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { RepoMemory, Run } from '../../protocol/run.ts'
+import { cut, oneLine } from '../safe-text.ts'
 import { branchFor } from './branch.ts'
 import { type PullTalk, talkWithin } from './follow-up.ts'
-import { cut, oneLine } from './line.ts'
 
 export interface JobFacts {
   readonly kind: 'run'

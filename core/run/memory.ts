@@ -8,8 +8,8 @@
  */
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
-import { type Answer, no, yes } from '../refusal.ts'
-import { cut, oneLine } from './line.ts'
+import { type Answer, no, yes } from '../result.ts'
+import { cut, oneLine } from '../safe-text.ts'
 
 export interface MemoryAuthor {
   /** The ticket whose run recorded the facts. */

@@ -3,11 +3,12 @@
  *
  * Lasting reasons come before passing ones; each says what to do instead.
  */
-import { printable } from '../../protocol/explain.ts'
+
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
-import type { PullPlace } from '../neighbours.ts'
-import { type Answer, type No, no, yes } from '../refusal.ts'
-import { isTerminal } from './change.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { PullPlace } from '../provider-ports.ts'
+import { type Answer, type No, no, yes } from '../result.ts'
+import { isTerminal } from './run-transitions.ts'
 
 /** `asked` is what the person called the ticket. */
 export function mayRunTicket(

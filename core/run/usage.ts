@@ -11,7 +11,7 @@ import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { UsageKey } from '../ports.ts'
-import { type Answer, no, yes } from '../refusal.ts'
+import { type Answer, no, yes } from '../result.ts'
 
 /** Stricter than the schema in one thing: some file systems take `.JSON` for `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i

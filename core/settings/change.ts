@@ -5,15 +5,15 @@
  * exactly what was decided, so that a change that was accepted cannot be one that the next start refuses.
  */
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
-import type { CredentialChange } from '../neighbours.ts'
-import { type Answer, no, yes } from '../refusal.ts'
-import { guardCredentials } from './guard.ts'
+import type { CredentialChange } from '../provider-ports.ts'
+import { type Answer, no, yes } from '../result.ts'
+import { same } from './json-equal.ts'
+import { soundness } from './json-safety.ts'
 import { isObject, merge } from './merge.ts'
 import { onlyAt, valueAt } from './path.ts'
+import { guardCredentials } from './protected-keys.ts'
 import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
-import { same } from './sameness.ts'
-import { soundness } from './soundness.ts'
 
 export interface DecidedChange extends CompletedConfig {
   /** What the file holds from now on. */

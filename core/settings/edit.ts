@@ -5,7 +5,7 @@
  * refuse is refused here with the same words, so that a running service and a restarted one never disagree.
  */
 import type { CompletedConfig } from '../../protocol/config.ts'
-import { type Answer, no, yes } from '../refusal.ts'
+import { type Answer, no, yes } from '../result.ts'
 import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
 

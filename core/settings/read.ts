@@ -7,10 +7,10 @@
  */
 import { type CompletedConfig, completeConfig } from '../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
-import { type Answer, no, yes } from '../refusal.ts'
+import { type Answer, no, yes } from '../result.ts'
+import { soundness } from './json-safety.ts'
+import { syntaxFault } from './json-syntax-error.ts'
 import { isObject } from './merge.ts'
-import { soundness } from './soundness.ts'
-import { syntaxFault } from './syntax.ts'
 
 export function readConfig(text: string | undefined): Answer<CompletedConfig> {
   if (text === undefined) return complete({})

@@ -3,8 +3,8 @@
  * default that held anyway changes nothing.
  */
 import { RESTART_PATHS, type ServiceConfig } from '../../protocol/config.ts'
+import { same } from './json-equal.ts'
 import { valueAt } from './path.ts'
-import { same } from './sameness.ts'
 
 export function needsRestart(before: ServiceConfig, after: ServiceConfig): boolean {
   return RESTART_PATHS.some((path) => !same(valueAt(before, path), valueAt(after, path)))

@@ -3,8 +3,9 @@
  *
  * A state is `Todo` in the tracker and `todo` in somebody's configuration: case and outer spaces tell nothing apart.
  */
-import { printable } from '../../protocol/explain.ts'
+
 import { NAMES_LISTED_MAX } from '../../protocol/limits.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 
 export const folded = (name: string): string => name.trim().toLowerCase()
 

@@ -6,9 +6,9 @@
  * equally well, is refused: a pull request in the wrong repository is worse than a sentence saying what to change.
  */
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
-import { printable } from '../../protocol/explain.ts'
 import type { Ticket } from '../../protocol/run.ts'
-import { type Answer, type No, no, yes } from '../refusal.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { type Answer, type No, no, yes } from '../result.ts'
 import { listed, sameName } from './names.ts'
 
 export interface RepoChoice {

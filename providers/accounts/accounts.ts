@@ -4,21 +4,22 @@
  * The public helper is asked exactly when the person has no client id of his own for a provider; with one, the provider
  * is asked itself. What is no more than a folder on this machine needs no account, and says so.
  */
-import type { Accounts, Urgency } from '../../core/neighbours.ts'
+
 import type { Chance, Clock } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/refusal.ts'
+import type { Accounts, Urgency } from '../../core/provider-ports.ts'
+import { type Answer, no } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../courier.ts'
+import type { Couriers } from '../http/client-types.ts'
 import { githubTrackerAccount } from '../tracker/github-account.ts'
-import { linearManners } from '../tracker/linear/manners.ts'
-import { linearPlace } from '../tracker/linear/place.ts'
+import { linearPlace } from '../tracker/linear/endpoint.ts'
+import { linearManners } from '../tracker/linear/rate-limits.ts'
 import { findAgentLogin, type LoginsParts } from './agent-logins.ts'
 import { checkAgent } from './agents.ts'
 import { pollOwnDevice, startOwnDevice } from './device.ts'
 import { checkGithub } from './github.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from './linear-oauth.ts'
 import { type HelperClient, helperFor } from './oauth-helper.ts'
-import { tokenDoor } from './token-door.ts'
+import { tokenDoor } from './token-request.ts'
 
 export interface AccountsParts extends LoginsParts {
   readonly couriers: Couriers

@@ -10,9 +10,9 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { FoundLogin } from '../../core/neighbours.ts'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import type { FoundLogin } from '../../core/provider-ports.ts'
+import { type Answer, type No, no, yes } from '../../core/result.ts'
 import { type AgentProvider, configDefaults } from '../../protocol/config.ts'
 import { LOGIN_CHARS_MAX, LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../protocol/limits.ts'
 import {
@@ -22,7 +22,7 @@ import {
   programOnPath,
   type RunningProgram,
   startProgram,
-} from '../program.ts'
+} from '../run-program.ts'
 import { type AgentsParts, checkAgent, placeOfKey } from './agents.ts'
 import { claudeLogin, codexKey, codexLogin, geminiLogin } from './login-files.ts'
 import { fieldsIn, isCredential } from './reply-fields.ts'

@@ -6,9 +6,9 @@
  */
 
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import { type Answer, type No, no, yes } from '../../core/result.ts'
 import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
-import type { Http, HttpReply } from '../http.ts'
+import type { Http, HttpReply } from '../http/http.ts'
 import { codexLogin, geminiLogin } from './login-files.ts'
 import { asFields, fieldsIn, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
 

@@ -4,13 +4,14 @@
  * What the answers mean is told here for the helper's flow, too, which passes the same fields on. Only a code that is
  * dead ends a flow; what cannot be understood or reached just now does not.
  */
-import type { DevicePoll, DeviceStart } from '../../core/neighbours.ts'
+
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { DevicePoll, DeviceStart } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
-import type { Http, HttpReply } from '../http.ts'
+import type { Http, HttpReply } from '../http/http.ts'
 import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
 
 const SITE = 'https://github.com'

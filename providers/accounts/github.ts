@@ -4,14 +4,14 @@
  * GitHub tells what a classic token may do, and of a fine-grained one only when it lacks something: that one is believed
  * until then.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import { type GithubAccount, githubApi, valueIn } from '../codehost/github/api.ts'
+import { strange } from '../codehost/github/errors.ts'
 import { fieldOf, instantOf, textOf } from '../codehost/github/fields.ts'
-import { strange } from '../codehost/github/refusals.ts'
-import type { Couriers } from '../courier.ts'
-import type { HttpReply } from '../http.ts'
+import type { Couriers } from '../http/client-types.ts'
+import type { HttpReply } from '../http/http.ts'
 
 const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'

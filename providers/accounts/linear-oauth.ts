@@ -6,20 +6,20 @@
  * answers never comes back with one of our secrets in it.
  */
 import { createHash } from 'node:crypto'
-import type { Journey, TokenPair } from '../../core/neighbours.ts'
 import type { Chance, Clock } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/refusal.ts'
-import { strike } from '../../core/strike.ts'
+import type { Journey, TokenPair } from '../../core/provider-ports.ts'
+import { strike } from '../../core/redact-secrets.ts'
+import { type Answer, type No, no, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { printable } from '../../protocol/explain.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import type { Courier } from '../courier.ts'
-import { type HttpReply, retryAfterMs } from '../http.ts'
-import { LinearDesk } from '../tracker/linear/desk.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { Courier } from '../http/client-types.ts'
+import { type HttpReply, retryAfterMs } from '../http/http.ts'
+import { LinearDesk } from '../tracker/linear/client.ts'
+import { linearPlace } from '../tracker/linear/endpoint.ts'
 import { at, textAt } from '../tracker/linear/fields.ts'
-import { linearPlace } from '../tracker/linear/place.ts'
-import type { TokenDoor } from './token-door.ts'
+import type { TokenDoor } from './token-request.ts'
 
 export interface LinearCode {
   readonly code: string

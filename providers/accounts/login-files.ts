@@ -4,7 +4,7 @@
  *
  * Nothing here is verified but the form; a name or a plan in a token is somebody's claim, and shown as a word only.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { LOGIN_LEFT_MS_MIN } from '../../protocol/limits.ts'
 import { asFields, type Fields, fieldsIn, isCredential, said, textAt } from './reply-fields.ts'
 

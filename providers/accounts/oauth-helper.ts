@@ -6,18 +6,19 @@
  * and answers 401, such as a network that wants a login first, must not cost anybody his connection. Nothing is asked
  * twice, for a grant that was used up by an answer that got lost would be refused.
  */
-import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/neighbours.ts'
+
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { strike } from '../../core/strike.ts'
+import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/provider-ports.ts'
+import { strike } from '../../core/redact-secrets.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
 import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
-import type { HttpReply } from '../http.ts'
+import type { HttpReply } from '../http/http.ts'
 import { pollOf, startedOf } from './device.ts'
 import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
-import type { TokenDoor } from './token-door.ts'
+import type { TokenDoor } from './token-request.ts'
 
 /** Where this build's own helper is; undefined while nobody runs one for it. */
 export const DEFAULT_API_BASE: string | undefined = undefined

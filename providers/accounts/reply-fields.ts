@@ -1,10 +1,10 @@
 /** Reading what the services that give out credentials answer: a stranger's JSON, field by field. */
-import type { RefusalKind } from '../../core/refusal.ts'
-import { type No, no } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import type { RefusalKind } from '../../core/result.ts'
+import { type No, no } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import { type HttpReply, retryAfterMs } from '../http.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { type HttpReply, retryAfterMs } from '../http/http.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 

@@ -1,8 +1,8 @@
 /** Which code host a job asks for, with the credential that it brings. */
 import type { Clock, CodeHost } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
-import type { Http } from '../http.ts'
+import type { Http } from '../http/http.ts'
 import { githubCodeHost } from './github.ts'
 import { localCodeHost } from './local.ts'
 

@@ -5,7 +5,7 @@
  * something else; the patches quote names, stand in the list's order, and are told apart by a line that no content
  * can begin with. Patches that are too long are left out, never torn: half a patch looks like a whole one.
  */
-import { type Answer, yes } from '../../core/refusal.ts'
+import { type Answer, yes } from '../../core/result.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PULL_FILES_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullFile } from '../../protocol/pulls.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'

@@ -8,7 +8,7 @@
  * A repository may name programs that merge certain files. None of them is run: such a repository is for its owner to
  * merge in.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { ANYWHERE, commitsToMove, type GitCommit, memoryRef, moveRefs, treeOf } from './git-repository.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
 import {
@@ -19,7 +19,7 @@ import {
   type Spoken,
   squashedMessage,
   tooMany,
-} from './git-words.ts'
+} from './merge-messages.ts'
 
 export interface Person {
   readonly name: string

@@ -8,7 +8,7 @@
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX, PROSE_CHARS_MAX, PULL_COMMITS_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullCommit } from '../../protocol/pulls.ts'
 import { gitFailed, gitText, type RunGit } from './git-run.ts'

@@ -12,8 +12,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 
 export interface GitOrder {
   readonly args: readonly string[]

@@ -6,14 +6,14 @@
  * that were asked for, for a filter that GitHub does not understand it ignores.
  */
 import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
-import { type Answer, no, type RefusalKind, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import { type Answer, no, type RefusalKind, yes } from '../../core/result.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import { type Http, type HttpReply, type HttpRequest, retryAfterMs } from '../http.ts'
-import { type GithubAddress, githubAddress } from './github/address.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { type Http, type HttpReply, type HttpRequest, retryAfterMs } from '../http/http.ts'
+import { type GithubAddress, githubAddress } from './github/endpoint.ts'
+import { messageOf } from './github/errors.ts'
 import { fieldOf, numberOf } from './github/fields.ts'
-import { tooOften } from './github/manners.ts'
-import { messageOf } from './github/refusals.ts'
+import { tooOften } from './github/rate-limits.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
 export interface GithubParts {

@@ -7,7 +7,7 @@
  */
 import { link, lstat, open, rename, rm } from 'node:fs/promises'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/refusal.ts'
+import { type Answer, no } from '../../core/result.ts'
 import { codeOf } from './local-pull-file.ts'
 
 type LockClock = Pick<Clock, 'now' | 'after'>

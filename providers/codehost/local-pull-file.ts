@@ -4,7 +4,7 @@
  */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { PULL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
 import { KeptPull } from '../../protocol/pulls.ts'

@@ -7,6 +7,7 @@
  */
 import { relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Clock, Log } from '../../core/ports.ts'
 import type {
   PullDetailFacts,
   PullFacts,
@@ -14,10 +15,8 @@ import type {
   PullOrigin,
   PullPlace,
   Urgency,
-} from '../../core/neighbours.ts'
-import type { Clock, Log } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+} from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../protocol/limits.ts'
 import type {
   CodehostRepo,
@@ -27,15 +26,12 @@ import type {
   ReviewRequest,
 } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import { mergePull, type Person } from './git-merge.ts'
 import { instantAt, isRepository } from './git-repository.ts'
 import { gitRunner, type RunGit } from './git-run.ts'
 import { LocalCodeHost } from './local.ts'
-import { personAt } from './local-person.ts'
-import type { DatedPull } from './local-pull-file.ts'
-import { reposBelow } from './local-repos.ts'
-import { type Found, mayMerge, mayReopen } from './local-rules.ts'
-import { detailOf, endsOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-sight.ts'
+import { personAt } from './local-author.ts'
 import {
   closed,
   commented,
@@ -48,7 +44,11 @@ import {
   resolved,
   reviewed,
   stateOf,
-} from './local-talk.ts'
+} from './local-pull-actions.ts'
+import type { DatedPull } from './local-pull-file.ts'
+import { detailOf, endsOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-pull-state.ts'
+import { reposBelow } from './local-repos.ts'
+import { type Found, mayMerge, mayReopen } from './local-rules.ts'
 import { numberIn } from './pull-folder.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 

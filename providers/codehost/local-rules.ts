@@ -2,14 +2,14 @@
  * What has to be so before a pull request of the local code host is merged or opened again: what GitHub asks, asked of
  * the branches as they are.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import type { MergeOrder } from './git-merge.ts'
 import { branchRef, memoryRef, mergeBaseOf, type Refs } from './git-repository.ts'
-import { nothingToMerge } from './git-words.ts'
+import { isOpen, stateOf } from './local-pull-actions.ts'
 import type { DatedPull } from './local-pull-file.ts'
-import type { LocalRepository } from './local-sight.ts'
-import { isOpen, stateOf } from './local-talk.ts'
+import type { LocalRepository } from './local-pull-state.ts'
+import { nothingToMerge } from './merge-messages.ts'
 
 /** One pull request with its surroundings. */
 export interface Found {

@@ -1,9 +1,10 @@
 /** Which code host a configuration asks for, as people use it through the service. */
-import type { PullHost } from '../../core/neighbours.ts'
+
 import type { Clock, Log } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { PullHost } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../courier.ts'
+import type { Couriers } from '../http/client-types.ts'
 import { githubApi } from './github/api.ts'
 import { githubPullHost } from './github/pulls.ts'
 import { localPullHost } from './local-pulls.ts'

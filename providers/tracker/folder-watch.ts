@@ -9,7 +9,7 @@ import { type BigIntStats, type FSWatcher, statSync, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
-import { textOf } from './faults.ts'
+import { textOf } from './errors.ts'
 
 const DEBOUNCE_MS = 50
 /** A folder that never rests is told of all the same. */

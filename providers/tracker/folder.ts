@@ -12,15 +12,15 @@ import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock, TrackedTicket } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import {
   TICKET_FILE_BYTES_MAX,
   TICKET_FILES_AT_ONCE,
   TICKET_FILES_MAX,
   TICKET_READS_MAX,
 } from '../../protocol/limits.ts'
-import { codeOf, textOf } from './faults.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { codeOf, textOf } from './errors.ts'
 import { readTicket, type TicketRead } from './ticket-file.ts'
 
 /** Longer than the grain of any file system's times, FAT's two seconds included. */

@@ -4,8 +4,8 @@
  * Whoever has connected GitHub as the code host need not give its token twice. It goes to no other place than its own.
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { GITHUB_API } from '../codehost/github/address.ts'
 import type { GithubAccount } from '../codehost/github/api.ts'
+import { GITHUB_API } from '../codehost/github/endpoint.ts'
 
 /** undefined: there is no token. */
 export function githubTrackerAccount({ tracker, codehost }: ServiceConfig): GithubAccount | undefined {

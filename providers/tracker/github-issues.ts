@@ -7,10 +7,10 @@
  * missing from the next whole reading, and is asked for itself before it is believed to be gone.
  */
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/refusal.ts'
+import { type Answer, yes } from '../../core/result.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
+import { strange } from '../codehost/github/errors.ts'
 import { fieldOf, instantOf, numberOf } from '../codehost/github/fields.ts'
-import { strange } from '../codehost/github/refusals.ts'
 import { type Issue, type IssuePlace, issueOf } from './github-issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000

@@ -4,12 +4,12 @@
  * In this order an issue is never without a state, and a move that was cut off is simply made again. A state with a
  * name such as `Done` closes the issue. A closed one is not opened again by a move: a person closed it.
  */
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { sameName } from '../../core/tickets/names.ts'
-import { printable } from '../../protocol/explain.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import type { GithubApi } from '../codehost/github/api.ts'
-import { elsewhere } from './elsewhere.ts'
 import { type Issue, OPEN, stateLabelsOf } from './github-issue.ts'
+import { elsewhere } from './moved-error.ts'
 import { CLOSED_STATES } from './ticket-file.ts'
 
 const GIVEN_UP = ['canceled', 'cancelled', 'duplicate', 'wontfix']

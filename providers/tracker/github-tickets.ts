@@ -2,8 +2,8 @@
 import type { TrackedTicket } from '../../core/ports.ts'
 import { folded } from '../../core/tickets/names.ts'
 import { blockersIn } from './github-blockers.ts'
-import { type Home, keyOf } from './github-homes.ts'
 import { type Issue, type IssuePlace, ticketIdOf, trackedOf } from './github-issue.ts'
+import { type Home, keyOf } from './github-repositories.ts'
 
 export interface TicketsSetting {
   /** By the names of their repositories in small letters. */

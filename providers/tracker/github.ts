@@ -8,19 +8,19 @@
  * Pull requests are not linked: GitHub itself notes in an issue which ones lead to it, and those of the service do.
  */
 import type { Cancel, Clock, Tracker, TrackerPicture, TrackerWish } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/refusal.ts'
+import { type Answer, type No, no, yes } from '../../core/result.ts'
 import { folded, listed } from '../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { printable } from '../../protocol/explain.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import { type GithubApi, githubApi } from '../codehost/github/api.ts'
-import type { Couriers } from '../courier.ts'
+import type { Couriers } from '../http/client-types.ts'
 import { githubTrackerAccount } from './github-account.ts'
-import { type Home, homesOf } from './github-homes.ts'
 import { type Issue, type IssuePlace, issuePlaceOf, stateNames } from './github-issue.ts'
 import { OPEN_ISSUES_MAX, RepoIssues, readIssue } from './github-issues.ts'
 import { isClosing, moveIssue } from './github-move.ts'
+import { type Home, homesOf } from './github-repositories.ts'
 import { ticketsOf } from './github-tickets.ts'
 
 export interface GithubTrackerParts {

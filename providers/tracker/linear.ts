@@ -5,13 +5,13 @@
  * does not know it does not guess: whether a ticket is eligible is for the host to say, of what is shown here.
  */
 import type { Cancel, Clock, Log, PullLink, Tracker, TrackerPicture, TrackerWish } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/refusal.ts'
+import { type Answer, yes } from '../../core/result.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import type { Courier } from '../courier.ts'
-import { LinearDesk } from './linear/desk.ts'
-import { LinearLooks } from './linear/looks.ts'
-import { LinearMoves } from './linear/moves.ts'
-import type { LinearPlace } from './linear/place.ts'
+import type { Courier } from '../http/client-types.ts'
+import { LinearDesk } from './linear/client.ts'
+import type { LinearPlace } from './linear/endpoint.ts'
+import { LinearMoves } from './linear/mutations.ts'
+import { LinearLooks } from './linear/poller.ts'
 import { linearProjects } from './linear/projects.ts'
 import { IssueReader } from './linear/reader.ts'
 

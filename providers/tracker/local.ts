@@ -8,16 +8,16 @@
  */
 import { join, resolve } from 'node:path'
 import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { sameName } from '../../core/tickets/names.ts'
-import { printable } from '../../protocol/explain.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import { elsewhere } from './elsewhere.ts'
-import { codeOf, textOf } from './faults.ts'
+import { replaceIfSame, sweepDrafts } from './atomic-rewrite.ts'
+import { codeOf, textOf } from './errors.ts'
 import { type FolderPicture, factsOf, readWhole, TicketFolder } from './folder.ts'
 import { watchFolder } from './folder-watch.ts'
-import { replaceIfSame, sweepDrafts } from './rewrite.ts'
+import { elsewhere } from './moved-error.ts'
 import { readTicket, withState } from './ticket-file.ts'
 
 export interface LocalTrackerParts {

@@ -6,10 +6,10 @@
  * refused, since it is most likely a typo; fields that begin with `x-` are somebody else's and stay unread.
  */
 import type { TrackedTicket } from '../../core/ports.ts'
-import { printable } from '../../protocol/explain.ts'
 import { TICKET_ID_BYTES_MAX } from '../../protocol/limits.ts'
 import { checker } from '../../protocol/parse.ts'
 import { Ticket } from '../../protocol/run.ts'
+import { printable } from '../../protocol/schema-errors.ts'
 import { type Entry, type Fault, type FrontMatter, type Read, readFrontMatter } from './front-matter.ts'
 
 /** A ticket in one of these is closed, whatever the case of the letters. */

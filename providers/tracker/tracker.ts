@@ -1,11 +1,11 @@
 /** Which tracker a configuration asks for. */
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../courier.ts'
+import type { Couriers } from '../http/client-types.ts'
 import { githubTracker } from './github.ts'
 import { githubTrackerAccount } from './github-account.ts'
-import { linearManners } from './linear/manners.ts'
-import { linearPlace } from './linear/place.ts'
+import { linearPlace } from './linear/endpoint.ts'
+import { linearManners } from './linear/rate-limits.ts'
 import { linearTracker } from './linear.ts'
 import { localTracker } from './local.ts'
 

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
-import { codeOf } from '../failures.ts'
+import { codeOf } from '../errors.ts'
 import {
   advance,
   beginDraft,
@@ -24,8 +24,8 @@ import {
 } from './artifact-draft.ts'
 import { artifactNameFault } from './artifact-name.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
+import { Turns } from './keyed-queue.ts'
 import { runFolder } from './run-folder.ts'
-import { Turns } from './turns.ts'
 
 const CHUNK_BYTES = 64 * 1024
 /** A FIFO must not make us wait for whoever writes to it. */

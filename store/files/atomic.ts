@@ -8,7 +8,7 @@
 import { constants, renameSync } from 'node:fs'
 import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { codeOf } from '../failures.ts'
+import { codeOf } from '../errors.ts'
 
 const DRAFT = /^\.(.+)\.([0-9a-z]+)\.draft$/
 /** Somebody's folder of that name: never one of our drafts. */

@@ -12,9 +12,9 @@ import { chmod, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Cancel, Clock, ConfigFile, Log } from '../../core/ports.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
-import { codeOf, textOf } from '../failures.ts'
+import { codeOf, textOf } from '../errors.ts'
 import { createFile, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { Turns } from './turns.ts'
+import { Turns } from './keyed-queue.ts'
 
 const DEBOUNCE_MS = 100
 /** Catches what the folder's events miss: network disks, links, editors with odd habits. */

@@ -10,7 +10,7 @@
 import { close, constants, fdatasync, fstat, ftruncate, open as openFile, type Stats, write } from 'node:fs'
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { codeOf } from '../failures.ts'
+import { codeOf } from '../errors.ts'
 import { eventOf, wholeLinesEnd } from './lines.ts'
 
 const WRITE = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW

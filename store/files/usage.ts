@@ -7,9 +7,9 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UsageArchive, UsageKey } from '../../core/ports.ts'
-import { codeOf } from '../failures.ts'
+import { codeOf } from '../errors.ts'
 import { isOwnFolder, makeFolder, namesIn, replaceFile, sweepDrafts } from './atomic.ts'
-import { Turns } from './turns.ts'
+import { Turns } from './keyed-queue.ts'
 import { byKeyText, isUsageName, keyText } from './usage-name.ts'
 
 const SUFFIX = '.json'

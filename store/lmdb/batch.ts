@@ -4,13 +4,14 @@
  * All that can be refused is refused before the first put of a commit, so that it costs that commit only. Within one
  * transaction reads see nothing of it, so a batch remembers what later commits of it build on.
  */
+
+import { textOf } from '../errors.ts'
 import { requireNext } from '../event-order.ts'
-import { textOf } from '../failures.ts'
 import type { Structures } from './codec.ts'
-import type { Put, RunPut } from './puts.ts'
+import type { Put, RunPut } from './encode-writes.ts'
+import { recordText, type Tail } from './event-buffer.ts'
 import { type Counts, Drafts } from './runs.ts'
 import type { Table, Tables, TextTable } from './tables.ts'
-import { recordText, type Tail } from './tail.ts'
 
 export interface Commit {
   readonly puts: readonly Put[]

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { RunQuery, RunShelf } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
-import { StoreUnreadable } from '../failures.ts'
+import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
 
 /** The layout of a stored run. One function a version lifts an older one. */

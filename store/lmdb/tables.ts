@@ -18,10 +18,10 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Database, open, type RootDatabase } from 'lmdb'
-import { codeOf, StoreClosed, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../failures.ts'
-import { roomIn } from './ballast.ts'
+import { codeOf, StoreClosed, StoreFull, StoreTooNew, StoreUnreadable, textOf } from '../errors.ts'
 import { Codec, codecOptions } from './codec.ts'
-import { PAGE_BYTES } from './reserve.ts'
+import { roomIn } from './emergency-space.ts'
+import { PAGE_BYTES } from './preallocation.ts'
 
 /** The layout of the tables. A program refuses a higher number than it knows. */
 export const FORMAT = 2

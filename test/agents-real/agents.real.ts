@@ -7,12 +7,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { Told } from '../../core/daemon/ports.ts'
 import type { Job, RunCredentials } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import { until } from '../support/real.ts'
+import { until } from '../support/real-files.ts'
+import { type Executed, openRig, type Rig } from './executor-fixture.ts'
 import * as anthropic from './fake-anthropic.ts'
 import * as openai from './fake-openai.ts'
 import { MODELS_HOST } from './jobs.ts'
 import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
-import { type Executed, openRig, type Rig } from './rig.ts'
 import { PLANTED } from './surroundings.ts'
 
 type Credential = NonNullable<RunCredentials['agent']>

@@ -5,8 +5,8 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { ATTACH_GRACE_MS } from '../../protocol/limits.ts'
-import { back, type Enrolled, type Wire, type Yarn, yarn } from './talk.ts'
-import { type Person, retained, sits, withAgent } from './terminals.ts'
+import { back, type Enrolled, type Wire, type Yarn, yarn } from './host-conversation.ts'
+import { type Person, retained, sits, withAgent } from './terminal-conversation.ts'
 
 /** As a worker's daemon keeps its own, counted on the same clock. */
 const RETURN_MS = 30_000

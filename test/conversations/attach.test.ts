@@ -1,9 +1,18 @@
 /** A person steps in: resume, attach and release, as the worker and the person's terminal hear them. */
 import { describe, expect, test } from '@jest/globals'
-import type { Answer } from '../../core/refusal.ts'
+import type { Answer } from '../../core/result.ts'
 import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
-import { back, busy, enroll, rejoin, type Wire, yarn } from './talk.ts'
-import { aRetainedRun, Person, print, ready, retained, sessionOf, sits, withAgent } from './terminals.ts'
+import { back, busy, enroll, rejoin, type Wire, yarn } from './host-conversation.ts'
+import {
+  aRetainedRun,
+  Person,
+  print,
+  ready,
+  retained,
+  sessionOf,
+  sits,
+  withAgent,
+} from './terminal-conversation.ts'
 
 const GRACE_S = ATTACH_GRACE_MS / 1000
 const AWAY = '"\\r\\n\\u001b[0;2m[the worker is away; waiting for it to come back]\\u001b[0m\\r\\n"'

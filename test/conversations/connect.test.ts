@@ -3,11 +3,11 @@
  * what was under way, and no secret is in anything that leaves.
  */
 import { expect, test } from '@jest/globals'
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
-import { yes } from '../../core/refusal.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
+import { yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import { Hands, start } from '../actors/connect/bench.ts'
-import { hostInMemory } from '../support/host.ts'
+import { Hands, start } from '../machines/accounts/accounts-fixture.ts'
+import { hostInMemory } from '../support/host-in-memory.ts'
 import { Random } from '../support/random.ts'
 
 const TOKEN = 'gho_a-very-secret-token'

@@ -1,8 +1,8 @@
 /** What the dashboards are told, when, and in which order. */
 import { expect, test } from '@jest/globals'
-import { no, yes } from '../../core/refusal.ts'
+import { no, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
-import { back, busy, enroll, inHand, offered, ticket, Work, type Yarn, yarn } from './talk.ts'
+import { back, busy, enroll, inHand, offered, ticket, Work, type Yarn, yarn } from './host-conversation.ts'
 
 /** One line a push. */
 function told(pushes: readonly DashboardPush[]): string[] {

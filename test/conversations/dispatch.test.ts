@@ -1,6 +1,6 @@
 /** How a run gets to a worker: rule 4 of the worker channel, and what follows from each answer to a dispatch. */
 import { expect, test } from '@jest/globals'
-import { back, busy, configWith, enroll, inHand, offered, ticket, Work, yarn } from './talk.ts'
+import { back, busy, configWith, enroll, inHand, offered, ticket, Work, yarn } from './host-conversation.ts'
 
 test('a lease is written to durable storage before its dispatch frame is sent', async () => {
   const y = await yarn()

@@ -1,14 +1,24 @@
 /** What must hold when somebody is hostile, something crashes in an unlucky moment, or a clock is set. */
 import { afterEach, expect, test } from '@jest/globals'
-import { workerMachine } from '../../actors/fleet/worker.machine.ts'
-import { EndedLeases } from '../../actors/lease/ended.ts'
-import { runMachine } from '../../actors/run/run.machine.ts'
-import type { Answer } from '../../core/refusal.ts'
+import { EndedLeases } from '../../actors/leases/ended-leases.ts'
+import { runMachine } from '../../actors/runs/run.machine.ts'
+import { workerMachine } from '../../actors/workers/worker.machine.ts'
+import type { Answer } from '../../core/result.ts'
 import type { Run } from '../../protocol/run.ts'
-import { volatileStore } from '../../store/volatile.ts'
+import { volatileStore } from '../../store/memory-store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { busy, configWith, enroll, heartbeat, inHand, offered, rejoin, ticket, yarn } from './talk.ts'
-import { retained, visited, withAgent } from './terminals.ts'
+import {
+  busy,
+  configWith,
+  enroll,
+  heartbeat,
+  inHand,
+  offered,
+  rejoin,
+  ticket,
+  yarn,
+} from './host-conversation.ts'
+import { retained, visited, withAgent } from './terminal-conversation.ts'
 
 inHand('a frame does not cross a connection within a moment')(
   'a sandbox that is discarded in the moment of the run’s end stays discarded',

@@ -1,12 +1,12 @@
 /** A person has a pull request followed up: who may, where it goes, what the worker is told, and how it ends. */
 import { describe, expect, test } from '@jest/globals'
-import { runMachine } from '../../actors/run/run.machine.ts'
-import type { PullDetailFacts, PullOrigin, PullPlace } from '../../core/neighbours.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { runMachine } from '../../actors/runs/run.machine.ts'
+import type { PullDetailFacts, PullOrigin, PullPlace } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
-import { HandPulls, handPullUrl } from '../support/hand-pulls.ts'
-import { back, busy, configWith, cost, enroll, ticket, type Wire, Work, Yarn } from './talk.ts'
+import { HandPulls, handPullUrl } from '../support/manual-code-host.ts'
+import { back, busy, configWith, cost, enroll, ticket, type Wire, Work, Yarn } from './host-conversation.ts'
 
 const URL = handPullUrl('owner/name', 1)
 const AT = '2026-01-01T00:00:00.000Z'

@@ -1,6 +1,6 @@
 /** A run's numbered frames: rules 5 to 8 of the worker channel. */
 import { expect, test } from '@jest/globals'
-import { back, busy, offered, ticket, Work, type Yarn, yarn } from './talk.ts'
+import { back, busy, offered, ticket, Work, type Yarn, yarn } from './host-conversation.ts'
 
 test('buffered frames are replayed after the next register, and those that landed before are not applied twice', async () => {
   const y = await yarn()

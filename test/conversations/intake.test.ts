@@ -1,7 +1,7 @@
 /** How tickets come in: when the tracker is looked at, and what a tracker in trouble changes. */
 import { expect, test } from '@jest/globals'
-import { no } from '../../core/refusal.ts'
-import { configWith, ticket, type Yarn, yarn } from './talk.ts'
+import { no } from '../../core/result.ts'
+import { configWith, ticket, type Yarn, yarn } from './host-conversation.ts'
 
 async function looksDuring(y: Yarn, seconds: number): Promise<number> {
   const before = y.tracker.looks

@@ -1,8 +1,8 @@
 /** What follows from a run's pull request: its state is watched, its ticket links it, its evidence is brought to it. */
 import { expect, test } from '@jest/globals'
-import { no, type RefusalKind, yes } from '../../core/refusal.ts'
-import { HandBucket, HandPulls, handPullUrl } from '../support/hand-pulls.ts'
-import { busy, configWith, yarn as plainYarn, type Yarn, Yarn as YarnOf } from './talk.ts'
+import { no, type RefusalKind, yes } from '../../core/result.ts'
+import { HandBucket, HandPulls, handPullUrl } from '../support/manual-code-host.ts'
+import { busy, configWith, yarn as plainYarn, type Yarn, Yarn as YarnOf } from './host-conversation.ts'
 
 const URL = handPullUrl('owner/name', 1)
 const STORAGE = { bucket: 'files', publicBaseUrl: 'https://files.example/x/' }

@@ -1,6 +1,16 @@
 /** What waits, in which order it is taken, and the reason that a person is given. */
 import { expect, test } from '@jest/globals'
-import { busy, config, configWith, enroll, offered, ticket, Work, type Yarn, yarn } from './talk.ts'
+import {
+  busy,
+  config,
+  configWith,
+  enroll,
+  offered,
+  ticket,
+  Work,
+  type Yarn,
+  yarn,
+} from './host-conversation.ts'
 
 const reason = (y: Yarn, identifier: string) => y.runOf(identifier).queueReason
 

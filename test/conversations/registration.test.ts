@@ -1,6 +1,6 @@
 /** How a worker comes in: rules 1 and 2 of the worker channel, enrollment, and who is turned away with which word. */
 import { expect, test } from '@jest/globals'
-import { back, busy, enroll, heartbeat, inHand, pairing, rejoin, token, yarn } from './talk.ts'
+import { back, busy, enroll, heartbeat, inHand, pairing, rejoin, token, yarn } from './host-conversation.ts'
 
 test('a pairing token enrolls the machine; the answer carries the assigned worker id and the durable credential', async () => {
   const y = await yarn()

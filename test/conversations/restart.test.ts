@@ -13,7 +13,7 @@ import {
   Work,
   type Yarn,
   yarn,
-} from './talk.ts'
+} from './host-conversation.ts'
 
 const ends = [
   ['stops', (y: Yarn) => y.restart()],

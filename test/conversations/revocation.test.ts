@@ -1,6 +1,6 @@
 /** Draining, enabling and revoking, as the worker hears them: rule 11 of the worker channel. */
 import { expect, test } from '@jest/globals'
-import { back, busy, enroll, offered, rejoin, ticket, Work, yarn } from './talk.ts'
+import { back, busy, enroll, offered, rejoin, ticket, Work, yarn } from './host-conversation.ts'
 
 test('`worker-state` is pushed immediately when an operator drains or re-enables the worker', async () => {
   const y = await yarn()

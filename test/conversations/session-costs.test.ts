@@ -1,8 +1,8 @@
 /** What a person's session cost appears on its run, once, however often it is exported. */
 import { describe, expect, test } from '@jest/globals'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { back, cost, enroll, type Wire, Work, type Yarn, yarn } from './talk.ts'
-import { type Retained, retained, visited, withAgent } from './terminals.ts'
+import { back, cost, enroll, type Wire, Work, type Yarn, yarn } from './host-conversation.ts'
+import { type Retained, retained, visited, withAgent } from './terminal-conversation.ts'
 
 const entry = (id: string, minute: number, more: Partial<UsageEntry> = {}): UsageEntry => ({
   id,

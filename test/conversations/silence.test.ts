@@ -1,6 +1,17 @@
 /** A worker that goes away: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
 import { expect, test } from '@jest/globals'
-import { back, busy, configWith, enroll, heartbeat, offered, rejoin, ticket, Work, yarn } from './talk.ts'
+import {
+  back,
+  busy,
+  configWith,
+  enroll,
+  heartbeat,
+  offered,
+  rejoin,
+  ticket,
+  Work,
+  yarn,
+} from './host-conversation.ts'
 
 test('silence longer than 45 s drops the connection', async () => {
   const y = await yarn()

@@ -2,8 +2,8 @@
 import { expect, test } from '@jest/globals'
 import { usageHash } from '../../core/run/usage.ts'
 import { packUsage, type UsageEntry } from '../../protocol/usage.ts'
-import { back, busy, enroll, type Yarn, yarn } from './talk.ts'
-import { retained, visited, withAgent } from './terminals.ts'
+import { back, busy, enroll, type Yarn, yarn } from './host-conversation.ts'
+import { retained, visited, withAgent } from './terminal-conversation.ts'
 
 const entry = (id: string, more: Partial<UsageEntry> = {}): UsageEntry => ({
   id,

@@ -4,8 +4,8 @@
  * It answers late and sometimes not at all. A push is taken only from whoever names the commit that the branch is at; a
  * comment from anybody, as often as they like: that it is made once is their business.
  */
-import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../core/neighbours.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
 import type { Process, Timeline } from './timeline.ts'

@@ -4,8 +4,8 @@
  * What survives a process is the spool and the credential. Whoever looks after the machine starts the daemon again when
  * it has ended, and types in a new pairing token where none of the old is left.
  */
-import { buildDaemon } from '../../actors/daemon/build.ts'
-import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../actors/daemon/parts.ts'
+import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
+import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../actors/daemon/daemon-dependencies.ts'
 import type { DialledLine, Identity, LineEar, WorkerCredential } from '../../core/daemon/ports.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
@@ -15,11 +15,11 @@ import { type Batch, Disk } from './disk.ts'
 import { Hands } from './executor.ts'
 import { bytesOf, FAULTY, HURT } from './host.ts'
 import { fieldsOf } from './laws/law.ts'
+import type { Wire, WorkerEar } from './network.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type Boot, Shelf } from './sandboxes.ts'
 import { type Drive, newDrive, SimStore } from './store.ts'
 import { type Process, ProcessClock } from './timeline.ts'
-import type { Wire, WorkerEar } from './wire.ts'
 import {
   type DaemonExecution,
   type DaemonWatch,

@@ -21,7 +21,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, BootOrder } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'

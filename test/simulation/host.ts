@@ -2,15 +2,16 @@
  * The host's machine: it starts a whole host, kills it, starts it again. What it runs is the product, built by the
  * product's own builder out of this world's clock, disk, tracker and door.
  */
-import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/build.ts'
-import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/root/front-desk.ts'
-import type { PullHost } from '../../core/neighbours.ts'
+
+import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
-import { yes } from '../../core/refusal.ts'
+import type { PullHost } from '../../core/provider-ports.ts'
+import { yes } from '../../core/result.ts'
 import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import type { CompletedConfig } from '../../protocol/config.ts'
-import { noNeighbours } from '../support/neighbours.ts'
+import { noNeighbours } from '../support/no-providers.ts'
 import type { Random } from '../support/random.ts'
 import type { Batch, Disk } from './disk.ts'
 import type { CommitPoint } from './plan.ts'

@@ -7,7 +7,7 @@
 import { fork } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { drawPlan, FAULTS, LEASE_STATES, only, type Plan } from './plan.ts'
-import { type Outcome, report, shrink, tellPlan } from './seed.ts'
+import { type Outcome, report, shrink, tellPlan } from './run-seed.ts'
 
 const TWICE_EVERY = 100
 const PROGRESS_MS = 3_000

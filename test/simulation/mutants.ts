@@ -12,13 +12,13 @@ export interface Mutant {
   readonly quick?: true
 }
 
-const COMMIT = 'actors/kit/commit.ts'
-const HOST = 'actors/kit/host.ts'
-const BOOK = 'actors/lease/book.ts'
-const LEASE = 'actors/lease/lease.machine.ts'
-const ROOM = 'actors/lease/lease.room.ts'
-const RUN = 'actors/run/run.machine.ts'
-const LEDGER = 'core/lease/ledger.ts'
+const COMMIT = 'actors/runtime/commit-loop.ts'
+const HOST = 'actors/runtime/actor-system.ts'
+const BOOK = 'actors/leases/frame-receiver.ts'
+const LEASE = 'actors/leases/lease.machine.ts'
+const ROOM = 'actors/leases/lease-manager.ts'
+const RUN = 'actors/runs/run.machine.ts'
+const LEDGER = 'core/lease/watermark.ts'
 
 const commit: readonly Mutant[] = [
   {
@@ -130,19 +130,19 @@ const frames: readonly Mutant[] = [
   },
   {
     name: 'the log does not know where it ends',
-    file: 'actors/run/journal.ts',
+    file: 'actors/runs/run-event-log.ts',
     find: 'page.first += events.length',
     replace: '',
   },
   {
     name: 'costs are added up again and again',
-    file: 'core/run/change.ts',
+    file: 'core/run/run-transitions.ts',
     find: 'costsWith(run.costs, by.costsBefore, costs, by.label)',
     replace: '[...run.costs, ...costs]',
   },
   {
     name: 'every late completion is acknowledged',
-    file: 'actors/fleet/claims.ts',
+    file: 'actors/workers/lease-reconciliation.ts',
     find: "if (how === 'completed' && (what",
     replace: 'if (how !== undefined && (what',
   },
@@ -199,7 +199,7 @@ const leases: readonly Mutant[] = [
   },
   {
     name: 'the worker is promised twice the time',
-    file: 'actors/fleet/heartbeats.ts',
+    file: 'actors/workers/heartbeats.ts',
     find: 'livesUntil(member.heardAt, lease.termMs) - alarms.now()',
     replace: 'livesUntil(member.heardAt, lease.termMs * 2) - alarms.now()',
   },
@@ -253,31 +253,31 @@ const fleet: readonly Mutant[] = [
   },
   {
     name: 'one lease more than there is room for',
-    file: 'actors/fleet/fleet.ts',
+    file: 'actors/workers/worker-registry.ts',
     find: 'return this.leases.size',
     replace: 'return Math.max(0, this.leases.size - 1)',
   },
   {
     name: 'a pairing token stays good',
-    file: 'actors/fleet/enrollment.ts',
+    file: 'actors/workers/pairing-tokens.ts',
     find: 'this.#invitations.delete(hash)\n    return invitation',
     replace: 'return invitation',
   },
   {
     name: 'whoever comes early is not enrolled',
-    file: 'actors/fleet/introductions.ts',
+    file: 'actors/workers/worker-registration.ts',
     find: 'if (member === undefined || !proved) {',
     replace: 'if (member === undefined || !proved || connection.heardAt < 5_000) {',
   },
 ]
 
-const POST = 'actors/daemon/post.ts'
+const POST = 'actors/daemon/frame-outbox.ts'
 const OUTBOX = 'core/lease/outbox.ts'
-const EAR = 'actors/daemon/ear.ts'
+const EAR = 'actors/daemon/host-frame-router.ts'
 const EXECUTIONS = 'actors/daemon/executions.ts'
 const EXECUTION = 'actors/daemon/execution.machine.ts'
-const DISPATCHES = 'actors/daemon/dispatches.ts'
-const WORKSHOP = 'actors/daemon/workshop.ts'
+const DISPATCHES = 'actors/daemon/dispatch-admission.ts'
+const WORKSHOP = 'actors/daemon/execution-runner.ts'
 
 const reports: readonly Mutant[] = [
   {
@@ -372,7 +372,7 @@ const executions: readonly Mutant[] = [
   },
   {
     name: 'who is publishing is not stopped',
-    file: 'actors/daemon/handle.ts',
+    file: 'actors/daemon/execution-handle.ts',
     find: "if (this.#isGone || this.#order?.how === 'kill'",
     replace: "if (this.#isGone || this.#closing || this.#order?.how === 'kill'",
   },
@@ -414,10 +414,10 @@ const executions: readonly Mutant[] = [
   },
 ]
 
-const BOOTED = 'actors/daemon/booted.machine.ts'
-const BUILD = 'actors/daemon/build.ts'
-const ATTACH_ROOM = 'actors/attach/attach.room.ts'
-const COSTS = 'actors/attach/session-costs.ts'
+const BOOTED = 'actors/daemon/resumed-sandbox.machine.ts'
+const BUILD = 'actors/daemon/create-daemon.ts'
+const ATTACH_ROOM = 'actors/terminals/terminal-sessions.ts'
+const COSTS = 'actors/terminals/session-costs.ts'
 
 const sessions: readonly Mutant[] = [
   {
@@ -514,7 +514,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'what was printed before is not in the picture',
-    file: 'actors/daemon/showing.ts',
+    file: 'actors/daemon/terminal-broadcast.ts',
     find: '    void this.#draw(printed)\n',
     replace: '',
   },
@@ -526,7 +526,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'more credentials are handed over than a session needs',
-    file: 'actors/root/rooms.ts',
+    file: 'actors/root/modules.ts',
     find: 'return agent === undefined ? {} : { agent }',
     replace: "return { ...(agent === undefined ? {} : { agent }), codehost: 'token' }",
     quick: true,
@@ -545,7 +545,7 @@ const sessions: readonly Mutant[] = [
   },
   {
     name: 'a session costs nothing',
-    file: 'actors/fleet/loose-usage.ts',
+    file: 'actors/workers/unleased-usage.ts',
     find: 'await this.#ports.sessionCosts.exported(workerId, key, entries)',
     replace: 'void [workerId, entries]',
   },
@@ -554,7 +554,7 @@ const sessions: readonly Mutant[] = [
 const followUps: readonly Mutant[] = [
   {
     name: 'each offer of a follow-up is another one',
-    file: 'actors/run/callings.ts',
+    file: 'actors/runs/job-preparation.ts',
     find: 'const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }',
     replace:
       'const followUp = { ...(context.followUp ?? { number: 1 }), id: String(this.#ports.clock.now()) }',
@@ -573,7 +573,7 @@ const followUps: readonly Mutant[] = [
   },
   {
     name: 'every follow-up of a run is the same one',
-    file: 'actors/root/follow-up-desk.ts',
+    file: 'actors/api/follow-ups.ts',
     find: 'followUp: { id: rooms.newFollowUpId(), number: nextFollowUp(run.costs) },',
     replace: 'followUp: { id: run.id, number: nextFollowUp(run.costs) },',
   },

@@ -3,12 +3,12 @@
  *
  * Nobody knows what the others do, and nobody waits until something is allowed: what is refused is part of the story.
  */
-import { yes } from '../../core/refusal.ts'
+import { yes } from '../../core/result.ts'
 import { isTerminal } from './laws/law.ts'
 import { CALM } from './plan.ts'
+import type { Deed, Doing, Visit } from './planned-visits.ts'
 import { LEAVE } from './sandboxes.ts'
-import { Seat } from './seats.ts'
-import type { Deed, Doing, Visit } from './visits.ts'
+import { Seat } from './terminal-viewers.ts'
 import type { SimWorker } from './worker.ts'
 import type { World } from './world.ts'
 

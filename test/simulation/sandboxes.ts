@@ -7,7 +7,7 @@
  */
 import type { BootedSandbox, BootOrder, Session, SessionEar } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { Random } from '../support/random.ts'

@@ -9,10 +9,10 @@
 import type { HostFrame, HostFrameOf, RunOutcome, RunPatch, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_FIRST_FRAME_MS, WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { WorkerState } from '../../protocol/worker.ts'
+import type { Wire, WorkerEar } from './network.ts'
 import { type NumberedFrame, Outbox } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import { type Process, ProcessClock } from './timeline.ts'
-import type { Wire, WorkerEar } from './wire.ts'
 import {
   costOf,
   type Execution,

@@ -4,7 +4,7 @@
  * It answers late and sometimes not at all. People close a ticket some time after it was moved to review.
  */
 import type { Cancel, Tracker, TrackerPicture } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { Random } from '../support/random.ts'
 import type { TicketPlan } from './plan.ts'
 import type { Process, Timeline } from './timeline.ts'

@@ -4,17 +4,17 @@
  * Two kinds of them take part. One is a script, written from the specification alone; the other runs the product's own
  * daemon. Beside each other they keep host and daemon from being wrong in the same way.
  */
-import type { DaemonEnd } from '../../actors/daemon/parts.ts'
+import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
 import type { StopOrder, Told } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { SimCodehost } from './codehost.ts'
 import type { Batch, Disk } from './disk.ts'
+import type { Wire, WorkerEar } from './network.ts'
 import type { NumberedFrame } from './outbox.ts'
 import type { CommitPoint, WorkerPlan } from './plan.ts'
 import type { BootsWatch } from './sandboxes.ts'
 import type { Machine, Process, Timeline } from './timeline.ts'
-import type { Wire, WorkerEar } from './wire.ts'
 
 /** One execution of one run: what laws and people ask about it. */
 export interface Execution {

@@ -8,7 +8,7 @@
  * What it does not tell yet: changes of the configuration, machines that sleep with their monotonic clock standing
  * still, a disk that answers with read errors.
  */
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
 import { checkHostFrame, checkWorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
@@ -16,20 +16,20 @@ import { SimCodehost } from './codehost.ts'
 import { DaemonWorker } from './daemon-worker.ts'
 import { type Batch, Disk, textOf } from './disk.ts'
 import { CONFIG, HostMachine } from './host.ts'
-import { laws } from './laws/all.ts'
+import { laws } from './laws/all-laws.ts'
 import { COMPLAINT, type Crew, ENDLESS, goals } from './laws/goals.ts'
 import { LawBroken, type LiveLease, type Request, type Watch } from './laws/law.ts'
+import { Terms } from './lease-terms.ts'
+import { type Line, newLine, Wire, type WorkerEar } from './network.ts'
 import { CALM, diceOf, END, type LeaseState, type Plan, SETTLING, type WorkerPlan } from './plan.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
-import { FINISHED } from './spool.ts'
 import { type Drive, newDrive } from './store.ts'
-import { Terms } from './terms.ts'
 import { type Machine, machine, type Process, Timeline, TooMuch } from './timeline.ts'
 import { Trace } from './trace.ts'
 import { SimTracker } from './tracker.ts'
-import { View } from './view.ts'
-import { type Line, newLine, Wire, type WorkerEar } from './wire.ts'
 import type { DaemonWatch, SimWorker } from './worker.ts'
+import { FINISHED } from './worker-disk.ts'
+import { View } from './world-view.ts'
 
 /** Far more than the busiest honest seed needs. */
 const HAPPENINGS_MAX = 2_000_000

@@ -8,17 +8,17 @@
  */
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { ActorHost } from '../../actors/kit/host.ts'
-import { buildHost } from '../../actors/root/build.ts'
+import { buildHost } from '../../actors/root/create-host.ts'
+import { ActorHost } from '../../actors/runtime/actor-system.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
-import { yes } from '../../core/refusal.ts'
+import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { openStore } from '../../store/store.ts'
 import { openDoors } from '../../transport/server.ts'
-import { putRun, sampleRun } from '../store/samples.ts'
-import { noNeighbours } from './neighbours.ts'
-import { keptLog, noMeters } from './quiet.ts'
-import { type TallyContext, type TallyEffect, tallyKind } from './tally.ts'
+import { putRun, sampleRun } from '../adapters/store/samples.ts'
+import { type TallyContext, type TallyEffect, tallyKind } from './counter-actor.ts'
+import { noNeighbours } from './no-providers.ts'
+import { keptLog, noMeters } from './recording-log.ts'
 
 const LIVES = 200
 const RUNS = 50

@@ -8,8 +8,8 @@ import { type LimitingLauncher, makeLauncher } from '../../worker/sandbox/launch
 import { thisMachine } from '../../worker/sandbox/machine.ts'
 import type { SandboxEnd, SandboxOrder, SandboxProcess, Slot } from '../../worker/sandbox/process.ts'
 import { slotOf } from '../../worker/sandbox/slots.ts'
-import { type Child, runTypeScript } from './child.ts'
-import { tempFolder } from './real.ts'
+import { type Child, runTypeScript } from './child-process.ts'
+import { tempFolder } from './real-files.ts'
 import type { ChildTask, Finished } from './sandbox-child.ts'
 
 export const isRoot = process.geteuid?.() === 0

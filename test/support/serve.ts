@@ -6,7 +6,7 @@ import { chmodSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach } from '@jest/globals'
-import { tempFolder, until } from './real.ts'
+import { tempFolder, until } from './real-files.ts'
 
 export const command = join(
   dirname(dirname(dirname(fileURLToPath(import.meta.url)))),

@@ -4,7 +4,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Socket } from 'node:net'
 import { ping, WebSocket } from 'undici'
-import { afterwards, TOKEN } from './doors.ts'
+import { afterwards, TOKEN } from './test-resources.ts'
 
 export interface Frame {
   readonly type: string

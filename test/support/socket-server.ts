@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { afterwards } from './doors.ts'
+import { afterwards } from './test-resources.ts'
 
 export interface Peer {
   readonly request: IncomingMessage

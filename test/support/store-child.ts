@@ -16,13 +16,13 @@ import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { realChance as chance, realClock as clock } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
-import { codeOf } from '../../store/failures.ts'
-import { LmdbLedger } from '../../store/lmdb/ledger.ts'
+import { codeOf } from '../../store/errors.ts'
+import { LmdbLedger } from '../../store/lmdb/control-database.ts'
 import { acquireLock } from '../../store/lock.ts'
-import { openSpool } from '../../store/spool.ts'
 import { openStore } from '../../store/store.ts'
-import { logEvent, putEvents, putLife, runId } from '../store/samples.ts'
-import { keptLog, noMeters as meters } from './quiet.ts'
+import { openSpool } from '../../store/worker-store.ts'
+import { logEvent, putEvents, putLife, runId } from '../adapters/store/samples.ts'
+import { keptLog, noMeters as meters } from './recording-log.ts'
 
 const log = keptLog()
 

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { type IPty, spawn } from '@lydell/node-pty'
 import { Terminal } from '@xterm/headless'
 import type { AttachInput, AttachOutput } from '../../protocol/dashboard.ts'
-import { afterwards, TOKEN } from './doors.ts'
-import { tempFolder, until } from './real.ts'
+import { tempFolder, until } from './real-files.ts'
 import { command } from './serve.ts'
 import { goodbye, type Peer, socketServer } from './socket-server.ts'
+import { afterwards, TOKEN } from './test-resources.ts'
 
 export interface TerminalHost {
   readonly dataDir: string

@@ -1,7 +1,7 @@
 /** Connecting accounts, in the order of the specification's table. */
-import type { CallbackPage, FrontDesk } from '../../actors/root/front-desk.ts'
+import type { CallbackPage, FrontDesk } from '../../actors/api/host-api.ts'
 import { answered, json, page, type Reply } from '../reply.ts'
-import type { Handlers } from './rows.ts'
+import type { Handlers } from './route-table.ts'
 
 type ConnectRoute =
   | 'changeCredentials'

@@ -1,7 +1,7 @@
 /** What runs have recorded about each repository, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import { answered, json } from '../reply.ts'
-import type { Handlers } from './rows.ts'
+import type { Handlers } from './route-table.ts'
 
 type MemoryRoute = 'listMemories' | 'forgetMemory' | 'clearMemories'
 

@@ -1,8 +1,8 @@
 /** Code host, pull requests and tracker, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
-import type { Answer } from '../../core/refusal.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
+import type { Answer } from '../../core/result.ts'
 import { answered, json, type Reply, refused } from '../reply.ts'
-import type { Handlers } from './rows.ts'
+import type { Handlers } from './route-table.ts'
 
 type PullRoute =
   | 'readRunPull'

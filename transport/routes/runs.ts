@@ -1,9 +1,9 @@
 /** Tickets and runs, in the order of the specification's table. */
-import type { ArtifactFile, FrontDesk } from '../../actors/root/front-desk.ts'
+import type { ArtifactFile, FrontDesk } from '../../actors/api/host-api.ts'
 import type { QueryOf } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
 import { answered, type Download, download, type Headers, json, refused } from '../reply.ts'
-import type { Handlers } from './rows.ts'
+import type { Handlers } from './route-table.ts'
 
 type RunRoute =
   | 'listTickets'

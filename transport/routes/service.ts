@@ -1,9 +1,9 @@
 /** Service and configuration, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { Meters } from '../../core/ports.ts'
 import { json, keptJson, refused, text } from '../reply.ts'
-import type { Tally } from '../tally.ts'
-import type { Handlers } from './rows.ts'
+import type { Tally } from '../request-counter.ts'
+import type { Handlers } from './route-table.ts'
 
 export interface ServiceParts {
   readonly desk: FrontDesk

@@ -1,8 +1,8 @@
 /** The fleet, for people and for the supervisors on the workers' machines, in the order of the specification's table. */
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { FleetDemandResponse } from '../../protocol/worker.ts'
 import { answered, json, jsonText, refused } from '../reply.ts'
-import type { Ask, Handlers } from './rows.ts'
+import type { Ask, Handlers } from './route-table.ts'
 
 type WorkerRoute =
   | 'listWorkers'

@@ -5,7 +5,7 @@
  * a frame, as everything is.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import {
   ATTACH_BACKLOG_BYTES_MAX,
@@ -15,8 +15,8 @@ import {
 } from '../../protocol/limits.ts'
 import type { ParamsOf } from '../../protocol/routes.ts'
 import { refusal } from '../reply.ts'
-import { CLOSE } from './outlet.ts'
-import type { SocketRoom } from './room.ts'
+import { CLOSE } from './bounded-sender.ts'
+import type { SocketRoom } from './socket-group.ts'
 import { type Showing, Terminal } from './terminal.ts'
 import type { Seat, Upgrade } from './upgrade.ts'
 

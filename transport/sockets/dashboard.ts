@@ -6,7 +6,7 @@
  * arrives twice.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import { type DashboardPush, DashboardRequest } from '../../protocol/dashboard.ts'
 import {
@@ -17,10 +17,10 @@ import {
   SOCKET_IDLE_SECONDS,
 } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
-import { CLOSE } from './outlet.ts'
-import type { SocketRoom } from './room.ts'
+import { CLOSE } from './bounded-sender.ts'
+import { type Seated, TOPIC_ALL, TOPIC_EVENTS, type Told, topicOf, Viewer } from './dashboard-socket.ts'
+import type { SocketRoom } from './socket-group.ts'
 import type { Upgrade } from './upgrade.ts'
-import { type Seated, TOPIC_ALL, TOPIC_EVENTS, type Told, topicOf, Viewer } from './viewer.ts'
 
 export interface DashboardParts {
   readonly desk: FrontDesk

@@ -5,7 +5,7 @@
  * one terminal can keep a worker's line busy.
  */
 import type { WebSocket } from 'uWebSockets.js'
-import type { ViewLine, ViewLink } from '../../actors/root/front-desk.ts'
+import type { ViewLine, ViewLink } from '../../actors/api/host-api.ts'
 import type { Clock } from '../../core/ports.ts'
 import { AttachInput, type AttachOutput } from '../../protocol/dashboard.ts'
 import {
@@ -17,7 +17,7 @@ import {
   TEXT_CHARS_MAX,
 } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
-import { CLOSE, Outlet } from './outlet.ts'
+import { CLOSE, Outlet } from './bounded-sender.ts'
 
 /** What the listener carries for each socket. */
 export interface Showing {

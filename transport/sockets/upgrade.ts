@@ -6,12 +6,12 @@
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js'
 import type { Log } from '../../core/ports.ts'
 import type { Parsed } from '../../protocol/parse.ts'
-import type { Admit } from '../admission.ts'
-import { queryOf, readHead } from '../head.ts'
 import { type Headers, type Reply, refusal, send } from '../reply.ts'
+import type { Admit } from '../request-checks.ts'
+import type { Tally } from '../request-counter.ts'
+import { queryOf, readHead } from '../request-head.ts'
 import { decodeParams, type Found, type Router } from '../router.ts'
-import type { Placed, Row } from '../routes/rows.ts'
-import type { Tally } from '../tally.ts'
+import type { Placed, Row } from '../routes/route-table.ts'
 
 export type Upgrade = (response: HttpResponse, request: HttpRequest, context: us_socket_context_t) => void
 

@@ -5,7 +5,7 @@
  * who has registered, and for each listener before the upgrade, so that a crowd of them costs as little as possible.
  */
 import type { TemplatedApp, WebSocket } from 'uWebSockets.js'
-import type { FrontDesk } from '../../actors/root/front-desk.ts'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import {
   WORKER_BACKLOG_BYTES_MAX,
@@ -15,10 +15,10 @@ import {
   WORKERS_UNREGISTERED_MAX,
 } from '../../protocol/limits.ts'
 import { refusal } from '../reply.ts'
-import { CLOSE } from './outlet.ts'
-import type { SocketRoom } from './room.ts'
+import { CLOSE } from './bounded-sender.ts'
+import type { SocketRoom } from './socket-group.ts'
 import type { Seat, Upgrade } from './upgrade.ts'
-import { Wire, type Wired } from './wire.ts'
+import { Wire, type Wired } from './worker-socket.ts'
 
 export interface WorkerParts {
   readonly desk: FrontDesk

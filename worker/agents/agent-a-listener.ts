@@ -6,8 +6,8 @@
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentListener, AgentTask, Heard } from './agent.ts'
-import { apiTokens, bill } from './agent-a-bill.ts'
-import { accountOf, endingOf, PROVIDER, type Seen } from './agent-a-ending.ts'
+import { apiTokens, bill } from './agent-a-reported-cost.ts'
+import { accountOf, endingOf, PROVIDER, type Seen } from './agent-a-result.ts'
 import { modelName } from './cost.ts'
 import { agentEvent, instantAt, logEvents, reasonFrom } from './events.ts'
 import {

@@ -5,9 +5,9 @@
  * that they are one.
  */
 import type { AgentFiles } from './agent.ts'
-import { apiTokens } from './agent-a-bill.ts'
 import { PROJECTS } from './agent-a-command.ts'
-import { Accounts, type Answers, sessionAnswers } from './agent-a-unsaid.ts'
+import { apiTokens } from './agent-a-reported-cost.ts'
+import { Accounts, type Answers, sessionAnswers } from './agent-a-unreported-usage.ts'
 import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
 import type { ToldUse, UsagePlace, UsageTally } from './usage.ts'
 

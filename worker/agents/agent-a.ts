@@ -2,12 +2,12 @@
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { agentACommand } from './agent-a-command.ts'
+import { newestSession } from './agent-a-latest-session.ts'
 import { agentAListener } from './agent-a-listener.ts'
-import { newestSession } from './agent-a-newest.ts'
 import { agentASession } from './agent-a-session.ts'
 import { agentAUsage } from './agent-a-usage.ts'
-import { findProgram, type Where } from './find.ts'
-import { redacted } from './redacted.ts'
+import { findProgram, type Where } from './locate-agent.ts'
+import { redacted } from './redacting-listener.ts'
 
 const WANTED = {
   program: 'claude',

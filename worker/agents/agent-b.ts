@@ -4,8 +4,8 @@ import type { AgentDriver } from './agent.ts'
 import { agentBCommand } from './agent-b-command.ts'
 import { agentBListener } from './agent-b-listener.ts'
 import { agentBUsage } from './agent-b-usage.ts'
-import { findProgram, type Where } from './find.ts'
-import { redacted } from './redacted.ts'
+import { findProgram, type Where } from './locate-agent.ts'
+import { redacted } from './redacting-listener.ts'
 
 const WANTED = { program: 'codex', cure: 'sudo npm install --global --prefix /usr/local @openai/codex' }
 

@@ -3,8 +3,8 @@ import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
 import { agentCCommand } from './agent-c-command.ts'
 import { agentCListener } from './agent-c-listener.ts'
-import { findProgram, type Where } from './find.ts'
-import { redacted } from './redacted.ts'
+import { findProgram, type Where } from './locate-agent.ts'
+import { redacted } from './redacting-listener.ts'
 
 const WANTED = { program: 'gemini', cure: 'sudo npm install --global --prefix /usr/local @google/gemini-cli' }
 

@@ -12,8 +12,8 @@ import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { COST_MODELS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { AgentEnding } from './agent.ts'
-import { sentence } from './escapes.ts'
 import type { Provider } from './events.ts'
+import { sentence } from './printable-output.ts'
 
 /** Rows of the same model are added up. */
 export function entryOf(provider: Provider, rows: readonly CostModelUsage[], estimated: boolean): CostEntry {

@@ -6,7 +6,7 @@ import type { AgentDriver } from './agent.ts'
 import { agentA } from './agent-a.ts'
 import { agentB } from './agent-b.ts'
 import { agentC } from './agent-c.ts'
-import type { Where } from './find.ts'
+import type { Where } from './locate-agent.ts'
 
 export interface DriverParts extends Where {
   /** The vendors' lists when it is absent. */

@@ -2,13 +2,14 @@
  * What a listener reports, as events that every reader accepts: an agent's own objects made harmless, texts made fit
  * to show and split to size.
  */
-import { harmlessObject } from '../../protocol/harmless.ts'
+
 import { PROSE_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
+import { harmlessObject } from '../../protocol/safe-json.ts'
 import { cutToChars, splitLog } from '../../protocol/text-budget.ts'
 import type { AgentDriver, AgentExit, Heard } from './agent.ts'
-import { sentence, shown } from './escapes.ts'
 import { isBlank, type JsonObject } from './json-lines.ts'
+import { sentence, shown } from './printable-output.ts'
 
 export type Provider = AgentDriver['provider']
 

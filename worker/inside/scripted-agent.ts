@@ -8,7 +8,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from '../run/places.ts'
+import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from '../run/sandbox-paths.ts'
 import { Dialect, type Line } from './scripted/dialect.ts'
 import { Meter, MODEL, NO_USAGE } from './scripted/meter.ts'
 import { type Options, readOptions } from './scripted/options.ts'

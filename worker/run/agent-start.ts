@@ -5,17 +5,17 @@
  * session has filled may hold links to anywhere, and outside they would be followed by somebody who may write anywhere.
  */
 import type { Telling } from '../../core/daemon/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
-import type { Errand } from './course.ts'
-import type { HandsParts } from './parts.ts'
-import { CODEHOST_CREDENTIAL } from './places.ts'
-import type { Command } from './room.ts'
+import type { HandsParts } from './dependencies.ts'
+import { CODEHOST_CREDENTIAL } from './sandbox-paths.ts'
+import type { Command } from './sandbox-session.ts'
+import type { Errand } from './work-plan.ts'
 
 export interface AgentStart {
   readonly driver: AgentDriver

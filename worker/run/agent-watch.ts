@@ -10,7 +10,7 @@ import type { ReportedEvent } from '../../protocol/run.ts'
 import type { AgentEnding, AgentListener, Heard } from '../agents/agent.ts'
 import { lineReader } from '../agents/stream.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/process.ts'
-import { Budget } from './budget.ts'
+import { Budget } from './agent-limits.ts'
 
 export interface AgentWatchParts {
   readonly process: SandboxProcess

@@ -7,24 +7,24 @@
  * lease is gone.
  */
 import type { Execution, Order, Progress, StopOrder, Telling, Worked } from '../../core/daemon/ports.ts'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { cutToChars } from '../../protocol/text-budget.ts'
 import type { AgentEnding } from '../agents/agent.ts'
+import { agentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
-import { agentFiles } from '../agents/files.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
-import type { Course, Errand, Shown } from './course.ts'
-import { FollowUp } from './follow-up.ts'
-import { type Leavings, tellLeavings } from './leavings.ts'
-import { NewWork } from './new-work.ts'
-import { occupantOf, wallsOf } from './occupant.ts'
-import type { HandsParts } from './parts.ts'
-import { Room, type ScriptEnd } from './room.ts'
+import { type Leavings, tellLeavings } from './collect-outputs.ts'
+import type { HandsParts } from './dependencies.ts'
+import { FollowUp } from './follow-up-plan.ts'
+import { NewWork } from './new-run-plan.ts'
+import { occupantOf, wallsOf } from './sandbox-metadata.ts'
+import { Room, type ScriptEnd } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
+import type { Course, Errand, Shown } from './work-plan.ts'
 
 export interface ExecutionParts {
   readonly hands: HandsParts

@@ -3,10 +3,10 @@
  * and a marker that people don't see.
  */
 import { followUpMarker } from '../../core/run/follow-up.ts'
-import { cut, oneLine } from '../../core/run/line.ts'
+import { cut, oneLine } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
-import { harmless } from '../sources/letter.ts'
-import type { Begun, FollowedUp } from '../sources/sources.ts'
+import type { Begun, FollowedUp } from '../git/git-ports.ts'
+import { harmless } from '../git/pull-request-text.ts'
 
 /** Code hosts take some 65,000 characters. */
 const SAID_CHARS_MAX = 40_000

@@ -6,10 +6,10 @@
  * seen to it that they are new and not too many. What switchyard said itself never counts, or each follow-up would call
  * for the next one.
  */
-import { oneLine } from '../../core/run/line.ts'
+import { oneLine } from '../../core/safe-text.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
-import type { Begun } from '../sources/sources.ts'
+import type { Begun } from '../git/git-ports.ts'
 import { leaving, memoriesOf } from './prompt.ts'
 
 /** One thing that people said and wait for. */

@@ -5,7 +5,7 @@
  * that says whose it is. Memories are shown as what they are, one line each, learnt by machines.
  */
 import type { Job } from '../../protocol/frames.ts'
-import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './places.ts'
+import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './sandbox-paths.ts'
 
 export function promptFor({ agent, run }: Job): string {
   const { ticket } = run

@@ -9,10 +9,10 @@
 import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
+import type { RunFolders } from '../git/git-ports.ts'
 import { freeNumber } from '../sandbox/slots.ts'
-import type { RunFolders } from '../sources/sources.ts'
-import type { Occupant, Walls } from './occupant.ts'
-import { bytesIn } from './size.ts'
+import { bytesIn } from './folder-size.ts'
+import type { Occupant, Walls } from './sandbox-metadata.ts'
 
 export interface SandboxRecord {
   readonly v: 1

@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from 'node:fs'
 import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { type Answer, no, yes } from '../../core/refusal.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
 import type { Slot } from './process.ts'
 
 const OTHERS_WRITE = 0o022

@@ -7,11 +7,11 @@
  */
 import type { HostExecution } from '../../protocol/worker.ts'
 import { optionNames, sandboxArguments, sandboxOptions } from './arguments.ts'
-import { outside, PROGRAMS } from './chain.ts'
-import { cureFor, plain } from './cures.ts'
+import { cureFor, plain } from './bwrap-error-hints.ts'
+import { holesIn, type Outside, trialCommand } from './escape-test.ts'
 import { type Command, type Ended, type Machine, thisMachine } from './machine.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
-import { holesIn, type Outside, trialCommand } from './trial.ts'
+import { outside, PROGRAMS } from './wrapper-commands.ts'
 
 export type SandboxProbe =
   | { readonly ok: true; readonly bwrap: string }

@@ -4,17 +4,17 @@
  * Every GET is kept, so what has not changed costs next to nothing. A list is followed page by page as GitHub links
  * them, all the rest at once where it says how many there are, and never to another place: the token goes along.
  */
-import type { Urgency } from '../../../core/neighbours.ts'
-import { type Answer, no, yes } from '../../../core/refusal.ts'
-import { printable } from '../../../protocol/explain.ts'
+import type { Urgency } from '../../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
-import type { Courier, Couriers, Gist } from '../../courier.ts'
-import type { HttpReply, HttpRequest } from '../../http.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
+import type { Courier, Couriers, Gist } from '../../http/client-types.ts'
+import type { HttpReply, HttpRequest } from '../../http/http.ts'
 import { isRemote } from '../remote-name.ts'
-import { type GithubAddress, githubAddress } from './address.ts'
+import { type GithubAddress, githubAddress } from './endpoint.ts'
+import { graphqlRefusalOf, refusalOf, type Subject, strange } from './errors.ts'
 import { fieldOf } from './fields.ts'
-import { GITHUB_MANNERS } from './manners.ts'
-import { graphqlRefusalOf, refusalOf, type Subject, strange } from './refusals.ts'
+import { GITHUB_MANNERS } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100
 /** Of what people write, up to a quarter of a MiB each, so that no page is longer than an answer may be. */

@@ -4,9 +4,10 @@
  * All of it is asked for at once, and only the checks wait for the head commit that they are of. Whether it can be
  * merged GitHub first works out when asked: it is asked again for as long as a person waits.
  */
-import type { PullDetailFacts, PullPlace, Urgency } from '../../../core/neighbours.ts'
+
 import type { Clock } from '../../../core/ports.ts'
-import { type Answer, yes } from '../../../core/refusal.ts'
+import type { PullDetailFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
+import { type Answer, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
   PROSE_CHARS_MAX,
@@ -15,6 +16,7 @@ import {
 } from '../../../protocol/limits.ts'
 import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
 import { type GithubApi, type Listed, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
+import { strange } from './errors.ts'
 import { countOf, fieldOf, textOf } from './fields.ts'
 import {
   checkRunOf,
@@ -26,7 +28,6 @@ import {
   reviewOf,
   statusOf,
 } from './records.ts'
-import { strange } from './refusals.ts'
 import { threadsOf } from './threads.ts'
 
 /** Between one asking and the next whether it can be merged: together less than a person waits. */

@@ -3,14 +3,14 @@
  *
  * What has not changed since the last time costs next to nothing, so a list is asked for rather than many single ones.
  */
-import type { PullFacts, PullPlace, Urgency } from '../../../core/neighbours.ts'
-import { type Answer, yes } from '../../../core/refusal.ts'
+import type { PullFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
+import { type Answer, yes } from '../../../core/result.ts'
 import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
 import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
 import { readPull } from './detail.ts'
-import { PULL_LIST } from './gists.ts'
+import { PULL_LIST } from './list-projection.ts'
 import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`

@@ -5,6 +5,8 @@
  * matter; what GitHub itself refuses, it says in its own words. A merge is of exactly the head commit that was just
  * read.
  */
+
+import type { Clock } from '../../../core/ports.ts'
 import type {
   PullDetailFacts,
   PullFacts,
@@ -12,9 +14,8 @@ import type {
   PullOrigin,
   PullPlace,
   Urgency,
-} from '../../../core/neighbours.ts'
-import type { Clock } from '../../../core/ports.ts'
-import { type Answer, no, yes } from '../../../core/refusal.ts'
+} from '../../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
 import { TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   CodehostRepo,
@@ -24,14 +25,14 @@ import type {
   ReviewRequest,
 } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
-import type { HttpReply } from '../../http.ts'
+import type { HttpReply } from '../../http/http.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubApi, repoPath, valueIn } from './api.ts'
 import { type PullReader, readDetail, readPull } from './detail.ts'
+import { messageOf, strange } from './errors.ts'
 import { fieldOf, textOf } from './fields.ts'
 import { listPulls, listRepos, pullStates } from './lists.ts'
 import { stateOf } from './records.ts'
-import { messageOf, strange } from './refusals.ts'
 import { ownThread, settleThread, threadOfComment } from './threads.ts'
 
 const READY = `mutation Ready($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id isDraft } } }`

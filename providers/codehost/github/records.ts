@@ -4,7 +4,7 @@
  * Nothing that GitHub may leave out is needed: an account that is gone, a fork that was deleted, a binary's patch. What
  * even so makes no record is left out of lists.
  */
-import type { PullFacts } from '../../../core/neighbours.ts'
+import type { PullFacts } from '../../../core/provider-ports.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   CodehostRepo,

@@ -5,8 +5,8 @@
  * answers. Of more than can be shown the newest are, and of a long thread its beginning and its end. Whose thread it is
  * is asked before anything is done to it: an id may come from anywhere.
  */
-import type { PullPlace } from '../../../core/neighbours.ts'
-import { type Answer, no, yes } from '../../../core/refusal.ts'
+import type { PullPlace } from '../../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
   ID_CHARS_MAX,

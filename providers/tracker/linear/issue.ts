@@ -5,7 +5,6 @@
  * here counts as open: it is better to wait for a blocker in vain than not to wait for it.
  */
 import type { TrackedTicket } from '../../../core/ports.ts'
-import { printable } from '../../../protocol/explain.ts'
 import {
   LABELS_MAX,
   NAME_CHARS_MAX,
@@ -15,6 +14,7 @@ import {
 } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { Ticket } from '../../../protocol/run.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
 import { cutToChars } from '../../../protocol/text-budget.ts'
 import { at, instantAt, listAt, textAt } from './fields.ts'
 

@@ -1,10 +1,10 @@
 /** Linear's projects, for choosing which tickets are eligible. A person waits for them. */
-import { type Answer, yes } from '../../../core/refusal.ts'
+import { type Answer, yes } from '../../../core/result.ts'
 import { LABELS_MAX, NAME_CHARS_MAX, TRACKER_PROJECTS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { cutToChars } from '../../../protocol/text-budget.ts'
 import { TrackerProject } from '../../../protocol/tracker.ts'
-import type { LinearDesk } from './desk.ts'
+import type { LinearDesk } from './client.ts'
 import { at, listAt, textAt } from './fields.ts'
 
 const A_PAGE = 100

@@ -5,13 +5,13 @@
  * be long at most. So changes are asked for with two fields each, and only what changed is read whole. An issue with
  * more labels or relations than the usual is read once more, by itself, with longer lists.
  */
-import { type Answer, type No, no, yes } from '../../../core/refusal.ts'
-import { printable } from '../../../protocol/explain.ts'
-import type { LinearDesk } from './desk.ts'
-import { BLOCKED_MAX, BY_ID, CHANGES, LARGEST, LONG, PAGE, USUAL } from './documents.ts'
+import { type Answer, type No, no, yes } from '../../../core/result.ts'
+import { printable } from '../../../protocol/schema-errors.ts'
+import type { LinearDesk } from './client.ts'
+import type { Filter } from './eligible-filter.ts'
 import { at, instantAt, listAt, textAt } from './fields.ts'
 import { type Issue, type IssueNote, readIssue } from './issue.ts'
-import type { Filter } from './scope.ts'
+import { BLOCKED_MAX, BY_ID, CHANGES, LARGEST, LONG, PAGE, USUAL } from './queries.ts'
 
 /** Of the newest changes; more are asked for only when that many are not enough. */
 const CHANGES_FIRST = 50

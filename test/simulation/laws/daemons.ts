@@ -4,10 +4,10 @@
  */
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Batch, Disk } from '../disk.ts'
+import type { Wire } from '../network.ts'
 import { isDroppable } from '../outbox.ts'
-import { frameOn, framesIn, recordsOn } from '../spool.ts'
-import type { Wire } from '../wire.ts'
 import type { DaemonExecution, SimWorker } from '../worker.ts'
+import { frameOn, framesIn, recordsOn } from '../worker-disk.ts'
 import { isOnDisk, type Report, wordOf } from './applied.ts'
 import type { Law, Sight, Watch } from './law.ts'
 

@@ -5,8 +5,8 @@
  * disk: event lines, artifacts, memories, the usage archive, the run's record.
  */
 import type { Batch } from '../disk.ts'
+import type { Wire } from '../network.ts'
 import { isDroppable } from '../outbox.ts'
-import type { Wire } from '../wire.ts'
 import { isOnDisk, WORD } from './applied.ts'
 import type { Law, Mark, Sight } from './law.ts'
 

@@ -3,7 +3,7 @@
  * worker is online. Judged at the end of the calm part, from the disk and from the workers themselves.
  */
 import { CALM, RUN_MS_MAX } from '../plan.ts'
-import { recordsOn } from '../spool.ts'
+import { recordsOn } from '../worker-disk.ts'
 import { isTerminal, type Law, type Sight } from './law.ts'
 import { sessionTokens, TOKENS } from './sessions.ts'
 

@@ -5,17 +5,17 @@
  * people asked for. It shares no code with what it judges but the protocol's own words. It says no by throwing.
  */
 
-import type { DaemonEnd } from '../../../actors/daemon/parts.ts'
+import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { StopOrder, Told } from '../../../core/daemon/ports.ts'
 import type { LifeRecord } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Batch, Disk } from '../disk.ts'
+import type { Wire } from '../network.ts'
 import type { NumberedFrame } from '../outbox.ts'
 import type { Boot } from '../sandboxes.ts'
-import type { Seat } from '../seats.ts'
+import type { Seat } from '../terminal-viewers.ts'
 import type { Process } from '../timeline.ts'
-import type { Wire } from '../wire.ts'
 import type { DaemonExecution, Execution, SimWorker } from '../worker.ts'
 
 /** What a person, or a supervisor on a worker's machine, asks the front desk for. */

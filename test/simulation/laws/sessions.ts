@@ -3,11 +3,12 @@
  *
  * What is booted is seen on the worker itself; who looks at it, on the wires and at the terminals where people sit.
  */
+
+import type { Wire } from '../network.ts'
 import type { Boot } from '../sandboxes.ts'
-import type { Seat } from '../seats.ts'
-import type { Wire } from '../wire.ts'
+import type { Seat } from '../terminal-viewers.ts'
 import type { Law, Sight } from './law.ts'
-import { type Held, Holdings, nameOf, Onlookers } from './onlookers.ts'
+import { type Held, Holdings, nameOf, Onlookers } from './terminal-observers.ts'
 
 /** As the host and its workers have promised: a page that is loaded anew, a line that comes back. */
 const RELOAD_MS = 20_000

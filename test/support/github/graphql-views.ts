@@ -1,4 +1,6 @@
 /** What the fields of the GraphQL half answer: views of the records, made when they are asked for. */
+
+import { reviewCommentPage } from './comment-shapes.ts'
 import { connection, type PageWish, typed, type View } from './graphql-connections.ts'
 import type { History } from './history.ts'
 import { pullPage } from './pull-shapes.ts'
@@ -12,7 +14,6 @@ import {
   type Thread,
 } from './records.ts'
 import { instant, maybeInstant, repoPage } from './repo-shapes.ts'
-import { reviewCommentPage } from './said-shapes.ts'
 import type { Viewer, World } from './world.ts'
 
 export interface Sight {

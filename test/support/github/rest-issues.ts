@@ -1,4 +1,6 @@
 /** Routes of issues, their labels and comments. Pull requests are issues too, and come among them. */
+
+import { commentJson } from './comment-shapes.ts'
 import { issueJson } from './pull-shapes.ts'
 import { type Comment, type Issue, isPull, type Repo } from './records.ts'
 import {
@@ -17,7 +19,6 @@ import {
   type SignedCall,
 } from './replies.ts'
 import { labelJson } from './repo-shapes.ts'
-import { commentJson } from './said-shapes.ts'
 import type { World } from './world.ts'
 
 const ISSUE = '/repos/{owner}/{repo}/issues/{issue_number}'

@@ -1,4 +1,6 @@
 /** Routes of reviews and review comments: conversation that hangs on lines. */
+
+import { reviewCommentJson, reviewJson } from './comment-shapes.ts'
 import type { History } from './history.ts'
 import {
   isPull,
@@ -24,7 +26,6 @@ import {
   unprocessable,
 } from './replies.ts'
 import type { Json, Scene } from './repo-shapes.ts'
-import { reviewCommentJson, reviewJson } from './said-shapes.ts'
 import type { World } from './world.ts'
 
 export const reviewRoutes: Readonly<Record<string, Handler>> = {

@@ -5,7 +5,7 @@
  * looked for, and not the dearest of those that a service happens to count.
  */
 import type { Clock } from '../../../core/ports.ts'
-import type { Http, HttpReply, HttpRequest } from '../../../providers/http.ts'
+import type { Http, HttpReply, HttpRequest } from '../../../providers/http/http.ts'
 
 export const MINUTE_MS = 60_000
 export const HOUR_MS = 60 * MINUTE_MS

@@ -9,7 +9,7 @@
  * the two of the web. Names only decide which question is asked: the addresses that answer it are judged elsewhere.
  */
 import { isIPv4, isIPv6 } from 'node:net'
-import { type Answer, no, yes } from '../../../core/refusal.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
 import { isPublic } from './addresses.ts'
 

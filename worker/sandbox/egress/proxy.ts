@@ -9,12 +9,12 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
-import type { Answer } from '../../../core/refusal.ts'
+import type { Answer } from '../../../core/result.ts'
+import { addressesOf, type MayReach, open, outInTheWorld, type Resolve, resolver } from './connect.ts'
+import { type Journal, makeJournal } from './connection-log.ts'
 import { readHead } from './head.ts'
-import { type Journal, makeJournal } from './journal.ts'
 import { listenOn, type Owner } from './listen.ts'
 import { makePolicy, type Policy, type PolicyOrder, readTarget } from './policy.ts'
-import { addressesOf, type MayReach, open, outInTheWorld, type Resolve, resolver } from './reach.ts'
 import { ESTABLISHED, refusalText, type Status, statusOf } from './replies.ts'
 import { tunnel } from './tunnel.ts'
 

@@ -1,6 +1,6 @@
 /** What a client of the proxy is told. Only ever the head of an answer, or a refusal with one sentence for a person. */
-import type { RefusalKind } from '../../../core/refusal.ts'
-import { printable } from './journal.ts'
+import type { RefusalKind } from '../../../core/result.ts'
+import { printable } from './connection-log.ts'
 
 export type Status =
   | '400 Bad Request'

@@ -1,0 +1,15 @@
+/** What becomes of a flow that throws: it is over at once, and the room tells those who wait for it. */
+import { closedAtOnce, type Supervision } from '../runtime/actor-kind.ts'
+
+export interface ConnectCrashed {
+  readonly type: 'connect.crashed'
+  readonly flow: string
+}
+
+export const closedWithWord: Supervision = {
+  ...closedAtOnce,
+  lastWords: (flow) => {
+    const effect: ConnectCrashed = { type: 'connect.crashed', flow }
+    return [{ is: 'effect', effect }]
+  },
+}

@@ -1,0 +1,32 @@
+/** What people are told and shown while they connect. */
+import { type Answer, no, type Refusal, yes } from '../../core/result.ts'
+import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
+import { URL_CHARS_MAX } from '../../protocol/limits.ts'
+import { sentence } from './safe-text.ts'
+
+export const NAMES: Readonly<Record<ConnectProvider, string>> = {
+  tracker: 'the tracker',
+  codehost: 'the code host',
+  agentA: 'agentA',
+  agentB: 'agentB',
+  agentC: 'agentC',
+}
+
+/** The dashboard shows a form for a key. */
+export function manual(provider: ConnectProvider, reason: string): Answer<ConnectResponse> {
+  return yes({ status: 'manual', provider, reason })
+}
+
+/**
+ * Where no flow is possible, a credential given by hand is. Any other reason is the provider's: it is nothing of ours
+ * that failed, and nobody has to say anew who he is.
+ */
+export function unbegun(provider: ConnectProvider, { kind, message }: Refusal): Answer<ConnectResponse> {
+  if (kind === 'invalid') return manual(provider, sentence(message))
+  return no(kind === 'unavailable' || kind === 'conflict' ? kind : 'invalid', sentence(message))
+}
+
+/** Somebody's browser will open it, so it is a page and never a script. */
+export function isPage(address: string): boolean {
+  return address.length <= URL_CHARS_MAX && /^https?:\/\//i.test(address) && URL.canParse(address)
+}

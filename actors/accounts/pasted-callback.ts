@@ -1,0 +1,31 @@
+/**
+ * The address that a browser could not open, because it runs on another machine than the service: as it stands in its
+ * address bar, or only what follows the question mark.
+ */
+import { type Answer, no, yes } from '../../core/result.ts'
+import { TrackerCallbackQuery } from '../../protocol/connect.ts'
+import { readQuery } from '../../protocol/parse.ts'
+import { routes } from '../../protocol/routes.ts'
+
+const { path } = routes.trackerCallback
+const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
+
+/** What the callback would have been asked. */
+export function readPasted(pasted: string): Answer<TrackerCallbackQuery> {
+  const query = queryIn(pasted.trim())
+  if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
+  const read = readQuery(TrackerCallbackQuery, query)
+  if (!read.ok) return no('invalid', read.error.replace(/^\/query/, '/address'))
+  const { state, code, error } = read.value
+  const isWhole = state !== undefined && (code !== undefined || error !== undefined)
+  return isWhole ? yes(read.value) : no('invalid', `/address: ${EXPECTED}`)
+}
+
+function queryIn(pasted: string): URLSearchParams | undefined {
+  if (pasted.startsWith('?')) return new URLSearchParams(pasted.replace(/#.*$/s, ''))
+  // Browsers leave the scheme out of what they show.
+  const address = /^[a-z]+:\/\//i.test(pasted) ? pasted : `http://${pasted}`
+  if (!/^https?:/i.test(address) || !URL.canParse(address)) return undefined
+  const { pathname, searchParams } = new URL(address)
+  return pathname === path ? searchParams : undefined
+}

@@ -1,0 +1,55 @@
+/**
+ * The front desk's part about credentials, connecting and the bucket. Who may not change anything just now may not
+ * connect either: what comes of it could not be kept.
+ */
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { ConnectRoom } from '../accounts/account-manager.ts'
+import { renderPage } from '../accounts/callback-page.ts'
+import type { LinkRoom } from '../tracker/tracker-connection.ts'
+import type { FrontDesk } from './host-api.ts'
+import { asTold } from './pull-requests.ts'
+
+export interface ConnectDeskParts {
+  readonly connect: ConnectRoom
+  readonly link: LinkRoom
+  readonly mayChange: () => Answer<void>
+}
+
+type ConnectPart = Pick<
+  FrontDesk,
+  | 'changeCredentials'
+  | 'connect'
+  | 'pollCodehost'
+  | 'trackerCallback'
+  | 'pasteTrackerAddress'
+  | 'storage'
+  | 'connectStorage'
+  | 'trackerProjects'
+>
+
+export function connectDesk({ connect, link, mayChange }: ConnectDeskParts): ConnectPart {
+  /** Asked first, whatever else is wrong. */
+  const whileOpen = async <T>(ask: () => Promise<Answer<T>>): Promise<Answer<T>> => {
+    const may = mayChange()
+    return may.ok ? ask() : may
+  }
+  return {
+    changeCredentials: (request) => whileOpen(() => connect.changeCredentials(request)),
+    connect: (provider) => whileOpen(() => connect.connect(provider)),
+    async pollCodehost() {
+      const may = mayChange()
+      return may.ok ? connect.pollCodehost() : { status: 'pending' }
+    },
+    async trackerCallback(query) {
+      const page = await connect.callback(query)
+      return { status: page.status, html: renderPage(page) }
+    },
+    pasteTrackerAddress: (address) => whileOpen(() => connect.paste(address)),
+    storage: () => connect.storage(),
+    connectStorage: () => whileOpen(async () => yes(await connect.connectStorage())),
+    async trackerProjects() {
+      if (!link.isConnected) return no('invalid', 'no tracker is connected; connect one first')
+      return asTold(await link.ask((tracker) => tracker.projects()))
+    },
+  }
+}

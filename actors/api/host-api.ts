@@ -1,0 +1,192 @@
+/**
+ * The front desk: all that the doors may ask of the lives behind it, or tell them.
+ *
+ * Values go in and values come out; no actor reference, snapshot or secret crosses it. What it answers is on disk
+ * already: an answer is an effect like any other, run after the commit that made it true.
+ */
+
+import type { ArtifactFound, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
+import type { Answer } from '../../core/result.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type {
+  ConnectPollResponse,
+  ConnectProvider,
+  ConnectResponse,
+  CredentialsRequest,
+  CredentialsResponse,
+  StorageConnectResponse,
+  StorageStatus,
+  TrackerCallbackQuery,
+} from '../../protocol/connect.ts'
+import type { AttachOutput, DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import type {
+  CodehostRepo,
+  CommentRequest,
+  MergeRequest,
+  MergeResponse,
+  PullDetail,
+  PullListResponse,
+  ReplyRequest,
+  ResolveThreadRequest,
+  ReviewRequest,
+  RunPullResponse,
+} from '../../protocol/pulls.ts'
+import type { ResumeRunResponse, SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { MemoriesResponse, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type { TrackerProject } from '../../protocol/tracker.ts'
+import type {
+  FleetDemandResponse,
+  FleetResponse,
+  HealthResponse,
+  PairingTokenResponse,
+  Placement,
+  WorkerState,
+} from '../../protocol/worker.ts'
+
+export interface FrontDesk {
+  health(): HealthResponse
+  /** Redacted. The same object until something changes, so that its text can be kept. */
+  config(): ServiceConfig
+  /** The patch as it came in, already parsed and of the route's schema. */
+  changeSettings(patch: Record<string, unknown>): Promise<Answer<SettingsUpdateResponse>>
+
+  // ---- tickets and runs
+  /** Those eligible, in the order in which they will be taken. */
+  tickets(): readonly Ticket[]
+  /** By id or identifier. */
+  runTicket(ticket: string): Promise<Answer<Run>>
+  runs(query: RunQuery): Answer<RunPage>
+  run(id: string): Answer<Run>
+  runEvents(
+    id: string,
+    query: { readonly after?: number; readonly limit?: number },
+  ): Promise<Answer<RunEvent[]>>
+  artifact(id: string, name: string): Promise<Answer<ArtifactFile>>
+  cancelRun(id: string): Promise<Answer<Run>>
+  retryRun(id: string): Promise<Answer<Run>>
+  discardRun(id: string): Promise<Answer<Run>>
+  followUpRun(id: string): Promise<Answer<Run>>
+  resumeRun(id: string): Promise<Answer<ResumeRunResponse>>
+  /** Nothing happens when nothing is booted. */
+  releaseRun(id: string): Promise<Answer<Run>>
+  /** Somebody opened a terminal. What keeps it from the session is told on it, as everything is. */
+  attachView(id: string, view: ViewLink): ViewLine
+  placement(id: string): Answer<Placement>
+
+  /** The run's pull request as it is right now. */
+  runPull(id: string): Promise<Answer<RunPullResponse>>
+
+  // ---- credentials and connecting
+  /** Each field by itself: what one provider refuses keeps no other from being saved. */
+  changeCredentials(request: CredentialsRequest): Promise<Answer<CredentialsResponse>>
+  connect(provider: ConnectProvider): Promise<Answer<ConnectResponse>>
+  pollCodehost(): Promise<ConnectPollResponse>
+  /** The browser is back from the tracker's consent page. */
+  trackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage>
+  pasteTrackerAddress(address: string): Promise<Answer<ConnectPollResponse>>
+  storage(): Promise<StorageStatus>
+  connectStorage(): Promise<Answer<StorageConnectResponse>>
+
+  // ---- code host and tracker: refused as `unknown`, `conflict` or `invalid`
+  codehostRepos(): Promise<Answer<readonly CodehostRepo[]>>
+  pulls(): Promise<Answer<PullListResponse>>
+  /** By the key of the repository's mapping. */
+  pull(repo: string, number: number): Promise<Answer<PullDetail>>
+  mergePull(repo: string, number: number, wish: MergeRequest): Promise<Answer<MergeResponse>>
+  closePull(repo: string, number: number): Promise<Answer<void>>
+  reopenPull(repo: string, number: number): Promise<Answer<void>>
+  readyPull(repo: string, number: number): Promise<Answer<void>>
+  commentPull(repo: string, number: number, comment: CommentRequest): Promise<Answer<void>>
+  reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Answer<void>>
+  replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Answer<void>>
+  resolveThread(repo: string, number: number, wish: ResolveThreadRequest): Promise<Answer<void>>
+  trackerProjects(): Promise<Answer<readonly TrackerProject[]>>
+
+  // ---- memories
+  memories(): MemoriesResponse
+  forgetMemory(repo: string, id: string): Promise<Answer<MemoriesResponse>>
+  clearMemories(repo: string): Promise<Answer<MemoriesResponse>>
+
+  // ---- workers
+  fleet(): FleetResponse
+  renameWorker(id: string, name: string): Promise<Answer<FleetResponse>>
+  drainWorker(id: string): Promise<Answer<FleetResponse>>
+  enableWorker(id: string): Promise<Answer<FleetResponse>>
+  revokeWorker(id: string): Promise<Answer<FleetResponse>>
+  mintPairingToken(): Answer<PairingTokenResponse>
+  /** Constant time, whatever is queued. */
+  demand(workerId: string): Answer<FleetDemandResponse>
+  /** Answered once the change is durable and in force. */
+  changeWorkerState(workerId: string, state: WorkerState): Promise<Answer<FleetDemandResponse>>
+  /** Somebody connected who may turn out to be a worker. Refused while stopping, and when too many have not said who they are. */
+  workerConnected(link: WorkerLink): Answer<WorkerLine>
+
+  /** What a dashboard sees first. Redacted. */
+  hello(): HelloFrame
+  /** Told of every push, in order, after its cause became durable. `text`: the push as JSON, when somebody has it already. */
+  onPush(listener: (push: DashboardPush, text?: string) => void): Cancel
+  /** Origins beyond the built-in ones, as configured right now. */
+  allowedOrigins(): readonly string[]
+  /** Does this credential belong to that worker? The same refusal for every wrong pair. */
+  admitWorker(workerId: string, secret: string): Answer<{ readonly workerId: string }>
+  /** Whether new work may be accepted: not while stopping. */
+  open(): boolean
+  storeState(): StoreState
+  /** Brings those figures up to date that are only worth having when somebody looks. */
+  measure(): void
+  /** How many actors of each kind there are now. */
+  actorsByKind(): ReadonlyMap<string, number>
+}
+
+/** What a browser shows at the end of a journey to the tracker. */
+export interface CallbackPage {
+  readonly status: number
+  readonly html: string
+}
+
+/** `more`: there are older ones than the last of these. */
+export interface RunPage {
+  readonly runs: readonly Run[]
+  readonly more: boolean
+}
+
+export type ArtifactFile = Extract<ArtifactFound, { readonly is: 'file' }>
+
+/** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
+export interface ViewLink {
+  /**
+   * Answers whether it was taken: not when too much waits already, and then the view is being cut off. `text`: the very
+   * frame as JSON, from whoever has it already.
+   */
+  send(frame: AttachOutput, text?: string): boolean
+  close(code: number, reason: string): void
+}
+
+/** The other end: what the door tells the host of it. Never throws. */
+export interface ViewLine {
+  input(data: string): void
+  resize(cols: number, rows: number): void
+  closed(): void
+}
+
+/** The wire to one worker, as its door holds it. Once closed, whatever is asked of it does nothing. */
+export interface WorkerLink {
+  /** Where it comes from, for people. */
+  readonly address: string
+  /** One text frame. Answers whether it was taken: not when too much waits already, and then the line is being cut. */
+  send(text: string): boolean
+  /** Says goodbye once everything sent before has left. */
+  close(code: number, reason: string): void
+}
+
+/** The other end of that wire: what the door tells the host of it. */
+export interface WorkerLine {
+  /** One text frame, within the bound that `frameBytesMax` says. Never throws. */
+  receive(text: string): void
+  /** A frame that is none: too long, or not text. The line is rejected as malformed. */
+  unreadable(reason: string): void
+  /** The wire is gone; nothing is sent to it any more. */
+  closed(): void
+  /** Smaller until it has said who it is. */
+  frameBytesMax(): number
+}

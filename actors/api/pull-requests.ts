@@ -1,0 +1,130 @@
+/**
+ * The front desk's part about the code host: repositories, pull requests, and what people do to them.
+ *
+ * A code host's refusal is told as the specification has it: what is not there, what is not possible in this state,
+ * and everything else as a request that can't be met.
+ */
+import type { PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
+import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { PullWatch } from '../runs/pull-state-poller.ts'
+import type { FrontDesk } from './host-api.ts'
+
+export interface PullDeskParts {
+  readonly config: () => ServiceConfig
+  readonly pulls: () => Answer<PullHost>
+  readonly watch: PullWatch
+}
+
+type PullPart = Pick<
+  FrontDesk,
+  | 'codehostRepos'
+  | 'pulls'
+  | 'pull'
+  | 'mergePull'
+  | 'closePull'
+  | 'reopenPull'
+  | 'readyPull'
+  | 'commentPull'
+  | 'reviewPull'
+  | 'replyPull'
+  | 'resolveThread'
+>
+
+type Mapped = readonly [key: string, remote: string]
+
+export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
+  /** Not connected comes first: it says what to do, whatever was asked for. */
+  const placed = (repo: string, number: number): Answer<{ host: PullHost; place: PullPlace }> => {
+    const host = pulls()
+    if (!host.ok) return asTold(host)
+    const { repos } = config()
+    const mapping = Object.hasOwn(repos, repo) ? repos[repo] : undefined
+    if (mapping === undefined)
+      return no('unknown', `${printable(repo)} is not a key under repos in the configuration`)
+    return yes({ host: host.value, place: { remote: mapping.remote, number } })
+  }
+  const done = async <T>(
+    repo: string,
+    number: number,
+    deed: (host: PullHost, place: PullPlace) => Promise<Answer<T>>,
+  ): Promise<Answer<T>> => {
+    const where = placed(repo, number)
+    if (!where.ok) return where
+    const answer = await deed(where.value.host, where.value.place)
+    if (answer.ok) watch.changed(where.value.place)
+    return asTold(answer)
+  }
+
+  return {
+    async codehostRepos() {
+      const host = pulls()
+      return asTold(host.ok ? await host.value.repos() : host)
+    },
+    async pulls() {
+      const host = pulls()
+      if (!host.ok) return asTold(host)
+      const repos = Object.entries(config().repos).map(([key, { remote }]): Mapped => [key, remote])
+      return yes(await listed(host.value, repos))
+    },
+    async pull(repo, number) {
+      const where = placed(repo, number)
+      if (!where.ok) return where
+      const { host, place } = where.value
+      const detail = await host.detail(place)
+      return detail.ok ? yes({ repo, remote: place.remote, ...detail.value }) : asTold(detail)
+    },
+    mergePull: (repo, number, { method }) =>
+      done(repo, number, async (host, place) => {
+        const merged = await host.merge(place, method)
+        return merged.ok ? yes({ merged: true, message: merged.value }) : merged
+      }),
+    closePull: (repo, number) => done(repo, number, (host, place) => host.close(place)),
+    reopenPull: (repo, number) => done(repo, number, (host, place) => host.reopen(place)),
+    readyPull: (repo, number) => done(repo, number, (host, place) => host.ready(place)),
+    commentPull: (repo, number, { body }) => done(repo, number, (host, place) => host.comment(place, body)),
+    reviewPull: (repo, number, review) => done(repo, number, (host, place) => host.review(place, review)),
+    replyPull: (repo, number, reply) => done(repo, number, (host, place) => host.reply(place, reply)),
+    resolveThread: (repo, number, wish) =>
+      done(repo, number, (host, place) => host.resolveThread(place, wish)),
+  }
+}
+
+/** A code host that is away is nothing of ours that failed. */
+export function asTold<T>(answer: Answer<T>): Answer<T> {
+  if (answer.ok || answer.refusal.kind === 'unknown' || answer.refusal.kind === 'conflict') return answer
+  return no('invalid', answer.refusal.message)
+}
+
+// ---- all of them -------------------------------------------------------------------------------------------------
+
+/** A repository that two keys stand for is asked once. */
+async function listed(host: PullHost, repos: readonly Mapped[]): Promise<PullListResponse> {
+  const remotes = [...new Set(repos.map(([, remote]) => remote))]
+  const answers = new Map<string, Answer<readonly PullFacts[]>>()
+  const line = remotes.values()
+  const asker = async () => {
+    for (const remote of line) answers.set(remote, await host.list(remote, 'person'))
+  }
+  await Promise.all(Array.from({ length: PULL_REPOS_AT_ONCE }, asker))
+  return together(repos, answers)
+}
+
+function together(
+  repos: readonly Mapped[],
+  answers: ReadonlyMap<string, Answer<readonly PullFacts[]>>,
+): PullListResponse {
+  const pulls: PullSummary[] = []
+  const errors: PullListResponse['errors'] = []
+  for (const [repo, remote] of repos) {
+    const answer = answers.get(remote)
+    if (answer?.ok === true) pulls.push(...answer.value.map((facts) => ({ repo, remote, ...facts })))
+    else if (answer !== undefined) errors.push({ repo, remote, message: answer.refusal.message })
+  }
+  return { pulls: pulls.sort((a, b) => order(b.updatedAt, a.updatedAt)), errors }
+}
+
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

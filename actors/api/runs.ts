@@ -1,0 +1,215 @@
+/**
+ * The front desk's part about tickets, runs and what they learnt.
+ *
+ * Decided on the newest word, answered with what is on disk.
+ */
+
+import type { Clock, RunQuery, Store } from '../../core/ports.ts'
+import type { PullHost } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { attemptsOf } from '../../core/run/cost.ts'
+import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
+import { discarded, isTerminal, retried } from '../../core/run/run-transitions.ts'
+import { answerWithin } from '../../core/with-timeout.ts'
+import type { RunPullResponse } from '../../protocol/pulls.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { Rooms } from '../root/modules.ts'
+import type { RunContext, RunInput } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import type { RunEffect } from '../runs/run-manager.ts'
+import type { ActorHost } from '../runtime/actor-system.ts'
+import type { FrontDesk } from './host-api.ts'
+import { asTold } from './pull-requests.ts'
+
+/** What a disk may take to write that something is forgotten. */
+const DELETION_MS_MAX = 5_000
+const LATER = 'what was to be forgotten is forgotten as soon as the disk takes it'
+
+export interface RunDeskParts {
+  readonly clock: Pick<Clock, 'after'>
+  readonly host: ActorHost
+  readonly store: Store
+  readonly rooms: Rooms
+  /** Refused while nothing may be changed. */
+  readonly mayChange: () => Answer<void>
+  /** Everything up to now is on disk. */
+  readonly landed: () => Promise<Answer<void>>
+  /** Refused while no code host is connected. */
+  readonly pulls: () => Answer<PullHost>
+}
+
+type RunPart = Pick<
+  FrontDesk,
+  | 'tickets'
+  | 'runTicket'
+  | 'runs'
+  | 'run'
+  | 'runEvents'
+  | 'artifact'
+  | 'cancelRun'
+  | 'retryRun'
+  | 'discardRun'
+  | 'placement'
+  | 'runPull'
+  | 'memories'
+  | 'forgetMemory'
+  | 'clearMemories'
+>
+
+export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
+  const { runs: shelf } = store.ledger
+
+  /** What is on disk of it. */
+  const durable = (id: string): Run | undefined => {
+    const alive = host.peekDurable(RUN, id)?.context as RunContext | undefined
+    return alive?.run ?? shelf.get(id)
+  }
+  const newest = (id: string): Run | undefined => {
+    const alive = host.peek(RUN, id)?.context as RunContext | undefined
+    return alive?.run ?? rooms.resting.newest(id)
+  }
+  const unknown = (id: string) => no('unknown', `there is no run ${id}`)
+  const shown = (id: string): Answer<Run> => {
+    const run = durable(id)
+    return run === undefined ? unknown(id) : yes(rooms.runs.seen(run))
+  }
+  const afterLanding = async (id: string): Promise<Answer<Run>> => {
+    const done = await landed()
+    return done.ok ? shown(id) : done
+  }
+
+  async function runTicket(asked: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const ticket = rooms.intake.find(asked)
+    const activeRun = ticket === undefined ? undefined : rooms.runs.activeOf(ticket.id)
+    const may = mayRunTicket(asked, { ticket, activeRun })
+    if (!may.ok) return may
+    const queued = rooms.runs.take(may.value)
+    return queued.ok ? afterLanding(queued.value) : queued
+  }
+
+  function runs(query: RunQuery) {
+    const limit = query.limit === undefined ? {} : { limit: query.limit + 1 }
+    const found = shelf.list({ ...query, ...limit })
+    const more = query.limit !== undefined && found.length > query.limit
+    if (more) found.pop()
+    return yes({ runs: found.map((run) => rooms.runs.seen(run)), more })
+  }
+
+  async function cancelRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    if (newest(id) === undefined) return unknown(id)
+    rooms.runs.tell(id, { type: 'cancel requested', at: rooms.instant(), reason: 'cancelled by a person' })
+    return afterLanding(id)
+  }
+
+  async function retryRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const run = newest(id)
+    if (run === undefined) return unknown(id)
+    const active = rooms.runs.activeOf(run.ticket.id)
+    const otherActiveRun = active === id ? undefined : active
+    const may = mayRetry(run, { otherActiveRun, booted: rooms.attach.isBooted(id) })
+    if (!may.ok) return may
+    const room = rooms.runs.hasRoom()
+    if (!room.ok) return room
+    const input: RunInput = {
+      run: retried(run, rooms.instant()),
+      job: 'run',
+      woken: run.status,
+      earlier: null,
+      attempts: attemptsOf(run.costs),
+    }
+    const born = host.bear(RUN, id, input)
+    return born.ok ? afterLanding(id) : born
+  }
+
+  async function discardRun(id: string): Promise<Answer<Run>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const run = newest(id)
+    if (run === undefined) return unknown(id)
+    const may = mayDiscard(run, { booted: rooms.attach.isBooted(id) })
+    if (!may.ok) return may
+    const { workerId } = run.sandbox
+    rooms.resting.change(discarded(run, rooms.instant()))
+    if (workerId !== undefined && rooms.fleet.member(workerId) !== undefined) {
+      rooms.errands.add({ workerId, runId: id })
+      const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
+      host.afterwards(tellWorker)
+    }
+    const answer = await afterLanding(id)
+    if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.tell(answer.value)
+    return answer
+  }
+
+  /** Opening a run also asks after its pull request; whoever opened it hears of a change as everybody does. */
+  function opened(id: string): Answer<Run> {
+    const run = shown(id)
+    if (run.ok) rooms.pullWatch.opened(run.value)
+    return run
+  }
+
+  async function runPull(id: string): Promise<Answer<RunPullResponse>> {
+    const run = durable(id)
+    if (run === undefined) return unknown(id)
+    const url = run.prUrl
+    if (url === undefined) return no('unknown', `${id} has no pull request`)
+    const host = pulls()
+    if (!host.ok) return asTold(host)
+    const place = host.value.placeOf(url)
+    if (place === undefined)
+      return no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
+    const states = await host.value.states(place.remote, [place.number], 'person')
+    if (!states.ok) return asTold(states)
+    const state = states.value.get(place.number)
+    if (state === undefined)
+      return no('unknown', `the code host does not know the pull request of ${id} any more`)
+    rooms.runs.pullSeen(id, url, state)
+    return yes({ url, number: place.number, state })
+  }
+
+  /** A deletion that the disk does not take has failed, as these routes have always called it. */
+  async function changeMemory(change: () => Answer<void>) {
+    const open = mayChange()
+    const { is } = store.ledger.state()
+    if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
+    const changed = change()
+    if (!changed.ok) return changed
+    const done = await answerWithin(clock, DELETION_MS_MAX, landed(), 'the disk')
+    if (done.ok) return yes(rooms.memories.durable())
+    const state = store.ledger.state()
+    // It had room when this was asked for.
+    return state.is === 'ready' ? done : no('failed', `${state.reason}; ${LATER}`)
+  }
+
+  return {
+    tickets: () => rooms.intake.eligible(),
+    runTicket,
+    runs,
+    run: opened,
+    runPull,
+    runEvents: async (id, query) =>
+      durable(id) === undefined ? unknown(id) : yes(await store.events.read(id, query)),
+    async artifact(id, name) {
+      if (durable(id) === undefined) return unknown(id)
+      const found = await store.artifacts.find(id, name)
+      if (found.is === 'file') return yes(found)
+      if (found.is === 'escape') return no('invalid', `${name} is no name of an artifact: ${found.reason}`)
+      return no('unknown', `the run has no artifact ${name}`)
+    },
+    cancelRun,
+    retryRun,
+    discardRun,
+    placement(id) {
+      const run = durable(id)
+      return run === undefined ? unknown(id) : yes(rooms.scheduler.placement(run))
+    },
+    memories: () => rooms.memories.durable(),
+    forgetMemory: (repo, id) => changeMemory(() => rooms.memories.forget(repo, id)),
+    clearMemories: (repo) => changeMemory(() => rooms.memories.clear(repo)),
+  }
+}

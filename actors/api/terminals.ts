@@ -1,0 +1,70 @@
+/**
+ * The front desk's part about a person who steps in: the agent's session of a run, gone on with in a terminal.
+ *
+ * Whoever opens a terminal asks for the same as whoever resumes, and is refused in the same words.
+ */
+import type { Clock, Ledger } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { mayRelease, mayResume } from '../../core/run/permission.ts'
+import type { ResumeRunResponse } from '../../protocol/routes.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { Rooms } from '../root/modules.ts'
+import type { FrontDesk, ViewLine, ViewLink } from './host-api.ts'
+
+export interface AttachDeskParts {
+  readonly ledger: Ledger
+  readonly clock: Clock
+  readonly rooms: Rooms
+  /** Somebody has just asked for a follow-up of it. */
+  readonly followUpStarting: (runId: string) => boolean
+  /** The service is not being stopped. */
+  readonly open: () => boolean
+  /** Refused while nothing may be changed. */
+  readonly mayChange: () => Answer<void>
+}
+
+type AttachPart = Pick<FrontDesk, 'resumeRun' | 'releaseRun' | 'attachView'>
+
+export function attachDesk(parts: AttachDeskParts): AttachPart {
+  const { ledger, clock, rooms, mayChange } = parts
+  const { attach, fleet, sessionCosts } = rooms
+  const shown = (run: Run): Run => rooms.runs.seen(ledger.runs.get(run.id) ?? run)
+  /** Who goes on with what is booted, or ends it, changes nothing on disk, and is not held up by a full one. */
+  const mayGoOn = (): Answer<void> =>
+    parts.open() ? yes(undefined) : no('unavailable', 'the service is stopping')
+  const known = (id: string, may: Answer<void>): Answer<Run> => {
+    if (!may.ok) return may
+    const run = rooms.runs.newest(id)
+    return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
+  }
+
+  async function resumeRun(id: string): Promise<Answer<ResumeRunResponse>> {
+    const booted = attach.isBooted(id)
+    const asked = known(id, booted ? mayGoOn() : mayChange())
+    if (!asked.ok) return asked
+    const run = asked.value
+    const { workerId = '' } = run.sandbox
+    const worker = fleet.member(workerId)
+    const followUpStarting = parts.followUpStarting(id)
+    const may = mayResume(run, { now: clock.now(), followUpStarting, booted, worker })
+    if (!may.ok) return may
+    if (!booted) sessionCosts.booted(run, workerId, may.value.sessionId)
+    const done = await attach.boot({ runId: id, workerId })
+    if (!done.ok) return done
+    const workerName = worker?.name ?? workerId
+    return yes({ run: shown(run), attach: { kind: 'worker', workerId, workerName } })
+  }
+
+  async function releaseRun(id: string): Promise<Answer<Run>> {
+    const asked = known(id, mayGoOn())
+    if (!asked.ok) return asked
+    const may = mayRelease(asked.value)
+    if (!may.ok) return may
+    attach.release(id)
+    return yes(shown(asked.value))
+  }
+
+  const attachView = (id: string, view: ViewLink): ViewLine => attach.attach(id, view, () => resumeRun(id))
+
+  return { resumeRun, releaseRun, attachView }
+}

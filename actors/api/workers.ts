@@ -1,0 +1,129 @@
+/**
+ * The front desk's part about workers: who there is, who may come in, what they are to do.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { workerName } from '../../core/fleet/naming.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
+import type { Rooms } from '../root/modules.ts'
+import type { ActorHost } from '../runtime/actor-system.ts'
+import { WORKER } from '../workers/fleet.names.ts'
+import type { WorkerEvent } from '../workers/worker.machine.ts'
+import { proves } from '../workers/worker-registration.ts'
+import type { Member } from '../workers/worker-registry.ts'
+import type { FrontDesk } from './host-api.ts'
+
+export interface FleetDeskParts {
+  readonly host: ActorHost
+  readonly rooms: Rooms
+  readonly mayChange: () => Answer<void>
+  readonly landed: () => Promise<Answer<void>>
+}
+
+type FleetPart = Pick<
+  FrontDesk,
+  | 'fleet'
+  | 'renameWorker'
+  | 'drainWorker'
+  | 'enableWorker'
+  | 'revokeWorker'
+  | 'mintPairingToken'
+  | 'demand'
+  | 'changeWorkerState'
+  | 'workerConnected'
+  | 'admitWorker'
+>
+
+const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong credential')
+/** Credentials that were right a moment ago; more are not remembered. */
+const REMEMBERED_MAX = 4_096
+
+export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
+  const { attach, fleet, channel, enrollment, holds, scheduler } = rooms
+  const views = (): FleetResponse => ({ workers: fleet.views() })
+  const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
+
+  async function change(
+    id: string,
+    permitted: (member: Member) => Answer<WorkerEvent>,
+  ): Promise<Answer<FleetResponse>> {
+    const open = mayChange()
+    if (!open.ok) return open
+    const member = fleet.member(id)
+    if (member === undefined) return no('unknown', `no worker ${id} is enrolled`)
+    const event = permitted(member)
+    if (!event.ok) return event
+    host.tell(WORKER, id, event.value)
+    const done = await landed()
+    return done.ok ? yes(views()) : done
+  }
+
+  function renamed(member: Member, asked: string): Answer<WorkerEvent> {
+    if (member.context.local) return no('invalid', 'the local worker keeps its name')
+    const name = workerName(asked)
+    if (name === '')
+      return no('invalid', `/name: must have a visible character, and at most ${WORKER_NAME_CHARS_MAX}`)
+    return yes({ type: 'renamed', name })
+  }
+
+  /** Hashing anew at each poll would cost more than all the rest of it. */
+  function admitWorker(workerId: string, secret: string): Answer<{ readonly workerId: string }> {
+    const member = fleet.member(workerId)
+    const known = remembered.get(workerId)
+    const presented = Buffer.from(secret)
+    if (member !== undefined && known !== undefined && known.hash === member.context.hash) {
+      const same = known.secret.length === presented.length && timingSafeEqual(known.secret, presented)
+      return same ? yes({ workerId }) : NOT_ADMITTED
+    }
+    // Somebody unknown takes as long as somebody known with a wrong credential.
+    if (!proves(member, secret) || member === undefined) return NOT_ADMITTED
+    if (remembered.size >= REMEMBERED_MAX) remembered.clear()
+    remembered.set(workerId, { hash: member.context.hash, secret: presented })
+    return yes({ workerId })
+  }
+
+  function demand(workerId: string) {
+    const answer = fleet.demand(workerId, scheduler.queue.ready)
+    return answer === undefined ? NOT_ADMITTED : yes(withOwnViews(answer))
+  }
+
+  /** A terminal that was opened since the last heartbeat counts, too: a shutdown would end it. */
+  function withOwnViews(answer: FleetDemandResponse): FleetDemandResponse {
+    const { worker } = answer
+    const views = worker.connected ? attach.viewsOn(worker.id) : 0
+    return views <= worker.attachSessions
+      ? answer
+      : { ...answer, worker: { ...worker, attachSessions: views } }
+  }
+
+  return {
+    fleet: views,
+    renameWorker: (id, name) => change(id, (member) => renamed(member, name)),
+    drainWorker: (id) => change(id, () => yes({ type: 'drained' })),
+    enableWorker: (id) =>
+      change(id, (member) => {
+        holds.forgive(member)
+        return yes({ type: 'enabled' })
+      }),
+    revokeWorker: (id) =>
+      change(id, (member) =>
+        member.context.local
+          ? no('invalid', 'the local worker cannot be revoked; drain it instead')
+          : yes({ type: 'revoked' }),
+      ),
+    mintPairingToken() {
+      const open = mayChange()
+      return open.ok ? yes(enrollment.invite()) : open
+    },
+    demand,
+    async changeWorkerState(workerId: string, state: WorkerState) {
+      const event: WorkerEvent = { type: state === 'draining' ? 'drained' : 'enabled' }
+      const changed = await change(workerId, () => yes(event))
+      if (changed.ok) return demand(workerId)
+      return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
+    },
+    workerConnected: (link) => channel.connect(link),
+    admitWorker,
+  }
+}

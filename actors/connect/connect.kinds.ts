@@ -1,6 +1,0 @@
-/** The lives of connecting, for the host. None of them outlives the process. */
-import type { Kind } from '../kit/kind.ts'
-import { deviceFlowKind } from './device-flow.machine.ts'
-import { journeyKind } from './journey.machine.ts'
-
-export const connectKinds: readonly Kind[] = [deviceFlowKind, journeyKind]

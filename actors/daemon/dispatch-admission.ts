@@ -1,0 +1,129 @@
+/**
+ * Whether this worker takes a run that the host offers: asked in turn, quickly, and answered in time.
+ *
+ * A refusal names its class, so that the host knows what it says about the machine. An offer that comes again for a
+ * lease that is held is accepted again. One whose line went away in the meantime is forgotten: its lease is not claimed
+ * on the next line, and the host offers the run elsewhere. So is one for which the host's patience is over, because this
+ * process was stopped while it looked: the run is somebody else's by now, and the word of it may not have been heard.
+ */
+import { isNativeError } from 'node:util/types'
+import type { Executor } from '../../core/daemon/ports.ts'
+import type { Clock, Log, StoreState } from '../../core/ports.ts'
+import { cut } from '../../core/safe-text.ts'
+import type { HostFrameOf, Job } from '../../protocol/frames.ts'
+import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Executions } from './executions.ts'
+import type { Line } from './host-connection.ts'
+import type { BootedRoom } from './resumed-sandboxes.ts'
+
+export interface DispatchPorts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly line: Line
+  readonly executions: Executions
+  readonly booted: Pick<BootedRoom, 'has'>
+  readonly executor: Pick<Executor, 'objection'>
+  readonly concurrency: number
+  /** The daemon is being stopped, one way or another. */
+  readonly isStopping: () => boolean
+  readonly store: () => StoreState
+}
+
+/** Of the time for an answer, the rest is for the disk and the line. */
+const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
+
+/** What may be said of an offer before it is answered. */
+interface Pending {
+  readonly runId: string
+  /** Nobody waits for the answer any more. */
+  lost: boolean
+  /** Why its run is to be cancelled: once it is taken. */
+  cancelled: string | undefined
+}
+
+export class Dispatches {
+  readonly #ports: DispatchPorts
+  /** By lease, those that are being looked at. */
+  readonly #pending = new Map<string, Pending>()
+
+  constructor(ports: DispatchPorts) {
+    this.#ports = ports
+  }
+
+  async offered({ lease, job }: HostFrameOf<'dispatch'>): Promise<void> {
+    const { clock, line, executions } = this.#ports
+    const { id, runId } = lease
+    const standing = executions.standing(id)
+    if (standing === 'held') return executions.acceptAgain(id)
+    if (standing === 'over') return this.reject(id, 'busy: this lease is over')
+    if (this.#pending.has(id)) return
+    const arrivedAt = clock.monotonic()
+    const mark = line.mark
+    const pending = this.#begin(id, runId)
+    const refusal = this.#refusal(lease, job) ?? (await this.#objection(job))
+    this.#pending.delete(id)
+    if (mark === undefined || line.mark !== mark || pending.lost) return
+    if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
+    // What was true before the executor was asked need not be true any more.
+    const last = refusal ?? this.#refusal(lease, job)
+    if (last !== undefined) this.reject(id, last)
+    else if (!executions.take(lease, job, line.workerId ?? '', arrivedAt))
+      this.reject(id, `busy: the execution of ${runId} could not be recorded`)
+    else if (pending.cancelled !== undefined) executions.cancel(id, pending.cancelled)
+  }
+
+  /** The host takes an offer back before it was answered. */
+  lose(leaseId: string): void {
+    const pending = this.#pending.get(leaseId)
+    if (pending !== undefined) pending.lost = true
+  }
+
+  cancel(leaseId: string, reason: string): void {
+    const pending = this.#pending.get(leaseId)
+    if (pending !== undefined) pending.cancelled = reason
+  }
+
+  /** A newer offer of the same run takes the older one's place. */
+  #begin(leaseId: string, runId: string): Pending {
+    for (const older of this.#pending.values()) if (older.runId === runId) older.lost = true
+    const pending: Pending = { runId, lost: false, cancelled: undefined }
+    this.#pending.set(leaseId, pending)
+    return pending
+  }
+
+  reject(leaseId: string, reason: string): void {
+    this.#ports.log.info({ lease: leaseId, reason }, 'a dispatch was refused')
+    this.#ports.line.send({ type: 'dispatch-rejected', leaseId, reason: cut(reason, REJECTION_CHARS_MAX) })
+  }
+
+  #refusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
+    const { booted, concurrency, executions, isStopping, line, store } = this.#ports
+    if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
+    if (isStopping()) return 'draining: the worker is being stopped'
+    if (line.state === 'draining') return 'draining: the worker is draining'
+    if (booted.has(runId)) return 'busy: somebody is in the sandbox of this run'
+    const disk = store()
+    if (disk.is !== 'ready') return `disk: ${disk.reason}`
+    const others = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
+    if (executions.slotsBeside(runId) + others.length >= concurrency)
+      return `busy: all ${concurrency} slots are taken`
+    return undefined
+  }
+
+  async #objection(job: Job): Promise<string | undefined> {
+    try {
+      return await this.#asked(job)
+    } catch (error) {
+      return `sandbox: the worker could not look at the run: ${isNativeError(error) ? error.message : String(error)}`
+    }
+  }
+
+  #asked(job: Job): Promise<string | undefined> {
+    return new Promise((resolve, reject) => {
+      const enough = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
+        resolve('busy: the worker took too long to look at the run'),
+      )
+      this.#ports.executor.objection(job).then(resolve, reject).finally(enough)
+    })
+  }
+}

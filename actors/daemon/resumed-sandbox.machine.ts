@@ -1,0 +1,115 @@
+/**
+ * The retained sandbox of one run, booted for a person: from the wish to boot it until nothing of it is left.
+ *
+ * Its key is the run's id. Whatever has become of the views or of the line, it is looked at or it has a time by which
+ * it closes; so a sandbox, and the credentials in it, never outlive the last person for long. It is not on disk: what
+ * was booted is gone with the daemon.
+ */
+import { setup } from 'xstate'
+import { deeds } from '../runtime/actions.ts'
+import { closedAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { BOOTED } from './daemon.names.ts'
+
+export interface BootedContext {
+  readonly runId: string
+}
+
+export type BootedInput = BootedContext
+
+export type BootedEvent =
+  | { readonly type: 'ready' }
+  | { readonly type: 'refused' }
+  /** Somebody wants it booted that is booted: a view will come. */
+  | { readonly type: 'asked again' }
+  | { readonly type: 'viewed' }
+  | { readonly type: 'last view closed' }
+  | { readonly type: 'line lost' }
+  | { readonly type: 'session ended' }
+  | { readonly type: 'release requested' }
+  | { readonly type: 'time is up' }
+  /** No process and no credential of it is left. */
+  | { readonly type: 'closed' }
+
+export type BootedEffect =
+  | { readonly type: 'booted.boot'; readonly runId: string }
+  /** The time by which somebody has to come begins to run. */
+  | { readonly type: BootedWait; readonly runId: string }
+  | { readonly type: 'booted.close'; readonly runId: string }
+  | { readonly type: 'booted.over'; readonly runId: string }
+
+export type BootedWait = 'booted.wait for a view' | 'booted.wait for a return' | 'booted.wait for the line'
+
+const { queue, end } = deeds<BootedContext, BootedEvent, BootedEffect>()
+
+const anyway = { 'release requested': 'closing', 'session ended': 'closing' } as const
+const unwatched = { ...anyway, viewed: 'attended', 'time is up': 'closing' } as const
+
+export const bootedMachine = setup({
+  types: {} as { context: BootedContext; events: BootedEvent; input: BootedInput },
+  actions: {
+    boot: queue(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
+    awaitView: queue(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
+    awaitReturn: queue(({ context }) => ({ type: 'booted.wait for a return', runId: context.runId })),
+    awaitLine: queue(({ context }) => ({ type: 'booted.wait for the line', runId: context.runId })),
+    close: queue(({ context }) => ({ type: 'booted.close', runId: context.runId })),
+    tellOver: queue(({ context }) => ({ type: 'booted.over', runId: context.runId })),
+    end: end(),
+  },
+}).createMachine({
+  id: 'booted',
+  options: { maxIterations: 100 },
+  context: ({ input }) => ({ runId: input.runId }),
+  initial: 'booting',
+  states: {
+    booting: {
+      description: 'the retained sandbox is being readied',
+      entry: 'boot',
+      on: { ready: 'ready', refused: 'over', 'release requested': 'unwanted' },
+    },
+    unwanted: {
+      description: 'nobody wants it any more, and it is still on its way',
+      on: { ready: 'closing', refused: 'over' },
+    },
+    ready: {
+      description: 'booted; nobody has come to look yet',
+      entry: 'awaitView',
+      on: { ...unwatched, 'asked again': { target: 'ready', reenter: true }, 'line lost': 'adrift' },
+    },
+    attended: {
+      description: 'somebody looks at it',
+      on: { ...anyway, 'last view closed': 'left', 'line lost': 'adrift' },
+    },
+    left: {
+      description: 'nobody looks at it any more; a page may only be loading anew',
+      entry: 'awaitReturn',
+      on: { ...unwatched, 'asked again': 'ready', 'line lost': 'adrift' },
+    },
+    adrift: {
+      description: 'the line was lost, and its views with it; the host may come back with them',
+      entry: 'awaitLine',
+      // A line that breaks once more gives no more time.
+      on: { ...unwatched, 'asked again': 'ready' },
+    },
+    closing: {
+      description: 'whatever is in it is being ended',
+      entry: 'close',
+      on: { closed: 'over' },
+    },
+    over: {
+      description: 'gone; its disk stays',
+      entry: ['tellOver', 'end'],
+    },
+  },
+})
+
+export const bootedKind: Kind = {
+  name: BOOTED,
+  logic: bootedMachine,
+  supervision: {
+    ...closedAtOnce,
+    lastWords: (key) => [
+      { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies BootedEffect },
+    ],
+  },
+  diskless: true,
+}

@@ -1,0 +1,82 @@
+/**
+ * How leases ended, for frames that come late.
+ *
+ * A completion may be acknowledged again only when it is on disk; one that is still on its way is not answered at
+ * all, because its own acknowledgement is about to be sent.
+ */
+import type { Facts, Write } from '../../core/ports.ts'
+import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
+import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
+
+interface Ended {
+  readonly runId: string
+  readonly workerId: string
+  readonly how: LeaseEnd
+  readonly at: number
+}
+
+/** So many old ones are dropped with one cut. */
+const PRUNED_AT_ONCE = 1_000
+
+export class EndedLeases implements CutGuest {
+  readonly #facts: Facts
+  readonly #stir: () => void
+  #toWrite = new Map<string, Ended>()
+  readonly #landing = new Set<string>()
+  #toPrune: string[] = []
+  #now = 0
+
+  constructor(facts: Facts, stir: () => void) {
+    this.#facts = facts
+    this.#stir = stir
+  }
+
+  ended({ id, runId, workerId, end }: LeaseContext, now: number): void {
+    this.#toWrite.set(id, { runId, workerId, how: end ?? 'lost', at: now })
+    this.#landing.add(id)
+    this.#stir()
+  }
+
+  /** `landing`: it ended a moment ago, and whoever has to know is being told. */
+  how(leaseId: string): LeaseEnd | 'landing' | undefined {
+    if (this.#landing.has(leaseId)) return 'landing'
+    // Only this class writes to the shelf.
+    return (this.#facts.get('ended-lease', leaseId) as Ended | undefined)?.how
+  }
+
+  /** Drops what is older than anybody could still ask for. Ids begin with the time of their making. */
+  prune(now: number): void {
+    this.#now = now
+    const until = `ls-${Math.max(0, now - ENDED_LEASES_KEPT_MS)
+      .toString(16)
+      .padStart(12, '0')}`
+    for (const [key] of this.#facts.all('ended-lease', { until })) {
+      this.#toPrune.push(key)
+      if (this.#toPrune.length >= PRUNED_AT_ONCE) break
+    }
+    if (this.#toPrune.length > 0) this.#stir()
+  }
+
+  join(): CutShare | undefined {
+    if (this.#toWrite.size === 0 && this.#toPrune.length === 0) return undefined
+    const written = this.#toWrite
+    this.#toWrite = new Map()
+    const writes: Write[] = [...written].map(([key, value]) => ({
+      table: 'fact',
+      shelf: 'ended-lease',
+      key,
+      value,
+    }))
+    const pruned = this.#toPrune
+    this.#toPrune = []
+    for (const key of pruned) writes.push({ table: 'fact', shelf: 'ended-lease', key, value: null })
+    return {
+      writes,
+      landed: () => {
+        for (const id of written.keys()) this.#landing.delete(id)
+        if (pruned.length >= PRUNED_AT_ONCE) this.prune(this.#now)
+      },
+    }
+  }
+}

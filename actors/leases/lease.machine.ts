@@ -1,0 +1,277 @@
+/**
+ * A lease: one worker's right to execute one run, from the moment it is on disk until it ends, once.
+ *
+ * Its id is the fencing token: whatever carries it after the end has no effect. Time is kept outside (on a clock that
+ * never jumps) and comes in as events; a restart counts anew, which only ever makes a lease live longer.
+ */
+import { assign, setup } from 'xstate'
+import { LeaseFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import type { RunOutcome } from '../../protocol/frames.ts'
+import type { RunEvent } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import { deeds } from '../runtime/actions.ts'
+import type { Kind, Outgoing } from '../runtime/actor-kind.ts'
+import { layout } from '../runtime/snapshot-codec.ts'
+import { LEASE } from './lease.names.ts'
+
+/** How a lease ended. Only `completed` is acknowledged to whoever repeats its completion. */
+export type LeaseEnd = NonNullable<LeaseFields['end']>
+
+/** `termMs`: what it lives without a word of its worker, as promised when it was granted. */
+export type LeaseContext = LeaseFields
+
+export interface LeaseInput {
+  readonly id: string
+  readonly runId: string
+  readonly workerId: string
+  readonly termMs: number
+  readonly grantedAt: string
+}
+
+export type LeaseEvent =
+  | { readonly type: 'accepted'; readonly at: string }
+  | { readonly type: 'rejected'; readonly at: string; readonly reason: string }
+  | { readonly type: 'unanswered'; readonly at: string }
+  /** The dispatch was not sent after all, and will not be. */
+  | { readonly type: 'withdrawn'; readonly at: string; readonly reason: string }
+  | { readonly type: 'worker lost' }
+  | { readonly type: 'worker claims'; readonly at: string }
+  | { readonly type: 'worker denies'; readonly at: string }
+  | { readonly type: 'time ran out'; readonly at: string }
+  | {
+      readonly type: 'completed'
+      readonly at: string
+      readonly outcome: RunOutcome
+      readonly retentionHours: number
+    }
+  | { readonly type: 'cancel requested'; readonly reason: string }
+  | { readonly type: 'cancel timed out'; readonly at: string }
+  /** What it reports can't be applied, again and again. */
+  | { readonly type: 'wedged'; readonly at: string }
+  /** Its run is no more, or belongs to another lease: a record that only a bug or a damaged store can leave. */
+  | { readonly type: 'orphaned' }
+
+export type LeaseEffect =
+  | { readonly type: 'lease.dispatch'; readonly leaseId: string }
+  | { readonly type: 'lease.await worker'; readonly leaseId: string; readonly arrived: boolean }
+  | {
+      readonly type: 'lease.send cancel'
+      readonly leaseId: string
+      readonly workerId: string
+      readonly reason: string
+    }
+  | { readonly type: 'lease.acknowledge completion'; readonly leaseId: string; readonly workerId: string }
+  | {
+      readonly type: 'lease.fence'
+      readonly leaseId: string
+      readonly workerId: string
+      readonly reason: string
+    }
+
+const { queue, tell, end } = deeds<LeaseContext, LeaseEvent, LeaseEffect>()
+
+const at = (event: LeaseEvent): string => ('at' in event ? event.at : '')
+const run = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
+
+export const leaseMachine = setup({
+  types: {} as { context: LeaseContext; events: LeaseEvent; input: LeaseInput },
+  actions: {
+    dispatch: queue(({ context }) => ({ type: 'lease.dispatch', leaseId: context.id })),
+    awaitClaim: queue(({ context }) => ({ type: 'lease.await worker', leaseId: context.id, arrived: false })),
+    awaitReturn: queue(({ context }) => ({ type: 'lease.await worker', leaseId: context.id, arrived: true })),
+    sendCancel: queue(({ context }) => ({
+      type: 'lease.send cancel',
+      leaseId: context.id,
+      workerId: context.workerId,
+      reason: context.why ?? 'cancelled',
+    })),
+    acknowledgeCompletion: queue(({ context }) => ({
+      type: 'lease.acknowledge completion',
+      leaseId: context.id,
+      workerId: context.workerId,
+    })),
+    fence: queue(({ context }) => ({
+      type: 'lease.fence',
+      leaseId: context.id,
+      workerId: context.workerId,
+      reason: context.why ?? 'the lease has ended',
+    })),
+    noteReason: assign(({ event }) => ('reason' in event ? { why: event.reason } : {})),
+    endCompleted: assign({ end: 'completed' as const }),
+    endDeclined: assign(({ event }) => ({
+      end: 'declined' as const,
+      why:
+        'reason' in event ? event.reason : event.type === 'unanswered' ? 'no answer to the dispatch' : null,
+    })),
+    endLost: assign({ end: 'lost' as const, why: 'the worker no longer has it' }),
+    endWedged: assign({ end: 'lost' as const, why: 'what the worker reported could not be applied' }),
+    endOrphaned: assign({ end: 'lost' as const, why: 'its run is no more, or belongs to another lease' }),
+    endExpired: assign({ end: 'expired' as const, why: 'the worker did not come back in time' }),
+    endFenced: assign(({ context }) => ({
+      end: 'fenced' as const,
+      why: context.why ?? 'the run was cancelled',
+    })),
+    tellAccepted: tell(({ context, event }) => ({
+      to: run(context),
+      event: { type: 'accepted', leaseId: context.id, workerId: context.workerId, at: at(event) },
+    })),
+    tellDeclined: tell(({ context, event }) => ({
+      to: run(context),
+      event: { type: 'declined', leaseId: context.id, at: at(event) },
+    })),
+    tellLost: tell(({ context, event }) => ({
+      to: run(context),
+      event: { type: 'lease lost', leaseId: context.id, at: at(event), reason: context.why ?? 'lost' },
+    })),
+    tellOutcome: tell(({ context, event }) =>
+      event.type === 'completed'
+        ? {
+            to: run(context),
+            event: {
+              type: `ended ${event.outcome.status}`,
+              leaseId: context.id,
+              workerId: context.workerId,
+              at: event.at,
+              outcome: event.outcome,
+              retentionHours: event.retentionHours,
+              // Only a cancel gives a lease that still speaks a reason.
+              ...(context.why === null ? {} : { unwanted: true as const }),
+            },
+          }
+        : [],
+    ),
+    tellEnforced: tell(({ context, event }) => ({
+      to: run(context),
+      event: { type: 'cancel enforced', leaseId: context.id, at: at(event) },
+    })),
+    end: end(),
+  },
+}).createMachine({
+  id: 'lease',
+  options: { maxIterations: 100 },
+  context: ({ input }) => ({ ...input, end: null, why: null }),
+  initial: 'offered',
+  states: {
+    offered: {
+      description: 'on disk, and offered to its worker, which has ten seconds to answer',
+      entry: 'dispatch',
+      on: {
+        accepted: { target: 'held', actions: 'tellAccepted' },
+        'worker claims': { target: 'held', actions: 'tellAccepted' },
+        rejected: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
+        withdrawn: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
+        unanswered: { target: 'closed', actions: ['endDeclined', 'tellDeclined', 'fence'] },
+        'worker lost': 'unsure',
+        'cancel requested': { target: 'closed', actions: ['noteReason', 'endFenced', 'fence'] },
+        orphaned: { target: 'closed', actions: 'endDeclined' },
+      },
+    },
+    unsure: {
+      description: 'the worker went away before it answered: it may have the dispatch or not',
+      entry: 'awaitClaim',
+      on: {
+        accepted: { target: 'held', actions: 'tellAccepted' },
+        'worker claims': { target: 'held', actions: 'tellAccepted' },
+        'worker denies': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
+        withdrawn: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
+        'time ran out': { target: 'closed', actions: ['endExpired', 'tellDeclined', 'fence'] },
+        'cancel requested': { target: 'closed', actions: ['noteReason', 'endFenced', 'fence'] },
+        orphaned: { target: 'closed', actions: 'endDeclined' },
+      },
+    },
+    held: {
+      description: 'the worker executes the run and reports on it',
+      on: {
+        'worker lost': 'adrift',
+        'worker denies': { target: 'closed', actions: ['endLost', 'tellLost'] },
+        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
+        'cancel requested': { target: 'cancelling', actions: 'noteReason' },
+        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        orphaned: { target: 'closed', actions: ['endOrphaned', 'fence'] },
+      },
+    },
+    adrift: {
+      description: 'the worker is away; it has the rest of the term to come back',
+      entry: 'awaitReturn',
+      on: {
+        'worker claims': 'held',
+        'worker denies': { target: 'closed', actions: ['endLost', 'tellLost'] },
+        // Its last frame waited for the disk while the line went.
+        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
+        'time ran out': { target: 'closed', actions: ['endExpired', 'tellLost', 'fence'] },
+        'cancel requested': { target: 'cancelling', actions: 'noteReason' },
+        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        orphaned: { target: 'closed', actions: 'endOrphaned' },
+      },
+    },
+    cancelling: {
+      description: 'the worker was told to stop, and has fifteen seconds to say how it ended',
+      entry: 'sendCancel',
+      on: {
+        'worker claims': { actions: 'sendCancel' },
+        'worker denies': { target: 'closed', actions: ['endFenced', 'tellEnforced'] },
+        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
+        'cancel timed out': { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
+        wedged: { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
+        orphaned: { target: 'closed', actions: ['endFenced', 'fence'] },
+      },
+    },
+    closed: {
+      description: 'over; its id is good for nothing any more',
+      entry: 'end',
+    },
+  },
+})
+
+/** After a restart no worker is connected yet, so every lease waits for its own. */
+const implied: NonNullable<Kind['implied']> = (key, { value, context }): readonly Outgoing[] => {
+  const lease = context as LeaseContext
+  const event = (made: LeaseEvent): Outgoing => ({ is: 'event', to: { kind: LEASE, key }, event: made })
+  const effect = (made: LeaseEffect): Outgoing => ({ is: 'effect', effect: made })
+  // It outranks its run's record: what was accepted is not waiting for a worker. A run that knows takes no notice.
+  const word: RunEvent = { type: 'accepted', leaseId: key, workerId: lease.workerId, at: lease.grantedAt }
+  const accepted: Outgoing = { is: 'event', to: run(lease), event: word }
+  if (value === 'cancelling')
+    return [
+      accepted,
+      effect({
+        type: 'lease.send cancel',
+        leaseId: key,
+        workerId: lease.workerId,
+        reason: lease.why ?? 'cancelled',
+      }),
+    ]
+  if (value === 'adrift')
+    return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]
+  if (value === 'held') return [accepted, event({ type: 'worker lost' })]
+  if (value === 'unsure') return [effect({ type: 'lease.await worker', leaseId: key, arrived: false })]
+  return [event({ type: 'worker lost' })]
+}
+
+export const leaseKind: Kind = {
+  name: LEASE,
+  logic: leaseMachine,
+  layout: layout({
+    v: 1,
+    states: { offered: 'o', unsure: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
+    shape: shapeOf(LeaseFields),
+    lifts: {},
+  }),
+  supervision: {
+    restartAfterMs: [1_000, 2_000, 4_000],
+    crashesMax: 3,
+    withinMs: 60_000,
+    finally: 'closed',
+    lastWords: (_key, last, reason, at) => {
+      const { runId } = last.context as LeaseContext
+      return [
+        {
+          is: 'event',
+          to: { kind: RUN, key: runId },
+          event: { type: 'broken', at: new Date(at).toISOString(), reason: `internal error: ${reason}` },
+        },
+      ]
+    },
+  },
+  implied,
+}

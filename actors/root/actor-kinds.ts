@@ -1,0 +1,37 @@
+/**
+ * Every kind of life a host knows, with what happens to it when it throws.
+ */
+
+import { connectKinds } from '../accounts/connect.kinds.ts'
+import { leaseKind } from '../leases/lease.machine.ts'
+import { runKind } from '../runs/run.machine.ts'
+import { fatalAtOnce, type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { settingsMachine } from '../settings/settings.machine.ts'
+import { attachKind } from '../terminals/terminal-session.machine.ts'
+import { linkKind } from '../tracker/tracker-connection.machine.ts'
+import { intakeKind } from '../tracker/tracker-poll.machine.ts'
+import { connectionKind } from '../workers/connection.machine.ts'
+import { localWorkerKind } from '../workers/local-worker.machine.ts'
+import { workerKind } from '../workers/worker.machine.ts'
+import { rootMachine } from './root.machine.ts'
+
+/** There is one of each; its key is its name. */
+export const ROOT = 'root'
+export const SETTINGS = 'settings'
+
+const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
+const settings: Kind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
+
+export const hostKinds: readonly Kind[] = [
+  root,
+  settings,
+  intakeKind,
+  linkKind,
+  ...connectKinds,
+  runKind,
+  leaseKind,
+  workerKind,
+  connectionKind,
+  localWorkerKind,
+  attachKind,
+]

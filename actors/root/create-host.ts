@@ -1,0 +1,269 @@
+/**
+ * Builds a whole host out of what it is given: clock, store, doors, log. Nothing in here reaches for the world, so a
+ * test can build a dozen of them in one process.
+ */
+
+import type {
+  Cancel,
+  Chance,
+  Clock,
+  LocalWorkerPort,
+  Log,
+  Meters,
+  Store,
+  StoreState,
+  Tracker,
+} from '../../core/ports.ts'
+import type { Accounts, Bucket, PullHost } from '../../core/provider-ports.ts'
+import type { Answer } from '../../core/result.ts'
+import { no, yes } from '../../core/result.ts'
+import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
+import { STOP_MS_MAX } from '../../protocol/limits.ts'
+import type { HealthResponse } from '../../protocol/worker.ts'
+import { frontDesk, isOpen } from '../api/create-host-api.ts'
+import type { FrontDesk } from '../api/host-api.ts'
+import { ActorHost } from '../runtime/actor-system.ts'
+import type { CutGuest } from '../runtime/commit-loop.ts'
+import { Landings } from '../runtime/commit-waiters.ts'
+import { joinEffects } from '../runtime/effect-router.ts'
+import { Drawer } from '../runtime/pending-requests.ts'
+import type { Effect } from '../runtime/transition-output.ts'
+import { ConfigVault } from '../settings/current-config.ts'
+import { type SettingsDrawer, type SettingsWish, settingsEffects } from '../settings/settings.effects.ts'
+import type { SettingsEffect, SettingsEvent } from '../settings/settings.machine.ts'
+import { LINK } from '../tracker/tracker-connection.machine.ts'
+import { INTAKE } from '../tracker/tracker-poll.machine.ts'
+import { LOCAL_WORKER } from '../workers/local-worker.machine.ts'
+import { hostKinds, ROOT, SETTINGS } from './actor-kinds.ts'
+import { Pushes } from './dashboard-broadcast.ts'
+import { Yard } from './host-lifecycle.ts'
+import { DoorKeeper } from './listeners.ts'
+import type { RoomEffect } from './modules.ts'
+import { EXIT_BROKEN, rootEffects } from './root.effects.ts'
+import type { RootEffect, RootEvent } from './root.machine.ts'
+import { runEffects } from './run.effects.ts'
+
+export interface HostParts {
+  readonly clock: Clock
+  readonly chance: Chance
+  readonly log: Log
+  readonly meters: Meters
+  readonly store: Store
+  readonly configuration: CompletedConfig
+  /** What the file held when that configuration was read from it. */
+  readonly configText: string | undefined
+  /** Told whenever another configuration comes into force: there may be new secrets to keep out of the log. */
+  readonly onConfig?: (effective: ServiceConfig) => void
+  readonly health: HealthResponse
+  /** The tracker of a configuration; undefined when none is configured. */
+  readonly tracker: (config: ServiceConfig) => Tracker | undefined
+  readonly accounts: Accounts
+  readonly bucket: Bucket
+  /** The code host of a configuration; refused while none is connected. */
+  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  /** The port of the management listener, once it is open. */
+  readonly port: () => number | undefined
+  /** Absent where this machine can't execute runs itself. */
+  readonly localWorker?: LocalWorkerPort
+  readonly openDoors: (desk: FrontDesk) => Promise<Answer<{ close(): Promise<void> }>>
+  /** The last thing a host does. */
+  readonly finish: (exitCode: number, reason: string) => void
+}
+
+/** Of the time a stop may take, what is left after this is for closing the store. */
+const FORCED_STOP_MS = STOP_MS_MAX - 1_500
+
+export interface BuiltHost {
+  readonly desk: FrontDesk
+  start(): void
+  /** Ends in `finish`, within the time a stop may take. */
+  stop(reason: string): void
+  /** How much of what comes and goes is held in memory right now. */
+  census(): Readonly<Record<string, number>>
+}
+
+export function buildHost(parts: HostParts): BuiltHost {
+  const { clock, store, log, meters } = parts
+  const vault = new ConfigVault(parts.configuration, parts.configText, parts.onConfig)
+  const drawer: SettingsDrawer = new Drawer()
+  const pushes = new Pushes(log)
+  const doors = new DoorKeeper(() => parts.openDoors(desk))
+  let unwatch: Cancel = () => {}
+  let forced: Cancel | undefined
+  let finished = false
+
+  const tellRoot = (event: RootEvent) => void host.tell(ROOT, ROOT, event)
+  const tellSettings = (event: SettingsEvent) => host.tell(SETTINGS, SETTINGS, event)
+  const settle = (wish: SettingsWish) => {
+    const { handle, answer } = drawer.put(wish)
+    if (!tellSettings({ type: 'patch arrived', handle }))
+      drawer.settle(handle, no('unavailable', 'the service is stopping'))
+    return answer
+  }
+
+  /** Whatever becomes of the orderly way, the end comes in time. */
+  const requestStop = (exitCode: number, reason: string) => {
+    if (finished) return
+    forced ??= clock.after(FORCED_STOP_MS, () => finish(EXIT_BROKEN, `${reason}; could not stop in order`))
+    tellRoot({ type: 'stop requested', at: clock.now(), exitCode, reason })
+  }
+
+  const fatal = (reason: string) => {
+    if (finished) return
+    log.error({ reason }, 'the host cannot go on')
+    // A dead root can't stop anything in order any more.
+    if (host.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
+    else requestStop(EXIT_BROKEN, reason)
+  }
+
+  const finish = (exitCode: number, reason: string) => {
+    if (finished) return
+    finished = true
+    forced?.()
+    unwatch()
+    unhear()
+    drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
+    landings.abandon()
+    yard.stop()
+    host.stop()
+    parts.finish(exitCode, reason)
+  }
+
+  const landings = new Landings()
+  // The host is told of its guests before they are there: they need the host themselves.
+  const guests: CutGuest[] = []
+  const effects = joinEffects<RootEffect | SettingsEffect | RoomEffect>({
+    run: runEffects(
+      () => yard.rooms,
+      (handle) => landings.landed(handle),
+    ),
+    lease: (effect) => yard.rooms.leases.do(effect),
+    fleet: (effect) => yard.rooms.workers.do(effect),
+    attach: (effect) => yard.rooms.attach.do(effect),
+    intake: (effect) => yard.rooms.intake.do(effect),
+    tracker: (effect) => yard.rooms.link.do(effect),
+    connect: (effect) => yard.rooms.connect.do(effect),
+    local: (effect) => yard.rooms.localWorker.do(effect),
+    root: rootEffects({
+      restore: () => {
+        const restored = host.restore()
+        for (const problem of restored.ok ? restored.value.damaged : []) {
+          log.error({ problem }, 'a stored record could not be read; it was left alone')
+        }
+        if (restored.ok) yard.restored()
+        return restored
+      },
+      openDoors: async () => {
+        const opened = await doors.open()
+        if (!opened.ok || finished) return opened
+        unwatch = store.config.watch(() => tellSettings({ type: 'file touched' }))
+        // It may have been edited between being read at start and being watched.
+        tellSettings({ type: 'file touched' })
+        return opened
+      },
+      closeDoors: () => {
+        unwatch()
+        const { attach, localWorker, link } = yard.rooms
+        // First of all, so that each hears it from here, in a sentence of its own.
+        attach.stop()
+        return Promise.all([localWorker.stop(), link.refreshed(), doors.close()])
+      },
+      finish,
+      log,
+      tell: tellRoot,
+    }),
+    settings: settingsEffects({
+      file: store.config,
+      vault,
+      drawer,
+      log,
+      meters,
+      push: (push) => pushes.send(push),
+      tell: tellSettings,
+      announced: () => yard.configured(),
+    }),
+  })
+
+  const host: ActorHost = new ActorHost({
+    clock,
+    ledger: store.ledger,
+    log,
+    meters,
+    kinds: hostKinds,
+    effects: effects as (effect: Effect) => void,
+    guests,
+    beforeCut: () => yard.beforeCut(),
+    watch: (change) => {
+      if (change.kind === ROOT) {
+        if (change.after.value === 'serving') yard.start()
+      } else yard.watch(change)
+    },
+    fatal,
+  })
+  const yard: Yard = new Yard(
+    {
+      clock,
+      chance: parts.chance,
+      log,
+      meters,
+      store,
+      config: () => vault.configuration.effective,
+      pushes,
+      redacted: () => vault.redacted,
+      trackerFor: parts.tracker,
+      accounts: parts.accounts,
+      bucket: parts.bucket,
+      pulls: parts.pulls,
+      port: parts.port,
+      save: async (change, still) => {
+        const saved = await settle({ is: 'credentials', change, still })
+        return saved.ok ? yes(undefined) : saved
+      },
+      localWorker: parts.localWorker,
+      version: parts.health.version,
+      serving: () => host.peek(ROOT, ROOT)?.value === 'serving',
+      open: () => isOpen(host),
+    },
+    host,
+  )
+  guests.push(...yard.guests)
+  const hear = (state: StoreState) => {
+    if (state.is === 'broken') host.storeBroke(state.reason)
+    // What was queued meanwhile was not granted.
+    if (state.is === 'ready') yard.rooms.scheduler.look()
+  }
+  const unhear = store.ledger.onState(hear)
+  const desk = frontDesk({
+    clock,
+    host,
+    vault,
+    settle,
+    pushes,
+    health: parts.health,
+    store,
+    yard,
+    landings,
+    pulls: parts.pulls,
+  })
+
+  return {
+    desk,
+    start() {
+      host.bear(ROOT, ROOT, {})
+      host.bear(SETTINGS, SETTINGS, {})
+      host.bear(INTAKE, INTAKE, {})
+      host.bear(LINK, LINK, {})
+      host.bear(LOCAL_WORKER, LOCAL_WORKER, {})
+      // It may have broken before anybody listened.
+      hear(store.ledger.state())
+    },
+    stop: (reason) => requestStop(0, reason),
+    census: () => ({
+      ...Object.fromEntries(host.count()),
+      deadlines: host.pendingDeadlines(),
+      waitingForSettings: drawer.size,
+      waitingForTheDisk: landings.size,
+      ...yard.census(),
+    }),
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * The yard: where the lives of runs, leases, workers and lines meet, and everything that follows from their states.
+ *
+ * One place hears of every good state (`watch`) and passes it on to the room that it concerns; the rooms keep the books
+ * that others read. Nothing in here is durable by itself; all of it follows from lives and facts, so a restart finds it
+ * again.
+ */
+import type { Cancel } from '../../core/ports.ts'
+import type { RunStatus } from '../../protocol/run.ts'
+import type { TrackerStatus } from '../../protocol/tracker.ts'
+import type { LeaseEvent } from '../leases/lease.machine.ts'
+import { LEASE } from '../leases/lease.names.ts'
+import type { RunContext } from '../runs/run.machine.ts'
+import { RUN } from '../runs/run.names.ts'
+import type { ActorHost, Change } from '../runtime/actor-system.ts'
+import type { CutGuest } from '../runtime/commit-loop.ts'
+import { ATTACH } from '../terminals/attach.names.ts'
+import { LINK, type LinkContext } from '../tracker/tracker-connection.machine.ts'
+import { statusOf } from '../tracker/tracker-connection.ts'
+import { CONNECTION, WORKER } from '../workers/fleet.names.ts'
+import { furnish, type RoomParts, type Rooms } from './modules.ts'
+
+const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']
+const PRUNE_MS = 6 * 3_600_000
+
+export class Yard {
+  readonly rooms: Rooms
+  readonly #parts: RoomParts
+  readonly #host: ActorHost
+  #prune: Cancel = () => {}
+
+  constructor(parts: RoomParts, host: ActorHost) {
+    this.#parts = parts
+    this.#host = host
+    this.rooms = furnish(parts, host)
+  }
+
+  get guests(): readonly CutGuest[] {
+    const {
+      journal,
+      resting,
+      memories,
+      errands,
+      ended,
+      book,
+      intake,
+      pullLinks,
+      evidence,
+      runPushes,
+      sessionCosts,
+      told,
+    } = this.rooms
+    // Events before what follows from them: who hears of a run's end has heard of everything before it.
+    return [
+      journal,
+      resting,
+      memories,
+      errands,
+      ended,
+      book,
+      intake,
+      intake.moves,
+      pullLinks,
+      evidence,
+      runPushes,
+      sessionCosts,
+      told,
+    ]
+  }
+
+  // ---- beginning and end -------------------------------------------------------------------------------------------
+
+  /** Lives are back. What they say of each other is brought together, before any door is open. */
+  restored(): void {
+    this.#leasesWithoutRun()
+    this.#runsWithoutLease()
+    this.#runsWithoutLife()
+  }
+
+  #leasesWithoutRun(): void {
+    const orphaned: LeaseEvent = { type: 'orphaned' }
+    for (const lease of [...this.rooms.fleet.leases()]) {
+      const run = this.#runOf(lease.runId)
+      if (run === undefined || (run.lease !== null && run.lease !== lease.id))
+        this.#host.tell(LEASE, lease.id, orphaned)
+      // The lease outranks what the run's record says.
+      else if (run.lease === null) this.rooms.runs.tell(lease.runId, { type: 'granted', leaseId: lease.id })
+    }
+  }
+
+  #runsWithoutLease(): void {
+    const { fleet, instant, runs } = this.rooms
+    const at = instant()
+    const reason = 'the lease was gone after a restart'
+    for (const id of [...this.#host.keys(RUN)]) {
+      const leaseId = this.#runOf(id)?.lease ?? null
+      if (leaseId !== null && fleet.lease(leaseId) === undefined)
+        runs.tell(id, { type: 'lease lost', leaseId, at, reason })
+    }
+  }
+
+  /** Records that no life belongs to: its own was damaged, or they are from a time before. */
+  #runsWithoutLife(): void {
+    for (const run of this.#parts.store.ledger.runs.list({ status: UNFINISHED }))
+      if (this.#runOf(run.id) === undefined && !this.#host.isDamaged(RUN, run.id)) this.rooms.runs.revive(run)
+  }
+
+  #runOf(id: string): RunContext | undefined {
+    return this.#host.peek(RUN, id)?.context as RunContext | undefined
+  }
+
+  start(): void {
+    const { alarms, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler, sessionCosts } =
+      this.rooms
+    alarms.start()
+    sessionCosts.start()
+    this.#pruneNow()
+    link.configure()
+    localWorker.configure()
+    intake.moves.start()
+    pullLinks.start()
+    evidence.start()
+    pullWatch.start()
+    scheduler.look()
+  }
+
+  stop(): void {
+    const {
+      alarms,
+      connect,
+      evidence,
+      followUps,
+      intake,
+      link,
+      localWorker,
+      pullLinks,
+      pullWatch,
+      runPushes,
+      workers,
+    } = this.rooms
+    alarms.stop()
+    connect.stop()
+    link.stop()
+    pullLinks.stop()
+    evidence.stop()
+    followUps.stop()
+    pullWatch.stop()
+    intake.stop()
+    localWorker.abandon()
+    runPushes.stop()
+    workers.stop()
+    this.#prune()
+  }
+
+  configured(): void {
+    const { followUps, intake, lines, link, localWorker, scheduler } = this.rooms
+    link.configure()
+    intake.configured()
+    localWorker.configure()
+    lines.configured()
+    followUps.configured()
+    scheduler.reconsider()
+  }
+
+  #pruneNow(): void {
+    this.rooms.ended.prune(this.#parts.clock.now())
+    this.rooms.sessionCosts.prune()
+    this.#prune = this.#parts.clock.after(PRUNE_MS, () => this.#pruneNow())
+  }
+
+  // ---- before each cut ---------------------------------------------------------------------------------------------
+
+  beforeCut(): void {
+    this.rooms.scheduler.decide()
+    if (this.#parts.pushes.anybody) this.rooms.runs.tellReason()
+  }
+
+  // ---- following the lives -----------------------------------------------------------------------------------------
+
+  watch(change: Change): void {
+    const { rooms } = this
+    if (change.kind === RUN) this.#runIs(change)
+    else if (change.kind === ATTACH) rooms.attach.attachIs(change)
+    else if (change.kind === LEASE) rooms.leases.leaseIs(change)
+    else if (change.kind === WORKER) rooms.workers.workerIs(change)
+    else if (change.kind === CONNECTION) rooms.workers.connectionIs(change)
+    else if (change.kind === LINK) this.#linkIs(change)
+  }
+
+  #runIs(change: Change): void {
+    this.rooms.runs.runIs(change)
+    if (change.over) this.rooms.sessionCosts.rests(change.key)
+  }
+
+  #linkIs({ before, after }: Change): void {
+    this.rooms.link.stands(after.value)
+    const status = statusOf(after.value, after.context as LinkContext)
+    if (before === undefined || sameStatus(statusOf(before.value, before.context as LinkContext), status))
+      return
+    this.#parts.pushes.send({ type: 'linear-status', linearStatus: status })
+  }
+
+  trackerStatus(): TrackerStatus {
+    const link = this.#host.peek(LINK, LINK)
+    return link === undefined ? { state: 'disconnected' } : statusOf(link.value, link.context as LinkContext)
+  }
+
+  // ---- figures -----------------------------------------------------------------------------------------------------
+
+  measure(): void {
+    const { meters } = this.#parts
+    const { book, channel, fleet, leases, scheduler } = this.rooms
+    meters.gauge('queue_depth', scheduler.queue.size)
+    meters.gauge('leases', fleet.liveLeases)
+    meters.gauge('workers_connected', fleet.capacity().connected)
+    meters.gauge('watermark_lag_frames', book.lag())
+    channel.measure(meters)
+    leases.measure(meters)
+  }
+
+  /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
+  census() {
+    const {
+      alarms,
+      attach,
+      book,
+      connect,
+      evidence,
+      fleet,
+      followUps,
+      journal,
+      lines,
+      pullLinks,
+      runPushes,
+      runs,
+      scheduler,
+    } = this.rooms
+    return {
+      alarms: alarms.pending,
+      connections: lines.size,
+      workers: fleet.size,
+      leases: fleet.liveLeases,
+      queued: scheduler.queue.size,
+      activeRuns: runs.size,
+      bookPages: book.size,
+      pendingBytes: book.pendingBytes,
+      framesBehind: book.lag(),
+      journalPages: journal.size,
+      recentPushes: runPushes.size,
+      pullLinks: pullLinks.size,
+      evidence: evidence.size,
+      followUps: followUps.size,
+      connecting: connect.size,
+      booted: attach.size,
+      terminals: attach.views,
+    }
+  }
+}
+
+const sameStatus = (a: TrackerStatus, b: TrackerStatus): boolean => a.state === b.state && a.error === b.error

@@ -1,0 +1,395 @@
+/**
+ * The rooms and books of the host, made and joined to each other.
+ *
+ * Each is told here what it needs to know of the others, and nothing more. Some ask for what is made only after them:
+ * they do so by way of functions, which nobody calls before all of it is there.
+ */
+
+import { ids } from '../../core/ids.ts'
+import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
+import type { Chance, Clock, LocalWorkerPort, Log, Meters, Store, Tracker } from '../../core/ports.ts'
+import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/provider-ports.ts'
+import type { Answer } from '../../core/result.ts'
+import { agentCredential } from '../../core/run/job.ts'
+import { instants } from '../../core/timestamps.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import { type ConnectEffect, ConnectRoom } from '../accounts/account-manager.ts'
+import { EndedLeases } from '../leases/ended-leases.ts'
+import { Book } from '../leases/frame-receiver.ts'
+import type { LeaseEffect } from '../leases/lease.machine.ts'
+import { LEASE } from '../leases/lease.names.ts'
+import { LeaseRoom } from '../leases/lease-manager.ts'
+import { ToldRemarks } from '../runs/answered-remarks.ts'
+import { Evidence } from '../runs/artifact-upload.ts'
+import { RestingRuns } from '../runs/finished-runs.ts'
+import { FollowUps } from '../runs/follow-up-reader.ts'
+import { Callings } from '../runs/job-preparation.ts'
+import { Memories } from '../runs/memories.ts'
+import { PullWatch } from '../runs/pull-state-poller.ts'
+import { RUN } from '../runs/run.names.ts'
+import { Journal } from '../runs/run-event-log.ts'
+import { type RunEffect, RunRoom } from '../runs/run-manager.ts'
+import { RunPushes } from '../runs/run-pushes.ts'
+import { Errands } from '../runs/undelivered-discards.ts'
+import type { ActorHost } from '../runtime/actor-system.ts'
+import { Alarms } from '../runtime/monotonic-timers.ts'
+import { SessionCosts } from '../terminals/session-costs.ts'
+import type { AttachEffect } from '../terminals/terminal-session.machine.ts'
+import { AttachRoom } from '../terminals/terminal-sessions.ts'
+import { PullLinks } from '../tracker/pull-request-links.ts'
+import { IntakeRoom } from '../tracker/ticket-intake.ts'
+import { LINK, type LinkEffect } from '../tracker/tracker-connection.machine.ts'
+import { LinkRoom } from '../tracker/tracker-connection.ts'
+import { INTAKE, type IntakeEffect, type IntakeEvent } from '../tracker/tracker-poll.machine.ts'
+import { Holds } from '../workers/dispatch-backoff.ts'
+import { Heartbeats } from '../workers/heartbeats.ts'
+import { Claims } from '../workers/lease-reconciliation.ts'
+import { LOCAL_WORKER, type LocalWorkerEffect } from '../workers/local-worker.machine.ts'
+import { LocalWorkerRoom } from '../workers/local-worker-process.ts'
+import { Enrollment } from '../workers/pairing-tokens.ts'
+import { Scheduler } from '../workers/scheduler.ts'
+import { type FleetEffect, Lines } from '../workers/worker-connections.ts'
+import { Channel } from '../workers/worker-frame-router.ts'
+import { FleetRoom } from '../workers/worker-manager.ts'
+import { Introductions } from '../workers/worker-registration.ts'
+import { Fleet } from '../workers/worker-registry.ts'
+import type { Pushes } from './dashboard-broadcast.ts'
+
+export type RoomEffect =
+  | FleetEffect
+  | LeaseEffect
+  | IntakeEffect
+  | LinkEffect
+  | ConnectEffect
+  | RunEffect
+  | LocalWorkerEffect
+  | AttachEffect
+
+export interface RoomParts {
+  readonly clock: Clock
+  readonly chance: Chance
+  readonly log: Log
+  readonly meters: Meters
+  readonly store: Store
+  readonly config: () => ServiceConfig
+  readonly pushes: Pushes
+  readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
+  readonly accounts: Accounts
+  readonly bucket: Bucket
+  /** Refused while no code host is connected. */
+  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  /** The port of the management listener, once it is open. */
+  readonly port: () => number | undefined
+  /** The configuration in force, masked. */
+  readonly redacted: () => ServiceConfig
+  /** Credentials into the configuration: durable and told when it resolves. */
+  readonly save: SaveCredentials
+  readonly localWorker: LocalWorkerPort | undefined
+  readonly version: string
+  /** New leases may be granted. */
+  readonly serving: () => boolean
+  /** Lines may come in: also in the moment in which the doors are being opened. */
+  readonly open: () => boolean
+}
+
+/** Refused as `conflict` when `still` does not hold at the moment of writing. */
+export type SaveCredentials = (
+  change: CredentialChange,
+  still: (config: ServiceConfig) => boolean,
+) => Promise<Answer<void>>
+
+/** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
+type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
+
+export type Rooms = ReturnType<typeof furnish>
+
+export function furnish(parts: RoomParts, host: ActorHost) {
+  const { clock, chance, log, meters, store, config, pushes } = parts
+  const { facts, runs: records } = store.ledger
+  const newIds = ids(clock, chance)
+  const instant = instants(clock)
+  const stir = () => host.stir()
+  const look = () => scheduler.look()
+  const anybody = () => pushes.anybody
+  const patience = (): Patience => config().fleet
+  const violated = (law: WatchedLaw) => {
+    meters.count('invariant_violations_total', { law })
+    log.error({ law }, 'a law was broken; please report this')
+  }
+
+  // ---- books -------------------------------------------------------------------------------------------------------
+
+  const fleet = new Fleet()
+  const alarms = new Alarms(
+    clock,
+    () => timeoutMs(patience()),
+    (key, name) => rang(key, name),
+  )
+  const enrollment = new Enrollment(clock, chance)
+  const journal = new Journal({
+    events: store.events,
+    stir,
+    tell: (event, json) => {
+      if (pushes.anybody) pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
+    },
+  })
+  const resting = new RestingRuns(records, stir)
+  const memories = new Memories({ facts, newId: () => newIds.memory(), stir })
+  const errands = new Errands(facts, stir)
+  const told = new ToldRemarks({ facts, stir })
+  const ended = new EndedLeases(facts, stir)
+  const runPushes = new RunPushes({
+    clock,
+    anybody,
+    push: (run) => pushes.send({ type: 'run-updated', run: runs.seen(run) }),
+  })
+  const sessionCosts = new SessionCosts({
+    facts,
+    usage: store.usage,
+    now: () => clock.now(),
+    resting: (runId) => (host.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
+    change: (run) => {
+      resting.change(run)
+      runPushes.changed(run)
+    },
+    stir,
+  })
+  const scheduler = new Scheduler({
+    fleet,
+    now: () => alarms.now(),
+    wall: () => clock.now(),
+    mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
+    waitingFor: (run) => callings.waitingFor(run),
+    holderOf: (run) => callings.holderOf(run),
+    readiness: (run) => callings.readiness(run),
+    ticketOf: (run) => intake.current(run.ticket),
+    grant: (run, worker) => leases.grant(run, worker),
+    stir,
+  })
+
+  /** What nearly everybody asks for. */
+  const common = { clock, chance, instant, log, meters, host, config, patience, fleet, alarms, look, stir }
+
+  const book = new Book({
+    ...common,
+    facts,
+    artifacts: store.artifacts,
+    usage: store.usage,
+    journal,
+    tellLease: (leaseId, event) => void host.tell(LEASE, leaseId, event),
+    takesReports: (runId) => host.isWell(RUN, runId),
+    patchRun: (runId, workerId, patch) => {
+      const type =
+        patch.status === 'running' || patch.status === 'finalizing'
+          ? (`patched to ${patch.status}` as const)
+          : 'patched'
+      runs.tell(runId, { type, workerId, patch })
+    },
+    remember: (runId, repo, learnt) => callings.remember(runId, repo, learnt),
+    retentionHours: () => config().sandbox.retentionHours,
+    ackDue: (workerId, leaseId) => heartbeats.acknowledgeProgress(workerId, leaseId),
+    violated: () => violated('acknowledged never falls'),
+  })
+
+  // ---- workers and their leases ------------------------------------------------------------------------------------
+
+  const changed = () => workers.changed()
+  const lines = new Lines({ ...common, open: parts.open })
+  const holds = new Holds(common)
+  const claims = new Claims({ ...common, ended, lines })
+  const heartbeats = new Heartbeats({ ...common, book, lines, claims, changed })
+  const introductions = new Introductions({
+    ...common,
+    enrollment,
+    lines,
+    claims,
+    heartbeats,
+    version: parts.version,
+    changed,
+    returned: (workerId) => workers.returned(workerId),
+  })
+  const attach = new AttachRoom({
+    ...common,
+    lines,
+    credentials: () => {
+      // Only agentA's sessions can be gone on with.
+      const agent = agentCredential('agentA', config().agent)
+      return agent === undefined ? {} : { agent }
+    },
+  })
+  const channel = new Channel({
+    ...common,
+    book,
+    lines,
+    introductions,
+    heartbeats,
+    claims,
+    holds,
+    usage: store.usage,
+    attach,
+    sessionCosts,
+  })
+  const workers: FleetRoom = new FleetRoom({
+    ...common,
+    lines,
+    introductions,
+    holds,
+    book,
+    errands,
+    attach,
+    anybody,
+    push: () => pushes.send({ type: 'workers', workers: fleet.views() }),
+  })
+  const leases: LeaseRoom = new LeaseRoom({
+    ...common,
+    newId: () => newIds.lease(),
+    lines,
+    holds,
+    book,
+    ended,
+    job: (lease) => callings.job(lease),
+    violated,
+  })
+
+  const localWorker = new LocalWorkerRoom({
+    ...common,
+    enrollment,
+    port: parts.localWorker,
+    tell: (event) => void host.tell(LOCAL_WORKER, LOCAL_WORKER, event),
+  })
+
+  // ---- tickets and runs --------------------------------------------------------------------------------------------
+
+  const link: LinkRoom = new LinkRoom({
+    ...common,
+    trackerFor: parts.trackerFor,
+    refresh: (config, token) => parts.accounts.refreshTracker(config, token),
+    save: parts.save,
+    tell: (event) => void host.tell(LINK, LINK, event),
+    replaced: (tracker) => intake.replaced(tracker),
+  })
+  const intake: IntakeRoom = new IntakeRoom({
+    ...common,
+    facts,
+    link,
+    tell: (event: IntakeEvent) => void host.tell(INTAKE, INTAKE, event),
+    activeRun: (ticketId) => runs.activeOf(ticketId),
+    busy: () => runs.busy(),
+    lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
+    take: (ticket) => void runs.take(ticket),
+    left: (ticket) => runs.ticketLeft(ticket),
+    changed: (eligible) => {
+      if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
+      scheduler.reconsider()
+    },
+  })
+  const pullLinks = new PullLinks({ ...common, facts, ask: (errand) => link.ask(errand) })
+  const evidence = new Evidence({
+    ...common,
+    facts,
+    runs: records,
+    artifacts: store.artifacts,
+    bucket: parts.bucket,
+    pulls: () => parts.pulls(config()),
+    say: (runId, text) => journal.say(runId, instant(), text),
+  })
+  const followUps = new FollowUps({
+    ...common,
+    pulls: () => parts.pulls(config()),
+    answered: (runId, url) => told.answered(runId, url),
+    changed: (runId) => callings.changed(runId),
+    seen: (runId, url, state) => runs.pullSeen(runId, url, state),
+    gone: (runId, reason) => void runs.tell(runId, { type: 'pull gone', at: instant(), reason }),
+  })
+  const callings: Callings = new Callings({
+    ...common,
+    journal,
+    memories,
+    runPushes,
+    scheduler,
+    followUps,
+    told,
+    blockedBy: (ticket) => intake.waitingFor(ticket),
+    pulls: () => parts.pulls(config()),
+  })
+  const runs: RunRoom = new RunRoom({
+    ...common,
+    newId: () => newIds.run(),
+    runs: records,
+    journal,
+    resting,
+    runPushes,
+    scheduler,
+    intake,
+    fleet,
+    link,
+    pullLinks,
+    evidence,
+    followUps,
+    told,
+    lookAtPull: (run) => pullWatch.opened(run),
+  })
+  const connect = new ConnectRoom({
+    ...common,
+    redacted: parts.redacted,
+    accounts: parts.accounts,
+    bucket: parts.bucket,
+    port: parts.port,
+    save: async (change, still = () => true) => {
+      const saved = await parts.save(change, still)
+      // A tracker may be asked with the code host's token, too.
+      if (saved.ok && (change.tracker ?? change.codehost) !== undefined) link.vouched()
+      return saved
+    },
+  })
+  const pullWatch = new PullWatch({
+    ...common,
+    runs: records,
+    pulls: () => parts.pulls(config()),
+    newest: (id) => runs.newest(id),
+    observed: (runId, url, state) => runs.pullSeen(runId, url, state),
+  })
+
+  /** An alarm's key begins with the word of whoever set it. */
+  const rang = (key: string, name: string) => {
+    if (key.startsWith('lease ')) leases.rang(key, name)
+    else if (key.startsWith('attach ')) attach.rang(key)
+    else if (key.startsWith('enrollment ')) workers.rang(key)
+    else if (key.startsWith('worker ')) holds.rang(key, name)
+    else lines.rang(key, name)
+  }
+
+  return {
+    instant,
+    newFollowUpId: () => newIds.followUp(),
+    fleet,
+    alarms,
+    enrollment,
+    journal,
+    resting,
+    memories,
+    errands,
+    told,
+    ended,
+    runPushes,
+    scheduler,
+    book,
+    lines,
+    holds,
+    attach,
+    sessionCosts,
+    channel,
+    workers,
+    localWorker,
+    leases,
+    link,
+    intake,
+    pullLinks,
+    evidence,
+    followUps,
+    callings,
+    pullWatch,
+    connect,
+    runs,
+  }
+}

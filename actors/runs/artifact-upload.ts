@@ -1,0 +1,139 @@
+/**
+ * The artifacts of a run that ended with a pull request go to the bucket, and a comment in the pull request links them.
+ *
+ * Uploading again replaces what is there; the comment bears a marker that is looked for before it is made. What can't
+ * be uploaded is said in the run's own log, and keeps nothing else from going on.
+ */
+
+import type { Artifacts, Ledger } from '../../core/ports.ts'
+import type { Bucket, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import { type Answer, no, type RefusalKind, yes } from '../../core/result.ts'
+import {
+  type EvidenceItem,
+  evidenceComment,
+  evidenceKey,
+  evidenceMarker,
+  evidenceUrl,
+  wantsEvidence,
+} from '../../core/run/evidence.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Run } from '../../protocol/run.ts'
+import { type ChorePorts, Chores } from '../runtime/durable-tasks.ts'
+
+export interface EvidencePorts
+  extends Omit<ChorePorts<EvidenceChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
+  readonly config: () => ServiceConfig
+  readonly runs: Ledger['runs']
+  readonly artifacts: Artifacts
+  readonly bucket: Bucket
+  readonly pulls: () => Answer<PullHost>
+  /** A sentence in the run's own log. */
+  readonly say: (runId: string, text: string) => void
+}
+
+interface EvidenceChore {
+  readonly finishedAt: string
+}
+
+const TRIES_MAX = 12
+/** Before anything is uploaded: a code host that wants fewer requests, or another token, is waited for at no cost. */
+const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
+const UPLOADS_MAX = 200
+
+export class Evidence extends Chores<EvidenceChore> {
+  readonly #ports: EvidencePorts
+
+  constructor(ports: EvidencePorts) {
+    super({
+      ...ports,
+      prefix: 'evidence/',
+      triesMax: TRIES_MAX,
+      away: AWAY,
+      try: (runId, chore) => this.#deliver(runId, chore),
+      givenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
+    })
+    this.#ports = ports
+  }
+
+  /** The run has ended. */
+  ended(run: Run): void {
+    const { prUrl, result, finishedAt, status } = run
+    if (status !== 'completed' || prUrl === undefined || finishedAt === undefined) return
+    if ((result?.artifacts.length ?? 0) === 0 || !wantsEvidence(this.#ports.config().storage)) return
+    this.add(run.id, { finishedAt })
+  }
+
+  async #deliver(runId: string, { finishedAt }: EvidenceChore): Promise<Answer<void>> {
+    const run = this.#ports.runs.get(runId)
+    // Woken since then: its next end brings evidence of its own.
+    if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
+    const pulls = this.#ports.pulls()
+    if (!pulls.ok) return pulls
+    const place = pulls.value.placeOf(run.prUrl)
+    if (place === undefined)
+      return no('invalid', 'its pull request is not at the code host that is connected')
+    // Nobody waits for this: a token that is not taken any more is not to be shown with each try.
+    const reached = await pulls.value.states(place.remote, [place.number], 'background')
+    if (!reached.ok) return reached
+    // Asked before anything is uploaded: else a code host that is away would cost an upload of everything with each try.
+    const isThere = await this.#isThere(pulls.value, place, run)
+    if (!isThere.ok || isThere.value) return isThere.ok ? yes(undefined) : isThere
+    const ready = await this.#ready()
+    if (!ready.ok) return ready
+    const items = await this.#uploaded(run)
+    if (!items.ok || items.value.length === 0) return items.ok ? yes(undefined) : items
+    return counted(await pulls.value.comment(place, evidenceComment(run, items.value)))
+  }
+
+  async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Answer<boolean>> {
+    const detail = await pulls.detail(place)
+    if (!detail.ok) return detail
+    const marker = evidenceMarker(run)
+    return yes(detail.value.conversation.comments.some(({ body }) => body.includes(marker)))
+  }
+
+  async #ready(): Promise<Answer<void>> {
+    const { installed, loggedIn } = await this.#ports.bucket.look()
+    if (!installed) return no('invalid', 'the command of the bucket is not installed on the host')
+    if (!loggedIn) return no('invalid', 'nobody is logged in to the bucket; connect storage')
+    return yes(undefined)
+  }
+
+  async #uploaded(run: Run): Promise<Answer<EvidenceItem[]>> {
+    const items: EvidenceItem[] = []
+    for (const name of (run.result?.artifacts ?? []).slice(0, UPLOADS_MAX)) {
+      const uploaded = await this.#upload(run, name)
+      if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return no('failed', uploaded.refusal.message)
+      if (uploaded.ok) items.push(uploaded.value)
+      else this.#ports.say(run.id, `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`)
+    }
+    return yes(items)
+  }
+
+  async #upload(run: Run, name: string): Promise<Answer<EvidenceItem>> {
+    const { artifacts, bucket, config } = this.#ports
+    const { storage } = config()
+    const found = await artifacts.find(run.id, name)
+    if (found.is !== 'file') return no('invalid', 'it is not there any more')
+    const { size, contentType } = found
+    const key = evidenceKey(run, name)
+    const sent = await bucket.upload({
+      bucket: storage.bucket,
+      key,
+      contentType,
+      size,
+      read: () => found.read(),
+    })
+    if (!sent.ok) return sent
+    return yes({
+      name,
+      url: evidenceUrl(storage.publicBaseUrl, key),
+      isImage: contentType.startsWith('image/'),
+    })
+  }
+}
+
+/** Whatever it is called, it was a try: the next one uploads everything again. */
+function counted<T>(answer: Answer<T>): Answer<T> {
+  return answer.ok || !AWAY.has(answer.refusal.kind) ? answer : no('failed', answer.refusal.message)
+}

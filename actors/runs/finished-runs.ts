@@ -1,0 +1,71 @@
+/**
+ * Runs at rest: records without a life, and the few things that are still written to them.
+ *
+ * The newest word on a run may be on its way to the disk: a life that just ended, a change made here. It is kept here
+ * until it has landed, so that whoever decides on a run never decides on an old record.
+ */
+import type { Ledger } from '../../core/ports.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+
+export class RestingRuns implements CutGuest {
+  readonly #runs: Ledger['runs']
+  readonly #stir: () => void
+  /** Ended or changed, and not landed yet. */
+  readonly #newest = new Map<string, Run>()
+  #toWrite = new Map<string, Run>()
+  #ended = new Map<string, Run>()
+
+  constructor(runs: Ledger['runs'], stir: () => void) {
+    this.#runs = runs
+    this.#stir = stir
+  }
+
+  /** The newest word, be it on disk or not. Only for runs without a life. */
+  newest(id: string): Run | undefined {
+    return this.#newest.get(id) ?? this.#runs.get(id)
+  }
+
+  /** Of the ends that are not on disk yet, the latest of this ticket's runs. */
+  latestEndOf(ticketId: string): string | undefined {
+    let latest: string | undefined
+    for (const { ticket, finishedAt } of this.#newest.values()) {
+      if (ticket.id !== ticketId || finishedAt === undefined) continue
+      if (latest === undefined || finishedAt > latest) latest = finishedAt
+    }
+    return latest
+  }
+
+  /** Its life has just ended, and writes this with the next cut. */
+  ended(run: Run): void {
+    this.#newest.set(run.id, run)
+    this.#ended.set(run.id, run)
+  }
+
+  /** A run that is woken is its life's to write. */
+  woken(id: string): void {
+    this.#newest.delete(id)
+    this.#toWrite.delete(id)
+  }
+
+  change(run: Run): void {
+    this.#newest.set(run.id, run)
+    this.#toWrite.set(run.id, run)
+    this.#stir()
+  }
+
+  join(): CutShare | undefined {
+    if (this.#toWrite.size === 0 && this.#ended.size === 0) return undefined
+    const changed = this.#toWrite
+    const ended = this.#ended
+    this.#toWrite = new Map()
+    this.#ended = new Map()
+    return {
+      writes: [...changed].map(([id, run]) => ({ table: 'run', id, run })),
+      landed: () => {
+        for (const runs of [changed, ended])
+          for (const [id, run] of runs) if (this.#newest.get(id) === run) this.#newest.delete(id)
+      },
+    }
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * What stands between a queued run and a worker: what it waits for, whose sandbox it needs, and what the worker that
+ * takes it is told.
+ *
+ * A run is about its ticket, and so is its repository. A follow-up is about its pull request, wherever that lies: its
+ * ticket and its tracker have no say in it.
+ */
+
+import type { Clock } from '../../core/ports.ts'
+import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { holderOf, nextFollowUp, remarkKeys, repoOfPull } from '../../core/run/follow-up.ts'
+import { followUpJobFor, jobFor } from '../../core/run/job.ts'
+import { type RepoChoice, repoOf } from '../../core/tickets/repo.ts'
+import type { ServiceConfig } from '../../protocol/config.ts'
+import type { Job } from '../../protocol/frames.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
+import type { LeaseContext } from '../leases/lease.machine.ts'
+import type { ActorHost } from '../runtime/actor-system.ts'
+import type { Scheduler } from '../workers/scheduler.ts'
+import type { Fleet } from '../workers/worker-registry.ts'
+import type { ToldRemarks } from './answered-remarks.ts'
+import type { FollowUps, Readiness } from './follow-up-reader.ts'
+import type { Memories } from './memories.ts'
+import type { RunContext } from './run.machine.ts'
+import { RUN } from './run.names.ts'
+import type { Journal } from './run-event-log.ts'
+import type { RunPushes } from './run-pushes.ts'
+
+export interface CallingPorts {
+  readonly clock: Clock
+  /** The wall clock, as records write it down. */
+  readonly instant: () => string
+  readonly host: ActorHost
+  readonly config: () => ServiceConfig
+  readonly fleet: Fleet
+  readonly journal: Journal
+  readonly memories: Memories
+  readonly runPushes: RunPushes
+  readonly scheduler: Scheduler
+  readonly followUps: FollowUps
+  readonly told: ToldRemarks
+  /** The blockers of a ticket, as a sentence. */
+  readonly blockedBy: (ticket: Ticket) => string | undefined
+  /** Refused while no code host is connected. */
+  readonly pulls: () => Answer<PullHost>
+}
+
+export class Callings {
+  readonly #ports: CallingPorts
+
+  constructor(ports: CallingPorts) {
+    this.#ports = ports
+  }
+
+  // ---- waiting -----------------------------------------------------------------------------------------------------
+
+  /** What it waits for besides a worker. A follow-up has no part in what its tracker says. */
+  waitingFor(run: Run): string | undefined {
+    if (this.#isFollowUp(run.id)) {
+      const repo = this.#repoOfFollowUp(run)
+      return repo.ok ? this.#ports.followUps.waitingFor(run.id) : repo.refusal.message
+    }
+    const blocked = this.#ports.blockedBy(run.ticket)
+    if (blocked !== undefined) return blocked
+    const repo = repoOf(run.ticket, this.#ports.config().repos)
+    return repo.ok ? undefined : repo.refusal.message
+  }
+
+  /** The worker that keeps the sandbox which a follow-up goes on in, as long as it does. */
+  holderOf(run: Run): string | undefined {
+    if (!this.#isFollowUp(run.id)) return undefined
+    const { clock, fleet } = this.#ports
+    const holder = holderOf(run, clock.now())
+    return holder === undefined || fleet.member(holder) === undefined ? undefined : holder
+  }
+
+  readiness(run: Run): Readiness {
+    return this.#isFollowUp(run.id) ? this.#ports.followUps.readiness(run) : 'ready'
+  }
+
+  /** What keeps a follow-up from a worker is another reason now, or none. */
+  changed(runId: string): void {
+    const context = this.#contextOf(runId)
+    if (context === undefined || context.run.status !== 'queued' || context.lease !== null) return
+    this.#ports.scheduler.queued(context.run)
+    this.#ports.runPushes.changed(context.run)
+  }
+
+  /** Where a run's pull request is, when it can be followed up at all. */
+  placeOf(run: Run): Answer<PullPlace> {
+    const place = this.#pullOf(run)
+    const repo = place.ok ? this.#repoAt(place.value, run) : place
+    return repo.ok ? place : repo
+  }
+
+  // ---- a worker has it ---------------------------------------------------------------------------------------------
+
+  /** What the worker of this lease is to do, with everything it needs, secrets included. */
+  job({ runId }: LeaseContext): Answer<Job> {
+    const context = this.#contextOf(runId)
+    if (context === undefined) return no('unknown', 'the run is no more')
+    if (context.job === 'follow-up') return this.#followUpJob(context)
+    const { run } = context
+    const config = this.#ports.config()
+    const repo = repoOf(run.ticket, config.repos)
+    if (!repo.ok) return repo
+    const memories = this.#ports.memories.of(repo.value.mapping.remote)
+    return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
+  }
+
+  #followUpJob({ run, interruptions, ...context }: RunContext): Answer<Job> {
+    const { config, followUps, memories, told } = this.#ports
+    const repo = this.#repoOfFollowUp(run)
+    if (!repo.ok) return repo
+    const talk = followUps.talk(run.id)
+    if (!talk.ok) return talk
+    // Records of a time in which they had none.
+    const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }
+    const job = followUpJobFor({
+      run,
+      config: config(),
+      repo: repo.value,
+      memories: memories.of(repo.value.mapping.remote),
+      talk: talk.value,
+      followUp,
+    })
+    const { pull } = job
+    if (pull !== undefined)
+      told.offered(run.id, {
+        followUp: followUp.id,
+        url: pull.url,
+        keys: remarkKeys(pull),
+        answered: talk.value.answered,
+        isAgain: interruptions > 0,
+      })
+    return yes(job)
+  }
+
+  remember(runId: string, repo: string, learnt: readonly string[]): void {
+    const { instant, journal, memories } = this.#ports
+    const context = this.#contextOf(runId)
+    if (context === undefined) return
+    const own = this.#repoOf(context)
+    const ident = context.run.ticket.identifier
+    if (own.ok && own.value.mapping.remote === repo) memories.record(repo, learnt, { ident, now: instant() })
+    else
+      journal.say(runId, instant(), `memories for ${repo} were not kept: the run is about another repository`)
+  }
+
+  // ---- the repository of each --------------------------------------------------------------------------------------
+
+  #repoOf({ job, run }: RunContext): Answer<RepoChoice> {
+    return job === 'follow-up' ? this.#repoOfFollowUp(run) : repoOf(run.ticket, this.#ports.config().repos)
+  }
+
+  #repoOfFollowUp(run: Run): Answer<RepoChoice> {
+    const place = this.#pullOf(run)
+    return place.ok ? this.#repoAt(place.value, run) : place
+  }
+
+  #repoAt({ remote }: PullPlace, { ticket }: Run): Answer<RepoChoice> {
+    return repoOfPull(remote, ticket, this.#ports.config().repos)
+  }
+
+  #pullOf({ id, prUrl }: Run): Answer<PullPlace> {
+    if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
+    const pulls = this.#ports.pulls()
+    if (!pulls.ok) return pulls
+    const place = pulls.value.placeOf(prUrl)
+    return place === undefined
+      ? no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
+      : yes(place)
+  }
+
+  #isFollowUp(runId: string): boolean {
+    return this.#contextOf(runId)?.job === 'follow-up'
+  }
+
+  #contextOf(runId: string): RunContext | undefined {
+    return this.#ports.host.peek(RUN, runId)?.context as RunContext | undefined
+  }
+}

@@ -1,0 +1,404 @@
+/**
+ * A run that is not at rest: queued, or in the hands of a worker.
+ *
+ * Its states are the run's statuses, word for word. What a lease reports reaches it only through that lease, and only
+ * while it is the current one. When it comes to rest its life ends; the record stays among all runs, and whoever
+ * retries it wakes a new life from there.
+ */
+import { assign, setup } from 'xstate'
+import type { LifeRecord, Write } from '../../core/ports.ts'
+import { labelFor } from '../../core/run/cost.ts'
+import { interruption, wasInterrupted } from '../../core/run/interruption.ts'
+import {
+  accepted,
+  adopted,
+  cancelled,
+  failed,
+  finished,
+  notFollowedUp,
+  patched,
+  pullSeen,
+  requeued,
+} from '../../core/run/run-transitions.ts'
+import { RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
+import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import type { PullState, Run } from '../../protocol/run.ts'
+import { LEASE } from '../leases/lease.names.ts'
+import { deeds } from '../runtime/actions.ts'
+import type { Kind, Split } from '../runtime/actor-kind.ts'
+import { layout } from '../runtime/snapshot-codec.ts'
+import { RUN } from './run.names.ts'
+
+export interface RunContext extends RunFields {
+  readonly run: Run
+}
+
+export interface RunInput {
+  /** As it is queued. */
+  readonly run: Run
+  readonly job: RunFields['job']
+  readonly woken: RunFields['woken']
+  readonly earlier: RunFields['earlier']
+  /** Accepted dispatches of its lives before this one. */
+  readonly attempts: number
+  /** Of a follow-up: which one. */
+  readonly followUp?: RunFields['followUp']
+}
+
+interface Ended {
+  readonly leaseId: string
+  readonly workerId: string
+  readonly at: string
+  readonly outcome: RunOutcome
+  readonly retentionHours: number
+  /** Somebody cancelled it meanwhile. */
+  readonly unwanted?: true
+}
+
+export type RunEvent =
+  | { readonly type: 'granted'; readonly leaseId: string }
+  | { readonly type: 'declined'; readonly leaseId: string; readonly at: string }
+  | { readonly type: 'accepted'; readonly leaseId: string; readonly workerId: string; readonly at: string }
+  | { readonly type: 'patched'; readonly workerId: string; readonly patch: RunPatch }
+  | { readonly type: 'patched to running'; readonly workerId: string; readonly patch: RunPatch }
+  | { readonly type: 'patched to finalizing'; readonly workerId: string; readonly patch: RunPatch }
+  | ({ readonly type: 'ended completed' } & Ended)
+  | ({ readonly type: 'ended failed' } & Ended)
+  | ({ readonly type: 'ended cancelled' } & Ended)
+  | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
+  /** `kept`: the reason is worth keeping with the run. */
+  | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
+  /** The code host says how its pull request is doing. */
+  | { readonly type: 'pull seen'; readonly at: string; readonly url: string; readonly state: PullState }
+  | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
+  /** There is nothing any more that could be followed up. */
+  | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
+  /** A bug of ours: nothing can go on with it. */
+  | { readonly type: 'broken'; readonly at: string; readonly reason: string }
+
+const { tell, end } = deeds<RunContext, RunEvent, never>()
+
+type Facts = { readonly context: RunContext; readonly event: RunEvent }
+
+const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
+const at = (event: RunEvent): string => ('at' in event ? event.at : '')
+
+function reasonOf(event: RunEvent): string {
+  if (event.type === 'pull seen') return `its pull request is ${event.state}`
+  return 'reason' in event ? event.reason : 'cancelled'
+}
+
+function afterPatch({ context, event }: Facts): Partial<RunContext> {
+  if (!('patch' in event)) return {}
+  const { patch, workerId } = event
+  const run = patched(context.run, patch, {
+    workerId,
+    costsBefore: context.costsBefore,
+    label: label(context),
+  })
+  return { run, opened: context.opened || patch.prUrl !== undefined }
+}
+
+function afterEnd({ context, event }: Facts): Partial<RunContext> {
+  if (!('outcome' in event)) return {}
+  const { workerId, at, outcome, retentionHours } = event
+  const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
+  const run = finished(context.run, outcome, by)
+  return { run: context.job === 'follow-up' ? withEarlierArtifacts(run, context) : run, lease: null }
+}
+
+/** What a follow-up leaves comes to what the run has left already. */
+function withEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
+  const before = earlier?.result?.artifacts ?? []
+  if (run.result === undefined || before.length === 0) return run
+  const artifacts = [...new Set([...before, ...run.result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
+  return { ...run, result: { ...run.result, artifacts } }
+}
+
+/** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */
+function afterFollowUpFailed(facts: Facts): Partial<RunContext> {
+  const ended = afterEnd(facts)
+  return { ...ended, run: asBefore(facts, ended.run ?? facts.context.run) }
+}
+
+/** Its worker ended in the middle of it. What it has spent is noted, and it begins again as the one that it was. */
+function afterFollowUpInterrupted(facts: Facts): Partial<RunContext> {
+  const { context, event } = facts
+  const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
+  const { result } = context.run
+  const run = requeued(result === undefined ? ended : { ...ended, result }, error, at(event))
+  return { run, lease: null, interruptions: context.interruptions + 1 }
+}
+
+function asBefore({ context, event }: Facts, run: Run, why = run.error ?? whyCancelled(run)): Run {
+  return notFollowedUp(run, context.earlier, why, at(event))
+}
+
+function whyCancelled({ prState }: Run): string {
+  return prState === 'merged' || prState === 'closed' ? `its pull request is ${prState}` : 'it was cancelled'
+}
+
+/** Merged or closed: there is nothing to follow up any more. */
+function endsFollowUp({ context, event }: Facts): boolean {
+  if (event.type !== 'pull seen' || context.job !== 'follow-up' || event.url !== context.run.prUrl)
+    return false
+  return event.state === 'merged' || event.state === 'closed'
+}
+
+const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
+  context.interruptions + 1 < INTERRUPTIONS_MAX
+
+/** A follow-up may be begun again wherever it was cut off; an agent's first work may not. */
+const beginsAgain = ({ context, event }: Facts): boolean =>
+  context.job === 'follow-up' &&
+  'outcome' in event &&
+  event.unwanted !== true &&
+  wasInterrupted(event.outcome) &&
+  mayTryAgain({ context })
+
+const patches = {
+  patched: { actions: 'patch' },
+  'patched to running': { actions: 'patch' },
+  'patched to finalizing': { actions: 'patch' },
+} as const
+
+/** Nothing of it can be seen yet, and nothing has to be. */
+const unpublished = {
+  'pull seen': [{ guard: 'endsFollowUp', actions: ['notePull', 'askToCancel'] }, { actions: 'notePull' }],
+} as const
+
+const active = {
+  'ended completed': { target: 'completed', actions: 'finish' },
+  'ended failed': [
+    { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
+    { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
+    { target: 'failed', actions: 'finish' },
+  ],
+  'ended cancelled': [
+    { guard: 'isFollowUp', target: 'completed', actions: 'finishFollowUp' },
+    { target: 'cancelled', actions: 'finish' },
+  ],
+  'lease lost': [
+    { guard: 'hasOpenedPull', target: 'completed', actions: 'adopt' },
+    { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },
+    { guard: 'isFollowUp', target: 'completed', actions: 'giveFollowUpUp' },
+    { target: 'failed', actions: 'giveUp' },
+  ],
+  'cancel requested': { actions: 'askToCancel' },
+  'cancel enforced': [
+    { guard: 'isFollowUp', target: 'completed', actions: 'cancelFollowUp' },
+    { target: 'cancelled', actions: 'cancel' },
+  ],
+  broken: [
+    { guard: 'isFollowUp', target: 'completed', actions: 'failFollowUp' },
+    { target: 'failed', actions: 'fail' },
+  ],
+} as const
+
+export const runMachine = setup({
+  types: {} as { context: RunContext; events: RunEvent; input: RunInput },
+  guards: {
+    isFollowUp: ({ context }) => context.job === 'follow-up',
+    endsFollowUp,
+    hasOpenedPull: ({ context }) =>
+      context.job === 'run' && context.opened && context.run.prUrl !== undefined,
+    mayTryAgain,
+    beginsAgain,
+  },
+  actions: {
+    grant: assign(({ event }) => (event.type === 'granted' ? { lease: event.leaseId } : {})),
+    release: assign({ lease: null }),
+    accept: assign(({ context, event }) =>
+      event.type === 'accepted'
+        ? {
+            run: accepted(context.run, { workerId: event.workerId, now: event.at }),
+            lease: event.leaseId,
+            attempts: context.attempts + 1,
+            costsBefore: context.run.costs.length,
+            opened: false,
+          }
+        : {},
+    ),
+    patch: assign(afterPatch),
+    finish: assign(afterEnd),
+    finishFollowUp: assign(afterFollowUpFailed),
+    requeueFollowUp: assign(afterFollowUpInterrupted),
+    adopt: assign(({ context, event }) => ({ run: adopted(context.run, at(event)), lease: null })),
+    requeue: assign(({ context, event }) => ({
+      run: requeued(context.run, interruption('reason' in event ? event.reason : 'lost'), at(event)),
+      lease: null,
+      interruptions: context.interruptions + 1,
+    })),
+    giveUp: assign(({ context, event }) => ({
+      run: failed(
+        context.run,
+        `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
+        at(event),
+      ),
+      lease: null,
+    })),
+    giveFollowUpUp: assign((facts) => ({
+      run: asBefore(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
+      lease: null,
+    })),
+    cancel: assign(({ context, event }) => ({
+      run: cancelled(context.run, at(event), 'kept' in event && event.kept ? event.reason : undefined),
+      lease: null,
+    })),
+    notePull: assign(({ context, event }) =>
+      event.type === 'pull seen' ? { run: pullSeen(context.run, event.url, event.state) } : {},
+    ),
+    cancelFollowUp: assign((facts) => ({
+      run: asBefore(facts, facts.context.run, whyCancelled(facts.context.run)),
+      lease: null,
+    })),
+    fail: assign(({ context, event }) => ({
+      run: failed(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
+      lease: null,
+    })),
+    failFollowUp: assign((facts) => ({
+      run: asBefore(
+        facts,
+        facts.context.run,
+        'reason' in facts.event ? facts.event.reason : 'internal error',
+      ),
+      lease: null,
+    })),
+    askToCancel: tell(({ context, event }) =>
+      context.lease === null
+        ? []
+        : {
+            to: { kind: LEASE, key: context.lease },
+            event: {
+              type: 'cancel requested',
+              reason: reasonOf(event),
+            },
+          },
+    ),
+    end: end(),
+  },
+}).createMachine({
+  id: 'run',
+  options: { maxIterations: 100 },
+  context: ({ input }) => ({
+    run: input.run,
+    job: input.job,
+    lease: null,
+    attempts: input.attempts,
+    costsBefore: input.run.costs.length,
+    interruptions: 0,
+    opened: false,
+    earlier: input.earlier,
+    woken: input.woken,
+    followUp: input.followUp ?? null,
+  }),
+  initial: 'queued',
+  on: { 'pull seen': { actions: 'notePull' } },
+  states: {
+    queued: {
+      description: 'waits for a worker with room; with a lease, for that worker to accept',
+      on: {
+        granted: { actions: 'grant' },
+        declined: { actions: 'release' },
+        accepted: { target: 'preparing', actions: 'accept' },
+        'cancel requested': [
+          { guard: 'isFollowUp', target: 'completed', actions: ['askToCancel', 'cancelFollowUp'] },
+          { target: 'cancelled', actions: ['askToCancel', 'cancel'] },
+        ],
+        'lease lost': { actions: 'release' },
+        'pull seen': [
+          {
+            guard: 'endsFollowUp',
+            target: 'completed',
+            actions: ['notePull', 'askToCancel', 'cancelFollowUp'],
+          },
+          { actions: 'notePull' },
+        ],
+        'pull gone': {
+          guard: 'isFollowUp',
+          target: 'completed',
+          actions: ['askToCancel', 'failFollowUp'],
+        },
+        broken: active.broken,
+      },
+    },
+    preparing: {
+      description: 'a worker has it and makes its sandbox ready',
+      on: {
+        ...active,
+        ...patches,
+        ...unpublished,
+        'patched to running': { target: 'running', actions: 'patch' },
+        'patched to finalizing': { target: 'finalizing', actions: 'patch' },
+      },
+    },
+    running: {
+      description: 'the agent works',
+      on: {
+        ...active,
+        ...patches,
+        ...unpublished,
+        'patched to finalizing': { target: 'finalizing', actions: 'patch' },
+      },
+    },
+    finalizing: {
+      description: 'the agent is done; what it left is pushed, and the pull request opened',
+      on: { ...active, ...patches },
+    },
+    completed: { description: 'at rest, with a result', entry: 'end' },
+    failed: { description: 'at rest, with an error', entry: 'end' },
+    cancelled: { description: 'at rest, because somebody wanted it so', entry: 'end' },
+  },
+})
+
+// ---- on disk -------------------------------------------------------------------------------------------------------
+
+const split: Split = {
+  keep(context) {
+    const { run: _, ...fields } = context as RunContext
+    return fields
+  },
+  rows(key, context, durable): Write[] {
+    const { run } = context as RunContext
+    if (run === (durable as RunContext | undefined)?.run) return []
+    return [{ table: 'run', id: key, run }]
+  },
+  join(key, kept, ledger) {
+    const run = ledger.runs.get(key)
+    return run === undefined ? undefined : { ...(kept as RunFields), run }
+  },
+}
+
+/** Version 1 knew neither which follow-up it was, nor when the run had started before it. */
+function numbered({ c, ...record }: LifeRecord): LifeRecord {
+  const { earlier, ...fields } = c as { readonly earlier: object | null }
+  const before = earlier === null ? null : { ...earlier, startedAt: null }
+  return { ...record, v: 2, c: { ...fields, earlier: before, followUp: null } }
+}
+
+export const runKind: Kind = {
+  name: RUN,
+  logic: runMachine,
+  layout: layout({
+    v: 2,
+    states: {
+      queued: 'q',
+      preparing: 'p',
+      running: 'r',
+      finalizing: 'f',
+      completed: 'C',
+      failed: 'F',
+      cancelled: 'X',
+    },
+    shape: shapeOf(RunFields),
+    lifts: { 1: numbered },
+  }),
+  split,
+  supervision: {
+    restartAfterMs: [1_000, 2_000, 4_000],
+    crashesMax: 3,
+    withinMs: 60_000,
+    finally: 'closed',
+  },
+}

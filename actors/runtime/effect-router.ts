@@ -1,0 +1,19 @@
+/**
+ * Joins each effect to the room that knows how to do it: the word before the dot is the room's name.
+ */
+import type { Effect } from './transition-output.ts'
+
+type RoomOf<F extends Effect> = F['type'] extends `${infer Room}.${string}` ? Room : never
+type Rooms<F extends Effect> = {
+  readonly [R in RoomOf<F>]: (effect: Extract<F, { readonly type: `${R}.${string}` }>) => void
+}
+
+export function joinEffects<F extends Effect>(rooms: Rooms<F>): (effect: F) => void {
+  const byName = new Map<string, (effect: never) => void>(Object.entries(rooms))
+  return (effect) => {
+    const room = byName.get(effect.type.slice(0, effect.type.indexOf('.')))
+    if (room === undefined) throw new Error(`no room does ${effect.type}`)
+    // The room was found by the effect's own name, which is what its parameter type says.
+    room(effect as never)
+  }
+}

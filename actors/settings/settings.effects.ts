@@ -1,0 +1,154 @@
+/**
+ * What the settings do to the world: decide a patch against what is in force, replace the file, look at hand edits,
+ * answer, and tell the dashboards. Each ends by telling the settings what happened.
+ */
+import { isNativeError } from 'node:util/types'
+import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
+import type { CredentialChange } from '../../core/provider-ports.ts'
+import type { Answer } from '../../core/result.ts'
+import { no, yes } from '../../core/result.ts'
+import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
+import { adoptEdit } from '../../core/settings/edit.ts'
+import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
+import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { Drawer } from '../runtime/pending-requests.ts'
+import type { ConfigVault } from './current-config.ts'
+import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
+
+/** What is asked of the settings. */
+export type SettingsWish =
+  | { readonly is: 'patch'; readonly patch: Record<string, unknown> }
+  /** Checked with their provider. `still`: whether that is worth anything, asked of what is in force right before. */
+  | {
+      readonly is: 'credentials'
+      readonly change: CredentialChange
+      readonly still: (config: ServiceConfig) => boolean
+    }
+
+export type SettingsDrawer = Drawer<SettingsWish, SettingsUpdateResponse>
+
+export interface SettingsPorts {
+  readonly file: ConfigFile
+  readonly vault: ConfigVault
+  readonly drawer: SettingsDrawer
+  readonly log: Log
+  readonly meters: Meters
+  readonly push: (push: DashboardPush) => void
+  readonly tell: (event: SettingsEvent) => void
+  /** Another configuration is in force, and told. */
+  readonly announced: () => void
+}
+
+export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) => void {
+  const { drawer } = ports
+  /** Decided, and waiting for the settings to say that it may be told. */
+  const outcomes = new Map<number, Answer<SettingsUpdateResponse>>()
+
+  return (effect) => {
+    switch (effect.type) {
+      case 'settings.change':
+        void change(ports, effect.handle, outcomes).then(ports.tell)
+        return
+      case 'settings.look':
+        void look(ports).then(ports.tell)
+        return
+      case 'settings.answer':
+        drawer.settle(
+          effect.handle,
+          outcomes.get(effect.handle) ?? no('failed', 'the change was not decided'),
+        )
+        outcomes.delete(effect.handle)
+        return
+      case 'settings.refuse crowd':
+        drawer.settle(
+          effect.handle,
+          no(
+            'unavailable',
+            `${SETTINGS_CHANGES_WAITING_MAX} settings changes are waiting already; try again`,
+          ),
+        )
+        return
+      case 'settings.refuse restless':
+        drawer.settle(
+          effect.handle,
+          no('conflict', 'config.json keeps being edited by something else; stop that, then try again'),
+        )
+        return
+      case 'settings.announce':
+        ports.push({ type: 'config', config: ports.vault.redacted })
+        ports.announced()
+        return
+    }
+  }
+}
+
+async function change(
+  { file, vault, drawer, log, meters }: SettingsPorts,
+  handle: number,
+  outcomes: Map<number, Answer<SettingsUpdateResponse>>,
+): Promise<SettingsEvent> {
+  const refuse = (answer: Answer<never>): SettingsEvent => {
+    outcomes.set(handle, answer)
+    meters.count('settings_changes_total', { outcome: answer.ok ? 'ok' : answer.refusal.kind })
+    return { type: 'change refused' }
+  }
+  try {
+    const wish = drawer.question(handle)
+    if (wish === undefined) return { type: 'change refused' }
+    const decided = decide(vault.configuration, wish)
+    if (!decided.ok) return refuse(decided)
+    const { applied, text, changed, stored, effective } = decided.value
+    // Also when nothing changes: what was answered must still hold after the next start.
+    if (changed || vault.fileRefused) {
+      if (vault.fileRefused && vault.fileText !== undefined) {
+        const copy = await file.setAside(vault.fileText)
+        log.warn(
+          { copy },
+          'config.json did not validate and is being replaced; what it held was kept in a copy',
+        )
+      }
+      const replaced = await file.replace(vault.fileText, text)
+      if (replaced.is === 'changed') return { type: 'file differs' }
+      vault.adopt({ stored, effective }, text)
+    }
+    outcomes.set(handle, yes({ config: vault.redacted, applied }))
+    meters.count('settings_changes_total', { outcome: applied })
+    if (applied === 'restart') log.warn({}, 'a changed setting takes effect at the next start')
+    return { type: changed ? 'change written' : 'change refused' }
+  } catch (error) {
+    const reason = isNativeError(error) ? error.message : String(error)
+    log.error({ err: error }, 'config.json could not be written')
+    return refuse(no('failed', `config.json could not be written, and nothing was changed: ${reason}`))
+  }
+}
+
+function decide(current: CompletedConfig, wish: SettingsWish): Answer<DecidedChange> {
+  if (wish.is === 'patch') return decideChange(current, wish.patch)
+  if (wish.still(current.effective)) return decideCredentials(current, wish.change)
+  return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
+}
+
+async function look({ file, vault, log }: SettingsPorts): Promise<SettingsEvent> {
+  try {
+    const text = await file.read()
+    if (text === vault.fileText) return { type: 'file unchanged' }
+    const edit = adoptEdit(vault.configuration, text)
+    if (!edit.ok) {
+      vault.refuse(text)
+      log.error(
+        { problem: edit.refusal.message },
+        'config.json was edited into something invalid; it is ignored, the last good configuration stays in force',
+      )
+      return { type: 'edit refused' }
+    }
+    vault.adopt(edit.value, text)
+    log.info({}, 'config.json was edited; the new configuration is in force')
+    if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect at the next start')
+    return { type: 'edit adopted' }
+  } catch (error) {
+    log.error({ err: error }, 'config.json could not be read; the last good configuration stays in force')
+    return { type: 'file unchanged' }
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * A run's sandbox that a worker has booted for a person: from the order to boot it until nothing of it is left.
+ *
+ * It is booted for as long as somebody looks at it, and a grace longer, so that a page may be loaded again. Its worker
+ * may be away for a while: the session lives on there, and whoever looks at it waits. Nothing of this is kept on disk.
+ * After a restart nothing is booted as far as the host knows; the worker closes by itself what nobody asks for, and
+ * answers at once when somebody does.
+ */
+import { assign, setup } from 'xstate'
+import { deeds } from '../runtime/actions.ts'
+import { closedAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { ATTACH } from './attach.names.ts'
+
+export interface AttachContext {
+  readonly runId: string
+  readonly workerId: string
+  readonly requestId: string
+  /** Somebody looks at it. */
+  readonly watched: boolean
+  /** Why it is over, in a sentence for whoever waits for it or looks at it. */
+  readonly reason: string
+}
+
+export type AttachInput = Pick<AttachContext, 'runId' | 'workerId' | 'requestId'>
+
+export type AttachEvent =
+  | { readonly type: 'ready' }
+  | { readonly type: 'watched' }
+  | { readonly type: 'unwatched' }
+  | { readonly type: 'line lost' }
+  | { readonly type: 'line back' }
+  /** The session's process ended; those who look at it are being told. */
+  | { readonly type: 'exited' }
+  /** What its state may take is over. */
+  | { readonly type: 'time over' }
+  /** It could not be booted, or is not booted any more, as its worker says. */
+  | { readonly type: 'failed'; readonly reason: string }
+  | { readonly type: 'released'; readonly reason: string }
+  /** There is no such worker any more. */
+  | { readonly type: 'worker left' }
+
+export type AttachEffect =
+  | { readonly type: 'attach.boot'; readonly runId: string; readonly requestId: string }
+  | { readonly type: 'attach.reopen'; readonly runId: string }
+  /** Stops what may be left of it on its worker. */
+  | { readonly type: 'attach.release'; readonly runId: string; readonly workerId: string }
+
+const { queue, end } = deeds<AttachContext, AttachEvent, AttachEffect>()
+
+const BOOT_FAILED = 'the sandbox could not be booted in time; try again'
+const WORKER_LOST = 'the worker was lost while it booted the sandbox; try again once it is back'
+const WORKER_GONE = 'the worker that held the sandbox is enrolled no more'
+const WORKER_AWAY = 'the worker did not come back in time; try again once it is connected'
+const UNWATCHED = 'nobody looked at it for a while, and so it was released; try again'
+const SESSION_ENDED = 'the session has ended'
+
+const because = (reason: string) => ({ type: 'give', params: { reason } }) as const
+
+const ends = {
+  released: { target: 'over', actions: ['giveReason', 'release'] },
+  failed: { target: 'over', actions: ['giveReason', 'release'] },
+  'worker left': { target: 'over', actions: because(WORKER_GONE) },
+} as const
+
+const looks = {
+  watched: { actions: 'noteWatched' },
+  unwatched: { actions: 'noteUnwatched' },
+} as const
+
+export const attachMachine = setup({
+  types: {} as { context: AttachContext; events: AttachEvent; input: AttachInput },
+  guards: { isWatched: ({ context }) => context.watched },
+  actions: {
+    noteWatched: assign({ watched: true }),
+    noteUnwatched: assign({ watched: false }),
+    give: assign((_, { reason }: { reason: string }) => ({ reason })),
+    giveReason: assign(({ event }) => ('reason' in event ? { reason: event.reason } : {})),
+    boot: queue(({ context: { runId, requestId } }) => ({ type: 'attach.boot', runId, requestId })),
+    reopen: queue(({ context }) => ({ type: 'attach.reopen', runId: context.runId })),
+    release: queue(({ context: { runId, workerId } }) => ({ type: 'attach.release', runId, workerId })),
+    end: end(),
+  },
+}).createMachine({
+  id: ATTACH,
+  options: { maxIterations: 100 },
+  context: ({ input }) => ({ ...input, watched: false, reason: SESSION_ENDED }),
+  initial: 'booting',
+  states: {
+    booting: {
+      description: 'its worker has been asked to boot it',
+      entry: 'boot',
+      on: {
+        ready: 'unwatched',
+        'time over': { target: 'over', actions: [because(BOOT_FAILED), 'release'] },
+        'line lost': { target: 'over', actions: [because(WORKER_LOST), 'release'] },
+        ...ends,
+      },
+    },
+    unwatched: {
+      description: 'booted, and nobody looks at it; it has a grace until it is released',
+      on: {
+        watched: { target: 'watched', actions: 'noteWatched' },
+        'time over': { target: 'over', actions: [because(UNWATCHED), 'release'] },
+        'line lost': 'waiting',
+        exited: 'over',
+        ...ends,
+      },
+    },
+    watched: {
+      description: 'booted, and somebody looks at it',
+      on: {
+        unwatched: { target: 'unwatched', actions: 'noteUnwatched' },
+        'line lost': 'waiting',
+        exited: 'ending',
+        ...ends,
+      },
+    },
+    waiting: {
+      description: 'its worker is away; the session lives on there for as long as is waited here',
+      on: {
+        ...looks,
+        'line back': [
+          { guard: 'isWatched', target: 'watched', actions: 'reopen' },
+          { target: 'unwatched', actions: 'reopen' },
+        ],
+        'time over': { target: 'over', actions: [because(WORKER_AWAY), 'release'] },
+        ...ends,
+      },
+    },
+    ending: {
+      description: 'the session has ended, and those who look at it are told',
+      on: {
+        unwatched: { target: 'over', actions: 'noteUnwatched' },
+        'time over': 'over',
+        'line lost': 'over',
+        ...ends,
+      },
+    },
+    over: { description: 'not booted any more', entry: 'end' },
+  },
+})
+
+export const attachKind: Kind = {
+  name: ATTACH,
+  logic: attachMachine,
+  supervision: {
+    ...closedAtOnce,
+    lastWords: (runId, { context }) => {
+      const effect: AttachEffect = { type: 'attach.release', runId, workerId: context.workerId }
+      return [{ is: 'effect', effect }]
+    },
+  },
+  // Whatever the disk does, a session must be able to end, and its end to be told.
+  diskless: true,
+}

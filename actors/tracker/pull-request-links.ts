@@ -1,0 +1,39 @@
+/** Pull requests linked in the tickets that they are for. Linking one twice is linking it once. */
+import type { PullLink } from '../../core/ports.ts'
+import { type RefusalKind, yes } from '../../core/result.ts'
+import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
+import type { Ticket } from '../../protocol/run.ts'
+import { type ChorePorts, Chores } from '../runtime/durable-tasks.ts'
+import type { LinkRoom } from './tracker-connection.ts'
+
+interface LinkChore extends PullLink {
+  readonly ticketId: string
+}
+
+export interface PullLinkPorts
+  extends Omit<ChorePorts<LinkChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
+  readonly ask: LinkRoom['ask']
+}
+
+const TRIES_MAX = 50
+/** A weekend may go by before a person connects the tracker again. */
+const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
+
+export class PullLinks extends Chores<LinkChore> {
+  constructor(ports: PullLinkPorts) {
+    super({
+      ...ports,
+      prefix: 'link/',
+      triesMax: TRIES_MAX,
+      away: AWAY,
+      try: (_, { ticketId, url, title }) =>
+        ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
+      givenUp: (_, { ticketId, url }, reason) =>
+        ports.log.warn({ ticketId, url, reason }, 'a pull request could not be linked in its ticket'),
+    })
+  }
+
+  opened({ id, title }: Ticket, url: string): void {
+    this.add(id, { ticketId: id, url, title: `Pull request: ${title}`.slice(0, TEXT_CHARS_MAX) })
+  }
+}

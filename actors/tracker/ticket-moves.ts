@@ -1,0 +1,154 @@
+/**
+ * Tickets that the host itself moves to another state: when work on them starts, and when it is up for review.
+ *
+ * What is to be moved is on disk with the cut that caused it, and stays there until the tracker has answered, so a
+ * restart or a tracker that is away loses none. Moving a ticket twice to one state is harmless. A ticket has one move
+ * under way at a time: asked for two at once, a tracker may do the first one last.
+ */
+import { backoffMs } from '../../core/backoff.ts'
+import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
+import type { RefusalKind } from '../../core/result.ts'
+import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
+import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { LinkRoom } from './tracker-connection.ts'
+
+export interface Move {
+  readonly ticketId: string
+  readonly state: string
+  /** In which state it stays when it can't be moved. Absent in what earlier versions wrote. */
+  readonly from?: string
+}
+
+export interface MovesPorts {
+  readonly clock: Clock
+  readonly chance: Chance
+  readonly log: Log
+  readonly facts: Facts
+  readonly ask: LinkRoom['ask']
+  /** The only states out of which it may be taken; undefined: any. */
+  readonly origins: (move: Move) => readonly string[] | undefined
+  readonly stir: () => void
+  /** A move was made, or refused for good: what was looked at before is old. */
+  readonly answered: (move: Move, how: 'moved' | 'refused') => void
+}
+
+const PREFIX = 'tracker/'
+const RETRY_MS_FIRST = 1_000
+/** Asking again and again would use up the quota of those who look. */
+const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
+
+export class Moves implements CutGuest {
+  readonly #ports: MovesPorts
+  readonly #pending = new Map<string, Move>()
+  readonly #waking = new Map<string, Cancel>()
+  /** Tickets of which the tracker has been asked and has not answered. */
+  readonly #asking = new Set<string>()
+  /** What to ask for once it has. */
+  readonly #next = new Map<string, Move>()
+  #toWrite = new Map<string, Move | null>()
+
+  constructor(ports: MovesPorts) {
+    this.#ports = ports
+  }
+
+  /** What an earlier life of the host left undone. */
+  start(): void {
+    for (const [, fact] of this.#ports.facts.all('errand', { after: PREFIX, until: 'tracker0' })) {
+      // Only this class writes under the prefix.
+      const move = fact as Move
+      // A run has ended since the doors were opened: its own move takes the place of the old one.
+      if (this.#pending.has(move.ticketId)) continue
+      this.#pending.set(move.ticketId, move)
+      void this.#try(move, 0)
+    }
+  }
+
+  stop(): void {
+    for (const wake of this.#waking.values()) wake()
+    this.#waking.clear()
+    this.#pending.clear()
+  }
+
+  isUnderWay(ticketId: string): boolean {
+    return this.#pending.has(ticketId)
+  }
+
+  /** A later state takes the place of an earlier one that has not been reached. */
+  move(ticketId: string, state: string, from: string): void {
+    const move = { ticketId, state, from: this.#pending.get(ticketId)?.from ?? from }
+    this.#waking.get(ticketId)?.()
+    this.#waking.delete(ticketId)
+    this.#pending.set(ticketId, move)
+    this.#toWrite.set(ticketId, move)
+    this.#ports.stir()
+  }
+
+  join(): CutShare | undefined {
+    if (this.#toWrite.size === 0) return undefined
+    const written = this.#toWrite
+    this.#toWrite = new Map()
+    const writes = [...written].map(
+      ([id, value]): Write => ({ table: 'fact', shelf: 'errand', key: `${PREFIX}${id}`, value }),
+    )
+    return {
+      writes,
+      landed: () => {
+        for (const move of written.values()) if (move !== null) void this.#try(move, 0)
+      },
+    }
+  }
+
+  async #try(move: Move, tries: number): Promise<void> {
+    const { ticketId } = move
+    this.#waking.delete(ticketId)
+    if (this.#pending.get(ticketId) !== move) return
+    if (this.#asking.has(ticketId)) {
+      this.#next.set(ticketId, move)
+      return
+    }
+    this.#asking.add(ticketId)
+    const tried = await this.#moved(move)
+    this.#asking.delete(ticketId)
+    const next = this.#next.get(ticketId)
+    this.#next.delete(ticketId)
+    if (next !== undefined) void this.#try(next, 0)
+    else if (this.#pending.get(ticketId) !== move) return
+    else if (tried.is === 'passing') this.#later(move, tries, tried.problem)
+    else this.#done(move, tried.is)
+  }
+
+  #done(move: Move, how: 'moved' | 'refused'): void {
+    this.#pending.delete(move.ticketId)
+    this.#toWrite.set(move.ticketId, null)
+    this.#ports.stir()
+    this.#ports.answered(move, how)
+  }
+
+  #later(move: Move, tries: number, problem: string): void {
+    const { clock, chance, log } = this.#ports
+    if (tries === 0) log.warn({ ...move, problem }, 'a ticket could not be moved; it is tried again')
+    const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, chance.fraction())
+    this.#waking.set(
+      move.ticketId,
+      clock.after(wait, () => void this.#try(move, tries + 1)),
+    )
+  }
+
+  /** What can't ever work is logged, and done with. */
+  async #moved(move: Move): Promise<Tried> {
+    const { ticketId, state } = move
+    const from = this.#ports.origins(move)
+    const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state, from))
+    if (moved.ok) return { is: 'moved' }
+    const { kind, message } = moved.refusal
+    if (!FINAL.has(kind)) return { is: 'passing', problem: message }
+    this.#ports.log.warn({ ticketId, state, reason: message }, 'a ticket was not moved')
+    return { is: 'refused' }
+  }
+}
+
+type Tried =
+  | { readonly is: 'moved' }
+  | { readonly is: 'refused' }
+  /** Tried again. */
+  | { readonly is: 'passing'; readonly problem: string }

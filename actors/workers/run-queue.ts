@@ -1,0 +1,111 @@
+/**
+ * The runs that wait, in the order in which they are taken: by priority, then by the age of their tickets.
+ *
+ * A heap whose dead entries are dropped when they come up. What a run waits for besides a worker (a blocker, a
+ * repository nobody mapped) keeps it out of the heap until somebody says that this changed.
+ */
+import { rankOf } from '../../core/tickets/order.ts'
+import type { Run, Ticket } from '../../protocol/run.ts'
+import { popFrom, pushOn } from '../runtime/heap.ts'
+
+interface Entry {
+  readonly runId: string
+  readonly rank: number
+  readonly age: string
+  alive: boolean
+}
+
+export class Queue {
+  readonly #heap: Entry[] = []
+  readonly #entries = new Map<string, Entry>()
+  readonly #held = new Map<string, string>()
+  /** Every run that is queued and has no lease. */
+  readonly #runs = new Map<string, Run>()
+
+  /** Waits for a worker, or for what `waitingFor` says. `ticket`: as its tracker has it now. */
+  add(run: Run, waitingFor: string | undefined, ticket: Ticket = run.ticket): void {
+    this.remove(run.id)
+    this.#runs.set(run.id, run)
+    if (waitingFor !== undefined) {
+      this.#held.set(run.id, waitingFor)
+      return
+    }
+    const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
+    this.#entries.set(run.id, entry)
+    pushOn(this.#heap, entry, before)
+  }
+
+  remove(runId: string): void {
+    this.#runs.delete(runId)
+    this.#held.delete(runId)
+    const entry = this.#entries.get(runId)
+    if (entry === undefined) return
+    entry.alive = false
+    this.#entries.delete(runId)
+    // Removed from the middle again and again, the dead would pile up below.
+    if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#sweep()
+  }
+
+  /** The first in line; it stays in line. */
+  first(): string | undefined {
+    for (;;) {
+      const top = this.#heap[0]
+      if (top === undefined || top.alive) return top?.runId
+      popFrom(this.#heap, before)
+    }
+  }
+
+  /** Out of the order for a while; `back` puts it where it was. */
+  setAside(runId: string): (() => void) | undefined {
+    const top = this.#heap[0]
+    if (top?.runId !== runId) return undefined
+    popFrom(this.#heap, before)
+    return () => {
+      if (top.alive) pushOn(this.#heap, top, before)
+    }
+  }
+
+  has(runId: string): boolean {
+    return this.#runs.has(runId)
+  }
+
+  /** The order in which it stands is still the one that the ticket asks for. */
+  isInPlace(runId: string, ticket: Ticket): boolean {
+    const entry = this.#entries.get(runId)
+    return entry === undefined || (entry.rank === rankOf(ticket.priority) && entry.age === ticket.createdAt)
+  }
+
+  /** What keeps it back besides workers. */
+  heldFor(runId: string): string | undefined {
+    return this.#held.get(runId)
+  }
+
+  /** Those that only wait for a worker. */
+  get ready(): number {
+    return this.#entries.size
+  }
+
+  get size(): number {
+    return this.#runs.size
+  }
+
+  run(runId: string): Run | undefined {
+    return this.#runs.get(runId)
+  }
+
+  runs(): Iterable<Run> {
+    return this.#runs.values()
+  }
+
+  #sweep(): void {
+    const alive = this.#heap.filter((entry) => entry.alive)
+    this.#heap.length = 0
+    for (const entry of alive) pushOn(this.#heap, entry, before)
+  }
+}
+
+function before(a: Entry, b: Entry): boolean {
+  if (a.rank !== b.rank) return a.rank < b.rank
+  if (a.age !== b.age) return a.age < b.age
+  return a.runId < b.runId
+}

@@ -1,0 +1,80 @@
+/**
+ * What every bare server of the worker benches has in common: uWebSockets.js, a register that is believed, dispatches.
+ *
+ * It speaks the product's frames, as many bytes of them, and asks nothing that its bench is not about.
+ */
+import uWS, { type TemplatedApp, type WebSocket } from 'uWebSockets.js'
+import { jobFor } from '../../core/run/job.ts'
+import { configDefaults } from '../../protocol/config.ts'
+import type { HostFrameOf, WorkerFrameOf } from '../../protocol/frames.ts'
+import { waitingRun } from './stored-runs.ts'
+import { WORKER_PATH } from './worker-load-protocol.ts'
+
+export interface BareWorker {
+  readonly socket: WebSocket<{ worker?: BareWorker }>
+  readonly slots: number
+}
+
+export interface BareWays {
+  joined(worker: BareWorker, frame: WorkerFrameOf<'register'>): void
+  heard(worker: BareWorker, bytes: ArrayBuffer): void
+}
+
+let workers = 0
+
+export function bareDoor({ joined, heard }: BareWays): TemplatedApp {
+  const app = uWS.App()
+  app.ws<{ worker?: BareWorker }>(WORKER_PATH, {
+    maxPayloadLength: 1024 * 1024,
+    maxBackpressure: 64 * 1024 * 1024,
+    message: (socket, bytes) => {
+      const data = socket.getUserData()
+      if (data.worker !== undefined) {
+        heard(data.worker, bytes)
+        return
+      }
+      const frame = JSON.parse(textOf(bytes)) as WorkerFrameOf<'register'>
+      data.worker = { socket, slots: frame.capabilities.maxConcurrency }
+      const workerId = `wk-${++workers}`
+      socket.send(registeredText(workerId))
+      joined(data.worker, frame)
+    },
+  })
+  return app
+}
+
+/** The product's own worker reads it too. */
+function registeredText(workerId: string): string {
+  const frame: HostFrameOf<'registered'> = {
+    type: 'registered',
+    protocolVersion: 1,
+    heartbeatIntervalMs: 15_000,
+    hostVersion: '0.1.0',
+    workerId,
+    name: 'worker',
+    state: 'active',
+    credential: 'anything',
+  }
+  return JSON.stringify(frame)
+}
+
+export function listen(app: TemplatedApp): void {
+  app.listen('127.0.0.1', 0, (socket) => {
+    if (socket === false) throw new Error('cannot listen')
+    console.log(uWS.us_socket_local_port(socket))
+  })
+}
+
+export const textOf = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('utf8')
+
+const repo = { key: 'main', mapping: { remote: 'owner/name' } }
+const job = jobFor({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [] })
+
+/** As many bytes as ours, and made as late: the job is not looked up, only written out. */
+export function dispatchText(id: string, runId: string): string {
+  const lease = { id, runId, expiresAt: '2026-01-31T12:00:00.000Z', remainingMs: 165_000 }
+  return JSON.stringify({ type: 'dispatch', lease, job: { ...job, run: { ...job.run, id: runId } } })
+}
+
+/** Ids as long as ours. */
+export const leaseIdOf = (at: number): string => `ls-${String(at).padStart(32, '0')}`

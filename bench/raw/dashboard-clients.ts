@@ -1,0 +1,73 @@
+/**
+ * Many dashboards in one process: raw sockets that shake hands and then only count the bytes they are sent.
+ *
+ * Arguments: port, how many, and their token where it is not the one agreed on. Says `ready` when every one has had its hello; then, for each number it is told, waits
+ * until each has been sent so many bytes more, and says how many milliseconds that took from being told.
+ */
+import { createConnection } from 'node:net'
+import { createInterface } from 'node:readline'
+import { WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
+
+const [port, count] = process.argv.slice(2, 4).map(Number)
+const token = process.argv[4] ?? WATCH_TOKEN
+const handshake = [
+  `GET ${WATCH_PATH}?token=${token} HTTP/1.1`,
+  'Host: 127.0.0.1',
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+  '\r\n',
+].join('\r\n')
+
+let received = 0
+let wanted = Number.POSITIVE_INFINITY
+let reached = (): void => {}
+
+await Promise.all(Array.from({ length: count ?? 0 }, watcher))
+// A hello sent right behind the handshake has arrived by then too, or is on its way.
+await new Promise((resolve) => setTimeout(resolve, 300))
+console.log('ready')
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const from = performance.now()
+  received = 0
+  wanted = Number(line) * (count ?? 0)
+  await new Promise<void>((resolve) => {
+    reached = resolve
+  })
+  console.log(performance.now() - from)
+}
+process.exit(0)
+
+function watcher(): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = createConnection({
+      host: '127.0.0.1',
+      port: port ?? 0,
+      // One buffer for all: nobody reads what is in it but the one who waits for the handshake.
+      onread: { buffer: Buffer.allocUnsafe(256 * 1024), callback: take },
+    })
+    socket.write(handshake)
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('a dashboard was hung up on')))
+    let opened = false
+    function take(length: number, bytes: Uint8Array): boolean {
+      if (!opened) {
+        if (
+          !Buffer.from(bytes.buffer, bytes.byteOffset, length).toString('latin1').startsWith('HTTP/1.1 101 ')
+        )
+          reject(new Error('the handshake was refused'))
+        opened = true
+        resolve()
+        return true
+      }
+      received += length
+      if (received >= wanted) {
+        wanted = Number.POSITIVE_INFINITY
+        reached()
+      }
+      return true
+    }
+  })
+}

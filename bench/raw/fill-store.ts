@@ -1,0 +1,42 @@
+/**
+ * Gives a data directory a past, through the store's own ports.
+ *
+ * Arguments: the folder; how many runs are finished, how many are in the hands of workers, and how many wait, in the
+ * order of their making. More may be added to a folder whose runs are all finished. A process of its own, so that what
+ * seeding leaves in memory is nobody's business. Only the control database is filled: nobody looks at the event log of
+ * a finished run until somebody asks for it.
+ */
+import { realChance, realClock } from '../../bin/clock.ts'
+import type { Write } from '../../core/ports.ts'
+import { openStore } from '../../store/store.ts'
+import { mute, noMeters } from '../silent-log.ts'
+import { finished, held, waiting } from './stored-runs.ts'
+
+const BATCH = 1_000
+
+const [folder = '', ...counts] = process.argv.slice(2)
+const [finishedRuns = 0, heldRuns = 0, waitingRuns = 0] = counts.map(Number)
+
+const store = await openStore({
+  dataDir: folder,
+  clock: realClock,
+  chance: realChance,
+  log: mute,
+  meters: noMeters,
+})
+const before = store.ledger.runs.count()
+await add(finishedRuns, (_, at) => finished(at))
+await add(heldRuns, (nth, at) => held(at, nth))
+await add(waitingRuns, (_, at) => waiting(at))
+const [found, wanted] = [store.ledger.runs.count(), before + finishedRuns + heldRuns + waitingRuns]
+await store.close()
+if (found !== wanted) throw new Error(`the store counts ${found} runs, not ${wanted}`)
+
+async function add(count: number, writesOf: (nth: number, at: number) => readonly Write[]): Promise<void> {
+  const first = store.ledger.runs.count()
+  for (let from = 0; from < count; from += BATCH) {
+    const size = Math.min(BATCH, count - from)
+    const writes = Array.from({ length: size }, (_, each) => writesOf(from + each, first + from + each))
+    await store.ledger.commit(writes.flat())
+  }
+}

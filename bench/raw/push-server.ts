@@ -1,0 +1,82 @@
+/**
+ * A server that is watched: our own doors with a desk that pushes on demand, or bare uWebSockets.js publishing.
+ *
+ * Argument: `ours` or `raw`. Says its port; then, for each number it is told, publishes so many events of one busy
+ * run, a batch each turn of the loop, and says that it is done.
+ */
+
+import uWS from 'uWebSockets.js'
+import { createInterface } from 'node:readline'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
+import { realClock } from '../../bin/clock.ts'
+import type { DashboardPush } from '../../protocol/dashboard.ts'
+import { openDoors } from '../../transport/server.ts'
+import { mute, noMeters } from '../silent-log.ts'
+import { eventOf, WATCH_PATH, WATCH_TOKEN } from './dashboard-protocol.ts'
+
+/** What one turn of the loop brings in: some frames of some workers. */
+const BATCH = 16
+
+const publish = process.argv[2] === 'ours' ? await ourDoors() : bareSockets()
+for await (const line of createInterface({ input: process.stdin })) {
+  await burst(Number(line))
+  console.log('done')
+}
+process.exit(0)
+
+async function burst(count: number): Promise<void> {
+  for (let at = 0; at < count; at++) {
+    publish(eventOf(at))
+    if (at % BATCH === BATCH - 1) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+type Publish = (push: DashboardPush) => void
+
+async function ourDoors(): Promise<Publish> {
+  const listeners = new Set<Publish>()
+  // The desk's other questions are not asked here; one that is would throw, and end the process.
+  const desk: Partial<FrontDesk> = {
+    hello: () => ({ type: 'hello' }) as unknown as ReturnType<FrontDesk['hello']>,
+    onPush: (listener) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    allowedOrigins: () => [],
+    open: () => true,
+    actorsByKind: () => new Map(),
+  }
+  const opened = await openDoors({
+    desk: desk as FrontDesk,
+    token: WATCH_TOKEN,
+    clock: realClock,
+    log: mute,
+    meters: noMeters,
+    version: '0',
+    openApi: () => ({}),
+    metricsText: () => '',
+    management: { host: '127.0.0.1', port: 0 },
+  })
+  if (!opened.ok) throw new Error(opened.refusal.message)
+  console.log(opened.value.managementPort)
+  return (push) => {
+    for (const listener of listeners) listener(push)
+  }
+}
+
+function bareSockets(): Publish {
+  const app = uWS.App()
+  app.ws(WATCH_PATH, {
+    maxBackpressure: 64 * 1024 * 1024,
+    open: (socket) => {
+      socket.send('{"type":"hello"}')
+      socket.subscribe('all')
+    },
+  })
+  app.listen('127.0.0.1', 0, (socket) => {
+    if (socket === false) throw new Error('cannot listen')
+    console.log(uWS.us_socket_local_port(socket))
+  })
+  // The event as text is made once by whoever uses publish at all.
+  return (push) => void app.publish('all', JSON.stringify(push))
+}

@@ -1,0 +1,99 @@
+/**
+ * The product as people run it: `dist/bin/switchyard.js serve`, a process of its own, on a data directory of its own.
+ */
+import { writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createConnection, createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { StoredConfig } from '../protocol/config.ts'
+import { type Child, completed, type Workshop } from './bench-resources.ts'
+
+const HEALTHY_MS_MAX = 60_000
+/** Between two looks at a host that is starting; what is measured is no finer than this. */
+const LOOK_EVERY_MS = 1
+
+export interface Served {
+  readonly child: Child
+  readonly port: number
+  readonly token: string
+  /** From starting the process to the first healthy answer. */
+  readonly healthyAfterMs: number
+}
+
+/** Bundles the product, unless its sources are as they were. */
+export async function buildProduct(workshop: Workshop): Promise<void> {
+  const script = "import { build, isBuilt } from './build/build.mjs'; if (!isBuilt()) await build()"
+  const child = workshop.start(process.execPath, ['--input-type=module', '--eval', script])
+  await completed(child, 'the build of dist/')
+}
+
+/** `SWITCHYARD_BENCH_NODE='--cpu-prof --cpu-prof-dir=/tmp/profile'` shows where a host that is measured spends its time. */
+export const NODE_ARGS = (process.env.SWITCHYARD_BENCH_NODE ?? '').split(' ').filter((arg) => arg !== '')
+
+export async function serve(workshop: Workshop, dataDir: string, config: StoredConfig = {}): Promise<Served> {
+  const port = await freePort()
+  writeFileSync(
+    join(dataDir, 'config.json'),
+    JSON.stringify({ worker: { local: false }, ...config, server: { port } }),
+    {
+      mode: 0o600,
+    },
+  )
+  const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
+  const args = [...NODE_ARGS, program, 'serve', '--data-dir', dataDir, '--log-level', 'warn']
+  const from = performance.now()
+  const child = workshop.start(process.execPath, args)
+  await healthy(child, port)
+  const healthyAfterMs = performance.now() - from
+  return { child, port, healthyAfterMs, token: await tokenIn(dataDir) }
+}
+
+/** A port that was free a moment ago: the host is told where to listen, so that we know where to knock. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise<void>((resolve) => server.close(() => resolve()))
+  if (address === null || typeof address === 'string') throw new Error('no free port')
+  return address.port
+}
+
+export async function healthy(child: Child, port: number, path = '/api/health'): Promise<void> {
+  const until = performance.now() + HEALTHY_MS_MAX
+  let ended = false
+  void child.ended.then(() => {
+    ended = true
+  })
+  while (!(await answersHealthy(port, path))) {
+    // The line rejects, and says why it ended.
+    if (ended) await child.line()
+    if (performance.now() > until) throw new Error('it was not healthy in time')
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+function answersHealthy(port: number, path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host: '127.0.0.1', port }, () => {
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)
+    })
+    socket.once('data', (bytes) => {
+      resolve(bytes.toString('latin1').startsWith('HTTP/1.1 200 '))
+      socket.destroy()
+    })
+    socket.once('error', () => resolve(false))
+    socket.once('close', () => resolve(false))
+  })
+}
+
+/** The file is written right after the doors open: a moment later than the first answer. */
+async function tokenIn(dataDir: string): Promise<string> {
+  const until = performance.now() + HEALTHY_MS_MAX
+  for (;;) {
+    const text = await readFile(join(dataDir, 'launch.json'), 'utf8').catch(() => undefined)
+    if (text !== undefined) return (JSON.parse(text) as { token: string }).token
+    if (performance.now() > until) throw new Error('the host wrote no launch.json')
+    await sleep(LOOK_EVERY_MS)
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * A yard that works: the host and one worker as people run them, tickets and code in folders, the scripted agent.
+ *
+ * A ticket is written, and what came of it is read back: from the host, and from the run's own folder on this disk.
+ */
+import { chmodSync, mkdirSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { StoredConfig } from '../protocol/config.ts'
+import type { Run, RunEvent } from '../protocol/run.ts'
+import type { FleetResponse } from '../protocol/worker.ts'
+import { type Child, completed, type Workshop } from './bench-resources.ts'
+import { NODE_ARGS, type Served, serve } from './served-host.ts'
+
+const LOOK_EVERY_MS = 25
+const RUN_MS_MAX = 120_000
+/** What a small repository holds. */
+const FILES = 100
+const FILE_LINES = 100
+
+export interface WorkingOptions {
+  /** A command line in the agent's place, for the shell inside. */
+  readonly agent?: string
+}
+
+export class WorkingYard {
+  readonly served: Served
+  readonly worker: Child
+  readonly sandboxes: string
+  /** The repository that runs are about: bare, as a code host has it. */
+  readonly repository: string
+  readonly folder: string
+  readonly #workshop: Workshop
+  #tickets = 0
+
+  private constructor(workshop: Workshop, folder: string, served: Served, worker: Child) {
+    this.#workshop = workshop
+    this.folder = folder
+    this.served = served
+    this.worker = worker
+    this.sandboxes = join(folder, 'sandboxes')
+    this.repository = repositoryIn(folder)
+  }
+
+  static async open(
+    workshop: Workshop,
+    { agent = 'scripted-agent' }: WorkingOptions = {},
+  ): Promise<WorkingYard> {
+    const folder = workshop.folder('working')
+    // Sandboxes run as users of their own, and have to get through.
+    chmodSync(folder, 0o711)
+    for (const name of ['host', 'tickets', 'code', 'sandboxes'])
+      mkdirSync(join(folder, name), { mode: 0o700 })
+    chmodSync(join(folder, 'sandboxes'), 0o711)
+    await makeRepository(workshop, folder)
+    const served = await serve(workshop, join(folder, 'host'), configured(folder, agent))
+    const worker = await startWorker(workshop, folder, served)
+    return new WorkingYard(workshop, folder, served, worker)
+  }
+
+  /** Answers its name. `lines` are for the scripted agent. */
+  ticket(lines: readonly string[]): string {
+    this.#tickets += 1
+    const name = `B-${this.#tickets}`
+    const head = ['---', `identifier: ${name}`, `title: Number ${this.#tickets}`, 'state: Todo', '---']
+    const draft = join(this.folder, 'draft')
+    writeFileSync(draft, [...head, 'Please.', '```switchyard', ...lines, '```', ''].join('\n'))
+    renameSync(draft, join(this.folder, 'tickets', `${name}.md`))
+    return name
+  }
+
+  async ended(ticket: string): Promise<Run> {
+    const until = performance.now() + RUN_MS_MAX
+    for (;;) {
+      const run = (await this.runs()).find((each) => each.ticket.identifier === ticket)
+      if (run?.finishedAt !== undefined) return run
+      if (performance.now() > until) throw new Error(`${ticket} did not end: ${JSON.stringify(run)}`)
+      await sleep(LOOK_EVERY_MS)
+    }
+  }
+
+  async completed(ticket: string): Promise<Run> {
+    const run = await this.ended(ticket)
+    if (run.status !== 'completed') throw new Error(`${ticket} is ${run.status}: ${run.error}`)
+    return run
+  }
+
+  async runs(): Promise<readonly Run[]> {
+    return (await this.ask('/api/runs?limit=20')) as Run[]
+  }
+
+  async events({ id }: Run): Promise<readonly RunEvent[]> {
+    return (await this.ask(`/api/runs/${id}/events`)) as RunEvent[]
+  }
+
+  /** Where the worker keeps sandboxes and copies: named after its data directory. */
+  sandboxPlace(): string {
+    return join(this.sandboxes, onlyOne(this.sandboxes))
+  }
+
+  /** Kept after the run's end. */
+  folderOf({ id }: Run): string {
+    return join(this.sandboxPlace(), 'sandboxes', id)
+  }
+
+  /** The worker's own copy of the repository. */
+  cachedRepository(): string {
+    const copies = join(this.sandboxPlace(), 'sources', 'repositories')
+    return join(copies, onlyOne(copies))
+  }
+
+  ask(path: string, method = 'GET'): Promise<unknown> {
+    return asked(this.served, path, method)
+  }
+
+  async leave(): Promise<void> {
+    await this.worker.stop()
+    await this.served.child.stop()
+    this.#workshop.removeFolder(this.folder)
+  }
+}
+
+function onlyOne(folder: string): string {
+  const [name, ...more] = readdirSync(folder)
+  if (name === undefined || more.length > 0) throw new Error(`not one thing in ${folder}`)
+  return name
+}
+
+async function asked({ port, token }: Served, path: string, method = 'GET'): Promise<unknown> {
+  const headers = { authorization: `Bearer ${token}` }
+  const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method, headers })
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+  return answer.json()
+}
+
+function configured(folder: string, agent: string): StoredConfig {
+  return {
+    worker: { local: false },
+    sandbox: { network: 'none', concurrency: 1 },
+    agent: { commands: { agentA: agent }, agentAApiKey: 'no-key' },
+    tracker: { driver: 'local', path: join(folder, 'tickets') },
+    codehost: { driver: 'local', path: join(folder, 'code') },
+    repos: { main: { remote: 'owner/name' } },
+  }
+}
+
+async function startWorker(workshop: Workshop, folder: string, served: Served): Promise<Child> {
+  const { token } = (await asked(served, '/api/workers/pairing-tokens', 'POST')) as { token: string }
+  const tokenFile = join(folder, 'token')
+  writeFileSync(tokenFile, token, { mode: 0o600 })
+  const program = join(workshop.root, 'dist', 'bin', 'switchyard.js')
+  const url = `http://127.0.0.1:${served.port}`
+  const where = ['--data-dir', join(folder, 'worker'), '--token-file', tokenFile]
+  const how = ['--concurrency', '1', '--log-level', 'warn']
+  const env = { ...process.env, SWITCHYARD_SANDBOX_DIR: join(folder, 'sandboxes') }
+  const worker = workshop.start(
+    process.execPath,
+    [...NODE_ARGS, program, 'worker', '--host', url, ...where, ...how],
+    env,
+  )
+  const ended = worker.ended.then(() => worker.line())
+  for (;;) {
+    const { workers } = (await Promise.race([asked(served, '/api/workers'), ended])) as FleetResponse
+    if (workers.some(({ connection }) => connection === 'online')) return worker
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+// ---- the repository --------------------------------------------------------------------------------------------
+
+const repositoryIn = (folder: string): string => join(folder, 'code', 'owner', 'name.git')
+
+async function makeRepository(workshop: Workshop, folder: string): Promise<void> {
+  const draft = join(folder, 'draft-repository')
+  mkdirSync(draft)
+  for (let at = 0; at < FILES; at++) writeFileSync(join(draft, `file-${at}.txt`), contentOf(at))
+  const as = ['-c', 'user.name=Ada Example', '-c', 'user.email=ada@example.org']
+  await git(workshop, 'init', '--quiet', '--initial-branch=main', draft)
+  await git(workshop, '-C', draft, 'add', '--all')
+  await git(workshop, '-C', draft, ...as, 'commit', '--quiet', '--message', 'Begin')
+  await git(workshop, 'clone', '--quiet', '--bare', '--template=', draft, repositoryIn(folder))
+  await git(workshop, '-C', repositoryIn(folder), 'gc', '--quiet')
+}
+
+function contentOf(file: number): string {
+  return Array.from(
+    { length: FILE_LINES },
+    (_, line) => `file ${file}, line ${line}, ${(file * line) % 977}\n`,
+  ).join('')
+}
+
+export function git(workshop: Workshop, ...args: readonly string[]): Promise<void> {
+  return completed(workshop.start('/usr/bin/git', args), `git ${args[0]}`)
+}

@@ -1,0 +1,109 @@
+/**
+ * The worker's hands put together: which programs, which folders, which user each sandbox runs as on this machine.
+ */
+import { randomUUID } from 'node:crypto'
+import { realpathSync } from 'node:fs'
+import { realpath } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import type { Clock, Log } from '../core/ports.ts'
+import type { Job } from '../protocol/frames.ts'
+import { codeHostFor } from '../providers/codehost/codehost.ts'
+import { type HttpParts, makeHttp } from '../providers/http/http.ts'
+import { textOf } from '../store/errors.ts'
+import { agentDrivers } from '../worker/agents/drivers.ts'
+import { type Hands, openHands } from '../worker/executor.ts'
+import { makeSources } from '../worker/git/create-git-sources.ts'
+import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
+import { freeBytes } from '../worker/run/disk.ts'
+import { type Ground, type GroundParts, groundFor } from '../worker/run/sandbox-location.ts'
+import { wayOut } from '../worker/sandbox/egress/egress-proxy.ts'
+import { removeOwned } from '../worker/sandbox/folders.ts'
+import { makeLauncher } from '../worker/sandbox/launch.ts'
+import { thisMachine } from '../worker/sandbox/machine.ts'
+import { SLOTS_GID, SLOTS_MAX, slotOf } from '../worker/sandbox/slots.ts'
+import { realChance } from './clock.ts'
+import { homeFolder } from './data-dir.ts'
+import { Ending, EXIT } from './exit.ts'
+
+export interface HandsOptions {
+  readonly dataDir: string
+  readonly sandboxDir?: string
+  /** What the probe found. */
+  readonly bwrap: string
+  readonly stallMs: number
+  /** The way out of this network, and whom to trust there; absent: as Node has it. */
+  readonly network: Pick<HttpParts, 'proxies' | 'authorities'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface ReadyHands {
+  readonly hands: Hands
+  /** What holds a run's memory and processes down here. */
+  readonly limits: 'cgroup' | 'rlimit'
+}
+
+export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
+  const { dataDir, sandboxDir, bwrap, stallMs, network, clock, log } = options
+  const machine = thisMachine()
+  const isRoot = machine.euid === 0
+  const ground = await groundHere({
+    dataDir: await realpath(dataDir),
+    insidePrograms: insidePrograms(),
+    nodeProgram: process.execPath,
+    ...(sandboxDir === undefined ? {} : { wanted: resolve(sandboxDir) }),
+    ...(isRoot ? { gid: SLOTS_GID } : {}),
+  })
+  const launcher = makeLauncher({ bwrap, clock, machine })
+  const limits = launcher.limitsTold()
+  log.info({ folder: ground.folder, limits }, 'runs are executed here')
+  const http = makeHttp({ clock, chance: realChance, ...network })
+  const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
+  const hands = await openHands({
+    folder: ground.folder,
+    clock,
+    log,
+    uuid: () => randomUUID(),
+    launcher,
+    slotOf: (number) => slotOf(number, machine),
+    firstNumber: Math.floor(realChance.fraction() * SLOTS_MAX),
+    giveAway: isRoot,
+    removeFolder: removeOwned,
+    sources: makeSources({
+      folder: join(ground.folder, 'sources'),
+      clock,
+      chance: realChance,
+      log,
+      codehostFor,
+      ...(network.proxies === undefined ? {} : { proxies: network.proxies }),
+      ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
+    }),
+    codehostFor,
+    drivers: agentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), asOther: isRoot }),
+    wayOut,
+    insidePrograms: ground.insidePrograms,
+    node: ground.node,
+    gitconfig: GITCONFIG_TEXT,
+    stallMs,
+    freeBytes: () => freeBytes(ground.folder),
+    closed: () => http.close(),
+  })
+  return { hands, limits }
+}
+
+async function groundHere(parts: GroundParts): Promise<Ground> {
+  try {
+    return await groundFor(parts)
+  } catch (error) {
+    throw new Ending(
+      EXIT.broken,
+      `there is no place for sandboxes: ${textOf(error)}; name a folder that this worker may write to with --sandbox-dir`,
+    )
+  }
+}
+
+/** Beside the program, where the build puts them. */
+function insidePrograms(): string {
+  const program = realpathSync(process.argv[1] ?? '')
+  return join(dirname(dirname(program)), 'inside')
+}

@@ -1,0 +1,86 @@
+/**
+ * The host's neighbours: the web through one door, and behind it trackers, code hosts, and those who give out
+ * credentials; and the programs of this machine that hold logins of their own.
+ */
+import { join } from 'node:path'
+import type { HostParts } from '../actors/root/create-host.ts'
+import type { Clock, Log } from '../core/ports.ts'
+import { AGENT_PROVIDERS, type AgentProvider, type ServiceConfig } from '../protocol/config.ts'
+import { makeAccounts } from '../providers/accounts/accounts.ts'
+import { pullHostFor } from '../providers/codehost/pull-host.ts'
+import { makeCouriers } from '../providers/http/client-pool.ts'
+import { makeHttp } from '../providers/http/http.ts'
+import { wranglerBucket } from '../providers/storage.ts'
+import { trackerFor } from '../providers/tracker/tracker.ts'
+import { realChance } from './clock.ts'
+import { Ending, EXIT } from './exit.ts'
+import { web } from './network.ts'
+
+export interface NeighbourParts {
+  readonly dataDir: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly inheritable: () => readonly number[]
+}
+
+export type Neighbours = Pick<HostParts, 'tracker' | 'accounts' | 'bucket' | 'pulls'> & {
+  /** Nobody is asked any more, and what was started ends. */
+  close(): Promise<void>
+}
+
+export function makeNeighbours({
+  dataDir,
+  clock,
+  log,
+  environment,
+  inheritable,
+}: NeighbourParts): Neighbours {
+  const network = web(environment)
+  if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
+  const chance = realChance
+  const http = makeHttp({ clock, chance, ...network.value })
+  const end = new AbortController()
+  const couriers = makeCouriers({ http, clock, chance, log })
+  const bucket = wranglerBucket({
+    environment,
+    clock,
+    log,
+    tempFolder: join(dataDir, 'uploads'),
+    inheritable,
+  })
+  return {
+    tracker: (config: ServiceConfig) => trackerFor(config, { clock, log, couriers }),
+    pulls: (config: ServiceConfig) => pullHostFor(config, { couriers, clock, log }),
+    accounts: makeAccounts({
+      http,
+      couriers,
+      clock,
+      chance,
+      environment,
+      inheritable,
+      stopped: end.signal,
+      uid: process.geteuid?.() ?? 0,
+      bases: basesIn(environment),
+    }),
+    bucket,
+    async close() {
+      end.abort()
+      bucket.stop()
+      couriers.close()
+      await http.close()
+    },
+  }
+}
+
+/**
+ * Where agents' vendors are asked whether a key works. The vendors' own variables don't count: workers don't go by
+ * them, and a key that somebody pastes must not be shown to a gateway.
+ */
+function basesIn(environment: NeighbourParts['environment']): Partial<Record<AgentProvider, string>> {
+  const set = AGENT_PROVIDERS.flatMap((provider) => {
+    const base = environment[`SWITCHYARD_AGENT_${provider.slice(-1)}_URL`] ?? ''
+    return base === '' ? [] : [[provider, base.replace(/\/+$/, '')] as const]
+  })
+  return Object.fromEntries(set)
+}

@@ -1,0 +1,72 @@
+/**
+ * machines.md as a text: for each machine a drawing (Mermaid, which code hosts render) and the same as a table.
+ */
+import type { AnyStateMachine } from 'xstate'
+import { type Chart, type ChartArrow, type ChartState, chartOf } from '../actors/runtime/machine-table.ts'
+
+const HEAD = `# The machines
+
+Drawn from the code by \`npm run machines\`; a test fails when this file is out of step. Every life of the service is one
+of these. An arrow reads: *event* [guard] / deeds. Deeds only lay down what is to happen; it happens once the new state
+is on disk.
+`
+
+export function drawMachines(machines: readonly AnyStateMachine[]): string {
+  return `${[HEAD, ...machines.map((machine) => section(chartOf(machine)))].join('\n')}`
+}
+
+function section(chart: Chart): string {
+  return [`## ${chart.id}`, '', '```mermaid', ...drawing(chart), '```', '', ...table(chart), ''].join('\n')
+}
+
+// ---- the drawing -----------------------------------------------------------------------------------------------
+
+function drawing({ states, arrows }: Chart): string[] {
+  const lines = ['stateDiagram-v2']
+  for (const state of states) {
+    if (state.path !== '') lines.push(`  state "${state.path.split('.').at(-1)}" as ${idOf(state.path)}`)
+    if (state.initial !== undefined) lines.push(`  [*] --> ${idOf(state.initial)}`)
+    if (state.kind === 'final') lines.push(`  ${idOf(state.path)} --> [*]`)
+  }
+  // What the root handles, it handles in every state: in the table, not as an arrow from everywhere.
+  for (const arrow of arrows) {
+    if (arrow.from !== '') lines.push(`  ${idOf(arrow.from)} --> ${idOf(arrow.to)} : ${label(arrow)}`)
+  }
+  return lines
+}
+
+/** Mermaid takes no dots or spaces in ids and no colons in labels. */
+const idOf = (path: string): string => path.replace(/[^a-zA-Z0-9]/g, '_')
+
+function label({ event, guard }: ChartArrow): string {
+  return [event ?? 'at once', ...(guard === undefined ? [] : [`[${guard}]`])].join(' ').replaceAll(':', '')
+}
+
+// ---- the table -------------------------------------------------------------------------------------------------
+
+function table({ states, arrows }: Chart): string[] {
+  return [
+    '| in | on | when | goes to | deeds |',
+    '| --- | --- | --- | --- | --- |',
+    ...states.flatMap((state) =>
+      rowsOf(
+        state,
+        arrows.filter((arrow) => arrow.from === state.path),
+      ),
+    ),
+  ]
+}
+
+function rowsOf(state: ChartState, arrows: readonly ChartArrow[]): string[] {
+  const name = state.path === '' ? '*(any)*' : `**${state.path}**`
+  const about = state.description === undefined ? name : `${name}: ${state.description}`
+  const rows: (readonly string[])[] = []
+  if (state.entry.length > 0) rows.push(['*entering*', '', '', state.entry.join(', ')])
+  for (const arrow of arrows) {
+    const to = arrow.to === arrow.from ? '' : arrow.to
+    rows.push([arrow.event ?? '*at once*', arrow.guard ?? '', to, arrow.deeds.join(', ')])
+  }
+  if (state.exit.length > 0) rows.push(['*leaving*', '', '', state.exit.join(', ')])
+  if (rows.length === 0) return state.path === '' ? [] : [`| ${about} | | | | |`]
+  return rows.map((row, at) => `| ${[at === 0 ? about : '', ...row].join(' | ')} |`)
+}

@@ -1,0 +1,17 @@
+/**
+ * Why a sandbox could not be booted, in one sentence that travels from its worker to its host.
+ *
+ * What lasts has its kind in front, as a refused dispatch has its class; whatever else is wrong may pass.
+ */
+import { type No, no, type Refusal } from '../result.ts'
+
+const LASTING = ['gone', 'invalid'] as const
+
+export function bootRefusalText({ kind, message }: Refusal): string {
+  return LASTING.some((lasting) => lasting === kind) ? `${kind}: ${message}` : message
+}
+
+export function bootRefusalOf(text: string): No {
+  const kind = LASTING.find((lasting) => text.startsWith(`${lasting}: `))
+  return kind === undefined ? no('conflict', text) : no(kind, text.slice(`${kind}: `.length))
+}

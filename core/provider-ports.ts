@@ -1,0 +1,193 @@
+/**
+ * What the host asks of its neighbours, as types only: the code host's pull requests, accounts and their credentials,
+ * the bucket.
+ *
+ * `providers/` satisfies these and `bin/` introduces them. A refusal's kind says what follows: `unauthorized` is a
+ * credential that its provider does not take, `unavailable` passes by itself (too many requests, an outage), `unknown`
+ * is not there, `conflict` not possible in this state. No answer and no refusal carries a credential that it need not.
+ */
+import type { AgentProvider, ServiceConfig } from '../protocol/config.ts'
+import type { ConnectProvider } from '../protocol/connect.ts'
+import type {
+  CodehostRepo,
+  MergeRequest,
+  PullDetail,
+  PullSummary,
+  ReplyRequest,
+  ResolveThreadRequest,
+  ReviewRequest,
+} from '../protocol/pulls.ts'
+import type { PullState } from '../protocol/run.ts'
+import type { Answer } from './result.ts'
+
+/** Who waits: a person who clicked, or nobody. What nobody waits for gives way, and stops before a quota is gone. */
+export type Urgency = 'person' | 'background'
+
+// ---- pull requests -----------------------------------------------------------------------------------------------
+
+/** A code host does not know by which key a repository is configured here. */
+export type PullFacts = Omit<PullSummary, 'repo' | 'remote'>
+export type PullDetailFacts = Omit<PullDetail, 'repo' | 'remote'>
+
+export interface PullPlace {
+  /** owner/name */
+  readonly remote: string
+  readonly number: number
+}
+
+/** Where a pull request's branch really lies: of a fork it is another repository. */
+export interface PullOrigin {
+  /** owner/name; undefined when the repository is gone. */
+  readonly headRemote: string | undefined
+  readonly headBranch: string
+  readonly headSha: string
+  readonly baseBranch: string
+}
+
+/** The code host as people use it, and the host on their behalf. A driver holds its own credential. */
+export interface PullHost {
+  /** Those that the account can reach, most recently pushed first. */
+  repos(): Promise<Answer<readonly CodehostRepo[]>>
+  /** Every open one and the newest of the others, newest activity first. */
+  list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>>
+  detail(place: PullPlace): Promise<Answer<PullDetailFacts>>
+  origin(place: PullPlace): Promise<Answer<PullOrigin>>
+  /** One that is not there is left out. */
+  states(
+    remote: string,
+    numbers: readonly number[],
+    urgency: Urgency,
+  ): Promise<Answer<ReadonlyMap<number, PullState>>>
+  /** Answers the code host's own sentence about it. */
+  merge(place: PullPlace, method: MergeRequest['method']): Promise<Answer<string>>
+  close(place: PullPlace): Promise<Answer<void>>
+  reopen(place: PullPlace): Promise<Answer<void>>
+  ready(place: PullPlace): Promise<Answer<void>>
+  comment(place: PullPlace, body: string): Promise<Answer<void>>
+  review(place: PullPlace, review: ReviewRequest): Promise<Answer<void>>
+  reply(place: PullPlace, reply: ReplyRequest): Promise<Answer<void>>
+  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Answer<void>>
+  /** Of which pull request this is the address; undefined when it is none of this code host's. */
+  placeOf(url: string): PullPlace | undefined
+}
+
+// ---- accounts ----------------------------------------------------------------------------------------------------
+
+/** What a tracker's authorization is good for. */
+export interface TokenPair {
+  readonly accessToken: string
+  /** Absent: the one in use stays good. */
+  readonly refreshToken?: string
+  /** An instant; absent when it does not run out. */
+  readonly expiresAt?: string
+}
+
+/** Where the browser goes, and what only we know of the journey. */
+export interface Journey {
+  readonly url: string
+  /** Of PKCE; absent where the helper exchanges the code. */
+  readonly verifier?: string
+}
+
+export interface DeviceStart {
+  /** A secret. */
+  readonly deviceCode: string
+  readonly userCode: string
+  readonly verificationUri: string
+  readonly intervalSeconds: number
+  readonly expiresInSeconds: number
+}
+
+export type DevicePoll =
+  | { readonly is: 'token'; readonly token: string }
+  /** `intervalSeconds`: from now on. `isTooFast`: it was asked too often, and does not say how often it may be. */
+  | { readonly is: 'pending'; readonly intervalSeconds?: number; readonly isTooFast?: true }
+  /** The code is dead; the sentence says why, and what to do. */
+  | { readonly is: 'over'; readonly reason: string }
+
+/** The credential fields of the configuration that a flow may write, below their sections. */
+export interface CredentialChange {
+  readonly tracker?: {
+    readonly apiKey?: string | null
+    readonly refreshToken?: string | null
+    readonly tokenExpiresAt?: string | null
+  }
+  readonly codehost?: { readonly token?: string | null }
+  readonly agent?: Readonly<
+    Partial<
+      Record<
+        'agentAApiKey' | 'agentAOauthToken' | 'agentBApiKey' | 'agentBLogin' | 'agentCApiKey' | 'agentCLogin',
+        string | null
+      >
+    >
+  >
+}
+
+/** A login that was found on this machine. */
+export interface FoundLogin {
+  /** For the person: whose it is, what kind. */
+  readonly detail: string
+  readonly credential: NonNullable<CredentialChange['agent']>
+}
+
+/**
+ * Everybody who gives out credentials. Configurations come in whole: they say which provider, at which address, with
+ * which client ids; a credential to be checked is in its place in them.
+ */
+export interface Accounts {
+  /** Refused (`invalid`, with the reason for a person) where only a key given by hand is possible. */
+  authorizeTracker(
+    config: ServiceConfig,
+    order: { readonly state: string; readonly port: number },
+  ): Answer<Journey>
+  exchangeTracker(
+    config: ServiceConfig,
+    order: { readonly code: string; readonly port: number; readonly verifier?: string },
+  ): Promise<Answer<TokenPair>>
+  /** Refused as `unauthorized` only when the refresh token is dead for good; all else passes. */
+  refreshTracker(config: ServiceConfig, refreshToken: string): Promise<Answer<TokenPair>>
+  /** Answers whose credential `tracker.apiKey` is, for people. */
+  checkTracker(config: ServiceConfig): Promise<Answer<string>>
+
+  /** Refused (`invalid`) where only a token given by hand is possible. */
+  startDevice(config: ServiceConfig): Promise<Answer<DeviceStart>>
+  /** Refused: nobody could be asked just now. */
+  pollDevice(config: ServiceConfig, deviceCode: string): Promise<Answer<DevicePoll>>
+  checkCodehost(config: ServiceConfig): Promise<Answer<string>>
+
+  /** Whether a key works; the key is in its place in the configuration. */
+  checkAgent(
+    config: ServiceConfig,
+    provider: Extract<ConnectProvider, AgentProvider>,
+  ): Promise<Answer<string>>
+  /** Refused with the reason for which the person has to give a key, or log in first. */
+  findAgentLogin(provider: AgentProvider): Promise<Answer<FoundLogin>>
+}
+
+// ---- the bucket --------------------------------------------------------------------------------------------------
+
+export interface BucketLook {
+  /** Its command is there. */
+  readonly installed: boolean
+  readonly loggedIn: boolean
+  readonly account?: string
+}
+
+export interface UploadOrder {
+  readonly bucket: string
+  /** Segments joined by `/`. */
+  readonly key: string
+  readonly contentType: string
+  readonly size: number
+  read(): AsyncIterable<Uint8Array>
+}
+
+export interface Bucket {
+  look(): Promise<BucketLook>
+  /** Starts the command's own login; one at a time. Answers what the person is to do. */
+  login(): Promise<Answer<string>>
+  /** Refused as `invalid` when asking again is pointless. */
+  upload(order: UploadOrder): Promise<Answer<void>>
+  /** Ends what it started. */
+  stop(): void
+}

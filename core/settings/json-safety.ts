@@ -1,0 +1,54 @@
+/**
+ * Whether a value may become configuration at all, whatever it means: only what JSON can say and say again.
+ *
+ * Refused are keys that reach into a prototype, nesting and key floods, numbers JSON has no word for (`1e999` parses
+ * as infinity and would be written back as `null`), and halves of surrogate pairs, which do not survive UTF-8.
+ */
+
+import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
+import { at } from '../../protocol/schema-errors.ts'
+import { type Answer, no, yes } from '../result.ts'
+import { isObject } from './merge.ts'
+
+export function soundness(value: unknown): Answer<true> {
+  const fault = firstFault(value, [], { keysLeft: JSON_KEYS_MAX })
+  return fault === undefined ? yes(true) : no('invalid', fault)
+}
+
+/** How many more keys the whole value may have. */
+interface Budget {
+  keysLeft: number
+}
+
+function firstFault(value: unknown, path: readonly string[], budget: Budget): string | undefined {
+  if (!Array.isArray(value) && !isObject(value)) return scalarFault(value, path)
+  // Recursion is safe here: it ends with the allowed depth.
+  if (path.length >= JSON_DEPTH_MAX) return at(path, `is nested deeper than ${JSON_DEPTH_MAX} levels`)
+  const entries = Object.entries(value)
+  budget.keysLeft -= entries.length
+  if (budget.keysLeft < 0) return at([], `has more than ${JSON_KEYS_MAX} keys`)
+  for (const [key, inner] of entries) {
+    const within = [...path, key]
+    const fault = keyFault(key, within) ?? firstFault(inner, within, budget)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function keyFault(key: string, path: readonly string[]): string | undefined {
+  if (JSON_KEYS_REFUSED.includes(key)) return at(path, 'is a key that is never accepted')
+  return isWellFormed(key) ? undefined : at(path, 'is a key with half of a surrogate pair')
+}
+
+function scalarFault(value: unknown, path: readonly string[]): string | undefined {
+  if (value === null || typeof value === 'boolean') return undefined
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? undefined : at(path, 'is a number out of range')
+  if (typeof value !== 'string') return at(path, `is not a JSON value (${typeof value})`)
+  return isWellFormed(value) ? undefined : at(path, 'holds half of a surrogate pair')
+}
+
+/** In a pattern with the `u` flag, only a surrogate without its other half is a character of its own. */
+function isWellFormed(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text)
+}

@@ -1,0 +1,80 @@
+/**
+ * How GitHub speaks of its limits: of an hour's requests in headers, with the second at which they begin anew, and of
+ * too many at once in words, with a pause.
+ *
+ * REST, GraphQL and search are counted apart. Of what is written it wants one at a time, a second apart. Of what it
+ * takes within a minute it says nothing before that is overdone; what has not changed may count there as well.
+ */
+import { parseJson } from '../../../protocol/parse.ts'
+import type { BudgetWord, Errand, Manners, MinuteQuota } from '../../http/client-types.ts'
+import { type HttpReply, retryAfterMs } from '../../http/http.ts'
+import { isTooOften } from './errors.ts'
+import { fieldOf, listOf } from './fields.ts'
+
+/** It refuses beyond 100, which are shared by everything that has this account's tokens. */
+const AT_ONCE = 50
+const WRITE_PAUSE_MS = 1_000
+/** What it wants where it names no time. */
+const PAUSE_MS = 60_000
+/** It counts by the hour: an instant beyond the next one is a clock's mistake, most likely our own. */
+const WINDOW_MS_MAX = 60 * 60_000
+/** As it is documented. */
+const MINUTES: Readonly<Record<string, MinuteQuota>> = {
+  core: { points: 900, read: 1, write: 5 },
+  graphql: { points: 2_000, read: 1, write: 5 },
+}
+const GRAPHQL_LIMITED = /"type"\s*:\s*"RATE_LIMIT(ED)?"/
+const GRAPHQL_KEYS_MAX = 200_000
+
+export const GITHUB_MANNERS: Manners = {
+  name: 'GitHub',
+  atOnce: AT_ONCE,
+  writePauseMs: WRITE_PAUSE_MS,
+  resourceOf,
+  minute: (resource) => MINUTES[resource],
+  budgets,
+  tooOften,
+}
+
+function resourceOf({ url }: Errand): string {
+  const { pathname } = new URL(url)
+  if (pathname.endsWith('/graphql')) return 'graphql'
+  return /\/search\//.test(pathname) ? 'search' : 'core'
+}
+
+function budgets({ headers }: HttpReply, errand: Errand): readonly BudgetWord[] {
+  const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) =>
+    wholeOf(headers[`x-ratelimit-${name}`]),
+  )
+  if (limit === undefined && remaining === undefined) return []
+  return [
+    {
+      resource: headers['x-ratelimit-resource'] ?? resourceOf(errand),
+      ...(limit === undefined ? {} : { limit }),
+      ...(remaining === undefined ? {} : { remaining }),
+      ...(reset === undefined ? {} : { resetsAt: reset * 1000 }),
+    },
+  ]
+}
+
+function wholeOf(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,12}$/.test(header) ? Number(header) : undefined
+}
+
+/** Milliseconds for which nothing may be asked; undefined: it is no such refusal. `now`: wall milliseconds. */
+export function tooOften(reply: HttpReply, now: number): number | undefined {
+  if (!isTooOften(reply) && !isGraphqlLimited(reply)) return undefined
+  const { headers } = reply
+  const asked = retryAfterMs(headers['retry-after'], now)
+  if (asked !== undefined) return asked
+  const reset = headers['x-ratelimit-remaining'] === '0' ? wholeOf(headers['x-ratelimit-reset']) : undefined
+  return reset === undefined ? PAUSE_MS : Math.min(Math.max(0, reset * 1000 - now), WINDOW_MS_MAX)
+}
+
+/** The words may also stand in somebody's comment, so the errors themselves are asked. */
+function isGraphqlLimited({ status, text }: HttpReply): boolean {
+  if (status !== 200 || !GRAPHQL_LIMITED.test(text)) return false
+  const body = parseJson(text, GRAPHQL_KEYS_MAX)
+  const errors = body.ok ? listOf(fieldOf(body.value, 'errors')) : []
+  return errors.some((error) => /^RATE_LIMIT(ED)?$/.test(String(fieldOf(error, 'type'))))
+}

@@ -1,0 +1,94 @@
+/**
+ * By which proxy a request leaves this network, as the person's rules say.
+ *
+ * The rules are curl's: each scheme has its own proxy, and an exception is a name (with all below it), an address, a
+ * range of addresses, any of them with a port, or `*`. One thing is stricter: what is on this machine is always asked
+ * directly. No proxy leads there, and a credential that may go to it unencrypted must not pass through somebody else.
+ */
+import { BlockList, isIP } from 'node:net'
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { Proxies } from './http.ts'
+
+export interface WayOut {
+  /** Without the login. */
+  readonly url: URL
+  readonly login?: { readonly user: string; readonly password: string }
+}
+
+/** Undefined: directly. */
+export function wayTo(target: URL, proxies: Proxies | undefined): Answer<WayOut | undefined> {
+  const text = proxies?.[target.protocol === 'https:' ? 'https' : 'http'] ?? ''
+  if (text === '' || isThisMachine(target) || isExcepted(target, proxies?.except ?? '')) return yes(undefined)
+  return proxyOf(text)
+}
+
+/** One without a scheme is an http proxy, as everywhere. */
+export function proxyOf(text: string): Answer<WayOut> {
+  const full = text.includes('://') ? text : `http://${text}`
+  const url = URL.canParse(full) ? new URL(full) : undefined
+  // Never shown: it may hold a password.
+  if (url === undefined || url.hostname === '' || !/^(https?|socks5?):$/.test(url.protocol)) {
+    return no(
+      'invalid',
+      'the proxy that the environment names (https_proxy, http_proxy, all_proxy) is not of the form http://host:port',
+    )
+  }
+  const { username, password } = url
+  url.username = ''
+  url.password = ''
+  if (username === '' && password === '') return yes({ url })
+  return yes({ url, login: { user: decoded(username), password: decoded(password) } })
+}
+
+/** Somebody's password may hold a % that means itself. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+// ---- exceptions ----------------------------------------------------------------------------------------------------
+
+function isThisMachine(target: URL): boolean {
+  const host = hostOf(target)
+  return /^(.+\.)?localhost$|^127\.|^0\.0\.0\.0$|^::1?$|^::ffff:7f/.test(host)
+}
+
+function isExcepted(target: URL, except: string): boolean {
+  const host = hostOf(target)
+  const port = target.port === '' ? (target.protocol === 'https:' ? '443' : '80') : target.port
+  return except.split(/[\s,]+/).some((rule) => rule !== '' && covers(rule.toLowerCase(), host, port))
+}
+
+const RULE = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>.*?))(?::(?<port>\d+))?$/
+
+function covers(rule: string, host: string, port: string): boolean {
+  if (rule === '*') return true
+  // An address of version 6 may stand there bare, and its last group is no port.
+  const bare = isIP(rule.split('/')[0] ?? '') === 6
+  const parts = bare ? { plain: rule } : RULE.exec(rule)?.groups
+  if (parts?.port !== undefined && parts.port !== port) return false
+  const name = (parts?.bracketed ?? parts?.plain ?? '').replace(/^\*?\./, '').replace(/\.$/, '')
+  if (isIP(host) !== 0) return coversAddress(name, host)
+  return name !== '' && (host === name || host.endsWith(`.${name}`))
+}
+
+function coversAddress(name: string, host: string): boolean {
+  const [address = '', bits] = name.split('/')
+  const family = isIP(address)
+  if (family === 0 || family !== isIP(host)) return false
+  const longest = family === 6 ? 128 : 32
+  const prefix = bits === undefined ? longest : Number(bits)
+  if (!Number.isInteger(prefix) || prefix < 0 || prefix > longest) return false
+  const type = family === 6 ? 'ipv6' : 'ipv4'
+  const range = new BlockList()
+  range.addSubnet(address, prefix, type)
+  return range.check(host, type)
+}
+
+/** In lower case, without brackets and without the root's dot. */
+function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+}

@@ -1,0 +1,73 @@
+/**
+ * The way to services that are out in the world and nowhere else: behind such an address, a machine of a private
+ * network is a mistake, or somebody who wants us to ask there in his place.
+ *
+ * A name is looked at as it is resolved, and only what was looked at is connected to, so that it cannot lead elsewhere
+ * a moment later. This machine by its plain name is what a person wrote down himself, and is asked.
+ */
+import { type LookupAddress, lookup } from 'node:dns'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { type No, no } from '../../core/result.ts'
+
+/** As an error of the network says it. */
+export const PRIVATE_ADDRESS = 'PRIVATE_ADDRESS'
+
+/** Not those that stand for public places on machines whose proxy answers for all names (198.18/15, 100.64/10). */
+const PRIVATE = new BlockList()
+for (const [first, bits] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.168.0.0', 16],
+] as const)
+  PRIVATE.addSubnet(first, bits, 'ipv4')
+for (const [first, bits] of [
+  ['::', 127],
+  ['fc00::', 7],
+  ['fe80::', 10],
+] as const)
+  PRIVATE.addSubnet(first, bits, 'ipv6')
+
+const THIS_MACHINE = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+
+export const isThisMachine = ({ hostname }: URL): boolean => THIS_MACHINE.test(hostname)
+
+/** Of an address that needs no resolving. */
+export const isWrittenPrivate = ({ hostname }: URL): boolean => isPrivate(hostname.replace(/^\[|\]$/g, ''))
+
+export function leadsInside(place: string): No {
+  return no(
+    'invalid',
+    `${place} is an address of a private network, and is not asked; correct it in the settings`,
+  )
+}
+
+/** @param resolve the system's own way */
+export function outwardLookup(resolve: LookupFunction = lookup): LookupFunction {
+  return (host, options, done) => {
+    resolve(host, { ...options, all: true }, (error, found) => {
+      // Then there is no list, whatever the types say.
+      if (error !== null) {
+        done(error, [])
+        return
+      }
+      const outside = listed(found).filter(({ address }) => !isPrivate(address))
+      const [first] = outside
+      if (first === undefined) done(Object.assign(new Error('leads inside'), { code: PRIVATE_ADDRESS }), [])
+      else if (options.all === true) done(null, outside)
+      else done(null, first.address, first.family)
+    })
+  }
+}
+
+/** It was asked for all, which is a list. */
+const listed = (found: string | LookupAddress[]): readonly LookupAddress[] =>
+  typeof found === 'string' ? [{ address: found, family: isIP(found) }] : found
+
+function isPrivate(address: string): boolean {
+  const family = isIP(address)
+  // A zone is one of this machine's own links.
+  return family !== 0 && (address.includes('%') || PRIVATE.check(address, family === 6 ? 'ipv6' : 'ipv4'))
+}

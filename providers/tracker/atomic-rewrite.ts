@@ -1,0 +1,114 @@
+/**
+ * Putting new bytes in the place of a file that a person may be editing.
+ *
+ * The draft lies in the same folder under a hidden name, is synced, has the old file's mode and, where we may, its owner,
+ * and takes its place by one rename. The file is read once more right before that: when it is not what was changed
+ * any more, it stays as it is. Only the instant between that look and the rename is left to chance.
+ */
+import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, renameSync } from 'node:fs'
+import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { codeOf } from './errors.ts'
+
+const DRAFT = /^\.switchyard-[0-9a-z]+-[0-9a-z]+\.draft$/
+/** No draft is being written for so long; an older one is a crash's. */
+const DRAFT_MS_MAX = 10 * 60_000
+const MODE_BITS = 0o7777n
+let drafts = 0
+
+export interface Expected {
+  readonly bytes: Buffer
+  readonly stats: Pick<BigIntStats, 'ino' | 'mode' | 'uid' | 'gid'>
+}
+
+/** Answers whether the file was what was expected, and so was replaced. */
+export async function replaceIfSame(path: string, expected: Expected, bytes: Uint8Array): Promise<boolean> {
+  const { draft, handle } = await openDraft(dirname(path))
+  try {
+    await fill(handle, bytes, expected.stats)
+    if (!isStill(path, expected)) {
+      await rm(draft, { force: true })
+      return false
+    }
+    // In one breath with the question: nothing of ours can come in between.
+    renameSync(draft, path)
+  } catch (error) {
+    await rm(draft, { force: true })
+    throw error
+  }
+  await syncFolder(dirname(path))
+  return true
+}
+
+/** Removes what a crash left half done in that folder. */
+export async function sweepDrafts(folder: string, now: number): Promise<void> {
+  for (const name of (await readdir(folder)).filter((one) => DRAFT.test(one))) {
+    const path = join(folder, name)
+    const stats = await lstat(path).catch(() => undefined)
+    if (stats?.isFile() === true && now - stats.mtimeMs > DRAFT_MS_MAX) await rm(path, { force: true })
+  }
+}
+
+async function openDraft(folder: string): Promise<{ readonly draft: string; readonly handle: FileHandle }> {
+  for (;;) {
+    const draft = join(folder, `.switchyard-${process.pid.toString(36)}-${(drafts++).toString(36)}.draft`)
+    try {
+      return { draft, handle: await open(draft, 'wx', 0o600) }
+    } catch (error) {
+      // Of an earlier process with our number; there are only so many of them.
+      if (codeOf(error) !== 'EEXIST') throw error
+    }
+  }
+}
+
+async function fill(handle: FileHandle, bytes: Uint8Array, stats: Expected['stats']): Promise<void> {
+  try {
+    await handle.writeFile(bytes)
+    await keepOwner(handle, stats)
+    await handle.chmod(Number(stats.mode & MODE_BITS))
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Only root may give a file away; else it becomes ours, which its folder allowed. */
+async function keepOwner(handle: FileHandle, { uid, gid }: Expected['stats']): Promise<void> {
+  const own = await handle.stat({ bigint: true })
+  if (own.uid === uid && own.gid === gid) return
+  try {
+    await handle.chown(Number(uid), Number(gid))
+  } catch (error) {
+    if (codeOf(error) !== 'EPERM') throw error
+  }
+}
+
+function isStill(path: string, { bytes, stats }: Expected): boolean {
+  let file: number
+  try {
+    file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ELOOP') return false
+    throw error
+  }
+  try {
+    if (fstatSync(file, { bigint: true }).ino !== stats.ino) return false
+    const found = Buffer.allocUnsafe(bytes.length + 1)
+    let filled = 0
+    for (let read = -1; read !== 0 && filled < found.length; filled += read) {
+      read = readSync(file, found, filled, found.length - filled, filled)
+    }
+    return bytes.equals(found.subarray(0, filled))
+  } finally {
+    closeSync(file)
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

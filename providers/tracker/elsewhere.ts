@@ -1,7 +1,0 @@
-/** What every tracker says of a ticket that somebody has put elsewhere, from where it is not to be dragged back. */
-import { type No, no } from '../../core/refusal.ts'
-import { printable } from '../../protocol/explain.ts'
-
-export function elsewhere(identifier: string, state: string): No {
-  return no('gone', `${printable(identifier)} was put in ${printable(state)} meanwhile, and stays there`)
-}

@@ -1,0 +1,47 @@
+/**
+ * Event files from before the ledger knew how much of them counts.
+ *
+ * Done once for a data directory, before anything reads or writes events: each file counts up to its last whole
+ * event, and the ledger says so. The layout from which on it always does is written down last, so that a start that
+ * does not get that far begins again.
+ */
+import { join } from 'node:path'
+import type { Log } from '../../core/ports.ts'
+import { textOf } from '../errors.ts'
+import { isRunId } from '../event-order.ts'
+import type { LmdbLedger } from '../lmdb/control-database.ts'
+import type { LogPut } from '../lmdb/encode-writes.ts'
+import { FORMAT, FORMAT_WITH_LOGS } from '../lmdb/tables.ts'
+import { isOwnFolder, namesIn } from './atomic.ts'
+import { lastEventBy } from './event-file.ts'
+import { eventsFile } from './run-folder.ts'
+
+/** Records in one transaction, whose room is taken beforehand. */
+const PORTION = 500
+
+export async function adoptEventFiles(runs: string, ledger: LmdbLedger, log: Log): Promise<void> {
+  if (ledger.format >= FORMAT_WITH_LOGS) return
+  let puts: LogPut[] = []
+  for (const name of await namesIn(runs)) {
+    puts.push(...(await recordOf(runs, name, log)))
+    if (puts.length < PORTION) continue
+    await ledger.commitPuts(puts)
+    puts = []
+  }
+  await ledger.commitPuts([...puts, { to: 'meta', key: 'format', text: String(FORMAT) }])
+}
+
+/** Nothing for what is no run's folder, or has no events. */
+async function recordOf(runs: string, name: string, log: Log): Promise<LogPut[]> {
+  if (!isRunId(name) || !(await isOwnFolder(join(runs, name)))) return []
+  try {
+    const { end, next } = await lastEventBy(eventsFile(runs, name))
+    return end === 0 ? [] : [{ to: 'log', key: name, record: { bytes: end, next }, moved: 0 }]
+  } catch (error) {
+    log.warn(
+      { runId: name, reason: textOf(error) },
+      'the events of a run could not be read, and are left out',
+    )
+    return []
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * What a failed commit means: is the disk full, which passes, or is it broken, which does not?
+ *
+ * lmdb-js rejects with an error that carries a second promise, `commitError`, which rejects with the real cause and
+ * its number. Nobody else listens to that one, so it is caught here, once for each failure.
+ */
+import { codeOf, textOf } from '../errors.ts'
+import { roomIn } from './emergency-space.ts'
+
+const EIO = 5
+const ENOSPC = 28
+const EDQUOT = 122
+const MDB_MAP_FULL = -30792
+/** A disk with less than this is full. */
+const ROOM_BYTES_MIN = 1024 * 1024
+
+export type Trouble =
+  | { readonly is: 'full'; readonly reason: string }
+  | { readonly is: 'broken'; readonly reason: string }
+
+export async function troubleOf(error: unknown, folder: string): Promise<Trouble> {
+  const cause = await causeOf(error)
+  const code = codeOf(cause)
+  if (code === ENOSPC || code === EDQUOT || code === 'ENOSPC' || code === 'EDQUOT') {
+    return {
+      is: 'full',
+      reason: `no room left on the disk of ${folder}; free some, and writing goes on by itself`,
+    }
+  }
+  // A write cut short by a full disk is reported as EIO. Nothing of it was synced, so writing it again is safe.
+  if (code === EIO && isFull(folder)) {
+    return {
+      is: 'full',
+      reason: `no room left on the disk of ${folder}; free some, and writing goes on by itself`,
+    }
+  }
+  if (code === MDB_MAP_FULL) {
+    return {
+      is: 'broken',
+      reason: `the database in ${folder} has reached its map size; remove old runs, then start again`,
+    }
+  }
+  return {
+    is: 'broken',
+    reason: `writing to ${folder} failed: ${textOf(cause)}; check the disk, then start again`,
+  }
+}
+
+async function causeOf(error: unknown): Promise<unknown> {
+  if (typeof error !== 'object' || error === null || !('commitError' in error)) return error
+  try {
+    await error.commitError
+    return error
+  } catch (cause) {
+    return cause
+  }
+}
+
+function isFull(folder: string): boolean {
+  try {
+    return roomIn(folder) < ROOM_BYTES_MIN
+  } catch {
+    return false
+  }
+}

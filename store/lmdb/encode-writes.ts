@@ -1,0 +1,129 @@
+/**
+ * What was asked of the ledger, as bytes.
+ *
+ * Writes are encoded in the turn in which they were asked for: what the caller's objects become afterwards cannot
+ * leak into an earlier promise, and a batch that has to be written again is the same batch. Beside what callers
+ * write there is what the store writes on its own account, when events move from the tail to their file.
+ */
+import type { Write } from '../../core/ports.ts'
+import { type EventsWrite, requireWhole } from '../event-order.ts'
+import { type LogRecord, tailKey } from './event-buffer.ts'
+import { factKey } from './key-values.ts'
+import { costOf, NODE_BYTES } from './preallocation.ts'
+import { type Head, headOf, stored } from './runs.ts'
+import { isKey, type Tables } from './tables.ts'
+
+interface LifePut {
+  readonly to: 'life'
+  readonly kind: string
+  readonly key: string
+  readonly bytes: Uint8Array | null
+}
+
+/** Without a head the run is removed. */
+export type RunPut =
+  | { readonly to: 'run'; readonly key: string; readonly bytes: Uint8Array; readonly head: Head }
+  | { readonly to: 'run'; readonly key: string; readonly bytes: null }
+
+interface FactPut {
+  readonly to: 'fact'
+  readonly key: string
+  readonly bytes: Uint8Array | null
+}
+
+/** Events that come to the tail. */
+export interface ChunkPut {
+  readonly to: 'tail'
+  readonly key: string
+  readonly bytes: Uint8Array
+  readonly runId: string
+  readonly first: number
+  readonly count: number
+  /** Stands in for events that were lost, so it begins before the end. */
+  readonly behind?: true
+}
+
+/** Events that leave the tail: they are in the file, or nobody wants them any more. */
+interface ChunkGone {
+  readonly to: 'tail'
+  readonly key: string
+  readonly bytes: null
+}
+
+/** What of a run's file counts; `null`: the log is removed. `moved`: bytes that left the tail with it. */
+export interface LogPut {
+  readonly to: 'log'
+  readonly key: string
+  readonly record: LogRecord | null
+  readonly moved: number
+}
+
+interface MetaPut {
+  readonly to: 'meta'
+  readonly key: string
+  readonly text: string
+}
+
+export type Put = LifePut | RunPut | FactPut | ChunkPut | ChunkGone | LogPut | MetaPut
+
+/** Throws for what cannot be stored at all: an empty or overlong key, a value that is not plain data, torn events. */
+export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
+  return writes.map((write) => encode(tables, write))
+}
+
+function encode(tables: Tables, write: Write): Put {
+  switch (write.table) {
+    case 'life': {
+      const bytes = write.record === null ? null : tables.codec.encode(write.record)
+      return { to: 'life', kind: write.kind, key: keyed(write.key), bytes }
+    }
+    case 'run': {
+      const key = keyed(write.id)
+      if (write.run === null) return { to: 'run', key, bytes: null }
+      return { to: 'run', key, bytes: tables.codec.encode(stored(write.run)), head: headOf(write.run) }
+    }
+    case 'fact': {
+      const bytes = write.value === null ? null : tables.codec.encode(write.value)
+      return { to: 'fact', key: factKey(write.shelf, keyed(write.key)), bytes }
+    }
+    case 'events':
+      return encodeEvents(write)
+  }
+}
+
+function encodeEvents(write: EventsWrite): ChunkPut {
+  const { runId, first, count } = write
+  const bytes = Buffer.from(write.lines)
+  requireWhole(write, bytes)
+  return { to: 'tail', key: tailKey(runId, first), bytes, runId, first, count }
+}
+
+function keyed(key: string): string {
+  if (isKey(key)) return key
+  throw new TypeError(`the store takes keys of 1 to 512 bytes, not ${JSON.stringify(key.slice(0, 80))}`)
+}
+
+/** A run is a record and its entries in two indexes: one of a status, two of a ticket, each also taken away. */
+const RUN_COST = 6 * costOf(null)
+
+export function costOfPuts(puts: readonly Put[]): number {
+  return puts.reduce((sum, put) => sum + costOfPut(put), 0)
+}
+
+const RUN_INDEX_BYTES = 6 * NODE_BYTES
+
+export function payloadOfPuts(puts: readonly Put[]): number {
+  return puts.reduce((sum, put) => sum + payloadOfPut(put), 0)
+}
+
+/** What is taken away brings nothing. */
+function payloadOfPut(put: Put): number {
+  if (put.to === 'log' || put.to === 'meta') return NODE_BYTES
+  if (put.bytes === null) return 0
+  return put.bytes.length + NODE_BYTES + (put.to === 'run' ? RUN_INDEX_BYTES : 0)
+}
+
+function costOfPut(put: Put): number {
+  if (put.to === 'log' || put.to === 'meta') return costOf(null)
+  return costOf(put.bytes) + (put.to === 'run' ? RUN_COST : 0)
+}

@@ -1,0 +1,52 @@
+/**
+ * Life records in LMDB, one table a kind. Decodes and nothing else: what a record means is the life's own business.
+ */
+import type { LifeRecord, LifeShelf } from '../../core/ports.ts'
+import { StoreUnreadable } from '../errors.ts'
+import { isKey, type Tables } from './tables.ts'
+
+/** Read at once, so that walking a kind holds no transaction open while the caller works. */
+const PAGE = 256
+
+export class LmdbLives implements LifeShelf {
+  readonly #tables: Tables
+
+  constructor(tables: Tables) {
+    this.#tables = tables
+  }
+
+  get(kind: string, key: string): LifeRecord | undefined {
+    const bytes = isKey(key) ? this.#tables.life(kind)?.get(key) : undefined
+    return bytes === undefined ? undefined : this.#decode(kind, key, bytes)
+  }
+
+  *all(kind: string): Generator<readonly [string, LifeRecord]> {
+    let after: string | undefined
+    for (;;) {
+      const from = after === undefined ? {} : { start: after, exclusiveStart: true }
+      const page = [...(this.#tables.life(kind)?.getRange({ ...from, limit: PAGE }) ?? [])]
+      for (const { key, value } of page) yield [key, this.#decode(kind, key, value)]
+      after = page.at(-1)?.key
+      if (after === undefined || page.length < PAGE) return
+    }
+  }
+
+  kinds(): readonly string[] {
+    return this.#tables.kinds()
+  }
+
+  #decode(kind: string, key: string, bytes: Uint8Array): LifeRecord {
+    const record = this.#tables.codec.decode(bytes)
+    if (isRecord(record)) return record
+    throw new StoreUnreadable(
+      `the record of ${kind} ${key} is damaged; restore the state folder from a backup`,
+    )
+  }
+}
+
+function isRecord(value: unknown): value is LifeRecord {
+  if (typeof value !== 'object' || value === null) return false
+  return (
+    'v' in value && typeof value.v === 'number' && 's' in value && typeof value.s === 'string' && 'c' in value
+  )
+}

@@ -1,0 +1,94 @@
+/** Artifacts in plain maps, with the same names refused and the same parts kept. */
+import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
+import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
+import { StoreClosed } from '../errors.ts'
+import { artifactNameFault } from '../files/artifact-name.ts'
+
+type Written = 'kept' | 'repeat' | { readonly refused: string }
+
+interface Shelf {
+  readonly whole: Map<string, Buffer>
+  readonly drafts: Map<string, Buffer[]>
+}
+
+export class VolatileArtifacts implements Artifacts {
+  readonly #shelves = new Map<string, Shelf>()
+  #closed = false
+
+  async write(runId: string, name: string, part: number, data: Uint8Array, final: boolean): Promise<Written> {
+    const fault = artifactNameFault(name)
+    if (fault !== undefined) return { refused: fault }
+    if (!Number.isSafeInteger(part) || part < 0) return { refused: 'parts are numbered 0, 1, 2 …' }
+    if (data.length > ARTIFACT_PART_BYTES_MAX)
+      return { refused: `a part is at most ${ARTIFACT_PART_BYTES_MAX} bytes` }
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    const shelf = this.#shelf(runId)
+    return this.#answer(shelf, name, part, data, final) ?? keep(shelf, name, part, Buffer.from(data), final)
+  }
+
+  async find(runId: string, name: string): Promise<ArtifactFound> {
+    const fault = artifactNameFault(name)
+    if (fault !== undefined) return { is: 'escape', reason: fault }
+    const bytes = this.#shelves.get(runId)?.whole.get(name)
+    if (bytes === undefined) return { is: 'missing' }
+    return { is: 'file', size: bytes.length, ...contentTypeOf(name), read: () => once(bytes) }
+  }
+
+  async names(runId: string): Promise<string[]> {
+    return [...(this.#shelves.get(runId)?.whole.keys() ?? [])].sort()
+  }
+
+  async remove(runId: string): Promise<void> {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+    this.#shelves.delete(runId)
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  /** Undefined: the part is to be kept. */
+  #answer(
+    { whole, drafts }: Shelf,
+    name: string,
+    part: number,
+    data: Uint8Array,
+    final: boolean,
+  ): Written | undefined {
+    const draft = drafts.get(name)
+    if (draft?.length === part) return undefined
+    if (part > 0) {
+      if (draft !== undefined && part < draft.length) return 'repeat'
+      if (draft === undefined && whole.has(name)) return 'repeat'
+      return { refused: `part ${part} of ${name} came before part ${draft?.length ?? 0}` }
+    }
+    if (!final && draft?.length === 1 && draft[0]?.equals(data)) return 'repeat'
+    if (final && draft === undefined && whole.get(name)?.equals(data)) return 'repeat'
+    if (whole.size + drafts.size < RUN_ARTIFACTS_MAX) return undefined
+    const all = new Set([...whole.keys(), ...drafts.keys()])
+    if (all.size < RUN_ARTIFACTS_MAX || all.has(name)) return undefined
+    return { refused: `the run has ${RUN_ARTIFACTS_MAX} artifacts already` }
+  }
+
+  #shelf(runId: string): Shelf {
+    const shelf = this.#shelves.get(runId) ?? { whole: new Map(), drafts: new Map() }
+    this.#shelves.set(runId, shelf)
+    return shelf
+  }
+}
+
+function keep({ whole, drafts }: Shelf, name: string, part: number, data: Buffer, final: boolean): Written {
+  const parts = [...(part === 0 ? [] : (drafts.get(name) ?? [])), data]
+  drafts.delete(name)
+  if (parts.reduce((sum, each) => sum + each.length, 0) > ARTIFACT_BYTES_MAX) {
+    return { refused: `${name} is larger than ${ARTIFACT_BYTES_MAX} bytes` }
+  }
+  if (final) whole.set(name, Buffer.concat(parts))
+  else drafts.set(name, parts)
+  return 'kept'
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  yield bytes
+}

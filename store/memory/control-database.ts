@@ -1,0 +1,165 @@
+/**
+ * The ledger in plain maps. Commits of one turn land together at its end; until then nobody can read them.
+ *
+ * Tests can make it full or broken at any moment (`fill`, `drain`, `breakDown`); it then behaves as the real one.
+ */
+import type {
+  Cancel,
+  Clock,
+  FactShelf,
+  Facts,
+  Ledger,
+  LifeRecord,
+  LifeShelf,
+  RunShelf,
+  StoreState,
+  Write,
+} from '../../core/ports.ts'
+import type { Run } from '../../protocol/run.ts'
+import { StoreBroken, StoreClosed } from '../errors.ts'
+import { requireWhole } from '../event-order.ts'
+import { VolatileEventLogs } from './event-logs.ts'
+import { shelfOfFacts, shelfOfLives, VolatileRuns } from './queries.ts'
+
+interface Commit {
+  readonly writes: readonly Write[]
+  resolve(): void
+  reject(error: unknown): void
+}
+
+export class VolatileLedger implements Ledger {
+  readonly #clock: Clock
+  readonly #lives = new Map<string, Map<string, LifeRecord>>()
+  readonly #runs = new Map<string, Run>()
+  readonly #facts = new Map<FactShelf, Map<string, object>>()
+  readonly #events: VolatileEventLogs
+  readonly #listeners = new Set<(state: StoreState) => void>()
+  #waiting: Commit[] = []
+  #scheduled = false
+  #state: StoreState = { is: 'ready' }
+  #closed = false
+  readonly lives: LifeShelf
+  readonly runs: RunShelf
+  readonly facts: Facts
+
+  /** `events`: where the events of commits go. */
+  constructor(clock: Clock, events = new VolatileEventLogs()) {
+    this.#clock = clock
+    this.#events = events
+    this.facts = shelfOfFacts(this.#facts)
+    this.lives = shelfOfLives(this.#lives)
+    this.runs = new VolatileRuns(this.#runs)
+  }
+
+  commit(writes: readonly Write[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#state.is === 'broken') return reject(new StoreBroken(this.#state.reason))
+      if (this.#closed) return reject(new StoreClosed('the store is closed'))
+      this.#waiting.push({ writes: writes.map(copyOf), resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  state(): StoreState {
+    return this.#state
+  }
+
+  onState(listener: (state: StoreState) => void): Cancel {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** There is nothing to copy to: what this store holds ends with the process anyway. */
+  async backup(): Promise<void> {}
+
+  /** From now on the disk is full: commits wait. */
+  fill(reason = 'no room left on the disk'): void {
+    this.#become({ is: 'degraded', reason })
+  }
+
+  /** There is room again: what waited lands at the end of this turn. */
+  drain(): void {
+    this.#become({ is: 'ready' })
+    this.#schedule()
+  }
+
+  /** From now on the disk is broken: commits reject, those that wait too. */
+  breakDown(reason = 'the disk failed'): void {
+    this.#become({ is: 'broken', reason })
+    for (const commit of this.#waiting.splice(0)) commit.reject(new StoreBroken(reason))
+  }
+
+  async close(): Promise<void> {
+    if (this.#state.is === 'ready') this.#land()
+    this.#closed = true
+    for (const commit of this.#waiting.splice(0))
+      commit.reject(new StoreClosed('the store closed while its disk was full'))
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#state.is !== 'ready' || this.#waiting.length === 0) return
+    this.#scheduled = true
+    this.#clock.endOfTick(() => {
+      this.#scheduled = false
+      if (this.#state.is === 'ready') this.#land()
+    })
+  }
+
+  #land(): void {
+    const commits = this.#waiting.splice(0).filter((commit) => this.#apply(commit))
+    for (const commit of commits) commit.resolve()
+  }
+
+  /** All of a commit, or nothing. */
+  #apply({ writes, reject }: Commit): boolean {
+    try {
+      this.#events.check(writes.filter((write) => write.table === 'events'))
+    } catch (error) {
+      reject(error)
+      return false
+    }
+    for (const write of writes) this.#put(write)
+    return true
+  }
+
+  #put(write: Write): void {
+    switch (write.table) {
+      case 'life':
+        replace(shelfIn(this.#lives, write.kind), write.key, write.record)
+        break
+      case 'run':
+        replace(this.#runs, write.id, write.run)
+        break
+      case 'fact':
+        replace(shelfIn(this.#facts, write.shelf), write.key, write.value)
+        break
+      case 'events':
+        this.#events.add(write)
+        break
+    }
+  }
+
+  #become(state: StoreState): void {
+    const same = this.#state.is === state.is
+    this.#state = state
+    if (!same) for (const listener of this.#listeners) listener(state)
+  }
+}
+
+/** What the caller's objects become afterwards is not what was written. Events are only text and numbers. */
+function copyOf(write: Write): Write {
+  if (write.table !== 'events') return structuredClone(write)
+  requireWhole(write, Buffer.from(write.lines))
+  return { ...write }
+}
+
+function shelfIn<K, T>(shelves: Map<K, Map<string, T>>, name: K): Map<string, T> {
+  const shelf = shelves.get(name) ?? new Map<string, T>()
+  shelves.set(name, shelf)
+  return shelf
+}
+
+function replace<T>(map: Map<string, T>, key: string, value: T | null): void {
+  if (value === null) map.delete(key)
+  else map.set(key, value)
+}

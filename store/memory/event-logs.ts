@@ -1,0 +1,66 @@
+/** Event logs in plain lists of chunks, as the commits brought them. */
+import type { EventLogs } from '../../core/ports.ts'
+import type { RunEvent } from '../../protocol/run.ts'
+import { StoreClosed } from '../errors.ts'
+import { type EventsWrite, requireNext, requireRunId } from '../event-order.ts'
+import { eventsOf } from '../files/lines.ts'
+
+export class VolatileEventLogs implements EventLogs {
+  readonly #logs = new Map<string, EventsWrite[]>()
+  #closed = false
+
+  next(runId: string): number {
+    this.#requireOpen()
+    return this.#next(runId)
+  }
+
+  async read(
+    runId: string,
+    query: { readonly after?: number; readonly limit?: number } = {},
+  ): Promise<RunEvent[]> {
+    requireRunId(runId)
+    this.#requireOpen()
+    const { after = -1, limit = Number.POSITIVE_INFINITY } = query
+    const found: RunEvent[] = []
+    for (const { first, count, lines } of this.#logs.get(runId) ?? []) {
+      if (found.length >= limit) break
+      if (first + count > after + 1) found.push(...eventsOf(lines).filter(({ index }) => index > after))
+    }
+    return found.slice(0, Math.max(0, limit))
+  }
+
+  async remove(runId: string): Promise<void> {
+    requireRunId(runId)
+    this.#requireOpen()
+    this.#logs.delete(runId)
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+
+  /** For the ledger. Throws when one of the writes would leave a hole or repeat an index. */
+  check(writes: readonly EventsWrite[]): void {
+    const next = new Map<string, number>()
+    for (const { runId, first, count } of writes) {
+      requireNext(runId, first, next.get(runId) ?? this.#next(runId))
+      next.set(runId, first + count)
+    }
+  }
+
+  /** For the ledger, once all of a commit is checked. */
+  add(write: EventsWrite): void {
+    const log = this.#logs.get(write.runId)
+    if (log === undefined) this.#logs.set(write.runId, [write])
+    else log.push(write)
+  }
+
+  #next(runId: string): number {
+    const last = this.#logs.get(runId)?.at(-1)
+    return last === undefined ? 0 : last.first + last.count
+  }
+
+  #requireOpen(): void {
+    if (this.#closed) throw new StoreClosed('the store is closed')
+  }
+}

@@ -1,0 +1,619 @@
+/** What `switchyard attach` is made of: the detach keys, what passes to the terminal, the pace, and when it gives up. */
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { Writable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { DETACH_KEYS_USUAL, DetachWatch, readDetachKeys } from '../../../bin/client/detach-keys.ts'
+import { findHost, type HostAt } from '../../../bin/client/find-host.ts'
+import { Typist } from '../../../bin/client/input-sender.ts'
+import { PipedOutput } from '../../../bin/client/piped-output.ts'
+import { type AttachmentParts, stayAttached } from '../../../bin/client/terminal-client.ts'
+import { Curtain } from '../../../bin/client/terminal-output-filter.ts'
+import { realClock } from '../../../bin/clock.ts'
+import type { AttachInput } from '../../../protocol/dashboard.ts'
+import { ATTACH_FRAMES_PER_SECOND, ATTACH_INPUT_BYTES_PER_SECOND } from '../../../protocol/limits.ts'
+import { drawnSeed } from '../../support/random.ts'
+import { until } from '../../support/real-files.ts'
+import { replyOf, terminalHost } from '../../support/terminal-host.ts'
+import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const SEED = drawnSeed()
+const sure = { seed: SEED }
+/** A port that nobody listens on. */
+const NOWHERE = 'http://127.0.0.1:9'
+/** Much less than a host that does not answer is waited for, and much more than leaving takes on a busy machine. */
+const LEAVE_MS_MAX = 8_000
+
+/** Cut into pieces of one to three signs, or whatever the numbers say. */
+function cut(text: string, sizes: readonly number[]): string[] {
+  const signs = [...text]
+  const pieces: string[] = []
+  for (let at = 0, turn = 0; at < signs.length; turn += 1) {
+    const size = sizes[turn % sizes.length] ?? 1
+    pieces.push(signs.slice(at, at + size).join(''))
+    at += size
+  }
+  return pieces
+}
+
+const cuts = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 8 })
+
+// ---- the detach keys -----------------------------------------------------------------------------------------------
+
+describe('the detach keys', () => {
+  const watch = (said = DETACH_KEYS_USUAL): DetachWatch => {
+    const keys = readDetachKeys(said)
+    if (!keys.ok) throw new Error(keys.refusal.message)
+    return new DetachWatch(keys.value)
+  }
+
+  test.each([
+    ['ctrl-],d', 'Ctrl-] d'],
+    ['Ctrl-P,ctrl-q', 'Ctrl-P Ctrl-Q'],
+    ['ctrl-\\', 'Ctrl-\\'],
+  ])('%s are called %s', (said, name) => {
+    expect(readDetachKeys(said)).toMatchObject({ ok: true, value: { name } })
+  })
+
+  test.each(['', 'd', 'ctrl-[', 'ctrl-],', 'ctrl-ä', 'strg-a', 'ctrl-1', Array(9).fill('ctrl-a').join()])(
+    '%j is refused, with a way to write it',
+    (said) => {
+      expect(readDetachKeys(said)).toMatchObject({
+        ok: false,
+        refusal: { kind: 'invalid', message: expect.stringContaining('write them like ctrl-],d') },
+      })
+    },
+  )
+
+  test.each([
+    ['\x1dd', '', 'as a byte'],
+    ['\x1b[93;5ud', '', 'as kitty spells it'],
+    ['\x1b[93;133u\x1b[93;5:3ud', '', 'with a lock on, and let go of'],
+    ['\x1b[27;5;93~d', '', 'as xterm spells it'],
+    ['\x1b[93::93;5:1u\x1b[100;1u', '', 'every key in the long form'],
+    ['ab\x1d\x1dd', 'ab\x1d', 'after having been struck once in vain'],
+  ])('%j detaches', (typed, text) => {
+    expect(watch().hear(`${typed}never seen`)).toEqual({ text, detach: true })
+  })
+
+  test.each(['\x1b[93;6ud', '\x1b[93;5:3ud', '\x1dx', ']d', '\x1b]d', '\x1b[93;1ud'])(
+    '%j does not, and passes',
+    (typed) => {
+      expect(watch().hear(typed)).toEqual({ text: typed, detach: false })
+    },
+  )
+
+  test('a sequence that begins like itself is found in every place', () => {
+    const one = watch('ctrl-a,ctrl-a,b')
+    expect(one.hear('\x01\x01\x01')).toEqual({ text: '\x01', detach: false })
+    expect(one.hear('b')).toEqual({ text: '', detach: true })
+  })
+
+  test('whatever is typed passes untouched but for its last keys', () => {
+    const key = fc.constantFrom('\x1d', 'd', 'x', '\x1b[93;5u', '\x1b[A', '\x1b', 'é', '🙂', '\r')
+    fc.assert(
+      fc.property(fc.array(key, { maxLength: 40 }), (keys) => {
+        const one = watch()
+        const heard: string[] = []
+        for (const typed of keys) {
+          const { text, detach } = one.hear(typed)
+          heard.push(text)
+          if (detach) return
+        }
+        const all = keys.join('')
+        expect(all.startsWith(heard.join(''))).toBe(true)
+        expect(['', '\x1d', '\x1b[93;5u']).toContain(all.slice(heard.join('').length))
+      }),
+      sure,
+    )
+  })
+})
+
+// ---- the curtain ---------------------------------------------------------------------------------------------------
+
+describe('what passes to the terminal', () => {
+  const DRAWING = [
+    'plain text, é漢🙂\r\n\t\x07\x08',
+    '\x1b[31;1mred\x1b[0m\x1b[38;5;200m\x1b[38:2::1:2:3m',
+    '\x1b[2J\x1b[H\x1b[3;4H\x1b[K\x1b[5A\x1b[2 q\x1b[!p\x1b[4:3m',
+    '\x1b[?1049h\x1b[?2004h\x1b[?1003;1006h\x1b[?25l\x1b[?2026h\x1b[r\x1b[s\x1b[u',
+    '\x1b[>1u\x1b[<u\x1b[=1;2u\x1b[>4;2m\x1b7\x1b8\x1bM\x1bc\x1b(0\x1b(B\x1b=\x1b>\x1b#8',
+    '\x1b]8;id=1;https://host.example/a?b=c;d\x1b\\link\x1b]8;;\x1b\\',
+  ]
+  const REACHING = [
+    '\x1b]52;c;c2VjcmV0\x07', // the clipboard
+    '\x1b]0;title\x1b\\',
+    '\x1b]2;title\x07',
+    '\x1bktitle\x1b\\',
+    '\x1b[22;2t\x1b[21t\x1b[8;1;1t\x1b[>2t', // the window
+    '\x1b]9;notice\x07\x1b]777;notify;a;b\x07\x1b]1337;File=inline=1:AAAA\x07',
+    '\x1b]10;?\x1b\\\x1b]4;1;?\x07', // what colours it has
+    '\x1bP$qm\x1b\\\x1bP+q544e\x1b\\', // what it is like
+    '\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\', // through another terminal in between
+    '\x1b_Ga=T;AAAA\x1b\\\x1b^private\x1b\\\x1bXstart\x1b\\',
+    '\x1b[c\x1b[>c\x1b[=c\x1b[0c\x1bZ\x05', // who it is
+    '\x1b[5n\x1b[6n\x1b[?6n\x1b[?996n\x1b[?u\x1b[?4m\x1b[>q\x1b[?1;1;0S\x1b[x',
+    '\x1b[?2026$p\x1b[4$p\x1b[1;1;1;1;1;1*y\x1b[1$w', // how it is set
+    '\x1b[5i\x1b[?5i', // the printer
+    '\x9b6n\x9d0;t\x9c\x90q\x9c', // in eight bits
+    '\x1b]8;;javascript:\u{202e}evil\x1b\\',
+  ]
+  const all = (pieces: readonly string[]): string => {
+    const curtain = new Curtain()
+    return pieces.map((piece) => curtain.pass(piece)).join('')
+  }
+
+  test.each(DRAWING)('%j draws, and passes as it is, however it is cut', (text) => {
+    fc.assert(
+      fc.property(cuts, (sizes) => expect(all(cut(text, sizes))).toBe(text)),
+      { ...sure, numRuns: 20 },
+    )
+  })
+
+  test.each(REACHING)('%j does not pass, however it is cut', (text) => {
+    fc.assert(
+      fc.property(cuts, (sizes) => {
+        const shown = all(cut(`<${text}>`, sizes))
+        expect(shown.replace(/6n|0;t|q/g, '')).toBe('<>')
+      }),
+      { ...sure, numRuns: 20 },
+    )
+  })
+
+  test('what is too long for its kind does not pass', () => {
+    expect(
+      all([`<\x1b]8;;${'x'.repeat(5_000)}\x1b\\\x1b[${'1;'.repeat(300)}m\x1b${'('.repeat(300)}B>`]),
+    ).toBe('<>')
+  })
+
+  test('a control in the midst of a question does not hide it', () => {
+    expect(all(['\x1b[6\n\x00n', '\x1b[\x056n', '\x1b\r[6n.'])).toBe('\n\x00\r.')
+  })
+
+  test('one that is given up for another hides neither', () => {
+    expect(all(['\x1b]0;t\x1b[31m', '\x1b[6\x1b[6n', '\x1b[6\x18n', '\x1b]52;\x1b]52;c;eA==\x07.'])).toBe(
+      '\x1b[31m\x18n.',
+    )
+  })
+
+  test('whatever comes, nothing that passes is a question, and how it is cut makes no difference', () => {
+    const piece = fc.oneof(
+      fc.constantFrom(
+        ...DRAWING,
+        ...REACHING,
+        '\x1b',
+        '\x1b[',
+        '\x1b]',
+        '\\',
+        '\x07',
+        ';',
+        '?',
+        '6n',
+        '\x18',
+      ),
+      fc.string({ maxLength: 5 }),
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), cuts, (pieces, sizes) => {
+        const text = pieces.join('')
+        const shown = all([text])
+        expect(all(cut(text, sizes))).toBe(shown)
+        // What has passed once passes again.
+        expect(all([shown])).toBe(shown)
+        expect(shown).not.toMatch(QUESTION)
+      }),
+      { ...sure, numRuns: 500 },
+    )
+  })
+})
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal is asked with these
+const QUESTION = /\x1b(?:\[[<-?]?[0-9;]*[cnt]|\](?!8;)|[PX^_kZ])|[\x05\x80-\x9f]/
+
+// ---- the pace ------------------------------------------------------------------------------------------------------
+
+describe('what is typed', () => {
+  function typing() {
+    const clock = handClock()
+    const sent: { at: number; frame: AttachInput }[] = []
+    const pauses: boolean[] = []
+    const line = {
+      send: (frame: AttachInput) => void sent.push({ at: clock.now(), frame }),
+      backlog: () => 0,
+      close: () => {},
+    }
+    const typist = new Typist(clock, (isFull) => void pauses.push(isFull))
+    const text = () => sent.map(({ frame }) => (frame.type === 'input' ? frame.data : '')).join('')
+    return { clock, sent, pauses, line, typist, text }
+  }
+
+  test('goes out the moment it is struck', () => {
+    const { clock, sent, line, typist } = typing()
+    typist.connect(line, { cols: 80, rows: 24 })
+    expect(sent.map(({ frame }) => frame)).toEqual([{ type: 'resize', cols: 80, rows: 24 }])
+    clock.wind(100)
+    for (const sign of 'ls') {
+      typist.type(sign)
+      expect(sent.at(-1)).toEqual({ at: clock.now(), frame: { type: 'input', data: sign } })
+      clock.wind(30)
+    }
+  })
+
+  test('waits for a line, in order, and whoever types is asked to pause', () => {
+    const { clock, pauses, line, typist, text } = typing()
+    const long = 'word 🙂 '.repeat(700_000)
+    typist.type('a')
+    typist.type(long)
+    expect(pauses).toEqual([true])
+    typist.connect(line, { cols: 80, rows: 24 })
+    typist.disconnect()
+    clock.wind(60_000)
+    expect(text().length).toBeLessThan(5_000)
+    typist.connect(line, { cols: 80, rows: 24 })
+    for (let ms = 0; ms < 60_000; ms += 1) clock.wind(1)
+    // Millions of characters say nothing on a failure.
+    expect(text() === `a${long}`).toBe(true)
+    expect(pauses).toEqual([true, false])
+  })
+
+  test('whatever it is, it stays within what the host lets through', () => {
+    const { clock, sent, line, typist, text } = typing()
+    const wild = '\x00漢\u{7f}"\\'.repeat(30_000)
+    typist.connect(line, { cols: 80, rows: 24 })
+    typist.type(wild)
+    for (let ms = 0; text().length < wild.length; ms += 1) {
+      if (ms % 3 === 0) typist.resize({ cols: 80 + (ms % 7), rows: 24 })
+      clock.wind(1)
+    }
+    const seconds = clock.now() / 1_000
+    const bytes = sent.reduce((sum, { frame }) => sum + Buffer.byteLength(JSON.stringify(frame)), 0)
+    expect(sent.length / seconds).toBeLessThan(ATTACH_FRAMES_PER_SECOND)
+    expect(bytes / seconds).toBeLessThan(ATTACH_INPUT_BYTES_PER_SECOND)
+    expect(text()).toBe(wild)
+  })
+})
+
+// ---- leaving and giving up -----------------------------------------------------------------------------------------
+
+function partsAt(find: AttachmentParts['find'], changes: Partial<AttachmentParts> = {}): AttachmentParts {
+  const { clock = realClock } = changes
+  return {
+    runId: 'r1',
+    find,
+    clock,
+    typist: new Typist(clock, () => {}),
+    size: () => ({ cols: 80, rows: 24 }),
+    draw: () => {},
+    note: () => {},
+    leave: new AbortController().signal,
+    onAnew: () => () => {},
+    ...changes,
+  }
+}
+
+const at = (url: string): HostAt => ({ url, token: TOKEN, tokenFrom: 'this test' })
+
+describe('one can leave', () => {
+  /** Answers a line's host, and what has to be so before one leaves. */
+  type Scene = () => Promise<{ readonly find: () => Promise<HostAt>; readonly isSo: () => boolean }>
+
+  const scenes: readonly (readonly [string, Scene])[] = [
+    ['before the host is found', async () => ({ find: () => pause(50, at(NOWHERE)), isSo: () => true })],
+    [
+      'while a host that is there does not answer',
+      async () => {
+        const { url, count } = await deafHost()
+        return { find: async () => at(url), isSo: () => count() > 0 }
+      },
+    ],
+    [
+      'while it is being dialled again',
+      async () => {
+        let dialled = 0
+        const find = async () => {
+          dialled += 1
+          return at(NOWHERE)
+        }
+        return { find, isSo: () => dialled > 1 }
+      },
+    ],
+    [
+      'on a line that says nothing',
+      async () => {
+        const host = await terminalHost()
+        return { find: async () => at(host.url), isSo: () => (host.views[0]?.sizes().length ?? 0) > 0 }
+      },
+    ],
+    [
+      'on a line that breaks in the same moment',
+      async () => {
+        const host = await terminalHost()
+        const isSo = () => {
+          if ((host.views[0]?.sizes().length ?? 0) === 0) return false
+          host.views[0]?.cut()
+          return true
+        }
+        return { find: async () => at(host.url), isSo }
+      },
+    ],
+    [
+      'on a line that takes nothing in any more',
+      async () => {
+        const host = await terminalHost()
+        host.onLine = ({ peer }) => void peer.socket.pause()
+        return { find: async () => at(host.url), isSo: () => host.views.length > 0 }
+      },
+    ],
+  ]
+
+  test.each(scenes)('%s', async (_, scene) => {
+    const { find, isSo } = await scene()
+    const leave = new AbortController()
+    const attached = stayAttached(partsAt(find, { leave: leave.signal }))
+    await until('it is so', isSo)
+    const began = Date.now()
+    leave.abort()
+    expect(await attached).toEqual({ is: 'left' })
+    expect(Date.now() - began).toBeLessThan(LEAVE_MS_MAX)
+  })
+
+  test('before it has begun, and while a new line is wished for', async () => {
+    const host = await terminalHost()
+    const find = async () => at(host.url)
+    expect(await stayAttached(partsAt(find, { leave: AbortSignal.abort() }))).toEqual({ is: 'left' })
+    const leave = new AbortController()
+    let wish = () => {}
+    const onAnew: AttachmentParts['onAnew'] = (one) => {
+      wish = one
+      return () => {}
+    }
+    const attached = stayAttached(partsAt(find, { leave: leave.signal, onAnew }))
+    await until('the line', () => (host.views.at(-1)?.sizes().length ?? 0) > 0)
+    wish()
+    leave.abort()
+    expect(await attached).toEqual({ is: 'left' })
+  })
+})
+
+test('a line that never comes back ends it, after a bounded number of tries', async () => {
+  const host = await terminalHost()
+  host.onLine = (view) => {
+    if (host.views.length === 1) view.print('ready')
+    view.cut()
+  }
+  const notes: string[] = []
+  // Its pauses are short ones here; what a real host may take is not.
+  const quick = {
+    ...realClock,
+    after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
+  }
+  const note = (text: string) => void notes.push(text)
+  const message = expect.stringContaining('the line to the host is gone')
+  const end = await stayAttached(partsAt(() => findHost(host.dataDir, {}), { clock: quick, note }))
+  expect(end).toEqual({ is: 'unreachable', message })
+  expect(host.views).toHaveLength(9)
+  expect(notes).toHaveLength(1)
+})
+
+describe('a line that is refused', () => {
+  /** Its pauses are short ones here. */
+  const quick = {
+    ...realClock,
+    after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? ms : ms / 100, go),
+  }
+  const sentence = (error: string) => JSON.stringify({ error })
+
+  async function refused(reply: string, changes: Partial<AttachmentParts> = {}, isNamed?: true) {
+    const host = await terminalHost()
+    host.refusal = reply
+    const notes: string[] = []
+    const find = async () => ({ ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) })
+    const note = (text: string) => void notes.push(text)
+    const end = await stayAttached(partsAt(find, { clock: quick, note, ...changes }))
+    return { host, end, notes }
+  }
+
+  test.each([
+    [400, 'the path is not percent-encoded UTF-8'],
+    [403, 'the Host header must name a loopback address'],
+    [404, 'there is nothing at this path'],
+    [409, 'run-1 is running: wait for its end'],
+    [410, 'the sandbox of run-1 is gone'],
+  ])('with %i says what the host said, at once', async (status, said) => {
+    const { host, end, notes } = await refused(replyOf(status, sentence(`${said}\x1b[31m`)))
+    expect(end).toEqual({ is: 'refused', message: expect.stringContaining(said) })
+    expect(JSON.stringify(end)).not.toContain('\\u001b')
+    expect([host.refused, notes]).toEqual([1, []])
+  })
+
+  test('for a token says whose it is, and what to do', async () => {
+    const reply = replyOf(401, sentence('send the launch token'))
+    const file = await refused(reply)
+    expect(file.end).toEqual({
+      is: 'refused',
+      message: expect.stringMatching(/does not take the token of this test; .*--data-dir/),
+    })
+    const named = await refused(reply, {}, true)
+    expect(named.end).toEqual({ is: 'refused', message: expect.stringContaining('launch.json') })
+    expect([file.host.refused, named.host.refused]).toEqual([1, 1])
+  })
+
+  test('by the real door is told in its words', async () => {
+    const { url } = await openTestDoors()
+    const token = TOKEN.replace(/./g, 'x')
+    const wrong = await stayAttached(partsAt(async () => ({ ...at(url), token })))
+    expect(wrong).toEqual({ is: 'refused', message: expect.stringContaining('does not take the token') })
+    expect(JSON.stringify(wrong)).not.toContain(token)
+    const astray = await stayAttached(partsAt(async () => at(`${url}/elsewhere`)))
+    expect(astray).toEqual({ is: 'refused', message: expect.stringContaining('nothing at this path') })
+  })
+
+  test('by what is no host says so', async () => {
+    for (const body of ['<html>Login</html>', '', '{"error":7}']) {
+      const { end } = await refused(replyOf(302, body))
+      expect(end).toEqual({
+        is: 'refused',
+        message: expect.stringContaining('answered 302, and not as a host'),
+      })
+    }
+  })
+
+  test.each([429, 503, 502])('with %i is dialled again, so often and no more', async (status) => {
+    const { host, end, notes } = await refused(replyOf(status, sentence('too many terminals are open')))
+    expect(end).toEqual({ is: 'unreachable', message: 'too many terminals are open' })
+    expect([host.refused, notes]).toEqual([9, ['too many terminals are open; dialling again']])
+  })
+
+  test('may be let in a moment later', async () => {
+    const host = await terminalHost()
+    host.refusal = replyOf(503, sentence('too many terminals are open'))
+    host.onLine = (view) => view.say({ type: 'exit', code: 4 })
+    const note = () => {
+      host.refusal = undefined
+    }
+    expect(await stayAttached(partsAt(async () => at(host.url), { clock: quick, note }))).toEqual({
+      is: 'exited',
+      code: 4,
+    })
+  })
+
+  test('says so also where its reply never ends, or is endless', async () => {
+    const hurry = {
+      ...realClock,
+      after: (ms: number, go: () => void) => realClock.after(ms > 9_000 ? 3_000 : ms / 100, go),
+    }
+    const head = 'HTTP/1.1 403 No\r\ncontent-length: 99999999\r\n\r\n'
+    for (const body of ['', '<p>', 'x'.repeat(100_000)]) {
+      const { host, end } = await refused(`${head}${body}`, { clock: hurry })
+      expect(end).toEqual({ is: 'refused', message: expect.stringContaining('answered 403') })
+      expect(host.refused).toBe(1)
+    }
+  })
+
+  test.each([
+    [401, undefined, 'exited', 'its host was started again, and its launch.json comes in a moment'],
+    [401, true, 'refused', 'the token of the environment stays what it is'],
+    [409, undefined, 'exited', 'its worker comes back'],
+    [404, undefined, 'refused', 'what is gone stays gone'],
+  ] as const)('with %i after a break (named: %s) is %s: %s', async (status, isNamed, is, _) => {
+    const host = await terminalHost()
+    host.onLine = (view) => {
+      if (host.views.length > 1) return view.say({ type: 'exit', code: 4 })
+      host.refusal = replyOf(status, sentence('no'))
+      view.print('ready')
+      view.cut()
+    }
+    const find = async () => {
+      if (host.refused >= 2) host.refusal = undefined
+      return { ...at(host.url), ...(isNamed === undefined ? {} : { isNamed }) }
+    }
+    expect(await stayAttached(partsAt(find, { clock: quick }))).toMatchObject({ is })
+    expect(host.refused).toBe(is === 'exited' ? 2 : 1)
+  })
+})
+
+test('a line that cannot be dialled says why', async () => {
+  const notes: string[] = []
+  const leave = new AbortController()
+  const note = (text: string) => {
+    notes.push(text)
+    leave.abort()
+  }
+  await stayAttached(partsAt(async () => at(NOWHERE.replace(':9', ':1')), { note, leave: leave.signal }))
+  expect(notes).toEqual([expect.stringMatching(/gone \(.+\); dialling again/)])
+  const refusing = createServer().listen(0, '127.0.0.1')
+  await until('a port', () => refusing.listening)
+  const { port } = refusing.address() as AddressInfo
+  await new Promise((resolve) => refusing.close(resolve))
+  const again = new AbortController()
+  const noted = (text: string) => {
+    notes.push(text)
+    again.abort()
+  }
+  const find = async () => at(`http://127.0.0.1:${port}`)
+  await stayAttached(partsAt(find, { note: noted, leave: again.signal }))
+  expect(notes[1]).toContain('ECONNREFUSED')
+})
+
+/** Takes connections, and says nothing on them. */
+async function deafHost(): Promise<{ readonly url: string; readonly count: () => number }> {
+  const sockets: Socket[] = []
+  const server = createServer((socket) => void sockets.push(socket))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, count: () => sockets.length }
+}
+
+// ---- standard output that is no terminal ---------------------------------------------------------------------------
+
+describe('what is passed on', () => {
+  function piping() {
+    const taken: string[] = []
+    const takes: (() => void)[] = []
+    const stream = new Writable({
+      write: (chunk, _, done) => {
+        takes.push(() => {
+          taken.push(String(chunk))
+          done()
+        })
+      },
+    })
+    const notes: string[] = []
+    const output = new PipedOutput(stream, (text) => void notes.push(text))
+    const takeAll = async () => {
+      while (takes.length > 0) {
+        takes.shift()?.()
+        await pause(0)
+      }
+    }
+    return { stream, output, taken, notes, takeAll }
+  }
+
+  test('is passed on to the last byte before it is done', async () => {
+    const { output, taken, takeAll } = piping()
+    for (const text of ['one ', 'two ', 'three']) output.draw(text)
+    let isDone = false
+    const flushed = output.flushed().then(() => {
+      isDone = true
+    })
+    await pause(0)
+    expect([isDone, taken]).toEqual([false, []])
+    await takeAll()
+    await flushed
+    expect(taken.join('')).toBe('one two three')
+  })
+
+  test('waits for a slow reader within bounds; who was left behind is told, and gets the picture anew', async () => {
+    const { stream, output, taken, notes, takeAll } = piping()
+    let wishes = 0
+    const forget = output.onAnew(() => {
+      wishes += 1
+    })
+    const piece = 'x'.repeat(64 * 1024)
+    for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
+    expect(stream.writableLength).toBeLessThan(9 * 1024 * 1024)
+    expect(wishes).toBe(0)
+    await takeAll()
+    expect([wishes, notes.length, taken.length < 200]).toEqual([1, 1, true])
+    output.draw('the picture')
+    await takeAll()
+    expect(taken.at(-1)).toBe('the picture')
+    forget()
+    // The session has ended, and no picture comes any more.
+    for (let drawn = 0; drawn < 1_000; drawn += 1) output.draw(piece)
+    await takeAll()
+    expect(notes.map((note) => note.includes('follows anew'))).toEqual([true, false])
+  })
+
+  test('to nobody any more is done at once', async () => {
+    const { stream, output } = piping()
+    stream.on('error', () => {})
+    output.draw('one')
+    stream.destroy(new Error('EPIPE'))
+    await output.flushed()
+  })
+})

@@ -1,0 +1,451 @@
+/** `switchyard attach`, the real command, in a real terminal, against a host that does what the test says. */
+import { execFileSync, spawn } from 'node:child_process'
+import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { ViewLink } from '../../../actors/api/host-api.ts'
+import { yes } from '../../../core/result.ts'
+import { fakeRun } from '../../support/fake-host-api.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { anyPort, command, run, serve } from '../../support/serve.ts'
+import {
+  type HostView,
+  type Person,
+  personAt,
+  replyOf,
+  type TerminalHost,
+  terminalHost,
+} from '../../support/terminal-host.ts'
+import { openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const DETACH = '\x1dd'
+/** What a full-screen program switches on. */
+const ALL_ON = '\x1b[?1049h\x1b[?1003;1006h\x1b[?2004h\x1b[?1004h\x1b[?25l\x1b[?1h\x1b=\x1b[5;10r\x1b[31m'
+
+const here = (host: TerminalHost, ...args: string[]): string[] => [
+  'attach',
+  'r1',
+  '--data-dir',
+  host.dataDir,
+  ...args,
+]
+
+async function attached(host: TerminalHost, ...args: string[]): Promise<{ person: Person; view: HostView }> {
+  const person = personAt(here(host, ...args))
+  const view = await lineOf(host, 1)
+  view.print('\x1b[H\x1b[2Jready> ')
+  await until('the prompt', () => person.text().includes('ready>'))
+  return { person, view }
+}
+
+async function lineOf(host: TerminalHost, count: number): Promise<HostView> {
+  await until(`line ${count}`, () => (host.views[count - 1]?.sizes().length ?? 0) > 0)
+  const view = host.views[count - 1]
+  if (view === undefined) throw new Error('no line')
+  return view
+}
+
+async function expectGivenBack(person: Person, code: number): Promise<void> {
+  const end = await person.ended()
+  expect(end.before).not.toBe('')
+  expect(end.after).toBe(end.before)
+  expect(end.code).toBe(code)
+  const { modes, buffer } = await person.screen()
+  expect(buffer.active.type).toBe('normal')
+  expect(modes).toMatchObject({
+    mouseTrackingMode: 'none',
+    bracketedPasteMode: false,
+    sendFocusMode: false,
+    applicationCursorKeysMode: false,
+    applicationKeypadMode: false,
+    originMode: false,
+    insertMode: false,
+    wraparoundMode: true,
+  })
+  // A terminal for tests does not tell whether its cursor can be seen; whatever hid it was followed by what shows it.
+  const [shown, hidden] = ['\x1b[?25h', '\x1b[?25l'].map((mode) => person.text().lastIndexOf(mode))
+  expect(shown).toBeGreaterThanOrEqual(hidden ?? 0)
+}
+
+describe('while attached', () => {
+  test('how to leave is said before anything is drawn, and in the title', async () => {
+    const host = await terminalHost()
+    const { person } = await attached(host)
+    const text = person.text()
+    expect(text).toContain('ENG-1: attaching. To detach: Ctrl-] d')
+    expect(text.indexOf('To detach')).toBeLessThan(text.indexOf('ready>'))
+    expect(text).toContain('\x1b]2;ENG-1 · detach: Ctrl-] d\x1b\\')
+  })
+
+  test('the size is told at the start, and whenever it changes', async () => {
+    const { person, view } = await attached(await terminalHost())
+    expect(view.frames()[0]).toEqual({ type: 'resize', cols: 91, rows: 27 })
+    person.pty.resize(120, 40)
+    await until('the new size', () => view.sizes().at(-1) === '120x40')
+  })
+
+  test('every byte reaches the session, also those that mean something to a shell', async () => {
+    const { person, view } = await attached(await terminalHost())
+    const all = '\x03\x1a\x04\x1c\x11\x13\x12\x16\x15\x17\r\n\t\x7f\x00\x1b[A\x1bOP~é漢🙂'
+    for (const byte of Buffer.from(all)) person.type(Buffer.from([byte]))
+    await until(`all of it in ${JSON.stringify(view.typed())}`, () => view.typed() === all)
+  })
+
+  test('a long text that is pasted arrives whole, in frames of bounded size', async () => {
+    const { person, view } = await attached(await terminalHost())
+    const text = Array.from({ length: 3_000 }, (_, at) => `line ${at} 🙂 with something in it\r`).join('')
+    person.type(text)
+    await until('all of it', () => view.typed().length >= text.length)
+    expect(view.typed()).toBe(text)
+    for (const frame of view.frames())
+      if (frame.type === 'input') expect(frame.data.length).toBeLessThanOrEqual(4_096)
+  })
+
+  test('what is drawn reaches the terminal as it is, and a bare line feed stays one', async () => {
+    const { person, view } = await attached(await terminalHost())
+    const drawn = 'a\nb\r\nc\x1b[31mé漢🙂\x1b[0m\x1b[3;4H~end~'
+    view.print(drawn)
+    await until('it', () => person.text().includes('~end~'))
+    expect(person.text()).toContain(drawn)
+  })
+
+  test('what would reach beyond the window does not', async () => {
+    const { person, view } = await attached(await terminalHost())
+    view.print('1\x1b]52;c;c2VjcmV0\x072\x1b]0;evil\x1b')
+    view.print('\\3\x1b[6n4\x1b[21t5~end~')
+    await until('the rest', () => person.text().includes('~end~'))
+    expect(person.text()).toContain('12345~end~')
+  })
+})
+
+describe('the end', () => {
+  test('detaching gives the terminal back, releases the sandbox and is no failure', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    view.print(ALL_ON)
+    person.type('x\x1d\x1dy')
+    await until('all but the detach keys', () => view.typed() === 'x\x1d\x1dy')
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+    expect(view.typed()).toBe('x\x1d\x1dy')
+    expect(host.asked).toEqual(['GET /api/runs/r1', 'POST /api/runs/r1/release'])
+    expect(person.text()).toContain('detached; the sandbox is released')
+  })
+
+  test('the keys may be others, and the sandbox may be kept', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host, '--detach-keys', 'ctrl-q', '--keep')
+    person.type(DETACH)
+    await until('what is not it', () => view.typed() === DETACH)
+    person.type('\x11')
+    await expectGivenBack(person, 0)
+    expect(host.asked).toEqual(['GET /api/runs/r1'])
+  })
+
+  test('a program that changed the keyboard’s protocol does not take the way out', async () => {
+    const { person } = await attached(await terminalHost())
+    person.type('\x1b[93;5u')
+    person.type('\x1b[93;5:3ud')
+    await expectGivenBack(person, 0)
+  })
+
+  test('the session’s exit code is the command’s', async () => {
+    const { person, view } = await attached(await terminalHost())
+    view.print(ALL_ON)
+    view.say({ type: 'exit', code: 7 })
+    view.close(1000, 'the session has ended')
+    await expectGivenBack(person, 7)
+  })
+
+  test.each([
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+    ['SIGQUIT', 131],
+  ] as const)('%s gives the terminal back', async (signal, code) => {
+    const { person, view } = await attached(await terminalHost())
+    view.print(`${ALL_ON}drawn`)
+    await until('it', () => person.text().includes('drawn'))
+    process.kill(person.commandPid(), signal)
+    await expectGivenBack(person, code)
+  })
+
+  test('stopped, it leaves the terminal to the shell; continued, it has the picture drawn anew', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    const pid = person.commandPid()
+    const settings = () => execFileSync('stty', ['-g', '-F', readlinkSync(`/proc/${pid}/fd/0`)]).toString()
+    const lent = settings()
+    view.print(ALL_ON)
+    process.kill(pid, 'SIGTSTP')
+    await until('it is stopped', () => / T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')))
+    expect(settings()).not.toBe(lent)
+    process.kill(pid, 'SIGCONT')
+    const second = await lineOf(host, 2)
+    second.print('again>')
+    await until('the picture', () => person.text().includes('again>'))
+    expect(settings()).toBe(lent)
+    expect(person.text()).not.toContain('dialling again')
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+  })
+
+  test('a window that is closed ends the command', async () => {
+    const { person } = await attached(await terminalHost())
+    const pid = person.commandPid()
+    person.pty.kill('SIGHUP')
+    await until('its end', () => !isThere(pid))
+  })
+
+  test('a refusal is a sentence on standard error, and the terminal is given back', async () => {
+    const host = await terminalHost()
+    host.onLine = (view) => {
+      view.say({ type: 'error', message: 'the sandbox was \x1b[31mreclaimed' })
+      view.close(1008, 'the sandbox was reclaimed')
+    }
+    const person = personAt(here(host))
+    await expectGivenBack(person, 1)
+    expect(person.text()).toContain('switchyard: the sandbox was \u{fffd}[31mreclaimed')
+    expect(host.views).toHaveLength(1)
+  })
+
+  test('a line that is refused is one as well, in the host’s words and at once', async () => {
+    const host = await terminalHost()
+    host.refusal = replyOf(403, JSON.stringify({ error: 'the Host header must name a loopback address' }))
+    const person = personAt(here(host))
+    await expectGivenBack(person, 1)
+    expect(person.text()).toContain('switchyard: the Host header must name a loopback address')
+    expect([person.text().includes('dialling again'), host.refused]).toEqual([false, 1])
+  })
+})
+
+describe('a line that breaks', () => {
+  test('is dialled again, with the size, and what was typed meanwhile', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    view.print(ALL_ON)
+    view.cut()
+    await until('the notice', () => person.text().includes('dialling again'))
+    person.type('meanwhile')
+    const second = await lineOf(host, 2)
+    second.print('\x1bcagain> ')
+    await until('the picture', () => person.text().includes('again>'))
+    await until('what was typed', () => second.typed() === 'meanwhile')
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+  })
+
+  test('a host that was started again is found at its new place, and may need a moment', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    const other = await terminalHost(host.dataDir)
+    other.onLine = (one) => {
+      if (other.views.length > 2) return
+      one.say({ type: 'error', message: 'the worker holding the sandbox is away' })
+      one.close(1008, 'the worker holding the sandbox is away')
+    }
+    view.close(1001, 'the service is stopping')
+    const third = await lineOf(other, 3)
+    third.print('back')
+    third.say({ type: 'exit', code: 0 })
+    await expectGivenBack(person, 0)
+    expect(host.views).toHaveLength(1)
+  })
+
+  test('one can leave while there is no line', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    rmSync(join(host.dataDir, 'launch.json'))
+    view.cut()
+    await until('the notice', () => person.text().includes('dialling again'))
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+    expect(person.text()).toContain('could not be released')
+  })
+})
+
+describe('leaving', () => {
+  test('waits no longer than a moment for a host that does not answer', async () => {
+    const host = await terminalHost()
+    const { person } = await attached(host)
+    host.isMute = true
+    person.type(DETACH)
+    await expectGivenBack(person, 0)
+    expect(person.text()).toContain('could not be released, and ends by itself')
+  })
+
+  test('gives the terminal back before it asks for the release, and can be interrupted there', async () => {
+    const host = await terminalHost()
+    const { person } = await attached(host)
+    host.isMute = true
+    person.type(DETACH)
+    await until('the release', () => host.asked.includes('POST /api/runs/r1/release'))
+    person.type('\x03')
+    await expectGivenBack(person, 130)
+  })
+
+  test('is possible behind much that was pasted while there is no line', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    rmSync(join(host.dataDir, 'launch.json'))
+    view.cut()
+    await until('the notice', () => person.text().includes('dialling again'))
+    person.type(`${'a pasted line\r'.repeat(50_000)}${DETACH}`)
+    await expectGivenBack(person, 0)
+    expect(person.text()).toContain('switchyard: detached')
+  })
+
+  test('is possible with its keys struck one by one, and in the midst of a flood', async () => {
+    const host = await terminalHost()
+    const { person, view } = await attached(host)
+    const piece = `${'x'.repeat(90)}\r\n`.repeat(700)
+    for (let pieces = 0; pieces < 40; pieces += 1) view.print(piece)
+    person.type('\x1d')
+    await until('some of it', () => person.bytes().length > 5 * piece.length)
+    person.type('d')
+    await expectGivenBack(person, 0)
+  })
+})
+
+describe('before it begins', () => {
+  const outcome = async (args: readonly string[], env = {}) => {
+    const one = run(args, '', env)
+    return { code: await one.exit, err: one.err() }
+  }
+
+  test('without a terminal it says what to do instead', async () => {
+    const host = await terminalHost()
+    const { code, err } = await outcome(here(host))
+    expect([code, err]).toEqual([2, expect.stringContaining('--no-tty')])
+    expect(host.asked).toEqual([])
+  })
+
+  test.each([
+    [['attach', 'r1', '--no-tty', '--detach-keys', 'd'], 2, 'the first must be one with ctrl-'],
+    [['attach', '..', '--no-tty'], 2, 'ID: must be the id of a run'],
+    [['attach', '--no-tty'], 2, 'missing required argument'],
+  ])('%j is wrong use', async (args, code, sentence) => {
+    expect(await outcome(args)).toEqual({ code, err: expect.stringContaining(sentence) })
+  })
+
+  test('a host that is not there is told apart from one that refuses', async () => {
+    const dataDir = tempFolder()
+    const args = ['attach', 'r1', '--no-tty', '--data-dir', dataDir]
+    expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host is running') })
+    writeFileSync(join(dataDir, 'launch.json'), JSON.stringify({ url: 'http://127.0.0.1:9', token: TOKEN }))
+    expect(await outcome(args)).toEqual({ code: 69, err: expect.stringContaining('no host answers') })
+    const host = await terminalHost()
+    host.status = 404
+    expect(await outcome(here(host, '--no-tty'))).toEqual({ code: 1, err: 'switchyard: no such run\n' })
+  })
+
+  test('the environment may name the host, and no sentence repeats its token', async () => {
+    const host = await terminalHost()
+    host.onLine = (view) => view.say({ type: 'exit', code: 3 })
+    const args = ['attach', 'r1', '--no-tty', '--data-dir', tempFolder()]
+    const at = (url: string, token: string) => outcome(args, { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: token })
+    expect(await at(host.url, TOKEN)).toEqual({ code: 3, err: '' })
+    const secret = 'another-token-0123456789abcdefghijklmnop'
+    const wrong = await at(host.url, secret)
+    expect(wrong.code).toBe(1)
+    expect(wrong.err).toContain('does not take the token of SWITCHYARD_TOKEN')
+    const away = await at('http://example.com:4400', secret)
+    expect(away).toEqual({ code: 2, err: expect.stringContaining('without encryption') })
+    expect(`${wrong.err}${away.err}`).not.toContain(secret)
+  })
+})
+
+test('through the real door, a long text in one go gets in whole, and much that is drawn gets out', async () => {
+  const { desk, url } = await openTestDoors()
+  const one = fakeRun('run-1', 'completed')
+  desk.runsById.set(one.id, one)
+  desk.answers.set('releaseRun', yes(one))
+  const typed: string[] = []
+  const sizes: string[] = []
+  let link: ViewLink | undefined
+  let closed = 0
+  desk.attachView = (_, view) => {
+    link = view
+    return {
+      input: (data) => void typed.push(data),
+      resize: (cols, rows) => void sizes.push(`${cols}x${rows}`),
+      closed: () => {
+        closed += 1
+      },
+    }
+  }
+  const env = { SWITCHYARD_URL: url, SWITCHYARD_TOKEN: TOKEN }
+  const person = personAt(['attach', one.id], env)
+  await until('the size', () => sizes[0] === '91x27')
+  const text = 'a pasted line 🙂\r'.repeat(20_000)
+  person.type(text)
+  const drawn = 'x'.repeat(60_000)
+  for (let times = 0; times < 40; times += 1) expect(link?.send({ type: 'data', data: drawn })).toBe(true)
+  await until('what is drawn', () => person.bytes().length > 40 * drawn.length, 45_000, 50)
+  await until('what is typed', () => typed.join('').length >= text.length, 45_000, 50)
+  expect(typed.join('')).toBe(text)
+  person.type(DETACH)
+  await expectGivenBack(person, 0)
+  // The door hears of it in its own time.
+  await until('the end of the line', () => closed === 1)
+  expect(desk.neighbourly).toEqual([{ name: 'releaseRun', args: [one.id] }])
+})
+
+test('the real host is found by its data directory, and refuses a run that it does not have', async () => {
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, 'config.json'), anyPort())
+  await serve(dataDir).launched()
+  const { exit, err } = run(['attach', 'nobody', '--no-tty', '--data-dir', dataDir])
+  expect([await exit, err()]).toEqual([1, expect.stringMatching(/^switchyard: .*nobody.*\n$/)])
+})
+
+test('without a terminal, standard input goes in and what is drawn comes out', async () => {
+  const host = await terminalHost()
+  host.onLine = (view) => void view.print('hello\r\n')
+  const child = spawn(process.execPath, [command, ...here(host, '--no-tty')], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  let out = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+  })
+  const ended = new Promise((resolve) => child.on('close', resolve))
+  child.stdin.end('exit 5\r')
+  const view = await lineOf(host, 1)
+  await until('the input', () => view.typed() === 'exit 5\r\x04')
+  expect(view.sizes()).toEqual(['80x24'])
+  view.print('bye\r\n')
+  view.say({ type: 'exit', code: 5 })
+  expect(await ended).toBe(5)
+  expect(out).toBe('hello\r\nbye\r\n')
+})
+
+test('what is drawn last is passed on whole, however slowly it is taken', async () => {
+  const host = await terminalHost()
+  const drawn = `${'y'.repeat(60_000)}\r\n`
+  host.onLine = (view) => {
+    for (let times = 0; times < 50; times += 1) view.print(drawn)
+    view.say({ type: 'exit', code: 6 })
+  }
+  const child = spawn(process.execPath, [command, ...here(host, '--no-tty')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await until('the line', () => host.views.length === 1)
+  // For as long as a process would take that does not wait.
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  let bytes = 0
+  child.stdout.on('data', (piece: Buffer) => {
+    bytes += piece.length
+  })
+  expect(await new Promise((resolve) => child.on('close', resolve))).toBe(6)
+  expect(bytes).toBe(50 * drawn.length)
+})
+
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

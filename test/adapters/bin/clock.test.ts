@@ -1,0 +1,62 @@
+/** A clock that knows when the machine slept. */
+import { expect, test } from '@jest/globals'
+import { realClock, wakefulClock } from '../../../bin/clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+function machine() {
+  const base = new ManualClock()
+  let asleep = 0
+  // As systems tell it: in hundredths of a second.
+  const uptime = () => Math.floor((base.monotonic() + asleep + 12_345.6) / 10) * 10
+  const clock = wakefulClock(base, uptime)
+  return { base, clock, sleep: (ms: number) => (asleep += ms) }
+}
+
+test('counts the time for which the machine slept, soon after it woke', async () => {
+  const { base, clock, sleep } = machine()
+  await base.advance(5_000)
+  expect(clock.monotonic()).toBe(5_000)
+  sleep(600_000)
+  await base.advance(1_000)
+  expect(clock.monotonic()).toBeGreaterThanOrEqual(605_900)
+  expect(clock.monotonic()).toBeLessThanOrEqual(606_100)
+})
+
+test('never goes back, and does not tremble', async () => {
+  const { base, clock } = machine()
+  let last = 0
+  for (let n = 0; n < 500; n++) {
+    await base.advance(137)
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(last)
+    last = clock.monotonic()
+  }
+  expect(last).toBe(500 * 137)
+})
+
+test('an alarm rings when its time is over, slept or awake', async () => {
+  const { base, clock, sleep } = machine()
+  const rang: string[] = []
+  clock.after(10_000, () => rang.push('awake'))
+  clock.after(300_000, () => rang.push('asleep'))
+  clock.after(400_000, () => rang.push('later'))
+  const cancel = clock.after(20_000, () => rang.push('never'))
+  await base.advance(9_999)
+  expect(rang).toEqual([])
+  await base.advance(1)
+  expect(rang).toEqual(['awake'])
+  cancel()
+  sleep(300_000)
+  await base.advance(2_100)
+  expect(rang).toEqual(['awake', 'asleep'])
+  await base.advance(200_000)
+  expect(rang).toEqual(['awake', 'asleep', 'later'])
+  expect(base.timers).toBe(0)
+})
+
+test('on this machine it runs like any other', async () => {
+  const clock = wakefulClock(realClock)
+  const began = clock.monotonic()
+  await new Promise<void>((resolve) => clock.after(30, resolve))
+  expect(clock.monotonic() - began).toBeGreaterThanOrEqual(29)
+  expect(clock.monotonic() - began).toBeLessThan(50_000)
+})

@@ -1,0 +1,290 @@
+/** The quickstart's parts: its repository, its tickets round after round, its folder, and what it says. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { EXIT } from '../../../bin/exit.ts'
+import { harmless, paintFor } from '../../../bin/quickstart/colors.ts'
+import { placeIn, prepare, writeTickets } from '../../../bin/quickstart/data-folder.ts'
+import { ending, failure, isPublished, Story } from '../../../bin/quickstart/progress-output.ts'
+import { bareIn, changesOf, fileOnBase, makeGreeter } from '../../../bin/quickstart/sample-repository.ts'
+import { type ExampleTicket, nextTickets, ticketFile } from '../../../bin/quickstart/tickets.ts'
+import { commandLine } from '../../../bin/shell-command.ts'
+import { readConfig } from '../../../core/settings/read.ts'
+import type { Run, RunEvent } from '../../../protocol/run.ts'
+import { readTicket } from '../../../providers/tracker/ticket-file.ts'
+import { readPrompt } from '../../../worker/inside/scripted/script.ts'
+import { tempFolder } from '../../support/real-files.ts'
+import { HEADLESS, play, playground } from '../../support/scripted-agent.ts'
+
+const plain = paintFor({}, {})
+const git = (cwd: string, ...args: string[]): string =>
+  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+    .toString()
+    .trim()
+
+test('what is said to be run can be run, from a checkout too, and wherever that is', () => {
+  expect(commandLine('/usr/bin/switchyard', 'serve')).toBe('switchyard serve')
+  const program = join(tempFolder(), "it's mine", 'switchyard.js')
+  mkdirSync(dirname(program))
+  writeFileSync(program, 'console.log(process.argv.slice(2).join(" "))')
+  const line = commandLine(program, 'serve', '--data-dir', '/a b')
+  expect(execFileSync('sh', ['-c', line]).toString()).toBe('serve --data-dir /a b\n')
+})
+
+describe('the repository', () => {
+  test('is the same everywhere, and is made once', async () => {
+    const [one, other] = [tempFolder(), tempFolder()]
+    await Promise.all([makeGreeter(one), makeGreeter(other)])
+    const head = git(bareIn(one), 'rev-parse', 'main')
+    expect(git(bareIn(other), 'rev-parse', 'main')).toBe(head)
+    expect(Number(git(bareIn(one), 'rev-list', '--count', 'main'))).toBeGreaterThan(1)
+    git(bareIn(one), 'branch', 'somebody')
+    await makeGreeter(one)
+    expect(git(bareIn(one), 'branch', '--list', 'somebody')).toBe('somebody')
+    expect(readdirSync(join(one, 'acme'))).toEqual(['greeter.git'])
+  })
+
+  test('its own tests pass', async () => {
+    const folder = tempFolder()
+    await makeGreeter(folder)
+    git(folder, 'clone', '--quiet', bareIn(folder), 'clone')
+    execFileSync(process.execPath, ['--test'], {
+      cwd: join(folder, 'clone'),
+      env: { PATH: process.env.PATH },
+    })
+  })
+})
+
+/** Carries a ticket out in a clone, as a run does, and leaves its branch in the repository. */
+async function carryOut(code: string, { identifier, text }: ExampleTicket): Promise<void> {
+  const ground = playground()
+  git(ground.cwd, 'clone', '--quiet', bareIn(code), '.')
+  git(ground.cwd, 'checkout', '--quiet', '-b', identifier)
+  const played = play(ground, `Instructions.\n\n${text}\n\nNotes.`, HEADLESS)
+  const code_ = await played.ended
+  const last = played.lines().at(-1)
+  expect([identifier, code_, last?.errors]).toEqual([identifier, 0, undefined])
+  expect(git(ground.cwd, 'status', '--porcelain')).toBe('')
+  git(ground.cwd, 'push', '--quiet', 'origin', identifier)
+}
+
+describe('the tickets', () => {
+  // More rounds than there are mistakes to mend.
+  test.each([['merged', true, 6] as const, ['left open', false, 2] as const])(
+    'each can be carried out, also when the earlier ones were %s',
+    async (_, isMerged, rounds) => {
+      const code = tempFolder()
+      await makeGreeter(code)
+      const known: string[] = []
+      for (let round = 0; round < rounds; round += 1) {
+        const tickets = await nextTickets(known, (path) => fileOnBase(code, path))
+        expect(tickets.map(({ identifier }) => identifier)).toEqual(
+          [1, 2, 3].map((n) => `GREET-${3 * round + n}`),
+        )
+        known.push(...tickets.map(({ identifier }) => `${identifier}.md`))
+        await Promise.all(tickets.map((ticket) => carryOut(code, ticket)))
+        for (const { identifier } of tickets) {
+          expect((await changesOf(code, identifier)).startsWith('diff --git')).toBe(true)
+          if (isMerged) merge(code, identifier)
+        }
+      }
+    },
+    120_000,
+  )
+
+  test('each is a ticket for the tracker, ready and with a good block', async () => {
+    for (const ticket of await nextTickets(['README.md', 'GREET-x.md'], async () => undefined)) {
+      const facts = { name: `${ticket.identifier}.md`, url: '', createdAt: AT, updatedAt: AT }
+      const read = readTicket(Buffer.from(ticketFile(ticket)), facts)
+      expect(read).toMatchObject({ ok: true, tracked: { ticket: { state: 'Todo', title: ticket.title } } })
+      expect(readPrompt(ticket.text).is).toBe('script')
+    }
+  })
+})
+
+/** As a person would: by the pull request's button. */
+function merge(code: string, branch: string): void {
+  const clone = tempFolder()
+  git(clone, 'clone', '--quiet', bareIn(code), '.')
+  git(clone, 'merge', '--quiet', '--no-ff', '-m', `Merge ${branch}`, `origin/${branch}`)
+  git(clone, 'push', '--quiet', 'origin', 'main')
+}
+
+describe('the folder', () => {
+  test('gets a configuration that is good, once; and is for its owner only', async () => {
+    const place = placeIn(join(tempFolder(), 'data'))
+    await prepare(place)
+    const text = readFileSync(place.config, 'utf8')
+    expect(readConfig(text)).toMatchObject({ ok: true, value: { effective: { server: { port: 0 } } } })
+    for (const path of [place.dataDir, place.tickets, place.code])
+      expect(statSync(path).mode & 0o777).toBe(0o700)
+    expect(statSync(place.config).mode & 0o777).toBe(0o600)
+    const edited = text.replace('"port": 0', '"port": 4455')
+    writeFileSync(place.config, edited)
+    await prepare(place)
+    expect(readFileSync(place.config, 'utf8')).toBe(edited)
+  })
+
+  test.each([
+    ['another tracker', '{"tracker": {"driver": "linear"}}', 'is no longer that of the example'],
+    ['nonsense', '{', 'does not validate'],
+  ])('with %s it is left alone', async (_, text, says) => {
+    const place = placeIn(tempFolder())
+    writeFileSync(place.config, text)
+    await expect(prepare(place)).rejects.toMatchObject({
+      code: EXIT.config,
+      message: expect.stringContaining(says),
+    })
+    expect(existsSync(join(place.code, 'acme'))).toBe(false)
+  })
+
+  test('tickets are announced before they can be found, and go on counting', async () => {
+    const place = placeIn(tempFolder())
+    await prepare(place)
+    writeFileSync(join(place.tickets, 'GREET-7.md'), '')
+    mkdirSync(join(place.tickets, 'old'))
+    let before: string[] = []
+    await writeTickets(place, () => {
+      before = readdirSync(place.tickets)
+    })
+    expect(before).toEqual(['GREET-7.md', 'old'])
+    expect(readdirSync(place.tickets).sort()).toEqual([
+      'GREET-10.md',
+      'GREET-7.md',
+      'GREET-8.md',
+      'GREET-9.md',
+      'old',
+    ])
+  })
+})
+
+const AT = '2026-01-31T12:00:00.000Z'
+
+function runOf(identifier: string, more: Partial<Run> = {}): Run {
+  const ticket = {
+    id: identifier,
+    identifier,
+    title: 'Mend the gate',
+    description: '',
+    url: '',
+    state: 'Todo',
+    priority: 0 as const,
+    labels: [],
+    blockedBy: [],
+    createdAt: AT,
+    updatedAt: AT,
+  }
+  return { id: `run-${identifier}`, ticket, status: 'queued', sandbox: {}, createdAt: AT, costs: [], ...more }
+}
+
+const done: Partial<Run> = {
+  status: 'completed',
+  prUrl: 'file:///code/acme/greeter.pulls/1.json',
+  prState: 'open',
+  result: { branch: 'switchyard/greet-1', summary: 'Mended.\nAll of it.', artifacts: ['r.md'] },
+  costTotals: {
+    inputTokens: 10,
+    outputTokens: 5,
+    cacheReadTokens: 100,
+    cacheWriteTokens: 1,
+    costUsd: 0.00321,
+    estimated: true,
+    byModel: [],
+  },
+}
+
+describe('what a person reads', () => {
+  test('a line for each change of each of its runs, and none for others', () => {
+    const story = new Story(plain)
+    story.about(['GREET-1', 'GREET-2'])
+    const heard = [
+      runOf('OTHER-1'),
+      runOf('GREET-1', { queueReason: 'no workers connected' }),
+      runOf('GREET-1', { queueReason: 'no workers connected' }),
+      runOf('GREET-1', { status: 'preparing' }),
+      runOf('GREET-2', { status: 'failed', error: 'no\u001b[2J luck' }),
+      runOf('GREET-1', done),
+    ].map((run, at) => [story.hear(run, at * 1500), story.isOver()])
+    expect(heard).toEqual([
+      [undefined, false],
+      ['   1.5 s  GREET-1   queued: no workers connected', false],
+      [undefined, false],
+      ['   4.5 s  GREET-1   preparing', false],
+      ['   6.0 s  GREET-2   failed: no\u{fffd}[2J luck', false],
+      ['   7.5 s  GREET-1   completed, with a pull request', true],
+    ])
+    expect(story.runs().map(isPublished)).toEqual([true, false])
+    expect(story.standing()).toBe(
+      '  GREET-1: completed, with a pull request\n  GREET-2: failed: no\u{fffd}[2J luck',
+    )
+  })
+
+  test('what a run came to', () => {
+    const diff = 'diff --git a/x b/x\n@@ -1 +1 @@\n-old\n+new\n'
+    expect(ending(runOf('GREET-1', done), diff, plain)).toBe(
+      [
+        'GREET-1  Mend the gate',
+        '  said          Mended. All of it.',
+        '  cost          111 tokens in, 5 out, $0.0032 (estimated)',
+        '  pull request  file:///code/acme/greeter.pulls/1.json',
+        '  artifacts     r.md',
+        '  diff --git a/x b/x',
+        '  @@ -1 +1 @@',
+        '  -old',
+        '  +new',
+      ].join('\n'),
+    )
+    const long = Array.from({ length: 1_000 }, (_, n) => `+${n}`).join('\n')
+    expect(ending(runOf('GREET-1', done), long, plain)).toMatch(/… 940 more lines$/)
+  })
+
+  test('why one did not come to anything, with the last it said', () => {
+    const stored = { runId: 'run-1', at: AT }
+    const events: RunEvent[] = [
+      { ...stored, index: 0, type: 'log', stream: 'stderr', text: 'a complaint' },
+      {
+        ...stored,
+        index: 1,
+        type: 'agent',
+        provider: 'agentA',
+        message: {
+          message: { content: [{ type: 'text', text: 'I try.' }, { name: 'Bash' }, { content: 'no' }, 7] },
+        },
+      },
+      { ...stored, index: 2, type: 'agent', provider: 'agentA', message: { message: 'odd' } },
+    ]
+    expect(failure(runOf('GREET-1', { status: 'failed', error: 'it broke' }), events, plain)).toBe(
+      [
+        'GREET-1 failed: it broke',
+        '  the end of its log:',
+        '    a complaint',
+        '    I try.',
+        '    uses Bash',
+        '    no',
+      ].join('\n'),
+    )
+    expect(failure(runOf('GREET-1', { status: 'completed' }), [], plain)).toContain(
+      'no pull request was opened',
+    )
+  })
+
+  test('colours only where a terminal wants them', () => {
+    expect(paintFor({ isTTY: true }, {}).good('x')).toBe('\u001b[32mx\u001b[0m')
+    for (const dull of [
+      paintFor({ isTTY: true }, { NO_COLOR: '1' }),
+      paintFor({}, {}),
+      paintFor({ isTTY: true }, { TERM: 'dumb' }),
+    ])
+      expect(dull.good('x')).toBe('x')
+  })
+
+  test('what others wrote moves no cursor', () => {
+    expect(harmless('a\u001b]0;title\u0007\r\nb\tc\u202e\u0000')).toBe(
+      'a\u{fffd}]0;title\u{fffd}\nb\tc\u{fffd}\u{fffd}',
+    )
+  })
+})

@@ -1,0 +1,70 @@
+/** The command itself, in a process of its own: what it refuses to start without, what it leaves behind. */
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { type Child, runTypeScript } from '../../support/child-process.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { afterwards, SECRETS, startUpstream } from './helper-fixture.ts'
+
+const NONE = { CODEHOST_CLIENT_ID: '', TRACKER_CLIENT_ID: '', TRACKER_CLIENT_SECRET: '' }
+
+function start(env: NodeJS.ProcessEnv, args: readonly string[] = []): Child & { all(): string } {
+  const child = runTypeScript(
+    'bin/switchyard.ts',
+    ['oauth-helper', '--port', '0', '--log-format', 'json', '--log-level', 'debug', ...args],
+    { ...NONE, ...env },
+  )
+  afterwards(() => child.process.kill('SIGKILL'))
+  return { ...child, all: () => [...child.lines, ...child.errors].join('\n') }
+}
+
+async function urlOf(child: Child): Promise<string> {
+  const told = () => /"url":"([^"]+)"/.exec(child.errors.join('\n'))?.[1]
+  await until('the helper to serve', () => told() !== undefined)
+  return told() ?? ''
+}
+
+test('it does not start without its secrets, and names those that are missing', async () => {
+  const child = start({ CODEHOST_CLIENT_ID: 'planted-codehost-id' })
+  expect(await child.ended).toBe(78)
+  expect(child.all()).toContain('TRACKER_CLIENT_ID, TRACKER_CLIENT_SECRET')
+  expect(child.all()).not.toContain('planted-codehost-id')
+})
+
+test('it serves with them, from the environment or from files, and never shows them', async () => {
+  const upstream = await startUpstream()
+  upstream.answer = { body: { access_token: 'planted-access' } }
+  const file = join(tempFolder(), 'secret')
+  writeFileSync(file, `${SECRETS.TRACKER_CLIENT_SECRET}\n`)
+  chmodSync(file, 0o600)
+  const child = start({
+    ...SECRETS,
+    TRACKER_CLIENT_SECRET: '',
+    TRACKER_CLIENT_SECRET_FILE: file,
+    SWITCHYARD_TRACKER_URL: upstream.url,
+  })
+  const url = await urlOf(child)
+  const reply = await fetch(`${url}/oauth/tracker/refresh`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"refresh_token":"planted-refresh"}',
+  })
+  expect(await reply.json()).toEqual({ access_token: 'planted-access' })
+  expect(upstream.asked[0]?.form.client_secret).toBe(SECRETS.TRACKER_CLIENT_SECRET)
+  child.process.kill('SIGTERM')
+  expect(await child.ended).toBe(0)
+  expect(child.all()).toContain('stopped')
+  expect(child.all()).not.toMatch(/planted/)
+})
+
+test('a file that cannot be read, an address that is none and a port that is taken are told apart', async () => {
+  const unreadable = start({ ...SECRETS, TRACKER_CLIENT_ID: '', TRACKER_CLIENT_ID_FILE: '/nowhere/at/all' })
+  expect(await unreadable.ended).toBe(78)
+  expect(unreadable.all()).toContain('TRACKER_CLIENT_ID_FILE')
+  const address = start({ ...SECRETS, SWITCHYARD_CODEHOST_URL: 'http://code.example' })
+  expect(await address.ended).toBe(78)
+  expect(address.all()).toContain('SWITCHYARD_CODEHOST_URL')
+  const first = start(SECRETS)
+  const taken = start(SECRETS, ['--port', new URL(await urlOf(first)).port])
+  expect(await taken.ended).toBe(69)
+}, 180_000)

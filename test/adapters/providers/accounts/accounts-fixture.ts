@@ -1,0 +1,58 @@
+/** Accounts with real parts below them, in an environment of the test's own. */
+import { afterEach, expect } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import type { Accounts } from '../../../../core/provider-ports.ts'
+import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
+import { type AccountsParts, makeAccounts } from '../../../../providers/accounts/accounts.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+const closers: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+export function afterwards(close: () => unknown): void {
+  closers.push(close)
+}
+
+export function accountsHere(more: Partial<AccountsParts> = {}): Accounts {
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+  afterwards(async () => {
+    couriers.close()
+    await http.close()
+  })
+  return makeAccounts({
+    http,
+    couriers,
+    clock: realClock,
+    chance: realChance,
+    environment: { PATH: '/nowhere', HOME: '/nowhere' },
+    uid: process.getuid?.() ?? 0,
+    ...more,
+  })
+}
+
+type Sections = Partial<Pick<ServiceConfig, 'tracker' | 'codehost' | 'connect' | 'agent'>>
+
+export function configWith(
+  sections: { readonly [S in keyof Sections]: Partial<ServiceConfig[S]> },
+): ServiceConfig {
+  return {
+    ...configDefaults,
+    tracker: { ...configDefaults.tracker, ...sections.tracker },
+    codehost: { ...configDefaults.codehost, ...sections.codehost },
+    connect: { ...configDefaults.connect, ...sections.connect },
+    agent: { ...configDefaults.agent, ...sections.agent },
+  }
+}
+
+export const refusedAs = (kind: string, message?: RegExp) => ({
+  ok: false,
+  refusal: {
+    kind,
+    ...(message === undefined ? {} : { message: expect.stringMatching(message) }),
+  },
+})

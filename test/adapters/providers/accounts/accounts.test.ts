@@ -1,0 +1,296 @@
+/** Connecting as the host does it: whole journeys against the trackers' and code hosts' doubles, with and without a helper. */
+import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { openHelper } from '../../../../oauth-helper/server.ts'
+import { helperSettings } from '../../../../oauth-helper/settings.ts'
+import type { ServiceConfig } from '../../../../protocol/config.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
+import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { accountsHere, afterwards, configWith, refusedAs } from './accounts-fixture.ts'
+
+const PORT = 4400
+const REDIRECT = `http://localhost:${PORT}/api/connect/tracker/callback`
+
+async function linearHere(): Promise<FakeLinear> {
+  const linear = await startLinear({ app: { redirectUris: [REDIRECT] } })
+  afterwards(() => linear.stop())
+  return linear
+}
+
+async function githubHere(clock?: ManualClock): Promise<FakeGithub> {
+  const github = await startGithub(clock === undefined ? {} : { clock })
+  afterwards(() => github.close())
+  return github
+}
+
+/** The real helper before both doubles; answers its address. */
+async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<string> {
+  const settings = helperSettings({
+    secrets: {
+      CODEHOST_CLIENT_ID: github.device.settings.clientId,
+      TRACKER_CLIENT_ID: linear.app.clientId,
+      TRACKER_CLIENT_SECRET: linear.app.clientSecret,
+    },
+    trackerUrl: linear.url,
+    codehostUrl: github.origin,
+  })
+  if (!settings.ok) throw new Error(settings.refusal.message)
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  const helper = openHelper({
+    settings: settings.value,
+    http,
+    clock: realClock,
+    log: keptLog(),
+    address: { host: '127.0.0.1', port: 0 },
+    docs: '/',
+    requestsPerMinute: 1_000,
+    proxies: 0,
+  })
+  if (!helper.ok) throw new Error(helper.refusal.message)
+  afterwards(async () => {
+    await helper.value.close()
+    await http.close()
+  })
+  return `http://127.0.0.1:${helper.value.port}`
+}
+
+function yesOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { message: string } }): T {
+  if (!answer.ok) throw new Error(answer.refusal.message)
+  return answer.value
+}
+
+/** Where the provider of tokens names a time, it is asked once until then, whoever wants one. */
+async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<void> {
+  const clock = new ManualClock()
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  afterwards(() => http.close())
+  const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+  const accounts = accountsHere({ http, couriers, clock })
+  const { refreshToken } = linear.grant()
+  linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
+  for (let tries = 0; tries < 5; tries++) {
+    expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject(refusedAs('unavailable'))
+    await clock.advance(100_000)
+  }
+  expect(linear.tokenCalls).toHaveLength(1)
+  await clock.advance(101_000)
+  expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject({ ok: true })
+}
+
+describe('with a client id of one’s own', () => {
+  test('the tracker is connected by PKCE, checked, and its token renewed', async () => {
+    const linear = await linearHere()
+    const config = configWith({
+      tracker: { apiUrl: linear.url },
+      connect: { trackerClientId: linear.app.clientId },
+    })
+    const accounts = accountsHere()
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the-state', port: PORT }))
+    const back = linear.consent(journey.url)
+    expect(back.searchParams.get('state')).toBe('the-state')
+    const order = { code: back.searchParams.get('code') ?? '', port: PORT, verifier: journey.verifier ?? '' }
+    const pair = yesOf(await accounts.exchangeTracker(config, order))
+    expect(await accounts.exchangeTracker(config, order)).toMatchObject(refusedAs('unauthorized'))
+    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
+    expect(await accounts.checkTracker(connected)).toMatchObject({
+      ok: true,
+      value: expect.stringContaining('Acme'),
+    })
+  })
+
+  test('told to ask later for a token, nobody asks before', async () => {
+    const linear = await linearHere()
+    const config = configWith({
+      tracker: { apiUrl: linear.url },
+      connect: { trackerClientId: linear.app.clientId, trackerClientSecret: linear.app.clientSecret },
+    })
+    await leavesAlone(config, linear)
+  })
+
+  test('the code host is connected by its device flow', async () => {
+    const clock = new ManualClock()
+    const github = await githubHere(clock)
+    const config = configWith({
+      codehost: { apiUrl: github.apiUrl },
+      connect: { codehostClientId: github.device.settings.clientId },
+    })
+    await walkDevice(config, github, clock)
+  })
+
+  test('one that the code host does not know, or without the flow, is named', async () => {
+    const github = await githubHere()
+    const config = configWith({
+      codehost: { apiUrl: github.apiUrl },
+      connect: { codehostClientId: 'nobody' },
+    })
+    const accounts = accountsHere()
+    expect(await accounts.startDevice(config)).toMatchObject(
+      refusedAs('invalid', /connect\.codehostClientId/),
+    )
+    github.device.settings.enabled = false
+    const known = configWith({
+      codehost: { apiUrl: github.apiUrl },
+      connect: { codehostClientId: github.device.settings.clientId },
+    })
+    expect(await accounts.startDevice(known)).toMatchObject(refusedAs('invalid', /Device Flow/))
+  })
+})
+
+/** From nobody has confirmed, through too early, to a token that works. */
+async function walkDevice(config: ServiceConfig, github: FakeGithub, clock: ManualClock): Promise<void> {
+  const accounts = accountsHere()
+  const started = yesOf(await accounts.startDevice(config))
+  expect(started).toMatchObject({
+    verificationUri: 'https://github.com/login/device',
+    intervalSeconds: 5,
+    expiresInSeconds: 900,
+  })
+  const poll = () => accounts.pollDevice(config, started.deviceCode)
+  expect(await poll()).toEqual({ ok: true, value: { is: 'pending', intervalSeconds: 10 } })
+  clock.jump(10_000)
+  expect(await poll()).toEqual({ ok: true, value: { is: 'pending' } })
+  github.device.approve(started.userCode, 'mona')
+  clock.jump(10_000)
+  const { is, token } = yesOf(await poll()) as { is: string; token: string }
+  expect(is).toBe('token')
+  const connected = { ...config, codehost: { ...config.codehost, token } }
+  expect(await accounts.checkCodehost(connected)).toMatchObject({
+    ok: true,
+    value: expect.stringContaining('mona'),
+  })
+  expect(yesOf(await poll())).toMatchObject({ is: 'over' })
+  const other = yesOf(await accounts.startDevice(config))
+  github.device.deny(other.userCode)
+  clock.jump(10_000)
+  expect(yesOf(await accounts.pollDevice(config, other.deviceCode))).toMatchObject({ is: 'over' })
+  const late = yesOf(await accounts.startDevice(config))
+  clock.jump(901_000)
+  expect(yesOf(await accounts.pollDevice(config, late.deviceCode))).toMatchObject({
+    is: 'over',
+    reason: expect.stringContaining('connect again'),
+  })
+}
+
+describe('without a client id the helper is asked', () => {
+  test('the tracker is connected through it, and no secret of the helper is on this machine', async () => {
+    const [linear, github] = [await linearHere(), await githubHere()]
+    const apiBase = await helperBefore(linear, github)
+    const config = configWith({ tracker: { apiUrl: linear.url }, connect: { apiBase: `${apiBase}/` } })
+    const accounts = accountsHere()
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 'the state', port: PORT }))
+    expect(journey.verifier).toBeUndefined()
+    expect(new URL(journey.url).origin).toBe(apiBase)
+    const sent = await fetch(journey.url, { redirect: 'manual' })
+    const back = linear.consent(sent.headers.get('location') ?? '')
+    expect(back.origin + back.pathname).toBe(REDIRECT)
+    expect(back.searchParams.get('state')).toBe('the state')
+    const code = back.searchParams.get('code') ?? ''
+    const pair = yesOf(await accounts.exchangeTracker(config, { code, port: PORT }))
+    expect(Date.parse(pair.expiresAt ?? '') - Date.now()).toBeGreaterThan(80_000_000)
+    expect(await accounts.exchangeTracker(config, { code, port: PORT })).toMatchObject(
+      refusedAs('unauthorized'),
+    )
+    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
+    expect(yesOf(await accounts.checkTracker(connected))).toContain('Acme')
+    linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_grant' }, { times: 1 })
+    const dead = await accounts.refreshTracker(config, renewed.refreshToken ?? '')
+    expect(dead).toMatchObject(refusedAs('unauthorized', /connect again/))
+  })
+
+  test('what passes at the tracker does not cost the connection', async () => {
+    const [linear, github] = [await linearHere(), await githubHere()]
+    const config = configWith({ connect: { apiBase: await helperBefore(linear, github) } })
+    const accounts = accountsHere()
+    const refreshed = async () => accounts.refreshTracker(config, 'whatever')
+    linear.tokenFaults.add({ kind: 'html', status: 502 }, { times: 1 })
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
+    linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_client', status: 401 }, { times: 1 })
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /invalid_client/))
+    linear.tokenFaults.add({ kind: 'reset' }, { times: 1 })
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
+    expect(linear.tokenCalls.length).toBeLessThanOrEqual(4)
+    linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 42 }, { times: 1 })
+    expect(await refreshed()).toMatchObject(refusedAs('unavailable', /nothing is asked before/))
+  })
+
+  test('the code host is connected through it', async () => {
+    const clock = new ManualClock()
+    const [linear, github] = [await linearHere(), await githubHere(clock)]
+    const apiBase = await helperBefore(linear, github)
+    await walkDevice(configWith({ codehost: { apiUrl: github.apiUrl }, connect: { apiBase } }), github, clock)
+  })
+
+  test('told to ask later for a token, nobody asks before', async () => {
+    const [linear, github] = [await linearHere(), await githubHere()]
+    await leavesAlone(configWith({ connect: { apiBase: await helperBefore(linear, github) } }), linear)
+  })
+
+  test('each provider by itself: a client id for one does not take the other from the helper', async () => {
+    const [linear, github] = [await linearHere(), await githubHere()]
+    const apiBase = await helperBefore(linear, github)
+    const config = configWith({
+      tracker: { apiUrl: linear.url },
+      connect: { apiBase, trackerClientId: 'own' },
+    })
+    const accounts = accountsHere()
+    const journey = yesOf(accounts.authorizeTracker(config, { state: 's', port: PORT }))
+    expect(new URL(journey.url).origin).toBe(linear.url)
+    expect((await accounts.startDevice(config)).ok).toBe(true)
+  })
+})
+
+describe('where there is nothing to connect through', () => {
+  test('without a helper and a client id only a key by hand is possible, and the reason says all ways', async () => {
+    const accounts = accountsHere()
+    const config = configWith({})
+    const order = { state: 's', port: PORT }
+    expect(accounts.authorizeTracker(config, order)).toMatchObject(
+      refusedAs('invalid', /API key.*connect\.trackerClientId.*connect\.apiBase/),
+    )
+    expect(await accounts.startDevice(config)).toMatchObject(
+      refusedAs('invalid', /token.*connect\.codehostClientId.*connect\.apiBase/),
+    )
+    expect(await accounts.exchangeTracker(config, { code: 'c', port: PORT })).toMatchObject(
+      refusedAs('invalid'),
+    )
+    expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('invalid'))
+    expect(await accounts.pollDevice(config, 'd')).toMatchObject(refusedAs('invalid'))
+  })
+
+  test('folders on this machine need no account', async () => {
+    const accounts = accountsHere()
+    const config = configWith({
+      tracker: { driver: 'local', path: '/t' },
+      codehost: { driver: 'local', path: '/c' },
+      connect: { apiBase: 'http://127.0.0.1:9', trackerClientId: 'x', codehostClientId: 'x' },
+    })
+    const answers = [
+      accounts.authorizeTracker(config, { state: 's', port: PORT }),
+      await accounts.exchangeTracker(config, { code: 'c', port: PORT }),
+      await accounts.refreshTracker(config, 'r'),
+      await accounts.checkTracker(config),
+      await accounts.startDevice(config),
+      await accounts.pollDevice(config, 'd'),
+      await accounts.checkCodehost(config),
+    ]
+    for (const answer of answers) expect(answer).toMatchObject(refusedAs('invalid', /needs no account/))
+  })
+
+  test('issues of GitHub are read with a token, which is checked at GitHub', async () => {
+    const github = await githubHere()
+    const accounts = accountsHere()
+    const config = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_mona' } })
+    expect(accounts.authorizeTracker(config, { state: 's', port: PORT })).toMatchObject(
+      refusedAs('invalid', /token/),
+    )
+    expect(yesOf(await accounts.checkTracker(config))).toContain('mona')
+    const wrong = configWith({ tracker: { driver: 'github', apiUrl: github.apiUrl, apiKey: 'ghp_nobody' } })
+    expect(await accounts.checkTracker(wrong)).toMatchObject(refusedAs('unauthorized'))
+  })
+})

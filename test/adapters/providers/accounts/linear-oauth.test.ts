@@ -1,0 +1,291 @@
+/** Linear's OAuth with a client id of one's own: where it leads, what it answers, and what its refusals mean. */
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
+import {
+  authorizeLinear,
+  checkLinear,
+  exchangeLinear,
+  refreshLinear,
+} from '../../../../providers/accounts/linear-oauth.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import { type Http, type HttpReply, type HttpRequest, makeHttp } from '../../../../providers/http/http.ts'
+import { linearManners } from '../../../../providers/tracker/linear/rate-limits.ts'
+import { startLinear } from '../../../support/linear/linear.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+const CODE = 'code-of-the-consent'
+const OLD = 'refresh-token-of-old'
+const SECRET = 'client-secret'
+const chance = { bytes: (count: number) => new Uint8Array(count).fill(7) }
+
+function configFor(connect: Partial<ServiceConfig['connect']>, apiUrl?: string): ServiceConfig {
+  const tracker = { ...configDefaults.tracker, ...(apiUrl && { apiUrl }) }
+  return { ...configDefaults, tracker, connect: { trackerClientId: 'client-1', ...connect } }
+}
+
+function httpThat(status: number, body: unknown, headers: Record<string, string> = {}) {
+  const requests: HttpRequest[] = []
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const http: Http = {
+    ask: async (request) => {
+      requests.push(request)
+      const value: HttpReply = { status, headers, text }
+      return { ok: true, value }
+    },
+    close: async () => {},
+  }
+  const form = () => Object.fromEntries(new URLSearchParams(requests[0]?.body ?? ''))
+  return { http, requests, form }
+}
+
+const TOKENS = {
+  access_token: 'lin_oauth_new',
+  expires_in: 86_399,
+  refresh_token: 'next',
+  scope: ['read', 'write'],
+}
+
+describe('the way to the consent page', () => {
+  test('asks for reading and writing, with a state and a challenge of its own', () => {
+    const journey = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, chance)
+    if (!journey.ok) throw new Error(journey.refusal.message)
+    const url = new URL(journey.value.url)
+    const { verifier = '' } = journey.value
+    expect(url.origin + url.pathname).toBe('https://linear.app/oauth/authorize')
+    expect(verifier).toMatch(/^[A-Za-z0-9_-]{43}$/)
+    expect(Object.fromEntries(url.searchParams)).toEqual({
+      client_id: 'client-1',
+      redirect_uri: 'http://localhost:4400/api/connect/tracker/callback',
+      response_type: 'code',
+      scope: 'read,write',
+      state: 's t&1',
+      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+      code_challenge_method: 'S256',
+    })
+  })
+
+  test('leads to the place that is configured', () => {
+    const config = configFor({}, 'http://127.0.0.1:99/graphql')
+    const journey = authorizeLinear(config, { state: 's', port: 1 }, chance)
+    expect(journey.ok && journey.value.url).toMatch(/^http:\/\/127\.0\.0\.1:99\/oauth\/authorize\?/)
+  })
+
+  test('is not there without a client id', () => {
+    expect(authorizeLinear(configDefaults, { state: 's', port: 1 }, chance)).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringContaining('connect.trackerClientId') },
+    })
+  })
+})
+
+describe('a code becomes tokens', () => {
+  test('with the verifier, and with the secret where there is one', async () => {
+    const clock = new ManualClock(Date.UTC(2026, 0, 1))
+    const { http, requests, form } = httpThat(200, TOKENS)
+    const order = { code: CODE, port: 4400, verifier: 'v' }
+    expect(await exchangeLinear(http, clock, configFor({ trackerClientSecret: SECRET }), order)).toEqual({
+      ok: true,
+      value: { accessToken: 'lin_oauth_new', refreshToken: 'next', expiresAt: '2026-01-01T23:59:59.000Z' },
+    })
+    expect(form()).toEqual({
+      grant_type: 'authorization_code',
+      code: CODE,
+      redirect_uri: 'http://localhost:4400/api/connect/tracker/callback',
+      client_id: 'client-1',
+      client_secret: SECRET,
+      code_verifier: 'v',
+    })
+    expect(requests).toMatchObject([
+      {
+        url: 'https://api.linear.app/oauth/token',
+        tries: 1,
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      },
+    ])
+    expect(requests[0]?.url).not.toContain(CODE)
+  })
+})
+
+describe('tokens are renewed', () => {
+  test('with the client id alone', async () => {
+    const { http, form } = httpThat(200, TOKENS)
+    await refreshLinear(http, new ManualClock(), configFor({}), OLD)
+    expect(form()).toEqual({ grant_type: 'refresh_token', refresh_token: OLD, client_id: 'client-1' })
+  })
+
+  test.each<[string, object, object]>([
+    ['no refresh token: the old one stays', { access_token: 'a' }, { accessToken: 'a' }],
+    ['an odd lifetime is none', { access_token: 'a', expires_in: 'soon' }, { accessToken: 'a' }],
+    ['a negative one, too', { access_token: 'a', expires_in: -5 }, { accessToken: 'a' }],
+    [
+      'an endless one ends',
+      { access_token: 'a', expires_in: 1e300 },
+      { accessToken: 'a', expiresAt: '2035-12-30T00:00:00.000Z' },
+    ],
+  ])('%s', async (_, body, expected) => {
+    const { http } = httpThat(200, body)
+    const clock = new ManualClock(Date.UTC(2026, 0, 1))
+    expect(await refreshLinear(http, clock, configFor({}), OLD)).toEqual({ ok: true, value: expected })
+  })
+
+  test.each<[number, unknown, Record<string, string>, string, RegExp]>([
+    [400, { error: 'invalid_grant' }, {}, 'unauthorized', /connect Linear again/],
+    [401, { error: 'invalid_grant' }, {}, 'unauthorized', /connect Linear again/],
+    [
+      400,
+      { error: 'invalid_client' },
+      {},
+      'failed',
+      /correct connect.trackerClientId and connect.trackerClientSecret/,
+    ],
+    [401, { error: 'unauthorized_client' }, {}, 'failed', /trackerClientSecret/],
+    [401, '', {}, 'failed', /trackerClientId/],
+    [429, '', { 'retry-after': '17' }, 'unavailable', /in 17 s$/],
+    [429, { error: 'invalid_grant' }, {}, 'unavailable', /later$/],
+    [
+      400,
+      { error: 'invalid_request', error_description: `bad ${OLD}, ${SECRET}` },
+      {},
+      'failed',
+      /bad \*\*\*, \*\*\*$/,
+    ],
+    [503, { error: 'invalid_client' }, {}, 'unavailable', /out of order \(503\)/],
+    [502, '<html>', {}, 'unavailable', /out of order/],
+    [404, '<html>', {}, 'failed', /tracker.apiUrl/],
+    [200, '<html>', {}, 'failed', /something else than a token/],
+    [200, { access_token: '' }, {}, 'failed', /something else than a token/],
+    [200, { access_token: 'with a space\n' }, {}, 'failed', /something else than a token/],
+    [200, { access_token: 'x'.repeat(9_000) }, {}, 'failed', /something else than a token/],
+    [200, { error: 'invalid_grant' }, {}, 'failed', /something else than a token/],
+  ])('%d %j %j: %s', async (status, body, headers, kind, message) => {
+    const { http, requests } = httpThat(status, body, headers)
+    const config = configFor({ trackerClientSecret: SECRET })
+    const answer = await refreshLinear(http, new ManualClock(), config, OLD)
+    expect(answer).toMatchObject({ ok: false, refusal: { kind } })
+    expect(answer.ok ? '' : answer.refusal.message).toMatch(message)
+    expect(JSON.stringify(answer)).not.toMatch(/refresh-token-of-old|client-secret/)
+    expect(requests).toHaveLength(1)
+  })
+})
+
+describe('with a Linear of its own', () => {
+  const CALLBACK = 'http://localhost:4400/api/connect/tracker/callback'
+
+  async function bench(secret?: string) {
+    const linear = await startLinear({ app: { redirectUris: [CALLBACK] } })
+    const http = makeHttp({ clock: realClock, chance: realChance })
+    const { clientId, clientSecret } = linear.app
+    const own = { trackerClientId: clientId, ...(secret && { trackerClientSecret: secret }) }
+    const stop = async () => {
+      await http.close()
+      await linear.stop()
+    }
+    return { linear, http, clientSecret, config: configFor(own, linear.url), stop }
+  }
+
+  async function connected({ linear, http, config }: Awaited<ReturnType<typeof bench>>) {
+    const journey = authorizeLinear(config, { state: 's', port: 4400 }, realChance)
+    if (!journey.ok) throw new Error(journey.refusal.message)
+    const back = linear.consent(journey.value.url)
+    const code = back.searchParams.get('code') ?? ''
+    expect([back.origin + back.pathname, back.searchParams.get('state')]).toEqual([CALLBACK, 's'])
+    const { verifier } = journey.value
+    return {
+      order: { code, port: 4400, verifier },
+      pair: await exchangeLinear(http, realClock, config, { code, port: 4400, verifier }),
+    }
+  }
+
+  test('a consent becomes a token that works, and a new one when it is renewed', async () => {
+    const one = await bench()
+    const { linear, http, config } = one
+    const { pair, order } = await connected(one)
+    if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
+    const { accessToken, refreshToken } = pair.value
+    const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+    const courier = couriers.courier(linearManners, linear.url, accessToken)
+    const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
+    expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
+    const again = await exchangeLinear(http, realClock, config, order)
+    expect(again).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    const renewed = await refreshLinear(http, realClock, config, refreshToken)
+    expect(renewed.ok && renewed.value.refreshToken !== refreshToken).toBe(true)
+    const dead = await refreshLinear(http, realClock, config, refreshToken)
+    expect(dead).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    couriers.close()
+    await one.stop()
+  })
+
+  test('an answer that got lost is not asked for again', async () => {
+    const one = await bench()
+    const { refreshToken } = one.linear.grant()
+    one.linear.onTokenAnswer = () => 'drop'
+    const lost = await refreshLinear(one.http, realClock, one.config, refreshToken)
+    expect(lost).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(one.linear.tokenCalls).toHaveLength(1)
+    await one.stop()
+  })
+
+  test('too often, out of order, and a wrong secret are told apart', async () => {
+    const one = await bench('not the secret')
+    const { refreshToken } = one.linear.grant()
+    const kind = async () => {
+      const answer = await refreshLinear(one.http, realClock, one.config, refreshToken)
+      return answer.ok ? 'renewed' : answer.refusal.kind
+    }
+    one.linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 1 }, { times: 1 })
+    expect(await kind()).toBe('unavailable')
+    one.linear.tokenFaults.add({ kind: 'html', status: 503 }, { times: 1 })
+    expect(await kind()).toBe('unavailable')
+    expect(await kind()).toBe('failed')
+    expect(one.linear.tokenCalls).toHaveLength(3)
+    await one.stop()
+  })
+
+  test('a verifier that is another’s exchanges nothing', async () => {
+    const one = await bench()
+    const journey = authorizeLinear(one.config, { state: 's', port: 4400 }, realChance)
+    const code = one.linear.consent(journey.ok ? journey.value.url : '').searchParams.get('code') ?? ''
+    const answer = await exchangeLinear(one.http, realClock, one.config, {
+      code,
+      port: 4400,
+      verifier: 'x'.repeat(43),
+    })
+    expect(answer).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    await one.stop()
+  })
+})
+
+describe('whose credential it is', () => {
+  const courierThat = (status: number, body: unknown) => ({
+    ask: async () => ({ ok: true, value: { status, headers: {}, text: JSON.stringify(body) } }) as const,
+  })
+  const connected: ServiceConfig = {
+    ...configDefaults,
+    tracker: { ...configDefaults.tracker, apiKey: 'lin_api_x' },
+  }
+
+  test('is told for people', async () => {
+    const viewer = { id: 'u', name: 'Ada', displayName: 'ada' }
+    const body = { data: { viewer, organization: { name: 'Acme', urlKey: 'acme' } } }
+    expect(await checkLinear(courierThat(200, body), connected)).toEqual({ ok: true, value: 'Ada in Acme' })
+    expect(await checkLinear(courierThat(200, { data: { viewer } }), connected)).toEqual({
+      ok: true,
+      value: 'Ada',
+    })
+  })
+
+  test('is not told of one that is refused, or missing', async () => {
+    expect(await checkLinear(courierThat(401, {}), connected)).toMatchObject({
+      refusal: { kind: 'unauthorized' },
+    })
+    expect(await checkLinear(courierThat(200, { data: { a: 1 } }), connected)).toMatchObject({
+      refusal: { kind: 'failed' },
+    })
+    expect(await checkLinear(courierThat(200, {}), configDefaults)).toMatchObject({
+      refusal: { kind: 'invalid' },
+    })
+  })
+})

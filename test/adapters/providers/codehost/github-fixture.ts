@@ -1,0 +1,64 @@
+/**
+ * A driver of ours on the fake GitHub, with everything between them that there is between a host and the real one,
+ * on a clock that goes a hundred times as fast: GitHub wants a second between two writes.
+ */
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import type { Clock } from '../../../../core/ports.ts'
+import { makeCouriers, type OpenCouriers } from '../../../../providers/http/client-pool.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { type FakeGithub, type GithubOptions, startGithub } from '../../../support/github/github.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+export const TOKEN = 'ghp_driver_planted'
+export const ME = 'pat'
+export const SOMEBODY = 'bo'
+export const REMOTE = 'ada/lamps'
+
+const SPEED = 100
+
+export interface FastClock extends Clock {
+  jump(ms: number): void
+}
+
+export function fastClock(): FastClock {
+  const began = realClock.monotonic()
+  const wall = Date.UTC(2026, 0, 1)
+  let jumped = 0
+  const monotonic = () => (realClock.monotonic() - began) * SPEED + jumped
+  return {
+    now: () => wall + Math.floor(monotonic()),
+    monotonic,
+    after: (ms, run) => realClock.after(ms / SPEED, run),
+    endOfTick: realClock.endOfTick,
+    jump: (ms) => {
+      jumped += ms
+    },
+  }
+}
+
+export interface GithubBench {
+  readonly github: FakeGithub
+  readonly couriers: OpenCouriers
+  readonly clock: FastClock
+  close(): Promise<void>
+}
+
+/** The account of the driver may push to the one repository, and so may somebody else. */
+export async function githubBench(options: Partial<GithubOptions> = {}): Promise<GithubBench> {
+  const clock = fastClock()
+  const people = [
+    { login: ME, tokens: [TOKEN] },
+    { login: SOMEBODY, tokens: ['ghp_bo'] },
+  ]
+  const members = { [ME]: 'push', [SOMEBODY]: 'push' } as const
+  const repos = [{ fullName: REMOTE, members }]
+  const github = await startGithub({ clock, people, repos, ...options })
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+  const close = async () => {
+    couriers.close()
+    await http.close()
+    await github.close()
+  }
+  return { github, couriers, clock, close }
+}

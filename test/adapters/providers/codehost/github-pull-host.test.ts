@@ -1,0 +1,243 @@
+/** GitHub as people use it, on a GitHub that refuses what the real one refuses: every sentence of every code host. */
+import { afterAll, describe, expect, test } from '@jest/globals'
+import { configDefaults } from '../../../../protocol/config.ts'
+import { pullHostFor } from '../../../../providers/codehost/pull-host.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-fixture.ts'
+import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
+
+/** What was asked otherwise than GitHub's description of its API allows, and where the fake itself failed. */
+const wrong: string[] = []
+
+function hostOn({ github, couriers, clock }: GithubBench, token = TOKEN) {
+  const codehost = { driver: 'github' as const, apiUrl: github.apiUrl, token }
+  return granted(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() }))
+}
+
+async function closed({ github, close }: GithubBench): Promise<void> {
+  wrong.push(...github.violations, ...github.counters.bugs)
+  await close()
+}
+
+async function bench(): Promise<PullBench> {
+  const made = await githubBench({ repos: [] })
+  const { github, clock } = made
+  const members = { [ME]: 'push', [SOMEBODY]: 'push' } as const
+  const repo = github.world.addRepo({ fullName: REMOTE, members })
+  const pushed = async () => {
+    repo.pushedMs = clock.now()
+    await github.history.settleAll(repo)
+  }
+  return {
+    host: hostOn(made),
+    remote: REMOTE,
+    bare: repo.path,
+    push: async (branch, commit) => {
+      const sha = await pushTo(repo.path, branch, commit, Math.floor(clock.now() / 1000))
+      await pushed()
+      return sha
+    },
+    drop: (branch) => github.setBranch(REMOTE, branch, undefined),
+    open: async ({ own, ...order }) =>
+      (await github.openPull(REMOTE, { ...order, author: own === true ? ME : SOMEBODY })).number,
+    somebody: {
+      comment: async (number, body) => void github.addComment(REMOTE, number, { author: SOMEBODY, body }),
+      review: async (number, state, body) =>
+        void github.addReview(REMOTE, number, { author: SOMEBODY, state, body }),
+      thread: async (number, at, body) =>
+        void (await github.addThread(REMOTE, number, { ...at, author: SOMEBODY, body })),
+    },
+    later: async () => clock.jump(2_000),
+    close: () => closed(made),
+  }
+}
+
+pullHostSuite('GitHub', bench)
+
+describe('GitHub', () => {
+  async function on(story: (made: GithubBench) => Promise<void>): Promise<void> {
+    const made = await githubBench()
+    try {
+      await story(made)
+    } finally {
+      await closed(made)
+    }
+  }
+
+  test('a list that has not changed costs nothing, and a write is seen at once', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 3, SOMEBODY)
+      const host = hostOn(made)
+      await host.list(REMOTE, 'background')
+      const before = github.counters.charged
+      expect(granted(await host.list(REMOTE, 'background')).length).toBe(3)
+      expect(github.counters.charged).toBe(before)
+      await host.close({ remote: REMOTE, number: 2 })
+      const states = granted(await host.list(REMOTE, 'person')).map(({ number, state }) => [number, state])
+      expect(states).toContainEqual([2, 'closed'])
+    }))
+
+  test('more than a page of open ones is listed whole', () =>
+    on(async (made) => {
+      await made.github.openPulls(REMOTE, 130, SOMEBODY)
+      const listed = granted(await hostOn(made).list(REMOTE, 'person'))
+      expect(new Set(listed.map(({ number }) => number)).size).toBe(130)
+      const all = listed.map(({ number }) => number)
+      const states = granted(await hostOn(made).states(REMOTE, all, 'background'))
+      expect([
+        states.size,
+        made.github.counters.route('GET /repos/{owner}/{repo}/pulls/{pull_number}').requests,
+      ]).toEqual([130, 0])
+    }))
+
+  test('a repository that was renamed is followed, to look and to act', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      await github.addThread(REMOTE, 1, { path: 'file-1.txt', line: 1, author: SOMEBODY, body: 'Hm' })
+      github.renameRepo(REMOTE, 'ada/lanterns')
+      const host = hostOn(made)
+      const place = { remote: REMOTE, number: 1 }
+      expect(granted(await host.list(REMOTE, 'person')).length).toBe(1)
+      const { conversation } = granted(await host.detail(place))
+      const threadId = conversation.threads[0]?.id ?? ''
+      expect(await host.resolveThread(place, { threadId, resolved: true })).toMatchObject({ ok: true })
+      expect(await host.comment(place, 'Words')).toMatchObject({ ok: true })
+      expect(await host.merge(place, 'squash')).toMatchObject({ ok: true })
+    }))
+
+  test('of a conversation that is longer than can be shown, it is the newest that is', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      for (let at = 1; at <= 1_060; at++) {
+        github.addComment(REMOTE, 1, { author: SOMEBODY, body: `comment ${at}` })
+        github.addReview(REMOTE, 1, { author: SOMEBODY, state: 'COMMENTED', body: `review ${at}` })
+      }
+      const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
+      const thread = await github.addThread(REMOTE, 1, { ...at, body: 'reply 0' })
+      for (let said = 1; said <= 120; said++)
+        github.addReply(REMOTE, 1, thread, { author: SOMEBODY, body: `reply ${said}` })
+      const { conversation } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 }))
+      const ends = (said: readonly { body: string }[] = []) => [said[0]?.body, said.at(-1)?.body]
+      // In whole pages.
+      expect(ends(conversation.comments)).toEqual(['comment 101', 'comment 1060'])
+      // What hangs on a line is of a review without words of its own.
+      const said = conversation.reviews.filter(({ body }) => body !== '')
+      expect(ends(said)[1]).toBe('review 1060')
+      expect(ends(conversation.threads[0]?.comments)).toEqual(['reply 0', 'reply 120'])
+      expect(conversation.threads[0]?.diffHunk).toContain('@@')
+    }))
+
+  test('of very many threads it is the newest that are shown, in their order', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      const at = { path: 'file-1.txt', line: 1, author: SOMEBODY }
+      for (let said = 1; said <= 1_020; said++)
+        await github.addThread(REMOTE, 1, { ...at, body: `thread ${said}` })
+      const { threads } = granted(await hostOn(made).detail({ remote: REMOTE, number: 1 })).conversation
+      const bodies = threads.map(({ comments }) => comments[0]?.body)
+      expect(bodies).toEqual(Array.from({ length: 1_000 }, (_, place) => `thread ${place + 21}`))
+    }))
+
+  test('checks and statuses are shown; a token that may not read the former says so', () =>
+    on(async (made) => {
+      const { github } = made
+      github.addToken(ME, 'github_pat_fine')
+      await github.openPulls(REMOTE, 1, SOMEBODY)
+      const sha = github.branchSha(REMOTE, 'change-1') ?? ''
+      github.addStatus(REMOTE, sha, { context: 'ci', state: 'failure' })
+      github.addCheck(REMOTE, sha, { name: 'build', status: 'completed', conclusion: 'success' })
+      const place = { remote: REMOTE, number: 1 }
+      expect(await hostOn(made).detail(place)).toMatchObject({
+        value: {
+          checks: [
+            { name: 'build', conclusion: 'success' },
+            { name: 'ci', conclusion: 'failure' },
+          ],
+        },
+      })
+      expect(await hostOn(made, 'github_pat_fine').detail(place)).toMatchObject({
+        value: { checksLookupFailed: true, checks: [{ name: 'ci', conclusion: 'failure' }] },
+      })
+    }))
+
+  test('a fork that is gone leaves its pull request to be seen', () =>
+    on(async (made) => {
+      const { github } = made
+      await github.fork(REMOTE, { fullName: 'eve/lamps' })
+      await github.commit('eve/lamps', { branch: 'mend', files: { 'a.txt': 'a\n' } })
+      await github.openPull(REMOTE, { head: 'mend', headRepo: 'eve/lamps', author: 'eve' })
+      github.removeRepo('eve/lamps')
+      const host = hostOn(made)
+      expect(granted(await host.list(REMOTE, 'person'))).toMatchObject([{ headBranch: 'mend' }])
+      expect(await host.detail({ remote: REMOTE, number: 1 })).toMatchObject({ value: { changedFiles: 1 } })
+    }))
+
+  test('GitHub’s own refusals of a merge are told as they are', () =>
+    on(async (made) => {
+      const { github } = made
+      github.repo(REMOTE).allow.squash = false
+      await github.openPulls(REMOTE, 2, SOMEBODY)
+      const host = hostOn(made)
+      const [first, second] = [1, 2].map((number) => ({ remote: REMOTE, number }))
+      if (first === undefined || second === undefined) throw new Error('two were opened')
+      expect(await host.merge(first, 'squash')).toMatchObject({
+        refusal: { kind: 'conflict', message: expect.stringMatching(/Squash merges are not allowed/) },
+      })
+      github.faults.baseModified = 1
+      expect(await host.merge(first, 'merge')).toMatchObject({ ok: true })
+      github.faults.baseModified = 2
+      expect(await host.merge(second, 'merge')).toMatchObject({
+        refusal: { kind: 'conflict', message: expect.stringMatching(/Base branch was modified/) },
+      })
+    }))
+
+  test('a token that is not taken is told of without being told', () =>
+    on(async (made) => {
+      const host = hostOn(made, 'ghp_dead_planted')
+      for (const answer of [await host.repos(), await host.list(REMOTE, 'person')]) {
+        expect(answer).toMatchObject({ refusal: { kind: 'unauthorized' } })
+        expect(JSON.stringify(answer)).not.toContain('planted')
+      }
+    }))
+
+  test('with too many requests nothing more is asked, and an outage is one that passes', () =>
+    on(async (made) => {
+      const { github } = made
+      const host = hostOn(made)
+      github.faults.down.add(REMOTE)
+      expect(await host.list(REMOTE, 'background')).toMatchObject({ refusal: { kind: 'unavailable' } })
+      github.faults.down.clear()
+      github.faults.primary = 403
+      expect(await host.list(REMOTE, 'background')).toMatchObject({ refusal: { kind: 'unavailable' } })
+      const asked = github.counters.refusedPrimary
+      expect(await host.list(REMOTE, 'background')).toMatchObject({ refusal: { kind: 'unavailable' } })
+      expect(await host.detail({ remote: REMOTE, number: 1 })).toMatchObject({
+        refusal: { kind: 'unavailable' },
+      })
+      expect(github.counters.refusedPrimary).toBeLessThanOrEqual(asked + 1)
+    }))
+})
+
+describe('connecting', () => {
+  test.each([
+    [{ driver: 'github' as const }, /^the code host is not connected; connect GitHub/],
+    [{ driver: 'github' as const, token: '' }, /^the code host is not connected; connect GitHub/],
+    [{ driver: 'local' as const }, /^the code host is not connected; set codehost\.path/],
+    [
+      { driver: 'github' as const, token: TOKEN, apiUrl: 'http://code.example' },
+      /^codehost\.apiUrl must begin/,
+    ],
+  ])('%j is refused', async (codehost, message) => {
+    const { couriers, clock, close } = await githubBench({ repos: [] })
+    expect(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() })).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringMatching(message) },
+    })
+    await close()
+  })
+})
+
+afterAll(() => expect(wrong).toEqual([]))

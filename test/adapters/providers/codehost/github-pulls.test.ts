@@ -1,0 +1,678 @@
+/** GitHub's pull requests for people, with GitHub in the test's own hand: what it may answer, and what is asked when. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { no } from '../../../../core/result.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { byHand, type Hand, hostOf, pullJson, SHA, type Told, threadsJson, usual } from './manual-github.ts'
+
+const REMOTE = 'ada/lamps'
+const PLACE = { remote: REMOTE, number: 12 }
+const HERE = { repo: 'web', remote: REMOTE }
+const PULL = '/repos/ada/lamps/pulls/12'
+const clock = new ManualClock()
+
+const isSummary = checker(PullSummary)
+const isDetail = checker(PullDetail)
+
+const host = (hand: Hand) => hostOf(hand, clock)
+const rounds = (hand: Hand): number => Math.max(...hand.asked.map(({ round }) => round))
+const writes = (hand: Hand): string[] => hand.lines().filter((line) => !line.startsWith('GET'))
+
+function page(state: string, number: number, last: number): Told {
+  const at = (one: number) =>
+    `https://api.github.com/repositories/7/pulls?state=${state}&sort=updated&direction=desc&per_page=50&page=${one}`
+  const items = [1, 2].map((item) => pullJson({ number: number * 1000 + item, state }))
+  const link = number < last ? `<${at(number + 1)}>; rel="next", <${at(last)}>; rel="last"` : ''
+  return { json: items, headers: link === '' ? {} : { link } }
+}
+
+describe('listing', () => {
+  test('a page of open ones is one round trip, and every reply is kept', async () => {
+    const hand = byHand(({ line }) => ({
+      json: line.includes('state=open')
+        ? [pullJson(), pullJson({ number: 3, draft: true, updated_at: '2026-11-03T00:00:00Z' })]
+        : [
+            pullJson({ number: 2, state: 'closed', merged_at: '2026-11-02T09:00:00Z' }),
+            pullJson({ number: 12, state: 'closed', updated_at: '2026-11-04T00:00:00Z' }),
+          ],
+    }))
+    const listed = await host(hand).list(REMOTE, 'background')
+    expect(listed.ok && listed.value.map(({ number, state }) => [number, state])).toEqual([
+      [12, 'closed'],
+      [3, 'draft'],
+      [2, 'merged'],
+    ])
+    expect([rounds(hand), hand.asked.length]).toEqual([1, 2])
+    expect(hand.asked.every(({ kept, urgency }) => kept === true && urgency === 'background')).toBe(true)
+    for (const pull of listed.ok ? listed.value : [])
+      expect(isSummary({ ...pull, ...HERE })).toMatchObject({ ok: true })
+  })
+
+  test('more pages are asked for all at once, and no more than there may be', async () => {
+    const hand = byHand(({ url, line }) => {
+      if (line.includes('state=closed')) return { json: [] }
+      return page('open', Number(new URL(url).searchParams.get('page') ?? 1), 19)
+    })
+    const listed = await host(hand).list(REMOTE, 'person')
+    expect([rounds(hand), hand.asked.length]).toEqual([2, 1 + 10])
+    expect(listed.ok && listed.value.length).toBe(20)
+  })
+
+  test.each([
+    ['https://evil.example/repos/ada/lamps/pulls?page=2'],
+    ['https://api.github.com.evil.example/x?page=2'],
+    ['https://api.github.com@evil.example/x?page=2'],
+    ['nonsense'],
+  ])('a next page at %s gets no token', async (target) => {
+    const link = `<${target}>; rel="next", <${target}>; rel="last"`
+    const hand = byHand(() => ({ json: [pullJson()], headers: { link } }))
+    expect((await host(hand).list(REMOTE, 'person')).ok).toBe(true)
+    expect(hand.asked.length).toBe(2)
+  })
+
+  test('repositories are followed through addresses with commas in them', async () => {
+    const repo = (name: string) => ({ full_name: name, pushed_at: null, created_at: '2026-11-01T10:00:00Z' })
+    const at = 'https://api.github.com/user/repos?affiliation=owner,collaborator&page'
+    const hand = byHand(({ line }) =>
+      line.endsWith('page=2')
+        ? { json: [repo('ada/wires'), repo('ada/lamps')] }
+        : {
+            json: [repo('ada/lamps'), null],
+            headers: { link: `<${at}=2>; rel="next", <${at}=2>; rel="last"` },
+          },
+    )
+    expect(await host(hand).repos()).toEqual({
+      ok: true,
+      value: ['ada/lamps', 'ada/wires'].map((fullName) => ({
+        fullName,
+        defaultBranch: '',
+        private: false,
+        description: '',
+        pushedAt: '2026-11-01T10:00:00.000Z',
+      })),
+    })
+  })
+
+  test('pages that are linked by a mark are followed one by one, and end', async () => {
+    const next = '<https://api.github.com/repos/ada/lamps/pulls?after=x>; rel="next"'
+    const hand = byHand(() => ({ json: [pullJson()], headers: { link: next } }))
+    expect((await host(hand).list(REMOTE, 'person')).ok).toBe(true)
+    expect(hand.asked.length).toBe(1 + 10)
+  })
+
+  test('accounts and forks that are gone do no harm, and what is no pull request is left out', async () => {
+    const ghost = pullJson({
+      user: null,
+      head: { ref: 'mend', sha: SHA, repo: null },
+      title: 'x'.repeat(99_999),
+    })
+    const hand = byHand(({ line }) => ({
+      json: line.includes('state=open') ? [null, 5, {}, pullJson({ number: -1 }), ghost] : [],
+    }))
+    const listed = await host(hand).list(REMOTE, 'person')
+    expect(listed).toMatchObject({ ok: true, value: [{ number: 12, author: 'ghost', headBranch: 'mend' }] })
+    expect(listed.ok && isSummary({ ...listed.value[0], ...HERE })).toMatchObject({ ok: true })
+  })
+
+  test.each([
+    [{ status: 404, json: { message: 'Not Found' } }, 'unknown'],
+    [{ status: 401, json: { message: 'Bad credentials' } }, 'unauthorized'],
+    [{ status: 502, text: '<html>' }, 'unavailable'],
+    [{ status: 200, text: '<html>' }, 'failed'],
+    [{ status: 200, json: { message: 'hm' } }, 'failed'],
+  ])('%j → %s', async (told, kind) => {
+    expect(await host(byHand(() => told)).list(REMOTE, 'person')).toMatchObject({ refusal: { kind } })
+  })
+
+  test('a name that is none is not asked for', async () => {
+    const hand = byHand(() => ({ json: [] }))
+    expect(await host(hand).list('../../user', 'person')).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(hand.asked).toEqual([])
+  })
+})
+
+describe('states', () => {
+  test('one list tells of all that are open; only the others are asked for, and one that is gone is left out', async () => {
+    const hand = byHand(({ line }) => {
+      if (line.includes('state=open'))
+        return { json: [pullJson({ number: 1 }), pullJson({ number: 2, draft: true })] }
+      if (line.endsWith('/pulls/3'))
+        return { json: pullJson({ number: 3, merged_at: '2026-11-02T09:00:00Z' }) }
+      return undefined
+    })
+    const states = await host(hand).states(REMOTE, [1, 2, 3, 4, 3], 'background')
+    expect(states.ok && [...states.value]).toEqual([
+      [1, 'open'],
+      [2, 'draft'],
+      [3, 'merged'],
+    ])
+    expect(hand.asked.length).toBe(3)
+  })
+
+  test('a single one is asked for itself', async () => {
+    const hand = byHand(usual())
+    const states = await host(hand).states(REMOTE, [12], 'person')
+    expect(states.ok && [...states.value]).toEqual([[12, 'open']])
+    expect(hand.lines()).toEqual([`GET ${PULL}`])
+  })
+
+  test('nothing is told when one could not be asked', async () => {
+    const hand = byHand(({ line }) =>
+      line.includes('state=open') ? { json: [] } : { status: 502, text: '' },
+    )
+    expect(await host(hand).states(REMOTE, [1, 2], 'background')).toMatchObject({
+      refusal: { kind: 'unavailable' },
+    })
+  })
+})
+
+describe('one pull request', () => {
+  const check = (more: object) => ({ name: 'build', status: 'completed', conclusion: 'success', ...more })
+
+  test('takes two round trips, with everything in it', async () => {
+    const told = usual({
+      [`GET ${PULL}/files`]: {
+        json: [
+          {
+            filename: 'a.ts',
+            status: 'renamed',
+            previous_filename: 'b.ts',
+            additions: 3,
+            deletions: 1,
+            patch: '@@',
+          },
+        ],
+      },
+      [`GET ${PULL}/commits`]: {
+        json: [
+          {
+            sha: SHA,
+            author: null,
+            commit: { message: 'Mend', author: { name: 'Ada', date: '2026-11-01T10:00:00Z' } },
+          },
+        ],
+      },
+      'GET /repos/ada/lamps/issues/12/comments': {
+        json: [
+          {
+            id: 1,
+            node_id: 'IC_1',
+            user: null,
+            body: 'Hm',
+            created_at: '2026-11-01T10:00:00Z',
+            html_url: 'x',
+          },
+        ],
+      },
+      [`GET ${PULL}/reviews`]: {
+        json: [
+          {
+            id: 2,
+            user: { login: 'eve' },
+            state: 'APPROVED',
+            body: '',
+            submitted_at: '2026-11-01T10:00:00Z',
+          },
+          { id: 3, user: { login: 'ada' }, state: 'PENDING', body: 'not yet' },
+        ],
+      },
+      [`GET /repos/ada/lamps/commits/${SHA}/check-runs`]: {
+        json: { check_runs: [check({}), check({ name: 'gate', status: 'waiting', conclusion: null })] },
+      },
+      [`GET /repos/ada/lamps/commits/${SHA}/status`]: {
+        json: {
+          state: 'pending',
+          statuses: [{ context: 'ci', state: 'pending', target_url: 'javascript:x' }],
+        },
+      },
+      'POST /graphql': {
+        json: threadsJson([
+          {
+            id: 'PRRT_1',
+            isResolved: true,
+            path: 'a.ts',
+            line: null,
+            originalLine: 7,
+            comments: {
+              nodes: [
+                {
+                  id: 'PRRC_1',
+                  body: 'Why?',
+                  diffHunk: '@@',
+                  createdAt: '2026-11-01T10:00:00Z',
+                  url: 'https://github.com/x',
+                  author: null,
+                },
+              ],
+            },
+          },
+        ]),
+      },
+    })
+    const hand = byHand(told)
+    const detail = await host(hand).detail(PLACE)
+    expect(rounds(hand)).toBe(2)
+    expect(detail).toMatchObject({
+      ok: true,
+      value: {
+        headSha: SHA,
+        mergeableState: 'clean',
+        files: [{ path: 'a.ts', previousPath: 'b.ts', status: 'renamed', patch: '@@' }],
+        commits: [{ sha: SHA, author: 'Ada' }],
+        conversation: {
+          comments: [{ author: 'ghost', body: 'Hm', url: 'https://github.com/ada/lamps/pull/12' }],
+          reviews: [{ author: 'eve', state: 'APPROVED' }],
+          threads: [
+            { id: 'PRRT_1', resolved: true, line: 7, diffHunk: '@@', comments: [{ author: 'ghost' }] },
+          ],
+        },
+        checks: [
+          { name: 'build', status: 'completed', conclusion: 'success', source: 'check-run' },
+          { name: 'gate', status: 'queued', source: 'check-run' },
+          { name: 'ci', status: 'in_progress', source: 'status' },
+        ],
+      },
+    })
+    expect(detail.ok && isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
+    expect(detail.ok && 'checksLookupFailed' in detail.value).toBe(false)
+    expect(hand.asked.find(({ method }) => method === 'POST')?.writes).toBe(false)
+  })
+
+  test('a token that may not read check runs still shows the statuses', async () => {
+    const hand = byHand(
+      usual({
+        [`GET /repos/ada/lamps/commits/${SHA}/check-runs`]: {
+          status: 403,
+          json: { message: 'Resource not accessible' },
+        },
+        [`GET /repos/ada/lamps/commits/${SHA}/status`]: {
+          json: { state: 'success', statuses: [{ context: 'ci', state: 'success' }] },
+        },
+      }),
+    )
+    expect(await host(hand).detail(PLACE)).toMatchObject({
+      value: { checksLookupFailed: true, checks: [{ name: 'ci', conclusion: 'success' }] },
+    })
+  })
+
+  test('checks are read page by page, and when there are more than are listed it says so', async () => {
+    const below = `https://api.github.com/repos/ada/lamps/commits/${SHA}`
+    const page = (line: string, item: (at: number) => object, last: number) => {
+      const at = Number(/[?&]page=(\d+)/.exec(line)?.[1] ?? 1)
+      const [, path = ''] = /commits\/[0-9a-f]+(\/[^?]+)/.exec(line) ?? []
+      const to = (number: number, rel: string) =>
+        `<${below}${path}?per_page=100&page=${number}>; rel="${rel}"`
+      const link = at < last ? { link: `${to(at + 1, 'next')}, ${to(last, 'last')}` } : {}
+      return { items: Array.from({ length: 100 }, (_, one) => item(at * 100 + one)), headers: link }
+    }
+    const shownWith = async (runPages: number, statusPages: number) => {
+      const hand = byHand((asked) => {
+        const { line } = asked
+        if (/\/status\?/.test(line)) {
+          const { items, headers } = page(
+            line,
+            (at) => ({ context: `s${at}`, state: 'success' }),
+            statusPages,
+          )
+          return { json: { statuses: items }, headers }
+        }
+        if (!/\/check-runs\?/.test(line)) return usual()(asked)
+        const run = (at: number) => ({ name: `c${at}`, status: 'completed', conclusion: 'success' })
+        const { items, headers } = page(line, run, runPages)
+        return { json: { check_runs: items }, headers }
+      })
+      const detail = await host(hand).detail(PLACE)
+      return detail.ok ? [detail.value.checks.length, detail.value.checksLookupFailed] : detail
+    }
+    expect(await shownWith(1, 3)).toEqual([400, undefined])
+    expect(await shownWith(1, 6)).toEqual([600, true])
+    expect(await shownWith(6, 1)).toEqual([600, true])
+  })
+
+  test('whether it can be merged is asked again while GitHub works it out, for as long as a person waits', async () => {
+    const slow = new ManualClock()
+    let lists = 0
+    const settled = byHand((asked) => {
+      if (!asked.line.endsWith('/pulls/12')) return usual()(asked)
+      return { json: pullJson(++lists > 2 ? {} : { mergeable: null, mergeable_state: 'unknown' }) }
+    })
+    const detailOf = async (one: Hand) => {
+      const detail = hostOf(one, slow).detail(PLACE)
+      for (let second = 0; second < 4; second++) await slow.advance(1_000)
+      return detail
+    }
+    expect(await detailOf(settled)).toMatchObject({ value: { mergeableState: 'clean' } })
+    expect(settled.lines().filter((line) => line.endsWith('/pulls/12')).length).toBe(3)
+    const files = usual({ [`GET ${PULL}/`]: { json: [] } })
+    const never = byHand((asked) =>
+      asked.line.endsWith('/pulls/12')
+        ? { json: pullJson({ mergeable: null, mergeable_state: 'UNKNOWN' }) }
+        : files(asked),
+    )
+    expect(await detailOf(never)).toMatchObject({ value: { mergeableState: 'unknown' } })
+    expect(never.lines().filter((line) => line.endsWith('/pulls/12')).length).toBe(4)
+    expect(slow.timers).toBe(0)
+  })
+
+  test('of one that is closed it is not asked whether it can be merged', async () => {
+    const closed = pullJson({ state: 'closed', mergeable: null })
+    const hand = byHand((asked) => (asked.line.endsWith('/pulls/12') ? { json: closed } : usual()(asked)))
+    expect(await host(hand).detail(PLACE)).toMatchObject({ value: { state: 'closed' } })
+  })
+
+  test('a number that is none’s is unknown, whatever else went wrong', async () => {
+    const hand = byHand(({ line }) => (line.endsWith('/pulls/12') ? undefined : { status: 502, text: '' }))
+    expect(await host(hand).detail(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+
+  test('a difference that GitHub can’t work out leaves the rest to be seen', async () => {
+    const sorry = { status: 422, json: { message: 'Sorry, this diff is taking too long to generate.' } }
+    const hand = byHand(usual({ [`GET ${PULL}/files`]: sorry }))
+    expect(await host(hand).detail(PLACE)).toMatchObject({ ok: true, value: { files: [], changedFiles: 1 } })
+  })
+
+  test('all patches together stay within bounds', async () => {
+    const file = (filename: string) => ({ filename, status: 'modified', patch: 'x'.repeat(3 * 1024 * 1024) })
+    const hand = byHand(usual({ [`GET ${PULL}/files`]: { json: ['a', 'b', 'c', 'd'].map(file) } }))
+    const detail = await host(hand).detail(PLACE)
+    expect(detail.ok && detail.value.files.map(({ patch }) => patch?.length)).toEqual([
+      3145728,
+      3145728,
+      undefined,
+      undefined,
+    ])
+  })
+
+  test('threads are read page by page, the newest first', async () => {
+    const thread = (id: string) => ({ id, isResolved: false, path: 'a', comments: { nodes: [] } })
+    const hand = byHand((asked) => {
+      if (!asked.line.startsWith('POST')) return usual()(asked)
+      const isFirst = !JSON.stringify(asked.json).includes('MARK')
+      return {
+        json: isFirst
+          ? threadsJson([thread('B')], { hasPreviousPage: true, startCursor: 'MARK' })
+          : threadsJson([thread('A')]),
+      }
+    })
+    const detail = await host(hand).detail(PLACE)
+    expect(detail.ok && detail.value.conversation.threads.map(({ id }) => id)).toEqual(['A', 'B'])
+  })
+
+  test('whatever GitHub answers makes a record of the service’s own, or a refusal', async () => {
+    const strange = (template: object) =>
+      fc
+        .dictionary(fc.constantFrom(...Object.keys(template)), fc.anything(), { maxKeys: 3 })
+        .map((more) => ({ json: { ...template, ...more } }))
+    const lists = fc.array(fc.anything(), { maxLength: 3 }).map((json) => ({ json }))
+    const told = fc.record({
+      [`GET ${PULL}/files`]: lists,
+      [`GET ${PULL}/commits`]: lists,
+      [`GET ${PULL}/reviews`]: lists,
+      'GET /repos/ada/lamps/issues': lists,
+      'GET /repos/ada/lamps/commits': strange({ statuses: [], check_runs: [] }),
+      [`GET ${PULL}`]: strange(pullJson({ state: 'closed' })),
+      'POST /graphql': fc
+        .array(fc.anything(), { maxLength: 2 })
+        .map((nodes) => ({ json: threadsJson(nodes) })),
+    })
+    await fc.assert(
+      fc.asyncProperty(told, async (answers) => {
+        const detail = await host(byHand(usual(answers))).detail(PLACE)
+        if (detail.ok) expect(isDetail({ ...detail.value, ...HERE })).toMatchObject({ ok: true })
+      }),
+      { numRuns: 200 },
+    )
+  })
+})
+
+describe('an answer that is something else', () => {
+  const OTHERS = [
+    { json: {} },
+    { json: [] },
+    { json: null },
+    { json: 'open' },
+    { json: { number: 12 } },
+    { text: '' },
+  ]
+
+  test.each(OTHERS)('than a pull request (%j) has no state, and nothing is done to it', async (told) => {
+    const hand = () =>
+      byHand(usual({ [`GET ${PULL}`]: told, 'PUT ': { json: { merged: true } }, 'PATCH ': { json: {} } }))
+    expect((await host(hand()).states(REMOTE, [12], 'person')).ok).toBe(false)
+    const asked = hand()
+    expect(await host(asked).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(await host(asked).close(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(writes(asked)).toEqual([])
+  })
+
+  test('one without its head commit is not merged, for it could be any', async () => {
+    const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson({ head: { ref: 'mend' } }) } }))
+    expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(writes(hand)).toEqual([])
+  })
+
+  test.each([{}, { data: null }, []])('of GraphQL (%j) is no yes', async (json) => {
+    const draft = { [`GET ${PULL}`]: { json: pullJson({ draft: true }) } }
+    const hand = () => byHand(usual({ 'POST /graphql': { json }, ...draft }))
+    expect((await host(hand()).detail(PLACE)).ok).toBe(false)
+    expect(await host(hand()).ready(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+  })
+})
+
+describe('merging', () => {
+  const merged = { json: { sha: 'b', merged: true, message: 'Pull Request successfully merged' } }
+  const moved = {
+    status: 405,
+    json: { message: 'Base branch was modified. Review and try the merge again.' },
+  }
+
+  test('is of the head commit that was just read', async () => {
+    const hand = byHand(usual({ [`PUT ${PULL}/merge`]: merged }))
+    expect(await host(hand).merge(PLACE, 'squash')).toEqual({
+      ok: true,
+      value: 'Pull Request successfully merged',
+    })
+    expect(hand.asked.at(-1)).toMatchObject({ json: { merge_method: 'squash', sha: SHA }, urgency: 'person' })
+  })
+
+  test('is tried once more when somebody else’s merge came between', async () => {
+    let tries = 0
+    const once = byHand((asked) => (asked.method === 'PUT' ? (++tries > 1 ? merged : moved) : usual()(asked)))
+    expect(await host(once).merge(PLACE, 'merge')).toMatchObject({ ok: true })
+    const always = byHand(usual({ 'PUT ': moved }))
+    expect(await host(always).merge(PLACE, 'merge')).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringMatching(/Base branch was modified/) },
+    })
+    expect(writes(always).length).toBe(2)
+  })
+
+  test.each([[no('failed', 'no answer')], [{ status: 502, text: '' }]])(
+    'of which the answer was lost (%j) is known to have happened',
+    async (told) => {
+      let isMerged = false
+      const hand = byHand((asked) => {
+        if (asked.method === 'PUT') {
+          isMerged = true
+          return told
+        }
+        return { json: pullJson(isMerged ? { state: 'closed', merged_at: '2026-11-02T09:00:00Z' } : {}) }
+      })
+      expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ ok: true })
+    },
+  )
+
+  test.each([
+    [{ status: 405, json: { message: 'Pull Request has merge conflicts' } }, 'conflict'],
+    [
+      { status: 409, json: { message: 'Head branch was modified. Review and try the merge again.' } },
+      'conflict',
+    ],
+    [{ status: 403, json: { message: 'Resource not accessible' } }, 'forbidden'],
+    [{ status: 422, json: { message: 'Validation Failed', errors: ['nope'] } }, 'invalid'],
+    [no('unavailable', 'later'), 'unavailable'],
+    [no('failed', 'no answer'), 'failed'],
+  ])('%j → %s', async (told, kind) => {
+    const hand = byHand((asked) => (asked.method === 'PUT' ? told : usual()(asked)))
+    expect(await host(hand).merge(PLACE, 'merge')).toMatchObject({ refusal: { kind } })
+    expect(writes(hand).length).toBe(1)
+  })
+})
+
+describe('what can’t be done in this state is not tried', () => {
+  const inState = {
+    open: {},
+    draft: { draft: true },
+    closed: { state: 'closed' },
+    merged: { state: 'closed', merged_at: '2026-11-02T09:00:00Z' },
+  }
+  test.each([
+    ['merge', 'draft', /is a draft/],
+    ['merge', 'closed', /is closed/],
+    ['merge', 'merged', /is merged already/],
+    ['close', 'closed', /is closed already/],
+    ['close', 'merged', /is merged already/],
+    ['reopen', 'open', /is open already/],
+    ['reopen', 'draft', /is open already/],
+    ['reopen', 'merged', /cannot be reopened/],
+    ['ready', 'open', /is not a draft/],
+    ['ready', 'closed', /is closed/],
+  ] as const)('%s of one that is %s', async (deed, state, message) => {
+    const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson(inState[state]) } }))
+    const answer = deed === 'merge' ? host(hand).merge(PLACE, 'merge') : host(hand)[deed](PLACE)
+    expect(await answer).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringMatching(message) },
+    })
+    expect(writes(hand)).toEqual([])
+  })
+})
+
+describe('talking', () => {
+  const owner = (pull: string, first: unknown = '9007199254740993') => ({
+    json: {
+      data: {
+        repository: { pullRequest: { id: 'PR_12' } },
+        node: { id: 'PRRT_1', pullRequest: { id: pull }, comments: { nodes: [{ fullDatabaseId: first }] } },
+      },
+    },
+  })
+
+  test('an issue of that number is not commented on', async () => {
+    const hand = byHand(({ line }) => (line.includes('/issues/') ? { status: 201, json: {} } : undefined))
+    expect(await host(hand).comment(PLACE, 'Hm')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(writes(hand)).toEqual([])
+  })
+
+  test('a reply goes to the first comment of the thread, whichever was answered', async () => {
+    const hand = byHand(usual({ 'POST /graphql': owner('PR_12'), 'POST /repos': { status: 201, json: {} } }))
+    expect(await host(hand).reply(PLACE, { commentId: 'PRRT_1:PRRC_5', body: 'So' })).toMatchObject({
+      ok: true,
+    })
+    expect(hand.asked.at(0)?.json).toMatchObject({
+      variables: { thread: 'PRRT_1', n: 12, owner: 'ada', name: 'lamps' },
+    })
+    expect(hand.asked.at(-1)).toMatchObject({
+      line: `POST ${PULL}/comments/9007199254740993/replies`,
+      json: { body: 'So' },
+    })
+  })
+
+  test.each([
+    ['another pull request’s', owner('PR_13')],
+    [
+      'nobody’s',
+      { json: { data: { node: null }, errors: [{ type: 'NOT_FOUND', message: 'Could not resolve' }] } },
+    ],
+    ['not a thread', { json: { data: { repository: { pullRequest: { id: 'PR_12' } }, node: {} } } }],
+    ['of a pull request that is not there', { json: { data: { repository: null, node: null } } }],
+  ])('a thread that is %s is unknown, and stays as it is', async (_, told) => {
+    const hand = byHand(usual({ 'POST /graphql': told }))
+    const wish = { threadId: 'PRRT_1', resolved: true }
+    expect(await host(hand).resolveThread(PLACE, wish)).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await host(hand).reply(PLACE, { commentId: 'PRRT_1', body: 'x' })).toMatchObject({
+      refusal: { kind: 'unknown' },
+    })
+    expect(hand.asked.every(({ writes }) => writes === false)).toBe(true)
+  })
+
+  test('a number that GraphQL can’t say is not asked about', async () => {
+    const hand = byHand(usual())
+    const place = { remote: REMOTE, number: 2 ** 31 }
+    expect(await host(hand).resolveThread(place, { threadId: 'x', resolved: true })).toMatchObject({
+      refusal: { kind: 'unknown' },
+    })
+    expect(hand.asked).toEqual([])
+  })
+
+  test('a review other than an approval needs words, and one’s own can’t be approved', async () => {
+    const own = {
+      status: 422,
+      json: { message: 'Unprocessable Entity', errors: ['Can not approve your own pull request'] },
+    }
+    const hand = byHand(usual({ [`POST ${PULL}/reviews`]: own }))
+    const review = (event: 'APPROVE' | 'COMMENT', body: string) => host(hand).review(PLACE, { event, body })
+    expect(await review('COMMENT', ' ')).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringMatching(/^body/) },
+    })
+    expect(await review('APPROVE', '')).toMatchObject({ refusal: { kind: 'conflict' } })
+    expect(hand.asked.map(({ json }) => json)).toEqual([{ event: 'APPROVE' }])
+  })
+})
+
+describe('addresses', () => {
+  const { placeOf } = { placeOf: (url: string) => host(byHand(() => undefined)).placeOf(url) }
+  test.each([
+    ['https://github.com/ada/lamps/pull/12', { remote: REMOTE, number: 12 }],
+    ['https://GitHub.com/ada/lamps/pull/12/files?x#y', { remote: REMOTE, number: 12 }],
+    ['https://github.com/ada/lamps/issues/12', undefined],
+    ['https://github.com/ada/lamps/pull/0', undefined],
+    ['https://github.com/ada/lamps/pull/1e9', undefined],
+    ['https://github.com/ada/../pull/1', undefined],
+    ['https://github.com.evil.example/ada/lamps/pull/12', undefined],
+    ['http://github.com/ada/lamps/pull/12', undefined],
+    ['file:///ada/lamps/pull/12', undefined],
+    ['nonsense', undefined],
+  ])('%s → %j', (url, place) => {
+    expect(placeOf(url)).toEqual(place)
+  })
+})
+
+describe('where its branch lies', () => {
+  const originOf = (more: object) =>
+    host(byHand(usual({ [`GET ${PULL}`]: { json: pullJson(more) } }))).origin(PLACE)
+
+  test('is said of a fork, in one question', async () => {
+    const hand = byHand(
+      usual({
+        [`GET ${PULL}`]: {
+          json: pullJson({ head: { ref: 'fix', sha: SHA, repo: { full_name: 'eve/lamps' } } }),
+        },
+      }),
+    )
+    expect(await host(hand).origin(PLACE)).toEqual({
+      ok: true,
+      value: { headRemote: 'eve/lamps', headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
+    })
+    expect(hand.lines()).toEqual([`GET ${PULL}`])
+  })
+
+  test.each([
+    ['a fork that was deleted', null],
+    ['a name that is none', { full_name: '../lamps' }],
+    ['a name that is an option', { full_name: '--upload-pack=x/y' }],
+    ['a name of another kind', { full_name: 7 }],
+  ])('is nowhere to push to with %s', async (_, repo) => {
+    expect(await originOf({ head: { ref: 'fix', sha: SHA, repo } })).toEqual({
+      ok: true,
+      value: { headRemote: undefined, headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
+    })
+  })
+
+  test('is a refusal of what is no pull request, and of nobody', async () => {
+    expect(await host(byHand(() => ({ json: { message: 'hello' } }))).origin(PLACE)).toMatchObject({
+      ok: false,
+    })
+    expect(await host(byHand(() => undefined)).origin(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+})

@@ -1,0 +1,96 @@
+/** A local code host to test: a folder with one real repository, a person with a git configuration, and files to edit. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { PullOrder } from '../../../../core/ports.ts'
+import type { KeptPull } from '../../../../protocol/pulls.ts'
+import { localCodeHost } from '../../../../providers/codehost/local.ts'
+import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
+import { type BenchOrder, git, granted, makeBare, type PullBench, pushTo } from './pull-suite.ts'
+
+export const REMOTE = 'ada/lamps'
+export const ME = 'Pat Person'
+
+export interface LocalBench extends PullBench {
+  readonly path: string
+  readonly clock: ManualClock
+  readonly home: string
+  readonly log: KeptLog
+  /** Where a pull request's file is. */
+  readonly fileOf: (number: number) => string
+  readonly edit: (number: number, change: (pull: KeptPull) => object) => void
+}
+
+export async function localBench(): Promise<LocalBench> {
+  const path = join(tempFolder(), 'code hosts')
+  const home = join(tempFolder(), 'home')
+  mkdirSync(join(path, 'ada'), { recursive: true })
+  mkdirSync(home)
+  writeFileSync(join(home, '.gitconfig'), `[user]\n\tname = ${ME}\n\temail = pat@example.org\n`)
+  const bare = join(path, `${REMOTE}.git`)
+  await makeBare(bare)
+  const clock = new ManualClock()
+  const log = keptLog()
+  const fileOf = (number: number) => join(path, `${REMOTE}.pulls`, `${number}.json`)
+  const edit = (number: number, change: (pull: KeptPull) => object) => {
+    const pull = JSON.parse(readFileSync(fileOf(number), 'utf8'))
+    writeFileSync(fileOf(number), JSON.stringify({ ...pull, ...change(pull) }))
+  }
+  const instant = () => new Date(clock.now()).toISOString()
+  return {
+    path,
+    clock,
+    home,
+    log,
+    fileOf,
+    edit,
+    host: localPullHost({ path, clock, log, home: { HOME: home } }),
+    remote: REMOTE,
+    bare,
+    push: (branch, commit) => pushTo(bare, branch, commit, Math.floor(clock.now() / 1000)),
+    drop: async (branch) => void (await git(bare, ['update-ref', '-d', `refs/heads/${branch}`])),
+    open: async (order) => {
+      const { number } = granted(await localCodeHost({ path, clock }).openPull(pullOrder(order)))
+      if (order.own === true) edit(number, () => ({ author: ME }))
+      return number
+    },
+    somebody: {
+      comment: async (number, body) =>
+        edit(number, ({ comments = [] }) => ({
+          comments: [...comments, { id: 'x1', author: 'Bo', body, createdAt: instant(), url: 'file:///x' }],
+        })),
+      review: async (number, state, body) =>
+        edit(number, ({ reviews = [] }) => ({
+          reviews: [...reviews, { id: 'x2', author: 'Bo', state, body, submittedAt: instant() }],
+        })),
+      thread: async (number, { path: file, line }, body) =>
+        edit(number, ({ threads = [] }) => ({
+          threads: [
+            ...threads,
+            {
+              id: `t${number}`,
+              resolved: false,
+              path: file,
+              line,
+              diffHunk: '@@ -0,0 +1 @@\n+one',
+              comments: [{ id: `x${number}3`, author: 'Bo', body, createdAt: instant(), url: 'file:///x' }],
+            },
+          ],
+        })),
+    },
+    later: async () => clock.jump(2_000),
+    close: async () => {},
+  }
+}
+
+function pullOrder({
+  head,
+  base = 'main',
+  title = 'A title',
+  body = '',
+  draft = false,
+}: BenchOrder): PullOrder {
+  return { remote: REMOTE, head, base, title, body, draft }
+}

@@ -1,0 +1,297 @@
+/** The local code host as people use it: what every code host does, and what is its own. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { PullPlace } from '../../../../core/provider-ports.ts'
+import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+import { type LocalBench, localBench, ME, REMOTE } from './local-fixture.ts'
+import { git, granted, kindOf, logOf, makeBare, pullHostSuite, tipOf } from './pull-suite.ts'
+
+pullHostSuite('the local code host', localBench)
+
+const place = (number: number): PullPlace => ({ remote: REMOTE, number })
+const kept = ({ fileOf }: LocalBench, number: number) => JSON.parse(readFileSync(fileOf(number), 'utf8'))
+
+/** With a branch of its own. */
+async function opened(bench: LocalBench, head: string): Promise<number> {
+  if ((await tipOf(bench.bare, 'main')) === undefined) await bench.push('main', { files: { 'a.txt': 'a\n' } })
+  await bench.push(head, { files: { [`${head}.txt`]: `${head}\n` } })
+  return bench.open({ head })
+}
+
+describe('repositories', () => {
+  test('every bare one is listed, most recently pushed first, with what its owner says of it', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    const other = join(bench.path, 'bo/desk.git')
+    mkdirSync(join(bench.path, 'bo'))
+    await makeBare(other)
+    writeFileSync(join(other, 'description'), 'A desk\nand more')
+    await git(other, ['symbolic-ref', 'HEAD', 'refs/heads/trunk'])
+    mkdirSync(join(bench.path, 'bo/empty.git'))
+    mkdirSync(join(bench.path, 'bo/.hidden.git'))
+    writeFileSync(join(bench.path, 'notes.txt'), 'mine')
+    bench.clock.jump(60_000)
+    const older = {
+      description: '',
+      defaultBranch: 'main',
+      private: true,
+      pushedAt: '2026-01-01T00:00:00.000Z',
+    }
+    expect(granted(await bench.host.repos())).toEqual([
+      // Nothing was pushed to it, so it is as young as its folder, and that is not from the future.
+      {
+        fullName: 'bo/desk',
+        description: 'A desk',
+        defaultBranch: 'trunk',
+        private: true,
+        pushedAt: '2026-01-01T00:01:00.000Z',
+      },
+      { fullName: REMOTE, ...older },
+    ])
+  })
+
+  test('without the folder it says which key names it', async () => {
+    const host = localPullHost({ path: join(tempFolder(), 'nowhere'), clock: (await localBench()).clock })
+    expect(await host.repos()).toMatchObject({
+      refusal: { message: expect.stringContaining('codehost.path') },
+    })
+  })
+})
+
+describe('files that people wrote', () => {
+  const five = { title: 'By hand', state: 'open', baseBranch: 'main', headBranch: 'mine' }
+
+  test('five fields are enough; what is done to it is added, and the rest stays', async () => {
+    const bench = await localBench()
+    await opened(bench, 'mine')
+    const file = bench.fileOf(7)
+    writeFileSync(file, JSON.stringify({ number: 7, ...five }))
+    const before = granted(await bench.host.detail(place(7)))
+    expect(before).toMatchObject({ author: 'unknown', body: '', state: 'open', changedFiles: 1 })
+    expect(await bench.host.comment(place(7), 'Words')).toMatchObject({ ok: true })
+    expect(kept(bench, 7)).toMatchObject({ number: 7, ...five, createdAt: before.createdAt })
+    expect(granted(await bench.host.detail(place(7))).conversation.comments).toMatchObject([
+      { author: ME, body: 'Words' },
+    ])
+  })
+
+  test('one that cannot be read is told of once, refused by name, never rewritten, and takes no other down', async () => {
+    const bench = await localBench()
+    const number = await opened(bench, 'one')
+    const text = JSON.stringify({ number: 8, ...five, mood: 'good' })
+    writeFileSync(bench.fileOf(8), text)
+    for (let looks = 0; looks < 2; looks++) {
+      expect(granted(await bench.host.list(REMOTE, 'person')).map((pull) => pull.number)).toEqual([number])
+    }
+    expect(bench.log.lines.map(({ message }) => message)).toEqual([
+      `a pull request of ${REMOTE} cannot be read: 8.json: /mood: unknown key`,
+    ])
+    const answers = [await bench.host.detail(place(8)), await bench.host.comment(place(8), 'Words')]
+    for (const answer of answers) {
+      expect(answer).toMatchObject({
+        refusal: { kind: 'invalid', message: expect.stringContaining('/mood') },
+      })
+    }
+    expect(readFileSync(bench.fileOf(8), 'utf8')).toBe(text)
+    expect([...granted(await bench.host.states(REMOTE, [8, number], 'person')).keys()]).toEqual([number])
+  })
+
+  test('no branch that is written there reaches git as anything but a name', async () => {
+    const bench = await localBench()
+    await opened(bench, 'mine')
+    const planted = join(bench.path, 'planted')
+    const names = [
+      '--output=planted',
+      `main --output=${planted}`,
+      '*',
+      'main^',
+      'main~1',
+      'HEAD',
+      '@{-1}',
+      'a..b',
+      '\u0000',
+      '../heads/mine',
+    ]
+    for (const [at, headBranch] of names.entries()) {
+      const number = 100 + at
+      writeFileSync(bench.fileOf(number), JSON.stringify({ number, ...five, headBranch }))
+      expect(granted(await bench.host.detail(place(number)))).toMatchObject({
+        headSha: '',
+        files: [],
+        mergeableState: 'unknown',
+      })
+      expect(kindOf(await bench.host.merge(place(number), 'merge'))).toBe('conflict')
+    }
+    expect(existsSync(planted)).toBe(false)
+  })
+
+  test('the pull requests’ folder is never a link', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    symlinkSync(tempFolder(), join(bench.path, `${REMOTE}.pulls`))
+    expect(kindOf(await bench.host.list(REMOTE, 'person'))).toBe('invalid')
+  })
+})
+
+describe('who people are', () => {
+  test('they act in the name that git has of them, and merge in it', async () => {
+    const bench = await localBench()
+    const number = await opened(bench, 'one')
+    await bench.host.comment(place(number), 'Words')
+    await bench.host.merge(place(number), 'merge')
+    expect(kept(bench, number).comments).toMatchObject([{ author: ME }])
+    expect(await git(bench.bare, ['log', '-1', '--format=%an <%ae>, %cn <%ce>', 'main'])).toBe(
+      `${ME} <pat@example.org>, ${ME} <pat@example.org>\n`,
+    )
+  })
+
+  test.each([
+    ['', 'nothing'],
+    ['[user]\n\tname = " .;"\n', 'a name of nothing'],
+    ['no configuration', 'a broken file'],
+  ])('without a name they are `you` (%j: %s)', async (text) => {
+    const bench = await localBench()
+    const number = await opened(bench, 'one')
+    writeFileSync(join(bench.home, '.gitconfig'), text)
+    expect(await bench.host.comment(place(number), 'Words')).toMatchObject({ ok: true })
+    expect(await bench.host.merge(place(number), 'squash')).toMatchObject({ ok: true })
+    expect(kept(bench, number).comments).toMatchObject([{ author: 'you' }])
+  })
+})
+
+describe('merges', () => {
+  test('one that a crash cut short before its file said so is merged at the next look, however it was merged', async () => {
+    const bench = await localBench()
+    for (const method of ['merge', 'squash', 'rebase'] as const) {
+      const number = await opened(bench, method)
+      const before = readFileSync(bench.fileOf(number))
+      await bench.host.merge(place(number), method)
+      writeFileSync(bench.fileOf(number), before)
+      const tip = await tipOf(bench.bare, 'main')
+      expect([...granted(await bench.host.states(REMOTE, [number], 'person'))]).toEqual([[number, 'merged']])
+      expect(kept(bench, number)).toMatchObject({ state: 'merged', mergedAt: expect.any(String) })
+      expect(kindOf(await bench.host.merge(place(number), method))).toBe('conflict')
+      expect(await tipOf(bench.bare, 'main')).toBe(tip)
+    }
+  })
+
+  test('a branch that never had anything of its own is not taken for merged', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    await bench.push('main', { files: { 'b.txt': 'b\n' } })
+    await git(bench.bare, ['update-ref', 'refs/heads/idle', 'refs/heads/main~1'])
+    const number = await bench.open({ head: 'idle' })
+    for (let looks = 0; looks < 2; looks++) {
+      expect(granted(await bench.host.detail(place(number)))).toMatchObject({
+        state: 'open',
+        mergeableState: 'behind',
+      })
+    }
+    expect(await bench.host.merge(place(number), 'merge')).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringContaining('nothing to merge') },
+    })
+    expect(kindOf(await bench.host.reopen(place(number)))).toBe('conflict')
+  })
+
+  test('a number that is used again does not take over what was remembered of the first', async () => {
+    const bench = await localBench()
+    const number = await opened(bench, 'one')
+    await bench.host.merge(place(number), 'squash')
+    const file = readFileSync(bench.fileOf(number))
+    await bench.push('next', { files: { 'next.txt': 'n\n' } })
+    writeFileSync(bench.fileOf(number), `${file}`.replaceAll('"one"', '"next"').replace('"merged"', '"open"'))
+    for (let looks = 0; looks < 3; looks++) {
+      expect(granted(await bench.host.detail(place(number)))).toMatchObject({
+        state: 'open',
+        mergeableState: 'clean',
+      })
+    }
+  })
+
+  test('many at once into one branch: each comes in, or says that the branch was busy, and none is lost', async () => {
+    const bench = await localBench()
+    const numbers: number[] = []
+    for (let at = 0; at < 6; at++) numbers.push(await opened(bench, `b${at}`))
+    const start = await tipOf(bench.bare, 'main')
+    const answers = await Promise.all(numbers.map((number) => bench.host.merge(place(number), 'squash')))
+    const made = answers.filter(({ ok }) => ok)
+    expect(made.length).toBeGreaterThan(0)
+    expect(await logOf(bench.bare, `${start}..main`)).toHaveLength(made.length)
+    const states = granted(await bench.host.states(REMOTE, numbers, 'person'))
+    expect(numbers.map((number) => states.get(number) === 'merged')).toEqual(answers.map(({ ok }) => ok))
+  })
+
+  test('a rebase keeps authors and their times, leaves out what is there already, and stops at the first conflict', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    await bench.push('work', { files: { 'one.txt': '1\n' }, author: 'Bo', message: 'One' })
+    bench.clock.jump(60_000)
+    await bench.push('work', { files: { 'two.txt': '2\n' }, author: 'Cy', message: 'Two\n\nWith words é' })
+    await bench.push('main', { files: { 'one.txt': '1\n' }, message: 'One, picked' })
+    const number = await bench.open({ head: 'work' })
+    bench.clock.jump(60_000)
+    expect(await bench.host.merge(place(number), 'rebase')).toMatchObject({ ok: true })
+    expect(await git(bench.bare, ['log', '-2', '--format=%an %at %cn %ct %B', 'main'])).toBe(
+      [
+        'Cy 1767225660 Pat Person 1767225720 Two\n\nWith words é',
+        'Ada 1767225660 Pusher 1767225660 One, picked\n',
+      ].join('\n'),
+    )
+    await bench.push('clash', { files: { 'fine.txt': 'f\n' } })
+    await bench.push('clash', { files: { 'a.txt': 'theirs\n' } })
+    await bench.push('main', { files: { 'a.txt': 'ours\n' } })
+    const tip = await tipOf(bench.bare, 'main')
+    expect(await bench.host.merge(place(await bench.open({ head: 'clash' })), 'rebase')).toMatchObject({
+      refusal: { kind: 'conflict', message: expect.stringMatching(/ in a\.txt;/) },
+    })
+    expect(await tipOf(bench.bare, 'main')).toBe(tip)
+  })
+
+  test('a squash is the work of who did it, and names whoever helped', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    for (const author of ['Bo', 'Cy', 'Bo']) {
+      await bench.push('work', {
+        files: { [`${author}.txt`]: `${Math.random()}\n` },
+        author,
+        message: `By ${author}`,
+      })
+    }
+    const number = await bench.open({ head: 'work', title: 'Work\ntogether' })
+    await bench.host.merge(place(number), 'squash')
+    expect(await git(bench.bare, ['log', '-1', '--format=%an, %cn%n%B', 'main'])).toBe(
+      `Bo, ${ME}\nWork together (#${number})\n\n* By Bo\n* By Cy\n* By Bo\n\nCo-authored-by: Cy <cy@example.org>\n\n`,
+    )
+  })
+
+  test('branches without a common history are shown, and not merged', async () => {
+    const bench = await localBench()
+    await bench.push('main', { files: { 'a.txt': 'a\n' } })
+    const tree = (await git(bench.bare, ['rev-parse', 'main^{tree}'])).trim()
+    const as = ['-c', 'user.name=a', '-c', 'user.email=a@b']
+    const root = (await git(bench.bare, [...as, 'commit-tree', tree, '-m', 'Alone'])).trim()
+    await git(bench.bare, ['update-ref', 'refs/heads/alone', root])
+    const number = await bench.open({ head: 'alone' })
+    expect(granted(await bench.host.detail(place(number)))).toMatchObject({
+      changedFiles: 1,
+      commits: [{ message: 'Alone' }],
+      mergeableState: 'blocked',
+    })
+    for (const method of ['merge', 'squash', 'rebase'] as const) {
+      expect(await bench.host.merge(place(number), method)).toMatchObject({
+        refusal: { kind: 'conflict', message: expect.stringContaining('no history in common') },
+      })
+    }
+  })
+
+  test('nothing is left lying about', async () => {
+    const bench = await localBench()
+    const number = await opened(bench, 'one')
+    await bench.host.comment(place(number), 'Words')
+    await bench.host.merge(place(number), 'merge')
+    expect(readdirSync(join(bench.path, `${REMOTE}.pulls`))).toEqual([`${number}.json`])
+    expect(readdirSync(bench.path)).toEqual(['ada'])
+  })
+})

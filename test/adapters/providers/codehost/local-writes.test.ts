@@ -1,0 +1,254 @@
+/** Several who write to one pull request of the local code host, some of whom are killed. */
+import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { yes } from '../../../../core/result.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { KeptPull } from '../../../../protocol/pulls.ts'
+import { mergePull } from '../../../../providers/codehost/git-merge.ts'
+import { gitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
+import { PullFolder } from '../../../../providers/codehost/pull-folder.ts'
+import { runTypeScript } from '../../../support/child-process.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { until } from '../../../support/real-files.ts'
+import { type LocalBench, localBench, REMOTE } from './local-fixture.ts'
+import { git, granted, kindOf, tipOf } from './pull-suite.ts'
+
+const ENTRY = 'test/adapters/providers/codehost/local-writer.ts'
+const place = { remote: REMOTE, number: 1 }
+
+async function withPull(): Promise<LocalBench> {
+  const bench = await localBench()
+  await bench.push('main', { files: { 'a.txt': 'a\n' } })
+  await bench.push('work', { files: { 'b.txt': 'b\n' } })
+  await bench.open({ head: 'work' })
+  return bench
+}
+
+function bodiesIn({ fileOf }: LocalBench): string[] {
+  const checked = checker(KeptPull)(JSON.parse(readFileSync(fileOf(1), 'utf8')))
+  if (!checked.ok) throw new Error(checked.error)
+  const { comments = [] } = checked.value
+  expect(new Set(comments.map(({ id }) => id)).size).toBe(comments.length)
+  return comments.map(({ body }) => body)
+}
+
+/** Whether a process has to do with this folder. Locks alone do not tell: a git may be about to make one. */
+function isAtWork(path: string): boolean {
+  return readdirSync('/proc').some((pid) => /^\d+$/.test(pid) && commandLineOf(pid).includes(path))
+}
+
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    // Gone meanwhile.
+    return ''
+  }
+}
+
+const lockOf = ({ fileOf }: LocalBench) => join(dirname(fileOf(1)), '.1.lock')
+
+test('of two processes that write at once nobody loses anything', async () => {
+  const bench = await withPull()
+  const writers = ['one', 'two'].map((name) =>
+    runTypeScript(ENTRY, ['comment', bench.path, REMOTE, '15', name]),
+  )
+  await Promise.all(writers.map(({ ended }) => ended))
+  const said = writers.flatMap(({ lines }) => lines)
+  expect(writers.flatMap(({ errors }) => errors)).toEqual([])
+  expect(said).toHaveLength(30)
+  expect(bodiesIn(bench).sort()).toEqual(said.sort())
+}, 60_000)
+
+test('what a person saves meanwhile stays, and the change is made on top of it', async () => {
+  const bench = await withPull()
+  const folder = new PullFolder(dirname(bench.fileOf(1)))
+  let saves = 0
+  const change = (savesMax: number) =>
+    folder.change(
+      1,
+      (pull) => {
+        if (saves < savesMax) bench.edit(1, () => ({ title: `Save ${++saves}` }))
+        return yes({ ...pull, body: `Upon ${pull.title}` })
+      },
+      bench.clock,
+    )
+  expect(await change(3)).toMatchObject({ ok: true, value: { title: 'Save 3', body: 'Upon Save 3' } })
+  expect(JSON.parse(readFileSync(bench.fileOf(1), 'utf8'))).toMatchObject({
+    title: 'Save 3',
+    body: 'Upon Save 3',
+  })
+  // Against somebody who never stops it gives up.
+  expect(kindOf(await change(1_000))).toBe('conflict')
+  expect(JSON.parse(readFileSync(bench.fileOf(1), 'utf8'))).toMatchObject({
+    title: `Save ${saves}`,
+    body: 'Upon Save 3',
+  })
+})
+
+test('many at once in one process queue up', async () => {
+  const bench = await withPull()
+  const words = Array.from({ length: 20 }, (_, at) => `Words ${at}`)
+  const answers = await Promise.all(words.map((body) => bench.host.comment(place, body)))
+  expect(answers.every(({ ok }) => ok)).toBe(true)
+  expect(bodiesIn(bench).sort()).toEqual(words.sort())
+})
+
+test('a writer that is killed leaves a whole file, and a lock that does not last', async () => {
+  const bench = await withPull()
+  for (let round = 0; round < 4; round++) {
+    const writer = runTypeScript(ENTRY, ['comment', bench.path, REMOTE, '1000', `round ${round}`])
+    await until('a few comments', () => writer.lines.length > 2 + round, 30_000)
+    writer.process.kill('SIGKILL')
+    await writer.ended
+    const bodies = bodiesIn(bench)
+    for (const line of writer.lines) expect(bodies).toContain(line)
+    // What it may have left counts as forgotten once it is old.
+    if (existsSync(lockOf(bench))) utimesSync(lockOf(bench), 0, 0)
+  }
+  expect(await bench.host.comment(place, 'After all')).toMatchObject({ ok: true })
+  expect(bodiesIn(bench)).toContain('After all')
+  expect(existsSync(lockOf(bench))).toBe(false)
+}, 60_000)
+
+test('a lock that is left is waited for, and taken away when it is old', async () => {
+  const bench = await withPull()
+  writeFileSync(lockOf(bench), '')
+  const waiting = bench.host.comment(place, 'Later')
+  await until('somebody waits', () => bench.clock.timers > 0)
+  expect(bodiesIn(bench)).toEqual([])
+  utimesSync(lockOf(bench), 0, 0)
+  let done = false
+  void waiting.then(() => {
+    done = true
+  })
+  await until('it is done', async () => {
+    await bench.clock.advance(10)
+    return done
+  })
+  expect(bodiesIn(bench)).toEqual(['Later'])
+  expect(readdirSync(dirname(lockOf(bench)))).toEqual(['1.json'])
+})
+
+test('what would not fit is refused before anything is written', async () => {
+  const bench = await withPull()
+  const comment = (at: number) => ({
+    id: `x${at}`,
+    author: 'Bo',
+    body: 'b',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    url: 'file:///x',
+  })
+  bench.edit(1, () => ({ comments: Array.from({ length: 1_000 }, (_, at) => comment(at)) }))
+  const before = readFileSync(bench.fileOf(1), 'utf8')
+  expect(kindOf(await bench.host.comment(place, 'One more'))).toBe('conflict')
+  expect(readFileSync(bench.fileOf(1), 'utf8')).toBe(before)
+  bench.edit(1, () => ({
+    comments: Array.from({ length: 41 }, (_, at) => ({ ...comment(at), body: 'x'.repeat(100_000) })),
+  }))
+  expect(kindOf(await bench.host.comment(place, 'x'.repeat(120_000)))).toBe('conflict')
+  expect(kindOf(await bench.host.comment(place, 'x'.repeat(200_000)))).toBe('invalid')
+})
+
+test('git ends with all that it started when its time is up, and when its process is killed', async () => {
+  const { bare } = await withPull()
+  const pid = () => Number(readFileSync(join(bare, 'pid'), 'utf8'))
+  const isAlive = () => existsSync(`/proc/${pid()}`)
+  const started = () => existsSync(join(bare, 'pid')) && pid() > 0
+  const clock = new ManualClock()
+  const asked = gitRunner(clock)(bare)({
+    args: ['-c', `alias.wait=!echo $$ > '${bare}/pid'; sleep 600`, 'wait'],
+  })
+  await until('git to have begun', started)
+  await clock.advance(60_000)
+  expect(await asked).toMatchObject({
+    refusal: { kind: 'failed', message: expect.stringContaining('more than 20 s') },
+  })
+  await until('all of it to have ended', () => !isAlive())
+  writeFileSync(join(bare, 'pid'), '')
+  const child = runTypeScript(ENTRY, ['wait', bare])
+  await until('git to have begun', started, 30_000)
+  child.process.kill('SIGKILL')
+  await until('all of it to have ended', () => !isAlive())
+}, 60_000)
+
+test('a merge and a close at the same moment: what came in is merged', async () => {
+  for (let waitTurns = 0; waitTurns < 4; waitTurns++) {
+    const bench = await withPull()
+    const merging = bench.host.merge(place, 'squash')
+    for (let turn = 0; turn < waitTurns * 50; turn++) await new Promise((resolve) => setImmediate(resolve))
+    await bench.host.close(place)
+    const { ok } = await merging
+    const states = granted(await bench.host.states(REMOTE, [1], 'person'))
+    expect(states.get(1)).toBe(ok ? 'merged' : 'closed')
+  }
+}, 60_000)
+
+test('a process that is killed while it merges leaves no lock of git behind, and nothing half merged', async () => {
+  const bench = await localBench()
+  await bench.push('main', { files: { 'a.txt': 'a\n' } })
+  const numbers: number[] = []
+  for (let at = 0; at < 30; at++) {
+    await bench.push(`work${at}`, { files: { [`${at}.txt`]: 'b\n' } })
+    numbers.push(await bench.open({ head: `work${at}` }))
+  }
+  const gitLocks = () =>
+    readdirSync(bench.bare, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.lock'))
+  const isMoving = () => existsSync(join(bench.bare, 'refs/heads/main.lock'))
+  for (let round = 0; round < 4; round++) {
+    const writer = runTypeScript(ENTRY, ['merge', bench.path, REMOTE, '30'])
+    await until('it has begun', () => writer.lines.length > 0, 30_000)
+    // The moment is short: it is looked for all the time, but for one turn in a thousand looks.
+    for (let looks = 0; !isMoving() && writer.lines.length < 6; looks++)
+      if (looks % 1_000 === 999) await new Promise((resolve) => setImmediate(resolve))
+    writer.process.kill('SIGKILL')
+    await writer.ended
+    await until('git to have ended', () => !isAtWork(bench.path))
+    expect(gitLocks()).toEqual([])
+  }
+  const subjects = (await git(bench.bare, ['log', '--format=%s', 'main'])).split('\n')
+  const states = granted(await bench.host.states(REMOTE, numbers, 'person'))
+  const cameIn = numbers.filter((number) => subjects.some((one) => one.endsWith(`(#${number})`)))
+  expect(cameIn.length).toBeGreaterThan(3)
+  expect(numbers.filter((number) => states.get(number) === 'merged')).toEqual(cameIn)
+}, 120_000)
+
+test('what moves branches comes to its own end when its process is killed, and is asked to when its time is up', async () => {
+  const { bare } = await withPull()
+  const has = (name: string) => existsSync(join(bare, name))
+  const child = runTypeScript(ENTRY, ['move', bare])
+  await until('git to have begun', () => has('begun'), 30_000)
+  child.process.kill('SIGKILL')
+  await child.ended
+  expect(has('done')).toBe(false)
+  writeFileSync(join(bare, 'go'), '')
+  await until('git to have done it', () => has('done'))
+  const clock = new ManualClock()
+  const trap = `alias.wait=!trap "echo > '${bare}/asked'; exit 1" TERM; echo > '${bare}/late'; while :; do sleep 0.05; done`
+  const asked = gitRunner(clock)(bare)({ args: ['-c', trap, 'wait'], ends: true })
+  await until('git to have begun', () => has('late'))
+  await clock.advance(60_000)
+  expect(await asked).toMatchObject({ refusal: { message: expect.stringContaining('more than 20 s') } })
+  expect(has('asked')).toBe(true)
+}, 60_000)
+
+test('of a merge that a crash left with nothing but the base branch moved, it is known that it came in', async () => {
+  for (const method of ['merge', 'squash', 'rebase'] as const) {
+    const bench = await withPull()
+    const head = (await tipOf(bench.bare, 'work')) ?? ''
+    await bench.push('main', { files: { 'c.txt': 'c\n' } })
+    const run = gitRunner(bench.clock)(bench.bare)
+    const onlyBase: RunGit = (order) => {
+      const [line] = /^update refs\/heads\/.*\n/m.exec(order.input ?? '') ?? []
+      return run(line === undefined ? order : { ...order, input: line })
+    }
+    const words = { number: 1, title: 'T', owner: 'ada', headBranch: 'work', baseBranch: 'main' }
+    const person = { name: 'P', email: 'p@x' }
+    const tip = (await tipOf(bench.bare, 'main')) ?? ''
+    const order = { ...words, person, head, base: tip, baseRef: 'refs/heads/main', at: 0 }
+    expect(await mergePull(onlyBase, method, order)).toEqual({ ok: true, value: 'merged' })
+    expect(await tipOf(bench.bare, 'main')).not.toBe(tip)
+    expect(granted(await bench.host.states(REMOTE, [1], 'person')).get(1)).toBe('merged')
+  }
+})

@@ -1,0 +1,680 @@
+/**
+ * What every code host does for people, one sentence after the other, whoever is behind it.
+ *
+ * A bench is one repository with real git in it, somebody who acts through the driver, and somebody else. Each test
+ * has a bench of its own.
+ */
+import { execFile } from 'node:child_process'
+import { describe, expect, test } from '@jest/globals'
+import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../../../core/provider-ports.ts'
+import type { Answer } from '../../../../core/result.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
+
+export interface PullBench {
+  readonly host: PullHost
+  /** owner/name; its default branch is `main`. */
+  readonly remote: string
+  /** The bare repository behind it. */
+  readonly bare: string
+  /** One commit on top of the branch; a new branch begins at `from`, which is otherwise `main`. Answers its hash. */
+  push(branch: string, commit: PushedCommit): Promise<string>
+  /** The branch is deleted. */
+  drop(branch: string): Promise<void>
+  /** By somebody else; `own`: by who acts through the driver. Answers its number. */
+  open(order: BenchOrder): Promise<number>
+  readonly somebody: {
+    comment(number: number, body: string): Promise<void>
+    review(number: number, state: 'APPROVED' | 'CHANGES_REQUESTED' | 'COMMENTED', body: string): Promise<void>
+    /** On a line of a file that the pull request changes. */
+    thread(number: number, at: { path: string; line: number }, body: string): Promise<void>
+  }
+  /** Enough time passes that two instants differ in any clock. */
+  later(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface BenchOrder {
+  readonly head: string
+  readonly base?: string
+  readonly title?: string
+  readonly body?: string
+  readonly draft?: boolean
+  readonly own?: boolean
+}
+
+export interface PushedCommit {
+  /** `null`: the file is removed. */
+  readonly files: Readonly<Record<string, string | Buffer | null>>
+  readonly message?: string
+  readonly author?: string
+  readonly from?: string
+  /** In place of what the branch has. */
+  readonly force?: boolean
+}
+
+/** What a driver, or the service that stands in for the real one, does not do. */
+export type Lack = 'merges by hand' | 'its own clock' | 'recreated branches' | 'blank comments'
+
+const BASE = {
+  'a.txt': lines(1, 30),
+  'b.txt': 'b\n',
+  'old/name.txt': lines(1, 20),
+  'raw.bin': Buffer.from([0, 1, 2]),
+}
+
+export function pullHostSuite(
+  name: string,
+  open: () => Promise<PullBench>,
+  lacks: readonly Lack[] = [],
+): void {
+  const has = (lack: Lack) => (lacks.includes(lack) ? test.skip : test)
+  const on = (
+    sentence: string,
+    story: (bench: PullBench) => Promise<void>,
+    run: typeof test | typeof test.skip = test,
+  ) =>
+    run(sentence, async () => {
+      const bench = await open()
+      try {
+        await bench.push('main', { files: BASE, message: 'Begin' })
+        await story(bench)
+      } finally {
+        await bench.close()
+      }
+    })
+
+  describe(`${name}: looking`, () => {
+    on('the repository is among those that the account can reach', async ({ host, remote }) => {
+      const repos = granted(await host.repos())
+      for (const repo of repos) expect(checker(CodehostRepo)(repo)).toMatchObject({ ok: true })
+      expect(repos).toContainEqual(expect.objectContaining({ fullName: remote, defaultBranch: 'main' }))
+    })
+
+    on('an empty list is a list', async ({ host, remote }) => {
+      expect(await host.list(remote, 'background')).toEqual({ ok: true, value: [] })
+    })
+
+    on('a repository that is not there is unknown, and a name that is none is invalid', async ({ host }) => {
+      expect(kindOf(await host.list('nobody/nothing', 'person'))).toBe('unknown')
+      expect(kindOf(await host.detail({ remote: 'nobody/nothing', number: 1 }))).toBe('unknown')
+      expect(kindOf(await host.list('../nothing', 'person'))).toBe('invalid')
+    })
+
+    on('open ones, drafts and those that are over are listed, newest activity first', async (bench) => {
+      const [first, second, third] = [
+        await pullOf(bench, 'one'),
+        await pullOf(bench, 'two', { draft: true, title: 'Second' }),
+        await pullOf(bench, 'three'),
+      ]
+      expect(await bench.host.close(placeIn(bench, first))).toMatchObject({ ok: true })
+      const listed = await listOf(bench)
+      for (const pull of listed)
+        expect(checker(PullSummary)(summaryOf(bench, pull))).toMatchObject({ ok: true })
+      expect(listed.map(({ number, state }) => [number, state])).toEqual([
+        [first, 'closed'],
+        [third, 'open'],
+        [second, 'draft'],
+      ])
+      expect(listed[2]).toMatchObject({ title: 'Second', baseBranch: 'main', headBranch: 'two' })
+    })
+
+    on(
+      'a push to its branch brings a pull request to the top',
+      async (bench) => {
+        const first = await pullOf(bench, 'one')
+        const second = await pullOf(bench, 'two')
+        const before = (await listOf(bench)).map(({ number }) => number)
+        await bench.push('one', { files: { 'more.txt': 'more\n' } })
+        await bench.later()
+        expect([before, (await listOf(bench)).map(({ number }) => number)]).toEqual([
+          [second, first],
+          [first, second],
+        ])
+      },
+      has('its own clock'),
+    )
+
+    on('its address leads back to it, and no other address does', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      const [listed] = await listOf(bench)
+      expect(bench.host.placeOf(listed?.url ?? '')).toEqual(placeIn(bench, number))
+      for (const url of [
+        '',
+        'nonsense',
+        'https://example.com/a/b/pull/1',
+        'file:///a/b.pulls/1.json',
+        'file:///%zz',
+      ]) {
+        expect(bench.host.placeOf(url)).toBeUndefined()
+      }
+    })
+
+    on('states are told of those that are there', async (bench) => {
+      const [first, second] = [await pullOf(bench, 'one'), await pullOf(bench, 'two', { draft: true })]
+      await bench.host.close(placeIn(bench, first))
+      const states = granted(await bench.host.states(bench.remote, [first, second, 4_711], 'background'))
+      expect([...states].sort()).toEqual([
+        [first, 'closed'],
+        [second, 'draft'],
+      ])
+      expect(granted(await bench.host.states(bench.remote, [], 'background')).size).toBe(0)
+    })
+
+    on('whatever is asked of a number that nobody has, it is unknown', async ({ host, remote }) => {
+      const place = { remote, number: 4_711 }
+      const answers = await Promise.all([
+        host.detail(place),
+        host.origin(place),
+        host.merge(place, 'merge'),
+        host.close(place),
+        host.reopen(place),
+        host.ready(place),
+        host.comment(place, 'words'),
+        host.review(place, { event: 'APPROVE', body: '' }),
+        host.reply(place, { commentId: '1', body: 'words' }),
+        host.resolveThread(place, { threadId: '1', resolved: true }),
+      ])
+      expect(answers.map(kindOf)).toEqual(Array(answers.length).fill('unknown'))
+    })
+  })
+
+  describe(`${name}: in detail`, () => {
+    on('says what it changes against where it parted, commit by commit and file by file', async (bench) => {
+      await bench.push('work', {
+        files: { 'a.txt': lines(1, 30).replace('5\n', 'five\n'), 'new.txt': 'new\n' },
+        message: 'First\n\nWith words.',
+        author: 'Bo',
+      })
+      const head = await bench.push('work', {
+        files: {
+          'b.txt': null,
+          'old/name.txt': null,
+          'new name.txt': lines(1, 20),
+          'raw.bin': Buffer.from([0, 9]),
+        },
+        message: 'Second',
+      })
+      await bench.push('main', { files: { 'elsewhere.txt': 'e\n' } })
+      const detail = await detailOf(bench, await bench.open({ head: 'work', title: 'Work', body: 'Words' }))
+      expect(detail).toMatchObject({
+        title: 'Work',
+        body: 'Words',
+        draft: false,
+        headSha: head,
+        state: 'open',
+      })
+      expect(detail).toMatchObject({ additions: 2, deletions: 2, changedFiles: 5, mergeableState: 'clean' })
+      expect(detail.commits.map(({ message }) => message)).toEqual(['First\n\nWith words.', 'Second'])
+      expect(detail.commits.at(-1)?.sha).toBe(head)
+      const file = (path: string) => detail.files.find((one) => one.path === path)
+      expect(file('a.txt')).toMatchObject({ status: 'modified', additions: 1, deletions: 1 })
+      expect(file('a.txt')?.patch).toMatch(/^@@ -2,7 \+2,7 @@.*\n 2\n 3\n 4\n-5\n\+five\n 6\n 7\n 8$/)
+      expect(file('new.txt')).toMatchObject({ status: 'added', additions: 1, deletions: 0 })
+      expect(file('b.txt')).toMatchObject({ status: 'removed', deletions: 1 })
+      expect(file('new name.txt')).toMatchObject({
+        status: 'renamed',
+        previousPath: 'old/name.txt',
+        additions: 0,
+      })
+      expect(file('raw.bin')).toMatchObject({ status: 'modified', additions: 0, deletions: 0 })
+      expect(file('raw.bin')).not.toHaveProperty('patch')
+    })
+
+    on('holds what was said of it', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await bench.somebody.comment(number, 'A comment')
+      await bench.somebody.review(number, 'CHANGES_REQUESTED', 'A review')
+      await bench.somebody.thread(number, { path: 'one.txt', line: 1 }, 'A remark')
+      const { conversation } = await detailOf(bench, number)
+      expect(conversation.comments).toMatchObject([{ body: 'A comment' }])
+      expect(conversation.reviews).toContainEqual(
+        expect.objectContaining({ body: 'A review', state: 'CHANGES_REQUESTED' }),
+      )
+      expect(conversation.threads).toMatchObject([
+        { resolved: false, path: 'one.txt', line: 1, comments: [{ body: 'A remark' }] },
+      ])
+      expect(conversation.threads[0]?.diffHunk).toContain('@@')
+    })
+
+    on('says whether it can be merged', async (bench) => {
+      const [clean, draft] = [await pullOf(bench, 'one'), await pullOf(bench, 'two', { draft: true })]
+      const dirty = await conflicting(bench)
+      expect((await detailOf(bench, clean)).mergeableState).toBe('clean')
+      expect((await detailOf(bench, dirty)).mergeableState).toBe('dirty')
+      expect(await detailOf(bench, draft)).toMatchObject({
+        draft: true,
+        state: 'draft',
+        mergeableState: 'draft',
+      })
+    })
+  })
+
+  describe(`${name}: where its branch lies`, () => {
+    on('it is said of any that is open, with the commit that it is at', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      const headSha = await bench.push('one', { files: { 'more.txt': 'more\n' } })
+      expect(granted(await bench.host.origin(placeIn(bench, number)))).toEqual({
+        headRemote: bench.remote,
+        headBranch: 'one',
+        headSha,
+        baseBranch: 'main',
+      })
+    })
+
+    on('it is said of one that is over, too', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await bench.host.close(placeIn(bench, number))
+      expect(granted(await bench.host.origin(placeIn(bench, number)))).toMatchObject({
+        headRemote: bench.remote,
+        headBranch: 'one',
+        baseBranch: 'main',
+      })
+    })
+  })
+
+  describe(`${name}: merging`, () => {
+    test.each(['merge', 'squash', 'rebase'] as const)(
+      '%s brings its changes in, and nothing else',
+      async (method) => {
+        const bench = await open()
+        try {
+          await bench.push('main', { files: BASE, message: 'Begin' })
+          await bench.push('work', { files: { 'one.txt': '1\n' }, message: 'One', author: 'Bo' })
+          const head = await bench.push('work', { files: { 'two.txt': '2\n' }, message: 'Two', author: 'Cy' })
+          const before = await bench.push('main', { files: { 'elsewhere.txt': 'e\n' }, message: 'Elsewhere' })
+          const number = await bench.open({ head: 'work', title: 'The work' })
+          await bench.later()
+          expect(await bench.host.merge(placeIn(bench, number), method)).toMatchObject({
+            ok: true,
+            value: expect.stringMatching(/merged/),
+          })
+          expect(await filesAt(bench.bare, 'main')).toEqual(
+            [...Object.keys(BASE), 'elsewhere.txt', 'one.txt', 'two.txt'].sort(),
+          )
+          expect(await logOf(bench.bare, `${before}..main`)).toEqual(EXPECTED_LOG[method](number))
+          expect(await tipOf(bench.bare, 'work')).toBe(head)
+          const [listed] = await listOf(bench)
+          expect(listed).toMatchObject({ number, state: 'merged', mergedAt: expect.any(String) })
+          const detail = await detailOf(bench, number)
+          expect(detail.files.map(({ path }) => path)).toEqual(['one.txt', 'two.txt'])
+          expect(detail.commits.map(({ message }) => message)).toEqual(['One', 'Two'])
+        } finally {
+          await bench.close()
+        }
+      },
+    )
+
+    test.each(['merge', 'squash', 'rebase'] as const)(
+      '%s of what has conflicts is refused, and nothing moves',
+      async (method) => {
+        const bench = await open()
+        try {
+          await bench.push('main', { files: BASE, message: 'Begin' })
+          const number = await conflicting(bench)
+          const before = await tipOf(bench.bare, 'main')
+          expect(kindOf(await bench.host.merge(placeIn(bench, number), method))).toBe('conflict')
+          expect(await tipOf(bench.bare, 'main')).toBe(before)
+          expect((await detailOf(bench, number)).state).toBe('open')
+        } finally {
+          await bench.close()
+        }
+      },
+    )
+
+    on('a draft, a closed one and a merged one are not merged', async (bench) => {
+      const numbers = [
+        await pullOf(bench, 'one', { draft: true }),
+        await pullOf(bench, 'two'),
+        await pullOf(bench, 'three'),
+      ].map((number) => placeIn(bench, number))
+      const [draft, closed, merged] = numbers
+      if (draft === undefined || closed === undefined || merged === undefined)
+        throw new Error('three were opened')
+      await bench.host.close(closed)
+      expect(await bench.host.merge(merged, 'squash')).toMatchObject({ ok: true })
+      const before = await tipOf(bench.bare, 'main')
+      for (const place of numbers) expect(kindOf(await bench.host.merge(place, 'merge'))).toBe('conflict')
+      expect(await tipOf(bench.bare, 'main')).toBe(before)
+    })
+
+    on('one whose branch is gone is not merged', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await detailOf(bench, number)
+      await bench.drop('one')
+      expect(kindOf(await bench.host.merge(placeIn(bench, number), 'merge'))).toBe('conflict')
+    })
+
+    on('two clicks at once merge once', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      const before = await tipOf(bench.bare, 'main')
+      const place = placeIn(bench, number)
+      const answers = await Promise.all([
+        bench.host.merge(place, 'squash'),
+        bench.host.merge(place, 'squash'),
+      ])
+      expect(answers.map(kindOf).sort()).toEqual(['conflict', undefined])
+      expect(await logOf(bench.bare, `${before}..main`)).toHaveLength(1)
+    })
+
+    on('what was merged shows what it changed when its branch is long gone', async (bench) => {
+      const number = await pullOf(bench, 'one')
+      await bench.host.merge(placeIn(bench, number), 'merge')
+      await bench.drop('one')
+      await bench.push('main', { files: { 'later.txt': 'l\n' } })
+      const detail = await detailOf(bench, number)
+      expect(detail).toMatchObject({ state: 'merged', changedFiles: 1 })
+      expect(detail.files.map(({ path }) => path)).toEqual(['one.txt'])
+    })
+
+    on(
+      'one whose branch is pushed to its base by hand is merged',
+      async (bench) => {
+        const number = await pullOf(bench, 'one')
+        await detailOf(bench, number)
+        await bench.later()
+        const head = (await tipOf(bench.bare, 'one')) ?? ''
+        await bench.push('main', { files: {}, from: head, force: true, message: 'On top' })
+        const states = granted(await bench.host.states(bench.remote, [number], 'background'))
+        expect([...states]).toEqual([[number, 'merged']])
+        expect(await detailOf(bench, number)).toMatchObject({ mergedAt: expect.any(String), changedFiles: 1 })
+      },
+      has('merges by hand'),
+    )
+  })
+
+  describe(`${name}: its state`, () => {
+    on('closing closes, reopening opens again, and each only once', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      const { host } = bench
+      expect(kindOf(await host.reopen(place))).toBe('conflict')
+      expect(await host.close(place)).toEqual({ ok: true, value: undefined })
+      expect((await detailOf(bench, place.number)).state).toBe('closed')
+      expect(kindOf(await host.close(place))).toBe('conflict')
+      expect(await host.reopen(place)).toEqual({ ok: true, value: undefined })
+      expect((await detailOf(bench, place.number)).state).toBe('open')
+    })
+
+    on('a draft that is reopened is a draft, and is ready once', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one', { draft: true }))
+      await bench.host.close(place)
+      await bench.host.reopen(place)
+      expect(await detailOf(bench, place.number)).toMatchObject({ state: 'draft', draft: true })
+      expect(await bench.host.ready(place)).toEqual({ ok: true, value: undefined })
+      expect(await detailOf(bench, place.number)).toMatchObject({ state: 'open', draft: false })
+      expect(kindOf(await bench.host.ready(place))).toBe('conflict')
+    })
+
+    on('a merged one is neither closed nor reopened', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.host.merge(place, 'merge')
+      expect(kindOf(await bench.host.close(place))).toBe('conflict')
+      expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
+      expect((await detailOf(bench, place.number)).state).toBe('merged')
+    })
+
+    on('without its branch it is not reopened', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.host.close(place)
+      await bench.drop('one')
+      expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
+    })
+
+    on('while another of the same branch is open it is not reopened', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.host.close(place)
+      await bench.open({ head: 'one' })
+      expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
+    })
+
+    on(
+      'a branch that was made anew meanwhile keeps it closed',
+      async (bench) => {
+        const place = placeIn(bench, await pullOf(bench, 'one'))
+        await bench.host.close(place)
+        await bench.push('one', { files: { 'other.txt': 'o\n' }, from: 'main', force: true })
+        expect(kindOf(await bench.host.reopen(place))).toBe('conflict')
+      },
+      has('recreated branches'),
+    )
+  })
+
+  describe(`${name}: talking`, () => {
+    on('a comment is added, and moves it to the top', async (bench) => {
+      const [first, second] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')]
+      expect(await bench.host.comment(placeIn(bench, first), 'Words é')).toEqual({
+        ok: true,
+        value: undefined,
+      })
+      await bench.host.comment(placeIn(bench, first), 'More')
+      const { conversation } = await detailOf(bench, first)
+      expect(conversation.comments.map(({ body }) => body)).toEqual(['Words é', 'More'])
+      expect(new Set(conversation.comments.map(({ id }) => id)).size).toBe(2)
+      expect((await listOf(bench)).map(({ number }) => number)).toEqual([first, second])
+    })
+
+    on(
+      'a comment, a reply and a review that say nothing are invalid',
+      async (bench) => {
+        const place = placeIn(bench, await pullOf(bench, 'one'))
+        await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
+        const [thread] = (await detailOf(bench, place.number)).conversation.threads
+        const commentId = thread?.comments[0]?.id ?? ''
+        expect(kindOf(await bench.host.comment(place, ' \n'))).toBe('invalid')
+        expect(kindOf(await bench.host.reply(place, { commentId, body: ' ' }))).toBe('invalid')
+      },
+      has('blank comments'),
+    )
+
+    on('somebody else’s work is reviewed in each of the three ways', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      const { host } = bench
+      expect(await host.review(place, { event: 'COMMENT', body: 'Hm' })).toEqual({
+        ok: true,
+        value: undefined,
+      })
+      expect(await host.review(place, { event: 'REQUEST_CHANGES', body: 'No' })).toMatchObject({ ok: true })
+      expect(await host.review(place, { event: 'APPROVE', body: '' })).toMatchObject({ ok: true })
+      const { conversation } = await detailOf(bench, place.number)
+      expect(conversation.reviews.map(({ state, body }) => [state, body])).toEqual([
+        ['COMMENTED', 'Hm'],
+        ['CHANGES_REQUESTED', 'No'],
+        ['APPROVED', ''],
+      ])
+    })
+
+    on('what needs words and has none is no review', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      expect(kindOf(await bench.host.review(place, { event: 'COMMENT', body: '' }))).toBe('invalid')
+      expect(kindOf(await bench.host.review(place, { event: 'REQUEST_CHANGES', body: '' }))).toBe('invalid')
+    })
+
+    on('nobody approves their own', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one', { own: true }))
+      expect(kindOf(await bench.host.review(place, { event: 'APPROVE', body: 'Mine' }))).toBe('conflict')
+      expect(kindOf(await bench.host.review(place, { event: 'REQUEST_CHANGES', body: 'Mine' }))).toBe(
+        'conflict',
+      )
+      expect(await bench.host.review(place, { event: 'COMMENT', body: 'Mine' })).toMatchObject({ ok: true })
+    })
+
+    on('a reply goes to the end of its thread, whichever of its comments it answers', async (bench) => {
+      const place = placeIn(bench, await pullOf(bench, 'one'))
+      await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
+      const commentsOf = async () =>
+        (await detailOf(bench, place.number)).conversation.threads[0]?.comments ?? []
+      for (const body of ['A reply', 'Another']) {
+        const commentId = (await commentsOf()).at(-1)?.id ?? ''
+        expect(await bench.host.reply(place, { commentId, body })).toEqual({ ok: true, value: undefined })
+      }
+      expect((await commentsOf()).map(({ body }) => body)).toEqual(['A remark', 'A reply', 'Another'])
+    })
+
+    on('only a comment of one of its own threads is replied to', async (bench) => {
+      const [place, other] = [await pullOf(bench, 'one'), await pullOf(bench, 'two')].map((number) =>
+        placeIn(bench, number),
+      )
+      if (place === undefined || other === undefined) throw new Error('two were opened')
+      await bench.somebody.thread(other.number, { path: 'two.txt', line: 1 }, 'A remark')
+      const [thread] = (await detailOf(bench, other.number)).conversation.threads
+      const commentId = thread?.comments[0]?.id ?? ''
+      for (const id of ['4711', 'nonsense', `${commentId}0`]) {
+        expect(kindOf(await bench.host.reply(place, { commentId: id, body: 'x' }))).toBe('unknown')
+      }
+      await bench.host.reply(place, { commentId, body: 'Astray' })
+      expect((await detailOf(bench, other.number)).conversation.threads[0]?.comments).toHaveLength(1)
+    })
+
+    on(
+      'a thread is resolved and unresolved, as often as one likes; one that is not there is unknown',
+      async (bench) => {
+        const place = placeIn(bench, await pullOf(bench, 'one'))
+        await bench.somebody.thread(place.number, { path: 'one.txt', line: 1 }, 'A remark')
+        const threadOf = async () => (await detailOf(bench, place.number)).conversation.threads[0]
+        const threadId = (await threadOf())?.id ?? ''
+        for (const resolved of [true, true, false]) {
+          expect(await bench.host.resolveThread(place, { threadId, resolved })).toEqual({
+            ok: true,
+            value: undefined,
+          })
+          expect((await threadOf())?.resolved).toBe(resolved)
+        }
+        const missing = await bench.host.resolveThread(place, { threadId: 'nonsense', resolved: true })
+        expect(kindOf(missing)).toBe('unknown')
+      },
+    )
+  })
+}
+
+/** Subject and authors, newest first; merges say which they are by their two parents. */
+const EXPECTED_LOG: Readonly<Record<'merge' | 'squash' | 'rebase', (number: number) => unknown[]>> = {
+  merge: (number) =>
+    [
+      { parents: 2, subject: expect.stringContaining(`Merge pull request #${number} from `) },
+      { parents: 1, subject: 'Two', author: 'Cy' },
+      { parents: 1, subject: 'One', author: 'Bo' },
+    ].map(expect.objectContaining),
+  squash: (number) => [expect.objectContaining({ parents: 1, subject: `The work (#${number})` })],
+  rebase: () => [
+    expect.objectContaining({ parents: 1, subject: 'Two', author: 'Cy' }),
+    expect.objectContaining({ parents: 1, subject: 'One', author: 'Bo' }),
+  ],
+}
+
+// ---- on the bench --------------------------------------------------------------------------------------------------
+
+/** A branch with one new file of its name, and its pull request; some time has passed since. */
+async function pullOf(bench: PullBench, head: string, more: Partial<BenchOrder> = {}): Promise<number> {
+  await bench.push(head, { files: { [`${head}.txt`]: `${head}\n` } })
+  await bench.later()
+  const number = await bench.open({ head, ...more })
+  await bench.later()
+  return number
+}
+
+async function conflicting(bench: PullBench): Promise<number> {
+  const number = await pullOf(bench, 'clash')
+  await bench.push('clash', { files: { 'b.txt': 'theirs\n' } })
+  await bench.push('main', { files: { 'b.txt': 'ours\n' } })
+  return number
+}
+
+const placeIn = ({ remote }: PullBench, number: number): PullPlace => ({ remote, number })
+const summaryOf = ({ remote }: PullBench, pull: PullFacts) => ({ ...pull, repo: 'key', remote })
+
+async function listOf({ host, remote }: PullBench): Promise<readonly PullFacts[]> {
+  return granted(await host.list(remote, 'person'))
+}
+
+async function detailOf(bench: PullBench, number: number): Promise<PullDetailFacts> {
+  const detail = granted(await bench.host.detail(placeIn(bench, number)))
+  expect(checker(PullDetail)({ ...detail, repo: 'key', remote: bench.remote })).toMatchObject({ ok: true })
+  return detail
+}
+
+export function granted<T>(answer: Answer<T>): T {
+  if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
+  return answer.value
+}
+
+/** undefined: it was not refused. */
+export function kindOf(answer: Answer<unknown>): string | undefined {
+  if (!answer.ok) expect(answer.refusal.message).not.toBe('')
+  return answer.ok ? undefined : answer.refusal.kind
+}
+
+// ---- real git ----------------------------------------------------------------------------------------------------
+
+const GIT_ENVIRONMENT = {
+  PATH: process.env.PATH,
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_TEMPLATE_DIR: '',
+}
+
+export function git(bare: string, args: readonly string[], input: string | Buffer = ''): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const all = [`--git-dir=${bare}`, ...args]
+    const child = execFile(
+      'git',
+      all,
+      { env: GIT_ENVIRONMENT, maxBuffer: 64 * 1024 * 1024 },
+      (error, stdout, stderr) =>
+        error === null ? resolve(stdout) : reject(new Error(`git ${args[0]}: ${stderr || error.message}`)),
+    )
+    child.stdin?.on('error', () => {}).end(input)
+  })
+}
+
+export async function makeBare(bare: string): Promise<void> {
+  await git(bare, ['init', '--quiet', '--bare', '--initial-branch=main', bare])
+}
+
+/** As a push would leave it; `at` is in seconds. */
+export async function pushTo(
+  bare: string,
+  branch: string,
+  commit: PushedCommit,
+  at: number,
+): Promise<string> {
+  const { files, message = `Change ${branch}`, author = 'Ada', from, force = false } = commit
+  const tip = await tipOf(bare, branch)
+  const start = tip === undefined || force ? ((await tipOf(bare, from ?? 'main')) ?? from) : tip
+  const begin = start === 'main' || start === undefined ? '' : `from ${start}\n`
+  const parts = Object.entries(files).flatMap(([path, content]) =>
+    content === null ? [`D ${quoted(path)}\n`] : [`M 100644 inline ${quoted(path)}\n`, ...dataOf(content)],
+  )
+  const by = (name: string) => `${name} <${name.toLowerCase()}@example.org> ${at} +0000`
+  const head = `commit refs/heads/${branch}\nauthor ${by(author)}\ncommitter ${by('Pusher')}\n`
+  const stream = [head, ...dataOf(message), begin, ...parts].map((part) => Buffer.from(part))
+  await git(bare, ['fast-import', '--quiet', '--force'], Buffer.concat(stream))
+  return (await tipOf(bare, branch)) ?? ''
+}
+
+export async function tipOf(bare: string, branch: string): Promise<string | undefined> {
+  const ref = /^[0-9a-f]{40}$/.test(branch) ? branch : `refs/heads/${branch}`
+  return git(bare, ['rev-parse', '--verify', '--quiet', ref]).then(
+    (sha) => sha.trim(),
+    () => undefined,
+  )
+}
+
+export async function filesAt(bare: string, branch: string): Promise<string[]> {
+  return (await git(bare, ['ls-tree', '-r', '-z', '--name-only', branch])).split('\0').slice(0, -1).sort()
+}
+
+export async function logOf(bare: string, range: string) {
+  const text = await git(bare, ['log', '-z', '--topo-order', '--format=%P%n%an%n%s', range])
+  return text
+    .split('\0')
+    .filter((record) => record !== '')
+    .map((record) => record.split('\n'))
+    .map(([parents = '', author, subject]) => ({ parents: parents.split(' ').length, author, subject }))
+}
+
+const quoted = (path: string): string => `"${path.replace(/["\\]/g, '\\$&').replaceAll('\n', '\\n')}"`
+const dataOf = (content: string | Buffer) => [`data ${Buffer.byteLength(content)}\n`, content, '\n']
+
+function lines(from: number, to: number): string {
+  return Array.from({ length: to - from + 1 }, (_, index) => `${from + index}\n`).join('')
+}

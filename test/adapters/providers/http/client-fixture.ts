@@ -1,0 +1,85 @@
+/** A service that answers when and what the test says, a hand-wound clock, and couriers between the two. */
+import type { Urgency } from '../../../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../../../core/result.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import type { Courier, Errand, Manners } from '../../../../providers/http/client-types.ts'
+import type { HttpReply, HttpRequest } from '../../../../providers/http/http.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+export const ORIGIN = 'https://api.example'
+
+export interface Sent {
+  readonly request: HttpRequest
+  readonly path: string
+  /** The clock's, when it was sent. */
+  readonly at: number
+  reply(status: number, headers?: Record<string, string>, text?: string): Promise<void>
+  lose(): Promise<void>
+}
+
+/** Says what is left in `left`, of `limit`, till `reset` (wall milliseconds); in `more-left` of a second thing. */
+export const manners: Manners = {
+  name: 'Service',
+  resourceOf: ({ url }) => (url.includes('/search') ? 'search' : 'core'),
+  budgets: ({ headers }, { url }) => {
+    const resource = headers.resource ?? (url.includes('/search') ? 'search' : 'core')
+    const resetsAt = headers.reset === undefined ? {} : { resetsAt: Number(headers.reset) }
+    const limit = headers.limit === undefined ? {} : { limit: Number(headers.limit) }
+    const left =
+      headers.left === undefined ? [] : [{ resource, remaining: Number(headers.left), ...limit, ...resetsAt }]
+    const more = headers['more-left']
+    return more === undefined ? left : [...left, { resource: 'points', remaining: Number(more), ...resetsAt }]
+  },
+  tooOften: ({ status, headers }) => (status === 420 ? Number(headers.wait ?? 60_000) : undefined),
+  atOnce: 4,
+  writePauseMs: 1_000,
+}
+
+export function rig(more: Partial<Manners> = {}) {
+  const clock = new ManualClock()
+  const log = keptLog()
+  const sent: Sent[] = []
+  let underWay = 0
+  const chance = { fraction: () => 0.5 }
+  const ask = (request: HttpRequest): Promise<Answer<HttpReply>> =>
+    new Promise((resolve) => {
+      underWay += 1
+      const settle = async (answer: Answer<HttpReply>) => {
+        underWay -= 1
+        resolve(answer)
+        await clock.turn()
+      }
+      sent.push({
+        request,
+        path: new URL(request.url).pathname,
+        at: clock.monotonic(),
+        reply: (status, headers = {}, text = '') => settle(yes({ status, headers, text })),
+        lose: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
+      })
+    })
+  const couriers = makeCouriers({ http: { ask }, clock, chance, log })
+  const courier = couriers.courier({ ...manners, ...more }, ORIGIN, 's3cret')
+  return { clock, log, sent, couriers, courier, underWay: () => underWay }
+}
+
+export function errand(path: string, urgency: Urgency = 'background', more: Partial<Errand> = {}): Errand {
+  return {
+    method: 'GET',
+    url: `${ORIGIN}${path}`,
+    headers: { authorization: 'Bearer s3cret' },
+    urgency,
+    ...more,
+  }
+}
+
+/** What became of it, once something did. */
+export function told(courier: Courier, wish: Errand): { now: string } {
+  const story = { now: 'waits' }
+  void courier.ask(wish).then((answer) => {
+    story.now = answer.ok ? `${answer.value.status} ${answer.value.text}`.trim() : answer.refusal.message
+  })
+  return story
+}
+
+export const paths = (sent: readonly Sent[]): string[] => sent.map(({ path }) => path)

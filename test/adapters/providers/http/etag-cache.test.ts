@@ -1,0 +1,228 @@
+/** Replies that are kept with their mark, against a stub and against a real service on loopback. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import { KeptReplies } from '../../../../providers/http/etag-cache.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { until } from '../../../support/real-files.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { handClock } from '../../../support/test-resources.ts'
+import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
+
+const kept = { kept: true } as const
+const poll = (path: string) => errand(path, 'background', kept)
+const click = (path: string) => errand(path, 'person', kept)
+
+describe('a reply that is kept', () => {
+  test('is asked for by its mark, and answered again while it holds, with what is new about it', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, poll('/list'))
+    await clock.turn()
+    await sent[0]?.reply(
+      200,
+      { etag: 'W/"1"', link: '<x>; rel="next"', left: '90', 'content-length': '4' },
+      'list',
+    )
+    const again = courier.ask(poll('/list'))
+    await clock.turn()
+    expect([sent[0], sent[1]].map((one) => one?.request.headers['if-none-match'])).toEqual([
+      undefined,
+      'W/"1"',
+    ])
+    await sent[1]?.reply(304, { etag: 'W/"1"', left: '89', 'content-length': '0' })
+    expect(await again).toEqual({
+      ok: true,
+      value: {
+        status: 200,
+        headers: { etag: 'W/"1"', link: '<x>; rel="next"', left: '89', 'content-length': '4' },
+        text: 'list',
+      },
+    })
+    const changed = told(courier, poll('/list'))
+    await clock.turn()
+    await sent[2]?.reply(200, { etag: '"2"' }, 'new list')
+    told(courier, poll('/list'))
+    await clock.turn()
+    expect([changed.now, sent[3]?.request.headers['if-none-match']]).toEqual(['200 new list', '"2"'])
+  })
+
+  test('may be kept in short, which is made once for as long as it holds', async () => {
+    const { clock, courier, sent } = rig()
+    const seen: string[] = []
+    const of = (text: string): string => {
+      seen.push(text)
+      return text.slice(0, 1)
+    }
+    const short = { ...poll('/list'), gist: { name: 'one letter', of } }
+    const first = told(courier, short)
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'a long list')
+    const again = told(courier, short)
+    told(courier, poll('/list'))
+    await clock.turn()
+    expect(sent.map(({ request }) => request.headers['if-none-match'])).toEqual([undefined, '"1"', undefined])
+    await sent[1]?.reply(304, { etag: '"1"' })
+    await sent[2]?.reply(500, {}, 'a long excuse')
+    expect([first.now, again.now, seen]).toEqual(['200 a', '200 a', ['a long list']])
+    const refused = told(courier, { ...short, url: `${ORIGIN}/other`, tries: 1 })
+    await clock.turn()
+    await sent.at(-1)?.reply(500, {}, 'a long excuse')
+    expect([refused.now, seen]).toEqual(['500 a long excuse', ['a long list']])
+  })
+
+  test('is of one credential, one address and one form', async () => {
+    const { clock, courier, couriers, sent } = rig()
+    told(courier, poll('/list'))
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'list')
+    told(couriers.courier(manners, ORIGIN, 'another'), poll('/list'))
+    told(courier, poll('/list?page=2'))
+    told(courier, { ...poll('/list'), headers: { accept: 'text/diff' } })
+    told(courier, errand('/list'))
+    await clock.turn()
+    expect(sent.slice(1).map(({ request }) => request.headers['if-none-match'])).toEqual(
+      Array(4).fill(undefined),
+    )
+  })
+
+  test.each<[string, number, Record<string, string>]>([
+    ['without a mark', 200, {}],
+    ['with a mark that cannot be sent back', 200, { etag: '"caf\u00e9 \u2615"' }],
+    ['with a mark without end', 200, { etag: 'x'.repeat(2_000) }],
+    ['that is not to be kept', 200, { etag: '"1"', 'cache-control': 'private, no-store' }],
+    ['of an error', 404, { etag: '"1"' }],
+  ])('is none %s', async (_what, status, headers) => {
+    const { clock, courier, sent } = rig()
+    for (const _ of [1, 2]) {
+      told(courier, poll('/list'))
+      await clock.turn()
+      await sent.at(-1)?.reply(status, headers)
+    }
+    expect(sent[1]?.request.headers['if-none-match']).toBeUndefined()
+  })
+
+  test('survives an error', async () => {
+    const { clock, courier, sent } = rig()
+    for (const status of [200, 500, 304]) {
+      const asked = told(courier, errand('/list', 'person', { ...kept, tries: 1 }))
+      await clock.turn()
+      await sent.at(-1)?.reply(status, status === 200 ? { etag: '"1"' } : {}, status === 200 ? 'list' : '')
+      if (status === 304) expect(asked.now).toBe('200 list')
+    }
+  })
+
+  test('goes when there are too many, the one longest unused first', () => {
+    const replies = new KeptReplies({ repliesMax: 3, bytesMax: 1_000 })
+    const reply = (chars: number) => ({ status: 200, headers: { etag: '"1"' }, text: 'x'.repeat(chars) })
+    const has = (...keys: string[]) => keys.filter((key) => replies.get(key) !== undefined)
+    for (const key of ['a', 'b', 'c']) replies.put(key, reply(100))
+    replies.get('a')
+    replies.put('d', reply(100))
+    expect(has('a', 'b', 'c', 'd')).toEqual(['a', 'c', 'd'])
+    replies.put('e', reply(800))
+    expect(has('a', 'c', 'd', 'e')).toEqual(['d', 'e'])
+    replies.put('e', reply(10))
+    replies.put('f', reply(1_001))
+    expect(has('d', 'e', 'f')).toEqual([])
+    expect(replies.bytes).toBe(0)
+  })
+})
+
+describe('two who ask the same at once', () => {
+  test('share one reply, which is as urgent as the more urgent of them', async () => {
+    const { clock, courier, sent } = rig({ atOnce: 1 })
+    told(courier, errand('/busy'))
+    const all = [told(courier, poll('/other')), told(courier, poll('/list')), told(courier, click('/list'))]
+    await clock.turn()
+    await sent[0]?.reply(200)
+    expect(paths(sent)).toEqual(['/busy', '/list'])
+    await sent[1]?.reply(200, {}, 'list')
+    expect(all.map(({ now }) => now)).toEqual(['waits', '200 list', '200 list'])
+    told(courier, click('/list'))
+    await sent[2]?.reply(200)
+    expect(paths(sent)).toEqual(['/busy', '/list', '/other', '/list'])
+    await sent[3]?.reply(200)
+    told(courier, errand('/last'))
+    await clock.turn()
+    expect(paths(sent).slice(4)).toEqual(['/last'])
+  })
+
+  test('a person makes what is under way worth another try', async () => {
+    const { clock, courier, sent } = rig()
+    const all = [told(courier, poll('/list')), told(courier, click('/list'))]
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '5000' })
+    expect(all.map(({ now }) => now)).toEqual(['waits', 'waits'])
+    await clock.advance(5_000)
+    await sent[1]?.reply(200, {}, 'list')
+    expect(all.map(({ now }) => now)).toEqual(['200 list', '200 list'])
+  })
+
+  test('not when something was changed in between: nobody is shown how it was before', async () => {
+    const { clock, courier, sent } = rig()
+    const before = told(courier, poll('/list'))
+    told(courier, errand('/merge', 'person', { method: 'PUT' }))
+    const during = told(courier, click('/list'))
+    await clock.turn()
+    await sent[1]?.reply(200)
+    const after = told(courier, click('/list'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/list', '/merge', '/list', '/list'])
+    for (const [at, text] of [
+      [0, 'old'],
+      [2, 'unsure'],
+      [3, 'new'],
+    ] as const)
+      await sent[at]?.reply(200, {}, text)
+    expect([before.now, during.now, after.now]).toEqual(['200 old', '200 unsure', '200 new'])
+  })
+})
+
+describe('over real lines', () => {
+  const open: { close(): unknown }[] = []
+  afterEach(async () => {
+    for (const one of open.splice(0)) await one.close()
+  })
+
+  test('an unchanged page costs no text, and a limit stops everybody at once', async () => {
+    let limited = false
+    const said: string[] = []
+    const server = createServer((asked, reply) => {
+      const status = limited ? 429 : asked.headers['if-none-match'] === '"1"' ? 304 : 200
+      said.push(`${asked.url} ${status}`)
+      if (limited) return void reply.writeHead(429, { 'retry-after': '1' }).end('{}')
+      reply
+        .writeHead(status, { etag: '"1"', 'content-type': 'application/json' })
+        .end(status === 200 ? '[1,2]' : '')
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const http = makeHttp({ clock: realClock, chance: realChance })
+    // However long the requests take, it is within the second for which the service wants to be left alone.
+    const clock = handClock()
+    const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+    open.push(couriers, http, server)
+    const courier = couriers.courier(manners, origin, 's3cret')
+    const ask = (path: string) => courier.ask({ ...poll('/'), url: origin + path })
+    for (const _ of [1, 2, 3]) {
+      expect(await ask('/a?b')).toMatchObject({ ok: true, value: { status: 200, text: '[1,2]' } })
+    }
+    expect(said.splice(0)).toEqual(['/a?b 200', '/a?b 304', '/a?b 304'])
+    limited = true
+    const refused = await ask('/a?secret')
+    expect(refused).toMatchObject({ refusal: { kind: 'unavailable' } })
+    expect(JSON.stringify(refused)).not.toContain('secret')
+    for (const path of ['/c', '/d', '/e']) expect((await ask(path)).ok).toBe(false)
+    expect(said.splice(0)).toEqual(['/a?secret 429'])
+    limited = false
+    // A person is served as soon as it may be asked again.
+    const clicked = courier.ask({ ...click('/'), url: `${origin}/a?b` })
+    await until('the person waits', () => clock.alarms() > 0)
+    expect(said).toEqual([])
+    clock.wind(1_000)
+    expect(await clicked).toMatchObject({ ok: true, value: { text: '[1,2]' } })
+    expect(said).toEqual(['/a?b 304'])
+  })
+})

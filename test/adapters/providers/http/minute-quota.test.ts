@@ -1,0 +1,132 @@
+/** Where a service counts by the minute, and says so only when it is too late. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import type { Urgency } from '../../../../core/provider-ports.ts'
+import { errand, paths, rig, told } from './client-fixture.ts'
+
+/** Ten points: five for what nobody waits for, eight for people; a write counts two. */
+const tight = () => rig({ atOnce: 100, writePauseMs: 0, minute: () => ({ points: 10, read: 1, write: 2 }) })
+const person = (path: string) => errand(path, 'person')
+const kept = (path: string) => errand(path, 'person', { kept: true })
+const named = (name: string, count: number) => Array.from({ length: count }, (_, n) => `/${name}${n}`)
+
+describe('what is asked within a minute', () => {
+  test('is spread over minutes where nobody waits, and people may ask for more', async () => {
+    const { clock, courier, sent } = tight()
+    for (const path of named('b', 7)) told(courier, errand(path))
+    await clock.turn()
+    expect(paths(sent)).toEqual(named('b', 5))
+    for (const path of named('p', 3)) told(courier, person(path))
+    await clock.advance(50_000)
+    expect(paths(sent).slice(5)).toEqual(named('p', 3))
+    await clock.advance(10_000)
+    expect(paths(sent).slice(8)).toEqual(['/b5', '/b6'])
+  })
+
+  test('holds a person up for a while, and says when that would be long', async () => {
+    const { clock, courier, sent } = tight()
+    for (const path of named('p', 8)) told(courier, person(path))
+    await clock.turn()
+    const early = told(courier, person('/early'))
+    await clock.advance(45_000)
+    expect(early.now).toBe(
+      'as much was asked of Service as it takes within a minute; try again after 2026-01-01 00:01:00 UTC',
+    )
+    const late = told(courier, person('/late'))
+    await clock.advance(15_000)
+    expect(paths(sent).slice(8)).toEqual(['/late'])
+    await sent.at(-1)?.reply(200)
+    expect(late.now).toBe('200')
+  })
+
+  test('counts writes for more, and each thing by itself', async () => {
+    const { clock, courier, sent } = tight()
+    for (const path of named('w', 5)) told(courier, errand(path, 'person', { method: 'POST' }))
+    told(courier, person('/search'))
+    await clock.turn()
+    expect(paths(sent)).toEqual([...named('w', 4), '/search'])
+  })
+
+  test('is spared by what was good a moment ago, unless something was changed since, or a minute went by', async () => {
+    const { clock, courier, sent } = tight()
+    const first = told(courier, kept('/list'))
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
+    for (const path of named('p', 7)) told(courier, person(path))
+    const again = told(courier, kept('/list'))
+    await clock.turn()
+    expect([first.now, again.now, sent.length]).toEqual(['200 as it was', '200 as it was', 8])
+    await clock.advance(59_999)
+    const last = told(courier, kept('/list'))
+    await clock.advance(1)
+    expect([last.now, sent.length]).toEqual(['200 as it was', 8])
+    told(courier, kept('/list'))
+    await clock.turn()
+    expect(paths(sent).slice(8)).toEqual(['/list'])
+  })
+
+  test('one who has just changed something is not shown how it was', async () => {
+    const { clock, courier, sent } = tight()
+    told(courier, kept('/list'))
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
+    told(courier, errand('/change', 'person', { method: 'POST' }))
+    for (const path of named('p', 5)) told(courier, person(path))
+    await clock.turn()
+    expect(sent).toHaveLength(7)
+    const again = told(courier, kept('/list'))
+    await clock.turn()
+    expect([again.now, sent.length]).toEqual([expect.stringContaining('within a minute'), 7])
+  })
+
+  test('what is gone by now is not shown either', async () => {
+    const { clock, courier, sent } = tight()
+    told(courier, kept('/list'))
+    await clock.turn()
+    await sent[0]?.reply(200, { etag: '"1"' }, 'as it was')
+    told(courier, kept('/list'))
+    await clock.turn()
+    await sent[1]?.reply(404)
+    for (const path of named('p', 6)) told(courier, person(path))
+    const again = told(courier, kept('/list'))
+    await clock.turn()
+    expect(again.now).toContain('within a minute')
+  })
+})
+
+const step = fc.record({
+  urgency: fc.constantFrom<Urgency>('person', 'background'),
+  writes: fc.boolean(),
+  passMs: fc.constantFrom(0, 0, 0, 1, 5_000, 19_000, 60_000),
+})
+
+test('in whatever order it is asked, no minute is overdone, and nobody is forgotten', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const { clock, courier, sent } = tight()
+      const asked: { readonly now: string }[] = []
+      for (const [n, { urgency, writes, passMs }] of steps.entries()) {
+        const path = `/${urgency}/${writes ? 2 : 1}/${n}`
+        asked.push(told(courier, errand(path, urgency, { method: writes ? 'POST' : 'GET' })))
+        await clock.advance(passMs)
+      }
+      // What nobody waits for is spread over as many minutes as it takes.
+      for (let minutes = 0; minutes <= steps.length; minutes++) await clock.advance(60_000)
+      for (const one of sent) await one.reply(200)
+      expect(asked.filter(({ now }) => now === 'waits')).toEqual([])
+      for (const [index, { at, path }] of sent.entries()) {
+        const minute = sent.slice(0, index + 1).filter((one) => at - one.at < 60_000)
+        const points = minute.reduce((sum, one) => sum + Number(one.path.split('/')[2]), 0)
+        expect(points).toBeLessThanOrEqual(path.startsWith('/person') ? 8 : 5)
+      }
+    }),
+    { numRuns: 150 },
+  )
+})
+
+test('a service that does not count by the minute is asked as much as one likes', async () => {
+  const { clock, courier, sent } = rig({ atOnce: 1_000 })
+  for (const path of named('p', 500)) told(courier, person(path))
+  await clock.turn()
+  expect(sent).toHaveLength(500)
+})

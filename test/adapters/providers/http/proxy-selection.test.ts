@@ -1,0 +1,268 @@
+/** The way out of a network: real proxies on loopback, one real service behind TLS, and the rules for what goes where. */
+import { createServer, request, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { proxies, web } from '../../../../bin/network.ts'
+import { makeHttp, type Proxies } from '../../../../providers/http/http.ts'
+import { wayTo } from '../../../../providers/http/proxy-selection.ts'
+import { type Certificate, makeCertificate } from '../../../agents-real/certificate.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+
+/** Nobody can look it up: only a proxy knows where it is. */
+const NAME = 'code.example'
+const LOGIN = `Basic ${Buffer.from('ada:s%cret').toString('base64')}`
+
+const open: { close(): unknown }[] = []
+let certificate: Certificate
+let service: { readonly server: Server; readonly port: number; readonly seen: string[] }
+
+beforeAll(async () => {
+  certificate = makeCertificate(tempFolder(), NAME)
+  const seen: string[] = []
+  const server = createTlsServer({ cert: certificate.cert, key: certificate.key }, (asked, reply) => {
+    seen.push(
+      `${asked.method} ${asked.url} ${asked.headers.host} ${asked.headers['proxy-authorization'] ?? '-'}`,
+    )
+    reply.end('hello')
+  })
+  service = { server, port: await listening(server), seen }
+})
+afterAll(() => void service.server.close())
+afterEach(async () => {
+  service.seen.length = 0
+  for (const one of open.splice(0)) await one.close()
+})
+
+async function listening(server: {
+  listen(port: number, host: string, done: () => void): unknown
+  address(): unknown
+}) {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  // Of a server on a port it is this.
+  return (server.address() as AddressInfo).port
+}
+
+/** Takes tunnels and whole requests, and sends both to this machine whatever their names. */
+async function proxy({ wants, says = 200 }: { readonly wants?: string; readonly says?: number } = {}) {
+  const asked: string[] = []
+  const refuses = (login: string | undefined) => (wants !== undefined && login !== wants ? 407 : says)
+  const server = createServer((coming, reply) => {
+    asked.push(`${coming.method} ${coming.url}`)
+    const status = refuses(coming.headers['proxy-authorization'])
+    if (status !== 200) return void reply.writeHead(status).end('no way for you')
+    const { port, pathname, search } = new URL(coming.url ?? '')
+    const on = {
+      port,
+      host: '127.0.0.1',
+      path: pathname + search,
+      method: coming.method,
+      headers: coming.headers,
+    }
+    coming.pipe(request(on, (answer) => void answer.pipe(reply.writeHead(answer.statusCode ?? 500))))
+  })
+  server.on('connect', (coming, socket) => {
+    asked.push(`CONNECT ${coming.url}`)
+    const status = refuses(coming.headers['proxy-authorization'])
+    if (status !== 200) return void socket.end(`HTTP/1.1 ${status} No\r\n\r\n`)
+    const on = connect(Number(coming.url?.split(':')[1]), '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 Yes\r\n\r\n')
+      on.pipe(socket).pipe(on)
+    })
+    for (const one of [on, socket]) one.on('error', () => one.destroy())
+  })
+  const port = await listening(server)
+  open.push({
+    close: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  })
+  return { asked, address: `127.0.0.1:${port}` }
+}
+
+function door(around: Partial<Proxies>, authorities: readonly string[] = [certificate.authority]) {
+  const way = { http: '', https: '', except: '', ...around }
+  const http = makeHttp({ clock: realClock, chance: realChance, proxies: way, authorities })
+  open.unshift(http)
+  return (url: string) =>
+    http.ask({ method: 'GET', url, headers: { authorization: 'Bearer t0ken' }, tries: 1 })
+}
+const messageOf = (answer: Awaited<ReturnType<ReturnType<typeof door>>>) =>
+  answer.ok ? '' : answer.refusal.message
+
+describe('by way of a proxy', () => {
+  test('what is encrypted goes through a tunnel, its login told to the proxy alone', async () => {
+    const { asked, address } = await proxy({ wants: LOGIN })
+    const ask = door({ https: `http://ada:s%25cret@${address}` })
+    const url = `https://${NAME}:${service.port}/a?b=c`
+    expect(await ask(url)).toMatchObject({ ok: true, value: { status: 200, text: 'hello' } })
+    expect(await ask(url)).toMatchObject({ ok: true })
+    expect(new Set(asked)).toEqual(new Set([`CONNECT ${NAME}:${service.port}`]))
+    expect(service.seen).toEqual(Array(2).fill(`GET /a?b=c ${NAME}:${service.port} -`))
+  })
+
+  test('what is not encrypted is handed over whole', async () => {
+    const seen: (string | undefined)[] = []
+    const plain = createServer((coming, reply) => {
+      seen.push(coming.headers.host)
+      reply.end('plain')
+    })
+    const port = await listening(plain)
+    open.push({ close: () => plain.close() })
+    const { asked, address } = await proxy({ wants: LOGIN })
+    const ask = door({ http: `http://ada:s%25cret@${address}` })
+    expect(await ask(`http://${NAME}:${port}/a?b=c`)).toMatchObject({ value: { status: 200, text: 'plain' } })
+    expect(asked).toEqual([`GET http://${NAME}:${port}/a?b=c`])
+    expect(seen).toEqual([`${NAME}:${port}`])
+  })
+
+  test('also one that speaks SOCKS', async () => {
+    const { address, asked } = await socks()
+    const ask = door({ https: `socks5://ada:s%25cret@${address}` })
+    expect(await ask(`https://${NAME}:${service.port}/s`)).toMatchObject({ value: { status: 200 } })
+    expect(asked).toEqual(['ada:s%cret', NAME])
+  })
+
+  test.each([407, 403])('one that says %s is named, and its login is not', async (says) => {
+    const { address } = await proxy({ says })
+    const way = `http://ada:s%25cret@${address}`
+    const ask = door({ https: way, http: way })
+    const encrypted = messageOf(await ask(`https://${NAME}/secret-path?q=1`))
+    expect(encrypted).toMatch(
+      new RegExp(`^${NAME} could not be reached: the proxy ${address} answered ${says}; `),
+    )
+    expect(encrypted).not.toMatch(/ada|cret|t0ken|path|q=1/)
+    if (says === 407)
+      expect(messageOf(await ask(`http://${NAME}/`))).toMatch(/answered 407; give the proxy variable/)
+  })
+
+  test('one that is not there is named, and its login is not', async () => {
+    const message = messageOf(await door({ https: 'http://ada:s%25cret@127.0.0.1:9' })(`https://${NAME}/`))
+    expect(message).toMatch(
+      /^code\.example could not be reached by way of the proxy 127\.0\.0\.1:9 \(ECONNREFUSED\)/,
+    )
+    expect(message).not.toMatch(/ada|cret/)
+  })
+
+  test('a certificate that nobody vouches for is refused, with its cure', async () => {
+    const { address } = await proxy()
+    const other = makeCertificate(tempFolder(), NAME).authority
+    const message = messageOf(await door({ https: address }, [other])(`https://${NAME}:${service.port}/`))
+    expect(message).toMatch(/vouches for its certificate; name its authority in NODE_EXTRA_CA_CERTS/)
+    expect(service.seen).toEqual([])
+  })
+
+  test('one that is no proxy at all is refused without being shown', async () => {
+    const message = messageOf(await door({ https: 'gopher://ada:s%25cret@x' })(`https://${NAME}/`))
+    expect(message).toMatch(/not of the form http:\/\/host:port/)
+    expect(message).not.toMatch(/ada|cret/)
+  })
+})
+
+/** Wants a user and a password, and leads to this machine. */
+async function socks() {
+  const asked: string[] = []
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => socket.destroy())
+    socket.once('data', () => {
+      socket.write(Buffer.from([5, 2]))
+      socket.once('data', (login: Buffer) => {
+        const user = login[1] ?? 0
+        asked.push(`${login.subarray(2, 2 + user)}:${login.subarray(3 + user)}`)
+        socket.write(Buffer.from([1, 0]))
+        socket.once('data', (wish: Buffer) => {
+          asked.push(wish.subarray(5, 5 + (wish[4] ?? 0)).toString())
+          const on = connect(wish.readUInt16BE(wish.length - 2), '127.0.0.1', () => {
+            socket.write(Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]))
+            on.pipe(socket).pipe(on)
+          })
+          on.on('error', () => socket.destroy())
+        })
+      })
+    })
+  })
+  const port = await listening(server)
+  open.push({ close: () => server.close() })
+  return { asked, address: `127.0.0.1:${port}` }
+}
+
+describe('what goes by which way', () => {
+  const around = (except: string) => ({ http: 'http://plain:1', https: 'http://safe:2', except })
+  const way = (url: string, except = '') => {
+    const found = wayTo(new URL(url), around(except))
+    if (!found.ok) throw new Error(found.refusal.message)
+    return found.value?.url.host ?? 'directly'
+  }
+
+  test('each scheme has its own proxy, and one that has none goes directly', () => {
+    expect([way('http://a.example'), way('https://a.example')]).toEqual(['plain:1', 'safe:2'])
+    const none = wayTo(new URL('https://a.example'), { http: 'http://plain:1', https: '', except: '' })
+    expect(none).toEqual({ ok: true, value: undefined })
+  })
+
+  test.each([
+    'http://localhost:1',
+    'https://localhost',
+    'http://api.localhost',
+    'http://localhost.',
+    'http://127.0.0.1',
+    'http://2130706433',
+    'http://127.9.9.9:80',
+    'http://[::1]:3',
+    'http://[::ffff:127.0.0.1]',
+    'http://0.0.0.0',
+  ])('%s is on this machine, where no proxy leads', (url) => {
+    expect(way(url)).toBe('directly')
+  })
+
+  test.each([
+    ['a.example', 'https://a.example', true],
+    ['a.example', 'https://x.a.example', true],
+    ['.a.example', 'https://a.example', true],
+    ['*.a.example', 'https://x.a.example', true],
+    ['A.Example.', 'https://a.example', true],
+    ['a.example', 'https://a.example.', true],
+    ['a.example', 'https://ba.example', false],
+    ['a.example', 'https://a.example.org', false],
+    ['b.example, a.example', 'https://a.example', true],
+    ['b.example a.example', 'https://a.example', true],
+    ['a.example:443', 'https://a.example', true],
+    ['a.example:80', 'https://a.example', false],
+    ['a.example:8443', 'https://a.example:8443', true],
+    ['*', 'https://a.example', true],
+    ['b.example,*', 'https://a.example', true],
+    ['10.0.0.1', 'https://10.0.0.1', true],
+    ['0.0.1', 'https://10.0.0.1', false],
+    ['10.0.0.0/8', 'https://10.9.9.9', true],
+    ['10.0.0.0/8', 'https://11.0.0.1', false],
+    ['10.0.0.0/99', 'https://10.0.0.1', false],
+    ['2001:db8::1', 'https://[2001:db8::1]', true],
+    ['[2001:db8::1]', 'https://[2001:db8::1]', true],
+    ['[2001:db8::1]:443', 'https://[2001:db8::1]', true],
+    ['[2001:db8::1]:80', 'https://[2001:db8::1]', false],
+    ['2001:db8::/32', 'https://[2001:db8:9::9]', true],
+    [', ,', 'https://a.example', false],
+    ['.', 'https://a.example', false],
+  ])('except %j: %s', (except, url, isDirect) => {
+    expect(way(url, except)).toBe(isDirect ? 'directly' : 'safe:2')
+  })
+})
+
+describe('what the environment says', () => {
+  test('a proxy without a scheme is an http proxy, and its login is one that can be decoded', () => {
+    expect(proxies({ https_proxy: 'ada:100%@p.example:3128' })).toEqual({
+      ok: true,
+      value: { http: '', https: 'http://ada:100%25@p.example:3128', except: '' },
+    })
+  })
+
+  test('all that a door needs to know of this machine', () => {
+    const known = web({ HTTPS_PROXY: 'http://p:1' })
+    expect(known).toMatchObject({ ok: true, value: { proxies: { https: 'http://p:1' } } })
+    expect(web({ HTTPS_PROXY: 'gopher://p' })).toMatchObject({ ok: false })
+    const around = web({})
+    expect(around.ok && Object.keys(around.value)).toEqual(['authorities'])
+  })
+})

@@ -1,0 +1,125 @@
+/** Services that are out in the world, asked by names and addresses that are not. */
+import { createServer } from 'node:http'
+import type { AddressInfo, LookupFunction } from 'node:net'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { makeCouriers } from '../../../../providers/http/client-pool.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { outwardLookup } from '../../../../providers/http/public-address-guard.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { accountsHere, configWith, refusedAs } from '../accounts/accounts-fixture.ts'
+
+const open: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of open.splice(0)) await close()
+})
+
+/** Every name stands for these. */
+const names =
+  (...addresses: readonly string[]): LookupFunction =>
+  (_host, _options, done) =>
+    done(
+      null,
+      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    )
+
+async function service() {
+  let asked = 0
+  const server = createServer((_request, reply) => {
+    asked += 1
+    reply.end('{}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  open.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { port: (server.address() as AddressInfo).port, asked: () => asked }
+}
+
+function door(lookup: LookupFunction) {
+  const http = makeHttp({ clock: realClock, chance: realChance, lookup })
+  open.unshift(() => http.close())
+  return http
+}
+
+const GET = { method: 'GET', headers: {}, tries: 1 } as const
+
+test('a name that leads to this machine is asked only by those who need not lead outward', async () => {
+  const { port, asked } = await service()
+  const http = door(names('127.0.0.1'))
+  const url = `http://helper.example:${port}/`
+  expect(await http.ask({ ...GET, url, outside: true })).toMatchObject(
+    refusedAs('invalid', /private network/),
+  )
+  expect(asked()).toBe(0)
+  expect(await http.ask({ ...GET, url })).toMatchObject({ ok: true, value: { status: 200 } })
+  const plain = `http://127.0.0.1:${port}/`
+  expect(await http.ask({ ...GET, url: plain, outside: true })).toMatchObject({ ok: true })
+})
+
+test.each([
+  '10.1.2.3',
+  '172.31.0.1',
+  '192.168.0.1',
+  '169.254.169.254',
+  '0.0.0.0',
+  '[fd00::1]',
+  '[fe80::1]',
+  '[::]',
+])('Linear is not asked at %s', async (host) => {
+  const accounts = accountsHere()
+  const linear = configWith({
+    tracker: { apiUrl: `https://${host}`, apiKey: 'lin_api_x' },
+    connect: { trackerClientId: 'own' },
+  })
+  expect(await accounts.refreshTracker(linear, 'r')).toMatchObject(refusedAs('invalid', /private network/))
+  expect(await accounts.checkTracker(linear)).toMatchObject(refusedAs('invalid', /private network/))
+})
+
+test('the OAuth helper may be a company’s own, on its private network', async () => {
+  const { port, asked } = await service()
+  const http = door(names('127.0.0.1'))
+  const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+  open.unshift(() => couriers.close())
+  const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
+  const accounts = accountsHere({ http, couriers })
+  expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('failed', /gave no token/))
+  expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /began no device/))
+  expect(asked()).toBe(2)
+})
+
+test('a name that cannot be resolved is refused as any other, and ends nothing', async () => {
+  // As Node calls back: with the error alone.
+  const nowhere: LookupFunction = (host, _options, done) => {
+    const error = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' })
+    setImmediate(() => Reflect.apply(done, undefined, [error]))
+  }
+  const asked = await door(nowhere).ask({ ...GET, url: 'https://helper.example/', outside: true })
+  expect(asked).toMatchObject(refusedAs('failed', /helper\.example/))
+})
+
+describe('a name', () => {
+  const found = (addresses: readonly string[], all: boolean) =>
+    new Promise<unknown>((resolve) =>
+      outwardLookup(names(...addresses))('x.example', { all }, (error, address) =>
+        resolve(error?.code ?? address),
+      ),
+    )
+
+  test.each([
+    [['10.0.0.1'], 'PRIVATE_ADDRESS'],
+    [['::ffff:10.0.0.1'], 'PRIVATE_ADDRESS'],
+    [['::ffff:a9fe:a9fe'], 'PRIVATE_ADDRESS'],
+    [['::1'], 'PRIVATE_ADDRESS'],
+    [[], 'PRIVATE_ADDRESS'],
+    [['10.0.0.1', '93.184.215.14'], '93.184.215.14'],
+    [['2606:2800:21f::1'], '2606:2800:21f::1'],
+    [['198.18.0.7'], '198.18.0.7'],
+  ])('of %j is %s', async (addresses, expected) => {
+    expect(await found(addresses, false)).toBe(expected)
+    expect(await found(addresses, true)).toEqual(
+      expected === 'PRIVATE_ADDRESS' ? expected : [expect.objectContaining({ address: expected })],
+    )
+  })
+})

@@ -1,0 +1,491 @@
+/** One budget for all who ask with the same credential, and what is done when a service wants to be asked less. */
+import { describe, expect, test } from '@jest/globals'
+import { COURIERS_MAX } from '../../../../providers/http/client-pool.ts'
+import { DEAD_MS } from '../../../../providers/http/rate-limited-client.ts'
+import type { ManualClock } from '../../../support/manual-clock.ts'
+import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
+
+const person = (path: string) => errand(path, 'person')
+const write = (path: string) => errand(path, 'person', { method: 'POST', body: '{}' })
+const inAnHour = (clock: ManualClock) => String(clock.now() + 3_600_000)
+
+describe('whose turn it is', () => {
+  test('people go first, in the order of coming, and background work leaves them room', async () => {
+    const { clock, courier, sent } = rig()
+    for (const path of ['/b1', '/b2', '/b3', '/b4', '/b5']) told(courier, errand(path))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/b1', '/b2', '/b3'])
+    for (const path of ['/p1', '/p2', '/p3']) told(courier, person(path))
+    await clock.turn()
+    expect(paths(sent).slice(3)).toEqual(['/p1'])
+    for (const one of sent.slice(0, 3)) await one.reply(200)
+    expect(paths(sent).slice(4)).toEqual(['/p2', '/p3', '/b4'])
+    for (const one of sent.slice(3)) await one.reply(200)
+    expect(paths(sent).slice(7)).toEqual(['/b5'])
+  })
+
+  test('writes begin one pause apart, and hold up nobody else', async () => {
+    const { clock, courier, sent } = rig()
+    for (const path of ['/w1', '/w2', '/w3']) told(courier, write(path))
+    told(courier, errand('/read'))
+    told(courier, errand('/query', 'person', { method: 'POST', writes: false }))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/w1', '/read', '/query'])
+    await sent[0]?.reply(201)
+    await clock.advance(5_000)
+    expect(sent.slice(3).map(({ path, at }) => [path, at])).toEqual([
+      ['/w2', 1_000],
+      ['/w3', 2_000],
+    ])
+  })
+
+  test('a driver that throws on a reply gives its place back', async () => {
+    const { clock, courier, sent } = rig({
+      atOnce: 1,
+      budgets: ({ status }) => {
+        if (status === 200) throw new Error('a bug')
+        return []
+      },
+    })
+    const broken = courier.ask(person('/a'))
+    const next = told(courier, person('/b'))
+    await clock.turn()
+    await Promise.all([expect(broken).rejects.toThrow('a bug'), sent[0]?.reply(200)])
+    await clock.turn()
+    await sent[1]?.reply(204)
+    expect(next.now).toBe('204')
+  })
+})
+
+describe('a budget', () => {
+  test('background work stops before it is gone, a person after the last one, and nothing is sent till it is new', async () => {
+    const { clock, courier, sent, log } = rig()
+    const say = (left: number) => ({ left: String(left), limit: '100', reset: inAnHour(clock) })
+    told(courier, errand('/1'))
+    await clock.turn()
+    await sent[0]?.reply(200, say(21))
+    told(courier, errand('/2'))
+    await clock.turn()
+    await sent[1]?.reply(200, say(20))
+    const poll = told(courier, errand('/3'))
+    await clock.turn()
+    expect(poll.now).toBe(
+      'Service: 20 of 100 (core) are left until 2026-01-01 01:00:00 UTC; they are kept for what people ask for',
+    )
+    told(courier, person('/4'))
+    await clock.turn()
+    await sent[2]?.reply(200, { ...say(0), reset: String(clock.now() + 60_000) })
+    const click = told(courier, person('/5'))
+    await clock.turn()
+    expect(click.now).toMatch(
+      /takes no more requests of this credential: 0 of 100 \(core\) are left until .*00:01:00/,
+    )
+    expect(paths(sent)).toEqual(['/1', '/2', '/4'])
+    // Another wall clock is no new budget.
+    clock.jump(7_200_000)
+    told(courier, person('/6'))
+    await clock.advance(59_999)
+    expect(sent).toHaveLength(3)
+    await clock.advance(1)
+    const probes = ['/7', '/8', '/9'].map((path) => told(courier, errand(path)))
+    await clock.turn()
+    expect(paths(sent).slice(3)).toEqual(['/7'])
+    await sent[3]?.reply(200, say(99))
+    expect(paths(sent).slice(4)).toEqual(['/8', '/9'])
+    expect(probes[0]?.now).toBe('200')
+    expect(log.lines.map(({ message, fields }) => [message, fields])).toEqual([
+      ['what is left of a budget is kept for people', expect.objectContaining({ resource: 'core' })],
+      ['a service is not asked for a while', expect.objectContaining({ service: 'Service' })],
+      ['a service is asked again', { service: 'Service', resource: 'core' }],
+    ])
+  })
+
+  test('that is full again within the hour is not left alone for longer by a clock that is behind', async () => {
+    const { clock, courier, sent } = rig()
+    const reset = inAnHour(clock)
+    clock.jump(-10 * 3_600_000)
+    told(courier, person('/1'))
+    await clock.turn()
+    await sent[0]?.reply(200, { left: '0', limit: '100', reset })
+    clock.jump(10 * 3_600_000)
+    await clock.advance(3_600_000)
+    const next = told(courier, errand('/2'))
+    await clock.turn()
+    await sent[1]?.reply(200, { left: '99', limit: '100', reset: inAnHour(clock) })
+    expect(next.now).toBe('200')
+  })
+
+  test('what is under way counts, so that the last ones are not asked for twice', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, person('/1'))
+    await clock.turn()
+    await sent[0]?.reply(200, { left: '2', limit: '100', reset: inAnHour(clock) })
+    for (const path of ['/2', '/3', '/4']) told(courier, person(path))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/1', '/2', '/3'])
+    // An earlier reply that comes late says nothing new.
+    await sent[2]?.reply(200, { left: '0', limit: '100', reset: inAnHour(clock) })
+    await sent[1]?.reply(200, { left: '1', limit: '100', reset: inAnHour(clock) })
+    told(courier, person('/5'))
+    await clock.turn()
+    expect(sent).toHaveLength(3)
+  })
+
+  test('a request draws from everything that its reply names, and other things go on', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, person('/1'))
+    await clock.turn()
+    await sent[0]?.reply(200, { left: '50', limit: '100', 'more-left': '0', reset: inAnHour(clock) })
+    const same = told(courier, person('/2'))
+    const other = told(courier, person('/search'))
+    await clock.turn()
+    await sent[1]?.reply(200)
+    expect([same.now, other.now]).toEqual([expect.stringMatching(/0 \(points\) are left/), '200'])
+  })
+
+  test('is one for everybody with this credential, and another for any other', async () => {
+    const { clock, couriers, courier, sent } = rig()
+    told(courier, person('/1'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '600000' })
+    const same = told(couriers.courier(manners, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
+    const other = told(couriers.courier(manners, ORIGIN, 'another'), person('/3'))
+    const none = told(couriers.courier(manners, ORIGIN, undefined), person('/4'))
+    await clock.turn()
+    expect([same.now, other.now, none.now]).toEqual([
+      expect.stringMatching(/wants fewer requests; nothing is asked before 2026-01-01 00:10:00 UTC/),
+      'waits',
+      'waits',
+    ])
+    expect(paths(sent)).toEqual(['/1', '/3', '/4'])
+  })
+})
+
+describe('when a service wants fewer requests', () => {
+  test('nothing more begins, one goes first when it may be asked again, and the others follow it', async () => {
+    const { clock, courier, sent, log } = rig()
+    const polls = ['/b1', '/b2', '/b3', '/b4', '/b5'].map((path) => told(courier, errand(path)))
+    const click = told(courier, person('/p1'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/b1', '/b2', '/b3', '/p1'])
+    await sent[0]?.reply(420, { wait: '10000' })
+    // Those under way could not be helped; whoever waited for nobody is refused, a person waits for a while.
+    await sent[1]?.reply(420, { wait: '2000' })
+    await sent[2]?.reply(200)
+    await sent[3]?.reply(420, { wait: '2000' })
+    const late = told(courier, person('/p2'))
+    await clock.advance(9_999)
+    expect(polls.map(({ now }) => now)).toEqual([
+      expect.stringMatching(/^Service wants fewer/),
+      expect.stringMatching(/^Service wants fewer/),
+      '200',
+      expect.stringMatching(/^Service wants fewer/),
+      expect.stringMatching(/^Service wants fewer/),
+    ])
+    expect([sent.length, click.now, late.now]).toEqual([4, 'waits', 'waits'])
+    await clock.advance(1)
+    expect(paths(sent).slice(4)).toEqual(['/p1'])
+    await sent[4]?.reply(200)
+    expect(paths(sent).slice(5)).toEqual(['/p2'])
+    await sent[5]?.reply(200)
+    expect([click.now, late.now]).toEqual(['200', '200'])
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'a service is not asked for a while',
+      'a service is asked again',
+    ])
+  })
+
+  test('whoever waits for nobody is refused at once, also while there is no room', async () => {
+    const { clock, courier, sent } = rig()
+    const polls = ['/b1', '/b2', '/b3', '/b4'].map((path) => told(courier, errand(path)))
+    told(courier, person('/p1'))
+    await clock.turn()
+    await sent[3]?.reply(420, { wait: '60000' })
+    expect(polls.map(({ now }) => now)).toEqual(['waits', 'waits', 'waits', expect.stringMatching(/fewer/)])
+  })
+
+  test('refused again and again, it is left alone for longer and longer', async () => {
+    const { clock, courier, sent, log } = rig()
+    const waits: number[] = []
+    for (let tries = 0; tries < 12; tries++) {
+      told(courier, errand('/poll'))
+      await clock.turn()
+      const before = clock.monotonic()
+      await sent.at(-1)?.reply(420, { wait: '60000' })
+      const count = sent.length
+      while (sent.length === count) {
+        await clock.advance(15_000)
+        told(courier, errand('/poll'))
+        await clock.turn()
+      }
+      waits.push(clock.monotonic() - before)
+      // The probe itself is left hanging for the next round, which takes its reply.
+      sent.splice(0, sent.length - 1)
+    }
+    expect(waits.slice(0, 4)).toEqual([60_000, 90_000, 180_000, 360_000])
+    expect(Math.max(...waits)).toBeLessThanOrEqual(3_600_000)
+    expect(log.lines).toHaveLength(1)
+  })
+
+  test('a person who would have to wait for long is told till when', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, person('/p1'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '20001' })
+    expect(click.now).toBe('Service wants fewer requests; nothing is asked before 2026-01-01 00:00:21 UTC')
+    expect(clock.timers).toBe(0)
+  })
+
+  test('for how long it says goes before when its budget is full again', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, person('/p1'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '5000', left: '0', limit: '100', reset: inAnHour(clock) })
+    await clock.advance(4_999)
+    expect(sent).toHaveLength(1)
+    await clock.advance(1)
+    await sent[1]?.reply(200)
+    const next = told(courier, person('/p2'))
+    await clock.turn()
+    await sent[2]?.reply(200)
+    expect([click.now, next.now]).toEqual(['200', '200'])
+  })
+
+  test('a person is not kept waiting again and again', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, write('/p1'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '9000' })
+    await clock.advance(9_000)
+    await sent[1]?.reply(420, { wait: '9000' })
+    expect([sent.length, click.now]).toEqual([2, expect.stringMatching(/wants fewer/)])
+  })
+
+  test('nor for more than a few tries', async () => {
+    const { clock, courier, sent } = rig()
+    const click = told(courier, write('/p1'))
+    await clock.turn()
+    for (const at of [0, 1, 2]) {
+      await sent[at]?.reply(420, { wait: '1' })
+      await clock.advance(3_000)
+    }
+    expect([sent.length, click.now]).toEqual([3, expect.stringMatching(/wants fewer/)])
+  })
+
+  test('what is used up is shut alone; where nothing is, everything', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, errand('/search'))
+    await clock.turn()
+    await sent[0]?.reply(420, { left: '0', limit: '30', reset: String(clock.now() + 60_000), wait: '60000' })
+    const [search, core] = [told(courier, errand('/search')), told(courier, errand('/core'))]
+    await clock.turn()
+    await sent[1]?.reply(420, { left: '4000', limit: '5000', reset: inAnHour(clock), wait: '120000' })
+    expect([search.now, core.now]).toEqual([
+      expect.stringMatching(/nothing is asked before 2026-01-01 00:01:00/),
+      expect.stringMatching(/nothing is asked before 2026-01-01 00:02:00/),
+    ])
+    await clock.advance(60_000)
+    told(courier, errand('/search'))
+    await clock.turn()
+    expect(sent).toHaveLength(2)
+  })
+
+  test.each<[string, number, Record<string, string>, string]>([
+    ['429 alone', 429, {}, '00:01:00'],
+    ['429 with a time', 429, { 'retry-after': '300' }, '00:05:00'],
+    ['403 with a time', 403, { 'retry-after': 'Thu, 01 Jan 2026 00:02:00 GMT' }, '00:02:00'],
+    ['one that would have us ask at once', 429, { 'retry-after': '0' }, '00:00:01'],
+    ['one without end', 429, { 'retry-after': '999999999' }, '2026-01-02 00:00:00'],
+  ])('%s is understood without the driver', async (_what, status, headers, at) => {
+    const { clock, courier, sent } = rig()
+    const poll = told(courier, errand('/a'))
+    await clock.turn()
+    await sent[0]?.reply(status, headers)
+    expect(poll.now).toContain(at)
+  })
+
+  test('what it says of its limits may be nonsense', async () => {
+    const { clock, courier, sent } = rig()
+    const nonsense = [
+      { left: 'x', limit: 'y', reset: 'z' },
+      { left: '-5', reset: '-1' },
+      { left: '7', limit: '-3', reset: 'Infinity' },
+      { left: '7', resource: '\u001b[2J'.repeat(100) },
+      { left: '7', resource: '' },
+    ]
+    for (const headers of nonsense) {
+      const poll = told(courier, person('/a'))
+      await clock.advance(60_000)
+      await sent.at(-1)?.reply(200, headers)
+      expect(poll.now).toBe('200')
+    }
+    for (let at = 0; at < 100; at++) {
+      const poll = told(courier, person('/a'))
+      await clock.turn()
+      await sent.at(-1)?.reply(200, { left: '7', resource: `r${at}` })
+      expect(poll.now).toBe('200')
+    }
+  })
+})
+
+describe('a credential that is not taken any more', () => {
+  test('is tried again in the background only once in a while, and the answer is the same', async () => {
+    const { clock, courier, sent } = rig({ atOnce: 1 })
+    told(courier, errand('/1'))
+    await clock.turn()
+    const waiting = told(courier, errand('/1b'))
+    await sent[0]?.reply(401, {}, 'Bad credentials')
+    expect(waiting.now).toBe('401 Bad credentials')
+    const others = ['/2', '/3'].map((path) => told(courier, errand(path, 'background', { kept: true })))
+    await clock.advance(DEAD_MS - 1)
+    expect(others.map(({ now }) => now)).toEqual(['401 Bad credentials', '401 Bad credentials'])
+    expect(sent).toHaveLength(1)
+    await clock.advance(1)
+    for (const path of ['/4', '/5']) told(courier, errand(path))
+    await clock.turn()
+    await sent[1]?.reply(401)
+    expect(paths(sent).slice(1)).toEqual(['/4'])
+    await clock.advance(DEAD_MS)
+    for (const path of ['/6', '/7']) told(courier, errand(path))
+    await clock.turn()
+    await sent[2]?.reply(200)
+    expect(paths(sent).slice(2)).toEqual(['/6', '/7'])
+  })
+
+  test('is asked with whenever a person wants it, and works again for everybody once it does', async () => {
+    const { clock, courier, sent } = rig()
+    told(courier, errand('/1'))
+    await clock.turn()
+    await sent[0]?.reply(401)
+    told(courier, person('/2'))
+    await clock.turn()
+    await sent[1]?.reply(200)
+    told(courier, errand('/3'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/1', '/2', '/3'])
+  })
+
+  test('is not to be taken for a refusal of something else: where none is sent, each is asked', async () => {
+    const { clock, courier, sent } = rig()
+    for (const path of ['/1', '/2']) {
+      told(courier, errand(path, 'background', { headers: {} }))
+      await clock.turn()
+      await sent.at(-1)?.reply(401)
+    }
+    expect(paths(sent)).toEqual(['/1', '/2'])
+  })
+})
+
+describe('outages', () => {
+  test('a question is asked again after a while, a change never is', async () => {
+    const { clock, courier, sent } = rig()
+    const [read, change, put] = [
+      told(courier, errand('/read')),
+      told(courier, write('/change')),
+      told(courier, errand('/put', 'person', { method: 'PUT' })),
+    ]
+    await clock.advance(1_000)
+    for (const one of [...sent]) await (one.path === '/change' ? one.lose() : one.reply(502))
+    expect([read.now, change.now, put.now]).toEqual([
+      'waits',
+      expect.stringMatching(/could not be reached/),
+      '502',
+    ])
+    await clock.advance(500)
+    await sent.at(-1)?.lose()
+    await clock.advance(1_000)
+    await sent.at(-1)?.reply(503)
+    await clock.advance(60_000)
+    expect([paths(sent).filter((path) => path === '/read').length, read.now]).toEqual([3, '503'])
+  })
+
+  test('a service that names the end of its outage is left alone until then, and no change is sent twice', async () => {
+    const { clock, courier, sent } = rig()
+    const change = told(courier, write('/change'))
+    await clock.turn()
+    await sent[0]?.reply(503, { 'retry-after': '600' })
+    expect(change.now).toBe('503')
+    const polls = Array.from({ length: 10 }, () => told(courier, errand('/read')))
+    await clock.advance(590_000)
+    expect(paths(sent)).toEqual(['/change'])
+    expect(polls.map(({ now }) => now)).toEqual(
+      Array(10).fill(expect.stringMatching(/nothing is asked before/)),
+    )
+    await clock.advance(15_000)
+    told(courier, errand('/read'))
+    await clock.turn()
+    expect(paths(sent)).toEqual(['/change', '/read'])
+  })
+
+  test('a short one is waited for', async () => {
+    const { clock, courier, sent } = rig()
+    const read = told(courier, errand('/read'))
+    await clock.turn()
+    await sent[0]?.reply(503, { 'retry-after': '5' })
+    await clock.advance(4_900)
+    expect(sent).toHaveLength(1)
+    await clock.advance(200)
+    await sent[1]?.reply(200, {}, 'here')
+    expect(read.now).toBe('200 here')
+  })
+
+  test('as often as was allowed', async () => {
+    const { clock, courier, sent } = rig()
+    const read = told(courier, errand('/read', 'person', { tries: 1 }))
+    await clock.turn()
+    await sent[0]?.reply(502)
+    expect(read.now).toBe('502')
+  })
+})
+
+describe('couriers', () => {
+  test('carry a credential to its own place only', async () => {
+    const { clock, courier, sent } = rig()
+    for (const url of ['https://evil.example/x?t=s3cret', 'http://api.example/', 'nonsense']) {
+      const away = told(courier, { ...errand('/'), url })
+      await clock.turn()
+      expect(away.now).toMatch(/leads away/)
+      expect(away.now).not.toMatch(/evil|s3cret/)
+    }
+    expect(sent).toEqual([])
+  })
+
+  test('are forgotten when they are many and idle, those that have to keep still last', async () => {
+    const { clock, couriers, courier, sent } = rig()
+    told(courier, person('/first'))
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '600000' })
+    for (let at = 0; at < 2 * COURIERS_MAX; at++) {
+      told(couriers.courier(manners, ORIGIN, `other ${at}`), person('/other'))
+      await clock.turn()
+      await sent.at(-1)?.reply(200)
+    }
+    const again = told(courier, person('/again'))
+    await clock.turn()
+    expect(again.now).toMatch(/wants fewer/)
+  })
+
+  test('are not more than there may be, while all of them are under way', async () => {
+    const { clock, couriers, sent } = rig()
+    const all = Array.from({ length: COURIERS_MAX + 1 }, (_, at) =>
+      told(couriers.courier(manners, ORIGIN, `other ${at}`), person('/other')),
+    )
+    await clock.turn()
+    expect([sent.length, all.at(-1)?.now]).toEqual([
+      COURIERS_MAX,
+      expect.stringMatching(/accounts are being asked/),
+    ])
+  })
+
+  test('refuse whoever waits when they are closed, and wind up their clocks', async () => {
+    const { clock, couriers, courier, sent } = rig({ atOnce: 1 })
+    const [first, waiting] = [told(courier, person('/1')), told(courier, person('/2'))]
+    await clock.turn()
+    await sent[0]?.reply(420, { wait: '5000' })
+    couriers.close()
+    const late = told(courier, person('/3'))
+    await clock.turn()
+    const stopping = expect.stringMatching(/stopping/)
+    expect([first.now, waiting.now, late.now, clock.timers]).toEqual([stopping, stopping, stopping, 0])
+  })
+})

@@ -1,0 +1,194 @@
+/** The host's own worker as a process: what it is started with, what it must not get, and how it ends. */
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import type { LocalWorkerOrder, LocalWorkerProcess } from '../../../core/ports.ts'
+import { type LocalWorkerParts, localWorker } from '../../../providers/local-worker.ts'
+import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
+import { openSpool } from '../../../store/worker-store.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { type KeptLog, keptLog, noMeters } from '../../support/recording-log.ts'
+import { afterwards } from '../../support/test-resources.ts'
+
+/** Says what it was given, then waits as a worker does. */
+const SCRIPT = `
+import { readdirSync, readlinkSync, writeSync } from 'node:fs'
+const say = (level, msg, more = {}) => writeSync(2, JSON.stringify({ level, time: 1, pid: 7, msg, ...more }) + '\\n')
+const open = readdirSync('/proc/self/fd').flatMap((fd) => {
+  try { return [[Number(fd), readlinkSync('/proc/self/fd/' + fd)]] } catch { return [] }
+})
+const { SWITCHYARD_TOKEN, SWITCHYARD_SANDBOX_DIR, SECRET_OF_ITS_OWN } = process.env
+const own = { SWITCHYARD_TOKEN, SWITCHYARD_SANDBOX_DIR, SECRET_OF_ITS_OWN }
+say(30, 'given', { args: process.argv.slice(2), open, ...own, group: process.pid })
+say(50, 'sore')
+writeSync(2, 'not JSON\\n')
+writeSync(1, 'on the other stream\\n')
+process.on('SIGTERM', () => { say(30, 'draining'); process.exit(0) })
+process.stdin.resume().on('close', () => { say(20, 'let go of'); process.exit(3) })
+writeSync(2, 'ready\\n')
+`
+
+interface Stage {
+  readonly log: KeptLog
+  readonly dataDir: string
+  readonly invitations: string[]
+  start(order?: Partial<LocalWorkerOrder>): Promise<LocalWorkerProcess>
+  said(message: string): object | undefined
+}
+
+function stage(given: Partial<LocalWorkerParts> = {}): Stage {
+  const folder = tempFolder()
+  const script = join(folder, 'program.mjs')
+  writeFileSync(script, SCRIPT)
+  const dataDir = join(folder, 'worker')
+  const log = keptLog()
+  const invitations: string[] = []
+  const port = localWorker({
+    program: [process.execPath, script],
+    dataDir,
+    url: () => 'http://127.0.0.1:4400',
+    name: '-anvil',
+    logLevel: 'debug',
+    environment: {
+      ...process.env,
+      SWITCHYARD_TOKEN: 'the host’s',
+      SWITCHYARD_SANDBOX_DIR: '/srv/sandboxes',
+      SECRET_OF_ITS_OWN: 'kept',
+    },
+    inheritable: () => [],
+    clock: realClock,
+    log,
+    ...given,
+  })
+  const invite = () => {
+    invitations.push(`wp-${invitations.length}`)
+    return invitations.at(-1) ?? ''
+  }
+  const said = (message: string) => log.lines.find((line) => line.message === `local worker: ${message}`)
+  return {
+    log,
+    dataDir,
+    invitations,
+    said,
+    start: async (order = {}) => {
+      const started = await port.start({ concurrency: 3, anew: false, invite, ...order })
+      if (!started.ok) throw new Error(started.refusal.message)
+      afterwards(() => started.value.kill())
+      await until('it is ready', () => said('ready') !== undefined)
+      return started.value
+    },
+  }
+}
+
+test('it is told where to dial, where to live, how much to do; its token comes in a file of its own', async () => {
+  const { start, said, dataDir, invitations, log } = stage()
+  await start()
+  // Not `pid`: every line has one already, the host's.
+  const begun = log.lines.find(({ message }) => message === 'the local worker was started')
+  expect(begun?.fields).toEqual({ workerPid: expect.any(Number) })
+  const tokenFile = join(dataDir, 'token')
+  expect(said('given')).toMatchObject({
+    level: 'info',
+    fields: {
+      args: [
+        ...['worker', '--host', 'http://127.0.0.1:4400', '--data-dir', dataDir, '--name=-anvil'],
+        ...['--concurrency', '3', '--end-with-stdin', '--log-level', 'debug', '--log-format', 'json'],
+        ...['--token-file', tokenFile],
+      ],
+      workerPid: 7,
+      SWITCHYARD_SANDBOX_DIR: '/srv/sandboxes',
+      SECRET_OF_ITS_OWN: 'kept',
+    },
+  })
+  expect(JSON.stringify(said('given'))).not.toContain('the host’s')
+  expect(readFileSync(tokenFile, 'utf8')).toBe('wp-0\n')
+  expect([statSync(tokenFile).mode & 0o777, statSync(dataDir).mode & 0o777]).toEqual([0o600, 0o700])
+  expect(invitations).toHaveLength(1)
+})
+
+test('with a credential it needs no invitation, unless it is to begin anew', async () => {
+  const { start, dataDir, invitations, said, log } = stage()
+  const first = await start()
+  writeFileSync(join(dataDir, 'credential.json'), '{}')
+  first.stop()
+  await first.ended
+  log.lines.length = 0
+  const second = await start()
+  expect(invitations).toHaveLength(1)
+  expect(JSON.stringify(said('given'))).not.toContain('--token-file')
+  expect(existsSync(join(dataDir, 'token'))).toBe(false)
+  second.stop()
+  await second.ended
+  log.lines.length = 0
+  await start({ anew: true })
+  expect(invitations).toHaveLength(2)
+  expect(existsSync(join(dataDir, 'credential.json'))).toBe(false)
+})
+
+test('its log comes into ours, level by level, and so does what is no log', async () => {
+  const { start, log, said } = stage()
+  await start()
+  // Of two streams either may be read first.
+  await until('the other stream', () => said('on the other stream') !== undefined)
+  const worded = log.lines.map(({ level, message }) => `${level} ${message}`)
+  expect(worded).toEqual(
+    expect.arrayContaining([
+      'error local worker: sore',
+      'warn local worker: not JSON',
+      'warn local worker: on the other stream',
+    ]),
+  )
+})
+
+test('a database that we hold open does not reach it, though every child would get it', async () => {
+  const parts = { clock: realClock, chance: realChance, log: keptLog(), meters: noMeters, ballastBytes: 0 }
+  const spool = await openSpool({ dataDir: tempFolder(), ...parts })
+  afterwards(() => spool.close())
+  const careless = stage()
+  await careless.start()
+  expect(JSON.stringify(careless.said('given'))).toContain('data.mdb')
+  const careful = stage({ inheritable: inheritableDescriptors })
+  await careful.start()
+  expect(JSON.stringify(careful.said('given'))).not.toContain('data.mdb')
+})
+
+test('drained it is asked, let go of it notices, killed it is gone', async () => {
+  const { start, said } = stage()
+  const drained = await start()
+  drained.drain()
+  expect(await drained.ended).toEqual({ code: 0 })
+  expect(said('draining')).toBeDefined()
+
+  const stopped = await start()
+  stopped.stop()
+  expect(await stopped.ended).toEqual({ code: 3 })
+
+  const killed = await start()
+  killed.kill()
+  expect(await killed.ended).toEqual({ signal: 'SIGKILL' })
+  killed.kill()
+  killed.drain()
+  killed.stop()
+})
+
+test('a program that is not there, and a host that does not listen yet, are said', async () => {
+  const order: LocalWorkerOrder = { concurrency: 1, anew: false, invite: () => 'wp-' }
+  const parts = (more: Partial<LocalWorkerParts>): LocalWorkerParts => ({
+    program: ['/nowhere/node'],
+    dataDir: join(tempFolder(), 'worker'),
+    url: () => 'http://127.0.0.1:1',
+    name: 'x',
+    logLevel: 'info',
+    environment: {},
+    inheritable: () => [],
+    clock: realClock,
+    log: keptLog(),
+    ...more,
+  })
+  expect(await localWorker(parts({})).start(order)).toMatchObject({
+    ok: false,
+    refusal: { message: expect.stringContaining('/nowhere/node') },
+  })
+  expect(await localWorker(parts({ url: () => undefined })).start(order)).toMatchObject({ ok: false })
+})

@@ -1,0 +1,126 @@
+/**
+ * A day under the limits: a host with fifty repositories, two hundred open pull requests and tickets that change all
+ * the time stays below half of every quota of Linear's and GitHub's, in whatever hour or minute.
+ *
+ * A short share of a working day is simulated here; QUOTA_HOURS=24 makes it a whole one, of which eight hours are
+ * worked in, and tells what was used. That takes some minutes.
+ */
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { GITHUB_LIMITS } from '../../support/github/quotas.ts'
+import { KEY_LIMITS, type Limits, OAUTH_LIMITS } from '../../support/linear/quota.ts'
+import {
+  type Neighbourhood,
+  type NeighbourhoodOptions,
+  neighbourhood,
+} from '../../support/quota/host-with-providers.ts'
+import {
+  cost,
+  type Entry,
+  HOUR_MS,
+  isWrite,
+  MINUTE_MS,
+  one,
+  peak,
+  weight,
+} from '../../support/quota/meter.ts'
+import { People } from '../../support/quota/working-hour.ts'
+import { firstSeed, Random } from '../../support/random.ts'
+
+const HOURS = Number(process.env.QUOTA_HOURS ?? 0)
+const WORKING_HOURS_MAX = 8
+const SEED = firstSeed(5)
+const LONG_MS = 3_600_000
+
+/** Of GitHub only as much as is needed to see that the two do not get in each other's way. */
+const MANY_TICKETS: NeighbourhoodOptions = {
+  tracker: 'linear key',
+  repos: 4,
+  tickets: 1_500,
+  eligible: 1_000,
+}
+
+const open: Neighbourhood[] = []
+
+afterEach(async () => {
+  for (const place of open.splice(0)) await place.close()
+})
+
+/** The dearest hours and minutes, each beside what is allowed. */
+function dearest(
+  { meter }: Neighbourhood,
+  linear: Limits,
+): Record<string, readonly [most: number, of: number]> {
+  const [tickets, core, graphql] = [meter.of('linear'), meter.of('core'), meter.of('graphql')]
+  const { hourly, pointsPerMinute, createdPerMinute, createdPerHour, concurrent } = GITHUB_LIMITS
+  return {
+    'Linear requests an hour': [peak(tickets, HOUR_MS, one), linear.requests],
+    'Linear points an hour': [peak(tickets, HOUR_MS, cost), linear.points],
+    'REST requests an hour': [peak(core, HOUR_MS, cost), hourly],
+    'GraphQL points an hour': [peak(graphql, HOUR_MS, cost), hourly],
+    'REST points a minute': [peak(core, MINUTE_MS, weight), pointsPerMinute.core],
+    'GraphQL points a minute': [peak(graphql, MINUTE_MS, weight), pointsPerMinute.graphql],
+    'writes a minute': [peak(meter.of('core', 'graphql'), MINUTE_MS, writes), createdPerMinute],
+    'writes an hour': [peak(meter.of('core', 'graphql'), HOUR_MS, writes), createdPerHour],
+    'at once': [meter.crowd, concurrent],
+  }
+}
+
+const writes = (entry: Entry): number => (isWrite(entry) ? 1 : 0)
+
+/** For people to read. */
+function report({ meter }: Neighbourhood, people: People, most: ReturnType<typeof dearest>): string {
+  const rest = meter.of('core')
+  const unchanged = rest.filter(({ status }) => status === 304).length
+  const rows = Object.entries(most).map(
+    ([what, [used, of]]) => `${what}: ${used} of ${of}, ${((100 * used) / of).toFixed(1)} %`,
+  )
+  const did = [...people.done].map(([deed, times]) => `${deed}: ${times}`)
+  return [
+    ...rows,
+    `${rest.length} of REST, ${((100 * unchanged) / rest.length).toFixed(1)} % unchanged`,
+    ...did,
+  ].join('\n')
+}
+
+/** A day, or a share of it: it begins with a host that knows nothing. */
+async function lived(options: NeighbourhoodOptions, shareOfAnHour: number) {
+  const place = await neighbourhood(options)
+  open.push(place)
+  place.host.start()
+  const people = new People(place, new Random(SEED))
+  await people.work(HOURS === 0 ? shareOfAnHour : Math.min(HOURS, WORKING_HOURS_MAX))
+  await people.sleep(Math.max(0, HOURS - WORKING_HOURS_MAX))
+  return { place, people }
+}
+
+describe('below half of every quota', () => {
+  test.each<[string, NeighbourhoodOptions, number, Limits[]]>([
+    ['with Linear for an application', { tracker: 'linear oauth' }, 0.5, [OAUTH_LIMITS]],
+    ['with Linear by a key, and as many tickets as are read', MANY_TICKETS, 0.6, [KEY_LIMITS, OAUTH_LIMITS]],
+    ['with issues on GitHub as tickets, on the same account', { tracker: 'github' }, 0.3, [KEY_LIMITS]],
+  ])(
+    '%s',
+    async (name, options, shareOfAnHour, limits) => {
+      const { place, people } = await lived(options, shareOfAnHour)
+      const { github, linear, meter } = place
+      for (const limit of limits) {
+        const most = dearest(place, limit)
+        if (HOURS > 0)
+          console.log(`${name}, ${limit.requests} requests an hour\n${report(place, people, most)}`)
+        for (const [what, [used, of]] of Object.entries(most))
+          expect([what, used, used <= of / 2]).toEqual([what, used, true])
+      }
+      const rest = meter.of('core')
+      expect(rest.filter(({ status }) => status === 304).length).toBeGreaterThan(rest.length * 0.6)
+      expect([github.counters.refusedPrimary, github.counters.refusedSecondary]).toEqual([0, 0])
+      expect(linear.calls.filter(({ status }) => status !== 200)).toEqual([])
+      expect([github.counters.bugs, github.violations]).toEqual([[], []])
+      // What people were refused is what pull requests refuse, not for want of quota.
+      expect(people.refusals.filter((sentence) => !/is merged already/.test(sentence))).toEqual([])
+      expect(people.done.get('open the page of pull requests')).toBeGreaterThan(0)
+      expect(place.log.lines.filter(({ message }) => /asked|budget/.test(message))).toEqual([])
+      expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+    },
+    LONG_MS,
+  )
+})

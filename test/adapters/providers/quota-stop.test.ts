@@ -1,0 +1,308 @@
+/**
+ * Told to stop, everybody in the host stops: after the first refusal nothing new is asked of what was refused until
+ * the time that the service named, then one request goes ahead, and when it is served all others follow.
+ *
+ * What was under way already when the refusal came may be refused as well; nobody can call it back.
+ */
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { Answer } from '../../../core/result.ts'
+import { authorizationOf } from '../../../providers/tracker/linear/endpoint.ts'
+import {
+  type Neighbourhood,
+  type NeighbourhoodOptions,
+  neighbourhood,
+  TOKEN,
+} from '../../support/quota/host-with-providers.ts'
+import { type Entry, HOUR_MS, MINUTE_MS } from '../../support/quota/meter.ts'
+
+const REPOS = 4
+const FEW: NeighbourhoodOptions = { tracker: 'linear key', repos: REPOS, tickets: 20, eligible: 5 }
+/** Where it is about GitHub, Linear need not be asked all the time. */
+const CALM: NeighbourhoodOptions = { ...FEW, pollSeconds: 900 }
+const POLL_MS = 30_000
+const ROUND_MS = 2 * MINUTE_MS
+const TOLD_SECONDS = 300
+const TOLD_MS = TOLD_SECONDS * 1_000
+/** Longer than a person is kept waiting. */
+const PATIENCE_SECONDS = 30
+
+const open: Neighbourhood[] = []
+
+/** At work for a while, so that everything is known. */
+async function started(options: NeighbourhoodOptions = FEW): Promise<Neighbourhood> {
+  const place = await neighbourhood(options)
+  open.push(place)
+  place.host.start()
+  await place.clock.advance(ROUND_MS + 1_000)
+  place.meter.forget()
+  return place
+}
+
+afterEach(async () => {
+  for (const place of open.splice(0)) await place.close()
+})
+
+/** What a person is told, which may take a moment. */
+async function told<T>({ clock }: Neighbourhood, asked: Promise<Answer<T>>): Promise<Answer<T>> {
+  let answer: Answer<T> | undefined
+  void asked.then((one) => {
+    answer = one
+  })
+  await clock.turn()
+  for (let waited = 0; answer === undefined && waited < PATIENCE_SECONDS; waited++) await clock.advance(1_000)
+  if (answer === undefined) throw new Error('a person waits in vain')
+  return answer
+}
+
+/** What the page of pull requests says is the matter, each thing once. */
+async function complaints(place: Neighbourhood): Promise<string[]> {
+  const page = await told(place, place.host.desk.pulls())
+  return page.ok ? [...new Set(page.value.errors.map(({ message }) => message))] : [page.refusal.message]
+}
+
+const projects = (place: Neighbourhood) => told(place, place.host.desk.trackerProjects())
+
+const isRefused = ({ status }: Entry): boolean => status >= 400
+
+/** What began although the first of these had been refused already. */
+function afterTheFirstRefusal(entries: readonly Entry[]): Entry[] {
+  const first = Math.min(...entries.filter(isRefused).map(({ ended }) => ended))
+  return entries.filter(({ began }) => began > first)
+}
+
+/** How often the log says it, of a service and what it counts. */
+function said({ log }: Neighbourhood, what: string, about: object = {}): number {
+  return log.lines.filter(
+    ({ message, fields }) =>
+      message === what && Object.entries(about).every(([name, value]) => Reflect.get(fields, name) === value),
+  ).length
+}
+
+const SHUT = 'a service is not asked for a while'
+const OPEN = 'a service is asked again'
+const SPARING = 'what is left of a budget is kept for people'
+
+// ---- GitHub ----------------------------------------------------------------------------------------------------------
+
+interface Trouble {
+  readonly faults: Partial<Neighbourhood['github']['faults']>
+  readonly toldMs: number
+  /** By when it is over at the latest, having been refused twice. */
+  readonly overMs: number
+}
+
+const HOUR: Omit<Trouble, 'faults'> = { toldMs: HOUR_MS - ROUND_MS, overMs: HOUR_MS + ROUND_MS }
+const PAUSE: Omit<Trouble, 'faults'> = { toldMs: TOLD_MS, overMs: 3 * TOLD_MS }
+
+const TROUBLES: [string, Trouble][] = [
+  [
+    '429 with Retry-After',
+    { faults: { secondary: { status: 429, retryAfterSeconds: TOLD_SECONDS } }, ...PAUSE },
+  ],
+  [
+    '403 with Retry-After',
+    { faults: { secondary: { status: 403, retryAfterSeconds: TOLD_SECONDS } }, ...PAUSE },
+  ],
+  ['a secondary limit and no time', { faults: { secondary: { status: 403 } }, ...PAUSE, toldMs: MINUTE_MS }],
+  ['that the hour is used up, as 403', { faults: { primary: 403 }, ...HOUR }],
+  ['that the hour is used up, as 429', { faults: { primary: 429 }, ...HOUR }],
+]
+
+describe.each(TROUBLES)('GitHub says %s', (_, { faults, toldMs, overMs }) => {
+  test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
+    const place = await started(CALM)
+    const { clock, github, meter } = place
+    Object.assign(github.faults, faults)
+    const refusedAt = urgency === 'person' ? clock.now() : clock.now() + ROUND_MS - 1_000
+    if (urgency === 'person') await complaints(place)
+    else await clock.advance(ROUND_MS - 1_000)
+    const core = meter.of('core')
+    expect([core.length > 0, afterTheFirstRefusal(core)]).toEqual([true, []])
+
+    meter.forget()
+    if (toldMs > MINUTE_MS) expect(await complaints(place)).toEqual([UNTIL_WHEN])
+    await clock.advance(refusedAt + toldMs - clock.now() - 2_000)
+    expect(meter.of('core')).toEqual([])
+
+    // It is no better: one finds that out for all.
+    await clock.advance(ROUND_MS + 4_000)
+    expect(meter.of('core')).toHaveLength(1)
+    Object.assign(github.faults, { primary: undefined, secondary: undefined })
+    await clock.advance(overMs)
+    const statuses = meter.of('core').map(({ status }) => status)
+    expect(statuses.filter((status) => status >= 400)).toHaveLength(1)
+    expect(statuses.length).toBeGreaterThan(2 * REPOS)
+    expect(await complaints(place)).toEqual([])
+    expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+    expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  })
+})
+
+const UNTIL_WHEN = expect.stringMatching(/^GitHub wants fewer requests; nothing is asked before \S+ \S+ UTC$/)
+
+test('an hour of GraphQL that is used up, said with status 200, stops GraphQL and nothing else', async () => {
+  const place = await started(CALM)
+  const { clock, github, meter, host } = place
+  github.faults.matching = /graphql/
+  github.faults.primary = 403
+  const look = () => told(place, host.desk.pull('r1', 1))
+  expect(await look()).toMatchObject({ ok: false })
+  for (let clicks = 0; clicks < 5; clicks++) expect(await look()).toMatchObject({ ok: false })
+  expect(meter.of('graphql')).toHaveLength(1)
+  expect(await complaints(place)).toEqual([])
+  github.faults.primary = undefined
+  await clock.advance(HOUR_MS)
+  expect(await look()).toMatchObject({ ok: true })
+  expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+  expect(said(place, SHUT, { resource: 'graphql' })).toBe(1)
+})
+
+test('when little is left of an hour, that is for people: their clicks go through, and the watch stops', async () => {
+  const hourly = 40
+  const place = await started({ ...CALM, limits: { hourly } })
+  const { clock, github, meter, remotes } = place
+  const change = () => {
+    for (const remote of remotes) github.addComment(remote, 1, { author: 'bo', body: String(clock.now()) })
+  }
+  for (let rounds = 0; rounds < 8; rounds++) {
+    change()
+    await clock.advance(ROUND_MS)
+  }
+  const spent = meter.of('core').filter(({ status }) => status === 200).length
+  expect(hourly - spent - REPOS).toBeGreaterThanOrEqual(hourly * 0.2 - REPOS)
+  expect([said(place, SPARING), said(place, SHUT)]).toEqual([1, 0])
+
+  meter.forget()
+  await clock.advance(3 * ROUND_MS)
+  expect(meter.of('core')).toEqual([])
+  expect(await complaints(place)).toEqual([])
+  expect(meter.of('core').length).toBeGreaterThanOrEqual(2 * REPOS)
+
+  // And when nothing is left, nobody asks.
+  change()
+  await complaints(place)
+  change()
+  expect(await complaints(place)).toEqual([expect.stringMatching(/GitHub takes no more requests.* UTC/)])
+  expect(github.counters.refusedPrimary).toBe(0)
+  meter.forget()
+  await clock.advance(10 * MINUTE_MS)
+  expect(meter.of('core')).toEqual([])
+  await clock.advance(HOUR_MS - 10 * MINUTE_MS)
+  expect(await complaints(place)).toEqual([])
+  expect(said(place, SPARING)).toBe(1)
+  expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+})
+
+test('a page that is loaded again and again trips no limit of the minute, and shows everything', async () => {
+  const place = await started({ ...CALM, repos: 20 })
+  const { clock, github, meter, host } = place
+  for (let loads = 0; loads < 60; loads++) {
+    expect(await complaints(place)).toEqual([])
+    await clock.advance(1_000)
+  }
+  expect(github.counters.refusedSecondary).toBe(0)
+  expect(meter.of('core').length).toBeLessThanOrEqual(0.8 * 900)
+  // And nobody is shown how it was before what they have just done.
+  expect(await told(place, host.desk.closePull('r1', 1))).toMatchObject({ ok: true })
+  const page = await told(place, host.desk.pulls())
+  if (!page.ok) throw new Error(page.refusal.message)
+  const closed = page.value.pulls.find(({ repo, number }) => repo === 'r1' && number === 1)
+  expect(closed === undefined || closed.state === 'closed').toBe(true)
+})
+
+test('a thousand issues that wait for others are read within the limit of the minute', async () => {
+  const place = await neighbourhood({ tracker: 'github', repos: 1, tickets: 990 })
+  open.push(place)
+  place.host.start()
+  await place.clock.advance(4 * MINUTE_MS)
+  expect(place.github.counters.refusedSecondary).toBe(0)
+  expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(place.github.counters.route(BLOCKED_BY).requests).toBeGreaterThan(900)
+})
+
+const BLOCKED_BY = 'GET /repos/{owner}/{repo}/issues/{issue_number}/dependencies/blocked_by'
+
+// ---- Linear ----------------------------------------------------------------------------------------------------------
+
+describe.each([400, 200, 429] as const)('Linear says RATELIMITED with status %i', (status) => {
+  test.each(['background', 'person'] as const)('first to the %s', async (urgency) => {
+    const place = await started()
+    const { clock, linear, meter, host } = place
+    const end = linear.faults.add({ kind: 'ratelimited', status, retryAfterSeconds: TOLD_SECONDS })
+    const before = clock.now()
+    if (urgency === 'person') expect(await projects(place)).toMatchObject({ ok: false })
+    else await clock.advance(POLL_MS)
+    expect(meter.of('linear')).toHaveLength(1)
+
+    meter.forget()
+    expect(await projects(place)).toMatchObject({ refusal: { message: LINEAR_UNTIL_WHEN } })
+    await clock.advance(before + TOLD_MS - clock.now() - 2_000)
+    expect(meter.of('linear')).toEqual([])
+    await clock.advance(2 * POLL_MS)
+    expect(meter.of('linear')).toHaveLength(1)
+
+    end()
+    await clock.advance(3 * TOLD_MS)
+    expect(await projects(place)).toMatchObject({ ok: true })
+    expect(host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+    expect(meter.of('linear').length).toBeGreaterThan(10)
+    expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+  })
+})
+
+const LINEAR_UNTIL_WHEN = expect.stringMatching(/^Linear wants fewer requests; .* before \S+ \S+ UTC$/)
+
+describe.each(['linear key', 'linear oauth'] as const)('with a %s', (tracker) => {
+  test.each(['requests', 'points'] as const)(
+    '%s that are gone stop everybody until they are there again',
+    async (what) => {
+      const place = await started({ ...FEW, tracker })
+      const { clock, linear, meter } = place
+      linear.quotaOf(authorizationOf(place.trackerKey)).drain(what)
+      for (let clicks = 0; clicks < 3; clicks++)
+        expect(await projects(place)).toMatchObject({ refusal: { message: LINEAR_UNTIL_WHEN } })
+      await clock.advance(HOUR_MS - MINUTE_MS)
+      expect(meter.of('linear')).toHaveLength(1)
+      await clock.advance(2 * MINUTE_MS)
+      expect(await projects(place)).toMatchObject({ ok: true })
+      expect(meter.of('linear').filter(isRefused)).toHaveLength(1)
+      expect([said(place, SHUT), said(place, OPEN)]).toEqual([1, 1])
+    },
+  )
+
+  test('little that is left is for people, and the polls go on when there is more again', async () => {
+    const place = await started({ ...FEW, tracker })
+    const { clock, linear, meter } = place
+    const quota = linear.quotaOf(authorizationOf(place.trackerKey))
+    while (Number(quota.headers(0)['X-RateLimit-Requests-Remaining']) > quota.limits.requests * 0.1)
+      quota.takeRequest()
+    await clock.advance(2 * POLL_MS)
+    meter.forget()
+    await clock.advance(4 * POLL_MS)
+    expect(meter.of('linear')).toEqual([])
+    expect(await projects(place)).toMatchObject({ ok: true })
+    expect(said(place, SPARING)).toBe(1)
+    await clock.advance(HOUR_MS)
+    expect(meter.of('linear').length).toBeGreaterThan(10)
+    expect(meter.of('linear').filter(isRefused)).toEqual([])
+    expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  })
+})
+
+test('the account of both is one: what pull requests are refused, issues are not asked either', async () => {
+  const place = await started({ tracker: 'github', repos: REPOS })
+  const { clock, github, meter } = place
+  expect(place.trackerKey).toBe(TOKEN)
+  github.faults.secondary = { status: 403, retryAfterSeconds: TOLD_SECONDS }
+  expect(await complaints(place)).toHaveLength(1)
+  meter.forget()
+  await clock.advance(TOLD_MS - 2_000)
+  expect(meter.of('core')).toEqual([])
+  expect(place.host.desk.hello().linearStatus).toMatchObject({
+    error: expect.stringMatching(/fewer requests/),
+  })
+  github.faults.secondary = undefined
+  await clock.advance(ROUND_MS)
+  expect(place.host.desk.hello().linearStatus).toEqual({ state: 'connected' })
+  expect(await complaints(place)).toEqual([])
+})

@@ -1,0 +1,264 @@
+/** The bucket, through a wrangler that behaves like the real one. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from '@jest/globals'
+import { realClock } from '../../../bin/clock.ts'
+import type { Clock } from '../../../core/ports.ts'
+import type { Bucket, UploadOrder } from '../../../core/provider-ports.ts'
+import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../../protocol/limits.ts'
+import { wranglerBucket } from '../../../providers/storage.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog } from '../../support/recording-log.ts'
+import { type StubWrangler, stubWrangler, type WranglerWorld } from '../../support/wrangler.ts'
+
+interface Bench {
+  readonly bucket: Bucket
+  readonly wrangler: StubWrangler
+  readonly folder: string
+  readonly temp: string
+}
+
+const buckets: Bucket[] = []
+afterEach(() => {
+  for (const bucket of buckets.splice(0)) bucket.stop()
+})
+
+function bench(
+  world: WranglerWorld = {},
+  more: Record<string, string> = {},
+  clock: Clock = realClock,
+  temp = tempFolder(),
+): Bench {
+  const folder = tempFolder()
+  const wrangler = stubWrangler(folder, world)
+  const environment = {
+    PATH: `relative:${wrangler.bin}:/usr/bin`,
+    HOME: folder,
+    SECRET_OF_OURS: 'x',
+    ...more,
+  }
+  const bucket = wranglerBucket({ environment, clock, log: keptLog(), tempFolder: temp })
+  buckets.push(bucket)
+  return { bucket, wrangler, folder, temp }
+}
+
+function order(text: string, more: Partial<UploadOrder> = {}): UploadOrder {
+  return {
+    bucket: 'shots',
+    key: 'run-1/a picture.png',
+    contentType: 'image/png',
+    size: Buffer.byteLength(text),
+    async *read() {
+      const bytes = Buffer.from(text)
+      yield bytes.subarray(0, 3)
+      yield bytes.subarray(3)
+    },
+    ...more,
+  }
+}
+
+const refusedAs = (kind: string) => ({ ok: false, refusal: { kind } })
+
+test('a machine without the command, or with a broken one, has none', async () => {
+  const environment = { PATH: '/nowhere', HOME: '/nowhere' }
+  const parts = { environment, clock: realClock, log: keptLog(), tempFolder: tempFolder() }
+  const bucket = wranglerBucket(parts)
+  expect(await bucket.look()).toEqual({ installed: false, loggedIn: false })
+  expect(await bucket.login()).toMatchObject(refusedAs('invalid'))
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('invalid'))
+  expect(await bench({ broken: true, loggedIn: true }).bucket.look()).toMatchObject({ installed: false })
+})
+
+test('it says who is logged in, as far as the command does', async () => {
+  const { bucket, wrangler } = bench()
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+  wrangler.set({ loggedIn: true })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'Dev Account' })
+  wrangler.set({ loggedIn: true, accounts: [] })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
+  wrangler.set({ whoami: 'A request to the Cloudflare API failed' })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+})
+
+test('of several accounts the one that the environment names counts', async () => {
+  const accounts = [
+    { id: 'a', name: 'First' },
+    { id: 'b', name: 'Second\u202e' },
+  ]
+  const { bucket } = bench({ loggedIn: true, accounts }, { CLOUDFLARE_ACCOUNT_ID: 'b' })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
+})
+
+test('one that is too old to answer as JSON is asked the old way', async () => {
+  const { bucket, wrangler } = bench({ old: true, loggedIn: true })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
+  wrangler.set({ old: true, loggedIn: false })
+  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+})
+
+test('looks at the same time share one answer', async () => {
+  const { bucket, wrangler } = bench({ loggedIn: true })
+  const looks = await Promise.all([bucket.look(), bucket.look(), bucket.look()])
+  expect(new Set(looks.map((look) => look.account))).toEqual(new Set(['Dev Account']))
+  expect(wrangler.calls()).toHaveLength(2)
+})
+
+test('an upload goes to the bucket itself, from an empty folder, through a file for its owner alone', async () => {
+  const { bucket, wrangler, folder, temp } = bench(
+    { loggedIn: true },
+    { CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:1' },
+  )
+  expect(await bucket.upload(order('some bytes'))).toEqual({ ok: true, value: undefined })
+  expect(wrangler.remote('shots', 'run-1/a picture.png')).toEqual({
+    bytes: Buffer.from('some bytes'),
+    type: 'image/png',
+  })
+  expect(readFileSync(join(folder, 'remote', 'shots', 'run-1', 'a picture.png.mode'), 'utf8')).toBe(
+    String(0o600),
+  )
+  const [call] = wrangler.calls()
+  expect(call?.args).toContain('--remote')
+  expect(call?.files).toEqual([])
+  expect(call?.env).toMatchObject({
+    CI: '1',
+    WRANGLER_SEND_METRICS: 'false',
+    CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:1',
+  })
+  expect(call?.env.SECRET_OF_OURS).toBeUndefined()
+  expect(readdirSync(temp)).toEqual([])
+})
+
+test('what can never be uploaded is refused before anything runs', async () => {
+  const { bucket, wrangler } = bench({ loggedIn: true })
+  const never: Partial<UploadOrder>[] = [
+    { size: UPLOAD_BYTES_MAX + 1 },
+    { key: 'a/../b' },
+    { key: '/a' },
+    { key: 'a//b' },
+    { key: 'x'.repeat(1025) },
+    { key: 'a\nb' },
+    { bucket: '--pipe' },
+    { bucket: '' },
+    { contentType: 'image/png\r\nx: y' },
+    { contentType: '' },
+  ]
+  for (const one of never) expect(await bucket.upload(order('abc', one))).toMatchObject(refusedAs('invalid'))
+  expect(wrangler.calls()).toEqual([])
+})
+
+test('a file that is not as long as announced, or cannot be read, leaves nothing behind', async () => {
+  const { bucket, wrangler, temp } = bench({ loggedIn: true })
+  expect(await bucket.upload(order('abcdef', { size: 4 }))).toMatchObject(refusedAs('invalid'))
+  expect(await bucket.upload(order('abc', { size: 400 }))).toMatchObject(refusedAs('invalid'))
+  const broken = order('abc', {
+    // biome-ignore lint/correctness/useYield: a reading that fails at once
+    async *read() {
+      throw new Error('gone')
+    },
+  })
+  expect(await bucket.upload(broken)).toMatchObject(refusedAs('failed'))
+  expect(wrangler.calls()).toEqual([])
+  expect(readdirSync(temp)).toEqual([])
+})
+
+test('why an upload failed is told apart', async () => {
+  const { bucket, wrangler } = bench({ loggedIn: false })
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('unauthorized'))
+  wrangler.set({ loggedIn: true, buckets: [] })
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('invalid'))
+  const other = bench({}, { CLOUDFLARE_API_TOKEN: 'bad-token-bad-token' })
+  const failed = await other.bucket.upload(order('abc'))
+  expect(failed).toMatchObject(refusedAs('failed'))
+  expect(JSON.stringify(failed)).not.toContain('bad-token')
+})
+
+test('a command that hangs is ended in time, and what waits behind it has its turn', async () => {
+  const late: (() => void)[] = []
+  const patient = {
+    ...realClock,
+    after: (ms: number, run: () => void) =>
+      ms === UPLOAD_MS_MAX || ms === PROGRAM_MS_MAX ? held(late, run) : realClock.after(ms, run),
+  }
+  const { bucket, wrangler, temp } = bench({ loggedIn: true, hangs: true }, {}, patient)
+  const first = bucket.upload(order('abc'))
+  await until('it to hang', () => wrangler.calls().length === 1)
+  wrangler.set({ loggedIn: true })
+  const second = bucket.upload(order('second', { key: 'b' }))
+  late.shift()?.()
+  expect(await first).toMatchObject(refusedAs('unavailable'))
+  expect(await second).toMatchObject({ ok: true })
+  await until('it to be gone', () => !isAlive(wrangler.calls()[0]?.pid ?? 0))
+  wrangler.set({ loggedIn: true, hangs: true })
+  const look = bucket.look()
+  await until('both questions to hang', () => wrangler.calls().length === 4)
+  for (const run of late) run()
+  expect(await look).toEqual({ installed: false, loggedIn: false })
+  expect(readdirSync(temp)).toEqual([])
+})
+
+test('what a process that was killed in an upload left behind is gone after the next start', async () => {
+  const killed = bench({ loggedIn: true, hangs: true })
+  void killed.bucket.upload(order('abc'))
+  await until('it to hang', () => killed.wrangler.calls().length === 1)
+  expect(readdirSync(killed.temp)).toHaveLength(1)
+  const next = bench({ loggedIn: true }, {}, realClock, killed.temp)
+  expect(await next.bucket.upload(order('abc'))).toMatchObject({ ok: true })
+  expect(readdirSync(killed.temp)).toEqual([])
+})
+
+test('a success that is not of the remote bucket is none', async () => {
+  const { bucket, wrangler } = bench({ loggedIn: true, ignoresRemote: true })
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('failed'))
+  expect(wrangler.remote('shots', 'run-1/a picture.png')).toBeUndefined()
+})
+
+test('a login is started once, shows its page, and is over when the person has confirmed', async () => {
+  const { bucket, wrangler } = bench()
+  const started = await Promise.all([bucket.login(), bucket.login()])
+  for (const one of started) {
+    expect(one).toMatchObject({
+      ok: true,
+      value: expect.stringContaining('https://dash.cloudflare.com/oauth2/auth?'),
+    })
+  }
+  const logins = () => wrangler.calls().filter(({ args }) => args[0] === 'login')
+  expect(logins()).toHaveLength(1)
+  expect(logins()[0]?.env.CI).toBeUndefined()
+  expect(logins()[0]?.files).toEqual([])
+  wrangler.confirm()
+  await until('the login to be over', async () => (await bucket.look()).loggedIn)
+})
+
+test('a login that ends at once says why', async () => {
+  const { bucket } = bench({ refusesLogin: true })
+  expect(await bucket.login()).toMatchObject({
+    ok: false,
+    refusal: { kind: 'failed', message: expect.stringContaining('Node.js v22') },
+  })
+})
+
+test('stopping ends a login that waits, and nothing starts after it', async () => {
+  const { bucket, wrangler, temp } = bench()
+  await bucket.login()
+  const pid = wrangler.calls().at(-1)?.pid ?? 0
+  bucket.stop()
+  await until('the login to be gone', () => !isAlive(pid))
+  expect(await bucket.login()).toMatchObject(refusedAs('unavailable'))
+  expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('unavailable'))
+  await until('its folder to be gone', () => readdirSync(temp).length === 0)
+})
+
+/** For the test to call. */
+function held(runs: (() => void)[], run: () => void): () => void {
+  runs.push(run)
+  return () => {}
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

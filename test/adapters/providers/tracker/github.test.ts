@@ -1,0 +1,469 @@
+/** The issues of GitHub as a tracker, on a GitHub that counts what it is asked. */
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { Answer } from '../../../../core/result.ts'
+import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { Ticket } from '../../../../protocol/run.ts'
+import { githubTracker } from '../../../../providers/tracker/github.ts'
+import { githubTrackerAccount } from '../../../../providers/tracker/github-account.ts'
+import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { handClock } from '../../../support/test-resources.ts'
+import {
+  fastClock,
+  type GithubBench,
+  githubBench,
+  ME,
+  REMOTE,
+  SOMEBODY,
+  TOKEN,
+} from '../codehost/github-fixture.ts'
+import { byHand, type Told } from '../codehost/manual-github.ts'
+
+const isTicket = checker(Ticket)
+const HOUR_MS = 3_600_000
+/** Longer than a repository is left alone. */
+const POLL_MS = 30_000
+
+const open: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+type Repos = ServiceConfig['repos']
+
+function configFor(apiUrl: string | undefined, repos: Repos, more: object = {}): ServiceConfig {
+  const tracker = {
+    ...configDefaults.tracker,
+    driver: 'github' as const,
+    apiKey: TOKEN,
+    ...(apiUrl === undefined ? {} : { apiUrl }),
+    startedState: 'In Progress',
+    reviewState: 'In Review',
+    ...more,
+  }
+  return { ...configDefaults, tracker, repos }
+}
+
+async function bench(repos: Repos = { web: { remote: REMOTE } }, more: object = {}) {
+  const made = await githubBench()
+  open.push({
+    close: async () => {
+      const wrong = [...made.github.violations, ...made.github.counters.bugs]
+      await made.close()
+      expect(wrong).toEqual([])
+    },
+  })
+  const config = configFor(made.github.apiUrl, repos, more)
+  return { ...made, ...driverOn(made, config), config }
+}
+
+function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, config: ServiceConfig) {
+  const tracker = githubTracker({ couriers, clock, config })
+  const look = async (...tickets: string[]) => {
+    clock.jump(POLL_MS)
+    const picture = granted(await tracker.look({ rules: config.tracker.eligible, tickets }))
+    for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
+    return picture
+  }
+  /** `id state`, and `closed` where it is. */
+  const states = async (...tickets: string[]) =>
+    (await look(...tickets)).tickets
+      .map(({ ticket, closed }) => `${ticket.id} ${ticket.state}${closed ? ' closed' : ''}`)
+      .sort()
+  return { tracker, look, states }
+}
+
+function granted<T>(answer: Answer<T>): T {
+  if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
+  return answer.value
+}
+
+describe('looking', () => {
+  test('every open issue is a ticket, and no pull request is', async () => {
+    const { github, look } = await bench()
+    github.addIssue(REMOTE, {
+      title: 'Mend the lamp',
+      body: 'It is dark.\n\nBlocked by #2',
+      author: SOMEBODY,
+      labels: ['Todo', 'P2', 'bug'],
+      assignees: [ME],
+    })
+    github.addIssue(REMOTE, { title: 'Buy wires', author: SOMEBODY })
+    await github.openPulls(REMOTE, 1, SOMEBODY)
+    const { tickets, problems } = await look()
+    expect(problems).toEqual([])
+    const [first] = tickets.filter(({ ticket }) => ticket.title === 'Mend the lamp')
+    expect(first).toEqual({
+      closed: false,
+      ticket: {
+        id: 'ada/lamps#1',
+        identifier: 'lamps#1',
+        title: 'Mend the lamp',
+        description: 'It is dark.\n\nBlocked by #2',
+        url: `${github.origin}/ada/lamps/issues/1`,
+        state: 'Todo',
+        priority: 2,
+        labels: ['P2', 'bug'],
+        assignee: ME,
+        project: REMOTE,
+        repo: 'web',
+        blockedBy: ['ada/lamps#2'],
+        createdAt: expect.any(String),
+        updatedAt: expect.any(String),
+      },
+    })
+    expect(tickets.length).toBe(2)
+  })
+
+  test('while nothing changes, a day of polls costs next to nothing', async () => {
+    const { github, look } = await bench()
+    for (const title of ['One', 'Two', 'Three']) github.addIssue(REMOTE, { title, author: SOMEBODY })
+    await look()
+    await look()
+    github.counters.clear()
+    for (let poll = 0; poll < 60; poll++) await look()
+    expect(github.counters.requests).toBeLessThanOrEqual(61)
+    expect(github.counters.charged).toBeLessThanOrEqual(2)
+  })
+
+  test('what changes is seen at the next look: new ones, labels, closing, reopening', async () => {
+    const { github, states, tracker } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
+    github.addIssue(REMOTE, { title: 'Two', author: SOMEBODY, labels: ['Todo'] })
+    expect(await states()).toEqual(['ada/lamps#1 Todo', 'ada/lamps#2 Todo'])
+    github.addIssue(REMOTE, { title: 'Three', author: SOMEBODY })
+    await tracker.moveTo('ada/lamps#1', 'In Progress')
+    await tracker.moveTo('ada/lamps#2', 'Done')
+    expect(await states()).toEqual([
+      'ada/lamps#1 In Progress',
+      'ada/lamps#2 Closed closed',
+      'ada/lamps#3 Open',
+    ])
+    const reopened = github.issue(REMOTE, 2)
+    Object.assign(reopened, { state: 'open', updatedMs: github.world.now(), labels: ['Todo'] })
+    expect((await states())[1]).toBe('ada/lamps#2 Todo')
+  })
+
+  test('one that was deleted is known to be gone after the next whole look, and is asked for before', async () => {
+    const { github, states, clock } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
+    github.addIssue(REMOTE, { title: 'Two', author: SOMEBODY })
+    await states()
+    github.repo(REMOTE).issues.delete(2)
+    expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Open'])
+    clock.jump(HOUR_MS)
+    expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Closed closed'])
+  })
+
+  test('tickets that are cared about are told of whatever has become of them', async () => {
+    const { github, states, tracker } = await bench()
+    for (const title of ['One', 'Two']) github.addIssue(REMOTE, { title, author: SOMEBODY })
+    await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
+    github.addIssue('ada/wires', { title: 'Elsewhere', author: SOMEBODY })
+    await tracker.moveTo('ada/lamps#2', 'Done')
+    expect(await states()).toEqual(['ada/lamps#1 Open'])
+    const wished = ['ada/lamps#2', 'ada/wires#1', 'ada/lamps#4711', 'ENG-12', 'nobody/nothing#1']
+    const expected = ['ada/lamps#1 Open', 'ada/lamps#2 Closed closed', 'ada/wires#1 Open']
+    expect(await states(...wished)).toEqual(expected)
+    expect(await states(...wished)).toEqual(expected)
+  })
+
+  test('a repository that can’t be read is named, what was known of it stands, and the others are right', async () => {
+    const repos = { web: { remote: REMOTE }, wires: { remote: 'ada/wires' }, none: { remote: 'no/where' } }
+    const { github, look, states } = await bench(repos)
+    await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
+    github.addIssue('ada/wires', { title: 'Two', author: SOMEBODY })
+    expect((await look()).problems).toEqual([
+      expect.stringMatching(/^no\/where: GitHub has no repository no\/where/),
+    ])
+    github.faults.down.add('ada/wires')
+    github.addIssue(REMOTE, { title: 'Three', author: SOMEBODY })
+    expect(await states()).toEqual(['ada/lamps#1 Open', 'ada/lamps#2 Open', 'ada/wires#1 Open'])
+    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: GitHub has trouble/))
+    github.repo('ada/wires').hasIssues = false
+    github.faults.down.clear()
+    expect((await look()).problems).toContainEqual(expect.stringMatching(/^ada\/wires: /))
+  })
+
+  test('a token that is not taken shuts us out; what else stops everything passes', async () => {
+    const { github, tracker, config, clock } = await bench()
+    const wish = { rules: config.tracker.eligible, tickets: [] }
+    github.faults.down.add(REMOTE)
+    expect(await tracker.look(wish)).toMatchObject({ refusal: { kind: 'unavailable' } })
+    github.faults.down.clear()
+    github.revokeToken(TOKEN)
+    clock.jump(HOUR_MS)
+    const refused = await tracker.look(wish)
+    expect(refused).toMatchObject({ refusal: { kind: 'unauthorized' } })
+    expect(JSON.stringify(refused)).not.toContain(TOKEN)
+  })
+
+  test('a renamed repository keeps its tickets’ ids', async () => {
+    const { github, states, tracker } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
+    expect(await states()).toEqual(['ada/lamps#1 Todo'])
+    github.renameRepo(REMOTE, 'ada/lanterns')
+    expect(await tracker.moveTo('ada/lamps#1', 'In Review')).toMatchObject({ ok: true })
+    expect(await states()).toEqual(['ada/lamps#1 In Review'])
+  })
+
+  test('with many repositories each is asked less often', async () => {
+    const repos = Object.fromEntries(
+      Array.from({ length: 300 }, (_, index) => [`r${index}`, { remote: `ada/r${index}` }]),
+    )
+    const hand = byHand(() => ({ json: [] }))
+    // On a clock that really goes, a slow look would be a long pause.
+    const clock = handClock()
+    const { look } = driverOn(
+      { couriers: { ...hand.couriers, close: () => {} }, clock: { ...clock, jump: clock.wind } },
+      configFor(undefined, repos),
+    )
+    await look()
+    await look()
+    expect(hand.asked.length).toBe(300)
+    await look()
+    expect(hand.asked.length).toBe(600)
+  })
+
+  test.each([{}, [], null, 'gone', { number: '7' }])(
+    'an answer that is no issue (%j) does not say that one is gone',
+    async (answer) => {
+      const at = '2026-01-01T00:00:00Z'
+      const issue = { number: 7, title: 'T', state: 'open', created_at: at, updated_at: at, labels: [] }
+      let isListed = true
+      const hand = byHand(({ line }) => {
+        if (line.includes('/issues?')) return { json: isListed ? [issue] : [] }
+        return line.endsWith('/issues/7') ? { json: answer } : undefined
+      })
+      const { couriers } = hand
+      const clock = fastClock()
+      const config = configFor(undefined, { web: { remote: REMOTE } })
+      const { states } = driverOn({ couriers: { ...couriers, close: () => {} }, clock }, config)
+      expect(await states()).toEqual([`${REMOTE}#7 Open`])
+      isListed = false
+      clock.jump(HOUR_MS)
+      expect(await states()).toEqual([`${REMOTE}#7 Open`])
+    },
+  )
+
+  test('without a repository, and without a token, it says what to do', async () => {
+    const { look, couriers, clock, config } = await bench({})
+    expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
+    const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
+    const { tracker } = driverOn({ couriers, clock }, bare)
+    expect(await tracker.look({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
+      refusal: { kind: 'unauthorized', message: expect.stringMatching(/^GitHub needs a token/) },
+    })
+  })
+})
+
+describe('repositories', () => {
+  const repoOf = async (repos: Repos, ...labels: string[]) => {
+    const { github, look } = await bench(repos)
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels })
+    return (await look()).tickets[0]?.ticket.repo
+  }
+
+  test('an issue belongs to its own repository, and of several mappings to the one that fits', async () => {
+    const two = { web: { remote: REMOTE, label: 'web' }, api: { remote: 'Ada/Lamps', label: 'api' } }
+    expect(await repoOf({ web: { remote: REMOTE, label: 'other' } })).toBe('web')
+    expect(await repoOf(two, 'API')).toBe('api')
+    expect(await repoOf(two)).toBeUndefined()
+  })
+
+  test('repositories of the same name are told apart by their owners', async () => {
+    const { github, look, tracker } = await bench({ a: { remote: REMOTE }, b: { remote: 'eve/lamps' } })
+    await github.addRepo({ fullName: 'eve/lamps', members: { [ME]: 'push' } })
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
+    github.addIssue('eve/lamps', { title: 'Two', body: 'Depends on ADA/lamps#1', author: SOMEBODY })
+    const tickets = (await look()).tickets.map(({ ticket }) => ticket)
+    expect(tickets.map(({ identifier }) => identifier)).toEqual(['ada/lamps#1', 'eve/lamps#1'])
+    expect(tickets[1]?.blockedBy).toEqual(['ada/lamps#1'])
+    expect(granted(await tracker.projects())).toEqual([
+      { id: REMOTE, name: REMOTE, url: `${github.origin}/ada/lamps`, teams: [] },
+      { id: 'eve/lamps', name: 'eve/lamps', url: `${github.origin}/eve/lamps`, teams: [] },
+    ])
+  })
+})
+
+describe('moving', () => {
+  test('other rules are followed at once, and so is a state that is new', async () => {
+    const { github, tracker, states, config, clock } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Next'] })
+    expect(await states()).toEqual(['ada/lamps#1 Open'])
+    clock.jump(POLL_MS)
+    const rules = { ...config.tracker.eligible, states: ['next'] }
+    expect(await tracker.look({ rules, tickets: [] })).toMatchObject({
+      value: { tickets: [{ ticket: { state: 'Next' } }] },
+    })
+    await tracker.moveTo('ada/lamps#1', 'Waiting')
+    expect(github.issue(REMOTE, 1).labels).toEqual(['Waiting'])
+    expect(await states()).toEqual(['ada/lamps#1 Waiting'])
+  })
+
+  test('leaves an issue alone that somebody has put elsewhere', async () => {
+    const { github, tracker } = await bench()
+    const issue = github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['bug'] })
+    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
+      refusal: { message: expect.stringContaining('was put in Open meanwhile') },
+    })
+    expect(issue.labels).toEqual(['bug'])
+    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })
+  })
+
+  async function moved(labels: string[], state: string, more: object = {}) {
+    const made = await bench({ web: { remote: REMOTE } }, more)
+    const issue = made.github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels })
+    made.github.counters.clear()
+    const answer = await made.tracker.moveTo('ada/lamps#1', state)
+    return { ...made, issue, answer }
+  }
+
+  test.each([
+    [['Todo', 'bug'], 'In Progress', ['bug', 'In Progress']],
+    [['todo', 'In Progress'], 'In Review', ['In Review']],
+    [['bug'], 'In Progress', ['bug', 'In Progress']],
+    [['in progress'], 'In Progress', ['in progress']],
+    [['In Progress', 'bug'], 'Open', ['bug']],
+    [['a/b c', 'Todo'], 'Ready ✓', ['a/b c', 'Ready ✓']],
+  ])('%j to %s leaves %j', async (labels, state, expected) => {
+    const { issue, answer } = await moved(labels, state)
+    expect([answer, issue.labels, issue.state]).toEqual([{ ok: true, value: undefined }, expected, 'open'])
+  })
+
+  test('where it is already, nothing is written', async () => {
+    const { answer, github } = await moved(['In Progress'], 'in progress')
+    expect([answer.ok, github.counters.requests]).toEqual([true, 1])
+  })
+
+  test.each([
+    ['Done', 'completed'],
+    ['Cancelled', 'not_planned'],
+  ])('%s closes it', async (state, reason) => {
+    const { issue, answer, tracker } = await moved(['In Progress', 'bug'], state, { reviewState: state })
+    expect(answer.ok).toBe(true)
+    expect(issue).toMatchObject({ state: 'closed', stateReason: reason, labels: ['bug'] })
+    expect(await tracker.moveTo('ada/lamps#1', state)).toMatchObject({ ok: true })
+    expect(await tracker.moveTo('ada/lamps#1', 'In Progress')).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringMatching(/is closed, and stays so/) },
+    })
+    expect(issue.state).toBe('closed')
+  })
+
+  test('a label that somebody else takes off meanwhile is off', async () => {
+    const { github, tracker } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
+    const issue = github.issue(REMOTE, 1)
+    const move = tracker.moveTo('ada/lamps#1', 'In Progress')
+    const added = () => issue.labels.includes('In Progress')
+    while (!added()) await new Promise((resolve) => setImmediate(resolve))
+    issue.labels = ['In Progress']
+    expect(await move).toMatchObject({ ok: true })
+    expect(issue.labels).toEqual(['In Progress'])
+  })
+
+  test.each([
+    ['nonsense', 'unknown'],
+    ['eve/other#1', 'unknown'],
+    ['ada/lamps#4711', 'unknown'],
+  ])('%s is %s', async (id, kind) => {
+    const { tracker } = await bench()
+    expect(await tracker.moveTo(id, 'Done')).toMatchObject({ refusal: { kind } })
+  })
+
+  test('what the token may not do is not tried for ever', async () => {
+    const { github, tracker } = await bench()
+    github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
+    github.repo(REMOTE).members.set(ME, 'pull')
+    expect(await tracker.moveTo('ada/lamps#1', 'Todo')).toMatchObject({
+      refusal: { kind: expect.stringMatching(/^(invalid|unknown)$/) },
+    })
+  })
+
+  test('a pull request of that number is not moved', async () => {
+    const { github, tracker } = await bench()
+    await github.openPulls(REMOTE, 1, SOMEBODY)
+    expect(await tracker.moveTo('ada/lamps#1', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+})
+
+describe('what GitHub itself knows an issue to wait for', () => {
+  const issue = (more: object = {}) => ({
+    number: 1,
+    title: 'One',
+    state: 'open',
+    labels: [],
+    created_at: '2026-01-01T00:00:00Z',
+    updated_at: '2026-01-01T00:00:00Z',
+    issue_dependencies_summary: { blocked_by: 1, total_blocked_by: 1, blocking: 0, total_blocking: 0 },
+    ...more,
+  })
+  const two = { number: 2, repository_url: 'https://api.github.com/repos/Ada/Lamps' }
+
+  async function waiting(dependencies: Told) {
+    const hand = byHand(({ line }) => {
+      if (line.includes('/dependencies/')) return dependencies
+      return line.includes('/issues?')
+        ? { json: [issue(), issue({ number: 2, issue_dependencies_summary: null })] }
+        : undefined
+    })
+    const made = await githubBench({ repos: [] })
+    open.push(made)
+    const driver = driverOn(
+      { couriers: { ...hand.couriers, close: () => {} }, clock: made.clock },
+      configFor(undefined, { web: { remote: REMOTE } }),
+    )
+    return { hand, ...driver }
+  }
+
+  test('is asked for once, and again when the issue changes', async () => {
+    const { hand, look } = await waiting({ json: [two, { number: 3 }, null] })
+    for (let poll = 0; poll < 3; poll++) {
+      const [first] = (await look()).tickets.filter(({ ticket }) => ticket.id === 'ada/lamps#1')
+      expect(first?.ticket.blockedBy).toEqual(['ada/lamps#2'])
+    }
+    expect(hand.lines().filter((line) => line.includes('/dependencies/')).length).toBe(1)
+  })
+
+  test('a token that may not see it leaves it to the text; an outage lets nothing begin', async () => {
+    const forbidden = await waiting({ status: 403, json: { message: 'Resource not accessible' } })
+    expect((await forbidden.look()).tickets.length).toBe(2)
+    const down = await waiting({ status: 502, text: '' })
+    await expect(down.look()).rejects.toThrow(/unavailable/)
+  })
+})
+
+describe('credentials', () => {
+  const codehost = { driver: 'github' as const, token: 'ghp_code' }
+  const tracker = { ...configDefaults.tracker, driver: 'github' as const }
+  test.each([
+    [{ tracker: { ...tracker, apiKey: 'ghp_own' }, codehost }, 'ghp_own', undefined],
+    [{ tracker, codehost }, 'ghp_code', undefined],
+    [
+      { tracker, codehost: { ...codehost, apiUrl: 'https://x.example/api/v3' } },
+      'ghp_code',
+      'https://x.example/api/v3',
+    ],
+    [
+      { tracker: { ...tracker, apiUrl: 'https://api.github.com/' }, codehost },
+      'ghp_code',
+      'https://api.github.com/',
+    ],
+    [{ tracker: { ...tracker, apiUrl: 'https://x.example/api/v3' }, codehost }, undefined, undefined],
+    [{ tracker, codehost: { driver: 'local' as const, token: 'ghp_code' } }, undefined, undefined],
+    [{ tracker, codehost: { driver: 'github' as const } }, undefined, undefined],
+  ])('%j → %s', (part, token, apiUrl) => {
+    const account = githubTrackerAccount({ ...configDefaults, ...part })
+    expect([account?.token, account?.apiUrl]).toEqual([token, apiUrl])
+  })
+
+  test('without a credential no tracker is connected', async () => {
+    const { couriers, clock, close } = await githubBench({ repos: [] })
+    open.push({ close })
+    const ports = { couriers, clock, log: keptLog() }
+    expect(trackerFor({ ...configDefaults, tracker }, ports)).toBeUndefined()
+    expect(trackerFor({ ...configDefaults, tracker, codehost }, ports)).toBeDefined()
+  })
+})

@@ -1,0 +1,200 @@
+/** What Linear's answers mean, and how it speaks of its limits: by the body first, whatever the status. */
+import { describe, expect, test } from '@jest/globals'
+import type { Errand } from '../../../../providers/http/client-types.ts'
+import type { HttpReply } from '../../../../providers/http/http.ts'
+import { LinearDesk } from '../../../../providers/tracker/linear/client.ts'
+import { linearPlace } from '../../../../providers/tracker/linear/endpoint.ts'
+import { Pace } from '../../../../providers/tracker/linear/pace.ts'
+import { linearManners } from '../../../../providers/tracker/linear/rate-limits.ts'
+
+const KEY = 'lin_api_a_secret'
+
+function deskFor(status: number, body: unknown, credential = KEY) {
+  const errands: Errand[] = []
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const ask = async (errand: Errand) => {
+    errands.push(errand)
+    return { ok: true, value: { status, headers: {}, text } } as const
+  }
+  const desk = new LinearDesk({ courier: { ask }, graphqlUrl: 'https://x.example/graphql', credential })
+  return { errands, ask: () => desk.ask({ document: '{ a }', urgency: 'background' }) }
+}
+
+const error = (code: string, type: string, message = 'It says so', hint?: string) => ({
+  errors: [{ message, extensions: { code, type, ...(hint && { userPresentableMessage: hint }) } }],
+})
+
+describe('a failure is told by its body', () => {
+  test.each<[number, unknown, string, RegExp]>([
+    [401, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /connect Linear again/],
+    [400, error('AUTHENTICATION_ERROR', 'authentication error'), 'unauthorized', /tracker.apiKey/],
+    [200, error('OTHER', 'authentication error'), 'unauthorized', /connect Linear again/],
+    [400, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
+    [200, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
+    [429, error('RATELIMITED', 'ratelimited'), 'unavailable', /fewer requests/],
+    [
+      200,
+      error('INPUT_ERROR', 'invalid input', 'Entity not found: Issue', 'No issue.'),
+      'unknown',
+      /No issue$/,
+    ],
+    [400, error('INPUT_ERROR', 'invalid input', 'Argument Validation Error', 'bad'), 'invalid', /says: bad$/],
+    [400, error('GRAPHQL_VALIDATION_FAILED', 'graphql error'), 'invalid', /It says so$/],
+    [403, error('FORBIDDEN', 'forbidden'), 'forbidden', /It says so/],
+    [200, error('X', 'feature not accessible'), 'forbidden', /It says so/],
+    [200, error('X', 'lock timeout'), 'unavailable', /It says so/],
+    [500, error('INTERNAL_SERVER_ERROR', 'internal error'), 'failed', /It says so/],
+    [200, error('X', 'a word that nobody knows yet'), 'failed', /It says so/],
+    [200, { errors: [{}] }, 'failed', /no reason given/],
+    [200, { errors: ['odd', 7, null] }, 'failed', /no reason given/],
+    [200, { data: { a: null }, ...error('FORBIDDEN', 'forbidden') }, 'forbidden', /It says so/],
+    [200, { data: { a: 1 }, ...error('RATELIMITED', 'ratelimited') }, 'unavailable', /fewer requests/],
+  ])('%d %j: %s', async (status, body, kind, message) => {
+    const answer = await deskFor(status, body).ask()
+    expect(answer).toMatchObject({ ok: false, refusal: { kind } })
+    expect(answer.ok ? '' : answer.refusal.message).toMatch(message)
+  })
+})
+
+describe('where there is none, by its status', () => {
+  test.each<[number, unknown, string]>([
+    [401, '', 'unauthorized'],
+    [403, '<html>', 'forbidden'],
+    [404, '<html>', 'failed'],
+    [429, '', 'unavailable'],
+    [500, '', 'unavailable'],
+    [502, '<html>Bad gateway</html>', 'unavailable'],
+    [200, '<html>A login page</html>', 'failed'],
+    [200, '{"data":', 'failed'],
+    [200, { data: null }, 'failed'],
+    [200, [], 'failed'],
+    [302, '', 'failed'],
+  ])('%d %j: %s', async (status, body, kind) => {
+    expect(await deskFor(status, body).ask()).toMatchObject({ ok: false, refusal: { kind } })
+  })
+})
+
+test('of an answer with errors and data, the data is used and the errors are named', async () => {
+  const body = { data: { a: 1, b: null }, ...error('X', 'internal error', 'b is broken') }
+  expect(await deskFor(200, body).ask()).toEqual({
+    ok: true,
+    value: { data: { a: 1, b: null }, problems: ['Linear says: b is broken'] },
+  })
+})
+
+test('what it says never repeats the credential, and never a control character', async () => {
+  const answer = await deskFor(400, error('INPUT_ERROR', 'invalid input', `bad ${KEY}\n\u001b[31m`)).ask()
+  expect(answer).toMatchObject({ refusal: { message: 'Linear says: bad ***��[31m' } })
+})
+
+test('a personal key stands by itself in its header, a token of an app as a bearer', async () => {
+  const key = deskFor(200, { data: { a: 1 } })
+  await key.ask()
+  expect(key.errands[0]).toMatchObject({ headers: { authorization: KEY }, writes: false })
+  const token = deskFor(200, { data: { a: 1 } }, 'lin_oauth_x')
+  await token.ask()
+  expect(token.errands[0]?.headers.authorization).toBe('Bearer lin_oauth_x')
+})
+
+describe('manners', () => {
+  const NOW = 1_000_000
+  const errand: Errand = { method: 'POST', url: 'https://x.example', headers: {}, urgency: 'background' }
+  const reply = (status: number, body: unknown, headers: Record<string, string> = {}): HttpReply => ({
+    status,
+    headers,
+    text: JSON.stringify(body),
+  })
+  const LIMITED = error('RATELIMITED', 'ratelimited')
+  const counters = (requests: number, points: number) => ({
+    'x-ratelimit-requests-limit': '1200',
+    'x-ratelimit-requests-remaining': String(requests),
+    'x-ratelimit-requests-reset': String(NOW + 5_000),
+    'x-ratelimit-complexity-limit': '200000',
+    'x-ratelimit-complexity-remaining': String(points),
+    'x-ratelimit-complexity-reset': String(NOW + 9_000),
+  })
+
+  test('requests and points are counted apart, and their resets are milliseconds', () => {
+    expect(linearManners.budgets(reply(200, {}, counters(7, 1_999)), errand)).toEqual([
+      { resource: 'requests', limit: 1_200, remaining: 7, resetsAt: NOW + 5_000 },
+      { resource: 'complexity', limit: 200_000, remaining: 1_999, resetsAt: NOW + 9_000 },
+    ])
+    expect(linearManners.budgets(reply(200, {}), errand)).toEqual([])
+    expect(linearManners.budgets(reply(200, {}, { 'x-ratelimit-requests-remaining': '-1' }), errand)).toEqual(
+      [],
+    )
+  })
+
+  test.each<[string, HttpReply, number | undefined]>([
+    ['nothing is wrong', reply(200, { data: {} }), undefined],
+    ['a ticket that speaks of it', reply(200, { data: { title: 'RATELIMITED' }, errors: [] }), undefined],
+    ['another error', reply(400, error('INPUT_ERROR', 'invalid input', 'RATELIMITED?')), undefined],
+    ['200, and no word of how long', reply(200, LIMITED), 60_000],
+    ['400, and it says how long', reply(400, LIMITED, { 'retry-after': '12' }), 12_000],
+    ['429 without a body', reply(429, ''), 60_000],
+    ['no requests left', reply(400, LIMITED, counters(0, 10)), 5_000],
+    ['neither requests nor points left', reply(400, LIMITED, counters(0, 0)), 9_000],
+    [
+      'a reset that has passed',
+      reply(400, LIMITED, { ...counters(0, 10), 'x-ratelimit-requests-reset': '5' }),
+      60_000,
+    ],
+    ['a reset in a thousand years', reply(429, '', { 'retry-after': '999999999' }), 3_600_000],
+  ])('%s', (_, told, wait) => {
+    expect(linearManners.tooOften(told, NOW)).toBe(wait)
+  })
+})
+
+describe('places', () => {
+  test.each([
+    [undefined, 'https://api.linear.app/graphql', 'https://linear.app/oauth/authorize'],
+    [
+      'https://api.linear.app/graphql',
+      'https://api.linear.app/graphql',
+      'https://linear.app/oauth/authorize',
+    ],
+    ['http://127.0.0.1:80', 'http://127.0.0.1/graphql', 'http://127.0.0.1/oauth/authorize'],
+    [
+      'http://127.0.0.1:8080/graphql/',
+      'http://127.0.0.1:8080/graphql',
+      'http://127.0.0.1:8080/oauth/authorize',
+    ],
+    [
+      'https://x.example/linear/',
+      'https://x.example/linear/graphql',
+      'https://x.example/linear/oauth/authorize',
+    ],
+  ])('%s', (apiUrl, graphqlUrl, authorizeUrl) => {
+    expect(linearPlace(apiUrl)).toMatchObject({ ok: true, value: { graphqlUrl, authorizeUrl } })
+  })
+
+  test.each([
+    'nowhere',
+    'http://x.example',
+    'ftp://127.0.0.1',
+    'https://u:p@x.example',
+    'https://u@x.example',
+  ])('a credential does not go to %s', (apiUrl) => {
+    expect(linearPlace(apiUrl)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+  })
+})
+
+test('at a pace, a few come in a row, and in the long run no more than it says', () => {
+  const pace = new Pace(1_000, 3, 0)
+  const taken = [0, 0, 0, 0, 500, 1_000, 1_000, 1_999, 2_000, 60_000, 60_000, 60_000, 60_000]
+  expect(taken.map((now) => pace.take(now))).toEqual([
+    true,
+    true,
+    true,
+    false,
+    false,
+    true,
+    false,
+    false,
+    true,
+    true,
+    true,
+    true,
+    false,
+  ])
+})

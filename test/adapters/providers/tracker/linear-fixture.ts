@@ -1,0 +1,93 @@
+/** A Linear of the test's own, the driver in front of it, and a clock for both that the test winds. */
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import type { PullLink, Tracker, TrackerPicture, TrackerWish } from '../../../../core/ports.ts'
+import type { Answer } from '../../../../core/result.ts'
+import { isEligible } from '../../../../core/tickets/eligibility.ts'
+import { configDefaults } from '../../../../protocol/config.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { Ticket } from '../../../../protocol/run.ts'
+import { makeCouriers, type OpenCouriers } from '../../../../providers/http/client-pool.ts'
+import { type Http, makeHttp } from '../../../../providers/http/http.ts'
+import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
+import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
+
+export type Rules = TrackerWish['rules']
+
+export const NO_RULES: Rules = { states: [], labels: [], projects: [], assignees: [] }
+export const TODO: Rules = configDefaults.tracker.eligible
+
+const checkTicket = checker(Ticket)
+
+export class LinearBench {
+  readonly linear: FakeLinear
+  readonly log: KeptLog = keptLog()
+  readonly http: Http
+  readonly couriers: OpenCouriers
+  readonly tracker: Tracker
+  #elapsed = 0
+
+  constructor(linear: FakeLinear) {
+    this.linear = linear
+    this.http = makeHttp({ clock: realClock, chance: realChance })
+    this.couriers = makeCouriers({ http: this.http, clock: realClock, chance: realChance, log: this.log })
+    this.tracker = this.open()
+  }
+
+  /** Another driver, as after a restart. */
+  open(apiKey = this.linear.apiKey): Tracker {
+    const clock = { ...realClock, monotonic: () => this.#elapsed }
+    const tracker = { ...configDefaults.tracker, driver: 'linear' as const, apiKey, apiUrl: this.linear.url }
+    const made = trackerFor({ ...configDefaults, tracker }, { clock, log: this.log, couriers: this.couriers })
+    if (made === undefined) throw new Error('no tracker')
+    return made
+  }
+
+  /** Time goes by, here and there. */
+  pass(ms: number): void {
+    this.#elapsed += ms
+    this.linear.advance(ms)
+  }
+
+  /** As somebody does something in Linear, a little later. */
+  later<T>(deed: (world: FakeLinear['world']) => T): T {
+    this.pass(1_000)
+    return deed(this.linear.world)
+  }
+
+  async look(wish: Partial<TrackerWish> = {}): Promise<TrackerPicture> {
+    this.pass(30_000)
+    const looked = await this.tracker.look({ rules: TODO, tickets: [], ...wish })
+    if (!looked.ok) throw new Error(`${looked.refusal.kind}: ${looked.refusal.message}`)
+    for (const { ticket } of looked.value.tickets) {
+      const checked = checkTicket(ticket)
+      if (!checked.ok) throw new Error(checked.error)
+    }
+    return looked.value
+  }
+
+  link(ticketId: string, link: PullLink): Promise<Answer<void>> {
+    if (this.tracker.linkPull === undefined) throw new Error('it has a place for links')
+    return this.tracker.linkPull(ticketId, link)
+  }
+
+  /** Identifiers of the eligible, as the host finds them in what is shown. */
+  async eligible(rules: Rules = TODO): Promise<string[]> {
+    const { tickets } = await this.look({ rules })
+    return namesOf(tickets.filter((tracked) => isEligible(tracked, rules)))
+  }
+
+  async stop(): Promise<void> {
+    this.couriers.close()
+    await this.http.close()
+    await this.linear.stop()
+  }
+}
+
+export async function linearBench(options: FakeLinearOptions = {}): Promise<LinearBench> {
+  const began = Date.UTC(2026, 0, 1)
+  return new LinearBench(await startLinear({ now: () => began, ...options }))
+}
+
+export const namesOf = (tickets: TrackerPicture['tickets']): string[] =>
+  tickets.map(({ ticket }) => ticket.identifier).sort()

@@ -1,0 +1,684 @@
+/** Linear as a tracker, against one that executes what it is asked. */
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import type { TrackedTicket } from '../../../../core/ports.ts'
+import { openBlockers } from '../../../../core/tickets/blockers.ts'
+import { isEligible } from '../../../../core/tickets/eligibility.ts'
+import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
+import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import type { FakeLinear } from '../../../support/linear/linear.ts'
+import type { IssueRow } from '../../../support/linear/world.ts'
+import { type LinearBench, linearBench, NO_RULES, namesOf, TODO } from './linear-fixture.ts'
+
+let bench: LinearBench
+let linear: FakeLinear
+
+beforeEach(async () => {
+  bench = await linearBench()
+  linear = bench.linear
+  linear.world.team({ key: 'ENG', name: 'Engineering' })
+})
+
+afterEach(() => bench.stop())
+
+const find = (tickets: readonly TrackedTicket[], { id }: IssueRow) =>
+  tickets.find(({ ticket }) => ticket.id === id)
+
+// What the fake takes is any function of a name; its type says less.
+const only = (wanted: string, nth = 1) => {
+  let seen = 0
+  return ((what: string) => what === wanted && ++seen === nth) as (what: string) => true
+}
+
+const waitsFor = (tickets: readonly TrackedTicket[], issue: IssueRow): string[] => {
+  const byId = new Map(tickets.map((one) => [one.ticket.id, one]))
+  const tracked = byId.get(issue.id)
+  return tracked === undefined ? ['not shown'] : openBlockers(tracked.ticket, byId)
+}
+
+describe('a ticket', () => {
+  test('is an issue with all that people know it by', async () => {
+    const { world, viewer } = linear
+    const project = world.project({ name: 'Lamps' })
+    const blocker = world.issue({ title: 'First', state: 'Backlog' })
+    const issue = world.issue({
+      title: 'Mend the lamp',
+      description: 'It **flickers**.',
+      priority: 2,
+      assignee: viewer,
+      project,
+      labels: ['ui', 'bug'],
+      blockedBy: [blocker],
+    })
+    const { tickets, problems } = await bench.look()
+    expect(problems).toEqual([])
+    expect(find(tickets, issue)).toEqual({
+      closed: false,
+      otherNames: {
+        assignee: ['Ada Lovelace', 'ada@acme.example', 'me'],
+        project: [project.id, project.slugId],
+      },
+      ticket: {
+        id: issue.id,
+        identifier: 'ENG-2',
+        title: 'Mend the lamp',
+        description: 'It **flickers**.',
+        url: issue.url,
+        state: 'Todo',
+        priority: 2,
+        labels: ['bug', 'ui'],
+        assignee: 'ada',
+        project: 'Lamps',
+        branchName: issue.branchName,
+        blockedBy: [blocker.id],
+        createdAt: '2026-01-01T00:00:00.000Z',
+        updatedAt: '2026-01-01T00:00:00.000Z',
+      },
+    })
+  })
+
+  test('is cut to what a ticket may hold, and shown all the same', async () => {
+    const issue = linear.world.issue({ title: 't'.repeat(20_000), description: 'd'.repeat(200_000) })
+    const shown = find((await bench.look()).tickets, issue)
+    expect(shown?.ticket.title).toHaveLength(16 * 1024)
+    expect(shown?.ticket.description).toHaveLength(128 * 1024)
+  })
+
+  test('with more labels and relations than usual is read whole', async () => {
+    const labels = Array.from({ length: 40 }, (_, n) => `label ${n}`)
+    const blockers = Array.from({ length: 30 }, (_, n) =>
+      linear.world.issue({ title: `${n}`, state: 'Backlog' }),
+    )
+    const issue = linear.world.issue({ title: 'x', labels, blockedBy: blockers })
+    const rules = { ...NO_RULES, labels: ['label 39'] }
+    const { tickets } = await bench.look({ rules })
+    const ticket = find(tickets, issue)?.ticket
+    expect(ticket?.labels).toEqual(labels.toSorted())
+    expect(ticket?.blockedBy.toSorted()).toEqual(blockers.map(({ id }) => id).sort())
+    expect(linear.counts).toEqual({ Eligible: 1, LongIssue: 1, Issues: 1 })
+  })
+
+  test('that is none is named, once, and the others are right', async () => {
+    const { world } = linear
+    const odd = world.issue({ title: 'Odd' })
+    Reflect.set(odd, 'identifier', 'ENG-'.repeat(100))
+    const fine = world.issue({ title: 'Fine' })
+    for (let looks = 0; looks < 3; looks++) {
+      const { tickets, problems } = await bench.look({ tickets: [odd.id] })
+      expect(namesOf(tickets)).toEqual([fine.identifier])
+      expect(problems).toEqual([expect.stringMatching(/^ENG-ENG-.*: \/identifier: /)])
+    }
+    expect(linear.counts.Issues).toBe(undefined)
+    expect(bench.log.lines).toHaveLength(1)
+    bench.later(() => world.change(odd, { title: 'Odd still' }))
+    Reflect.set(odd, 'identifier', 'ENG-1')
+    expect(await bench.look()).toMatchObject({ problems: [], tickets: { length: 2 } })
+  })
+})
+
+describe('what could be eligible', () => {
+  test('is what the rules say, however they name it', async () => {
+    const { world, viewer } = linear
+    const bob = world.user({ name: 'Bob', displayName: 'bobby', email: 'bob@acme.example' })
+    const [lamps, doors] = [world.project({ name: 'Lamps' }), world.project({ name: 'Doors' })]
+    const one = world.issue({ title: 'one', assignee: viewer, project: lamps, labels: ['agent'] }).identifier
+    const two = world.issue({ title: 'two', assignee: bob, project: doors, labels: ['Bug'] }).identifier
+    world.issue({ title: 'three', state: 'Backlog' })
+    world.issue({ title: 'four', state: 'Done', assignee: bob, project: doors, labels: ['bug'] })
+    const rows: [Partial<ServiceConfig['tracker']['eligible']>, string[]][] = [
+      [{ states: [' tODO '] }, [one, two]],
+      [{ states: ['Backlog'] }, ['ENG-3']],
+      [{ states: ['Done'] }, []],
+      [{ states: ['todo', 'backlog'] }, [one, two, 'ENG-3']],
+      [{}, [one, two, 'ENG-3']],
+      [{ labels: ['BUG'] }, [two]],
+      [{ labels: ['agent', 'bug'] }, [one, two]],
+      [{ projects: ['lamps'] }, [one]],
+      [{ projects: [doors.slugId] }, [two]],
+      [{ projects: [doors.id.toUpperCase()] }, [two]],
+      [{ projects: ['lamps', doors.id] }, [one, two]],
+      [{ assignees: ['me'] }, [one]],
+      [{ assignees: ['BOB@acme.example'] }, [two]],
+      [{ assignees: ['Bobby'] }, [two]],
+      [{ assignees: ['bob', 'me'] }, [one, two]],
+      [{ assignees: ['nobody'] }, []],
+      [{ states: ['Todo'], labels: ['agent'], projects: ['Doors'] }, []],
+    ]
+    for (const [rules, expected] of rows) {
+      expect([rules, await bench.eligible({ ...NO_RULES, ...rules })]).toEqual([rules, expected])
+    }
+  })
+
+  test('is read page by page', async () => {
+    for (let n = 0; n < 120; n++) linear.world.issue({ title: `${n}` })
+    expect(await bench.eligible()).toHaveLength(120)
+    expect(linear.counts).toEqual({ Eligible: 3 })
+  })
+
+  test('is too much beyond a thousand, which is said for as long as it is so', async () => {
+    for (let n = 0; n < 1_040; n++) linear.world.issue({ title: `${n}` })
+    for (let looks = 0; looks < 2; looks++) {
+      const { tickets, problems } = await bench.look()
+      expect(tickets).toHaveLength(1_000)
+      expect(problems).toEqual([
+        expect.stringMatching(/only the 1000 that changed last.*narrow tracker.eligible/),
+      ])
+    }
+    expect(linear.points).toBeLessThan(100_000)
+  })
+})
+
+describe('from one look to the next', () => {
+  test('nothing happened, and that costs next to nothing', async () => {
+    for (let n = 0; n < 30; n++) linear.world.issue({ title: `${n}` })
+    await bench.look()
+    linear.forget()
+    expect((await bench.look()).tickets).toHaveLength(30)
+    expect(linear.counts).toEqual({ Changes: 1 })
+    expect(linear.points).toBeLessThan(200)
+  })
+
+  test('a ticket comes, changes, leaves and comes back', async () => {
+    linear.world.issue({ title: 'old' })
+    expect(await bench.eligible()).toEqual(['ENG-1'])
+    const issue = bench.later((world) => world.issue({ title: 'new' }))
+    expect(await bench.eligible()).toEqual(['ENG-1', 'ENG-2'])
+    bench.later((world) => world.change(issue, { title: 'newer' }))
+    expect(find((await bench.look()).tickets, issue)?.ticket.title).toBe('newer')
+    bench.later((world) => world.change(issue, { state: 'In Progress' }))
+    const left = await bench.look()
+    expect(find(left.tickets, issue)).toMatchObject({ closed: false, ticket: { state: 'In Progress' } })
+    bench.later((world) => world.change(issue, { state: 'Duplicate' }))
+    expect(find((await bench.look()).tickets, issue)?.closed).toBe(true)
+    bench.later((world) => world.change(issue, { state: 'Todo' }))
+    expect(await bench.eligible()).toEqual(['ENG-1', 'ENG-2'])
+    expect(linear.counts.Eligible).toBe(1)
+  })
+
+  test('what is nobody’s business is not read', async () => {
+    linear.world.issue({ title: 'ours' })
+    await bench.look()
+    for (let n = 0; n < 20; n++) bench.later((world) => world.issue({ title: `${n}`, state: 'Backlog' }))
+    linear.forget()
+    expect(namesOf((await bench.look()).tickets)).toEqual(['ENG-1'])
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('many changes are followed further back, and only what they are of is read', async () => {
+    linear.world.issue({ title: 'ours' })
+    await bench.look()
+    linear.forget()
+    for (let n = 0; n < 600; n++) {
+      bench.pass(100)
+      linear.world.issue({ title: `${n}`, state: n % 6 === 0 ? 'Todo' : 'Backlog' })
+    }
+    expect(await bench.eligible()).toHaveLength(101)
+    expect(linear.counts).toEqual({ Changes: 4, Issues: 2 })
+    linear.forget()
+    expect(await bench.eligible()).toHaveLength(101)
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('so much happened that everything is read again', async () => {
+    linear.world.issue({ title: 'ours' })
+    await bench.look()
+    linear.forget()
+    for (let n = 0; n < 1_100; n++) {
+      bench.pass(100)
+      linear.world.issue({ title: `${n}`, state: 'Backlog' })
+    }
+    expect(await bench.eligible()).toEqual(['ENG-1'])
+    expect(linear.counts).toEqual({ Changes: 5, Eligible: 1 })
+    bench.later((world) => world.issue({ title: 'one more' }))
+    expect(await bench.eligible()).toHaveLength(2)
+    linear.forget()
+    expect(await bench.eligible()).toHaveLength(2)
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('hundreds that changed in one moment are read once, and not for ever', async () => {
+    linear.world.issue({ title: 'ours' })
+    await bench.look()
+    bench.later((world) =>
+      Array.from({ length: 400 }, (_, n) => world.issue({ title: `${n}`, state: 'Backlog' })),
+    )
+    await bench.look()
+    linear.forget()
+    for (let looks = 0; looks < 3; looks++) await bench.look()
+    expect(linear.counts).toEqual({ Changes: 3 })
+  })
+
+  test('what moves no instant is seen when everything is read again', async () => {
+    const project = linear.world.project({ name: 'Lamps' })
+    const issue = linear.world.issue({ title: 'x', project })
+    await bench.look()
+    project.name = 'Lights'
+    const shown = async () => find((await bench.look()).tickets, issue)?.ticket.project
+    expect(await shown()).toBe('Lamps')
+    bench.pass(10 * 60_000)
+    expect(await shown()).toBe('Lights')
+  })
+
+  test('a workspace where nothing ever was is cheap to look at, too', async () => {
+    await bench.look()
+    linear.forget()
+    expect((await bench.look()).tickets).toEqual([])
+    expect(linear.points).toBeLessThan(200)
+    bench.later((world) => world.issue({ title: 'the first' }))
+    expect(await bench.eligible()).toEqual(['ENG-1'])
+  })
+
+  test('other rules find other tickets at once', async () => {
+    linear.world.issue({ title: 'x', state: 'Backlog' })
+    linear.world.issue({ title: 'y' })
+    expect(await bench.eligible()).toEqual(['ENG-2'])
+    expect(await bench.eligible({ ...TODO, states: ['Backlog'] })).toEqual(['ENG-1'])
+  })
+
+  test('looks that come too thick find what the one before found', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    const look = () => bench.tracker.look({ rules: TODO, tickets: [] })
+    for (let n = 0; n < 50; n++)
+      expect(await look()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
+    expect(linear.calls).toHaveLength(10)
+    const other = linear.world.issue({ title: 'y', state: 'Done' })
+    const looked = await bench.tracker.look({ rules: TODO, tickets: [other.id] })
+    expect(looked.ok && namesOf(looked.value.tickets)).toEqual([issue.identifier, other.identifier])
+  })
+})
+
+describe('tickets that are cared about', () => {
+  test('are shown whatever has become of them', async () => {
+    const { world } = linear
+    const [moved, archived, removed] = ['a', 'b', 'c'].map((title) =>
+      world.issue({ title, state: 'In Progress' }),
+    )
+    if (!moved || !archived || !removed) throw new Error('three were made')
+    const wish = { tickets: [moved.id, archived.id, removed.id, 'some-file', 'owner/name#3'] }
+    expect(namesOf((await bench.look(wish)).tickets)).toEqual(['ENG-1', 'ENG-2', 'ENG-3'])
+    bench.later(() => world.change(moved, { state: 'Canceled' }))
+    bench.later(() => world.archive(archived))
+    bench.later(() => world.remove(removed))
+    const closed = async () => {
+      const { tickets } = await bench.look(wish)
+      return [moved, archived, removed].map((issue) => find(tickets, issue)?.closed)
+    }
+    expect(await closed()).toEqual([true, true, false])
+    bench.pass(10 * 60_000)
+    expect(await closed()).toEqual([true, true, true])
+    linear.forget()
+    await bench.look(wish)
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('are asked for once when they are not there', async () => {
+    const wish = { tickets: ['00000000-0000-4000-8000-000000000000'] }
+    await bench.look(wish)
+    linear.forget()
+    expect((await bench.look(wish)).tickets).toEqual([])
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('an eligible one that is deleted is closed', async () => {
+    const [gone, stays] = [linear.world.issue({ title: 'x' }), linear.world.issue({ title: 'y' })]
+    await bench.look()
+    linear.world.remove(gone)
+    bench.pass(10 * 60_000)
+    const { tickets } = await bench.look()
+    expect([find(tickets, gone)?.closed, find(tickets, stays)?.closed]).toEqual([true, false])
+  })
+})
+
+describe('blockers', () => {
+  test('hold a ticket up until they are done, and again when they are opened again', async () => {
+    const { world } = linear
+    const blocker = world.issue({ title: 'first', state: 'In Progress' })
+    const done = world.issue({ title: 'long done', state: 'Done' })
+    const related = world.issue({ title: 'akin', state: 'In Progress' })
+    const issue = world.issue({ title: 'second', blockedBy: [blocker, done] })
+    world.relate('related', related, issue)
+    const waiting = async () => waitsFor((await bench.look()).tickets, issue)
+    expect(await waiting()).toEqual(['ENG-1'])
+    bench.later(() => world.change(blocker, { state: 'Done' }))
+    expect(await waiting()).toEqual([])
+    bench.later(() => world.change(done, { state: 'In Progress' }))
+    expect(await waiting()).toEqual(['ENG-2'])
+    expect(await bench.eligible()).toEqual(['ENG-4'])
+  })
+
+  test('that come and go are seen at the next look', async () => {
+    const { world } = linear
+    const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
+    const waiting = async () => waitsFor((await bench.look()).tickets, issue)
+    expect(await waiting()).toEqual([])
+    world.blocks(blocker, issue)
+    expect(await waiting()).toEqual(['ENG-2'])
+    expect(await bench.eligible()).toEqual(['ENG-1'])
+    world.relations.length = 0
+    expect(await waiting()).toEqual([])
+    world.blocks(blocker, issue)
+    expect(await waiting()).toEqual(['ENG-2'])
+    linear.forget()
+    expect(await waiting()).toEqual(['ENG-2'])
+    expect(linear.counts).toEqual({ Changes: 1 })
+  })
+
+  test('that we may not see are not asked for again and again', async () => {
+    const { world } = linear
+    const [issue, blocker] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
+    await bench.look()
+    const relation = world.blocks(blocker, issue)
+    relation.archivedAt = linear.now()
+    for (let looks = 0; looks < 3; looks++) expect(waitsFor((await bench.look()).tickets, issue)).toEqual([])
+    expect(linear.counts).toEqual({ Eligible: 1, Changes: 3, Issues: 1 })
+  })
+
+  test('that wait for one another are shown as they are', async () => {
+    const { world } = linear
+    const [one, two] = [world.issue({ title: 'x' }), world.issue({ title: 'y', state: 'Backlog' })]
+    world.blocks(one, two)
+    world.blocks(two, one)
+    const { tickets } = await bench.look()
+    expect([waitsFor(tickets, one), waitsFor(tickets, two)]).toEqual([['ENG-2'], ['ENG-1']])
+  })
+})
+
+describe('when it goes wrong', () => {
+  const kindOf = async (tickets: string[] = []): Promise<string> => {
+    bench.pass(30_000)
+    const looked = await bench.tracker.look({ rules: TODO, tickets })
+    return looked.ok ? namesOf(looked.value.tickets).join(' ') : looked.refusal.kind
+  }
+
+  test('the kind says what follows, and the next look is right again', async () => {
+    linear.world.issue({ title: 'x' })
+    expect(await kindOf()).toBe('ENG-1')
+    linear.faults.add({ kind: 'html', status: 502 }, { times: 1 })
+    expect(await kindOf()).toMatch(/^(unavailable|failed)$/)
+    linear.faults.add({ kind: 'reset' }, { times: 1 })
+    expect(await kindOf()).toBe('failed')
+    linear.faults.add({ kind: 'internal' }, { times: 1 })
+    expect(await kindOf()).toBe('failed')
+    bench.later((world) => world.issue({ title: 'y' }))
+    expect(await kindOf()).toBe('ENG-1 ENG-2')
+  })
+
+  test('a key that was not taken is not shown again right away', async () => {
+    linear.world.issue({ title: 'x' })
+    linear.faults.add({ kind: 'authentication' }, { times: 1 })
+    expect(await kindOf()).toBe('unauthorized')
+    const asked = { ...linear.counts }
+    expect(await kindOf()).toBe('unauthorized')
+    expect(linear.counts).toEqual(asked)
+  })
+
+  test('a reading that was interrupted goes on where it was', async () => {
+    for (let n = 0; n < 120; n++) linear.world.issue({ title: `${n}` })
+    linear.faults.add({ kind: 'internal' }, { times: 1, where: only('Eligible', 3) })
+    expect(await kindOf()).toBe('failed')
+    bench.later((world) => world.change(world.issues[7] as IssueRow, { state: 'Done' }))
+    expect(await bench.eligible()).toHaveLength(120)
+    expect(linear.counts).toEqual({ Eligible: 4 })
+    expect(await bench.eligible()).toHaveLength(119)
+  })
+
+  test('of a partial answer what is there is used, and nothing counts as gone', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    await bench.look()
+    bench.later((world) => world.change(issue, { title: 'y' }))
+    linear.faults.add(
+      { kind: 'partial', path: ['issues', 'nodes', 0], message: 'Oops' },
+      { times: 1, where: only('Issues') },
+    )
+    const patchy = await bench.look()
+    expect(patchy.problems).toEqual(['Linear says: Oops'])
+    expect(find(patchy.tickets, issue)).toMatchObject({ closed: false, ticket: { title: 'x' } })
+    const { tickets, problems } = await bench.look()
+    expect([find(tickets, issue)?.ticket.title, problems]).toEqual(['y', []])
+  })
+
+  test('a list that is missing as a whole is no empty one', async () => {
+    linear.world.issue({ title: 'x' })
+    linear.faults.add({ kind: 'partial', path: ['issues'] }, { times: 1 })
+    expect(await kindOf()).toBe('failed')
+    expect(await kindOf()).toBe('ENG-1')
+    linear.faults.add({ kind: 'partial', path: ['entered'] }, { times: 1 })
+    bench.later((world) => world.issue({ title: 'y' }))
+    expect(await kindOf()).toBe('failed')
+    expect(await kindOf()).toBe('ENG-1 ENG-2')
+  })
+
+  test('asked for fewer requests, it asks for nothing until then', async () => {
+    linear.world.issue({ title: 'x' })
+    linear.faults.add({ kind: 'ratelimited', status: 400, retryAfterSeconds: 300 })
+    expect(await kindOf()).toBe('unavailable')
+    linear.faults.clear()
+    linear.forget()
+    for (let looks = 0; looks < 5; looks++) expect(await kindOf()).toBe('unavailable')
+    expect(await bench.tracker.projects()).toMatchObject({ refusal: { kind: 'unavailable' } })
+    expect(linear.calls).toEqual([])
+  })
+
+  test('a key that is none is refused, and told nowhere', async () => {
+    const key = 'lin_api_not_a_key'
+    const answer = await bench.open(key).look({ rules: TODO, tickets: [] })
+    expect(answer).toMatchObject({ ok: false, refusal: { kind: 'unauthorized' } })
+    expect(JSON.stringify([answer, bench.log.lines])).not.toContain(key)
+  })
+})
+
+describe('moving a ticket', () => {
+  test('is by a state’s name or id, in the ticket’s own team, and is shown at once', async () => {
+    const { world } = linear
+    const other = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
+    const issue = world.issue({ title: 'x' })
+    await bench.look()
+    expect(await bench.tracker.moveTo(issue.id, ' in progress ')).toEqual({ ok: true, value: undefined })
+    expect(issue.state).toMatchObject({ name: 'In Progress', team: { key: 'ENG' } })
+    const review = issue.team.states.find(({ name }) => name === 'In Review')
+    expect(await bench.tracker.moveTo(issue.identifier, review?.id ?? '')).toMatchObject({ ok: true })
+    expect(issue.state).toBe(review)
+    for (let n = 0; n < 20; n++) await bench.tracker.look({ rules: TODO, tickets: [] })
+    await bench.tracker.moveTo(issue.id, 'done')
+    const looked = await bench.tracker.look({ rules: TODO, tickets: [] })
+    expect(looked.ok && find(looked.value.tickets, issue)).toMatchObject({
+      closed: true,
+      ticket: { state: 'Done' },
+    })
+    expect(linear.counts).toMatchObject({ TeamStates: 1, MoveIssue: 3 })
+    const foreign = await bench.tracker.moveTo(issue.id, other.states[0]?.id ?? '', ['done'])
+    expect(foreign).toMatchObject({ refusal: { kind: 'invalid' } })
+  })
+
+  test('to where it is changes nothing', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    expect(await bench.tracker.moveTo(issue.id, 'todo')).toEqual({ ok: true, value: undefined })
+    expect(linear.counts).toEqual({ Whereabouts: 1 })
+  })
+
+  test('out of a state in which it is not expected is not done', async () => {
+    const issue = linear.world.issue({ title: 'x', state: 'Backlog' })
+    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
+      refusal: { kind: 'gone', message: `${issue.identifier} was put in Backlog meanwhile, and stays there` },
+    })
+    expect(issue.state.name).toBe('Backlog')
+    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+  })
+
+  test.each(['Done', 'Canceled', 'Duplicate'])('that somebody has put in %s is left there', async (state) => {
+    const issue = linear.world.issue({ title: 'x', state })
+    expect(await bench.tracker.moveTo(issue.id, 'In Review')).toMatchObject({
+      refusal: {
+        kind: 'gone',
+        message: `${issue.identifier} was put in ${state} meanwhile, and stays there`,
+      },
+    })
+    expect(issue.state.name).toBe(state)
+    expect(await bench.tracker.moveTo(issue.id, 'In Review', [state])).toMatchObject({ ok: true })
+  })
+
+  test('to a state that is not there names those that are', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    expect(await bench.tracker.moveTo(issue.id, 'Doing\n')).toEqual({
+      ok: false,
+      refusal: {
+        kind: 'invalid',
+        message:
+          'the team ENG has no state Doing�; it has Triage, Backlog, Todo, In Progress, In Review, Done, Canceled, Duplicate',
+      },
+    })
+  })
+
+  test('that is not there is unknown, and what is no id is not asked for', async () => {
+    const absent = await bench.tracker.moveTo('00000000-0000-4000-8000-000000000000', 'Done')
+    expect(absent).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await bench.tracker.moveTo('../x', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(linear.calls).toHaveLength(1)
+  })
+
+  test('whose answer got lost is done by doing it again', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    linear.faults.add({ kind: 'cut' }, { times: 1, where: only('MoveIssue') })
+    expect(await bench.tracker.moveTo(issue.id, 'Done')).toMatchObject({ ok: false })
+    expect(issue.state.name).toBe('Done')
+    expect(await bench.tracker.moveTo(issue.id, 'Done')).toMatchObject({ ok: true })
+    expect(linear.counts.MoveIssue).toBe(1)
+  })
+
+  test('that the account may not move is refused', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    const { accessToken } = linear.grant({ scopes: ['read'] })
+    const answer = await bench.open(accessToken).moveTo(issue.id, 'Done')
+    expect(answer).toMatchObject({
+      refusal: { kind: 'forbidden', message: expect.stringContaining('write') },
+    })
+  })
+})
+
+describe('the link to the pull request', () => {
+  test('twice is once', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    const url = 'https://github.com/acme/web/pull/7'
+    expect(await bench.link(issue.id, { url, title: 'Mend it' })).toMatchObject({ ok: true })
+    expect(await bench.link(issue.id, { url, title: 'Mend it' })).toMatchObject({ ok: true })
+    expect(linear.world.attachments).toMatchObject([{ url, title: 'Mend it', issue: { id: issue.id } }])
+  })
+
+  test('has a title, and is not of a file', async () => {
+    const issue = linear.world.issue({ title: 'x' })
+    await bench.link(issue.id, { url: 'https://x.example/1', title: '' })
+    await bench.link(issue.id, { url: 'https://x.example/2', title: 'y'.repeat(5_000) })
+    await bench.link(issue.id, { url: 'file:///tmp/1.json', title: 'z' })
+    expect(linear.world.attachments.map(({ title }) => title)).toEqual([
+      'https://x.example/1',
+      'y'.repeat(255),
+    ])
+    expect(await bench.link('nope', { url: 'https://x.example', title: 'x' })).toMatchObject({
+      refusal: { kind: 'unknown' },
+    })
+  })
+})
+
+test('projects are listed by name, with their teams', async () => {
+  const { world } = linear
+  for (let n = 0; n < 130; n++) world.project({ name: `Project ${300 - n}` })
+  const listed = await bench.tracker.projects()
+  if (!listed.ok) throw new Error(listed.refusal.message)
+  expect(listed.value).toHaveLength(130)
+  const [first] = listed.value
+  expect(first).toEqual({
+    id: expect.any(String),
+    name: 'Project 171',
+    key: expect.stringMatching(/^[0-9a-f]{12}$/),
+    url: expect.stringContaining('/project/'),
+    state: 'In Progress',
+    teams: ['Engineering'],
+  })
+  linear.faults.add({ kind: 'forbidden' })
+  expect(await bench.tracker.projects()).toMatchObject({ refusal: { kind: 'forbidden' } })
+})
+
+test('an hour of polling stays far below half of the smallest quota', async () => {
+  const { world } = linear
+  for (let n = 0; n < 100; n++) world.issue({ title: `${n}` })
+  await bench.look()
+  linear.forget()
+  const hours = 1
+  for (let looks = 0; looks < hours * 120; looks++) {
+    if (looks % 3 === 0) world.change(world.issues[looks % 100] as IssueRow, { title: `${looks}` })
+    if (looks % 10 === 0)
+      await bench.tracker.moveTo(world.issues[(looks / 10) % 100]?.id ?? '', 'In Progress')
+    await bench.look()
+  }
+  expect(linear.points / hours).toBeLessThan(60_000)
+  expect(linear.calls.length / hours).toBeLessThan(250)
+}, 60_000)
+
+test('after whatever happens, what is shown as eligible is what is', async () => {
+  const state = fc.constantFrom('Backlog', 'Todo', 'In Progress', 'Done')
+  const label = fc.constantFrom('agent', 'bug')
+  const deed = fc.oneof(
+    fc.record({ is: fc.constant('make' as const), state, labels: fc.uniqueArray(label) }),
+    fc.record({ is: fc.constant('move' as const), which: fc.nat(20), state }),
+    fc.record({ is: fc.constant('label' as const), which: fc.nat(20), labels: fc.uniqueArray(label) }),
+    fc.record({ is: fc.constant('archive' as const), which: fc.nat(20) }),
+    fc.record({ is: fc.constant('block' as const), which: fc.nat(20), by: fc.nat(20) }),
+    fc.record({ is: fc.constant('fail' as const) }),
+    fc.record({ is: fc.constant('look' as const) }),
+  )
+  const rules = { ...TODO, labels: ['AGENT'] }
+  const isSo = (issue: IssueRow) =>
+    issue.archivedAt === null &&
+    issue.state.name === 'Todo' &&
+    issue.labels.some(({ name }) => name === 'agent')
+  const isOver = ({ archivedAt, state }: IssueRow) => archivedAt !== null || state.type === 'completed'
+  const openOnes = ({ relations }: FakeLinear['world'], issue: IssueRow) =>
+    relations
+      .filter((one) => one.relatedIssue === issue && one.issue !== issue && !isOver(one.issue))
+      .map((one) => one.issue.identifier)
+  await fc.assert(
+    fc.asyncProperty(fc.array(deed, { minLength: 5, maxLength: 30 }), async (deeds) => {
+      const own = await linearBench()
+      const { world, faults } = own.linear
+      world.team({ key: 'ENG' })
+      try {
+        for (const one of deeds) {
+          const issue =
+            'which' in one ? world.issues[one.which % Math.max(1, world.issues.length)] : undefined
+          own.pass(500)
+          if (one.is === 'make') world.issue({ title: 'x', state: one.state, labels: one.labels })
+          else if (one.is === 'fail') faults.add({ kind: 'internal' }, { times: 1 })
+          else if (one.is === 'look') await own.tracker.look({ rules, tickets: [] })
+          else if (issue === undefined) continue
+          else if (one.is === 'move') world.change(issue, { state: one.state })
+          else if (one.is === 'label') world.change(issue, { labels: one.labels })
+          else if (one.is === 'archive') world.archive(issue)
+          // Another blocker of what is blocked already shows only when everything is read again.
+          else if (world.relations.every(({ relatedIssue }) => relatedIssue !== issue))
+            world.blocks(world.issues[one.by % world.issues.length] as IssueRow, issue)
+        }
+        faults.clear()
+        const cared = world.issues.slice(0, 2)
+        const { tickets } = await own.look({ rules, tickets: cared.map(({ id }) => id) })
+        const eligible = tickets.filter((tracked) => isEligible(tracked, rules))
+        expect(namesOf(eligible)).toEqual(
+          world.issues
+            .filter(isSo)
+            .map(({ identifier }) => identifier)
+            .sort(),
+        )
+        for (const issue of world.issues.filter(isSo))
+          expect(waitsFor(tickets, issue)).toEqual(openOnes(world, issue))
+        expect(cared.map((issue) => find(tickets, issue)?.closed)).toEqual(cared.map(isOver))
+      } finally {
+        await own.stop()
+      }
+    }),
+    { numRuns: 25 },
+  )
+}, 60_000)
+
+test('without a credential there is no tracker', () => {
+  const ports = { clock: { monotonic: () => 0 } as never, log: bench.log, couriers: bench.couriers }
+  expect(trackerFor(configDefaults, ports)).toBe(undefined)
+})

@@ -1,0 +1,587 @@
+/** A folder of Markdown files as a tracker: real files, real editors' habits. */
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import type { Clock, Tracker, TrackerPicture } from '../../../../core/ports.ts'
+import { configDefaults } from '../../../../protocol/config.ts'
+import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../../protocol/limits.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import { TrackerProject } from '../../../../protocol/tracker.ts'
+import type { Couriers } from '../../../../providers/http/client-types.ts'
+import { replaceIfSame } from '../../../../providers/tracker/atomic-rewrite.ts'
+import { readWhole } from '../../../../providers/tracker/folder.ts'
+import { localTracker } from '../../../../providers/tracker/local.ts'
+import { trackerFor } from '../../../../providers/tracker/tracker.ts'
+import { ManualClock, promisesSettled } from '../../../support/manual-clock.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+const ALL = { rules: configDefaults.tracker.eligible, tickets: [] }
+
+const fileOf = (state: string, ...lines: readonly string[]): string =>
+  ['---', `state: ${state}`, ...lines, '---', 'Do it.', ''].join('\n')
+
+interface Desk {
+  readonly path: string
+  readonly tracker: Tracker
+  readonly log: ReturnType<typeof keptLog>
+  readonly put: (name: string, text: string | Uint8Array) => void
+  readonly text: (name: string) => string
+}
+
+function desk(clock: Clock = realClock, path = tempFolder()): Desk {
+  const log = keptLog()
+  return {
+    path,
+    log,
+    tracker: localTracker({ path, clock, log }),
+    put: (name, text) => writeFileSync(join(path, name), text),
+    text: (name) => readFileSync(join(path, name), 'utf8'),
+  }
+}
+
+async function look({ tracker }: Pick<Desk, 'tracker'>): Promise<TrackerPicture> {
+  const answer = await tracker.look(ALL)
+  if (!answer.ok) throw new Error(answer.refusal.message)
+  return answer.value
+}
+
+async function idsOf(one: Pick<Desk, 'tracker'>): Promise<string[]> {
+  return (await look(one)).tickets.map(({ ticket }) => ticket.id)
+}
+
+describe('looking', () => {
+  test('each file is a ticket; its address opens the file, its times are the file’s', async () => {
+    const one = desk()
+    one.put('ENG-1.md', fileOf('Todo', 'title: The lamp'))
+    one.put('ENG 2 é.md', fileOf('Done'))
+    const when = new Date('2020-02-03T04:05:06.789Z')
+    utimesSync(join(one.path, 'ENG-1.md'), when, when)
+    const { tickets, problems } = await look(one)
+    expect(problems).toEqual([])
+    expect(tickets.map(({ ticket, closed }) => [ticket.id, ticket.title, ticket.state, closed])).toEqual([
+      ['ENG 2 é', 'ENG 2 é', 'Done', true],
+      ['ENG-1', 'The lamp', 'Todo', false],
+    ])
+    expect(tickets[0]?.ticket.url).toBe(pathToFileURL(join(one.path, 'ENG 2 é.md')).href)
+    expect(tickets[1]?.ticket.updatedAt).toBe(when.toISOString())
+    expect(tickets[1]?.ticket.createdAt).toBe(when.toISOString())
+  })
+
+  test('what is no plain visible Markdown file is passed over without a word', async () => {
+    const one = desk()
+    one.put('good.md', fileOf('Todo'))
+    for (const name of [
+      '.hidden.md',
+      '#a.md',
+      'a~.md',
+      'a.md~',
+      '.a.md.swp',
+      'notes.txt',
+      'README.md',
+      '4913',
+    ]) {
+      one.put(name, 'nothing of ours')
+    }
+    mkdirSync(join(one.path, 'folder.md'))
+    symlinkSync(join(one.path, 'good.md'), join(one.path, 'link.md'))
+    symlinkSync('/nowhere', join(one.path, 'dangling.md'))
+    execFileSync('mkfifo', [join(one.path, 'pipe.md')])
+    expect(await look(one)).toMatchObject({ tickets: [{ ticket: { id: 'good' } }], problems: [] })
+  })
+
+  test('a file that does not parse is named, in the log once, and leaves the others alone', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    one.put('b.md', fileOf('Todo', 'labels: bug'))
+    one.put('c.md', fileOf('Todo'))
+    const problem = 'b.md, line 3: labels must be a list, such as [one, two]'
+    for (let looks = 0; looks < 2; looks++) {
+      const { tickets, problems } = await look(one)
+      expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['a', 'c'])
+      expect(problems).toEqual([problem])
+    }
+    expect(one.log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)).toEqual([
+      problem,
+    ])
+    one.put('b.md', fileOf('Todo', 'labels: [bug]'))
+    expect(await look(one)).toMatchObject({ tickets: { length: 3 }, problems: [] })
+  })
+
+  test('a file that is too large, and one whose name does not print, are named', async () => {
+    const one = desk()
+    one.put('large.md', `${fileOf('Todo')}${' '.repeat(TICKET_FILE_BYTES_MAX)}`)
+    one.put('full.md', fileOf('Todo').padEnd(TICKET_FILE_BYTES_MAX, '\n'))
+    one.put('a\nb.md', fileOf('Todo'))
+    const { tickets, problems } = await look(one)
+    expect(tickets.map(({ ticket }) => ticket.id)).toEqual(['full'])
+    expect(problems).toEqual([
+      'a\ufffdb.md has characters in its name that do not print; rename it',
+      `large.md has more than ${TICKET_FILE_BYTES_MAX} bytes; shorten it`,
+    ])
+  })
+
+  test('of two with one id, the first by name is the ticket', async () => {
+    const one = desk()
+    one.put('b.md', fileOf('Todo', 'id: x'))
+    one.put('a.md', fileOf('Done', 'id: x'))
+    expect(await look(one)).toMatchObject({
+      tickets: [{ ticket: { id: 'x', state: 'Done' } }],
+      problems: ['b.md has the id x, as a.md has; change one of them'],
+    })
+  })
+
+  test('a great many bad files make a short list', async () => {
+    const one = desk()
+    for (let n = 0; n < TICKET_PROBLEMS_MAX + 5; n++) one.put(`${n}.md`, 'no')
+    const { problems } = await look(one)
+    expect(problems).toHaveLength(TICKET_PROBLEMS_MAX + 1)
+    expect(problems.at(-1)).toBe('5 more files have problems; mend these first')
+  })
+
+  test('of hundreds of files only those that changed are read again', async () => {
+    const clock = new ManualClock(Date.now() + 60_000)
+    const one = desk(clock)
+    for (let n = 0; n < 600; n++) one.put(`${String(n).padStart(3, '0')}.md`, fileOf('Todo'))
+    const reads = () => one.log.lines.flatMap(({ fields }) => ('read' in fields ? [fields.read] : []))
+    expect(await idsOf(one)).toHaveLength(600)
+    expect(await idsOf(one)).toHaveLength(600)
+    expect(reads()).toEqual([600])
+    one.put('100.md', fileOf('Done'))
+    rmSync(join(one.path, '200.md'))
+    renameSync(join(one.path, '300.md'), join(one.path, 'new.md'))
+    const { tickets } = await look(one)
+    expect(reads()).toEqual([600, 2])
+    expect(tickets).toHaveLength(599)
+    expect(tickets.filter(({ closed }) => closed).map(({ ticket }) => ticket.id)).toEqual(['100'])
+  })
+
+  test('a second write within the grain of the file’s times is not missed', async () => {
+    const one = desk()
+    const path = join(one.path, 'a.md')
+    for (let n = 0; n < 30; n++) {
+      one.put('a.md', fileOf(`S${n % 10}a`))
+      await look(one)
+      one.put('a.md', fileOf(`S${n % 10}b`))
+      const { tickets } = await look(one)
+      expect(tickets[0]?.ticket.state).toBe(`S${n % 10}b`)
+    }
+    expect(statSync(path).isFile()).toBe(true)
+  })
+
+  test('a folder that is not there says which key names it, and is fine once it is', async () => {
+    const path = join(tempFolder(), 'tickets')
+    const one = desk(realClock, path)
+    expect(await one.tracker.look(ALL)).toEqual({
+      ok: false,
+      refusal: {
+        kind: 'invalid',
+        message: `tracker.path: ${path} does not exist; make that folder, or set tracker.path to the folder that holds the tickets`,
+      },
+    })
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ refusal: { kind: 'invalid' } })
+    mkdirSync(path)
+    expect(await idsOf(one)).toEqual([])
+    rmSync(path, { recursive: true })
+    writeFileSync(path, '')
+    expect(await one.tracker.look(ALL)).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringContaining('is not a folder') },
+    })
+  })
+
+  test('while files are being saved every which way, a ticket is read whole or said to be broken', async () => {
+    const one = desk()
+    const versions = ['Todo', 'In Progress'].map((state) =>
+      fileOf(state, `title: ${state} `.padEnd(5000, 'x')),
+    )
+    one.put('still.md', fileOf('Todo'))
+    let isSaving = true
+    const saving = (async () => {
+      for (let n = 0; isSaving; n++) {
+        const text = versions[n % 2] ?? ''
+        one.put('.swap', text)
+        renameSync(join(one.path, '.swap'), join(one.path, 'renamed.md'))
+        one.put('truncated.md', '')
+        await promisesSettled()
+        for (let at = 0; at < text.length; at += 2000) {
+          appendFileSync(join(one.path, 'truncated.md'), text.slice(at, at + 2000))
+          await promisesSettled()
+        }
+      }
+    })()
+    try {
+      for (let looks = 0; looks < 60; looks++) {
+        const { tickets, problems } = await look(one)
+        expect(tickets.map(({ ticket }) => ticket.id)).toContain('still')
+        for (const { ticket } of tickets.filter(({ ticket: { id } }) => id !== 'still')) {
+          expect(ticket.title.startsWith(ticket.state)).toBe(true)
+        }
+        for (const problem of problems) expect(problem).toMatch(/^truncated\.md(, line \d+:)? /)
+      }
+    } finally {
+      isSaving = false
+    }
+    await saving
+    expect(await idsOf(one)).toEqual(['renamed', 'still', 'truncated'])
+  })
+})
+
+describe('moving', () => {
+  test('rewrites that one line and keeps every other byte, the mode, and nothing beside it', async () => {
+    const one = desk()
+    const before = Buffer.from(
+      '---\r\ntitle: é à\r\nstate: "Todo"  # soon\r\n---\r\n\r\nstate: Todo\r\n\ttext \r\n',
+    )
+    one.put('a.md', before)
+    chmodSync(join(one.path, 'a.md'), 0o640)
+    expect(await one.tracker.moveTo('a', 'In Progress')).toEqual({ ok: true, value: undefined })
+    expect(one.text('a.md')).toBe(before.toString().replace('"Todo"', 'In Progress'))
+    expect(statSync(join(one.path, 'a.md')).mode & 0o777).toBe(0o640)
+    expect(readdirSync(one.path)).toEqual(['a.md'])
+    expect((await look(one)).tickets[0]?.ticket.state).toBe('In Progress')
+  })
+
+  test('leaves a ticket alone that somebody has put elsewhere', async () => {
+    const one = desk()
+    one.put('a.md', '---\nstate: Backlog\n---\nb')
+    expect(await one.tracker.moveTo('a', 'In Progress', ['Todo'])).toMatchObject({
+      refusal: { kind: 'gone' },
+    })
+    expect(one.text('a.md')).toContain('state: Backlog')
+    expect(await one.tracker.moveTo('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+  })
+
+  test('adds the line where there is none', async () => {
+    const one = desk()
+    one.put('a.md', '---\ntitle: a\n---\nb')
+    await one.tracker.moveTo('a', 'Done')
+    expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
+  })
+
+  test('one that somebody has closed meanwhile stays closed', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Canceled'))
+    expect(await one.tracker.moveTo('a', 'In Review')).toMatchObject({
+      refusal: { kind: 'gone', message: 'a was put in Canceled meanwhile, and stays there' },
+    })
+    expect(one.text('a.md')).toBe(fileOf('Canceled'))
+    expect(await one.tracker.moveTo('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
+  })
+
+  test('to where it is already writes nothing', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    const { ino } = statSync(join(one.path, 'a.md'))
+    expect(await one.tracker.moveTo('a', 'Todo')).toMatchObject({ ok: true })
+    expect(statSync(join(one.path, 'a.md')).ino).toBe(ino)
+  })
+
+  test('a ticket that is not there is unknown, and so is one that cannot be read', async () => {
+    const one = desk()
+    one.put('bad.md', 'no')
+    for (const id of ['nobody', 'bad', '../bad']) {
+      expect(await one.tracker.moveTo(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    }
+  })
+
+  test('a state that no ticket can be in is refused, and nothing is written', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    expect(await one.tracker.moveTo('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(one.text('a.md')).toBe(fileOf('Todo'))
+  })
+
+  test('many moves at once happen one after the other', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => one.tracker.moveTo('a', `S${n}`)))
+    expect(answers.every(({ ok }) => ok)).toBe(true)
+    expect(one.text('a.md')).toBe(fileOf('S7'))
+  })
+
+  test('a file that changed under it stays as it is', async () => {
+    const one = desk()
+    const path = join(one.path, 'a.md')
+    const whole = async () => {
+      const file = await readWhole(path)
+      if (file === undefined) throw new Error('no file')
+      return file
+    }
+    one.put('a.md', 'one')
+    const seen = await whole()
+    one.put('a.md', 'two')
+    expect(await replaceIfSame(path, seen, Buffer.from('ours'))).toBe(false)
+    one.put('b.md', 'one')
+    renameSync(join(one.path, 'b.md'), path)
+    expect(await replaceIfSame(path, seen, Buffer.from('ours'))).toBe(false)
+    const other = await whole()
+    rmSync(path)
+    expect(await replaceIfSame(path, other, Buffer.from('ours'))).toBe(false)
+    expect(readdirSync(one.path)).toEqual([])
+  })
+
+  test('against an editor that saves all the time, each move is made or refused, and no save is lost', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo', 'x-save: 0'))
+    let saves = 0
+    let isSaving = true
+    const saving = (async () => {
+      while (isSaving) {
+        const now = one.text('a.md')
+        saves += 1
+        one.put('.swap', now.replace(/x-save: \d+/, `x-save: ${saves}`))
+        renameSync(join(one.path, '.swap'), join(one.path, 'a.md'))
+        await new Promise((resolve) => setTimeout(resolve, saves % 3))
+      }
+    })()
+    const kinds = new Set<string>()
+    try {
+      for (let n = 0; n < 40; n++) {
+        const answer = await one.tracker.moveTo('a', `S${n}`)
+        kinds.add(answer.ok ? 'made' : answer.refusal.kind)
+        expect(one.text('a.md')).toContain(`x-save: ${saves}\n`)
+        if (answer.ok) expect(one.text('a.md')).toContain(`state: S${n}\n`)
+      }
+    } finally {
+      isSaving = false
+    }
+    await saving
+    expect(['made', 'conflict']).toEqual(expect.arrayContaining([...kinds]))
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(one.text('a.md')).toBe(fileOf('Done', `x-save: ${saves}`))
+  })
+
+  test('drafts that a crash left are removed when they are old, and no others', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    const [old, young, foreign] = ['.switchyard-1-0.draft', '.switchyard-1-1.draft', '.other.draft'] as const
+    for (const name of [old, young, foreign]) one.put(name, 'half')
+    const hourAgo = new Date(Date.now() - 3_600_000)
+    for (const name of [old, foreign]) utimesSync(join(one.path, name), hourAgo, hourAgo)
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(readdirSync(one.path).sort()).toEqual([foreign, young, 'a.md'])
+  })
+
+  test('another name of the file keeps what it had', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
+    await one.tracker.moveTo('a', 'Done')
+    expect(one.text('copy.txt')).toBe(fileOf('Todo'))
+  })
+})
+
+describe('around the tickets', () => {
+  test('its projects are those that its tickets name, each once, in order', async () => {
+    const one = desk()
+    expect(await one.tracker.projects()).toEqual({ ok: true, value: [] })
+    for (const [name, project] of [
+      ['a', 'Lamps'],
+      ['b', 'Desks'],
+      ['c', 'Lamps'],
+      ['d', 'Éclairs'],
+    ] as const) {
+      one.put(`${name}.md`, fileOf('Todo', `project: ${project}`))
+    }
+    one.put('e.md', fileOf('Todo'))
+    one.put('broken.md', 'no')
+    const projects = await one.tracker.projects()
+    expect(projects).toEqual({
+      ok: true,
+      value: ['Desks', 'Éclairs', 'Lamps'].map((name) => ({ id: name, name, teams: [] })),
+    })
+    for (const project of projects.ok ? projects.value : []) {
+      expect(checker(TrackerProject)(project)).toMatchObject({ ok: true })
+    }
+  })
+
+  test('of a folder that is not there, projects are refused as looks are', async () => {
+    const one = desk(realClock, join(tempFolder(), 'tickets'))
+    expect(await one.tracker.projects()).toMatchObject({ refusal: { kind: 'invalid' } })
+  })
+
+  test('it has no place for a link to a pull request: nothing but a state is ever written to a file', () => {
+    expect(desk().tracker.linkPull).toBeUndefined()
+  })
+
+  test('a ticket that is cared about is told of in whatever state, and not at all once its file is gone', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Done'))
+    one.put('b.md', fileOf('Todo'))
+    const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
+    expect(await one.tracker.look(wish)).toMatchObject({
+      value: {
+        tickets: [{ ticket: { id: 'a', state: 'Done' }, closed: true }, { ticket: { id: 'b' } }],
+        problems: [],
+      },
+    })
+    rmSync(join(one.path, 'a.md'))
+    expect(await one.tracker.look(wish)).toMatchObject({
+      value: { tickets: [{ ticket: { id: 'b' } }], problems: [] },
+    })
+    expect(await one.tracker.moveTo('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
+  })
+
+  test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
+    const one = desk()
+    one.put('a.md', fileOf('Todo'))
+    await look(one)
+    const broken = '---\nstate: [Todo\n---\n'
+    one.put('a.md', broken)
+    expect(await look(one)).toMatchObject({
+      tickets: [],
+      problems: [expect.stringContaining('a.md, line 2')],
+    })
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(one.text('a.md')).toBe(broken)
+    one.put('a.md', fileOf('Todo'))
+    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(await look(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
+  })
+})
+
+describe('watching', () => {
+  /** Looks at the folder itself twenty times as often, so that a test need not wait for it. */
+  const hasty: Clock = { ...realClock, after: (ms, run) => realClock.after(ms / 20, run) }
+
+  /** One save is several events, which may come a little later; until none has for three turns of the loop. */
+  async function quiet(count: () => number): Promise<void> {
+    for (let turns = 0, before = -1; turns < 3; turns++) {
+      if (count() !== before) turns = 0
+      before = count()
+      await promisesSettled()
+    }
+  }
+
+  /** Does it, and waits until the watcher has told of it. */
+  async function told(count: () => number, what: string, act: () => void): Promise<void> {
+    const before = count()
+    act()
+    await until(`being told of ${what}`, () => count() > before)
+  }
+
+  test('is told after a file is made, written to, renamed or removed', async () => {
+    const one = desk()
+    let changes = 0
+    const stop = one.tracker.watch(() => changes++)
+    const count = () => changes
+    await told(count, 'a new file', () => one.put('a.md', fileOf('Todo')))
+    await told(count, 'an edit', () => one.put('a.md', fileOf('Done')))
+    await told(count, 'a rename', () => renameSync(join(one.path, 'a.md'), join(one.path, 'b.md')))
+    await told(count, 'another edit', () => appendFileSync(join(one.path, 'b.md'), 'more'))
+    await told(count, 'its end', () => rmSync(join(one.path, 'b.md')))
+    stop()
+  })
+
+  test('is told once of a burst, and now and then of what never rests', async () => {
+    const clock = new ManualClock()
+    let heard = 0
+    const after: Clock['after'] = (ms, run) => {
+      if (ms <= 50) heard += 1
+      return clock.after(ms, run)
+    }
+    const one = desk({ now: clock.now, monotonic: clock.monotonic, endOfTick: clock.endOfTick, after })
+    let changes = 0
+    const stop = one.tracker.watch(() => changes++)
+    const save = async () => {
+      const before = heard
+      one.put('a.md', fileOf('Todo'))
+      await until('an event', () => heard > before)
+      await quiet(() => heard)
+    }
+    await save()
+    await clock.advance(40)
+    await save()
+    await clock.advance(49)
+    expect(changes).toBe(0)
+    await clock.advance(1)
+    expect(changes).toBe(1)
+    for (let ms = 0; ms < 600; ms += 40) {
+      await save()
+      await clock.advance(40)
+    }
+    expect(changes).toBe(2)
+    stop()
+    expect(clock.timers).toBe(0)
+  })
+
+  test('a folder that comes later, goes, and comes back as another one is watched each time', async () => {
+    const path = join(tempFolder(), 'tickets')
+    const one = desk(hasty, path)
+    let changes = 0
+    const stop = one.tracker.watch(() => changes++)
+    const count = () => changes
+    await told(count, 'the folder', () => mkdirSync(path))
+    await told(count, 'a file', () => one.put('a.md', fileOf('Todo')))
+    await told(count, 'its going', () => renameSync(path, `${path}-old`))
+    await told(count, 'its coming back', () => mkdirSync(path))
+    await told(count, 'a file in it', () => one.put('b.md', fileOf('Todo')))
+    expect(await idsOf(one)).toEqual(['b'])
+    await told(count, 'the folder being replaced at once', () => {
+      rmSync(path, { recursive: true })
+      mkdirSync(path)
+      one.put('c.md', fileOf('Todo'))
+    })
+    await until('the new folder', async () => (await idsOf(one)).join() === 'c')
+    await told(count, 'a file in that', () => one.put('d.md', fileOf('Todo')))
+    stop()
+  })
+
+  test('a path that is a file is waited at', async () => {
+    const path = join(tempFolder(), 'tickets')
+    writeFileSync(path, '')
+    const one = desk(hasty, path)
+    let changes = 0
+    const stop = one.tracker.watch(() => changes++)
+    await told(
+      () => changes,
+      'the folder',
+      () => {
+        rmSync(path)
+        mkdirSync(path)
+      },
+    )
+    stop()
+  })
+
+  test('once stopped, nothing is told', async () => {
+    const clock = new ManualClock()
+    const one = desk(clock)
+    let changes = 0
+    one.tracker.watch(() => changes++)()
+    one.put('a.md', fileOf('Todo'))
+    await clock.advance(10_000)
+    expect([changes, clock.timers]).toEqual([0, 0])
+  })
+})
+
+test('the tracker is the configured one, or none', () => {
+  const couriers: Couriers = {
+    courier: () => {
+      throw new Error('a folder is asked without a courier')
+    },
+  }
+  const ports = { clock: new ManualClock(), log: keptLog(), couriers }
+  const tracker = (part: object) =>
+    trackerFor({ ...configDefaults, tracker: { ...configDefaults.tracker, ...part } }, ports)
+  expect(tracker({})).toBeUndefined()
+  expect(tracker({ driver: 'local' })).toBeUndefined()
+  expect(tracker({ path: '/tmp' })).toBeUndefined()
+  expect(tracker({ driver: 'local', path: '/tmp' })).toBeDefined()
+})

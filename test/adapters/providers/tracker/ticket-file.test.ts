@@ -1,0 +1,184 @@
+/** One Markdown file as a ticket, and what is said of one that is none. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { CLOSED_STATES, readTicket, withState } from '../../../../providers/tracker/ticket-file.ts'
+
+const at = '2026-01-01T00:00:00.000Z'
+const facts = { name: 'ENG-1.md', url: 'file:///t/ENG-1.md', createdAt: at, updatedAt: at }
+
+const read = (text: string | Uint8Array) => {
+  const outcome = readTicket(typeof text === 'string' ? Buffer.from(text) : text, facts)
+  return outcome.ok ? outcome.tracked : outcome.problem
+}
+
+const withFields = (...lines: readonly string[]) => read(['---', ...lines, '---', ''].join('\n'))
+
+test('a whole ticket', () => {
+  const text = [
+    '---',
+    'id: 7',
+    'identifier: LAMP-7',
+    'title: "Fix: the lamp"',
+    'url: https://lamps.example/7',
+    'state: In Progress',
+    'priority: High',
+    'labels: [bug, ui]',
+    'assignee: ada',
+    'project: Lamps',
+    'branchName: ada/lamp-7',
+    'repo: lamps',
+    'blockedBy:',
+    '  - ENG-3',
+    'createdAt: 2026-02-01',
+    'updatedAt: 2026-02-01 12:00:00+01:00',
+    'x-mood: whatever',
+    '---',
+    '',
+    'It flickers.',
+    '',
+    'At night.',
+    '',
+  ]
+  const expected = {
+    ticket: {
+      id: '7',
+      identifier: 'LAMP-7',
+      title: 'Fix: the lamp',
+      description: 'It flickers.\n\nAt night.',
+      url: 'https://lamps.example/7',
+      state: 'In Progress',
+      priority: 2,
+      labels: ['bug', 'ui'],
+      assignee: 'ada',
+      project: 'Lamps',
+      branchName: 'ada/lamp-7',
+      repo: 'lamps',
+      blockedBy: ['ENG-3'],
+      createdAt: '2026-02-01T00:00:00.000Z',
+      updatedAt: '2026-02-01T11:00:00.000Z',
+    },
+    closed: false,
+  }
+  expect(read(text.join('\n'))).toEqual(expected)
+  expect(read(text.join('\r\n'))).toEqual(expected)
+  expect(read(`\ufeff${text.join('\n')}`)).toEqual(expected)
+})
+
+test('what a file leaves out is taken from its name and its times', () => {
+  expect(read('---\n---')).toEqual({
+    ticket: {
+      id: 'ENG-1',
+      identifier: 'ENG-1',
+      title: 'ENG-1',
+      description: '',
+      url: 'file:///t/ENG-1.md',
+      state: '',
+      priority: 0,
+      labels: [],
+      blockedBy: [],
+      createdAt: at,
+      updatedAt: at,
+    },
+    closed: false,
+  })
+})
+
+test.each([...CLOSED_STATES, 'DONE', '" Canceled "'])('%s is closed', (state) => {
+  expect(withFields(`state: ${state}`)).toMatchObject({ closed: true })
+})
+
+test.each<[string, number]>([
+  ['urgent', 1],
+  ['HIGH', 2],
+  ['medium', 3],
+  ['low', 4],
+  ['none', 0],
+  ['3', 3],
+  ['"1"', 1],
+])('priority %s is %d', (word, priority) => {
+  expect(withFields(`priority: ${word}`)).toMatchObject({ ticket: { priority } })
+})
+
+test.each<[string, string]>([
+  [
+    'priority: 5',
+    'line 2: priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
+  ],
+  [
+    'priority: constructor',
+    'line 2: priority must be urgent, high, medium, low or none, or a number from 1 (urgent) to 4 (low)',
+  ],
+  ['labels: bug', 'line 2: labels must be a list, such as [one, two]'],
+  ['title: [a]', 'line 2: title must be one value, not a list'],
+  ['description: x', 'line 2: description is the text below the second ---; put it there'],
+  ['prioritty: 1', 'line 2: prioritty: unknown key, did you mean priority?'],
+  ['__proto__: 1', 'line 2: __proto__: unknown key'],
+  [
+    '# c\nlabels: [""]\nurl: javascript:x',
+    'line 4: url: must be empty, or an address that begins with https, http or file',
+  ],
+  ['id: ""', 'line 2: id: must not be empty'],
+  ['createdAt: 2026-02-31', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
+  ['createdAt: yesterday', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
+  ['createdAt: 2026-01-31T25:00', 'line 2: createdAt must be an instant such as 2026-01-31T12:00:00Z'],
+  ['title: a: b', 'line 2: holds a colon and a space; put the text behind the first colon in quotes'],
+])('%j is refused with file, line and cure', (line, expected) => {
+  expect(withFields(line)).toBe(`ENG-1.md, ${expected}`)
+})
+
+test('what is no ticket at all says so', () => {
+  expect(read('')).toBe('ENG-1.md is empty; write the ticket, or remove the file')
+  expect(read(Buffer.from([0x2d, 0xff]))).toBe('ENG-1.md is not UTF-8 text; save it as UTF-8')
+  expect(read('# Just a note\n')).toMatch(/^ENG-1\.md, line 1: must be ---/)
+  expect(read(`---\n---\n${'x'.repeat(200_000)}`)).toBe(
+    'ENG-1.md description: must have at most 131072 characters',
+  )
+})
+
+// ---- another state -----------------------------------------------------------------------------------------------
+
+const moved = (text: string, state: string): string | undefined =>
+  withState(Buffer.from(text), state)?.toString()
+
+test.each<[string, string, string, string]>([
+  ['the value', '---\nstate: Todo\n---\nstate: Todo\n', 'Done', '---\nstate: Done\n---\nstate: Todo\n'],
+  ['a comment stays', '---\nstate:   "To do"  # why\n---', 'Done', '---\nstate:   Done  # why\n---'],
+  ['CRLF stays', '---\r\nstate: a\r\nx-é: b\r\n---\r\n', 'b', '---\r\nstate: b\r\nx-é: b\r\n---\r\n'],
+  ['an empty one', '---\nstate:   # c\n---', 'Done', '---\nstate: Done   # c\n---'],
+  ['none', '---\r\ntitle: a\r\n---\r\nb', 'Done', '---\r\ntitle: a\r\nstate: Done\r\n---\r\nb'],
+  ['behind a mark', '\ufeff---\ntitle: é à\nstate: a\n---\n', 'b', '\ufeff---\ntitle: é à\nstate: b\n---\n'],
+  ['odd words are quoted', '---\nstate: a\n---', 'no', '---\nstate: "no"\n---'],
+  ['odd signs, too', '---\nstate: a\n---', 'In: "ß"', '---\nstate: "In: \\"ß\\""\n---'],
+])('%s', (_, text, state, expected) => {
+  if (!text.includes('x-é')) expect(moved(text, state)).toBe(expected)
+  else expect(moved(text.replace('x-é', 'x-e'), state)).toBe(expected.replace('x-é', 'x-e'))
+})
+
+test('whatever the state is, it reads as it was, and nothing else has changed', () => {
+  const line = fc.constantFrom('title: é\u00a0à', '# n\u0085te', 'labels: [a]', '', 'x-y: "ÿ"')
+  const state = fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength: 20 }),
+    fc.string({ unit: 'binary-ascii', maxLength: 20 }),
+  )
+  const ending = fc.constantFrom('\n', '\r\n')
+  fc.assert(
+    fc.property(fc.uniqueArray(line), fc.boolean(), state, ending, (lines, hasState, to, end) => {
+      const all = hasState ? [...lines, 'state: Todo # c'] : lines
+      const text = ['---', ...all, '---', 'bödy', ''].join(end)
+      const after = moved(text, to) ?? ''
+      expect(read(after)).toMatchObject({ ticket: { state: to, description: 'bödy' } })
+      const back = moved(after, 'Todo') ?? ''
+      expect(back).toBe(hasState ? text : ['---', ...all, 'state: Todo', '---', 'bödy', ''].join(end))
+    }),
+  )
+})
+
+test('an id is no longer than what is kept under it, and whole', () => {
+  const longest = '課'.repeat(85)
+  expect(withFields(`id: ${longest}`)).toMatchObject({ ticket: { id: longest } })
+  expect(withFields('title: x', `id: ${longest}課`)).toBe(
+    'ENG-1.md, line 3: id: has more than 256 bytes; shorten it',
+  )
+  expect(withFields('id: "\\ud83d\\ude00"')).toMatchObject({ ticket: { id: '😀' } })
+  expect(withFields('id: "\\ud83d"')).toMatch(/^ENG-1.md, line 2: must end its text/)
+})

@@ -1,0 +1,323 @@
+/** How events get from the ledger into their files, and what crashes, hands and full disks do to that. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, expect, test } from '@jest/globals'
+import { open } from 'lmdb'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import type { Clock } from '../../../core/ports.ts'
+import type { RunEvent } from '../../../protocol/run.ts'
+import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
+import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { FORMAT } from '../../../store/lmdb/tables.ts'
+import { openStore } from '../../../store/store.ts'
+import { hastyClock } from '../../support/fast-clock.ts'
+import { Random } from '../../support/random.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { logEvent, logEvents, putEvents, runId } from './samples.ts'
+
+interface World {
+  readonly folder: string
+  readonly runs: string
+  readonly ledger: LmdbLedger
+  readonly events: EventLogsOnDisk
+  readonly log: ReturnType<typeof keptLog>
+  close(): Promise<void>
+}
+
+const worlds: World[] = []
+
+function world(
+  folder = tempFolder(),
+  runs = join(folder, 'runs'),
+  tailBytesMax?: number,
+  clock: Clock = realClock,
+): World {
+  mkdirSync(runs, { recursive: true })
+  const log = keptLog()
+  const ledger = new LmdbLedger({
+    folder: join(folder, 'state'),
+    clock,
+    log,
+    meters: noMeters,
+    ballastBytes: 0,
+  })
+  const events = new EventLogsOnDisk({
+    runs,
+    ledger,
+    clock,
+    log,
+    ...(tailBytesMax === undefined ? {} : { tailBytesMax }),
+  })
+  const close = async () => {
+    events.stop()
+    await ledger.close()
+    await events.settled()
+  }
+  const made = { folder, runs, ledger, events, log, close }
+  worlds.push(made)
+  return made
+}
+
+/** A world where a second is soon over: for tests that only await what comes in the end. */
+const hastyWorld = (folder?: string, runs?: string) => world(folder, runs, undefined, hastyClock(20))
+
+afterEach(async () => {
+  for (const each of worlds.splice(0)) await each.close()
+})
+
+const fileOf = ({ runs }: World, id = runId(1)) => join(runs, id, 'events.jsonl')
+const textOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
+const moved = ({ ledger }: World) => until('the tail is empty', () => ledger.tail.heads.size === 0)
+const put = ({ ledger }: World, from: number, to: number, id = runId(1)) =>
+  ledger.commit([putEvents(id, logEvents(id, from, to))])
+
+/** A world whose first run has three events in its file, closed. */
+async function three(): Promise<World> {
+  const first = hastyWorld()
+  await put(first, 0, 3)
+  await moved(first)
+  await first.close()
+  return first
+}
+
+test('events are in the database first, and in the file of their run once it is quiet', async () => {
+  const here = world()
+  await put(here, 0, 2)
+  expect(existsSync(fileOf(here))).toBe(false)
+  await put(here, 2, 3)
+  await moved(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 3)))
+  expect((statSync(fileOf(here)).mode & 0o777).toString(8)).toBe('600')
+  expect(here.ledger.tail.keysOf(runId(1))).toEqual([])
+  expect(here.ledger.tail.bytes).toBe(0)
+  expect(here.events.next(runId(1))).toBe(3)
+  await here.close()
+  const again = world(here.folder)
+  expect(again.events.next(runId(1))).toBe(3)
+  await put(again, 3, 5)
+  expect(await again.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 5))
+  expect(await again.events.read(runId(1), { after: 1, limit: 2 })).toEqual(logEvents(runId(1), 2, 4))
+})
+
+test('what a life leaves in the tail is moved by the next one', async () => {
+  const first = world()
+  await put(first, 0, 4)
+  await first.close()
+  expect(existsSync(fileOf(first))).toBe(false)
+  const second = world(first.folder)
+  expect(second.events.next(runId(1))).toBe(4)
+  await moved(second)
+  expect(readFileSync(fileOf(second), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 4)))
+})
+
+test.each([
+  ['half a line', '{"runId":"x","index":3,"ty'],
+  ['a chunk that is still in the tail', textOf(logEvents(runId(1), 3, 5))],
+  ['zeros', '\0'.repeat(5_000)],
+])('%s behind what counts of a file is cut off before more is written', async (_name, behind) => {
+  const { folder } = await three()
+  const here = hastyWorld(folder)
+  appendFileSync(fileOf(here), behind)
+  expect(await here.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 3))
+  await put(here, 3, 5)
+  await moved(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 5)))
+})
+
+test.each<[string, (path: string) => void, number[]]>([
+  ['that lost half a line', (path) => truncateSync(path, statSync(path).size - 5), [0, 1, 2]],
+  ['that lost two lines and a half', (path) => truncateSync(path, 10), [2]],
+  ['that is empty', (path) => truncateSync(path, 0), [2]],
+  ['that is gone', (path) => rmSync(path), [2]],
+])(
+  'a file %s: its log says how much is missing, and no later event changes its index',
+  async (_name, harm, indexes) => {
+    for (const how of ['read first', 'written first']) {
+      const { folder } = await three()
+      const here = hastyWorld(folder)
+      const { size } = statSync(fileOf(here))
+      harm(fileOf(here))
+      if (how === 'read first') await here.events.read(runId(1))
+      expect(here.events.next(runId(1))).toBe(3)
+      await put(here, 3, 5)
+      await moved(here)
+      const found = await here.events.read(runId(1))
+      expect(found.map(({ index }) => index)).toEqual([...indexes, 3, 4])
+      const left = textOf(found.slice(0, -3)).length
+      expect(found.at(-3)).toMatchObject({
+        type: 'log',
+        stream: 'system',
+        text: `${size - left} bytes of acknowledged events are missing from this log`,
+      })
+      expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(found))
+      expect(await here.events.read(runId(1), { after: 3 })).toEqual(logEvents(runId(1), 4, 5))
+      await here.close()
+    }
+  },
+)
+
+test('a tail that is large is moved while it grows, and any index is found in a large log', async () => {
+  const here = world()
+  const random = new Random(5)
+  const all = Array.from({ length: 4_000 }, (_, n) =>
+    logEvent(runId(1), n, 'y'.repeat(random.chance(0.01) ? 300_000 : random.below(900))),
+  )
+  for (let from = 0; from < all.length; from += 100) {
+    await here.ledger.commit([putEvents(runId(1), all.slice(from, from + 100))])
+    if (from % 1_000 === 0) await until('some of it moved', () => existsSync(fileOf(here)))
+  }
+  for (const after of [
+    -1,
+    0,
+    1_999,
+    3_998,
+    3_999,
+    ...Array.from({ length: 40 }, () => random.below(4_000)),
+  ]) {
+    const found = await here.events.read(runId(1), { after, limit: 2 })
+    expect(found.map(({ index }) => index)).toEqual([after + 1, after + 2].filter((index) => index < 4_000))
+  }
+  await moved(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(all))
+})
+
+test('many runs at once all move, a few files at a time, also when the tail is beyond its bound', async () => {
+  for (const tailBytesMax of [undefined, 1_000]) {
+    const here = world(tempFolder(), undefined, tailBytesMax)
+    const ids = Array.from({ length: 400 }, (_, n) => runId(n))
+    let most = 0
+    for (let from = 0; from < 3; from++) {
+      await Promise.all(ids.map((id) => put(here, from, from + 1, id)))
+      most = Math.max(most, filesOpenIn(here.runs))
+    }
+    await until(
+      'the tail is empty',
+      () => {
+        most = Math.max(most, filesOpenIn(here.runs))
+        return here.ledger.tail.heads.size === 0
+      },
+      100_000,
+    )
+    expect(most).toBeLessThanOrEqual(4)
+    for (const id of ids) expect(readFileSync(fileOf(here, id), 'utf8')).toBe(textOf(logEvents(id, 0, 3)))
+    await here.close()
+  }
+}, 240_000)
+
+test('a file that cannot be written holds nobody up, and is written once it can be', async () => {
+  const here = hastyWorld()
+  mkdirSync(fileOf(here), { recursive: true })
+  await put(here, 0, 2)
+  await put(here, 0, 2, runId(2))
+  await until('the other one moved', () => existsSync(fileOf(here, runId(2))))
+  await until('it is told', () =>
+    here.log.lines.some(({ message }) => message.includes('could not be moved')),
+  )
+  expect(here.events.next(runId(1))).toBe(2)
+  rmdirSync(fileOf(here))
+  await moved(here)
+  expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 2)))
+  expect(here.ledger.state()).toEqual({ is: 'ready' })
+})
+
+test('a disk without room for files: events stay in the database, and move once there is some', async () => {
+  const mounted = tempFolder()
+  // Only root may mount; for others there is nothing to see.
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', mounted]).status !== 0) return
+  const here = hastyWorld(tempFolder(), mounted)
+  try {
+    const filler = join(mounted, 'filler')
+    spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
+    const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
+    await here.ledger.commit([putEvents(runId(1), all)])
+    await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no room')))
+    await until('what was half written is cut off', () => statSync(fileOf(here)).size === 0)
+    // It is tried every second meanwhile, and told once.
+    await sleep(500)
+    expect(here.log.lines.filter(({ message }) => message.includes('no room'))).toHaveLength(1)
+    expect(await here.events.read(runId(1))).toEqual(all)
+    expect(here.ledger.state()).toEqual({ is: 'ready' })
+    rmSync(filler)
+    await moved(here)
+    expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(all))
+  } finally {
+    await here.close()
+    execFileSync('umount', [mounted])
+  }
+})
+
+test('a run is removed from tail, record and folder, also while it is moved', async () => {
+  const here = hastyWorld()
+  const ids = Array.from({ length: 40 }, (_, n) => runId(n))
+  await Promise.all(ids.map((id) => put(here, 0, 2, id)))
+  await until('some moved', () => readdirSync(here.runs).length > 0)
+  await Promise.all(ids.map((id) => here.events.remove(id)))
+  expect(readdirSync(here.runs)).toEqual([])
+  expect(here.ledger.tail.bytes).toBe(0)
+  for (const id of ids) {
+    expect(await here.events.read(id)).toEqual([])
+    expect(here.events.next(id)).toBe(0)
+  }
+  await here.close()
+  expect(world(here.folder).ledger.tail.heads.size).toBe(0)
+})
+
+test('names that are no run ids reach no disk', async () => {
+  const { events } = world()
+  for (const id of ['..', '../x', 'a/b', '']) {
+    await expect(events.read(id)).rejects.toThrow(TypeError)
+    await expect(events.remove(id)).rejects.toThrow(TypeError)
+  }
+})
+
+test('files from before the ledger knew of them are adopted up to their last whole event', async () => {
+  const dataDir = tempFolder()
+  const options = {
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 0,
+  }
+  await (await openStore(options)).close()
+  const raw = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+  const meta = raw.openDB<string, string>({ name: 'meta', encoding: 'string' })
+  await meta.put('format', '1')
+  await raw.close()
+  const path = join(dataDir, 'runs', runId(1), 'events.jsonl')
+  mkdirSync(join(dataDir, 'runs', runId(1)))
+  mkdirSync(join(dataDir, 'runs', 'not a run'))
+  mkdirSync(join(dataDir, 'runs', runId(2)))
+  writeFileSync(path, `${textOf(logEvents(runId(1), 0, 3))}{"runId":"x","ind`)
+
+  const store = await openStore(options)
+  expect(store.events.next(runId(1))).toBe(3)
+  expect(store.events.next(runId(2))).toBe(0)
+  await store.ledger.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
+  expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 4))
+  await until('it moved', () => readFileSync(path, 'utf8') === textOf(logEvents(runId(1), 0, 4)))
+  await store.close()
+  const again = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+  expect(again.openDB<string, string>({ name: 'meta', encoding: 'string' }).get('format')).toBe(`${FORMAT}`)
+  await again.close()
+})
+
+function filesOpenIn(folder: string): number {
+  const listed = spawnSync('ls', ['-l', `/proc/${process.pid}/fd`]).stdout.toString()
+  return listed.split('\n').filter((line) => line.includes(`${folder}/`)).length
+}

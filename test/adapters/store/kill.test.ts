@@ -1,0 +1,115 @@
+/** A process killed while it writes, at any instant: what it was told is on disk, and the store opens again. */
+import { expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { openStore } from '../../../store/store.ts'
+import { runTypeScript } from '../../support/child-process.ts'
+import { drawnSeed, Random } from '../../support/random.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+
+const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
+const seed = drawnSeed()
+
+test(
+  `killed ${CYCLES} times while writing (SEED=${seed})`,
+  async () => {
+    const random = new Random(seed)
+    const folder = tempFolder()
+    const known = new Map<string, number>()
+    for (let cycle = 0; cycle < CYCLES; cycle++) {
+      const child = runTypeScript('test/support/store-child.ts', [
+        'flood',
+        folder,
+        `${1 + cycle * 1_000_000}`,
+      ])
+      await until('the child writes', () => child.lines.length > 1)
+      await new Promise((resolve) => setTimeout(resolve, random.below(120)))
+      child.process.kill('SIGKILL')
+      expect(await child.ended).toBe('SIGKILL')
+      learn(known, child.lines)
+      expect(await lackingIn(folder, known)).toEqual([])
+    }
+    expect(known.size).toBeGreaterThan(32)
+  },
+  30_000 + CYCLES * 15_000,
+)
+
+test(
+  `killed ${CYCLES} times while events come and move to their files (SEED=${seed})`,
+  async () => {
+    const random = new Random(seed + 1)
+    const dataDir = tempFolder()
+    const known = new Map<string, number>()
+    for (let life = 0; life < CYCLES; life++) {
+      const child = runTypeScript('test/support/store-child.ts', ['events', dataDir, `${life}`])
+      // By how far it has come, so that a slow machine comes as far.
+      const lines = 1 + random.below(800)
+      await until('the child writes', () => child.lines.length > lines)
+      // Long enough, often, for runs to have become quiet and to move.
+      await new Promise((resolve) => setTimeout(resolve, random.below(900)))
+      child.process.kill('SIGKILL')
+      expect([await child.ended, ...child.errors]).toEqual(['SIGKILL'])
+      for (const line of child.lines) {
+        const [what, runId = '', next] = line.split(' ')
+        if (what === 'ack') known.set(runId, Number(next))
+      }
+      expect(await wrongEventsIn(dataDir, known)).toEqual([])
+    }
+    expect(known.size).toBeGreaterThan(100)
+  },
+  30_000 + CYCLES * 20_000,
+)
+
+/** Events that were not acknowledged may be there, if all of their commit is. */
+async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+  const store = await openStore({
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 64 * 1024,
+  })
+  const wrong: string[] = []
+  for (const [runId, next] of known) {
+    const events = await store.events.read(runId)
+    if (events.some(({ index }, at) => index !== at)) wrong.push(`${runId}: not in order, or not each once`)
+    if (events.some(({ type }) => type !== 'log')) wrong.push(`${runId}: something else`)
+    if (events.length < next) wrong.push(`${runId}: ${next} acknowledged, ${events.length} found`)
+    const n = (store.ledger.lives.get('lease', runId)?.c as { n: number } | undefined)?.n
+    if (events.length !== n || store.events.next(runId) !== n) wrong.push(`${runId}: half a commit`)
+  }
+  await store.close()
+  return wrong
+}
+
+function learn(known: Map<string, number>, lines: readonly string[]): void {
+  // Every life counts on from above its elder's numbers, so a later write is never the smaller one.
+  for (const line of lines) {
+    const [what, kind, caller, n] = line.split(' ')
+    if (what === 'ack') known.set(`${kind} ${caller}`, Number(n))
+  }
+}
+
+/** A later write that was not acknowledged may be there too; an older value may not. Both halves of a commit agree. */
+async function lackingIn(folder: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+  const ledger = new LmdbLedger({
+    folder,
+    clock: realClock,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 0,
+  })
+  const lacking: string[] = []
+  const countOf = (kind: string, key: number) =>
+    (ledger.lives.get(kind, `k-${key}`)?.c as { n: number } | undefined)?.n
+  for (const [key, n] of known) {
+    const [kind = '', caller] = key.split(' ')
+    const found = countOf(kind, Number(caller))
+    if (found === undefined || found < n) lacking.push(`${key}: ${n} was acknowledged, ${found} found`)
+    if (found !== countOf(kind, Number(caller) + 1000)) lacking.push(`${key}: half a commit`)
+  }
+  await ledger.close()
+  return lacking
+}

@@ -1,0 +1,85 @@
+/** One live host a data directory, whoever was killed before and however many try at once. */
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realChance } from '../../../bin/clock.ts'
+import { DataDirInUse } from '../../../store/errors.ts'
+import { acquireLock } from '../../../store/lock.ts'
+import { runTypeScript } from '../../support/child-process.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+
+const ROUNDS = 100
+const RACERS = 4
+const dead = { pid: 4_194_303, began: '1', boot: 'unknown', nonce: '00' }
+
+test('a second one is refused while the first lives, and told its process', () => {
+  const folder = tempFolder()
+  const lock = acquireLock(folder, realChance)
+  expect(() => acquireLock(folder, realChance)).toThrow(DataDirInUse)
+  expect(() => acquireLock(folder, realChance)).toThrow(new RegExp(`process ${process.pid}\\)`))
+  lock.release()
+  const again = acquireLock(folder, realChance)
+  again.release()
+})
+
+test.each([
+  ['of a process that is gone', JSON.stringify(dead)],
+  ['of another boot', JSON.stringify({ ...ownHolder(), boot: 'another' })],
+  ['of a process that had our number before', JSON.stringify({ ...ownHolder(), began: '1' })],
+  ['torn by a power cut', ''],
+])('a lock %s does not stop a new one', (_name, text) => {
+  const folder = tempFolder()
+  writeFileSync(join(folder, 'lock.7'), text)
+  writeFileSync(join(folder, 'lock.3'), text)
+  writeFileSync(join(folder, `lock.draft.${dead.pid}.ab`), '')
+  acquireLock(folder, realChance)
+  expect(readdirSync(folder)).toEqual(['lock.8'])
+})
+
+test('a lock that cannot be read is not taken for nobody’s', () => {
+  const folder = tempFolder()
+  // Root may read every file, so a folder stands in for one that is somebody else's.
+  mkdirSync(join(folder, 'lock.1'))
+  expect(() => acquireLock(folder, realChance)).toThrow(/lock\.1 cannot be read .* another switchyard/)
+  expect(readdirSync(folder)).toEqual(['lock.1'])
+})
+
+test('letting go never throws, even where nothing can be written', () => {
+  const folder = join(tempFolder(), 'data')
+  mkdirSync(folder)
+  const lock = acquireLock(folder, realChance)
+  rmSync(folder, { recursive: true })
+  writeFileSync(folder, '')
+  expect(() => lock.release()).not.toThrow()
+})
+
+test('of many processes that find a stale lock at the same instant, one gets it', async () => {
+  const folder = tempFolder()
+  for (let round = 0; round < ROUNDS; round++) {
+    mkdirSync(join(folder, `${round}`))
+    writeFileSync(join(folder, `${round}`, `lock.${1 + (round % 12)}`), JSON.stringify(dead))
+  }
+  const start = Date.now() + 700
+  const racers = Array.from({ length: RACERS }, () =>
+    runTypeScript('test/support/store-child.ts', ['lock', folder, `${ROUNDS}`, `${start}`]),
+  )
+  await until('all have raced', () => racers.every(({ lines }) => lines.includes('done')))
+  for (const { process } of racers) process.kill('SIGKILL')
+  await Promise.all(racers.map(({ ended }) => ended))
+  const lines = racers.flatMap((racer) => racer.lines)
+  const won = Array.from(
+    { length: ROUNDS },
+    (_, round) => lines.filter((line) => line === `won ${round}`).length,
+  )
+  expect(won).toEqual(Array(ROUNDS).fill(1))
+  const lost = lines.filter((line) => line.startsWith('lost'))
+  expect(lost.filter((line) => !line.endsWith(' DataDirInUse'))).toEqual([])
+  expect(lost).toHaveLength(ROUNDS * (RACERS - 1))
+})
+
+/** What a lock of this very process says of it. */
+function ownHolder(): object {
+  const folder = tempFolder()
+  acquireLock(folder, realChance)
+  return JSON.parse(readFileSync(join(folder, 'lock.1'), 'utf8'))
+}

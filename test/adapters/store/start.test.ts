@@ -1,0 +1,92 @@
+/** Opening a store where it is not welcome: folders of others, and disks without room. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { open } from 'lmdb'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import type { Store } from '../../../core/ports.ts'
+import { NotADataDir, StoreFull, StoreTooNew } from '../../../store/errors.ts'
+import { FORMAT } from '../../../store/lmdb/tables.ts'
+import { openStore } from '../../../store/store.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { life, putLife } from './samples.ts'
+
+const BALLAST = 2 * 1024 * 1024
+
+const openAt = (dataDir: string): Promise<Store> =>
+  openStore({
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: BALLAST,
+  })
+
+const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
+
+/** Runs with a small disk of its own. Only root may mount; for others there is nothing to see. */
+async function onSmallDisk(run: (disk: string) => Promise<void>): Promise<void> {
+  const disk = tempFolder()
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).status !== 0) return
+  try {
+    await run(disk)
+  } finally {
+    execFileSync('umount', [disk])
+  }
+}
+
+const fill = (disk: string) => spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'])
+
+test('a folder that holds other things is not closed to those who use it', async () => {
+  const folder = join(tempFolder(), 'home')
+  mkdirSync(folder, { mode: 0o755 })
+  writeFileSync(join(folder, 'thesis.txt'), '')
+  await expect(openAt(folder)).rejects.toThrow(NotADataDir)
+  await expect(openAt(folder)).rejects.toThrow(/holds other things.*name an empty or new folder/)
+  expect(modeOf(folder)).toBe('755')
+  writeFileSync(join(folder, 'config.json'), '{}')
+  await (await openAt(folder)).close()
+  expect(modeOf(folder)).toBe('700')
+})
+
+test('a full disk at the start costs the ballast, not the start', () =>
+  onSmallDisk(async (disk) => {
+    const dataDir = join(disk, 'data')
+    const ballast = join(dataDir, 'state', 'ballast')
+    const first = await openAt(dataDir)
+    await first.ledger.commit([putLife('lease', 'a', life(1))])
+    await until('the ballast is there', () => existsSync(ballast))
+    await first.close()
+    fill(disk)
+    const second = await openAt(dataDir)
+    expect(existsSync(ballast)).toBe(false)
+    expect(second.ledger.lives.get('lease', 'a')).toEqual(life(1))
+    await second.close()
+  }))
+
+test('a disk without room for a first database is refused, and served once there is some', () =>
+  onSmallDisk(async (disk) => {
+    const dataDir = join(disk, 'data')
+    mkdirSync(dataDir)
+    execFileSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=1k', 'count=24064'], {
+      stdio: 'ignore',
+    })
+    await expect(openAt(dataDir)).rejects.toThrow(StoreFull)
+    rmSync(join(disk, 'filler'))
+    await (await openAt(dataDir)).close()
+  }))
+
+test('why a store did not open is told, even when its lock cannot be let go', () =>
+  onSmallDisk(async (disk) => {
+    const dataDir = join(disk, 'data')
+    const first = await openAt(dataDir)
+    await first.close()
+    const root = open({ path: join(dataDir, 'state'), noSubdir: false, overlappingSync: false })
+    await root.openDB<string, string>({ name: 'meta', encoding: 'string' }).put('format', String(FORMAT + 1))
+    await root.close()
+    fill(disk)
+    await expect(openAt(dataDir)).rejects.toThrow(StoreTooNew)
+  }))

@@ -1,0 +1,459 @@
+/** What every store promises, asked of each: the one on disk, and its volatile twin. */
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import type { ArtifactFound, Clock, Store } from '../../../core/ports.ts'
+import { volatileStore } from '../../../store/memory-store.ts'
+import { openStore } from '../../../store/store.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { Random } from '../../support/random.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+import {
+  life,
+  logEvent,
+  logEvents,
+  putEvents,
+  putFact,
+  putLife,
+  putRun,
+  runId,
+  sampleRun,
+} from './samples.ts'
+
+const factories: [string, (clock?: Clock) => Promise<Store>][] = [
+  ['lmdb and files', (clock) => openOnDisk(tempFolder(), clock)],
+  ['volatile', async (clock = realClock) => volatileStore({ clock })],
+]
+
+const opened: Store[] = []
+
+function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
+  return openStore({
+    dataDir,
+    clock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+    ballastBytes: 4096,
+  })
+}
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+})
+
+describe.each(factories)('%s', (_name, make) => {
+  async function open(clock?: Clock): Promise<Store> {
+    const store = await make(clock)
+    opened.push(store)
+    return store
+  }
+
+  test('a commit cannot be read before it has landed, and is whole then', async () => {
+    const { ledger } = await open()
+    const landing = ledger.commit([putLife('lease', 'a', life(1)), putRun(sampleRun(1))])
+    expect(ledger.lives.get('lease', 'a')).toBeUndefined()
+    expect(ledger.runs.get(runId(1))).toBeUndefined()
+    await landing
+    expect(ledger.lives.get('lease', 'a')).toEqual(life(1))
+    expect(ledger.runs.get(runId(1))).toEqual(sampleRun(1))
+  })
+
+  test('commits of one turn land in the order of the calls', async () => {
+    const { ledger } = await open()
+    const order: number[] = []
+    await Promise.all(
+      [1, 2, 3, 4].map((n) =>
+        ledger.commit(n === 3 ? [] : [putLife('lease', 'a', life(n))]).then(() => order.push(n)),
+      ),
+    )
+    expect(ledger.lives.get('lease', 'a')).toEqual(life(4))
+    expect(order.filter((n) => n !== 3)).toEqual([1, 2, 4])
+  })
+
+  test('what is changed after the call is not what was committed', async () => {
+    const { ledger } = await open()
+    const fields = { n: 1 }
+    const first = ledger.commit([putLife('lease', 'a', { v: 1, s: 'held', c: fields })])
+    fields.n = 2
+    await first
+    expect(ledger.lives.get('lease', 'a')?.c).toEqual({ n: 1 })
+  })
+
+  test('lives are listed by kind in key order; removed ones are gone', async () => {
+    const { ledger } = await open()
+    await ledger.commit(['c', 'a', 'b'].map((key, n) => putLife('worker', key, life(n))))
+    await ledger.commit([putLife('lease', 'x', life(9)), putLife('worker', 'b', null)])
+    expect([...ledger.lives.all('worker')].map(([key]) => key)).toEqual(['a', 'c'])
+    expect([...ledger.lives.all('nothing')]).toEqual([])
+    expect(ledger.lives.kinds()).toEqual(['lease', 'worker'])
+  })
+
+  test('many lives are all listed', async () => {
+    const { ledger } = await open()
+    const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
+    await Promise.all(keys.map((key, n) => ledger.commit([putLife('lease', key, life(n))])))
+    expect([...ledger.lives.all('lease')].map(([key]) => key)).toEqual(keys)
+  })
+
+  test('runs are listed newest first, by status, ticket and page', async () => {
+    const { ledger } = await open()
+    const statuses = ['queued', 'running', 'completed'] as const
+    const runs = Array.from({ length: 90 }, (_, n) => sampleRun(n, statuses[n % 3], `t-${n % 4}`))
+    await ledger.commit(runs.map(putRun))
+    const newest = runs.toReversed()
+    const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id)
+    expect(idsOf(ledger.runs.list({}))).toEqual(idsOf(newest))
+    expect(idsOf(ledger.runs.list({ limit: 3, before: runId(50) }))).toEqual([49, 48, 47].map(runId))
+    const some = newest.filter(({ status }) => status !== 'running')
+    expect(idsOf(ledger.runs.list({ status: ['queued', 'completed'], limit: 40 }))).toEqual(
+      idsOf(some.slice(0, 40)),
+    )
+    const ticket = newest.filter(({ ticket }) => ticket.id === 't-2')
+    expect(idsOf(ledger.runs.list({ ticket: 't-2' }))).toEqual(idsOf(ticket))
+    expect(idsOf(ledger.runs.list({ ticket: 'ENG-t-2' }))).toEqual(idsOf(ticket))
+    const both = ticket.filter(({ status, id }) => status === 'queued' && id < runId(60))
+    expect(idsOf(ledger.runs.list({ ticket: 't-2', status: ['queued'], before: runId(60) }))).toEqual(
+      idsOf(both),
+    )
+    expect(ledger.runs.list({ status: [] })).toEqual([])
+    expect(ledger.runs.list({ limit: 0 })).toEqual([])
+    expect(ledger.runs.list({ ticket: 't-99' })).toEqual([])
+    expect(ledger.runs.count()).toBe(90)
+    expect(ledger.runs.count('running')).toBe(30)
+    expect(ledger.runs.count('failed')).toBe(0)
+  })
+
+  test('after any history of changes, indexes and counts say what the records say', async () => {
+    const { ledger } = await open()
+    const random = new Random(11)
+    const statuses = ['queued', 'running', 'failed', 'cancelled'] as const
+    const model = new Map<string, ReturnType<typeof sampleRun>>()
+    for (let round = 0; round < 60; round++) {
+      const commits = Array.from({ length: 1 + random.below(6) }, () =>
+        Array.from({ length: 1 + random.below(3) }, () => {
+          const n = random.below(25)
+          const run = random.chance(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
+          if (run === null) model.delete(runId(n))
+          else model.set(runId(n), run)
+          return { table: 'run', id: runId(n), run } as const
+        }),
+      )
+      const landing = Promise.all(commits.map((writes) => ledger.commit(writes)))
+      if (random.chance(0.6)) await landing
+    }
+    await ledger.commit([])
+    await ledger.commit([putLife('lease', 'last', life(0))])
+    const all = [...model.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
+    expect(ledger.runs.list({})).toEqual(all)
+    for (const status of statuses) {
+      const some = all.filter((run) => run.status === status)
+      expect(ledger.runs.list({ status: [status] })).toEqual(some)
+      expect(ledger.runs.count(status)).toBe(some.length)
+    }
+    for (const ticket of ['t-0', 't-1', 't-2']) {
+      expect(ledger.runs.list({ ticket })).toEqual(all.filter((run) => run.ticket.id === ticket))
+    }
+    expect(ledger.runs.count()).toBe(all.length)
+  })
+
+  test('after closing, a commit is refused; what was under way has landed', async () => {
+    const store = await open()
+    const under = store.ledger.commit([putLife('lease', 'a', life(1))])
+    await store.close()
+    await under
+    await expect(store.ledger.commit([putLife('lease', 'b', life(2))])).rejects.toMatchObject({
+      name: 'StoreClosed',
+    })
+  })
+
+  test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
+    const { ledger } = await open()
+    const { facts } = ledger
+    expect(facts.get('mark', 'a')).toBeUndefined()
+    expect([...facts.all('mark')]).toEqual([])
+    const landing = ledger.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
+    expect(facts.get('mark', 'a')).toBeUndefined()
+    await landing
+    await ledger.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
+    expect(facts.get('mark', 'a')).toEqual({ n: 1 })
+    expect(facts.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
+    const keys = (between?: { after?: string; until?: string }) =>
+      [...facts.all('mark', between)].map(([key]) => key)
+    expect(keys()).toEqual(['a', 'b', 'c', 'd'])
+    expect(keys({ after: 'a' })).toEqual(['b', 'c', 'd'])
+    expect(keys({ until: 'c' })).toEqual(['a', 'b'])
+    expect(keys({ after: 'a', until: 'c' })).toEqual(['b'])
+    expect(keys({ after: 'c', until: 'a' })).toEqual([])
+    expect([...facts.all('ended-lease')]).toEqual([])
+    await ledger.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
+    expect([...facts.all('mark')]).toEqual([
+      ['a', { n: 1 }],
+      ['c', { n: 9 }],
+      ['d', { n: 3 }],
+    ])
+  })
+
+  test('many facts are all listed', async () => {
+    const { ledger } = await open()
+    const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
+    await ledger.commit(keys.map((key, n) => putFact('ended-lease', key, { n })))
+    expect([...ledger.facts.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
+    expect([...ledger.facts.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
+  })
+
+  test('events come back as they went in, from any index, in any portion', async () => {
+    const { ledger, events } = await open()
+    const id = runId(1)
+    expect(events.next(id)).toBe(0)
+    const all = logEvents(id, 0, 300)
+    for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)]) {
+      await ledger.commit([putEvents(id, portion)])
+      expect(events.next(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
+    }
+    expect(await events.read(id)).toEqual(all)
+    expect(await events.read(id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
+    expect(await events.read(id, { after: 0, limit: 1 })).toEqual(all.slice(1, 2))
+    expect(await events.read(id, { after: 299 })).toEqual([])
+    expect(await events.read(id, { limit: 0 })).toEqual([])
+    expect(await events.read(runId(2))).toEqual([])
+    await events.remove(id)
+    expect(await events.read(id)).toEqual([])
+    expect(events.next(id)).toBe(0)
+    await ledger.commit([putEvents(id, all.slice(0, 2))])
+    expect(await events.read(id)).toEqual(all.slice(0, 2))
+  })
+
+  test('events land with all else of their commit, and not before', async () => {
+    const { ledger, events } = await open()
+    const id = runId(1)
+    const landing = ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
+    const next = ledger.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
+    expect(events.next(id)).toBe(0)
+    const early = events.read(id)
+    expect(await early).toEqual([])
+    await landing
+    await next
+    expect(events.next(id)).toBe(6)
+    expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
+  })
+
+  test('events with a hole, a fall or a repetition in their indexes cost their commit only', async () => {
+    const { ledger, events } = await open()
+    const id = runId(1)
+    await ledger.commit([putEvents(id, logEvents(id, 0, 2))])
+    const bad = [0, 1, 3].map((from) =>
+      ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, from, from + 1))]),
+    )
+    const good = ledger.commit([putEvents(id, logEvents(id, 2, 4))])
+    const twice = ledger.commit([putEvents(id, logEvents(id, 4, 5)), putEvents(id, logEvents(id, 4, 5))])
+    for (const commit of [...bad, twice]) await expect(commit).rejects.toThrow(RangeError)
+    await good
+    expect(ledger.runs.get(runId(1))).toBeUndefined()
+    expect(await events.read(id)).toEqual(logEvents(id, 0, 4))
+    expect(ledger.state()).toEqual({ is: 'ready' })
+  })
+
+  test('events that are not the whole lines they are said to be are refused', async () => {
+    const { ledger } = await open()
+    const write = { table: 'events', runId: runId(1), first: 0, count: 1, lines: '{}\n' } as const
+    const wrong = [
+      { ...write, lines: '{}' },
+      { ...write, lines: '' },
+      { ...write, count: 2 },
+      { ...write, lines: '{}\n{}\n' },
+      { ...write, first: -1 },
+      { ...write, first: 0.5 },
+      { ...write, runId: '../x' },
+    ]
+    for (const each of wrong) await expect(ledger.commit([each])).rejects.toThrow()
+    await ledger.commit([write])
+  })
+
+  test('a reader sees one log while events come, move and are read', async () => {
+    const { ledger, events } = await open()
+    const ids = Array.from({ length: 5 }, (_, n) => runId(n))
+    let done = false
+    const writing = (async () => {
+      const end = Date.now() + 1_500
+      for (let n = 0; Date.now() < end; n++) {
+        const size = (n * 997) % 9_000
+        await Promise.all(
+          ids.map((id) => ledger.commit([putEvents(id, [logEvent(id, n, 'x'.repeat(size))])])),
+        )
+      }
+      done = true
+    })()
+    while (!done) {
+      // Reading a volatile store never leaves the turn of the loop by itself.
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const id of ids) {
+        const next = events.next(id)
+        const after = Math.floor(next / 2)
+        const seen = await events.read(id, { after })
+        expect(seen.length).toBeGreaterThanOrEqual(next - after - 1)
+        expect(seen.map(({ index }) => index)).toEqual(seen.map((_, n) => after + 1 + n))
+      }
+    }
+    await writing
+    for (const id of ids) expect(await events.read(id)).toHaveLength(events.next(id))
+  })
+
+  test('after closing, nothing is written any more', async () => {
+    const store = await open()
+    const id = runId(1)
+    const under = store.usage.replace({ projectKey: 'p', sessionId: 's' }, '1')
+    await store.close()
+    await under
+    const late = [
+      () => store.config.replace(undefined, '{}'),
+      () => store.config.setAside('{}'),
+      () => store.ledger.commit([putEvents(id, logEvents(id, 0, 1))]),
+      () => store.events.read(id),
+      () => store.events.remove(id),
+      () => store.artifacts.write(id, 'a', 0, Buffer.from('x'), true),
+      () => store.artifacts.remove(id),
+      () => store.usage.replace({ projectKey: 'p', sessionId: 's' }, '2'),
+    ]
+    for (const write of late) await expect(write()).rejects.toMatchObject({ name: 'StoreClosed' })
+    expect(() => store.events.next(id)).toThrow(/closed/)
+    expect(await store.usage.read({ projectKey: 'p', sessionId: 's' })).toBe('1')
+  })
+
+  test('an artifact appears when its last part is there; repeated parts change nothing', async () => {
+    const { artifacts } = await open()
+    const id = runId(1)
+    const parts = ['one', 'two', 'three'].map((text) => Buffer.from(text))
+    const write = (part: number) =>
+      artifacts.write(id, 'out.txt', part, parts[part] ?? Buffer.of(), part === 2)
+    expect(await write(0)).toBe('kept')
+    expect(await write(0)).toBe('repeat')
+    expect(await write(2)).toEqual({ refused: expect.stringContaining('before part 1') })
+    expect(await write(1)).toBe('kept')
+    expect(await write(1)).toBe('repeat')
+    expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
+    expect(await artifacts.names(id)).toEqual([])
+    expect(await write(2)).toBe('kept')
+    expect(await write(2)).toBe('repeat')
+    const found = await artifacts.find(id, 'out.txt')
+    expect(found).toMatchObject({
+      is: 'file',
+      size: 11,
+      contentType: 'text/plain; charset=utf-8',
+      download: false,
+    })
+    expect(await textOf(found)).toBe('onetwothree')
+    expect(await artifacts.names(id)).toEqual(['out.txt'])
+    await artifacts.remove(id)
+    expect(await artifacts.find(id, 'out.txt')).toEqual({ is: 'missing' })
+  })
+
+  test('a new attempt replaces what an earlier one left, finished or not', async () => {
+    const { artifacts } = await open()
+    const id = runId(1)
+    const write = (part: number, text: string, final: boolean) =>
+      artifacts.write(id, 'a', part, Buffer.from(text), final)
+    for (const [part, text] of [
+      [0, 'old '],
+      [1, 'half'],
+    ] as const)
+      await write(part, text, false)
+    expect(await write(0, 'new ', false)).toBe('kept')
+    expect(await write(1, 'whole', true)).toBe('kept')
+    expect(await textOf(await artifacts.find(id, 'a'))).toBe('new whole')
+    expect(await write(0, 'newest', true)).toBe('kept')
+    expect(await write(0, 'newest', true)).toBe('repeat')
+    expect(await textOf(await artifacts.find(id, 'a'))).toBe('newest')
+  })
+
+  test.each([
+    '',
+    '.',
+    '..',
+    'a/b',
+    '../a',
+    '/etc/passwd',
+    'a\\b',
+    'a\0b',
+    'a\nb',
+    '\u007f',
+    '\ud800',
+    'x'.repeat(256),
+  ])('the artifact name %j leads nowhere', async (name) => {
+    const { artifacts } = await open()
+    expect(await artifacts.find(runId(1), name)).toMatchObject({ is: 'escape' })
+    expect(await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+  })
+
+  test('pages that could run script are downloads', async () => {
+    const { artifacts } = await open()
+    for (const name of ['a.html', 'a.SVG', 'a.xml', 'a.xhtml', 'noending']) {
+      await artifacts.write(runId(1), name, 0, Buffer.from('x'), true)
+      expect(await artifacts.find(runId(1), name)).toMatchObject({ is: 'file', download: true })
+    }
+  })
+
+  test('a part, or a whole, that is too large is refused', async () => {
+    const { artifacts } = await open()
+    expect(await artifacts.write(runId(1), 'a', 0, Buffer.alloc(256 * 1024 + 1), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+    expect(await artifacts.write(runId(1), 'a', -1, Buffer.alloc(1), true)).toMatchObject({
+      refused: expect.any(String),
+    })
+  })
+
+  test('a usage snapshot replaces the earlier one of the same session or subagent', async () => {
+    const { usage } = await open()
+    const session = { projectKey: 'p', sessionId: 's' }
+    await usage.replace(session, '1')
+    await usage.replace({ ...session, subagentId: 'a' }, '2')
+    await Promise.all(['3', '4'].map((text) => usage.replace(session, text)))
+    expect(await usage.read(session)).toBe('4')
+    expect(await usage.read({ ...session, subagentId: 'a' })).toBe('2')
+    expect(await usage.read({ ...session, subagentId: 'b' })).toBeUndefined()
+    expect(await usage.list('p')).toEqual([session, { ...session, subagentId: 'a' }])
+    expect(await usage.list('none')).toEqual([])
+    for (const bad of ['..', '', 'a/b', '.hidden', 'a.json', 'x'.repeat(300)]) {
+      await expect(usage.replace({ projectKey: bad, sessionId: 's' }, '')).rejects.toThrow(TypeError)
+    }
+  })
+
+  test('the configuration file is replaced only when it holds what was expected', async () => {
+    const { config } = await open()
+    expect(await config.read()).toBeUndefined()
+    expect(await config.replace('{}', '{"a":1}')).toEqual({ is: 'changed', text: undefined })
+    expect(await config.replace(undefined, '{"a":1}')).toEqual({ is: 'replaced' })
+    expect(await config.replace(undefined, '{"a":2}')).toEqual({ is: 'changed', text: '{"a":1}' })
+    expect(await config.read()).toBe('{"a":1}')
+    expect(await config.setAside('bad')).toMatch(/config\.json\..*rejected$/)
+    await expect(config.replace('{"a":1}', ' '.repeat(1024 * 1024 + 1))).rejects.toThrow(RangeError)
+  })
+
+  test('whoever watches the configuration file hears of a change, once for many', async () => {
+    // However slow the disk is, no time passes between the two.
+    const clock = new ManualClock()
+    const { config } = await open(clock)
+    let heard = 0
+    const stop = config.watch(() => heard++)
+    await config.replace(undefined, '1')
+    await config.replace('1', '2')
+    for (let turns = 0; turns < 5; turns++) await clock.turn()
+    await until('the change is heard', async () => {
+      await clock.advance(150)
+      return heard > 0
+    })
+    await clock.advance(150)
+    expect(heard).toBe(1)
+    stop()
+  })
+})
+
+async function textOf(found: ArtifactFound): Promise<string> {
+  if (found.is !== 'file') throw new Error(`not a file but ${found.is}`)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of found.read()) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,149 @@
+/** A worker's own disk: whole commits whatever kills it, frames of full length, nobody else beside it. */
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
+import { DataDirInUse, NotADataDir } from '../../../store/errors.ts'
+import { openStore } from '../../../store/store.ts'
+import { openSpool } from '../../../store/worker-store.ts'
+import { runTypeScript } from '../../support/child-process.ts'
+import { drawnSeed, Random } from '../../support/random.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+
+const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
+const seed = drawnSeed()
+const parts = {
+  clock: realClock,
+  chance: realChance,
+  log: keptLog(),
+  meters: noMeters,
+  ballastBytes: 64 * 1024,
+}
+const open = (dataDir: string) => openSpool({ dataDir, ...parts })
+const keyOf = (lease: string, n: number) => `${lease}/${String(n).padStart(10, '0')}`
+
+test('what was committed is there again, frames of full length included', async () => {
+  const dataDir = join(tempFolder(), 'worker')
+  const spool = await open(dataDir)
+  const text = 'é'.repeat(WORKER_FRAME_BYTES_MAX / 2)
+  await spool.commit([
+    { table: 'life', kind: 'execution', key: 'ls-1', record: { v: 1, s: 'w', c: { runId: 'run-1' } } },
+    { table: 'fact', shelf: 'frame', key: keyOf('ls-1', 1), value: { text } },
+    { table: 'fact', shelf: 'outbox', key: 'ls-1', value: { acked: 0 } },
+  ])
+  await spool.close()
+
+  const again = await open(dataDir)
+  expect(again.lives.get('execution', 'ls-1')).toEqual({ v: 1, s: 'w', c: { runId: 'run-1' } })
+  expect(again.facts.get('frame', keyOf('ls-1', 1))).toEqual({ text })
+  expect(again.facts.get('outbox', 'ls-1')).toEqual({ acked: 0 })
+  await again.close()
+})
+
+test('walking many long frames holds few of them in memory at a time', async () => {
+  const spool = await open(tempFolder())
+  const count = 96
+  for (let n = 0; n < count; n++)
+    await spool.commit([
+      { table: 'fact', shelf: 'frame', key: keyOf('ls-1', n), value: { text: 'x'.repeat(1_000_000) } },
+    ])
+  const walk = spool.facts.all('frame')
+  const before = process.memoryUsage()
+  let seen = 0
+  for (const [key] of walk) {
+    expect(key).toBe(keyOf('ls-1', seen))
+    if (seen === 0) {
+      const after = process.memoryUsage()
+      const grown = after.external + after.heapUsed - before.external - before.heapUsed
+      expect(grown).toBeLessThan(40 * 1024 * 1024)
+    }
+    seen += 1
+  }
+  expect(seen).toBe(count)
+  await spool.close()
+})
+
+test('is for its owner alone, and one daemon works there at a time', async () => {
+  const dataDir = join(tempFolder(), 'worker')
+  const spool = await open(dataDir)
+  expect(statSync(dataDir).mode & 0o777).toBe(0o700)
+  await expect(open(dataDir)).rejects.toThrow(DataDirInUse)
+  await spool.close()
+  const again = await open(dataDir)
+  await again.close()
+})
+
+test('a folder of somebody else’s is left alone', async () => {
+  const shared = join(tempFolder(), 'home')
+  mkdirSync(shared)
+  chmodSync(shared, 0o755)
+  writeFileSync(join(shared, 'letter.txt'), '')
+  await expect(open(shared)).rejects.toThrow(NotADataDir)
+  expect(readdirSync(shared)).toEqual(['letter.txt'])
+})
+
+test('the data directory of a host is none for a worker', async () => {
+  const dataDir = tempFolder()
+  const store = await openStore({ dataDir, ...parts })
+  await store.close()
+  await expect(open(dataDir)).rejects.toThrow(/of a host/)
+})
+
+test('drafts that a crash left are swept', async () => {
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, '.credential.json.1a2b.draft'), 'half')
+  const spool = await open(dataDir)
+  expect(readdirSync(dataDir).filter((name) => name.endsWith('.draft'))).toEqual([])
+  await spool.close()
+})
+
+test(
+  `killed ${CYCLES} times while frames come and go (SEED=${seed})`,
+  async () => {
+    const random = new Random(seed)
+    const dataDir = tempFolder()
+    const known = new Map<string, number>()
+    for (let life = 0; life < CYCLES; life++) {
+      const child = runTypeScript('test/support/store-child.ts', ['frames', dataDir, `${life}`])
+      await until('the child writes', () => child.lines.length > 30)
+      await new Promise((resolve) => setTimeout(resolve, random.below(400)))
+      child.process.kill('SIGKILL')
+      expect([await child.ended, ...child.errors]).toEqual(['SIGKILL'])
+      for (const line of child.lines) {
+        const [what, lease = '', n] = line.split(' ')
+        if (what === 'ack') known.set(lease, Number(n))
+      }
+      expect(await wrongFramesIn(dataDir, known)).toEqual([])
+    }
+    expect(known.size).toBe(6 * CYCLES)
+  },
+  30_000 + CYCLES * 15_000,
+)
+
+/** Of each lease: its last twenty frames, whole, and a mark that fits; more than acknowledged only as a whole commit. */
+async function wrongFramesIn(dataDir: string, known: ReadonlyMap<string, number>): Promise<string[]> {
+  const spool = await open(dataDir)
+  const wrong: string[] = []
+  const held = new Map<string, number[]>()
+  for (const [key, value] of spool.facts.all('frame')) {
+    const [lease = '', digits] = key.split('/')
+    const n = Number(digits)
+    held.set(lease, [...(held.get(lease) ?? []), n])
+    const text = String(Reflect.get(value, 'text'))
+    const length = n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000
+    if (text !== `${n} ${'x'.repeat(length)}`) wrong.push(`${key}: torn`)
+  }
+  for (const [lease, acknowledged] of known) {
+    const frames = held.get(lease) ?? []
+    const acked = Number(Reflect.get(spool.facts.get('outbox', lease) ?? {}, 'acked'))
+    const last = frames.at(-1) ?? 0
+    if (last < acknowledged) wrong.push(`${lease}: ${acknowledged} acknowledged, ${last} found`)
+    if (acked !== Math.max(0, last - 20)) wrong.push(`${lease}: half a commit, ${acked} and ${last}`)
+    const expected = Array.from({ length: Math.min(20, last) }, (_, at) => last - Math.min(20, last) + 1 + at)
+    if (frames.join() !== expected.join()) wrong.push(`${lease}: holes`)
+  }
+  await spool.close()
+  return wrong
+}

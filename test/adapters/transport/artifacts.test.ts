@@ -1,0 +1,253 @@
+/** Artifacts over a real socket: long bodies in pieces, and names that would like to be more than names. */
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from '@jest/globals'
+import { fetch } from 'undici'
+import type { ArtifactFile } from '../../../actors/api/host-api.ts'
+import { fakeRun } from '../../support/fake-host-api.ts'
+import { rawClient, requestText } from '../../support/raw-client.ts'
+import { until } from '../../support/real-files.ts'
+import { afterwards, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const MIB = 1024 * 1024
+const headers = { authorization: `Bearer ${TOKEN}` }
+const AUTH = ['Host: localhost', `Authorization: Bearer ${TOKEN}`]
+
+/** What came of one reading. */
+interface Reading {
+  pieces: number
+  ended: boolean
+}
+
+function fileOf(
+  given: Partial<ArtifactFile> & { readonly of?: () => AsyncIterable<Uint8Array> },
+  reading?: Reading,
+): ArtifactFile {
+  const { of, ...rest } = given
+  return {
+    is: 'file',
+    size: 0,
+    contentType: 'text/plain; charset=utf-8',
+    download: false,
+    async *read() {
+      try {
+        for await (const piece of of?.() ?? []) {
+          if (reading !== undefined) reading.pieces += 1
+          yield piece
+        }
+      } finally {
+        if (reading !== undefined) reading.ended = true
+      }
+    },
+    ...rest,
+  }
+}
+
+/** So many bytes in pieces of 64 KiB, each byte telling where it is. */
+async function* counting(size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < size; at += 65_536) {
+    const piece = Buffer.alloc(Math.min(65_536, size - at))
+    for (let i = 0; i < piece.length; i += 4096) piece.writeUInt8(((at + i) >> 12) & 0xff, i)
+    yield piece
+  }
+}
+
+/** Ends, but not well, before it has said anything. */
+async function* failing(why: string): AsyncGenerator<Uint8Array> {
+  if (why !== '') throw new Error(why)
+  yield Buffer.alloc(0)
+}
+
+async function open() {
+  const doors = await openTestDoors()
+  doors.desk.runsById.set('run-1', fakeRun('run-1', 'completed'))
+  const reading: Reading = { pieces: 0, ended: false }
+  const put = (name: string, file: Parameters<typeof fileOf>[0]): void =>
+    void doors.desk.artifacts.set(name, fileOf(file, reading))
+  const get = (name: string) => fetch(`${doors.url}/api/runs/run-1/artifacts/${name}`, { headers })
+  return { ...doors, reading, put, get }
+}
+
+test('an artifact is sent whole, under its type, and a browser may do nothing with it', async () => {
+  const { put, get, reading } = await open()
+  put('log.txt', {
+    size: 5,
+    of: async function* () {
+      yield Buffer.from('he')
+      yield Buffer.alloc(0)
+      yield Buffer.from('llo')
+    },
+  })
+  const reply = await get('log.txt')
+  expect(reply.status).toBe(200)
+  expect(await reply.text()).toBe('hello')
+  expect(Object.fromEntries(reply.headers)).toMatchObject({
+    'content-length': '5',
+    'content-type': 'text/plain; charset=utf-8',
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "sandbox; default-src 'none'",
+    'cache-control': 'no-store',
+  })
+  expect(reply.headers.has('content-disposition')).toBe(false)
+  expect(reading.ended).toBe(true)
+})
+
+test('one that is for saving comes as an attachment, under whatever name', async () => {
+  const { put, get } = await open()
+  const name = `ä "quoted"; *'(x).html`
+  put(name, { size: 1, download: true, contentType: 'application/octet-stream', of: () => counting(1) })
+  const reply = await get(encodeURIComponent(name))
+  expect(reply.headers.get('content-disposition')).toBe(
+    "attachment; filename*=UTF-8''%C3%A4%20%22quoted%22%3B%20%2A%27%28x%29.html",
+  )
+})
+
+test('an empty one is empty', async () => {
+  const { put, get } = await open()
+  put('empty', {})
+  const reply = await get('empty')
+  expect([reply.status, reply.headers.get('content-length'), await reply.text()]).toEqual([200, '0', ''])
+})
+
+test('names that lead elsewhere are refused, raw and encoded, and what is not there is not there', async () => {
+  const { port, put } = await open()
+  put('..', { size: 1, of: () => counting(1) })
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const statusOf = async (name: string) =>
+    (await client.ask(requestText('GET', `/api/runs/run-1/artifacts/${name}`, AUTH))).status
+  for (const name of ['..', '%2e%2e', '..%2fx', '%2fetc%2fpasswd', '..%5cx', 'a%00b', '.'])
+    expect([name, await statusOf(name)]).toEqual([name, 400])
+  for (const name of ['%252e%252e%252fx', 'missing'])
+    expect([name, await statusOf(name)]).toEqual([name, 404])
+  for (const name of ['../../x', 'a/b', '']) expect([name, await statusOf(name)]).toEqual([name, 404])
+  expect(await statusOf('x'.repeat(1025))).toBe(400)
+  expect(await statusOf('%ff')).toBe(400)
+  const elsewhere = await client.ask(requestText('GET', '/api/runs/run-9/artifacts/x', AUTH))
+  expect(elsewhere.status).toBe(404)
+})
+
+test('a file that cannot be opened is our failure, and nothing of it has gone out', async () => {
+  const { put, get, log } = await open()
+  put('gone', {
+    size: 5,
+    of: () => failing('replaced meanwhile'),
+  })
+  put('short', { size: 5, of: async function* () {} })
+  for (const name of ['gone', 'short']) {
+    const reply = await get(name)
+    expect([reply.status, await reply.json()]).toEqual([500, { error: expect.stringMatching(/failed/) }])
+  }
+  expect(log.lines.join()).toMatch(/replaced meanwhile[\s\S]*nothing came/)
+})
+
+test('one that breaks off half-way is cut off, so that nobody takes a half for the whole', async () => {
+  const { put, get, log, url } = await open()
+  put('broken', {
+    size: 2 * MIB,
+    of: async function* () {
+      yield* counting(MIB)
+      throw new Error('disk trouble')
+    },
+  })
+  put('shorter', { size: 2 * MIB, of: () => counting(MIB) })
+  for (const name of ['broken', 'shorter']) {
+    const reply = await get(name)
+    expect(reply.headers.get('content-length')).toBe(String(2 * MIB))
+    await expect(reply.arrayBuffer()).rejects.toThrow()
+  }
+  expect(log.lines.join()).toContain('disk trouble')
+  expect((await fetch(`${url}/api/health`)).status).toBe(200)
+})
+
+test('a large one arrives as it is', async () => {
+  const { put, get } = await open()
+  const size = 9 * MIB + 77
+  put('large', { size, of: () => counting(size) })
+  const got = Buffer.from(await (await get('large')).arrayBuffer())
+  const pieces: Uint8Array[] = []
+  for await (const piece of counting(size)) pieces.push(piece)
+  const expected = Buffer.concat(pieces)
+  expect(got.equals(expected)).toBe(true)
+})
+
+test('256 MiB for a client that does not read cost a few pieces, and a client that hangs up ends the reading', async () => {
+  const { put, port, reading, doors } = await open()
+  const size = 256 * MIB
+  put('huge', { size, of: () => counting(size) })
+  const before = process.memoryUsage().rss
+  const slow = connect(port, '127.0.0.1')
+  slow.pause()
+  slow.on('error', () => {})
+  slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
+  await until('the first pieces have been read', () => reading.pieces > 2)
+  let last = -1
+  await until('no more is read', async () => {
+    const same = reading.pieces === last
+    last = reading.pieces
+    await sleep(50)
+    return same
+  })
+  expect(reading.pieces).toBeLessThan(160)
+  slow.resume()
+  await until('it goes on when the client reads', () => reading.pieces > last + 100)
+  slow.pause()
+  expect(reading.ended).toBe(false)
+  slow.destroy()
+  await until('the reading has ended', () => reading.ended)
+  expect(reading.pieces).toBeLessThan(4096)
+  expect((process.memoryUsage().rss - before) / MIB).toBeLessThan(64)
+  await doors.close('nothing is waited for')
+})
+
+test('a download under way is given its time when the doors close, and no more', async () => {
+  const { put, port, doors, reading } = await open()
+  put('huge', { size: 256 * MIB, of: () => counting(256 * MIB) })
+  const slow = connect(port, '127.0.0.1')
+  afterwards(() => slow.destroy())
+  slow.pause()
+  slow.on('error', () => {})
+  slow.write(requestText('GET', '/api/runs/run-1/artifacts/huge', AUTH))
+  await until('it has begun', () => reading.pieces > 0)
+  await doors.close('stop')
+  await until('the reading has ended', () => reading.ended)
+})
+
+test('the next request on the same connection gets its own answer', async () => {
+  const { put, port } = await open()
+  put('log.txt', { size: 3 * MIB, of: () => counting(3 * MIB) })
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  for (let round = 0; round < 3; round++) {
+    const reply = await client.ask(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
+    expect([reply.status, reply.headers.get('content-length')]).toEqual([200, String(3 * MIB)])
+    expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost']))).status).toBe(200)
+  }
+})
+
+test('a client that hangs up before the artifact is found leaves no reading open', async () => {
+  const { put, port, reading, desk } = await open()
+  put('log.txt', { size: MIB, of: () => counting(MIB) })
+  const find = desk.artifact
+  let [asked, answered] = [false, false]
+  let answer = (): void => {}
+  const hungUp = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  desk.artifact = async (id, name) => {
+    asked = true
+    await hungUp
+    answered = true
+    return find(id, name)
+  }
+  const client = connect(port, '127.0.0.1')
+  client.write(requestText('GET', '/api/runs/run-1/artifacts/log.txt', AUTH))
+  await until('the artifact is asked for', () => asked)
+  client.destroy()
+  // The listener hears of it in its own time.
+  await sleep(100)
+  answer()
+  await until('it is answered', () => answered)
+  await sleep(50)
+  expect([reading.pieces, reading.ended]).not.toEqual([1, false])
+})

@@ -1,0 +1,220 @@
+/** The attach socket: a terminal's frames to the letter, in both directions, within their bounds. */
+import { expect, test } from '@jest/globals'
+import type { ViewLink } from '../../../actors/api/host-api.ts'
+import {
+  ATTACH_BACKLOG_BYTES_MAX,
+  ATTACH_DATA_CHARS_MAX,
+  ATTACH_FRAME_BYTES_MAX,
+  ATTACH_FRAMES_AT_ONCE,
+  ATTACH_INPUT_BYTES_AT_ONCE,
+} from '../../../protocol/limits.ts'
+import { rawClient } from '../../support/raw-client.ts'
+import { until } from '../../support/real-files.ts'
+import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
+import { afterwards, handClock, openTestDoors, type TestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const PATH = '/ws/runs/run-1/attach'
+
+/** One view as the desk sees it, and everything that its door has told. */
+interface Seen {
+  readonly runId: string
+  readonly link: ViewLink
+  readonly told: string[]
+  closed: number
+}
+
+type Given = Parameters<typeof openTestDoors>[0]
+
+async function doorsWithViews(given: Given = {}): Promise<TestDoors & { readonly views: Seen[] }> {
+  const doors = await openTestDoors(given)
+  const views: Seen[] = []
+  doors.desk.attachView = (runId, link) => {
+    const view: Seen = { runId, link, told: [], closed: 0 }
+    views.push(view)
+    return {
+      input: (data) => void view.told.push(`input ${data}`),
+      resize: (cols, rows) => void view.told.push(`resize ${cols}×${rows}`),
+      closed: () => {
+        view.closed += 1
+      },
+    }
+  }
+  return { ...doors, views }
+}
+
+async function opened(given: Given = {}) {
+  const doors = await doorsWithViews(given)
+  const client = socketClient(doors.port, PATH)
+  await client.opened
+  const view = doors.views[0]
+  if (view === undefined) throw new Error('nobody was told of the view')
+  return { ...doors, client, view }
+}
+
+test('frames go back and forth to the letter', async () => {
+  const { client, view } = await opened()
+  expect(view.runId).toBe('run-1')
+  client.send({ type: 'resize', cols: 120, rows: 40 })
+  client.send({ type: 'input', data: 'ls\r' })
+  await until('the host is told', () => view.told.length === 2)
+  expect(view.told).toEqual(['resize 120×40', 'input ls\r'])
+  const said = [
+    { type: 'data', data: '\u001b[1mä€😀\u0000' },
+    { type: 'exit', code: 3 },
+  ] as const
+  for (const frame of said) expect(view.link.send(frame)).toBe(true)
+  expect(view.link.send({ type: 'data', data: 'ä' }, '{"type":"data","data":"\\u00e4"}')).toBe(true)
+  view.link.close(1000, 'the session has ended')
+  expect(await client.first(3)).toEqual([...said, { type: 'data', data: 'ä' }])
+  expect(await client.closed).toEqual({ code: 1000, reason: 'the session has ended' })
+  await until('the host is told', () => view.closed === 1)
+  expect(view.link.send({ type: 'data', data: 'late' })).toBe(false)
+})
+
+test('a view is told to its host once when it goes', async () => {
+  const { client, view, meters } = await opened()
+  expect(meters.counts.get('sockets attach')).toBe(1)
+  client.close()
+  await until('the host is told', () => view.closed === 1)
+  expect(meters.counts.get('sockets attach')).toBe(0)
+})
+
+test('each run has its own terminals, by the id in the path', async () => {
+  const { port, views } = await doorsWithViews()
+  await socketClient(port, '/ws/runs/run-1/attach').opened
+  await socketClient(port, '/ws/runs/run%2D2/attach').opened
+  expect(views.map(({ runId }) => runId)).toEqual(['run-1', 'run-2'])
+})
+
+test('the query may carry the token, and without one there is no socket', async () => {
+  const { port, views } = await doorsWithViews()
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const ask = (path: string) =>
+    client.ask(
+      [
+        `GET ${path} HTTP/1.1`,
+        'Host: localhost',
+        'Upgrade: websocket',
+        'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+        '\r\n',
+      ].join('\r\n'),
+    )
+  expect((await ask(PATH)).status).toBe(401)
+  expect((await ask(`${PATH}?token=wrong`)).status).toBe(401)
+  expect((await ask(`/ws/runs/${'x'.repeat(300)}/attach?token=${TOKEN}`)).status).toBe(400)
+  expect((await ask(`/ws/runs/%ff/attach?token=${TOKEN}`)).status).toBe(400)
+  expect(views).toEqual([])
+  expect((await ask(`${PATH}?token=${TOKEN}`)).status).toBe(101)
+  expect(views).toHaveLength(1)
+})
+
+test('an ordinary request is told that the path speaks WebSocket', async () => {
+  const { url } = await doorsWithViews()
+  const reply = await fetch(`${url}${PATH}`, { headers: { authorization: `Bearer ${TOKEN}` } })
+  expect(reply.status).toBe(426)
+})
+
+test.each([
+  ['an unknown type', '{"type":"exec","data":"x"}', 1008],
+  ['a field too many', '{"type":"input","data":"x","run":"y"}', 1008],
+  ['no JSON', 'hello', 1008],
+  ['a terminal without columns', '{"type":"resize","cols":0,"rows":1}', 1008],
+  [
+    'more text than a frame may hold',
+    JSON.stringify({ type: 'input', data: 'x'.repeat(ATTACH_DATA_CHARS_MAX + 1) }),
+    1008,
+  ],
+  [
+    'more bytes than a frame may have',
+    `{"type":"input","data":"${' '.repeat(ATTACH_FRAME_BYTES_MAX)}"}`,
+    1009,
+  ],
+  ['binary', Buffer.from('{"type":"input","data":"x"}'), 1003],
+])('%s is answered with an error and a goodbye', async (_, text, code) => {
+  const { client, view } = await opened()
+  client.sendText(text)
+  expect((await client.closed).code).toBe(code)
+  expect(client.frames).toEqual([{ type: 'error', message: expect.any(String) }])
+  expect(view.told).toEqual([])
+  expect(view.closed).toBe(1)
+})
+
+test('a frame full of characters that JSON escapes is no longer than a frame may be', async () => {
+  const { client, view } = await opened()
+  const data = '\u0001'.repeat(ATTACH_DATA_CHARS_MAX)
+  client.send({ type: 'input', data })
+  await until('the host is told', () => view.told.length === 1)
+  expect(view.told[0] === `input ${data}`).toBe(true)
+})
+
+test('whoever types faster than a terminal may is told so, and sent away', async () => {
+  const { client, view } = await opened({ clock: handClock() })
+  for (let at = 0; at < ATTACH_FRAMES_AT_ONCE * 2; at++) client.send({ type: 'input', data: 'x' })
+  expect((await client.closed).code).toBe(1008)
+  expect(client.frames).toEqual([{ type: 'error', message: expect.stringMatching(/^too fast/) }])
+  expect(view.told.length).toBe(ATTACH_FRAMES_AT_ONCE)
+})
+
+test('a long text may be pasted, but not any length of it', async () => {
+  const { client, view } = await opened({ clock: handClock() })
+  const data = 'x'.repeat(60_000)
+  const atOnce = Math.floor(ATTACH_INPUT_BYTES_AT_ONCE / 61_000)
+  for (let at = 0; at < atOnce; at++) client.send({ type: 'input', data })
+  await until('the host is told', () => view.told.length === atOnce)
+  for (let at = 0; at < 2 * atOnce; at++) client.send({ type: 'input', data })
+  expect((await client.closed).code).toBe(1008)
+})
+
+test('pings are counted too', async () => {
+  const { port, views } = await doorsWithViews({ clock: handClock() })
+  const socket = await rawSocket(port, PATH)
+  const ended = new Promise((resolve) => socket.on('close', resolve))
+  socket.resume()
+  socket.write(Buffer.concat(Array.from({ length: ATTACH_FRAMES_AT_ONCE * 2 }, () => clientFrame(9, ''))))
+  await ended
+  expect(views[0]?.closed).toBe(1)
+})
+
+test('a view that does not read is cut off, holds little memory, and holds up nobody', async () => {
+  const { port, views, meters } = await doorsWithViews()
+  await rawSocket(port, PATH)
+  const quick = socketClient(port, PATH)
+  await quick.opened
+  const [slow, fast] = views
+  if (slow === undefined || fast === undefined) throw new Error('two views were opened')
+  const data = 'x'.repeat(ATTACH_DATA_CHARS_MAX)
+  const before = process.memoryUsage().rss
+  let taken = 0
+  for (let at = 0; at < 4_000; at++) {
+    if (slow.link.send({ type: 'data', data })) taken += 1
+    if (at % 16 === 0) {
+      expect(fast.link.send({ type: 'data', data: String(at) })).toBe(true)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+  const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024
+  // What the kernel holds for a connection comes on top.
+  expect(taken * data.length).toBeLessThan(ATTACH_BACKLOG_BYTES_MAX + 16 * 1024 * 1024)
+  expect(grownMib).toBeLessThan(96)
+  expect(await quick.first(250)).toHaveLength(250)
+  expect(meters.counts.get('sockets_cut_off_total attach')).toBe(1)
+  expect(slow.link.send({ type: 'data', data })).toBe(false)
+})
+
+test('a service that stops says goodbye to every terminal', async () => {
+  const { client, doors, view } = await opened()
+  void doors.close('the service is stopping')
+  expect(await client.closed).toEqual({ code: 1001, reason: 'the service is stopping' })
+  await until('the host is told', () => view.closed === 1)
+})
+
+test('a desk that throws costs a terminal, and not the process', async () => {
+  const { port, desk, log } = await openTestDoors()
+  desk.attachView = () => {
+    throw new Error('a bug')
+  }
+  const client = socketClient(port, PATH)
+  expect((await client.closed).code).toBe(1011)
+  expect(log.lines.join('\n')).toContain('a bug')
+})

@@ -1,0 +1,372 @@
+/** The dashboard socket: what it says, to whom, and when it has had enough. */
+
+import { expect, test } from '@jest/globals'
+import { configDefaults } from '../../../protocol/config.ts'
+import type { DashboardPush } from '../../../protocol/dashboard.ts'
+import {
+  DASHBOARD_BACKLOG_BYTES_MAX,
+  DASHBOARD_FRAME_BYTES_MAX,
+  DASHBOARD_FRAMES_PER_10_SECONDS_MAX,
+  DASHBOARD_SOCKETS_MAX,
+  DASHBOARD_SUBSCRIPTIONS_MAX,
+} from '../../../protocol/limits.ts'
+import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
+import { rawClient } from '../../support/raw-client.ts'
+import { until } from '../../support/real-files.ts'
+import { clientFrame, rawSocket, socketClient } from '../../support/socket-client.ts'
+import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const event = (runId: string, index: number): DashboardPush => ({
+  type: 'run-event',
+  event: {
+    runId,
+    index,
+    at: '2026-01-31T12:00:00.000Z',
+    type: 'log',
+    stream: 'stdout',
+    text: `${runId} ${index}`,
+  },
+})
+const tickets: DashboardPush = { type: 'tickets', tickets: [] }
+const config: DashboardPush = { type: 'config', config: configDefaults }
+const workers: DashboardPush = { type: 'workers', workers: [] }
+const tracker: DashboardPush = { type: 'linear-status', linearStatus: { state: 'connected' } }
+
+test('hello comes first, then every push in order', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.opened
+  const pushes = [tickets, event('run-1', 0), workers, config, event('run-2', 0), tracker]
+  for (const push of pushes) desk.push(push)
+  expect(await client.first(7)).toEqual([desk.helloAnswer, ...pushes])
+})
+
+test('a push that is text already is sent as that text', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.first(1)
+  desk.push(tickets, '{"type":"tickets","tickets":[],"made":"elsewhere"}')
+  expect(await client.first(2)).toEqual([
+    desk.helloAnswer,
+    { type: 'tickets', tickets: [], made: 'elsewhere' },
+  ])
+})
+
+test('nothing is lost or doubled between hello and the first push', async () => {
+  const { desk, port } = await openTestDoors()
+  let pushed = 0
+  // Each hello names the last push it already knows, as the real one does by its content.
+  Object.defineProperty(desk, 'helloAnswer', { get: () => ({ type: 'hello', knows: pushed }) })
+  const pushing = setInterval(() => {
+    for (let i = 0; i < 20; i++) desk.push(event('run-1', ++pushed))
+  }, 1)
+  afterwards(() => clearInterval(pushing))
+  for (let round = 0; round < 20; round++) {
+    const client = socketClient(port)
+    const [hello, ...events] = await client.first(30)
+    const from = Number(hello?.knows)
+    expect(events.map((frame) => Reflect.get(Object(frame.event), 'index'))).toEqual(
+      events.map((_, i) => from + 1 + i),
+    )
+    client.close()
+  }
+})
+
+test('without a subscription all run events come; with one, only those; after the last is gone, all again', async () => {
+  const { desk, port } = await openTestDoors()
+  const client = socketClient(port)
+  await client.first(1)
+  const hear = async (): Promise<string[]> => {
+    await client.caughtUp()
+    const before = client.frames.length
+    for (const run of ['run-1', 'run-2', 'run-3']) desk.push(event(run, 0))
+    desk.push(tickets)
+    await client.caughtUp()
+    return client.frames
+      .slice(before)
+      .map((frame) => String(Reflect.get(Object(frame.event), 'runId') ?? frame.type))
+  }
+  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+  client.send({ type: 'subscribe', runId: 'run-2' })
+  expect(await hear()).toEqual(['run-2', 'tickets'])
+  client.send({ type: 'subscribe', runId: 'run-3' })
+  client.send({ type: 'subscribe', runId: 'run-3' })
+  expect(await hear()).toEqual(['run-2', 'run-3', 'tickets'])
+  client.send({ type: 'unsubscribe', runId: 'run-2' })
+  client.send({ type: 'unsubscribe', runId: 'run-9' })
+  expect(await hear()).toEqual(['run-3', 'tickets'])
+  client.send({ type: 'unsubscribe', runId: 'run-3' })
+  expect(await hear()).toEqual(['run-1', 'run-2', 'run-3', 'tickets'])
+})
+
+test('the subscriptions of one dashboard are not those of another', async () => {
+  const { desk, port } = await openTestDoors()
+  const [one, two] = [socketClient(port), socketClient(port)]
+  await Promise.all([one.first(1), two.first(1)])
+  one.send({ type: 'subscribe', runId: 'run-1' })
+  two.send({ type: 'subscribe', runId: 'run-1' })
+  await Promise.all([one.caughtUp(), two.caughtUp()])
+  one.close()
+  await one.closed
+  desk.push(event('run-1', 0))
+  desk.push(event('run-2', 0))
+  await two.caughtUp()
+  expect(two.frames.slice(1)).toEqual([event('run-1', 0)])
+})
+
+test('a frame that means nothing ends the socket, with a reason that names the field', async () => {
+  const { port } = await openTestDoors()
+  const bad: [string, RegExp][] = [
+    ['not json', /JSON/],
+    ['null', /./],
+    ['{"type":"dance"}', /type/],
+    ['{"type":"subscribe"}', /runId/],
+    ['{"type":"subscribe","runId":7}', /runId/],
+    ['{"type":"subscribe","runId":"../x"}', /runId/],
+    ['{"type":"subscribe","runId":"a","more":1}', /more/],
+    ['{"type":"subscribe","runId":"a","__proto__":{}}', /__proto__/],
+  ]
+  for (const [text, reason] of bad) {
+    const client = socketClient(port)
+    await client.opened
+    client.sendText(text)
+    const end = await client.closed
+    expect([text, end.code]).toEqual([text, 1008])
+    expect(end.reason).toMatch(reason)
+    expect(Buffer.byteLength(end.reason)).toBeLessThanOrEqual(123)
+  }
+})
+
+test('binary frames end the socket with 1003, too long ones with 1009', async () => {
+  const { port } = await openTestDoors()
+  const binary = socketClient(port)
+  await binary.opened
+  binary.sendText(new Uint8Array([1, 2, 3]))
+  expect(await binary.closed).toMatchObject({ code: 1003 })
+  const long = socketClient(port)
+  await long.opened
+  long.sendText('x'.repeat(DASHBOARD_FRAME_BYTES_MAX + 1))
+  expect(await long.closed).toMatchObject({ code: 1009 })
+  const fits = socketClient(port)
+  await fits.opened
+  fits.sendText(JSON.stringify({ type: 'subscribe', runId: 'a' }).padEnd(DASHBOARD_FRAME_BYTES_MAX))
+  await fits.caughtUp()
+  fits.close()
+  expect(await fits.closed).toMatchObject({ code: 1005 })
+})
+
+test('who talks too much is sent away, and pings are talk', async () => {
+  const { port } = await openTestDoors({ clock: handClock() })
+  const talker = socketClient(port)
+  await talker.opened
+  const unsubscribe = JSON.stringify({ type: 'unsubscribe', runId: 'a' })
+  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) talker.sendText(unsubscribe)
+  expect(await talker.closed).toMatchObject({
+    code: 1008,
+    reason: expect.stringMatching(/frames within 10 seconds/),
+  })
+  const pinger = await rawSocket(port)
+  const ended = new Promise((resolve) => pinger.on('close', resolve))
+  pinger.on('error', () => {})
+  pinger.resume()
+  for (let i = 0; i <= DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) pinger.write(clientFrame(9, ''))
+  await ended
+})
+
+test('frames are counted anew after ten seconds', async () => {
+  const clock = handClock()
+  const { port } = await openTestDoors({ clock })
+  const client = await rawSocket(port)
+  let heard = ''
+  let ended = false
+  client.on('data', (data) => {
+    heard += data.toString('latin1')
+  })
+  client.on('close', () => {
+    ended = true
+  })
+  client.resume()
+  const unsubscribe = clientFrame(1, JSON.stringify({ type: 'unsubscribe', runId: 'a' }))
+  for (let round = 0; round < 3; round++) {
+    for (let i = 1; i < DASHBOARD_FRAMES_PER_10_SECONDS_MAX; i++) client.write(unsubscribe)
+    // A ping counts, too, and its answer says that all before it was read.
+    client.write(clientFrame(9, `round ${round} is read`))
+    await until('the answer to a ping', () => ended || heard.includes(`round ${round} is read`))
+    clock.wind(10_000)
+  }
+  expect(ended).toBe(false)
+})
+
+test('there are only so many subscriptions', async () => {
+  const clock = handClock()
+  const { port } = await openTestDoors({ clock })
+  const client = socketClient(port)
+  await client.opened
+  for (let i = 0; i < DASHBOARD_SUBSCRIPTIONS_MAX; i++) {
+    client.send({ type: 'subscribe', runId: `run-${i}` })
+    if (i % 500 !== 499) continue
+    // That many frames, and one more that asks whether they were read.
+    await client.caughtUp()
+    clock.wind(10_000)
+  }
+  client.send({ type: 'subscribe', runId: 'run-one-more' })
+  expect(await client.closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/1000 runs/) })
+})
+
+test('a reader that never reads costs its backlog, no more, and is cut off', async () => {
+  const clock = handClock()
+  const { port, desk, meters } = await openTestDoors({ clock })
+  const slow = await rawSocket(port)
+  const ended = new Promise((resolve) => slow.on('close', resolve))
+  slow.on('error', () => {})
+  const before = process.memoryUsage().rss
+  const text = 'x'.repeat(64 * 1024)
+  for (let mib = 0; mib < 512; mib++) {
+    for (let i = 0; i < 16; i++)
+      desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024
+  process.stdout.write(`slow reader: 512 MiB pushed, the process grew by ${grownMib.toFixed(0)} MiB\n`)
+  expect(grownMib).toBeLessThan(128)
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
+  expect(meters.counts.get('sockets dashboard')).toBe(1)
+  clock.wind(DRAIN_MS_MAX)
+  await until('it is gone', () => meters.counts.get('sockets dashboard') === 0)
+  slow.resume()
+  await ended
+})
+
+test('a slow reader does not hold up a quick one', async () => {
+  const { port, desk } = await openTestDoors()
+  await rawSocket(port)
+  const quick = socketClient(port)
+  await quick.first(1)
+  const text = 'x'.repeat(64 * 1024)
+  for (let i = 0; i < 256; i++) {
+    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    if (i % 8 === 7) await quick.first(2 + i)
+  }
+  expect(await quick.first(257)).toHaveLength(257)
+})
+
+test('a reader that was too slow and catches up is told 1013 and why', async () => {
+  const { port, desk, meters } = await openTestDoors({ clock: handClock() })
+  const slow = await rawSocket(port)
+  const chunks: Buffer[] = []
+  slow.on('data', (bytes) => chunks.push(bytes))
+  const ended = new Promise((resolve) => slow.on('close', resolve))
+  slow.pause()
+  const text = 'x'.repeat(64 * 1024)
+  const needed = Math.ceil((DASHBOARD_BACKLOG_BYTES_MAX * 4) / text.length)
+  for (let i = 0; i < needed; i++) {
+    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+    if (i % 16 === 15) await new Promise((resolve) => setImmediate(resolve))
+  }
+  await until('it is cut off', () => meters.counts.get('sockets_cut_off_total dashboard') === 1)
+  slow.resume()
+  await ended
+  const tail = Buffer.concat(chunks).subarray(-125)
+  const close = tail.lastIndexOf(0x88)
+  expect(tail.readUInt16BE(close + 2)).toBe(1013)
+  expect(tail.subarray(close + 4).toString()).toMatch(/^too slow/)
+})
+
+test('one dashboard too many is refused before it becomes a socket', async () => {
+  const { port, meters } = await openTestDoors()
+  // Not all at once: a listener's queue is shorter than that.
+  for (let open = 0; open < DASHBOARD_SOCKETS_MAX; open += 64)
+    await Promise.all(Array.from({ length: 64 }, () => rawSocket(port)))
+  expect(meters.counts.get('sockets dashboard')).toBe(DASHBOARD_SOCKETS_MAX)
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const reply = await client.ask(
+    [
+      'GET /ws HTTP/1.1',
+      'Host: localhost',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      `Authorization: Bearer ${TOKEN}`,
+      '\r\n',
+    ].join('\r\n'),
+  )
+  expect(reply.status).toBe(503)
+})
+
+test('no compression is agreed to, and a protocol offered is not chosen', async () => {
+  const { port } = await openTestDoors()
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  const reply = await client.ask(
+    [
+      `GET /ws?token=${TOKEN} HTTP/1.1`,
+      'Host: localhost',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      'Sec-WebSocket-Extensions: permessage-deflate',
+      'Sec-WebSocket-Protocol: chat',
+      '\r\n',
+    ].join('\r\n'),
+  )
+  expect(reply.status).toBe(101)
+  expect(reply.headers.has('sec-websocket-extensions')).toBe(false)
+  expect(reply.headers.has('sec-websocket-protocol')).toBe(false)
+})
+
+test('pushes cost nothing while nobody watches, and the desk is left alone after the end', async () => {
+  const { desk, doors } = await openTestDoors()
+  expect(desk.listeners.size).toBe(1)
+  desk.push(tickets)
+  await doors.close('done')
+  expect(desk.listeners.size).toBe(0)
+})
+
+test('when the hello cannot be made, the socket ends with 1011 and the host goes on', async () => {
+  const { desk, port, log } = await openTestDoors()
+  const good = desk.hello
+  desk.hello = () => {
+    throw new Error('a bug')
+  }
+  expect(await socketClient(port).closed).toMatchObject({ code: 1011 })
+  expect(log.lines.join()).toContain('a bug')
+  desk.hello = good
+  expect(await socketClient(port).first(1)).toEqual([desk.helloAnswer])
+})
+
+test('a hello larger than any backlog costs nobody his place: what happens meanwhile comes right after it', async () => {
+  const { desk, port, meters } = await openTestDoors()
+  const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
+  desk.helloAnswer = { ...desk.helloAnswer, linearStatus: { state: 'auth-error', error } }
+  const client = socketClient(port)
+  client.opened.then(() => client.send({ type: 'subscribe', runId: 'run-2' }))
+  const pushed: DashboardPush[] = []
+  const say = (push: DashboardPush) => {
+    pushed.push(push)
+    desk.push(push)
+  }
+  while (meters.counts.get('sockets dashboard') !== 1) await new Promise((resolve) => setImmediate(resolve))
+  for (let i = 0; i < 500; i++) {
+    say({ ...tracker })
+    say(event('run-2', i))
+    if (i % 10 === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  const [hello, ...rest] = await client.first(1 + pushed.length)
+  expect(hello?.type).toBe('hello')
+  expect(rest).toEqual(pushed)
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBeUndefined()
+})
+
+test('but one that lets the hello lie is cut off like any slow reader', async () => {
+  const clock = handClock()
+  const { desk, port, meters } = await openTestDoors({ clock })
+  const error = 'x'.repeat(3 * DASHBOARD_BACKLOG_BYTES_MAX)
+  desk.helloAnswer = { ...desk.helloAnswer, linearStatus: { state: 'auth-error', error } }
+  const slow = await rawSocket(port)
+  slow.on('error', () => {})
+  const text = 'x'.repeat(64 * 1024)
+  for (let i = 0; i < 128; i++)
+    desk.push({ type: 'linear-status', linearStatus: { state: 'connected', error: text } })
+  expect(meters.counts.get('sockets_cut_off_total dashboard')).toBe(1)
+  clock.wind(DRAIN_MS_MAX)
+  expect(meters.counts.get('sockets dashboard')).toBe(0)
+})

@@ -1,0 +1,248 @@
+/** One request, one reply: bodies, deadlines, hang-ups and requests that nobody should send. */
+
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from '@jest/globals'
+import { fetch } from 'undici'
+import { yes } from '../../../core/result.ts'
+import { configDefaults } from '../../../protocol/config.ts'
+import { HTTP_BODY_BYTES_MAX, HTTP_BODY_SECONDS_MAX } from '../../../protocol/limits.ts'
+import { promisesSettled } from '../../support/manual-clock.ts'
+import { rawClient, requestText } from '../../support/raw-client.ts'
+import { until } from '../../support/real-files.ts'
+import { afterwards, handClock, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const AUTH = [`Host: localhost`, `Authorization: Bearer ${TOKEN}`]
+const JSON_AUTH = [...AUTH, 'Content-Type: application/json']
+
+async function open(given: Parameters<typeof openTestDoors>[0] = {}) {
+  const opened = await openTestDoors(given)
+  const client = rawClient(opened.port)
+  afterwards(() => client.close())
+  return { ...opened, client }
+}
+
+const put = (headers: readonly string[], body: string): string =>
+  requestText('PUT', '/api/settings', headers, body)
+const errorOf = (body: string): string => JSON.parse(body).error
+
+test('a body over the cap is refused with 413 before it is read, and the client gets to see it', async () => {
+  const { client, desk, port } = await open()
+  const body = 'x'.repeat(HTTP_BODY_BYTES_MAX + 1)
+  expect((await client.ask(put(JSON_AUTH, body))).status).toBe(413)
+  const reply = await fetch(`http://127.0.0.1:${port}/api/settings`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+    body: body.repeat(8),
+  })
+  expect(reply.status).toBe(413)
+  expect(await reply.json()).toEqual({ error: `the body is larger than ${HTTP_BODY_BYTES_MAX} bytes` })
+  expect(desk.patches).toEqual([])
+})
+
+test('a streamed body is counted as it comes', async () => {
+  const { client } = await open()
+  const piece = `40000\r\n${'x'.repeat(0x40000)}\r\n`
+  const head = requestText('PUT', '/api/settings', [...JSON_AUTH, 'Transfer-Encoding: chunked'])
+  expect((await client.ask(`${head}${piece.repeat(5)}0\r\n\r\n`)).status).toBe(413)
+})
+
+test('a body of exactly the cap is read', async () => {
+  const { client, desk } = await open()
+  const body = '{"patch":{}}'.padEnd(HTTP_BODY_BYTES_MAX)
+  expect(body.length).toBe(HTTP_BODY_BYTES_MAX)
+  expect((await client.ask(put(JSON_AUTH, body))).status).toBe(200)
+  expect(desk.patches).toHaveLength(1)
+})
+
+test('who goes on sending what was refused is hung up on', async () => {
+  const clock = handClock()
+  const { client } = await open({ clock })
+  const asked = client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 99999999']))
+  await until('it is refused', () => clock.alarms() === 1)
+  clock.wind(10_000)
+  expect(await asked).toMatchObject({ closed: true })
+})
+
+test('a body that does not come is waited for so long and no longer', async () => {
+  const clock = handClock()
+  const { client, desk } = await open({ clock })
+  const asked = client.ask(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 20'])}{"pa`)
+  await until('its body is waited for', () => clock.alarms() === 1)
+  clock.wind(HTTP_BODY_SECONDS_MAX * 1000)
+  expect(await asked).toMatchObject({ status: 408 })
+  expect(desk.patches).toEqual([])
+})
+
+test('a body needs the content type of JSON, and the refusal says which header to send', async () => {
+  const { client } = await open()
+  const body = '{"patch":{}}'
+  for (const type of [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonx',
+    'multipart/form-data; boundary=json',
+  ]) {
+    const reply = await client.ask(put([...AUTH, `Content-Type: ${type}`], body))
+    expect(reply.status).toBe(400)
+    expect(errorOf(reply.body)).toContain('Content-Type: application/json')
+  }
+  expect((await client.ask(put(AUTH, body))).status).toBe(400)
+  for (const type of [
+    'application/json',
+    'Application/JSON; charset=utf-8',
+    'application/merge-patch+json',
+  ]) {
+    expect((await client.ask(put([...AUTH, `Content-Type: ${type}`], body))).status).toBe(200)
+  }
+})
+
+test('a route that needs a body says so when none comes', async () => {
+  const { client } = await open()
+  const empty = await client.ask(requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 0']))
+  const none = await client.ask(requestText('PUT', '/api/settings', JSON_AUTH))
+  const chunked = await client.ask(
+    `${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Transfer-Encoding: chunked'])}0\r\n\r\n`,
+  )
+  for (const reply of [empty, none, chunked]) {
+    expect(reply.status).toBe(400)
+    expect(errorOf(reply.body)).toBe('this route needs a JSON body, and none came')
+  }
+})
+
+test('what is not JSON, not UTF-8 or not of the schema is refused with the field', async () => {
+  const { client } = await open()
+  const answers: [string, RegExp][] = [
+    ['{', /^the body is not JSON/],
+    ['{"patch":"\xff"}', /^the body is not valid UTF-8/],
+    ['[]', /./],
+    ['{}', /patch/],
+    ['{"patch":1}', /^\/patch: /],
+    ['{"patch":{},"more":1}', /more/],
+    ['{"patch":{"__proto__":{}}}', /^\/patch\/__proto__: /],
+    [`{"patch":${'{"a":'.repeat(40)}1${'}'.repeat(40)}}`, /deeper/],
+  ]
+  for (const [body, error] of answers) {
+    const reply = await client.ask(put(JSON_AUTH, body))
+    expect([body, reply.status]).toEqual([body, 400])
+    expect(errorOf(reply.body)).toMatch(error)
+  }
+})
+
+test('a route without a body ignores one within the cap, and acts only once it has all come', async () => {
+  const { client } = await open()
+  expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost'], 'whatever'))).status).toBe(
+    200,
+  )
+  const large = 'x'.repeat(HTTP_BODY_BYTES_MAX + 1)
+  expect((await client.ask(requestText('GET', '/api/health', ['Host: localhost'], large))).status).toBe(413)
+})
+
+test('a path for sockets answers at once, before any of a body has come', async () => {
+  const { client } = await open()
+  const announced = requestText('GET', '/ws', [...AUTH, 'Content-Length: 99999999'])
+  expect((await client.ask(announced)).status).toBe(426)
+})
+
+test('broken percent-encoding is refused, in the path and in the query', async () => {
+  const { client } = await open()
+  for (const target of ['/api/runs/%zz', '/api/runs/%ff', '/api/runs/a?limit=%', '/api/health?x=%c3%28']) {
+    expect([target, (await client.ask(requestText('GET', target, AUTH))).status]).toEqual([target, 400])
+  }
+})
+
+test('an unknown path is 404, another method 405 with what is allowed, HEAD included', async () => {
+  const { client } = await open()
+  expect((await client.ask(requestText('GET', '/api/nothing', AUTH))).status).toBe(404)
+  for (const method of ['POST', 'DELETE', 'PATCH', 'TRACE', 'OPTIONS', 'FOO', 'get']) {
+    const reply = await client.ask(requestText(method, '/api/config', AUTH))
+    expect([method, reply.status, reply.headers.get('allow')]).toEqual([method, 405, 'GET'])
+  }
+})
+
+test('the answer to HEAD has no body, so the next answer on the connection is the next one', async () => {
+  const { client } = await open()
+  const head = await client.ask(requestText('HEAD', '/api/config', AUTH))
+  expect([head.status, head.headers.get('allow')]).toEqual([405, 'GET'])
+  expect(Number(head.headers.get('content-length'))).toBeGreaterThan(10)
+  expect((await client.ask(requestText('GET', '/api/health', AUTH))).status).toBe(200)
+})
+
+test('a client that hangs up in the middle of a body, or before its answer, is forgotten', async () => {
+  const clock = handClock()
+  const { port, desk, log } = await open({ clock })
+  let let_go = (): void => {}
+  desk.changed = () =>
+    new Promise((resolve) => (let_go = () => resolve(yes({ config: configDefaults, applied: 'live' }))))
+  const half = connect(port, '127.0.0.1')
+  half.write(`${requestText('PUT', '/api/settings', [...JSON_AUTH, 'Content-Length: 50'])}{"pa`)
+  const whole = connect(port, '127.0.0.1')
+  whole.write(put(JSON_AUTH, '{"patch":{}}'))
+  await until('a half and a whole', () => desk.patches.length === 1 && clock.alarms() === 1)
+  half.destroy()
+  whole.destroy()
+  await until('the half is forgotten', () => clock.alarms() === 0)
+  let_go()
+  await promisesSettled()
+  expect(desk.patches).toEqual([{}])
+  expect(log.lines).toEqual([])
+  expect((await fetch(`http://127.0.0.1:${port}/api/health`)).status).toBe(200)
+})
+
+test('a handler that fails answers 500 without saying why, and the log says why', async () => {
+  const { client, desk, log } = await open()
+  desk.changed = () => Promise.reject(new Error('a secret reason'))
+  const late = await client.ask(put(JSON_AUTH, '{"patch":{}}'))
+  desk.health = () => {
+    throw new Error('another reason')
+  }
+  const now = await client.ask(requestText('GET', '/api/health', AUTH))
+  for (const reply of [late, now]) {
+    expect(reply.status).toBe(500)
+    expect(reply.body).not.toContain('reason')
+  }
+  expect(log.lines.join()).toMatch(/a secret reason[\s\S]*another reason/)
+})
+
+test('doubled lengths and strange transfer encodings are refused', async () => {
+  const { client } = await open()
+  const doubled = requestText('PUT', '/api/settings', [
+    ...JSON_AUTH,
+    'Content-Length: 2',
+    'Content-Length: 3',
+  ])
+  expect((await client.ask(`${doubled}{}`)).status).toBe(400)
+  const gzip = requestText('PUT', '/api/settings', [...JSON_AUTH, 'Transfer-Encoding: gzip'])
+  expect((await client.ask(gzip)).status).toBe(400)
+})
+
+test('what the parser answers before anybody else is asked', async () => {
+  const { port } = await open()
+  const once = async (text: string, patienceMs = 30_000) => {
+    const client = rawClient(port)
+    const patience = new AbortController()
+    const silence = sleep(patienceMs, 'silence' as const, { signal: patience.signal })
+    const reply = await Promise.race([client.ask(text), silence.catch(() => 'silence' as const)])
+    patience.abort()
+    client.close()
+    return reply === 'silence' ? reply : reply.status
+  }
+  const SILENCE_MS = 300
+  const unfinished = (text: string) => once(text, SILENCE_MS)
+  expect(await once('GET /api/health HTTP/1.0\r\nHost: localhost\r\n\r\n')).toBe(505)
+  expect(await once('GET /api/heal')).toBe(505)
+  expect(await unfinished('GET /api/health HTTP/1.1\r\nHost: localhost\r\nX: \x01\r\n\r\n')).toBe('silence')
+  expect(await once('garbage\r\n\r\n')).toBe(505)
+  // RFC 9112 §3.2 asks for 400 here; a request without any header at all is taken for one that goes on.
+  expect(await once('GET /api/health HTTP/1.1\r\nAccept: */*\r\n\r\n')).toBe(400)
+  expect(await unfinished('GET /api/health HTTP/1.1\r\n\r\n')).toBe('silence')
+  expect(await once('GET /api/health HTTP/1.1\r\nHost:\r\n\r\n')).toBe(403)
+})
+
+test('nothing that a request carries in secret is logged', async () => {
+  const { client, log, desk } = await open()
+  desk.changed = () => Promise.reject(new Error('failed'))
+  await client.ask(put([...JSON_AUTH, 'Cookie: c00kie'], '{"patch":{"b0dy":1}}'))
+  await client.ask(requestText('GET', '/api/config?token=qu3ry', AUTH))
+  for (const secret of [TOKEN, 'c00kie', 'b0dy', 'qu3ry']) expect(log.lines.join()).not.toContain(secret)
+})

@@ -1,0 +1,330 @@
+/**
+ * Who gets in: every route, socket and made-up path, with every way of presenting a secret, every kind of Host and
+ * every kind of Origin. What must be answered is worked out by a small oracle that shares nothing with the doors.
+ */
+import { expect, test } from '@jest/globals'
+import { type Route, routes } from '../../../protocol/routes.ts'
+import { CREDENTIAL, LISTED_ORIGIN, WORKER_ID } from '../../support/fake-host-api.ts'
+import { type RawReply, rawClient } from '../../support/raw-client.ts'
+import { afterwards, openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const CLIENTS = 8
+
+// ---- what is asked -------------------------------------------------------------------------------------------------
+
+interface Way {
+  readonly name: string
+  readonly headers: readonly string[]
+  readonly query?: string
+  readonly opens?: 'launch' | 'sockets' | 'worker'
+}
+
+const ways: readonly Way[] = [
+  { name: 'nothing', headers: [] },
+  { name: 'the token', headers: [`Authorization: Bearer ${TOKEN}`], opens: 'launch' },
+  { name: 'another token', headers: [`Authorization: Bearer ${TOKEN.slice(1)}x`] },
+  { name: 'a longer token', headers: [`Authorization: Bearer ${TOKEN}x`] },
+  { name: 'an empty token', headers: ['Authorization: Bearer '] },
+  { name: 'the token without a scheme', headers: [`Authorization: ${TOKEN}`] },
+  { name: 'the token as Basic', headers: [`Authorization: Basic ${TOKEN}`] },
+  { name: 'the token twice', headers: [`Authorization: Bearer ${TOKEN}`, `Authorization: Bearer ${TOKEN}`] },
+  { name: 'the token as a cookie', headers: [`Cookie: token=${TOKEN}`] },
+  { name: 'the token in a header of its own', headers: [`X-Token: ${TOKEN}`] },
+  { name: 'the token in the query', headers: [], query: `token=${TOKEN}`, opens: 'sockets' },
+  { name: 'the token twice in the query', headers: [], query: `token=${TOKEN}&token=${TOKEN}` },
+  {
+    name: 'another token and the token in the query',
+    headers: ['Authorization: Bearer x'],
+    query: `token=${TOKEN}`,
+  },
+  { name: "the worker's credential", headers: [`Authorization: Bearer ${CREDENTIAL}`], opens: 'worker' },
+  { name: "the worker's credential in the query", headers: [], query: `token=${CREDENTIAL}` },
+]
+
+const hosts: readonly { readonly headers: readonly string[]; readonly status?: number }[] = [
+  { headers: ['Host: 127.0.0.1'] },
+  { headers: ['Host: LOCALHOST:4400'] },
+  { headers: ['Host: [::1]:4400'] },
+  // The parser's own answer: a request of HTTP/1.1 must have one.
+  { headers: [], status: 400 },
+  { headers: ['Host: '], status: 403 },
+  { headers: ['Host: localhost', 'Host: localhost'], status: 403 },
+  { headers: ['Host: evil.example'], status: 403 },
+  { headers: ['Host: 127.0.0.1.evil.example:4400'], status: 403 },
+  { headers: ['Host: localhost.'], status: 403 },
+]
+
+const origins: readonly { readonly origin?: string; readonly trusted?: boolean; readonly twice?: boolean }[] =
+  [
+    { trusted: true },
+    { origin: 'http://localhost:5173', trusted: true },
+    { origin: 'http://[::1]', trusted: true },
+    { origin: 'file://', trusted: true },
+    { origin: 'app://switchyard', trusted: true },
+    { origin: LISTED_ORIGIN, trusted: true },
+    { origin: 'null' },
+    { origin: '' },
+    { origin: 'https://evil.example' },
+    { origin: 'http://localhost.evil.example' },
+    { origin: 'https://localhost' },
+    { origin: 'http://localhost', twice: true },
+  ]
+
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PREFLIGHT', 'UPGRADE', 'PATCH'] as const
+
+interface Asked {
+  readonly path: string
+  readonly method: string
+  readonly way: Way
+  readonly host: (typeof hosts)[number]
+  readonly origin: (typeof origins)[number]
+}
+
+const table: readonly Route[] = Object.values(routes)
+const values: Readonly<Record<string, string>> = { number: '7', provider: 'tracker' }
+const filled = (path: string): string => path.replaceAll(/:(\w+)/g, (_, name: string) => values[name] ?? 'x')
+const known = [...new Set(table.map((route) => filled(route.path)))]
+const paths = [...known, '/', '/api', '/api/health/', '/api/nothing', '/ws/', '/ws/nothing', '/api/%68ealth']
+const QUERY = `workerId=${WORKER_ID}&state=active&code=c0de`
+
+function textOf({ path, method, way, host, origin }: Asked): string {
+  const verb = method === 'PREFLIGHT' ? 'OPTIONS' : method === 'UPGRADE' ? 'GET' : method
+  const query = way.query === undefined ? QUERY : `${QUERY}&${way.query}`
+  const ofOrigin = origin.origin === undefined ? [] : [`Origin: ${origin.origin}`]
+  const extra = {
+    PREFLIGHT: ['Access-Control-Request-Method: GET'],
+    UPGRADE: [
+      'Upgrade: websocket',
+      'Connection: Upgrade',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      'Sec-WebSocket-Version: 13',
+    ],
+  }[method]
+  const lines = [
+    'Accept: */*',
+    ...host.headers,
+    ...ofOrigin,
+    ...(origin.twice ? ofOrigin : []),
+    ...way.headers,
+    ...(extra ?? []),
+  ]
+  return `${verb} ${path}?${query} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+}
+
+// ---- what must be answered -----------------------------------------------------------------------------------------
+
+const routeAt = (path: string, method: string): Route | undefined =>
+  table.find((route) => filled(route.path) === path && route.method === method)
+
+/** What each route that works answers here, where nothing is called x and no body is sent. The others: 501, or 400 for want of a body. */
+const WORKS: Readonly<Record<string, number>> = {
+  'GET /api/health': 200,
+  'GET /api/config': 200,
+  'GET /api/openapi.json': 200,
+  'GET /metrics': 200,
+  'GET /api/tickets': 200,
+  'POST /api/tickets/x/run': 404,
+  'GET /api/runs': 200,
+  'GET /api/runs/x': 404,
+  'GET /api/runs/x/events': 404,
+  'GET /api/runs/x/placement': 404,
+  'GET /api/runs/x/artifacts/x': 404,
+  'POST /api/runs/x/cancel': 404,
+  'POST /api/runs/x/retry': 404,
+  'POST /api/runs/x/discard': 404,
+  'POST /api/runs/x/resume': 400,
+  'POST /api/runs/x/release': 400,
+  'POST /api/runs/x/followup': 400,
+  'GET /api/workers': 200,
+  'POST /api/workers/pairing-tokens': 200,
+  'POST /api/workers/x/drain': 404,
+  'POST /api/workers/x/enable': 404,
+  'DELETE /api/workers/x': 404,
+  'GET /api/worker/demand': 200,
+  'POST /api/worker/state': 200,
+  'GET /api/memories': 200,
+  'POST /api/memories/x/clear': 404,
+  'GET /api/runs/x/pr': 400,
+  'POST /api/connect/tracker': 400,
+  'POST /api/connect/codehost/poll': 200,
+  'GET /api/connect/storage': 200,
+  'POST /api/connect/storage': 400,
+  'GET /api/connect/tracker/callback': 400,
+  'GET /api/codehost/repos': 400,
+  'GET /api/pulls': 400,
+  'GET /api/pulls/x/7': 400,
+  'POST /api/pulls/x/7/close': 400,
+  'POST /api/pulls/x/7/reopen': 400,
+  'POST /api/pulls/x/7/ready': 400,
+  'GET /api/tracker/projects': 400,
+}
+const SOCKETS = ['/ws', '/ws/worker', '/ws/runs/x/attach']
+
+function statusOf(asked: Asked): number {
+  const { path, method, way, host, origin } = asked
+  if (host.status !== undefined) return host.status
+  if (origin.trusted !== true) return 403
+  if (method === 'PREFLIGHT' && origin.origin !== undefined) return known.includes(path) ? 204 : 404
+  const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
+  const closed = fence(route, way)
+  if (closed !== undefined) return closed
+  if (!known.includes(path)) return 404
+  return route === undefined ? 405 : served(route, path, method)
+}
+
+function fence(route: Route | undefined, way: Way): number | undefined {
+  if (route?.who === 'anyone' || route?.who === 'first-frame') return undefined
+  if (route?.who === 'worker') return way.opens === 'worker' ? undefined : 403
+  if (way.opens === 'launch' || (way.opens === 'sockets' && route?.socket === true)) return undefined
+  return 401
+}
+
+function served(route: Route, path: string, method: string): number {
+  if (SOCKETS.includes(path)) return method === 'UPGRADE' ? 101 : 426
+  return WORKS[`${route.method} ${path}`] ?? (route.body === undefined ? 501 : 400)
+}
+
+function statusAtFleet({ path, method, way, host, origin }: Asked): number {
+  if (host.headers.length === 0) return 400
+  if (origin.origin !== undefined) return 403
+  const route = routeAt(path, method === 'UPGRADE' ? 'GET' : method)
+  if (route === undefined || !route.listeners.includes('fleet')) return 404
+  return fence(route, way) ?? served(route, path, method)
+}
+
+interface Verdict {
+  readonly status: number
+  /** The origin that may read the answer. */
+  readonly sharedWith: string | undefined
+  /** Not the parser's. */
+  readonly ours: boolean
+}
+
+/** A person's browser is shown a page there, be it of a refusal. */
+const CALLBACK = '/api/connect/tracker/callback'
+
+type Oracle = (asked: Asked) => Verdict
+
+const expected: Oracle = (asked) => {
+  const status = statusOf(asked)
+  const trusted = asked.host.status === undefined && asked.origin.trusted === true && status !== 101
+  return {
+    status,
+    sharedWith: trusted ? asked.origin.origin : undefined,
+    ours: asked.host.status !== 400 && asked.path !== CALLBACK,
+  }
+}
+
+const expectedAtFleet: Oracle = (asked) => ({
+  status: statusAtFleet(asked),
+  sharedWith: undefined,
+  ours: asked.host.status !== 400,
+})
+
+// ---- asking --------------------------------------------------------------------------------------------------------
+
+function* product(methodsOf: (path: string) => readonly string[], few: readonly Way[]): Generator<Asked> {
+  for (const path of paths)
+    for (const method of methodsOf(path))
+      for (const way of few)
+        for (const host of hosts) for (const origin of origins) yield { path, method, way, host, origin }
+}
+
+function* methodsTimesWays(): Generator<Asked> {
+  const host = { headers: ['Host: localhost'] }
+  for (const path of paths)
+    for (const method of METHODS)
+      for (const way of ways)
+        for (const origin of origins.slice(0, 2)) yield { path, method, way, host, origin }
+}
+
+async function ask(port: number, all: Iterable<Asked>, oracle: Oracle) {
+  const statuses = new Map<number, number>()
+  const wrong: string[] = []
+  const left = all[Symbol.iterator]()
+  await Promise.all(
+    Array.from({ length: CLIENTS }, async () => {
+      const client = rawClient(port)
+      afterwards(() => client.close())
+      for (let next = left.next(); !next.done; next = left.next()) {
+        const reply = await client.ask(textOf(next.value))
+        statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1)
+        const faults = faultsOf(reply, oracle(next.value))
+        if (faults !== '') wrong.push(`${faults}: ${textOf(next.value)}`)
+      }
+    }),
+  )
+  return { statuses, wrong: wrong.slice(0, 5) }
+}
+
+function faultsOf(reply: RawReply, { status, sharedWith, ours }: Verdict): string {
+  if (reply.status !== status) return `${reply.status} instead of ${status}`
+  const shared = reply.headers.get('access-control-allow-origin')
+  if (shared !== sharedWith) return `shared with ${shared} instead of ${sharedWith}`
+  if (status < 400 || !ours || reply.body === '') return ''
+  return Object.keys(JSON.parse(reply.body)).join() === 'error' ? '' : `a strange body ${reply.body}`
+}
+
+const told = (statuses: ReadonlyMap<number, number>): string =>
+  [...statuses]
+    .sort(([a], [b]) => a - b)
+    .map(([status, count]) => `${status}: ${count}`)
+    .join(', ')
+
+/** Tens of thousands of requests, on a machine that has other things to do. */
+const MATRIX_MS_MAX = 180_000
+
+test(
+  'the management listener lets in whom it should, and nobody else',
+  async () => {
+    const { port } = await openTestDoors()
+    const own = (path: string): string[] => [
+      ...new Set(table.filter((route) => filled(route.path) === path).map((route) => route.method)),
+      ...(path.startsWith('/ws') ? ['UPGRADE'] : []),
+    ]
+    const few = ways.filter(({ name }) =>
+      ['nothing', 'the token', 'another token', 'the token in the query', "the worker's credential"].includes(
+        name,
+      ),
+    )
+    const fences = await ask(
+      port,
+      product((path) => (known.includes(path) ? own(path) : ['GET']), few),
+      expected,
+    )
+    const places = await ask(port, methodsTimesWays(), expected)
+    process.stdout.write(`fences: ${told(fences.statuses)}\nplaces: ${told(places.statuses)}\n`)
+    expect(fences.wrong).toEqual([])
+    expect(places.wrong).toEqual([])
+  },
+  MATRIX_MS_MAX,
+)
+
+test(
+  'the fleet listener serves its rows, refuses pages, and knows nothing else',
+  async () => {
+    const { fleetPort } = await openTestDoors()
+    const all = await ask(
+      fleetPort,
+      product(() => ['GET', 'POST', 'OPTIONS', 'UPGRADE'], ways.slice(0, 2)),
+      expectedAtFleet,
+    )
+    const places = await ask(fleetPort, methodsTimesWays(), expectedAtFleet)
+    process.stdout.write(`fleet: ${told(all.statuses)}\nfleet places: ${told(places.statuses)}\n`)
+    expect(all.wrong).toEqual([])
+    expect(places.wrong).toEqual([])
+  },
+  MATRIX_MS_MAX,
+)
+
+test('what the fleet listener says of an unknown path points at nothing that it does not serve', async () => {
+  const { fleetPort } = await openTestDoors()
+  for (const path of ['/api/nothing', '/api/openapi.json', '/api/runs']) {
+    const reply = await fetch(`http://127.0.0.1:${fleetPort}${path}`)
+    expect([path, reply.status, await reply.json()]).toEqual([
+      path,
+      404,
+      { error: 'there is nothing at this path' },
+    ])
+  }
+})

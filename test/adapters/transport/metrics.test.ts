@@ -1,0 +1,27 @@
+/** What Prometheus gets to read. */
+import { expect, test } from '@jest/globals'
+import { prometheusMetrics } from '../../../transport/metrics.ts'
+
+test('figures carry the names and labels that were declared', async () => {
+  const metrics = prometheusMetrics()
+  metrics.count('http_requests_total', { route: 'health', status: '2xx' }, 3)
+  metrics.gauge('actors', 2, { kind: 'run' })
+  metrics.observe('store_commit_seconds', 0.0004)
+  const text = await metrics.text()
+  expect(text).toContain('switchyard_http_requests_total{route="health",status="2xx"} 3')
+  expect(text).toContain('switchyard_actors{kind="run"} 2')
+  expect(text).toContain('switchyard_store_commit_seconds_bucket{le="0.0005"} 1')
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_resident_memory_bytes',
+    'nodejs_eventloop_lag_seconds',
+  ]) {
+    expect(text).toContain(name)
+  }
+})
+
+test('a label that nobody declared makes no series', async () => {
+  const metrics = prometheusMetrics()
+  metrics.count('http_requests_total', { route: 'health', status: '2xx', path: '/secret' })
+  expect(await metrics.text()).not.toContain('secret')
+})

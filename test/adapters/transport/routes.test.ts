@@ -1,0 +1,351 @@
+/** Runs, memories and workers over a real socket, each condition that a route can meet. */
+import { expect, test } from '@jest/globals'
+import { fetch } from 'undici'
+import { no, yes } from '../../../core/result.ts'
+import { demandText } from '../../../transport/routes/workers.ts'
+import { CREDENTIAL, fakeMemory, fakeRun, fakeWorker, WORKER_ID } from '../../support/fake-host-api.ts'
+import { openTestDoors, type TestDoors, TOKEN } from '../../support/test-resources.ts'
+
+interface Said {
+  readonly status: number
+  readonly link: string | null
+  // What came back is compared whole, or by its parts.
+  readonly body: unknown
+}
+
+async function open() {
+  const doors = await openTestDoors()
+  const ask = async (line: string, body?: unknown, token = TOKEN, base = doors.url): Promise<Said> => {
+    const [method = 'GET', path = ''] = line.split(' ')
+    const reply = await fetch(base + path, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    return { status: reply.status, link: reply.headers.get('link'), body: await reply.json() }
+  }
+  return { ...doors, ask }
+}
+
+type Ask = Awaited<ReturnType<typeof open>>['ask']
+
+const idsOf = (body: unknown): unknown[] => (Array.isArray(body) ? body.map((one) => one.id) : [])
+
+async function statuses(ask: Ask, lines: readonly (readonly [string, unknown?])[]): Promise<string[]> {
+  const said: string[] = []
+  for (const [line, body] of lines) {
+    const { status, body: answer } = await ask(line, body)
+    if (status >= 400) expect(Object.keys(Object(answer))).toEqual(['error'])
+    said.push(`${line} ${status}`)
+  }
+  return said
+}
+
+function withRuns({ desk }: TestDoors, count = 5): void {
+  for (let i = 1; i <= count; i++)
+    desk.runsById.set(`run-${i}`, fakeRun(`run-${i}`, i % 2 === 0 ? 'completed' : 'queued', `ENG-${i}`))
+}
+
+test('a ticket is run once at a time', async () => {
+  const { ask } = await open()
+  expect(await ask('GET /api/tickets')).toMatchObject({ status: 200, body: [{ identifier: 'ENG-1' }, {}] })
+  expect(
+    await statuses(ask, [
+      ['POST /api/tickets/ENG-1/run'],
+      ['POST /api/tickets/ENG-1/run'],
+      ['POST /api/tickets/t-ENG-1/run'],
+      ['POST /api/tickets/ENG-9/run'],
+    ]),
+  ).toEqual([
+    'POST /api/tickets/ENG-1/run 200',
+    'POST /api/tickets/ENG-1/run 409',
+    'POST /api/tickets/t-ENG-1/run 409',
+    'POST /api/tickets/ENG-9/run 404',
+  ])
+})
+
+test('runs come newest first, all of them without a limit', async () => {
+  const doors = await open()
+  withRuns(doors)
+  const all = await doors.ask('GET /api/runs')
+  expect(idsOf(all.body)).toEqual(['run-5', 'run-4', 'run-3', 'run-2', 'run-1'])
+  expect(all.link).toBeNull()
+  expect(doors.desk.asked).toEqual([{}])
+})
+
+test('with more to come a Link leads on, and keeps what else was asked for', async () => {
+  const doors = await open()
+  withRuns(doors, 9)
+  const path = '/api/runs?status=queued&limit=2&status=completed&cache=1'
+  const first = await doors.ask(`GET ${path}`)
+  expect(first.link).toBe('</api/runs?limit=2&status=queued&status=completed&before=run-8>; rel="next"')
+  const seen = idsOf(first.body)
+  let link = first.link
+  while (link !== null) {
+    const next = await doors.ask(`GET ${link.slice(1, link.indexOf('>'))}`)
+    seen.push(...idsOf(next.body))
+    link = next.link
+  }
+  expect(seen).toEqual(Array.from({ length: 9 }, (_, i) => `run-${9 - i}`))
+  expect(doors.desk.asked.at(-1)).toEqual({ limit: 2, status: ['queued', 'completed'], before: 'run-2' })
+})
+
+test('a ticket in the Link is encoded, whatever it is called', async () => {
+  const { ask, desk } = await open()
+  const name = 'ä & "b"\r\n<x>;'
+  for (const id of ['run-1', 'run-2']) desk.runsById.set(id, fakeRun(id, 'queued', name))
+  const { link } = await ask(`GET /api/runs?limit=1&ticket=${encodeURIComponent(name)}`)
+  expect(link).toBe('</api/runs?limit=1&ticket=%C3%A4+%26+%22b%22%0D%0A%3Cx%3E%3B&before=run-2>; rel="next"')
+})
+
+test('a list is refused with the field that is wrong', async () => {
+  const { ask } = await open()
+  expect(await ask('GET /api/runs?limit=0')).toMatchObject({
+    status: 400,
+    body: { error: '/query/limit: must be at least 1, not 0' },
+  })
+  expect(
+    await statuses(ask, [
+      ['GET /api/runs?limit=1001'],
+      ['GET /api/runs?status=busy'],
+      ['GET /api/runs?before=run-77'],
+      ['GET /api/runs/run-1/events?after=x'],
+    ]),
+  ).toEqual([
+    'GET /api/runs?limit=1001 400',
+    'GET /api/runs?status=busy 400',
+    'GET /api/runs?before=run-77 400',
+    'GET /api/runs/run-1/events?after=x 400',
+  ])
+})
+
+test('one run, its events and why it waits', async () => {
+  const doors = await open()
+  withRuns(doors)
+  const at = '2026-03-01T08:30:00.000Z'
+  doors.desk.eventsById.set(
+    'run-1',
+    [0, 1, 2].map((index) => ({
+      runId: 'run-1',
+      index,
+      at,
+      type: 'log',
+      stream: 'stdout',
+      text: `${index}`,
+    })),
+  )
+  expect(await doors.ask('GET /api/runs/run-1')).toMatchObject({ status: 200, body: { id: 'run-1' } })
+  const indexes = async (query: string) => {
+    const { body } = await doors.ask(`GET /api/runs/run-1/events${query}`)
+    return Array.isArray(body) ? body.map(({ index }) => index) : body
+  }
+  expect(await indexes('')).toEqual([0, 1, 2])
+  expect(await indexes('?after=0')).toEqual([1, 2])
+  expect(await indexes('?after=-1&limit=1')).toEqual([0])
+  expect(await doors.ask('GET /api/runs/run-1/placement')).toMatchObject({
+    status: 200,
+    body: { runId: 'run-1', workers: [{ reason: 'busy' }] },
+  })
+  expect(
+    await statuses(doors.ask, [
+      ['GET /api/runs/run-9'],
+      ['GET /api/runs/run-9/events'],
+      ['GET /api/runs/run-9/placement'],
+    ]),
+  ).toEqual([
+    'GET /api/runs/run-9 404',
+    'GET /api/runs/run-9/events 404',
+    'GET /api/runs/run-9/placement 404',
+  ])
+})
+
+test('cancel, retry and discard say what became of the run, or why not', async () => {
+  const doors = await open()
+  withRuns(doors)
+  expect(await doors.ask('POST /api/runs/run-1/cancel')).toMatchObject({ body: { status: 'cancelled' } })
+  expect(await doors.ask('POST /api/runs/run-2/cancel')).toMatchObject({ body: { status: 'completed' } })
+  expect(await doors.ask('POST /api/runs/run-1/retry')).toMatchObject({ body: { status: 'queued' } })
+  expect(
+    await statuses(doors.ask, [
+      ['POST /api/runs/run-1/retry'],
+      ['POST /api/runs/run-1/discard'],
+      ['POST /api/runs/run-2/discard'],
+      ['POST /api/runs/run-9/cancel'],
+      ['POST /api/runs/run-9/retry'],
+      ['POST /api/runs/run-9/discard'],
+    ]),
+  ).toEqual([
+    'POST /api/runs/run-1/retry 409',
+    'POST /api/runs/run-1/discard 409',
+    'POST /api/runs/run-2/discard 200',
+    'POST /api/runs/run-9/cancel 404',
+    'POST /api/runs/run-9/retry 404',
+    'POST /api/runs/run-9/discard 404',
+  ])
+})
+
+test('memories are told by repository, whose name has a slash, and dropped one by one or all at once', async () => {
+  const { ask, desk } = await open()
+  desk.memoriesByRepo.set('acme/lamps', [fakeMemory('m-1'), fakeMemory('m-2')])
+  expect(await ask('GET /api/memories')).toMatchObject({
+    body: { repos: { 'acme/lamps': [{ id: 'm-1' }, {}] } },
+  })
+  const forget = 'POST /api/memories/acme%2Flamps/forget'
+  expect(await ask(forget, { id: 'm-1' })).toMatchObject({
+    body: { repos: { 'acme/lamps': [{ id: 'm-2' }] } },
+  })
+  expect(await ask(forget, { id: 'm-1' })).toMatchObject({ status: 404 })
+  expect(await ask(forget, { id: '' })).toMatchObject({
+    status: 400,
+    body: { error: '/id: must not be empty' },
+  })
+  expect(await ask('POST /api/memories/acme%2Flamps/clear')).toEqual({
+    status: 200,
+    link: null,
+    body: { repos: {} },
+  })
+  expect(await ask('POST /api/memories/acme%2Flamps/clear')).toMatchObject({ status: 404 })
+  desk.clearMemories = async () => no('failed', 'the deletion could not be written')
+  expect(await ask('POST /api/memories/x/clear')).toMatchObject({ status: 500 })
+})
+
+test('workers are listed, renamed, drained, enabled and revoked', async () => {
+  const { ask, desk } = await open()
+  const one = `/api/workers/${WORKER_ID}`
+  desk.workersById.set('wk-local', { ...fakeWorker('wk-local'), local: true })
+  const workerAfter = async (line: string, body?: unknown) => {
+    const { body: fleet } = await ask(line, body)
+    return Object(fleet).workers[0]
+  }
+  expect(await workerAfter('GET /api/workers')).toEqual(fakeWorker(WORKER_ID))
+  expect(await workerAfter(`POST ${one}/rename`, { name: ' cellar ' })).toMatchObject({ name: 'cellar' })
+  expect(await workerAfter(`POST ${one}/drain`)).toMatchObject({ state: 'draining' })
+  expect(await workerAfter(`POST ${one}/enable`)).toMatchObject({ state: 'active' })
+  expect(
+    await statuses(ask, [
+      [`POST ${one}/rename`, { name: '  ' }],
+      [`POST ${one}/rename`, {}],
+      ['POST /api/workers/wk-local/rename', { name: 'x' }],
+      ['DELETE /api/workers/wk-local'],
+      [`DELETE ${one}`],
+      [`DELETE ${one}`],
+      [`POST ${one}/rename`, { name: 'x' }],
+      [`POST ${one}/drain`],
+      [`POST ${one}/enable`],
+    ]),
+  ).toEqual([
+    `POST ${one}/rename 400`,
+    `POST ${one}/rename 400`,
+    'POST /api/workers/wk-local/rename 400',
+    'DELETE /api/workers/wk-local 400',
+    `DELETE ${one} 200`,
+    `DELETE ${one} 404`,
+    `POST ${one}/rename 404`,
+    `POST ${one}/drain 404`,
+    `POST ${one}/enable 404`,
+  ])
+})
+
+test('a pairing token is minted for whoever holds the launch token', async () => {
+  const { ask } = await open()
+  const token = await ask('POST /api/workers/pairing-tokens')
+  expect(token).toMatchObject({ status: 200, body: { token: 'wp-test' } })
+  expect((await ask('POST /api/workers/pairing-tokens', undefined, CREDENTIAL)).status).toBe(401)
+})
+
+test('demand is answered to the worker itself, on both listeners, however its query is written', async () => {
+  const { ask, url, fleetPort } = await open()
+  for (const base of [url, `http://127.0.0.1:${fleetPort}`]) {
+    const asking = (query: string, secret = CREDENTIAL) =>
+      ask(`GET /api/worker/demand${query}`, undefined, secret, base)
+    const said = await asking(`?workerId=${WORKER_ID}`)
+    expect(said).toMatchObject({ status: 200, body: { queuedRuns: 1, worker: { id: WORKER_ID } } })
+    for (const query of [
+      `?workerId=${WORKER_ID.replace('-', '%2D')}`,
+      `?x=1&workerId=${WORKER_ID}`,
+      `?workerId=${WORKER_ID}&x`,
+      `?worker%49d=${WORKER_ID}`,
+    ])
+      expect(await asking(query)).toEqual(said)
+    for (const [query, secret] of [
+      [''],
+      ['?'],
+      ['?workerId='],
+      ['?workerId=wk-x'],
+      ['?workerid=wk-0123456789abcdef'],
+      [`?workerId=${WORKER_ID}&workerId=${WORKER_ID}`],
+      [`?workerId=${WORKER_ID}`, 'wc-wrong'],
+      [`?workerId=${WORKER_ID}`, TOKEN],
+      [`?workerId=${'x'.repeat(300)}`],
+    ])
+      expect([query, await asking(query ?? '', secret)]).toEqual([
+        query,
+        { status: 403, link: null, body: { error: expect.stringContaining('workerId') } },
+      ])
+  }
+})
+
+test('demand is written by hand, as JSON would write it', () => {
+  const worker = {
+    id: WORKER_ID,
+    connected: true,
+    state: 'active',
+    activeRuns: 1,
+    attachSessions: 2,
+  } as const
+  const demand = { queuedRuns: 100_000, activeRuns: 64, connectedWorkers: 3, spareCapacity: 0, worker }
+  expect(demandText(demand)).toBe(JSON.stringify(demand))
+  const odd = { ...demand, worker: { ...worker, id: 'a"\\\n', connected: false, state: 'draining' } as const }
+  expect(demandText(odd)).toBe(JSON.stringify(odd))
+})
+
+test('a worker drains itself, and only itself', async () => {
+  const { ask, desk, fleetPort } = await open()
+  desk.workersById.set('wk-other', fakeWorker('wk-other'))
+  const base = `http://127.0.0.1:${fleetPort}`
+  const drain = (query: string) => ask(`POST /api/worker/state?${query}`, undefined, CREDENTIAL, base)
+  expect(await drain(`workerId=${WORKER_ID}&state=draining`)).toMatchObject({
+    status: 200,
+    body: { worker: { state: 'draining' } },
+  })
+  expect(desk.workersById.get('wk-other')?.state).toBe('active')
+  expect((await drain('workerId=wk-other&state=draining')).status).toBe(403)
+  expect(await drain(`workerId=${WORKER_ID}&state=asleep`)).toMatchObject({
+    status: 400,
+    body: { error: expect.stringMatching(/^\/query\/state: must be one of/) },
+  })
+})
+
+test('a worker that was revoked between two of its questions is told so', async () => {
+  const { ask, desk } = await open()
+  desk.workersById.clear()
+  expect((await ask(`GET /api/worker/demand?workerId=${WORKER_ID}`, undefined, CREDENTIAL)).status).toBe(403)
+})
+
+test('a follow-up is asked for by its run, and refused in its own words', async () => {
+  const { ask, desk } = await open()
+  desk.answers.set('followUpRun', yes(fakeRun('run-1', 'queued', 'ENG-1')))
+  expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({
+    status: 200,
+    body: { status: 'queued' },
+  })
+  expect(desk.neighbourly).toEqual([{ name: 'followUpRun', args: ['run-1'] }])
+  for (const [kind, status] of [
+    ['unknown', 404],
+    ['conflict', 409],
+    ['invalid', 400],
+    ['unavailable', 503],
+  ] as const) {
+    desk.answers.set('followUpRun', no(kind, 'not now'))
+    expect(await ask('POST /api/runs/run-1/followup')).toMatchObject({ status, body: { error: 'not now' } })
+  }
+})
+
+test('a browser that comes back with anything at all is shown a page, with no token', async () => {
+  const { url } = await open()
+  const long = 'x'.repeat(1_500)
+  for (const query of ['', `state=${long}&code=${long}`, `state=s&error=${long}&error_description=${long}`]) {
+    const reply = await fetch(`${url}/api/connect/tracker/callback?${query}`)
+    expect([reply.status, reply.headers.get('content-type')]).toEqual([400, 'text/html; charset=utf-8'])
+  }
+})

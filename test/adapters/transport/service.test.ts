@@ -1,0 +1,70 @@
+/** The routes of service and configuration, asked over a real socket. */
+import { expect, test } from '@jest/globals'
+import { fetch } from 'undici'
+import { no } from '../../../core/result.ts'
+import { openTestDoors, TOKEN } from '../../support/test-resources.ts'
+
+const authorization = `Bearer ${TOKEN}`
+
+test('health is answered to anybody on this machine', async () => {
+  const { url, desk } = await openTestDoors()
+  const reply = await fetch(`${url}/api/health`)
+  expect(reply.status).toBe(200)
+  expect(await reply.json()).toEqual(desk.healthAnswer)
+  expect(reply.headers.get('content-type')).toBe('application/json')
+  expect(reply.headers.get('cache-control')).toBe('no-store')
+  expect(reply.headers.get('x-content-type-options')).toBe('nosniff')
+  expect(reply.headers.get('uwebsockets')).toBeNull()
+})
+
+test('a kept text goes as soon as its value does', async () => {
+  const { url, desk } = await openTestDoors()
+  await fetch(`${url}/api/health`)
+  desk.healthAnswer = { ...desk.healthAnswer, version: '9.9.9' }
+  const reply = await fetch(`${url}/api/health`)
+  expect(await reply.json()).toMatchObject({ version: '9.9.9' })
+})
+
+test('the configuration is answered to who holds the token', async () => {
+  const { url, desk } = await openTestDoors()
+  const reply = await fetch(`${url}/api/config`, { headers: { authorization } })
+  expect(await reply.json()).toEqual(desk.config())
+  expect((await fetch(`${url}/api/config`)).status).toBe(401)
+})
+
+test('a settings patch reaches the desk as it came, and the answer comes back', async () => {
+  const { url, desk } = await openTestDoors()
+  const body = JSON.stringify({ patch: { sandbox: { concurrency: 3 } } })
+  const headers = { authorization, 'content-type': 'application/json' }
+  const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body })
+  expect(reply.status).toBe(200)
+  expect(await reply.json()).toMatchObject({ applied: 'live' })
+  expect(desk.patches).toEqual([{ sandbox: { concurrency: 3 } }])
+})
+
+test('a refusal becomes its status and one sentence', async () => {
+  const { url, desk } = await openTestDoors()
+  desk.changed = () => no('invalid', '/sandbox/concurrency: must be at most 64')
+  const headers = { authorization, 'content-type': 'application/json' }
+  const reply = await fetch(`${url}/api/settings`, { method: 'PUT', headers, body: '{"patch":{}}' })
+  expect(reply.status).toBe(400)
+  expect(await reply.json()).toEqual({ error: '/sandbox/concurrency: must be at most 64' })
+})
+
+test('the interface describes itself', async () => {
+  const { url } = await openTestDoors()
+  const reply = await fetch(`${url}/api/openapi.json`, { headers: { authorization } })
+  expect(await reply.json()).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } })
+})
+
+test('metrics are Prometheus text, and count requests and actors before they are printed', async () => {
+  const { url, meters } = await openTestDoors()
+  await fetch(`${url}/api/health`)
+  await fetch(`${url}/api/no-such-thing`, { headers: { authorization } })
+  const reply = await fetch(`${url}/metrics`, { headers: { authorization } })
+  expect(reply.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  expect(await reply.text()).toBe('switchyard_test 1\n')
+  expect(meters.counts.get('http_requests_total health 2xx')).toBe(1)
+  expect(meters.counts.get('http_requests_total unknown 4xx')).toBe(1)
+  expect(meters.counts.get('actors run')).toBe(3)
+})

@@ -1,0 +1,312 @@
+/** The worker socket: who gets one, what is carried over it, and when it ends. */
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from '@jest/globals'
+import {
+  WORKER_BACKLOG_BYTES_MAX,
+  WORKER_FRAME_BYTES_MAX,
+  WORKER_UNREGISTERED_FRAME_BYTES_MAX,
+  WORKERS_UNREGISTERED_MAX,
+} from '../../../protocol/limits.ts'
+import { DRAIN_MS_MAX } from '../../../transport/sockets/bounded-sender.ts'
+import { addressOf } from '../../../transport/sockets/worker-socket.ts'
+import type { FakeLine } from '../../support/fake-host-api.ts'
+import { type RawReply, rawClient } from '../../support/raw-client.ts'
+import { until } from '../../support/real-files.ts'
+import { clientFrame, rawSocket, type SocketClient, socketClient } from '../../support/socket-client.ts'
+import { afterwards, handClock, openTestDoors, type TestDoors } from '../../support/test-resources.ts'
+
+const PATH = '/ws/worker'
+
+const dial = (port: number): SocketClient => socketClient(port, PATH, { authorization: '' })
+
+async function lineOf({ desk }: TestDoors, nth = 0): Promise<FakeLine> {
+  await until('the desk has been told of the connection', () => desk.lines[nth] !== undefined)
+  const line = desk.lines[nth]
+  if (line === undefined) throw new Error('no line')
+  return line
+}
+
+async function joined(given: Parameters<typeof openTestDoors>[0] = {}) {
+  const doors = await openTestDoors(given)
+  const client = dial(doors.fleetPort)
+  await client.opened
+  return { ...doors, client, line: await lineOf(doors) }
+}
+
+const UPGRADE = [
+  'Upgrade: websocket',
+  'Connection: Upgrade',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+]
+
+async function upgrade(port: number, headers: readonly string[] = [], path = PATH): Promise<RawReply> {
+  const client = rawClient(port)
+  afterwards(() => client.close())
+  return client.ask([`GET ${path} HTTP/1.1`, 'Host: localhost', ...UPGRADE, ...headers, '\r\n'].join('\r\n'))
+}
+
+test('both listeners open it to anybody, and carry frames as they are', async () => {
+  const doors = await openTestDoors()
+  for (const [nth, port] of [doors.port, doors.fleetPort].entries()) {
+    const client = dial(port)
+    await client.opened
+    const line = await lineOf(doors, nth)
+    client.sendText('{"type":"x","ü":"💡"}')
+    client.sendText('not even JSON')
+    await until('both have come', () => line.frames.length === 2)
+    expect(line.frames).toEqual(['{"type":"x","ü":"💡"}', 'not even JSON'])
+    expect(line.link.address).toBe('127.0.0.1')
+    expect(line.link.send('{"type":"hello","ü":"💡"}')).toBe(true)
+    expect(await client.first(1)).toEqual([{ type: 'hello', ü: '💡' }])
+  }
+  expect(doors.meters.counts.get('sockets worker')).toBe(2)
+})
+
+test('the desk is told when the wire is gone, once, and nothing is sent after', async () => {
+  const { client, line, meters } = await joined()
+  client.close()
+  await until('the desk has been told', () => line.isClosed)
+  expect(line.link.send('x')).toBe(false)
+  line.link.close(1000, 'again')
+  expect(meters.counts.get('sockets worker')).toBe(0)
+})
+
+test('the desk closes with a code and a reason, once what was sent before has left', async () => {
+  const { client, line } = await joined({ clock: handClock() })
+  for (let i = 0; i < 50; i++) line.link.send(JSON.stringify({ type: 'filler', text: 'x'.repeat(60_000), i }))
+  line.link.close(1008, 'replaced by a newer connection')
+  expect(line.link.send('{"type":"late"}')).toBe(false)
+  expect(await client.closed).toEqual({ code: 1008, reason: 'replaced by a newer connection' })
+  expect(client.frames.map(({ i }) => i)).toEqual(Array.from({ length: 50 }, (_, i) => i))
+})
+
+test('until it has registered a frame is short; a longer one is told of, and the line is rejected', async () => {
+  const { client, line } = await joined()
+  client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX))
+  client.sendText('x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX + 1))
+  expect(await client.closed).toEqual({ code: 1008, reason: 'a frame has at most 65536 bytes' })
+  expect(client.frames).toEqual([
+    { type: 'rejected', code: 'malformed', reason: 'a frame has at most 65536 bytes' },
+  ])
+  expect([line.frames.length, line.unreadables.length]).toEqual([1, 1])
+})
+
+test('afterwards it may be long, counted in bytes', async () => {
+  const { client, line } = await joined()
+  line.register()
+  client.sendText('ä'.repeat(WORKER_FRAME_BYTES_MAX / 2))
+  await until('it has come', () => line.frames.length === 1)
+  expect(line.frames[0]?.length).toBe(WORKER_FRAME_BYTES_MAX / 2)
+  client.sendText(`${'ä'.repeat(WORKER_FRAME_BYTES_MAX / 2)}x`)
+  expect(await client.closed).toMatchObject({ reason: 'a frame has at most 1048576 bytes' })
+})
+
+test('a frame far beyond every limit is not even read', async () => {
+  const { client, line } = await joined()
+  line.register()
+  client.sendText('x'.repeat(2 * WORKER_FRAME_BYTES_MAX))
+  expect((await client.closed).code).toBe(1006)
+  await until('the desk has been told', () => line.isClosed)
+  expect([line.frames, line.unreadables]).toEqual([[], []])
+})
+
+test('a binary frame is no frame', async () => {
+  const { client, line } = await joined()
+  client.sendText(new Uint8Array([123, 125]))
+  expect(await client.closed).toMatchObject({ code: 1008, reason: 'frames are JSON text, not binary' })
+  expect(line.unreadables).toEqual(['frames are JSON text, not binary'])
+})
+
+test('text that is not UTF-8 never arrives: the listener hangs up on it', async () => {
+  const doors = await openTestDoors()
+  const socket = await rawSocket(doors.port, PATH)
+  const line = await lineOf(doors)
+  socket.on('error', () => {})
+  socket.resume()
+  socket.write(clientFrame(1, '{}'))
+  socket.write(clientFrame(1, Buffer.from([0x7b, 0xff, 0x7d])))
+  await until('the line is gone', () => line.isClosed)
+  expect(line.frames).toEqual(['{}'])
+})
+
+test('a message in pieces is one frame, and its length is that of all pieces', async () => {
+  const doors = await openTestDoors()
+  const socket = await rawSocket(doors.port, PATH)
+  const line = await lineOf(doors)
+  socket.on('error', () => {})
+  socket.resume()
+  socket.write(clientFrame(1, '{"a":', { bits: 0 }))
+  socket.write(clientFrame(0, '1}'))
+  const half = 'x'.repeat(WORKER_UNREGISTERED_FRAME_BYTES_MAX / 2 + 1)
+  socket.write(clientFrame(1, half, { bits: 0 }))
+  socket.write(clientFrame(0, half))
+  await until('the second one is refused', () => line.unreadables.length === 1)
+  expect(line.frames).toEqual(['{"a":1}'])
+})
+
+/** Reads nothing, so that what is sent to it piles up. */
+async function deaf(doors: TestDoors): Promise<{ socket: Socket; line: FakeLine }> {
+  const socket = await rawSocket(doors.fleetPort, PATH)
+  socket.removeAllListeners('error')
+  socket.on('error', () => {})
+  return { socket, line: await lineOf(doors) }
+}
+
+function fill(line: FakeLine): number {
+  const text = 'x'.repeat(64 * 1024)
+  let sent = 0
+  while (line.link.send(text)) sent += text.length
+  return sent
+}
+
+test('a worker that does not read is held up to a limit, then its line is cut', async () => {
+  const clock = handClock()
+  const doors = await openTestDoors({ clock })
+  const { line } = await deaf(doors)
+  const sent = fill(line)
+  expect(sent).toBeGreaterThan(WORKER_BACKLOG_BYTES_MAX)
+  expect(sent).toBeLessThan(3 * WORKER_BACKLOG_BYTES_MAX)
+  expect(line.link.send('x')).toBe(false)
+  expect(doors.meters.counts.get('sockets_cut_off_total worker')).toBe(1)
+  expect(line.isClosed).toBe(false)
+  clock.wind(DRAIN_MS_MAX)
+  await until('the line is gone', () => line.isClosed)
+})
+
+test('one that was too slow and catches up is told 1013 and why', async () => {
+  const doors = await openTestDoors({ clock: handClock() })
+  const { socket, line } = await deaf(doors)
+  const chunks: Buffer[] = []
+  socket.on('data', (bytes) => chunks.push(bytes))
+  socket.pause()
+  const ended = new Promise((resolve) => socket.on('close', resolve))
+  fill(line)
+  socket.resume()
+  await ended
+  const tail = Buffer.concat(chunks).subarray(-125)
+  const close = tail.lastIndexOf(0x88)
+  expect(tail.readUInt16BE(close + 2)).toBe(1013)
+  expect(tail.subarray(close + 4).toString()).toMatch(/^too slow/)
+})
+
+test('what comes from a line that is on its way out is not handed on', async () => {
+  const clock = handClock()
+  const doors = await openTestDoors({ clock })
+  const { socket, line } = await deaf(doors)
+  fill(line)
+  socket.write(clientFrame(1, '{}'))
+  await sleep(50)
+  expect(line.frames).toEqual([])
+})
+
+test('so many strangers and no more, for each listener; who has registered is none', async () => {
+  const doors = await openTestDoors()
+  await Promise.all(Array.from({ length: WORKERS_UNREGISTERED_MAX }, () => rawSocket(doors.fleetPort, PATH)))
+  expect(doors.desk.lines).toHaveLength(WORKERS_UNREGISTERED_MAX)
+  expect(await upgrade(doors.fleetPort)).toMatchObject({
+    status: 503,
+    body: expect.stringMatching(/have not said who they are/),
+  })
+  expect((await upgrade(doors.port)).status).toBe(101)
+  doors.desk.lines[7]?.register()
+  expect((await upgrade(doors.fleetPort)).status).toBe(101)
+})
+
+test('while the host is stopping nobody comes in', async () => {
+  const { desk, port } = await openTestDoors()
+  desk.isOpen = false
+  expect((await upgrade(port)).status).toBe(503)
+  expect(desk.lines).toEqual([])
+})
+
+test('whom the desk turns away is told so', async () => {
+  const { desk, port } = await openTestDoors()
+  desk.turnAway = 'too many connections have not said who they are'
+  expect(await dial(port).closed).toEqual({ code: 1013, reason: desk.turnAway })
+})
+
+test('a failure behind the desk ends one line, and not the host', async () => {
+  const { client, line, log, url } = await joined()
+  line.receive = () => {
+    throw new Error('a bug')
+  }
+  line.closed = () => {
+    throw new Error('another bug')
+  }
+  client.sendText('{}')
+  expect(await client.closed).toEqual({ code: 1011, reason: 'the service failed; its log says why' })
+  expect(log.lines.join()).toMatch(/a bug[\s\S]*another bug/)
+  expect((await fetch(`${url}/api/health`)).status).toBe(200)
+})
+
+test('when the doors close, workers are told 1001 and why, on both listeners', async () => {
+  const { doors, port, fleetPort } = await openTestDoors()
+  const clients = [dial(port), dial(fleetPort)]
+  await Promise.all(clients.map(({ opened }) => opened))
+  await doors.close('the host is stopping')
+  for (const { closed } of clients)
+    expect(await closed).toEqual({ code: 1001, reason: 'the host is stopping' })
+})
+
+test('pages get no socket: not from elsewhere, and on the fleet listener not at all', async () => {
+  const { port, fleetPort, desk } = await openTestDoors()
+  expect((await upgrade(port, ['Origin: https://evil.example'])).status).toBe(403)
+  expect((await upgrade(port, ['Origin: null'])).status).toBe(403)
+  expect((await upgrade(fleetPort, ['Origin: http://localhost'])).status).toBe(403)
+  expect((await upgrade(fleetPort, ['Origin: null'])).status).toBe(403)
+  expect(desk.lines).toEqual([])
+})
+
+test('the fleet listener has this one socket', async () => {
+  const { fleetPort } = await openTestDoors()
+  for (const path of ['/ws', '/ws/', '/ws/worker/', '/ws/workers', '/ws/runs/x/attach', '/'])
+    expect([path, (await upgrade(fleetPort, [], path)).status]).toEqual([path, 404])
+  expect((await upgrade(fleetPort)).status).toBe(101)
+})
+
+test('an ordinary request is told that the path speaks WebSocket', async () => {
+  const { fleetPort, url } = await openTestDoors()
+  for (const base of [url, `http://127.0.0.1:${fleetPort}`])
+    expect((await fetch(`${base}${PATH}`)).status).toBe(426)
+})
+
+test('pings are answered, and are no frames', async () => {
+  const doors = await openTestDoors()
+  const socket = await rawSocket(doors.port, PATH)
+  const got = new Promise<Buffer>((resolve) => socket.once('data', resolve))
+  socket.resume()
+  socket.write(clientFrame(9, 'beat'))
+  expect((await got).subarray(-4).toString()).toBe('beat')
+  expect((await lineOf(doors)).frames).toEqual([])
+})
+
+test('an address is written as people write it', () => {
+  const of = (text: string) => addressOf(new TextEncoder().encode(text).buffer)
+  expect(of('127.0.0.1')).toBe('127.0.0.1')
+  expect(of('0000:0000:0000:0000:0000:ffff:c000:0207')).toBe('192.0.2.7')
+  expect(of('0000:0000:0000:0000:0000:0000:0000:0001')).toBe('::1')
+  expect(of('2001:0db8:0000:0000:0000:0000:0000:00ff')).toBe('2001:db8::ff')
+  expect(of('')).toBe('')
+})
+
+test('a silent worker costs little', async () => {
+  const doors = await openTestDoors()
+  const many = 1_500
+  let connected = 0
+  const grow = async (count: number): Promise<void> => {
+    for (let left = count; left > 0; left -= 50) {
+      await Promise.all(Array.from({ length: Math.min(left, 50) }, () => rawSocket(doors.fleetPort, PATH)))
+      for (const line of doors.desk.lines.slice(connected)) line.register()
+      connected = doors.desk.lines.length
+    }
+  }
+  await grow(200)
+  const before = process.memoryUsage().heapUsed
+  await grow(many)
+  const each = (process.memoryUsage().heapUsed - before) / many
+  // Both ends live in this process, and nothing was collected: an upper bound, far above what a wire costs alone.
+  process.stdout.write(`worker sockets: ${(each / 1024).toFixed(1)} KiB of heap each, both ends\n`)
+  expect(doors.meters.counts.get('sockets worker')).toBe(many + 200)
+})

@@ -1,0 +1,320 @@
+/** What each captured stream comes to, with the figures read off the streams themselves. */
+import { describe, expect, test } from '@jest/globals'
+import type { AgentExit, AgentTask } from '../../../../worker/agents/agent.ts'
+import { AT, account, listened, listeners, modelled, sample, taskOf } from './recorded-events.ts'
+
+const told = (name: string, exit: AgentExit, more: Partial<AgentTask> = {}): string[] =>
+  account(listened(name.split('-')[0] as keyof typeof listeners, sample(name), exit, more))
+
+describe('agentA', () => {
+  test('a run that ends well has its last words, its bill and its session', () => {
+    expect(told('claude-success', { code: 0 })).toEqual([
+      'done',
+      'summary: All done.',
+      'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099',
+      'session 34a34271-881b-4535-879b-97782fb97f61',
+      'spent at last: 1 turns, $0.0099',
+      'events: 3 agent',
+    ])
+  })
+
+  test('lines that repeat an answer are one turn', () => {
+    expect(told('claude-tool-use', { code: 0 })).toEqual([
+      'done',
+      'summary: All done.',
+      'claude-sonnet-4-5: 200 in, 80 out, 10000 read, 4000 written, $0.0198',
+      'session 11111111-2222-4333-8444-555555555555',
+      'spent at last: 2 turns, $0.0198',
+      'events: 6 agent',
+    ])
+  })
+
+  test('the bill has nested agents in it, the turns have not', () => {
+    expect(told('claude-subagent', { code: 0 })).toEqual([
+      'done',
+      'summary: All done.',
+      'claude-sonnet-4-5: 700 in, 280 out, 35000 read, 14000 written, $0.0693',
+      'session 7adcee87-2991-45b3-9c80-ca2f59683eac',
+      'spent at last: 2 turns, $0.0693',
+      'events: 19 agent',
+    ])
+  })
+
+  test('a resumed session is billed for what is new', () => {
+    expect(told('claude-resume', { code: 0 }, { resume: '11111111-2222-4333-8444-555555555555' })).toEqual([
+      'done',
+      'summary: All done.',
+      'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099',
+      'session 11111111-2222-4333-8444-555555555555',
+      'spent at last: 1 turns, $0.0099',
+      'events: 3 agent',
+    ])
+  })
+
+  test('with a subscription the dollars are an estimate', () => {
+    expect(told('claude-oauth-allowed', { code: 0 })).toContain(
+      'claude-sonnet-4-5: 100 in, 40 out, 5000 read, 2000 written, $0.0099 estimated',
+    )
+  })
+
+  test('a denied tool is not a failed run', () => {
+    expect(told('claude-permission-denied', { code: 0 })[0]).toBe('done')
+  })
+
+  test('a limit of the subscription says when it ends', () => {
+    expect(told('claude-usage-limit-oauth', { code: 1 })).toEqual([
+      "limit: You've hit your 5-hour limit · resets 2:17am (UTC)",
+      'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0 estimated',
+      "limit of agentA until 2026-11-21T02:17:52.000Z: You've hit your 5-hour limit · resets 2:17am (UTC)",
+      'session e066d7cd-20d0-418e-a760-b82a45739837',
+      'spent at last: 0 turns, $0',
+      'events: 4 agent',
+    ])
+  })
+
+  test('too many requests for a key are a limit without an end', () => {
+    const text =
+      "API Error: Request rejected (429) · This request would exceed your account's rate limit. Please try again later."
+    expect(told('claude-429-api-key', { code: 1 })).toEqual([
+      `limit: ${text}`,
+      'claude-sonnet-4-5: 0 in, 0 out, 0 read, 0 written, $0',
+      `limit of agentA until ?: ${text}`,
+      'session 64446ee3-e4a4-4c91-9690-bb82e4f257d3',
+      'spent at last: 0 turns, $0',
+      'events: 3 agent',
+    ])
+  })
+
+  test.each([
+    ['claude-bad-api-key', 'failed: Invalid API key · Fix external API key'],
+    ['claude-credit-low', 'failed: Credit balance is too low'],
+    ['claude-not-logged-in', 'failed: Not logged in · Please run /login'],
+    ['claude-max-budget', 'failed: Reached maximum budget ($0.005); agent.maxCostUsd allows no more'],
+    ['claude-max-turns', 'failed: Reached maximum number of turns (1); agent.maxTurns allows no more'],
+    [
+      'claude-overloaded',
+      'failed: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8081).',
+    ],
+  ])('%s is a failure, whatever its subtype says', (name, first) => {
+    expect(told(name, { code: 1 })[0]).toBe(first)
+  })
+
+  test('a session that is not there is reported as no session', () => {
+    expect(told('claude-resume-unknown', { code: 1 }, { resume: '9' })).toEqual([
+      'failed: No conversation found with session ID: 99999999-2222-4333-8444-555555555555',
+      'no model: 0 in, 0 out, 0 read, 0 written, $0 estimated',
+      'spent at last: 0 turns, $0',
+      'events: 1 agent',
+    ])
+  })
+
+  test('interrupted, it still says what it has spent', () => {
+    expect(told('claude-sigint', { code: 0 })).toEqual([
+      'interrupted: the agent was interrupted',
+      'summary: w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10',
+      'claude-sonnet-4-5: 10 in, 9 out, 0 read, 0 written, $0.000165',
+      'session d6ef6c5e-f5c0-4b3c-8ea9-494f48677552',
+      'spent at last: 1 turns, $0.000165',
+      'events: 4 agent',
+    ])
+  })
+
+  test.each([
+    [{ code: 143 }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
+    [{ signal: 'SIGTERM' }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
+    [
+      { code: 137 },
+      'failed: the agent was killed before it reported a result; if nobody stopped it, it used more memory than there is',
+    ],
+    [{ code: 0 }, 'failed: the agent ended with exit code 0 before it reported a result'],
+    [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result'],
+  ])('without a result, %j is told by how it ended, with what is known of its use', (exit, first) => {
+    const lines = sample('claude-tool-use').slice(0, -1)
+    expect(account(listened('claude', lines, exit))).toEqual([
+      first,
+      'summary: All done.',
+      // Two answers of 100 in, 1 out, 5000 read and 2000 written: 0.0003 + 0.000015 + 0.0015 + 0.0075 dollars each.
+      'claude-sonnet-4-5: 200 in, 2 out, 10000 read, 4000 written, $0.01863 estimated, partial',
+      'session 11111111-2222-4333-8444-555555555555',
+      'spent at last: 2 turns, $0.01863',
+      'events: 5 agent',
+    ])
+  })
+
+  test('killed after it has said that it is done, it is done', () => {
+    expect(told('claude-success', { signal: 'SIGKILL' })[0]).toBe('done')
+    expect(told('claude-success', { code: 1 })[0]).toBe(
+      'failed: the agent ended with exit code 1 after it had reported a result',
+    )
+  })
+
+  test('what goes on after a result is not done until the next one', () => {
+    const [init = '', words = '', result = ''] = sample('claude-success')
+    const other = words.replaceAll('msg_1', 'msg_2')
+    expect(account(listened('claude', [init, words, result, other], { code: 137 }))[0]).toMatch(/^failed: /)
+    const twice = account(listened('claude', [init, words, result, other, result], { code: 0 }))
+    expect(twice.slice(0, 3)).toEqual([
+      'done',
+      'summary: All done.',
+      'claude-sonnet-4-5: 200 in, 80 out, 10000 read, 4000 written, $0.0198',
+    ])
+  })
+
+  test('several models are rows of a breakdown, and their sum is the entry', () => {
+    const usage = { inputTokens: 10, outputTokens: 1, cacheReadInputTokens: 5, cacheCreationInputTokens: 2 }
+    const result = {
+      session_id: 's',
+      is_error: false,
+      result: 'Done.',
+      model_usage_since_last_result: {
+        'claude-opus-5-5': { ...usage, costUSD: 0.25, costBasis: 'list' },
+        'claude-haiku-5-5': { ...usage, costUSD: 0.5, costBasis: 'list' },
+      },
+      type: 'result',
+    }
+    const more = { credential: { kind: 'api-key', value: 'sk-ant-api03-x' } } as const
+    expect(account(listened('claude', [JSON.stringify(result)], { code: 0 }, more))).toEqual([
+      'done',
+      'summary: Done.',
+      'no model: 20 in, 2 out, 10 read, 4 written, $0.75',
+      '  claude-opus-5-5: 10 in, 1 out, 5 read, 2 written, $0.25',
+      '  claude-haiku-5-5: 10 in, 1 out, 5 read, 2 written, $0.5',
+      'spent at last: 0 turns, $0.75',
+      'events: 1 agent',
+    ])
+  })
+
+  test('a model that it prices by guess makes the bill an estimate', () => {
+    const lines = sample('claude-success').map((line) =>
+      line.replaceAll('"costBasis":"list"', '"costBasis":"unknown"'),
+    )
+    expect(listened('claude', lines, { code: 0 }).ending.cost?.estimated).toBe(true)
+  })
+
+  test('an older release, which does not say what is new, is believed for a new session only', () => {
+    const lines = sample('claude-resume').map((line) =>
+      line.replace('"model_usage_since_last_result"', '"something_else"'),
+    )
+    expect(listened('claude', lines, { code: 0 }).ending.cost).toMatchObject({
+      inputTokens: 300,
+      costUsd: 0.0297,
+    })
+    const resumed = listened('claude', lines, { code: 0 }, { resume: 's' }).ending.cost
+    expect(resumed).toMatchObject({ inputTokens: 100, outputTokens: 40, costUsd: 0.0099, estimated: true })
+  })
+})
+
+describe('agentB', () => {
+  test('errors that it gets over are no failure, and the sum is split as everybody else splits it', () => {
+    expect(told('codex-tool-use', { code: 0 }, modelled('gpt-6-sol'))).toEqual([
+      'done',
+      'summary: All done.',
+      // 2000 in all, of which 1200 read and 200 written: 0.0012 + 0.00024 + 0.0005 + 0.001 dollars.
+      'gpt-6-sol: 600 in, 100 out, 1200 read, 200 written, $0.00294 estimated, partial',
+      'spent at last: 2 turns, $0.00294',
+      'events: 12 agent',
+    ])
+  })
+
+  test('a model that nobody named has no price', () => {
+    expect(told('codex-resume', { code: 0 })).toEqual([
+      'done',
+      'summary: All done.',
+      'no model: 900 in, 150 out, 1800 read, 300 written, no price estimated, partial',
+      'spent at last: 1 turns',
+      'events: 10 agent',
+    ])
+  })
+
+  test('a plan that is used up says until when', () => {
+    const text =
+      'You’ve hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit https://chatgpt.com/settings/usage to purchase more credits or try again at 2:22 AM.'
+    expect(told('codex-usage-limit', { code: 1 })).toEqual([
+      `limit: ${text}`,
+      `limit of agentB until 2026-11-21T02:22:00.000Z: ${text}`,
+      'events: 9 agent',
+    ])
+  })
+
+  test.each([
+    ['codex-quota', 'limit: Quota exceeded. Check your plan and billing details.'],
+    ['codex-429', 'limit: exceeded retry limit, last status: 429 Too Many Requests'],
+    [
+      'codex-401',
+      'failed: unexpected status 401 Unauthorized: Incorrect API key provided: sk-fake., url: http://127.0.0.1:8082/v1/responses',
+    ],
+  ])('%s says why', (name, first) => {
+    expect(told(name, { code: 1 })[0]).toBe(first)
+  })
+
+  test('it reports no session', () => {
+    expect(told('codex-resume', { code: 0 }).join()).not.toContain('session')
+  })
+
+  test.each([
+    [{ code: 143 }, 'interrupted: the agent was ended by SIGTERM before it reported a result'],
+    [{ code: 1 }, 'failed: the agent ended with exit code 1 before it reported a result: no such model'],
+  ])('cut off, %j is told by how it ended', (exit, first) => {
+    const lines = sample('codex-tool-use').slice(0, -1)
+    expect(account(listened('codex', lines, exit, {}, ['no such model', '']))[0]).toBe(first)
+  })
+})
+
+describe('agentC', () => {
+  test('thinking is output, and what is cached is not input', () => {
+    expect(told('gemini-tool-use', { code: 0 })).toEqual([
+      'done',
+      'summary: All done.',
+      // 2140 in all, 2000 of them the prompt with 1200 from the cache.
+      'gemini-x: 800 in, 140 out, 1200 read, 0 written, no price estimated',
+      'spent at last: 2 turns',
+      'events: 6 agent',
+    ])
+    expect(told('gemini-success', { code: 0 })[2]).toBe(
+      'gemini-x: 400 in, 70 out, 600 read, 0 written, no price estimated',
+    )
+  })
+
+  test('a quota that is used up is a limit, and a refused key a failure', () => {
+    expect(told('gemini-quota', { code: 1 })).toEqual([
+      'limit: You have exhausted your daily quota on this model.',
+      'gemini-3.8-flash: 0 in, 0 out, 0 read, 0 written, $0 estimated',
+      'limit of agentC until ?: You have exhausted your daily quota on this model.',
+      'spent at last: 0 turns, $0',
+      'events: 3 agent',
+    ])
+    expect(told('gemini-bad-key', { code: 144 })[0]).toBe(
+      'failed: API key not valid. Please pass a valid API key.',
+    )
+  })
+
+  test.each([
+    [
+      { code: 41 },
+      'failed: the agent has no credential; set one with: switchyard config set agent.agentCApiKey',
+    ],
+    [{ code: 53 }, 'failed: the agent reached its limit of turns'],
+    [{ code: 130 }, 'interrupted: the agent was ended by SIGINT before it reported a result'],
+    [{ code: 173 }, 'limit: the agent ended with exit code 173 before it reported a result'],
+  ])('without a result, %j is told by its exit code', (exit, first) => {
+    expect(account(listened('gemini', sample('gemini-success').slice(0, 1), exit))[0]).toBe(first)
+  })
+
+  test('words that come in pieces are one answer', () => {
+    const [init = '', , words = '', result = ''] = sample('gemini-success')
+    const lines = [init, words.replace('All done.', 'All '), words.replace('All done.', 'is well.'), result]
+    expect(listened('gemini', lines, { code: 0 }).ending.summary).toBe('All is well.')
+  })
+})
+
+test('what is no JSON is a log line, on the stream it came from', () => {
+  const listener = listeners.claude(taskOf())
+  expect([
+    ...listener.line('npm warn x', AT),
+    ...listener.complaint('\u001b[31mred\u001b[0m', AT),
+    ...listener.line(' ', AT),
+  ]).toEqual([
+    { is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text: 'npm warn x' } },
+    { is: 'event', event: { type: 'log', at: AT, stream: 'stderr', text: 'red' } },
+  ])
+})

@@ -1,0 +1,168 @@
+/** Listeners hear anything at all, in any order, and lose none of it. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { checker } from '../../../../protocol/parse.ts'
+import { ReportedEvent } from '../../../../protocol/run.ts'
+import type { Heard } from '../../../../worker/agents/agent.ts'
+import { lineReader } from '../../../../worker/agents/stream.ts'
+import { AT, listeners, sample, taskOf } from './recorded-events.ts'
+
+const kinds = ['claude', 'codex', 'gemini'] as const
+const samples = {
+  claude: ['claude-subagent', 'claude-usage-limit-oauth', 'claude-sigint', 'claude-resume-unknown'],
+  codex: ['codex-tool-use', 'codex-usage-limit', 'codex-401'],
+  gemini: ['gemini-tool-use', 'gemini-quota', 'gemini-bad-key'],
+}
+
+const checkEvent = checker(ReportedEvent)
+
+function check(heard: readonly Heard[]): void {
+  for (const one of heard) {
+    if (one.is === 'event') expect(checkEvent(one.event)).toMatchObject({ ok: true })
+    if (one.is === 'session') expect(one.id).toMatch(/^[A-Za-z0-9_-]{1,128}$/)
+    if (one.is === 'spent')
+      expect([one.turns, one.costUsd ?? 0].every((n) => n >= 0 && Number.isFinite(n))).toBe(true)
+  }
+}
+
+/** What of a line must come out again: its object as an event, or its characters as log text. */
+const heardText = (heard: readonly Heard[]): string =>
+  heard.flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : [])).join('')
+
+const anything = fc
+  .anything({ withNullPrototype: false, maxDepth: 4 })
+  .map((value) => JSON.stringify(value) ?? '')
+
+const TYPES = [
+  'assistant',
+  'result',
+  'system',
+  'rate_limit_event',
+  'item.completed',
+  'turn.completed',
+  'turn.failed',
+  'message',
+  'tool_use',
+  'init',
+  'nobody knows',
+]
+const FIELDS = [
+  'message',
+  'usage',
+  'item',
+  'error',
+  'stats',
+  'model',
+  'session_id',
+  'subtype',
+  'content',
+  'modelUsage',
+  'model_usage_since_last_result',
+  'is_error',
+  'errors',
+  'result',
+  'rate_limit_info',
+  'status',
+  'resetsAt',
+  'text',
+  'role',
+  'models',
+  'parent_tool_use_id',
+  '__proto__',
+  'total_cost_usd',
+]
+
+/** Objects that look like the agent's, with the wrong things in them, `type` at any place. */
+const lookalike = fc
+  .tuple(
+    fc.dictionary(
+      fc.constantFrom(...FIELDS),
+      fc.oneof(fc.anything({ maxDepth: 3 }), fc.constantFrom(1e308, -1, 2 ** 60, 'x', [])),
+    ),
+    fc.constantFrom(...TYPES),
+  )
+  .map(([fields, type]) => JSON.stringify({ ...fields, type }))
+
+describe.each(kinds)('what %s may say', (kind) => {
+  const line = fc.oneof(
+    anything,
+    lookalike,
+    fc.string({ unit: 'binary' }).map((text) => text.replaceAll('\n', ' ')),
+    fc.constantFrom(...samples[kind].flatMap(sample)),
+    fc.constantFrom(...samples[kind].flatMap(sample)).map((text) => text.slice(0, text.length / 2)),
+  )
+
+  test('is accounted for line by line, and never more than events can hold', () => {
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 30 }), fc.integer({ min: 0, max: 255 }), (lines, code) => {
+        const listener = listeners[kind](taskOf())
+        for (const text of lines) {
+          const heard = listener.line(text, AT)
+          check(heard)
+          const object = objectOf(text)
+          const agents = heard.filter((one) => one.is === 'event' && one.event.type === 'agent')
+          expect(agents).toHaveLength(object === undefined ? 0 : 1)
+          if (object === undefined && /\S/.test(text)) expect(heard.length).toBeGreaterThan(0)
+        }
+        const ending = listener.ended({ code }, AT)
+        check(ending.events.map((event) => ({ is: 'event', event })))
+        if (ending.cost !== undefined) {
+          expect(checkEvent({ type: 'cost', at: AT, entry: ending.cost })).toMatchObject({ ok: true })
+        }
+        expect(ending.reason === undefined).toBe(ending.verdict === 'done')
+        expect(`${ending.reason}`).not.toMatch(/\n/)
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('is heard the same however its bytes come', () => {
+    const stream = Buffer.from(`${samples[kind].flatMap(sample).join('\n')}\nplain\n`)
+    const hear = (chunks: readonly Uint8Array[]) => {
+      const reader = lineReader()
+      const listener = listeners[kind](taskOf())
+      const lines = [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.rest()]
+      return {
+        heard: lines.flatMap((text) => listener.line(text, AT)),
+        ending: listener.ended({ code: 0 }, AT),
+      }
+    }
+    const whole = hear([stream])
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 5_000 }), (size) => {
+        const chunks = []
+        for (let at = 0; at < stream.length; at += size) chunks.push(stream.subarray(at, at + size))
+        expect(hear(chunks)).toEqual(whole)
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  test('of garbage, every visible character comes out', () => {
+    const visible = fc
+      .string({ unit: 'grapheme', minLength: 1 })
+      .filter((text) => /\S/.test(text) && !text.includes('\n') && objectOf(text) === undefined)
+    fc.assert(
+      fc.property(visible, (text) => {
+        expect(heardText(listeners[kind](taskOf()).line(text, AT))).toBe(text)
+        expect(heardText(listeners[kind](taskOf()).complaint(text, AT))).toBe(text)
+      }),
+    )
+  })
+
+  test('of megabytes in one line comes out in pieces that fit', () => {
+    const text = 'x\u00e9'.repeat(500_000)
+    const heard = listeners[kind](taskOf()).line(text, AT)
+    check(heard)
+    expect(heardText(heard)).toBe(text)
+  })
+})
+
+function objectOf(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

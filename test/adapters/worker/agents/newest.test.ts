@@ -1,0 +1,100 @@
+/** Which session a person finds again: the one in which he was last, whatever else lies beside it. */
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { newestSession } from '../../../../worker/agents/agent-a-latest-session.ts'
+import { agentFiles } from '../../../../worker/agents/agent-files.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+
+const id = (digit: string): string => `${digit.repeat(8)}-1111-4222-8333-444455556666`
+const [OWN, SECOND, THIRD] = [id('a'), id('b'), id('c')]
+
+const minute = (at: number): string => new Date(Date.UTC(2026, 2, 1, 10, at)).toISOString()
+
+/** An answer at that minute; by an agent without a person, unless it says otherwise. */
+const answer = (at: number, changes: object = {}): object => ({
+  type: 'assistant',
+  timestamp: minute(at),
+  isSidechain: false,
+  entrypoint: 'sdk-cli',
+  message: { id: `msg_${at}`, model: 'claude-sonnet-4-5', usage: {} },
+  ...changes,
+})
+const spoken = (at: number, changes: object = {}): object => answer(at, { entrypoint: 'cli', ...changes })
+
+type Sessions = Readonly<Record<string, readonly unknown[]>>
+
+function homeWith(sessions: Sessions, project = '-work'): string {
+  const home = tempFolder()
+  for (const [name, lines] of Object.entries(sessions)) {
+    const path = join(home, '.claude', 'projects', project, `${name}.jsonl`)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  }
+  return home
+}
+
+const newestOf = (sessions: Sessions, own = OWN): Promise<string> =>
+  newestSession(agentFiles(homeWith(sessions)), own)
+
+const worked = { [OWN]: [answer(1), answer(2)] }
+
+describe('the session that is found again', () => {
+  test('is the run’s own, where there is no other, or nothing at all', async () => {
+    expect(await newestOf(worked)).toBe(OWN)
+    expect(await newestOf({})).toBe(OWN)
+    expect(await newestOf({ [SECOND]: [spoken(5)] })).toBe(OWN)
+    expect(await newestSession(agentFiles('/nowhere/at/all'), OWN)).toBe(OWN)
+  })
+
+  test('is the one in which something was answered last', async () => {
+    const cleared = { ...worked, [SECOND]: [spoken(3)] }
+    expect(await newestOf(cleared)).toBe(SECOND)
+    expect(await newestOf({ ...cleared, [THIRD]: [spoken(4)] })).toBe(THIRD)
+    // Gone back to it, or gone on with by a follow-up.
+    expect(await newestOf({ ...cleared, [OWN]: [answer(1), spoken(5)] })).toBe(OWN)
+    expect(await newestOf({ ...cleared, [OWN]: [answer(1), answer(5)] })).toBe(OWN)
+    expect(await newestOf({ ...cleared, [THIRD]: [spoken(2)] })).toBe(SECOND)
+  })
+
+  const silent: readonly (readonly [string, readonly unknown[]])[] = [
+    ['in which nothing was answered', [{ ...spoken(9), type: 'user' }]],
+    ['that an agent began for its work', [answer(9)]],
+    ['that is a nested agent’s', [spoken(9, { isSidechain: true })]],
+    ['that is only a copy', [spoken(9, { forkedFrom: { sessionId: OWN } })]],
+    ['in which only a failure was told', [spoken(9, { message: { model: '<synthetic>' } })]],
+    ['that does not say when', [spoken(9, { timestamp: 'soon' }), spoken(9, { timestamp: 7 })]],
+    ['that is no such file', ['assistant', null, ['assistant'], { type: 'assistant' }]],
+    ['with nothing in it', []],
+  ]
+  test.each(silent)('is none %s', async (_, lines) => {
+    expect(await newestOf({ ...worked, [SECOND]: lines })).toBe(OWN)
+  })
+
+  test('is a branch as soon as something was answered there', async () => {
+    const branch = [spoken(3, { forkedFrom: { sessionId: SECOND } }), spoken(4)]
+    expect(await newestOf({ ...worked, [SECOND]: [spoken(3)], [THIRD]: branch })).toBe(THIRD)
+  })
+
+  test('has the name of a session, and is a file of its own', async () => {
+    const strange = {
+      '--resume': [spoken(9)],
+      [`-${SECOND}`]: [spoken(9)],
+      'x y': [spoken(9)],
+      notes: [spoken(9)],
+    }
+    expect(await newestOf({ ...worked, ...strange })).toBe(OWN)
+    const home = homeWith(worked)
+    const elsewhere = join(homeWith({ [SECOND]: [spoken(9)] }), '.claude/projects/-work', `${SECOND}.jsonl`)
+    symlinkSync(elsewhere, join(home, '.claude/projects/-work', `${SECOND}.jsonl`))
+    expect(await newestSession(agentFiles(home), OWN)).toBe(OWN)
+  })
+
+  test('is looked for only where the run’s own is', async () => {
+    const home = homeWith(worked)
+    const other = join(home, '.claude', 'projects', '-elsewhere')
+    mkdirSync(other)
+    writeFileSync(join(other, `${SECOND}.jsonl`), `${JSON.stringify(spoken(9))}\n`)
+    expect(await newestSession(agentFiles(home), OWN)).toBe(OWN)
+  })
+})

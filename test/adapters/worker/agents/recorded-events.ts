@@ -1,0 +1,109 @@
+/** Agents' captured output, listened to, and what came of it in a form that one can read. */
+import { readFileSync } from 'node:fs'
+import { PRICES } from '../../../../core/run/price-table.ts'
+import type {
+  AgentEnding,
+  AgentExit,
+  AgentListener,
+  AgentTask,
+  Heard,
+} from '../../../../worker/agents/agent.ts'
+import { agentAListener } from '../../../../worker/agents/agent-a-listener.ts'
+import { agentBListener } from '../../../../worker/agents/agent-b-listener.ts'
+import { agentCListener } from '../../../../worker/agents/agent-c-listener.ts'
+
+export const AT = '2026-11-21T01:30:00.000Z'
+
+export function taskOf(more: Partial<AgentTask> = {}): AgentTask {
+  return {
+    agent: { provider: 'agentA', instructions: '', memories: [] },
+    prompt: 'Greet.',
+    sessionId: '11111111-2222-4333-8444-555555555555',
+    environment: {},
+    ...more,
+  }
+}
+
+export const modelled = (model: string): Partial<AgentTask> => ({
+  agent: { provider: 'agentB', model, instructions: '', memories: [] },
+})
+
+export function sample(name: string): string[] {
+  const text = readFileSync(new URL(`./samples/${name}.jsonl`, import.meta.url), 'utf8')
+  return text.split('\n').filter((line) => line !== '')
+}
+
+export const listeners: Readonly<Record<'claude' | 'codex' | 'gemini', (task: AgentTask) => AgentListener>> =
+  {
+    claude: (task) => agentAListener(task, PRICES),
+    codex: (task) => agentBListener(task, PRICES),
+    gemini: () => agentCListener(PRICES),
+  }
+
+export interface Listened {
+  readonly heard: readonly Heard[]
+  readonly ending: AgentEnding
+}
+
+export function listened(
+  kind: keyof typeof listeners,
+  lines: readonly string[],
+  exit: AgentExit,
+  more: Partial<AgentTask> = {},
+  complaints: readonly string[] = [],
+): Listened {
+  const listener = listeners[kind](taskOf(more))
+  const heard = lines.flatMap((line) => listener.line(line, AT))
+  heard.push(...complaints.flatMap((line) => listener.complaint(line, AT)))
+  return { heard, ending: listener.ended(exit, AT) }
+}
+
+/** A line for the verdict and one for each other thing that is known. */
+export function account({ heard, ending }: Listened): string[] {
+  const { verdict, reason, summary, cost, costIsPartial, events } = ending
+  return [
+    `${verdict}${reason === undefined ? '' : `: ${reason}`}`,
+    ...(summary === undefined ? [] : [`summary: ${summary}`]),
+    ...(cost === undefined ? [] : [costLine(cost) + (costIsPartial === true ? ', partial' : '')]),
+    ...(cost?.breakdown ?? []).map((row) => `  ${costLine({ ...row, estimated: false })}`),
+    ...events.map((event) =>
+      event.type === 'limit'
+        ? `limit of ${event.provider} until ${event.resetsAt ?? '?'}: ${event.message}`
+        : event.type,
+    ),
+    ...heard.flatMap((one) => (one.is === 'session' ? [`session ${one.id}`] : [])),
+    ...spentLine(heard),
+    `events: ${counted(heard)}`,
+  ]
+}
+
+type Costs = Omit<NonNullable<AgentEnding['cost']>, 'label' | 'provider' | 'breakdown'>
+
+function costLine({
+  model,
+  inputTokens,
+  outputTokens,
+  cacheReadTokens,
+  cacheWriteTokens,
+  costUsd,
+  estimated,
+}: Costs) {
+  const tokens = `${inputTokens} in, ${outputTokens} out, ${cacheReadTokens} read, ${cacheWriteTokens} written`
+  return `${model ?? 'no model'}: ${tokens}, ${costUsd === undefined ? 'no price' : `$${costUsd}`}${estimated ? ' estimated' : ''}`
+}
+
+function spentLine(heard: readonly Heard[]): string[] {
+  const last = heard.findLast((one) => one.is === 'spent')
+  if (last?.is !== 'spent') return []
+  return [`spent at last: ${last.turns} turns${last.costUsd === undefined ? '' : `, $${last.costUsd}`}`]
+}
+
+function counted(heard: readonly Heard[]): string {
+  const counts = new Map<string, number>()
+  for (const one of heard) {
+    if (one.is !== 'event') continue
+    const kind = one.event.type === 'log' ? one.event.stream : one.event.type
+    counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  }
+  return [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ')
+}

@@ -1,0 +1,56 @@
+/** What an agent says of its own secret, and when a limit ends in its words. */
+import { describe, expect, test } from '@jest/globals'
+import { agentDrivers } from '../../../../worker/agents/drivers.ts'
+import { resetTime } from '../../../../worker/agents/reset-time.ts'
+import { AT, taskOf } from './recorded-events.ts'
+
+const drivers = agentDrivers({ path: '', home: '/root', asOther: false })
+
+test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its secret', (kind) => {
+  const credentials = [
+    { kind: 'api-key', value: 'sk-planted-secret-1\n' },
+    {
+      kind: 'login',
+      value: '{"account_id":"harmless-account","tokens":{"access_token":"sk-planted-secret-1"}}',
+    },
+  ] as const
+  for (const credential of credentials) {
+    const listener = drivers[kind].listen(taskOf({ credential }))
+    const said = [
+      listener.line(
+        '{"type":"turn.failed","error":{"message":"bad key sk-planted-secret-1 of harmless-account"}}',
+        AT,
+      ),
+      listener.line('KEY=sk-planted-secret-1', AT),
+      listener.complaint('KEY=sk-planted-secret-1', AT),
+      listener.ended({ code: 1 }, AT),
+    ]
+    expect(JSON.stringify(said)).not.toContain('planted')
+    expect(JSON.stringify(said)).toContain('bad key *** of harmless-account')
+  }
+})
+
+test('what else it was given it is not heard saying either', () => {
+  const listener = drivers.agentA.listen(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
+  const said = [listener.line('GH_TOKEN=ghp_planted_token_1', AT), listener.ended({ code: 1 }, AT)]
+  expect(JSON.stringify(said)).not.toContain('planted')
+  expect(JSON.stringify(said)).toContain('GH_TOKEN=***')
+})
+
+describe('a limit ends', () => {
+  test.each([
+    ['try again at 2:22 AM.', '2026-11-21T02:22:00.000Z'],
+    ['try again at 1:29 AM.', '2026-11-22T01:29:00.000Z'],
+    ['try again at 12:05 PM', '2026-11-21T12:05:00.000Z'],
+    ['Try again at Nov 27th, 2026 4:03 PM.', '2026-11-27T16:03:00.000Z'],
+    ['try again in 3 hours 5 minutes', '2026-11-21T04:35:00.000Z'],
+    ['Try again in 2 days 1 hour.', '2026-11-23T02:30:00.000Z'],
+    ['try again in 45 seconds', '2026-11-21T01:30:45.000Z'],
+    ['try again at Nov 27th, 2099 4:03 PM', undefined],
+    ['try again later', undefined],
+    ['try again in ', undefined],
+    ['', undefined],
+  ])('%j', (text, expected) => {
+    expect(resetTime(text, AT)).toBe(expected)
+  })
+})

@@ -1,0 +1,127 @@
+/** Bytes into lines, and lines made fit to show: by example, and for whatever comes. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { sentence, shown } from '../../../../worker/agents/printable-output.ts'
+import { CUT_LINE_BYTES_KEPT, LINE_BYTES_MAX, lineReader } from '../../../../worker/agents/stream.ts'
+import { cpuMsOf } from '../../../support/cpu-time.ts'
+
+function linesOf(chunks: readonly Uint8Array[]): string[] {
+  const reader = lineReader()
+  return [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.rest()]
+}
+
+const bytes = (text: string): Buffer => Buffer.from(text)
+
+describe('lines', () => {
+  test('end with a newline, or with the stream, and lose the carriage return', () => {
+    expect(linesOf([bytes('a\nb\r\n\r\n\nc')])).toEqual(['a', 'b', '', '', 'c'])
+    expect(linesOf([bytes('a\n')])).toEqual(['a'])
+    expect(linesOf([])).toEqual([])
+  })
+
+  test('keep what is no text as a sign that something was there', () => {
+    expect(linesOf([Buffer.from([0xff, 0x41, 0x00, 0x0a])])).toEqual(['\ufffdA\0'])
+  })
+
+  test('are the same however their bytes were cut', () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 400 }),
+        fc.array(fc.nat(400), { maxLength: 20 }),
+        (all, cuts) => {
+          const noisy = all.map((byte) => (byte % 7 === 0 ? 0x0a : byte))
+          const places = [0, ...cuts.filter((at) => at < noisy.length), noisy.length].sort((a, b) => a - b)
+          const chunks = places.slice(1).map((end, i) => noisy.subarray(places[i], end))
+          const whole = Buffer.from(noisy).toString('latin1')
+          const expected = whole
+            .split('\n')
+            .map((line) => Buffer.from(line.replace(/\r$/, ''), 'latin1').toString())
+          if (whole === '' || whole.endsWith('\n')) expected.pop()
+          expect(linesOf(chunks)).toEqual(expected)
+        },
+      ),
+    )
+  })
+
+  test('of megabytes come out whole', () => {
+    const long = 'é'.repeat(LINE_BYTES_MAX / 2)
+    expect(linesOf([bytes(`${long}\nnext`)])).toEqual([long, 'next'])
+  })
+
+  test('that are too long keep their beginning, a mark, and their place', () => {
+    const chunk = Buffer.alloc(1024 * 1024, 'x')
+    const chunks = [bytes('first\n'), ...Array.from({ length: 20 }, () => chunk), bytes('\nlast')]
+    const lines = linesOf(chunks)
+    expect(lines.map((line) => line.length < 2 * CUT_LINE_BYTES_KEPT)).toEqual([true, true, true])
+    expect([lines[0], lines[2]]).toEqual(['first', 'last'])
+    expect(lines[1]).toMatch(/^x{65536}… \[cut: 20905984 more bytes in this line\]$/)
+  })
+
+  test('do not change when the reader of the bytes uses its buffer again', () => {
+    const reader = lineReader()
+    const buffer = Buffer.from('abc')
+    reader.push(buffer)
+    buffer.fill('z')
+    expect(reader.push(bytes('\n'))).toEqual(['abc'])
+  })
+})
+
+/** What a terminal would obey. Tab and newline are all that is left of it. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about
+const RAW = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
+
+describe('what is shown', () => {
+  test.each([
+    ['\u001b[1;31mred\u001b[0m', 'red'],
+    ['\u001b]0;title\u0007text', 'text'],
+    ['\u001b]8;;http://x\u001b\\link\u001b]8;;\u001b\\', 'link'],
+    ['\u001bPdevice\u001b\\text', 'text'],
+    ['\u001b(Btext\u001bc', 'text'],
+    ['\u009b31mred', 'red'],
+    ['50%\r60%', '50%␍60%'],
+    ['a\u0000b\u007fc\u0085', 'a␀b␡c\\u0085'],
+    ['safe\u202egnp.exe', 'safe\\u202egnp.exe'],
+    ['half \u001b[31', 'half ␛[31'],
+    ['half \u001b]0;title', 'half ␛]0;title'],
+    ['tab\tand\nline', 'tab\tand\nline'],
+  ])('%j becomes %j', (text, expected) => {
+    expect(shown(text)).toBe(expected)
+  })
+
+  test('never has anything in it that a terminal obeys, and is not changed by being shown again', () => {
+    const wild = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({
+        unit: fc.constantFrom(
+          '\u001b',
+          '[',
+          ']',
+          '\\',
+          '\u0007',
+          '0',
+          ';',
+          'm',
+          '\u009d',
+          'P',
+          'x',
+          '\u202e',
+        ),
+      }),
+    )
+    fc.assert(
+      fc.property(wild, (text) => {
+        expect(shown(text)).not.toMatch(RAW)
+        expect(shown(shown(text))).toBe(shown(text))
+        expect(sentence(text, 50)).not.toMatch(/\n/)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test.each(['\u001b]', '\u001b[', '\u009d', '\u0090', '\u001bP', '\u001b(', '\u0090\u009d', '\u001b[0;'])(
+    'takes a time that grows with the text and no faster: %j',
+    async (part) => {
+      expect(await cpuMsOf(() => shown(part.repeat(500_000)))).toBeLessThan(10_000)
+    },
+  )
+})

@@ -1,0 +1,265 @@
+/** The worker's line on real sockets: what it says when, and that it ends once, whatever the other side does. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../bin/clock.ts'
+import type { DialledLine } from '../../../core/daemon/ports.ts'
+import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
+import { type DialerParts, makeDialer } from '../../../worker/dial.ts'
+import { tempFolder, until } from '../../support/real-files.ts'
+import { keptLog } from '../../support/recording-log.ts'
+import { goodbye, type Peer, socketServer } from '../../support/socket-server.ts'
+import { afterwards, openTestDoors } from '../../support/test-resources.ts'
+
+interface Dialled {
+  readonly line: DialledLine
+  readonly story: string[]
+  readonly ended: Promise<string>
+}
+
+function dial(url: string, parts: Partial<DialerParts> = {}): Dialled {
+  const story: string[] = []
+  let end: (reason: string) => void = () => {}
+  const ended = new Promise<string>((resolve) => {
+    end = resolve
+  })
+  const line = makeDialer({ url: () => url, clock: realClock, log: keptLog(), ...parts }).dial({
+    opened: () => void story.push('opened'),
+    heard: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
+    closed: (reason) => {
+      story.push(`closed: ${reason}`)
+      end(reason)
+    },
+  })
+  afterwards(() => line.close())
+  return { line, story, ended }
+}
+
+const plain = (port: number): string => `ws://127.0.0.1:${port}/ws/worker`
+
+/** A listener that is no WebSocket's. */
+async function listener(answer: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    answer(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  afterwards(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return (server.address() as AddressInfo).port
+}
+
+describe('a line', () => {
+  test('to a real host carries frames both ways, and says no Origin', async () => {
+    const doors = await openTestDoors()
+    for (const port of [doors.port, doors.fleetPort]) {
+      const { line, story } = dial(plain(port))
+      await until('the line is open', () => story.includes('opened'))
+      line.send('{"type":"x"}')
+      const at = () => doors.desk.lines.at(-1)
+      await until('the frame is there', () => at()?.frames.length === 1)
+      expect(at()?.frames).toEqual(['{"type":"x"}'])
+      at()?.link.send('{"type":"y"}')
+      await until('the answer is there', () => story.length === 2)
+      expect(story).toEqual(['opened', 'heard {"type":"y"}'])
+    }
+  })
+
+  test('carries frames of full length, and reckons what is not on its way yet', async () => {
+    const { port, peers } = await socketServer(undefined, (peer) => void peer.socket.pause())
+    const { line, story } = dial(plain(port))
+    await until('the line is open', () => story.includes('opened'))
+    for (let n = 0; n < 16; n++) line.send('x'.repeat(WORKER_FRAME_BYTES_MAX))
+    expect(line.backlog()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
+    peers[0]?.socket.resume()
+    await until('all of it is out', () => line.backlog() === 0)
+    await until('all of it is there', () => peers[0]?.heard.length === 16)
+  })
+
+  test('is heard in the order in which things were said, up to the goodbye', async () => {
+    const { port } = await socketServer(undefined, (peer) => {
+      for (let n = 0; n < 5; n++) peer.send(`${n}`)
+      peer.socket.write(goodbye(1008, 'replaced'))
+      peer.socket.end()
+    })
+    const { story, ended } = dial(plain(port))
+    await ended
+    expect(story).toEqual([
+      'opened',
+      ...[0, 1, 2, 3, 4].map((n) => `heard ${n}`),
+      'closed: the host closed it (1008: replaced)',
+    ])
+  })
+
+  test.each<[string, (peer: Peer) => void, RegExp]>([
+    ['vanishes', ({ socket }) => void socket.destroy(), /the line broke/],
+    ['sends bytes', (peer) => peer.send(Buffer.from([1, 2]), 2), /not text/],
+    [
+      'sends too much',
+      (peer) => peer.send('x'.repeat(WORKER_FRAME_BYTES_MAX + 1)),
+      /line broke|1009|exceeds/,
+    ],
+    ['sends no UTF-8', (peer) => peer.send(Buffer.from([0xff, 0xfe])), /line broke|1007/],
+  ])('to a peer that %s ends once', async (_what, does, reason) => {
+    const { port } = await socketServer(undefined, does)
+    const { line, story, ended } = dial(plain(port))
+    expect(await ended).toMatch(reason)
+    line.send('into the void')
+    line.close()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(story.filter((what) => what.startsWith('closed'))).toHaveLength(1)
+    expect(story.filter((what) => what.startsWith('heard'))).toEqual([])
+  })
+
+  test('closed by us ends soon, also when the peer never says goodbye', async () => {
+    const { port } = await socketServer()
+    const { line, story, ended } = dial(plain(port))
+    await until('the line is open', () => story.includes('opened'))
+    line.close()
+    expect(story).toEqual(['opened'])
+    line.send('too late')
+    expect(await ended).toBe('closed')
+  })
+
+  test('closed while it is being dialled never opens', async () => {
+    const { port, peers } = await socketServer()
+    const { line, story, ended } = dial(plain(port))
+    line.close()
+    line.close()
+    expect(story).toEqual([])
+    expect(await ended).toBe('closed before it was open')
+    expect(story).toHaveLength(1)
+    expect(peers).toHaveLength(0)
+  })
+})
+
+describe('no line', () => {
+  test('where nobody listens', async () => {
+    // Where nobody else of this machine is given a port meanwhile.
+    const address = '127.0.0.77'
+    const gone = createServer()
+    await new Promise<void>((resolve) => gone.listen(0, address, resolve))
+    const { port } = gone.address() as AddressInfo
+    await new Promise((resolve) => gone.close(resolve))
+    expect(await dial(`ws://${address}:${port}/ws/worker`).ended).toMatch(/ECONNREFUSED/)
+  })
+
+  test('is told to the person once for each trouble', async () => {
+    const log = keptLog()
+    const dialer = makeDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
+    for (let n = 0; n < 3; n++)
+      await new Promise<string>((closed) => dialer.dial({ opened: () => {}, heard: () => {}, closed }))
+    expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'debug', 'debug'])
+  })
+
+  test('to a port that is refused before anything is sent', async () => {
+    expect(await dial('ws://127.0.0.1:6000/ws/worker').ended).toMatch(/list of those/)
+  })
+
+  test('to a name that nobody knows', async () => {
+    // Name servers that are out of reach are asked several times.
+    const { ended } = dial('ws://nobody.invalid/ws/worker', { connectMsMax: 50_000 })
+    expect(await ended).toMatch(/nobody\.invalid/)
+  })
+
+  test('where something else answers', async () => {
+    const port = await listener(
+      (socket) => void socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'),
+    )
+    expect(await dial(plain(port)).ended).toMatch(/answered 404 .* --host/)
+  })
+
+  test('where the answer is not of this world', async () => {
+    const port = await listener((socket) => void socket.end('SSH-2.0-OpenSSH_9.2\r\n'))
+    expect(await dial(plain(port)).ended).toMatch(/\w/)
+  })
+
+  test('after a redirection: the credential goes where it was told to go', async () => {
+    const port = await listener(
+      (socket) =>
+        void socket.end('HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n'),
+    )
+    expect(await dial(plain(port)).ended).toMatch(/answered 302/)
+  })
+
+  test('to somebody who accepts and then says nothing', async () => {
+    const port = await listener(() => {})
+    const { story, ended } = dial(plain(port), { connectMsMax: 150 })
+    expect(await ended).toMatch(/no answer within|timeout|Timeout/i)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(story).toHaveLength(1)
+  })
+
+  test('to an address that is none', async () => {
+    expect(await dial('not a url').ended).toMatch(/\w/)
+  })
+})
+
+describe('an encrypted line', () => {
+  const folder = tempFolder()
+  const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const made = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    '2',
+  ]
+  const named = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
+  execFileSync('openssl', [...made, ...named, '-keyout', keyFile, '-out', certFile], { stdio: 'ignore' })
+  const tls = { cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
+
+  test('is refused when nobody vouches for the host, and the cure is named', async () => {
+    const { port, peers } = await socketServer(tls)
+    const { ended } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [] })
+    expect(await ended).toMatch(/self.signed certificate.*--ca-file/)
+    expect(peers).toHaveLength(0)
+  })
+
+  test('opens to a host that a named authority vouches for', async () => {
+    const { port } = await socketServer(tls, (peer) => peer.send('hello'))
+    const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert] })
+    await until('the greeting', () => story.length === 2)
+    expect(story).toEqual(['opened', 'heard hello'])
+  })
+
+  test('is refused when the certificate is of another name', async () => {
+    const { port } = await socketServer(tls)
+    const { ended } = dial(`wss://ip6-localhost:${port}/ws/worker`, { authorities: [tls.cert] })
+    expect(await ended).toMatch(/altnames|ECONNREFUSED|ENOTFOUND/)
+  })
+
+  test('goes through the proxy of the network, which sees no more than the name', async () => {
+    const { port } = await socketServer(tls, (peer) => peer.send('hello'))
+    const asked: string[] = []
+    const proxy = await listener((socket) => {
+      socket.once('data', (bytes) => {
+        asked.push(bytes.toString().split('\r\n')[0] ?? '')
+        const far = connect(port, '127.0.0.1')
+        socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
+        far.on('error', () => {})
+        far.pipe(socket).pipe(far)
+      })
+    })
+    const proxies = { http: '', https: `http://127.0.0.1:${proxy}`, except: '' }
+    const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies })
+    await until('the greeting', () => story.length === 2)
+    expect(story).toEqual(['opened', 'heard hello'])
+    expect(asked).toEqual([`CONNECT localhost:${port} HTTP/1.1`])
+
+    const direct = { ...proxies, except: 'localhost' }
+    const second = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies: direct })
+    await until('the greeting', () => second.story.length === 2)
+    expect(asked).toHaveLength(1)
+  })
+})

@@ -1,0 +1,49 @@
+/** How many lines a sandbox gets into the log, whatever it does. */
+import { expect, test } from '@jest/globals'
+import { makeJournal } from '../../../../worker/sandbox/egress/connection-log.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+function made() {
+  const clock = new ManualClock()
+  const lines: string[] = []
+  const journal = makeJournal((line) => void lines.push(line), clock)
+  const write = (times: number) => {
+    for (let time = 0; time < times; time += 1) journal.wrote('a.example:443', 'refused')
+  }
+  return { clock, lines, journal, write }
+}
+
+test('a hundred at once, then one a second, and never more than a hundred at once again', async () => {
+  const { clock, lines, write } = made()
+  write(150)
+  expect(lines).toHaveLength(100)
+  await clock.advance(3_000)
+  write(10)
+  expect(lines.slice(100)).toEqual([
+    'egress: 50 more lines left out',
+    ...Array(3).fill('egress: a.example:443 refused'),
+  ])
+  await clock.advance(3_600_000)
+  lines.length = 0
+  write(150)
+  expect(lines).toHaveLength(101)
+})
+
+test('one that asks a little too often still gets a line a second', async () => {
+  const { clock, lines, write } = made()
+  write(100)
+  lines.length = 0
+  for (let step = 0; step < 10; step += 1) {
+    await clock.advance(600)
+    write(1)
+  }
+  expect(lines.filter((line) => line.endsWith('refused'))).toHaveLength(6)
+})
+
+test('at the end it is said what was left out, once', () => {
+  const { lines, journal, write } = made()
+  write(101)
+  journal.end()
+  journal.end()
+  expect(lines.slice(100)).toEqual(['egress: 1 more line left out'])
+})

@@ -1,0 +1,592 @@
+/**
+ * The proxy on a real Unix socket, with real servers behind it.
+ *
+ * Servers of a test are on this machine's loopback, which no sandbox may reach: tests that want traffic say so with
+ * `mayReach`, and the others see that it is refused.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, statSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/head.ts'
+import {
+  CONNECTIONS_MAX,
+  type Egress,
+  type EgressOrder,
+  openEgress,
+} from '../../../../worker/sandbox/egress/proxy.ts'
+import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+
+const cleanups: (() => Promise<void> | void)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+// ---- the parts -----------------------------------------------------------------------------------------------------
+
+/** A server on loopback; answers its port. */
+async function serving(serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    serve(socket)
+  })
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  cleanups.push(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return (server.address() as AddressInfo).port
+}
+
+const echoing = () => serving((socket) => void socket.pipe(socket))
+
+interface Opened extends Egress {
+  readonly path: string
+  readonly lines: string[]
+}
+
+async function opened(order: Partial<EgressOrder> = {}): Promise<Opened> {
+  const path = join(tempFolder(), 'egress.sock')
+  const lines: string[] = []
+  const egress = await openEgress({
+    network: 'open',
+    allowedHosts: [],
+    socketPath: path,
+    clock: realClock,
+    log: (line) => void lines.push(line),
+    resolve: async () => ['127.0.0.1'],
+    ...order,
+  })
+  cleanups.push(() => egress.close())
+  return { ...egress, path, lines }
+}
+
+/** Traffic to this machine's loopback is wanted. */
+const permitted = { mayReach: (address: string) => address === '127.0.0.1' }
+
+interface Client {
+  readonly socket: Socket
+  text(): string
+  /** The first line of the answer. */
+  status(): Promise<string>
+  /** All that was said, once it is closed. */
+  whole(): Promise<string>
+}
+
+function dialled(path: string, said?: string): Client {
+  const socket = connect({ path, allowHalfOpen: true })
+  cleanups.push(() => void socket.destroy())
+  let text = ''
+  const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()))
+  socket.on('error', () => {}).setEncoding('latin1')
+  socket.on('data', (part: string) => {
+    text += part
+  })
+  socket.on('end', () => socket.end())
+  if (said !== undefined) socket.write(said, 'latin1')
+  const status = async () => {
+    await until('an answer', () => text.includes('\r\n'))
+    return text.split('\r\n')[0] ?? ''
+  }
+  return { socket, text: () => text, status, whole: async () => closed.then(() => text) }
+}
+
+const asking = (path: string, authority: string, more = '') =>
+  dialled(path, `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${more}`)
+
+// ---- the tests -------------------------------------------------------------------------------------------------------
+
+describe('a tunnel', () => {
+  test('carries bytes both ways, those that came with the request first', async () => {
+    const egress = await opened(permitted)
+    const client = asking(egress.path, `example.org:${await echoing()}`, 'first ')
+    expect(await client.status()).toBe('HTTP/1.1 200 Connection Established')
+    client.socket.end('second')
+    expect(await client.whole()).toMatch(/\r\n\r\nfirst second$/)
+  })
+
+  test('each half closes on its own', async () => {
+    const egress = await opened(permitted)
+    const port = await serving((socket) => {
+      let heard = ''
+      socket.on('data', (bytes) => {
+        heard += bytes
+      })
+      socket.on('end', () => socket.end(`heard ${heard}`))
+    })
+    const client = asking(egress.path, `example.org:${port}`, 'all')
+    client.socket.end()
+    expect(await client.whole()).toMatch(/heard all$/)
+  })
+
+  test('megabytes pass unharmed, and a reader that stops stops the writer', async () => {
+    const total = 48 * 1024 * 1024
+    let sent = 0
+    const piece = Buffer.alloc(64 * 1024, 7)
+    const port = await serving((socket) => {
+      const pump = () => {
+        while (sent < total) {
+          sent += piece.length
+          if (!socket.write(piece)) return void socket.once('drain', pump)
+        }
+        socket.end()
+      }
+      pump()
+    })
+    const egress = await opened(permitted)
+    const socket = connect({ path: egress.path })
+    cleanups.push(() => void socket.destroy())
+    socket.pause()
+    socket.write(`CONNECT example.org:${port} HTTP/1.1\r\n\r\n`)
+    let before = -1
+    await until('the writer stops', async () => {
+      const same = sent > 0 && sent === before
+      before = sent
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      return same
+    })
+    expect(sent).toBeLessThan(total / 2)
+    let got = 0
+    socket.on('data', (bytes) => {
+      got += bytes.length
+    })
+    socket.resume()
+    await new Promise((resolve) => socket.on('close', resolve))
+    expect(got).toBe(total + 'HTTP/1.1 200 Connection Established\r\n\r\n'.length)
+    await until('its line', () => egress.lines.length === 1)
+    expect(egress.figures()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
+  })
+
+  test('one that a server breaks off ends, and so does one that a client does', async () => {
+    const egress = await opened(permitted)
+    const accepted: Socket[] = []
+    const port = await serving((socket) => void accepted.push(socket))
+    const one = asking(egress.path, `example.org:${port}`)
+    await until('a connection', () => accepted.length === 1)
+    accepted[0]?.resetAndDestroy()
+    await one.whole()
+
+    const two = asking(egress.path, `example.org:${port}`)
+    await until('another', () => accepted.length === 2)
+    const gone = new Promise((resolve) => accepted[1]?.resume().on('end', resolve))
+    two.socket.destroy()
+    await gone
+    accepted[1]?.end()
+    await until('no connections', () => egress.figures().connections === 0)
+  })
+
+  test('one in which nothing moves for thirty seconds is closed; any byte begins them anew', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const client = asking(egress.path, `example.org:${await echoing()}`)
+    await client.status()
+    await clock.advance(IDLE_MS_MAX - 1)
+    client.socket.write('awake')
+    await until('the echo', () => client.text().endsWith('awake'))
+    await clock.advance(IDLE_MS_MAX - 1)
+    expect(client.socket.closed).toBe(false)
+    await clock.advance(1)
+    await client.whole()
+    await until('its line', () => egress.lines.length === 1)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('closing the proxy cuts everything, takes the socket away, and can be done twice', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const port = await echoing()
+    const clients = [asking(egress.path, `example.org:${port}`), asking(egress.path, `example.org:${port}`)]
+    await Promise.all(clients.map((client) => client.status()))
+    const silent = dialled(egress.path)
+    await until('three', () => egress.figures().connections === 3)
+    await Promise.all([egress.close(), egress.close()])
+    await Promise.all([...clients, silent].map((client) => client.whole()))
+    expect(() => statSync(egress.path)).toThrow('ENOENT')
+    expect(egress.lines).toHaveLength(2)
+    expect(clock.timers).toBe(0)
+  })
+})
+
+describe('what is refused', () => {
+  const allowlist = { network: 'allowlist', allowedHosts: ['example.org'] } as const
+
+  test('a name that is not listed: the answer says what to add, and nobody is asked about it', async () => {
+    const asked: string[] = []
+    const resolve = async (host: string) => {
+      asked.push(host)
+      return ['127.0.0.1']
+    }
+    const egress = await opened({ ...allowlist, ...permitted, resolve })
+    expect(await asking(egress.path, 'evil.example:443').whole()).toBe(
+      'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 116\r\nconnection: close\r\n\r\n' +
+        'switchyard: no way out to evil.example:443: it is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
+    )
+    expect(asked).toEqual([])
+    expect(egress.lines).toEqual([
+      'egress: evil.example:443 refused: it is not in sandbox.allowedHosts; add "evil.example" there to allow it',
+    ])
+  })
+
+  test.each([
+    ['another port', 'example.org:22'],
+    ['a literal', '127.0.0.1:443'],
+    ['decimal', '2130706433:443'],
+    ['hex', '0x7f000001:443'],
+    ['octal', '0177.0.0.1:443'],
+    ['IPv6', '[::1]:443'],
+    ['mapped', '[::ffff:127.0.0.1]:443'],
+    ['localhost', 'localhost:443'],
+    ['a suffix look-alike', 'notexample.org:443'],
+    ['a prefix look-alike', 'example.org.evil.test:443'],
+    ['upper case', 'EXAMPLE.org:443'],
+    ['a trailing dot', 'example.org.:443'],
+    ['a user', 'example.org:443@evil.test:443'],
+    ['percent', 'example.org%00:443'],
+    ['NUL', 'example.org\0:443'],
+    ['no port', 'example.org'],
+  ])('%s: %j', async (_, authority) => {
+    const egress = await opened({ ...allowlist, mayReach: () => true })
+    expect(await asking(egress.path, authority).status()).toMatch(/^HTTP\/1\.1 40[03] /)
+    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 1 })
+  })
+
+  test.each([
+    'GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n',
+    'POST http://example.org/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc',
+    'GET / HTTP/1.1\r\nHost: example.org\r\n\r\n',
+    'OPTIONS * HTTP/1.1\r\n\r\n',
+  ])('whatever is not CONNECT: %j', async (request) => {
+    const egress = await opened({ ...allowlist, ...permitted })
+    const answer = await dialled(egress.path, request).whole()
+    expect(answer).toMatch(/^HTTP\/1\.1 405 Method Not Allowed\r\n/)
+    expect(answer).toContain('only does CONNECT; use an https:// address')
+  })
+
+  test.each([
+    'CONNECT example.org:443\r\n\r\n',
+    'CONNECT  example.org:443 HTTP/1.1\r\n\r\n',
+    'CONNECT example.org:443 HTTP/2.0\r\n\r\n',
+    'connect example.org:443 HTTP/1.1\r\n\r\n',
+    ' CONNECT example.org:443 HTTP/1.1\r\n\r\n',
+    'CONNECT example.org:443 HTTP/1.1\nHost: a\r\n\r\n',
+    '\r\n\r\n',
+    '\x16\x03\x01\x02\0\x01\0\r\n\r\n',
+    'PRI * HTTP/2.0\r\n\r\n',
+  ])('what is not HTTP/1: %j', async (request) => {
+    const egress = await opened({ ...allowlist, ...permitted })
+    expect(await dialled(egress.path, request).status()).toBe('HTTP/1.1 400 Bad Request')
+  })
+
+  describe.each(['open', 'allowlist'] as const)('addresses, with the network %s', (network) => {
+    test.each([
+      ['loopback', ['127.0.0.1']],
+      ['this machine, in IPv6', ['::1']],
+      ['the metadata service', ['169.254.169.254']],
+      ['one that is public and one that is not', ['1.1.1.1', '127.0.0.1']],
+      ['the same the other way round', ['10.0.0.1', '1.1.1.1']],
+      ['a private one in IPv6 clothes', ['::ffff:10.0.0.1']],
+      ['something that is no address', ['localhost']],
+    ])('a name at %s is refused', async (_, addresses) => {
+      let connections = 0
+      const port = await serving(() => {
+        connections += 1
+      })
+      const egress = await opened({
+        network,
+        allowedHosts: [`example.org:${port}`],
+        resolve: async () => addresses,
+      })
+      const answer = await asking(egress.path, `example.org:${port}`).whole()
+      expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
+      expect(answer).toContain('it is not at a public address')
+      expect(connections).toBe(0)
+    })
+  })
+
+  test('a literal is judged like the answer to a name, also where the network is open', async () => {
+    const egress = await opened()
+    for (const authority of [
+      '127.0.0.1:80',
+      '169.254.169.254:80',
+      '[::1]:80',
+      '[fd00:ec2::254]:80',
+      '[::ffff:127.0.0.1]:80',
+    ]) {
+      expect(await asking(egress.path, authority).status()).toBe('HTTP/1.1 403 Forbidden')
+    }
+  })
+
+  test('a name is looked up once: a second answer has nobody to give it to', async () => {
+    const answers = [['127.0.0.1'], ['10.0.0.1']]
+    const egress = await opened({ ...permitted, resolve: async () => answers.shift() ?? [] })
+    const client = asking(egress.path, `example.org:${await echoing()}`)
+    expect(await client.status()).toMatch(/ 200 /)
+    expect(answers).toEqual([['10.0.0.1']])
+  })
+
+  test('entries that can match nothing are told when it opens', async () => {
+    const egress = await opened({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
+    expect(egress.lines).toEqual([
+      expect.stringMatching(/^egress: sandbox.allowedHosts has "localhost", which/),
+    ])
+  })
+})
+
+describe('what fails', () => {
+  test('a server that is not there, a name that does not exist, name servers that do not answer', async () => {
+    const answers: Record<string, () => Promise<string[]>> = {
+      'none.example': async () => [],
+      'lost.example': async () => Promise.reject(new Error('no name server answered')),
+      'dead.example': async () => ['127.0.0.1'],
+    }
+    const egress = await opened({ ...permitted, resolve: async (host) => answers[host]?.() ?? [] })
+    const free = await serving(() => {})
+    await cleanups.pop()?.()
+    for (const host of Object.keys(answers)) {
+      expect(await asking(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
+    }
+    expect(egress.lines).toEqual([
+      `egress: none.example:${free} failed: there is no such host`,
+      `egress: lost.example:${free} failed: its name could not be looked up; try again later`,
+      `egress: dead.example:${free} failed: it does not take connections there`,
+    ])
+    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
+  })
+
+  test('where one address is dead the next is tried', async () => {
+    const egress = await opened({
+      mayReach: () => true,
+      resolve: async () => ['::1', '127.0.0.1'],
+    })
+    const port = await echoing()
+    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    const ipv6 = await serving((socket) => void socket.pipe(socket), '::1').catch(() => undefined)
+    if (ipv6 !== undefined) expect(await asking(egress.path, `example.org:${ipv6}`).status()).toMatch(/ 200 /)
+  })
+})
+
+test('of many addresses three are tried, and those of IPv4 first', async () => {
+  const addresses = ['::1', '::1', '::1', '127.0.0.1']
+  const egress = await opened({ mayReach: () => true, resolve: async () => addresses })
+  const port = await echoing()
+  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+  addresses.splice(0, 4, '127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1')
+  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 502 /)
+})
+
+describe('a server that says nothing at all', () => {
+  /** Stopped, with its queue full: what the kernel gets for it is dropped. */
+  async function deaf(): Promise<number> {
+    const program =
+      "const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))"
+    const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+    cleanups.push(() => void child.kill('SIGKILL'))
+    const port = await new Promise<number>((resolve) =>
+      child.stdout.once('data', (text) => resolve(Number(text))),
+    )
+    child.kill('SIGSTOP')
+    await Promise.all(Array.from({ length: 8 }, () => waitedFor(port)))
+    return port
+  }
+
+  /** Connected, or in vain for as long as a loopback never takes. */
+  function waitedFor(port: number): Promise<void> {
+    return new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', resolve)
+      cleanups.push(() => void socket.destroy())
+      socket.setTimeout(200, resolve).on('error', () => {})
+    })
+  }
+
+  test('is given up after seven seconds', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const port = await deaf()
+    const client = asking(egress.path, `example.org:${port}`)
+    await until('it is being dialled', () => clock.timers === 1 && egress.figures().connections === 1)
+    await until('the answer', async () => {
+      await clock.advance(1_000)
+      return client.text() !== ''
+    })
+    expect(await client.status()).toBe('HTTP/1.1 502 Bad Gateway')
+    expect(egress.lines).toEqual([`egress: example.org:${port} failed: it does not answer`])
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(7_000)
+  })
+
+  test('holds nothing up when the proxy closes; nor does a name server that never answers', async () => {
+    const clock = new ManualClock()
+    const port = await deaf()
+    const egress = await opened({ ...permitted, clock })
+    const unnamed = await opened({ ...permitted, clock, resolve: () => new Promise(() => {}) })
+    const clients = [asking(egress.path, `example.org:${port}`), asking(unnamed.path, 'example.org:443')]
+    await until('both', () => egress.figures().connections + unnamed.figures().connections === 2)
+    await until('it is being dialled', () => clock.timers === 1)
+    await Promise.all([egress.close(), unnamed.close()])
+    await Promise.all(clients.map((client) => client.whole()))
+    expect(clock.timers).toBe(0)
+    expect([...egress.lines, ...unnamed.lines]).toEqual([])
+  })
+})
+
+describe('what would tie it up', () => {
+  test('a request that is not whole within ten seconds, however it trickles', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const client = dialled(egress.path, 'CONNECT exa')
+    await until('it is there', () => egress.figures().connections === 1)
+    await clock.advance(HEAD_MS_MAX - 1)
+    client.socket.write('mple')
+    await clock.advance(1)
+    expect(await client.status()).toBe('HTTP/1.1 408 Request Timeout')
+    await client.whole()
+  })
+
+  test('a head that does not end', async () => {
+    const egress = await opened(permitted)
+    const client = dialled(
+      egress.path,
+      `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}`,
+    )
+    expect(await client.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+    const whole = dialled(
+      egress.path,
+      `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}\r\n\r\n`,
+    )
+    expect(await whole.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+  })
+
+  test('a client that closes its half before it has asked is let go', async () => {
+    const egress = await opened(permitted)
+    const client = dialled(egress.path, 'CONNECT exam')
+    client.socket.end()
+    expect(await client.whole()).toBe('')
+    await until('none left', () => egress.figures().connections === 0)
+    expect(egress.lines).toEqual([])
+  })
+
+  test('a refused client that never reads nor closes is let go after a second', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ clock })
+    const socket = connect({ path: egress.path, allowHalfOpen: true })
+    cleanups.push(() => void socket.destroy())
+    socket.on('error', () => {}).pause()
+    socket.write('CONNECT example.org:443 HTTP/1.1\r\n\r\n')
+    await until('the refusal', () => egress.figures().refused === 1)
+    await clock.advance(1_000)
+    await until('none left', () => egress.figures().connections === 0)
+  })
+
+  test('a refused client that was still sending is heard out, and reads why', async () => {
+    const egress = await opened({ clock: new ManualClock() })
+    const client = dialled(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
+    client.socket.end(Buffer.alloc(4 * 1024 * 1024))
+    expect(await client.whole()).toContain('only does CONNECT')
+    expect(client.socket.bytesWritten).toBeGreaterThan(4 * 1024 * 1024)
+  })
+
+  test('more connections than there may be: those beyond are told, and the others go on', async () => {
+    const egress = await opened(permitted)
+    const port = await echoing()
+    const clients = Array.from({ length: CONNECTIONS_MAX }, () => asking(egress.path, `example.org:${port}`))
+    const statuses = await Promise.all(clients.map((client) => client.status()))
+    expect(new Set(statuses)).toEqual(new Set(['HTTP/1.1 200 Connection Established']))
+    const beyond = await asking(egress.path, `example.org:${port}`).whole()
+    expect(beyond).toContain('there are 256 connections already')
+    clients[0]?.socket.destroy()
+    await until('room', () => egress.figures().connections < CONNECTIONS_MAX)
+    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    clients[1]?.socket.write('still here')
+    await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
+  })
+
+  test('a loop of refused requests fills no log', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ clock })
+    for (let batch = 0; batch < 5; batch += 1) {
+      const clients = Array.from({ length: 50 }, () => asking(egress.path, 'example.org:443'))
+      await Promise.all(clients.map((client) => client.whole()))
+    }
+    expect(egress.lines).toHaveLength(100)
+    await clock.advance(2_000)
+    await asking(egress.path, 'example.org:443').whole()
+    expect(egress.lines.slice(100)).toEqual([
+      'egress: 150 more lines left out',
+      expect.stringMatching(/^egress: example.org:443 refused: /),
+    ])
+  })
+
+  test('what a sandbox says reaches the log as plain short text', async () => {
+    const egress = await opened()
+    await asking(egress.path, `\x1b[31m\u202e${'a'.repeat(3_000)}:443`).whole()
+    expect(egress.lines).toHaveLength(1)
+    expect(egress.lines[0]).toMatch(/^egress: [ -~]{100}… refused: /)
+  })
+})
+
+describe('the socket', () => {
+  test('it may be in a folder whose path is longer than a socket address', async () => {
+    const folder = join(tempFolder(), 'x'.repeat(120), 'y'.repeat(120))
+    mkdirSync(folder, { recursive: true })
+    const path = join(folder, 'egress.sock')
+    const egress = await openEgress({
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
+      clock: realClock,
+      log: () => {},
+    })
+    expect(statSync(path).isSocket()).toBe(true)
+    // Bound again over what a killed worker would have left.
+    const again = await openEgress({
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
+      clock: realClock,
+      log: () => {},
+    })
+    await again.close()
+    await egress.close()
+    expect(() => statSync(path)).toThrow('ENOENT')
+  })
+
+  test('with an owner nobody else may connect', async () => {
+    if (process.geteuid?.() !== 0) return console.log('skipped: only root can give a socket away')
+    const folder = tempFolder()
+    execFileSync('chmod', ['755', folder])
+    const path = join(folder, 'egress.sock')
+    const egress = await openEgress({
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
+      owner: { uid: 61_001, gid: 61_001 },
+      clock: realClock,
+      log: () => {},
+    })
+    cleanups.push(() => egress.close())
+    expect(statSync(path)).toMatchObject({ uid: 61_001, gid: 61_001, mode: 0o140600 })
+    const tried = (uid: number) =>
+      execFileSync(
+        'setpriv',
+        [
+          ...['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--', process.execPath, '-e'],
+          `require('net').connect(${JSON.stringify(path)}, () => { console.log('in'); process.exit() }).on('error', (e) => console.log(e.code))`,
+        ],
+        { encoding: 'utf8', env: {} },
+      )
+    // The proxy is in this very process, which stands still meanwhile: the kernel alone lets in or keeps out.
+    expect(tried(61_001)).toBe('in\n')
+    expect(tried(61_002)).toBe('EACCES\n')
+  })
+
+  test('a folder that is not there is said so', async () => {
+    const socketPath = join(tempFolder(), 'missing', 'egress.sock')
+    const order = { network: 'open', allowedHosts: [], socketPath, clock: realClock, log: () => {} } as const
+    await expect(openEgress(order)).rejects.toThrow(/ENOENT.*missing/)
+  })
+})

@@ -1,0 +1,62 @@
+/** Two joined sockets, where the order of their endings matters. */
+
+import { connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, expect, test } from '@jest/globals'
+import { tunnel } from '../../../../worker/sandbox/egress/tunnel.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+
+const sockets: Socket[] = []
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+})
+
+/** The two ends of one connection; through a Unix socket, as a sandbox has it, there is little room in between. */
+async function pair(): Promise<[near: Socket, far: Socket]> {
+  const path = join(tempFolder(), 'socket')
+  const server = createServer({ allowHalfOpen: true })
+  await new Promise<void>((resolve) => server.listen(path, resolve))
+  const accepted = new Promise<Socket>((resolve) => server.once('connection', resolve))
+  const near = connect({ path, allowHalfOpen: true })
+  const far = await accepted
+  server.close()
+  for (const socket of [near, far]) socket.on('error', () => {})
+  sockets.push(near, far)
+  return [near, far]
+}
+
+async function joined() {
+  const [client, inner] = await pair()
+  const [outer, server] = await pair()
+  const clock = new ManualClock()
+  return { client, server, clock, over: tunnel(inner, outer, clock) }
+}
+
+test('what a server said before it closed reaches a client that reads slowly', async () => {
+  const { client, server, clock, over } = await joined()
+  // The last piece is small enough to wait beside a full buffer.
+  const total = 8 * 1024 * 1024 + 1_000
+  client.end()
+  server.resume().on('end', () => server.end(Buffer.alloc(total)))
+  let got = 0
+  client.on('data', (bytes) => {
+    got += bytes.length
+    client.pause()
+    setTimeout(() => client.resume(), 1)
+  })
+  await over
+  await until('all of it', () => got === total)
+  expect(clock.timers).toBe(0)
+})
+
+test('a side that had closed before they were joined takes the other along', async () => {
+  const [, inner] = await pair()
+  const [outer, server] = await pair()
+  const closed = new Promise((resolve) => inner.on('close', resolve))
+  inner.destroy()
+  await closed
+  const ended = new Promise((resolve) => server.resume().on('end', resolve))
+  await tunnel(inner, outer, new ManualClock())
+  await ended
+})

@@ -1,0 +1,567 @@
+/** A follow-up's way with git: a pull request's branch into a sandbox, onto the newest base, and back. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { Job } from '../../../../protocol/frames.ts'
+import type { Begun } from '../../../../worker/git/git-ports.ts'
+import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+
+const BRANCH = 'switchyard/eng-12'
+
+function aFollowUp(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): Job {
+  return aJob({
+    kind: 'follow-up',
+    followUp: { id, number: 1 },
+    pull: {
+      number: 1,
+      url: 'https://code.example/1',
+      headBranch: BRANCH,
+      headRemote: 'ada/lamps',
+      baseBranch: 'main',
+      threads: [],
+      reviews: [],
+      comments: [],
+      ...more,
+    },
+  })
+}
+
+const tipOf = (g: Ground, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+const subjects = (g: Ground, branch = BRANCH) => git(g.remote, 'log', '--format=%s', branch).split('\n')
+
+/** A person's commit on a branch, pushed. */
+function pushed(g: Ground, branch: string, file: string, text: string, subject: string): string {
+  git(g.person, 'fetch', '-q', 'origin')
+  git(g.person, 'checkout', '-q', '-B', branch, `origin/${branch}`)
+  writeFileSync(join(g.person, file), text)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', subject)
+  git(g.person, 'push', '-q', 'origin', branch)
+  return tipOf(g, branch)
+}
+
+/** A person's merge into the pull request's branch, with something changed by hand where `file` is given. */
+function merged(g: Ground, from: string, file?: string, text = ''): string {
+  git(g.person, 'fetch', '-q', 'origin')
+  git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+  git(g.person, 'merge', '-q', '--no-ff', '--no-commit', `origin/${from}`)
+  if (file !== undefined) writeFileSync(join(g.person, file), text)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', `Merge ${from}`)
+  git(g.person, 'push', '-q', 'origin', BRANCH)
+  return tipOf(g)
+}
+
+/** A pull request with one commit, whose base has moved on by one. */
+function drifted(): Ground {
+  const g = ground()
+  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+  pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+  pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  return g
+}
+
+/** Both have changed the same line. */
+function clashing(): Ground {
+  const g = ground()
+  git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+  pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+  pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+  return g
+}
+
+async function begun(g: Ground, run: Bench, job = aFollowUp(), kept = false): Promise<Begun> {
+  return got(await g.sources.followUps.begin({ job, folders: run.folders, inside: run.inside, kept }, never))
+}
+
+function push(g: Ground, run: Bench, from: Begun, job = aFollowUp(), fence: () => boolean = () => true) {
+  return g.sources.followUps.push(
+    { job, folders: run.folders, inside: run.inside, begun: from },
+    fence,
+    never,
+  )
+}
+
+describe('from the branch to the newest base', () => {
+  test('a branch that only lags behind is rebased, and pushed over what was there', async () => {
+    const g = drifted()
+    const run = g.run()
+    const head = tipOf(g)
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased', head, base: tipOf(g, 'main'), files: [], kept: [] })
+    expect(await run.sh('git branch --show-current; cat new other')).toBe(`${BRANCH}\nof the branch\nof main`)
+    const done = got(await push(g, run, from))
+    expect(done.pushed).toBe(tipOf(g))
+    expect(subjects(g)).toEqual(['Add new', 'Main goes on', 'Lamps', 'First'])
+    expect(git(g.remote, 'cat-file', 'commit', tipOf(g))).toMatch(/^switchyard-follow-up [0-9a-f]{64}$/m)
+    expect(git(g.remote, 'log', '-1', '--format=%an %B', BRANCH)).toBe('Ada Add new')
+    expect(git(g.remote, 'fsck', '--full', '--strict', '--no-dangling')).toBe('')
+  })
+
+  test('one that holds the newest base already, and to which nothing was added, is left alone', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const head = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'level', head, tip: head })
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined, isContained: false })
+    expect(tipOf(g)).toBe(head)
+  })
+
+  test('one that is in the base as a whole is not pushed', async () => {
+    const g = drifted()
+    git(g.person, 'checkout', '-q', 'main')
+    git(g.person, 'merge', '-q', '--no-edit', BRANCH)
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const run = g.run()
+    const from = await begun(g, run)
+    const head = tipOf(g)
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined, isContained: true })
+    expect(tipOf(g)).toBe(head)
+  })
+
+  test('what the agent adds, committed or not, goes with it', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"; echo b > b')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 3)).toEqual(['ENG-12: Mend the lamp', 'Address the review', 'Add new'])
+    expect(git(g.remote, 'show', `${BRANCH}:b`)).toBe('b')
+  })
+
+  test.each([false, true])(
+    'a submodule, and what another program keeps elsewhere, go along as they are (in a kept sandbox: %s)',
+    async (kept) => {
+      const g = drifted()
+      const link = '160000,1111111111111111111111111111111111111111,part'
+      git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+      git(g.person, 'update-index', '--add', '--cacheinfo', link)
+      const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n'
+      writeFileSync(join(g.person, 'large.bin'), pointer)
+      writeFileSync(join(g.person, '.gitattributes'), '*.bin filter=lfs diff=lfs merge=lfs -text\n')
+      git(g.person, 'add', 'large.bin', '.gitattributes')
+      git(g.person, 'commit', '-q', '-m', 'Add part')
+      git(g.person, 'push', '-q', 'origin', BRANCH)
+      const run = g.run()
+      if (kept) await begun(g, run, aFollowUp({}, 'fu-0'))
+      if (kept) await run.sh('git config submodule.recurse true; echo x > part/x')
+      const from = await begun(g, run, aFollowUp(), kept)
+      expect(from).toMatchObject({ state: 'rebased' })
+      got(await push(g, run, from))
+      expect(git(g.remote, 'ls-tree', BRANCH, 'part')).toMatch(/^160000 commit 1{40}/)
+      expect(git(g.remote, 'show', `${BRANCH}:large.bin`)).toBe(pointer.trim())
+    },
+  )
+
+  test('what a person changed by hand in a merge is not lost with the merge', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    pushed(g, BRANCH, 'new', 'of the branch\n', 'Add new')
+    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, BRANCH, 'more', 'x\n', 'Add more')
+    const base = pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    const whole = git(g.person, 'merge-tree', '--write-tree', base, tipOf(g))
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased' })
+    got(await push(g, run, from))
+    expect(git(g.remote, 'show', `${BRANCH}:new`)).toBe('as main needs it')
+    expect(git(g.remote, 'rev-parse', `${BRANCH}^{tree}`)).toBe(whole)
+    expect(git(g.remote, 'rev-list', '--merges', BRANCH)).toBe('')
+  })
+
+  test('what was changed by hand in a merge, and cannot be put back, is for the agent to see to', async () => {
+    const g = drifted()
+    const merge = merged(g, 'main', 'other', 'of main, as the branch needs it\n')
+    const head = tipOf(g)
+    pushed(g, 'main', 'other', 'of main, otherwise\n', 'Main goes on again')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'rebased', head, merges: [merge] })
+  })
+
+  test('a branch whose merges hold nothing of their own becomes a straight line, and no more', async () => {
+    const g = drifted()
+    merged(g, 'main')
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    const run = g.run()
+    got(await push(g, run, await begun(g, run)))
+    expect(subjects(g).slice(0, 3)).toEqual(['Add new', 'Main goes on again', 'Main goes on'])
+  })
+
+  test('a branch of another history is refused', async () => {
+    const g = ground()
+    git(g.person, 'checkout', '-q', '--orphan', 'alone')
+    git(g.person, 'commit', '-q', '-m', 'Alone')
+    git(g.person, 'push', '-q', 'origin', `alone:${BRANCH}`)
+    const run = g.run()
+    const order = { job: aFollowUp(), folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/shares no history with main/)
+  })
+
+  test.each<[string, Partial<NonNullable<Job['pull']>>, RegExp]>([
+    ['is gone', { headBranch: 'gone' }, /ada\/lamps has no branch gone/],
+    ['is the default branch', { headBranch: 'main', baseBranch: 'release' }, /never rewrites main/],
+    ['is an option', { headBranch: '--all' }, /no branch name/],
+    ['lies in no repository', { headRemote: '../lamps' }, /no repository as owner\/name/],
+  ])('a branch that %s is refused', async (_, pull, says) => {
+    const g = drifted()
+    const run = g.run()
+    const order = { job: aFollowUp(pull), folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(says)
+  })
+})
+
+describe('a conflict', () => {
+  test('is left to the agent, whose resolution is pushed', async () => {
+    const g = clashing()
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'conflict', files: ['lamp'], tip: undefined })
+    await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+    expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
+    expect(subjects(g).slice(0, 2)).toEqual(['Lamp of the branch', 'Lamp of main'])
+  })
+
+  test('of a branch with merges names them, for the rebase leaves them out', async () => {
+    const g = drifted()
+    const merge = merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, BRANCH, 'lamp', 'branch\n', 'Lamp of the branch')
+    pushed(g, 'main', 'lamp', 'main\n', 'Lamp of main')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'conflict', merges: [merge] })
+  })
+
+  test.each([
+    ['left as it is', 'true', /rebase onto main was not finished/],
+    ['resolved without going on', 'echo both > lamp; git add lamp', /rebase onto main was not finished/],
+    ['given up', 'git rebase --abort', /not rebased onto main in the end/],
+    [
+      'committed with its markers',
+      'git add lamp; GIT_EDITOR=true git rebase --continue 2>&1',
+      /conflict markers are left in lamp/,
+    ],
+  ])('that is %s is not pushed', async (_, script, says) => {
+    const g = clashing()
+    const run = g.run()
+    const before = tipOf(g)
+    const from = await begun(g, run)
+    await run.sh(script)
+    expect(refusalOf(await push(g, run, from))).toMatch(says)
+    expect(tipOf(g)).toBe(before)
+  })
+
+  test('markers that were there before hold nothing up', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    pushed(g, BRANCH, 'about', '<<<<<<< a\n=======\n>>>>>>> b\n', 'About markers')
+    pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo more >> about')
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+  })
+})
+
+describe('the sandbox that was kept', () => {
+  test('goes on, and what it has ignored stays', async () => {
+    const g = drifted()
+    const run = g.run()
+    got(await push(g, run, await begun(g, run)))
+    await run.sh('echo cache > build.log')
+    pushed(g, 'main', 'again', 'x\n', 'Main goes on again')
+    const from = await begun(g, run, aFollowUp({}, 'fu-2'), true)
+    expect(from).toMatchObject({ state: 'rebased', isFresh: false, kept: [] })
+    expect(await run.sh('cat build.log again')).toBe('cache\nx')
+  })
+
+  test('loses nothing that is nowhere else', async () => {
+    const g = drifted()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo mine > mine; git add mine; git commit -qm Mine; echo lost > lost; echo x >> new')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'rebased', kept: ['switchyard/before-follow-up-1'] })
+    expect(
+      await run.sh(
+        'git status --porcelain; git show switchyard/before-follow-up-1:mine switchyard/before-follow-up-1:lost',
+      ),
+    ).toBe('mine\nlost')
+    await run.sh('echo again > again')
+    const third = await begun(g, run, aFollowUp(), true)
+    expect(third.kept).toEqual(['switchyard/before-follow-up-1-2'])
+  })
+
+  test('that stopped in the middle of a rebase begins it anew, and keeps what was resolved', async () => {
+    const g = clashing()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo both > lamp; touch .git/index.lock')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'conflict', kept: ['switchyard/before-follow-up-1'] })
+    expect(await run.sh('git show switchyard/before-follow-up-1:lamp')).toBe('both')
+  })
+
+  test('whose checkout is broken is moved out of the way', async () => {
+    const g = drifted()
+    const run = g.run()
+    await begun(g, run)
+    await run.sh('echo precious > precious; rm -rf .git; ln -s /etc .git')
+    const from = await begun(g, run, aFollowUp(), true)
+    expect(from).toMatchObject({ state: 'rebased', isFresh: true })
+    expect(from.kept).toEqual([expect.stringMatching(/\/before-follow-up-1\./)])
+    expect(await run.sh(`cat ${from.kept[0]}/precious; cat new other`)).toBe(
+      'precious\nof the branch\nof main',
+    )
+    expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
+  })
+})
+
+describe('a push that is overtaken', () => {
+  test('goes on from what a person added, with the agent’s work on top', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 4)).toEqual(['Address the review', 'Theirs', 'Add new', 'Main goes on'])
+  })
+
+  test('a branch that only lagged behind takes it along', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 4)).toEqual(['Theirs', 'Add new', 'Main goes on again', 'Main goes on'])
+  })
+
+  test('after a conflict that the agent resolved, theirs comes on top of it', async () => {
+    const g = clashing()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 3)).toEqual(['Theirs', 'Lamp of the branch', 'Lamp of main'])
+    expect(git(g.remote, 'show', `${BRANCH}:lamp`)).toBe('both')
+  })
+
+  /** As an agent does that was given the code host's token. */
+  const pushesItself = (g: Ground, run: Bench, commit = 'HEAD') =>
+    git(
+      run.folders.work,
+      '-c',
+      'safe.directory=*',
+      'push',
+      '-q',
+      '-f',
+      g.remote,
+      `${commit}:refs/heads/${BRANCH}`,
+    )
+
+  test.each([
+    ['all of it', 'HEAD'],
+    ['a part of it', 'HEAD~1'],
+  ])('by the agent itself, which has pushed %s, is none', async (_, commit) => {
+    for (const g of [drifted(), clashing()]) {
+      const run = g.run()
+      const from = await begun(g, run)
+      if (from.state === 'conflict')
+        await run.sh('echo both > lamp; git add lamp; GIT_EDITOR=true git rebase --continue 2>&1')
+      await run.sh('for n in 1 2; do echo $n > $n; git add $n; git commit -qm "Address $n"; done')
+      pushesItself(g, run, commit)
+      const done = got(await push(g, run, from))
+      expect(done.pushed).toBe(tipOf(g))
+      expect(subjects(g).slice(0, 2)).toEqual(['Address 2', 'Address 1'])
+      expect(await begun(g, g.run())).toMatchObject({ state: 'pushed' })
+    }
+  })
+
+  test('by a person who took commits back leaves them out', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const kept = pushed(g, BRANCH, 'new', 'x\n', 'Add new')
+    pushed(g, BRANCH, 'wrong', 'x\n', 'Not that')
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    git(g.person, 'push', '-q', '-f', 'origin', `${kept}:refs/heads/${BRANCH}`)
+    got(await push(g, run, from))
+    expect(subjects(g).slice(0, 2)).toEqual(['Address the review', 'Add new'])
+  })
+
+  test('by a person who did the same, and said it in other words, leaves those', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    git(g.person, 'rebase', '-q', 'origin/main')
+    git(g.person, 'commit', '-q', '--amend', '-m', 'Add what is new')
+    git(g.person, 'push', '-q', '-f', 'origin', BRANCH)
+    const theirs = tipOf(g)
+    got(await push(g, run, from))
+    expect(tipOf(g)).toBe(theirs)
+  })
+
+  test('by a person who took all of it back pushes nothing again', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    expect(from).toMatchObject({ state: 'rebased' })
+    git(g.person, 'push', '-q', '-f', 'origin', `origin/main:refs/heads/${BRANCH}`)
+    expect(got(await push(g, run, from))).toMatchObject({ pushed: undefined })
+    expect(tipOf(g)).toBe(tipOf(g, 'main'))
+  })
+
+  test('takes along what a person changed by hand in a merge meanwhile', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo a > a; git add a; git commit -qm "Address the review"')
+    merged(g, 'main', 'new', 'as main needs it\n')
+    pushed(g, 'main', 'later', 'x\n', 'Main goes on again')
+    got(await push(g, run, from))
+    expect(git(g.remote, 'show', `${BRANCH}:new`)).toBe('as main needs it')
+    expect(git(g.remote, 'show', `${BRANCH}:a`)).toBe('a')
+  })
+
+  test('is given up when the two contradict each other, and theirs stays', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    await run.sh('echo ours > new; git commit -qam Ours')
+    const theirs = pushed(g, BRANCH, 'new', 'theirs\n', 'Theirs')
+    expect(refusalOf(await push(g, run, from))).toMatch(/somebody else changed .* in the meantime/)
+    expect(tipOf(g)).toBe(theirs)
+    expect(await run.sh('git log -1 --format=%s; git status --porcelain')).toBe('Ours')
+  })
+
+  test('by a branch that is gone is no push: merged and deleted, it is not made again', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    const fence = () => {
+      git(g.remote, 'update-ref', '-d', `refs/heads/${BRANCH}`)
+      return true
+    }
+    expect(refusalOf(await push(g, run, from, aFollowUp(), fence))).toMatch(/ada\/lamps has no branch/)
+    expect(() => tipOf(g)).toThrow()
+  })
+
+  test('is tried so often and no more', async () => {
+    const g = drifted()
+    const run = g.run()
+    const from = await begun(g, run)
+    let pushes = 0
+    const fence = () => {
+      pushed(g, BRANCH, `theirs-${++pushes}`, 'x\n', 'Theirs')
+      return true
+    }
+    expect(refusalOf(await push(g, run, from, aFollowUp(), fence))).toMatch(/in the meantime/)
+    expect(pushes).toBe(3)
+  })
+})
+
+describe('carried out once more', () => {
+  test('what was pushed is found, also below what a person has added since', async () => {
+    const g = drifted()
+    const first = g.run()
+    got(await push(g, first, await begun(g, first)))
+    const again = g.run()
+    expect(await begun(g, again)).toMatchObject({ state: 'pushed', head: tipOf(g) })
+    pushed(g, BRANCH, 'theirs', 'x\n', 'Theirs')
+    expect(await begun(g, again)).toMatchObject({ state: 'pushed' })
+    expect(await begun(g, again, aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'level' })
+  })
+
+  test.each([
+    ['very many commits', 150, 'x'],
+    ['long words', 3, 'long words '.repeat(20_000)],
+  ])('what was pushed is found below %s of others', async (_, count, words) => {
+    const g = drifted()
+    const first = g.run()
+    got(await push(g, first, await begun(g, first)))
+    git(g.person, 'fetch', '-q', 'origin')
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    const tree = git(g.person, 'rev-parse', 'HEAD^{tree}')
+    let tip = git(g.person, 'rev-parse', 'HEAD')
+    const message = join(g.folder, 'message')
+    writeFileSync(message, words)
+    for (let n = 0; n < count; n++) tip = git(g.person, 'commit-tree', tree, '-p', tip, '-F', message)
+    git(g.person, 'push', '-q', 'origin', `${tip}:refs/heads/${BRANCH}`)
+    pushed(g, 'main', 'other', 'of main, later\n', 'Main goes on and on')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'pushed', head: tip })
+    expect(await begun(g, g.run(), aFollowUp({}, 'fu-2'))).toMatchObject({ state: 'rebased' })
+  })
+
+  test('an attempt that was overtaken by another one of the same follow-up pushes nothing', async () => {
+    const g = drifted()
+    const [one, other] = [g.run(), g.run()]
+    const [first, second] = [await begun(g, one), await begun(g, other)]
+    await one.sh('echo 1 > one')
+    await other.sh('echo 2 > two')
+    const done = got(await push(g, one, first))
+    expect(got(await push(g, other, second)).pushed).toBe(done.pushed)
+    expect(tipOf(g)).toBe(done.pushed)
+  })
+
+  test('a message that speaks of a follow-up is none', async () => {
+    const g = drifted()
+    pushed(g, BRANCH, 'x', 'x\n', 'X\n\nswitchyard-follow-up fu-1')
+    expect(await begun(g, g.run())).toMatchObject({ state: 'rebased' })
+  })
+
+  test('what could be more than a name is no name of a follow-up', async () => {
+    const g = drifted()
+    const run = g.run()
+    const job = aFollowUp({}, 'fu/1; x')
+    const order = { job, folders: run.folders, inside: run.inside, kept: false }
+    expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/names no follow-up/)
+  })
+
+  test('nothing is pushed once the lease is gone', async () => {
+    const g = drifted()
+    const run = g.run()
+    const before = tipOf(g)
+    expect(refusalOf(await push(g, run, await begun(g, run), aFollowUp(), () => false))).toMatch(
+      /lease is gone/,
+    )
+    expect(tipOf(g)).toBe(before)
+  })
+})
+
+/** A pull request from `main` of a fork, whose base has moved on by one. */
+function forked() {
+  const g = ground()
+  const fork = join(g.folder, 'codehost/bo/lamps.git')
+  mkdirSync(join(g.folder, 'codehost/bo'), { recursive: true })
+  execFileSync('git', ['clone', '-q', '--bare', g.remote, fork])
+  git(g.person, 'remote', 'add', 'fork', fork)
+  writeFileSync(join(g.person, 'theirs'), 'x\n')
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', 'Of the fork')
+  git(g.person, 'push', '-q', 'fork', 'HEAD:main')
+  git(g.person, 'reset', '-q', '--hard', 'origin/main')
+  const base = pushed(g, 'main', 'other', 'of main\n', 'Main goes on')
+  return { g, fork, base, job: aFollowUp({ headRemote: 'bo/lamps', headBranch: 'main' }) }
+}
+
+test('the branch of a fork is fetched from there and pushed to there', async () => {
+  const { g, fork, base, job } = forked()
+  const run = g.run()
+  const from = await begun(g, run, job)
+  expect(from).toMatchObject({ state: 'rebased', base })
+  const done = got(await push(g, run, from, job))
+  expect(git(fork, 'rev-parse', 'main')).toBe(done.pushed)
+  expect(git(fork, 'log', '--format=%s', 'main').split('\n').slice(0, 2)).toEqual([
+    'Of the fork',
+    'Main goes on',
+  ])
+  expect(tipOf(g, 'main')).toBe(base)
+  expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).toContain('ada/lamps.git')
+})

@@ -1,0 +1,182 @@
+/** Real git, a real sandbox and a real code host in a folder: what the tests of a run's way with git stand on. */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import type { CodeHost } from '../../../../core/ports.ts'
+import { type Answer, yes } from '../../../../core/result.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import { localCodeHost } from '../../../../providers/codehost/local.ts'
+import { makeSources, type SourcesParts } from '../../../../worker/git/create-git-sources.ts'
+import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
+import type { Inside, InsideResult, RunFolders, Sources } from '../../../../worker/git/git-ports.ts'
+import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../../../worker/sandbox/machine.ts'
+import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
+import { slotOf } from '../../../../worker/sandbox/slots.ts'
+import { aRun, aTicket } from '../../../rules/run/runs.ts'
+import { OWN_NUMBERS } from '../../../support/sandbox.ts'
+
+const machine = thisMachine()
+const probe = await probeSandbox(machine)
+if (!probe.ok) throw new Error(`these tests need a sandbox: ${probe.detail}`)
+const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+
+/** Passable by the users that sandboxes run as; gone when the test file is done. */
+export function passableFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-sources-'))
+  chmodSync(folder, 0o711)
+  folders.push(folder)
+  return folder
+}
+
+const folders: string[] = []
+afterAll(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+})
+
+const PERSON = {
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_AUTHOR_NAME: 'Ada',
+  GIT_AUTHOR_EMAIL: 'ada@example.org',
+  GIT_COMMITTER_NAME: 'Ada',
+  GIT_COMMITTER_EMAIL: 'ada@example.org',
+}
+
+/** A person's git, with everything that a person's git does. */
+export function git(folder: string, ...args: readonly string[]): string {
+  const env = { ...process.env, ...PERSON }
+  return execFileSync('git', ['-C', folder, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trim()
+}
+
+export interface Ground {
+  readonly folder: string
+  readonly codehost: CodeHost
+  /** The repository as the code host has it. */
+  readonly remote: string
+  /** A person's checkout of it. */
+  readonly person: string
+  readonly sources: Sources
+  /** A new run's folders and its sandbox. */
+  readonly run: () => Bench
+}
+
+export interface Bench {
+  readonly folders: RunFolders
+  readonly inside: Inside
+  /** As the agent would; throws when it fails. */
+  readonly sh: (script: string) => Promise<string>
+}
+
+let runs = 0
+
+export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeHost } = {}): Ground {
+  const folder = passableFolder()
+  const hostPath = join(folder, 'codehost')
+  const remote = join(hostPath, 'ada/lamps.git')
+  const person = join(folder, 'person')
+  mkdirSync(remote, { recursive: true })
+  execFileSync('git', ['init', '-q', '--bare', '-b', 'main', remote])
+  execFileSync('git', ['init', '-q', '-b', 'main', person])
+  git(person, 'remote', 'add', 'origin', remote)
+  git(person, 'commit', '-q', '--allow-empty', '-m', 'First')
+  execFileSync('sh', ['-c', 'echo one > lamp; mkdir dir; echo two > dir/shade; echo "*.log" > .gitignore'], {
+    cwd: person,
+  })
+  git(person, 'add', '-A')
+  git(person, 'commit', '-q', '-m', 'Lamps')
+  git(person, 'push', '-q', 'origin', 'main')
+  const { codehost = localCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
+  const sources = makeSources({
+    folder: join(folder, 'worker'),
+    clock: realClock,
+    chance: realChance,
+    codehostFor: (): Answer<CodeHost> => yes(codehost),
+    ...parts,
+  })
+  return { folder, codehost, remote, person, sources, run: () => bench(join(folder, `run-${++runs}`)) }
+}
+
+function bench(root: string): Bench {
+  const slot = slotOf(OWN_NUMBERS + 200 + runs, machine)
+  const made = (name: string, isSlots: boolean): string => {
+    const path = join(root, name)
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    chmodSync(root, 0o711)
+    if (isSlots && machine.euid === 0) chownSync(path, slot.uid, slot.gid)
+    return path
+  }
+  const folders = {
+    work: made('work', true),
+    home: made('home', true),
+    exchange: made('exchange', true),
+    desk: made('desk', false),
+  }
+  const inside: Inside = {
+    async run(command, { mounts = [], stdin, timeoutMs = 60_000 } = {}): Promise<InsideResult> {
+      const sandbox = launcher.launch({
+        slot,
+        name: `sources-${runs}`,
+        work: folders.work,
+        home: folders.home,
+        mounts,
+        files: [{ path: '/etc/gitconfig', mode: '0444', text: GITCONFIG_TEXT }],
+        maxProcesses: 256,
+        command,
+        ...(stdin === undefined ? {} : { stdin }),
+      })
+      let output = ''
+      for (const stream of [sandbox.stdout, sandbox.stderr]) {
+        stream.setEncoding('utf8').on('data', (part: string) => {
+          output = (output + part).slice(-64 * 1024)
+        })
+      }
+      const cancel = realClock.after(timeoutMs, () => sandbox.kill())
+      const { code, unmade } = await sandbox.ended
+      cancel()
+      return {
+        output,
+        ...(code === undefined ? {} : { code }),
+        ...(unmade === undefined ? {} : { unmade }),
+      }
+    },
+  }
+  const sh = async (script: string): Promise<string> => {
+    const { code, output, unmade } = await inside.run(['/bin/sh', '-euc', script])
+    if (code !== 0) throw new Error(`inside: ${unmade ?? ''} ${code}: ${output}`)
+    return output.trim()
+  }
+  return { folders, inside, sh }
+}
+
+export function aJob(more: Partial<Job> = {}): Job {
+  return {
+    kind: 'run',
+    run: aRun({
+      ticket: { ...aTicket, identifier: 'ENG-12', title: 'Mend the lamp', url: 'https://t.example/ENG-12' },
+    }),
+    repo: { key: 'lamps', remote: 'ada/lamps', defaultBranch: 'main' },
+    branch: 'switchyard/eng-12',
+    base: 'main',
+    agent: { provider: 'agentA', instructions: '', memories: [] },
+    credentials: {},
+    limits: {},
+    retentionHours: 1,
+    ...more,
+  }
+}
+
+export const never = new AbortController().signal
+
+export function got<T>(answer: Answer<T>): T {
+  if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
+  return answer.value
+}
+
+export function refusalOf<T>(answer: Answer<T>): string {
+  if (answer.ok) throw new Error('this should have been refused')
+  return `${answer.refusal.kind}: ${answer.refusal.message}`
+}

@@ -1,0 +1,203 @@
+/** Git as the worker runs it outside: bare, bounded, and gone when it is told to. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { openSpool } from '../../../../store/worker-store.ts'
+import { askerAt, isSameHost, wayTo, withoutUser } from '../../../../worker/git/address.ts'
+import { type GitCall, makeGit } from '../../../../worker/git/git.ts'
+import { accountOf } from '../../../../worker/git/git-errors.ts'
+import { inheritable } from '../../../../worker/sandbox/descriptors.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+import { keptLog, noMeters } from '../../../support/recording-log.ts'
+import { got, refusalOf } from './git-fixture.ts'
+
+const folder = tempFolder()
+const git = makeGit({ folder, clock: realClock })
+
+/** An alias that runs a command is how a test gets a word in. */
+const run = (command: string, more: Partial<GitCall> = {}) =>
+  git.run({ args: ['-c', `alias.x=!${command}`, 'x'], timeoutMs: 20_000, ...more })
+
+describe('its surroundings', () => {
+  test('hold what was given and nothing of the worker’s own', async () => {
+    process.env.SWITCHYARD_TEST_SECRET = 'from the worker'
+    const { output } = got(await run('env'))
+    expect(output).not.toContain('from the worker')
+    expect(output).toContain('GIT_ALLOW_PROTOCOL=none')
+    expect(output).toContain('GIT_CONFIG_NOSYSTEM=1')
+    expect(output).not.toMatch(/SSH_AUTH_SOCK|SWITCHYARD/)
+  })
+
+  test('no configuration of a user’s or the system’s is read, and no hook is run', async () => {
+    mkdirSync(join(folder, '.config/git'), { recursive: true })
+    for (const name of ['.gitconfig', '.config/git/config'])
+      writeFileSync(join(folder, name), '[user]\n\tname = planted\n')
+    const { output } = got(await git.run({ args: ['config', '--show-origin', '--list'], timeoutMs: 20_000 }))
+    expect(output).not.toContain('planted')
+    expect(output.split('\n').filter((line) => line !== '' && !line.startsWith('command line:'))).toEqual([])
+    expect(output).toContain('core.hookspath=/dev/null')
+  })
+
+  test('where an agent made what it reads, its memory has an end', async () => {
+    expect(got(await run('ulimit -v', { wary: true })).output.trim()).toBe(String(4 * 1024 * 1024))
+    expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(4 * 1024 * 1024))
+  })
+
+  test('the worker’s database is not open in it', async () => {
+    const dataDir = tempFolder()
+    const spool = await openSpool({
+      dataDir,
+      clock: realClock,
+      chance: realChance,
+      log: keptLog(),
+      meters: noMeters,
+      ballastBytes: 64 * 1024,
+    })
+    try {
+      expect(inheritable()).not.toEqual([])
+      const { output } = got(await run('for fd in /proc/self/fd/*; do readlink "$fd"; done'))
+      expect(output).toContain('socket:')
+      expect(output).not.toContain(dataDir)
+    } finally {
+      await spool.close()
+    }
+  })
+
+  test('an ssh agent is there for ssh alone', async () => {
+    const own = makeGit({ folder, clock: realClock, sshAgent: '/run/agent.sock' })
+    const env = async (address: string) =>
+      got(await own.run({ args: ['-c', 'alias.x=!env', 'x'], remote: { address }, timeoutMs: 20_000 })).output
+    expect(await env('git@code.example:ada/lamps.git')).toMatch(/SSH_AUTH_SOCK=\/run\/agent\.sock/)
+    expect(await env('https://code.example/ada/lamps.git')).not.toMatch(/SSH_AUTH_SOCK/)
+    expect(await env('git@code.example:ada/lamps.git')).toMatch(/GIT_ALLOW_PROTOCOL=ssh\n/)
+  })
+})
+
+describe('its end', () => {
+  test('comes when its time is up, for all that it started', async () => {
+    const started = Date.now()
+    expect(refusalOf(await run('sleep 100 & sleep 100', { timeoutMs: 200 }))).toMatch(
+      /^failed: git -c took longer than 0.2 s/,
+    )
+    expect(Date.now() - started).toBeLessThan(50_000)
+  })
+
+  test('comes when nobody wants it any more, also before it began', async () => {
+    const stop = new AbortController()
+    const slow = run('sleep 100', { signal: stop.signal })
+    stop.abort()
+    expect(refusalOf(await slow)).toMatch(/^conflict: git -c was stopped/)
+    expect(refusalOf(await run('true', { signal: stop.signal }))).toMatch(/^conflict/)
+  })
+
+  test('takes what it left running along, and does not wait for it', async () => {
+    const { output } = got(await run('sleep 100 & echo $!'))
+    const pid = Number(output)
+    const lives = () => {
+      try {
+        return process.kill(pid, 0)
+      } catch {
+        return false
+      }
+    }
+    await until('it is gone', () => !lives())
+  })
+
+  test('a flood of output is cut', async () => {
+    const { output, complaint } = got(await run('yes | head -c 3000000; yes no | head -c 3000000 >&2'))
+    expect(output.length).toBe(256 * 1024)
+    expect(complaint.length).toBe(16 * 1024)
+  })
+
+  test('no git: says so', async () => {
+    const none = makeGit({ folder, clock: realClock, program: '/nowhere/git' })
+    expect(refusalOf(await none.run({ args: ['version'], timeoutMs: 1_000 }))).toMatch(
+      /^failed: git could not be started .*; install git/,
+    )
+  })
+})
+
+describe('addresses', () => {
+  test.each([
+    ['https://code.example/ada/lamps.git', 'https'],
+    ['http://127.0.0.1:99/ada/lamps.git', 'http'],
+    ['ssh://git@code.example/ada/lamps.git', 'ssh'],
+    ['git@code.example:ada/lamps.git', 'ssh'],
+    ['/srv/my code/lamps.git', 'file'],
+    ['file:///srv/lamps.git', 'file'],
+    ['ext::sh -c touch% x', undefined],
+    ['ext::sh', undefined],
+    ['git://code.example/x', undefined],
+    ['--upload-pack=x', undefined],
+    ['-oProxyCommand=x', undefined],
+    ['ssh://-oProxyCommand=x/y', undefined],
+    ['a@b::c', undefined],
+    ['lamps', undefined],
+    ['', undefined],
+    ['https://code.example/a\nb', undefined],
+    ['/srv/a\nb', undefined],
+  ])('%j leads by %s', (address, way) => {
+    const answer = wayTo(address)
+    expect(answer.ok ? answer.value : undefined).toBe(way)
+  })
+
+  test('where a token may be shown', () => {
+    expect(askerAt('https://code.example/x')).toBe('https://x-access-token@code.example')
+    expect(askerAt('https://ada@code.example:8443/x')).toBe('https://x-access-token@code.example:8443')
+    expect(askerAt('http://127.0.0.1:99/x')).toBe('http://x-access-token@127.0.0.1:99')
+    expect(askerAt('http://code.example/x')).toBeUndefined()
+    expect(askerAt('http://127.0.0.1.evil.example/x')).toBeUndefined()
+    expect(askerAt('git@code.example:x')).toBeUndefined()
+    expect(isSameHost('https://code.example:1/a', 'https://CODE.example/b')).toBe(true)
+    expect(isSameHost('https://code.example.evil/a', 'https://code.example/b')).toBe(false)
+    expect(isSameHost('/srv/a', '/srv/a')).toBe(false)
+    expect(withoutUser('https://ada:x@code.example/a')).toBe('https://code.example/a')
+  })
+})
+
+test.each([
+  ["fatal: Authentication failed for 'https://x/'", 'unauthorized', 'lasting'],
+  ["fatal: unable to access 'https://x/': Could not resolve host: x", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': The requested URL returned error: 503", 'failed', 'network'],
+  ['remote: Internal Server Error / ! [remote failure] a -> a', 'failed', 'network'],
+  ['failure\nremote: fatal error in commit_refs', 'failed', 'network'],
+  ['kex_exchange_identification: Connection closed by remote host', 'failed', 'network'],
+  [
+    "fatal: unable to access 'https://x/': OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to x:443",
+    'failed',
+    'network',
+  ],
+  ["fatal: unable to access 'https://x/': SSL connection timeout", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': GnuTLS recv error (-54): Error", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': gnutls_handshake() failed: Error", 'failed', 'network'],
+  ["fatal: unable to access 'https://x/': error:0A000126:SSL routines::unexpected eof", 'failed', 'network'],
+  [
+    "fatal: unable to access 'https://x/': LibreSSL/3.3.6: error:1404B42E:SSL routines:ST_CONNECT",
+    'failed',
+    'network',
+  ],
+  ["fatal: repository 'https://x/y.git/' not found", 'unknown', 'lasting'],
+  ["fatal: repository 'https://x/rustls/openssl.git/' not found", 'unknown', 'lasting'],
+  [
+    "deny updating a hidden ref\nerror: failed to push some refs to 'https://x/tls/gnutls-ssl.git'",
+    'failed',
+    'strange',
+  ],
+  ['remote: error: GH006: Protected branch update failed', 'forbidden', 'lasting'],
+  ['remote: error: GH001: Large files detected.', 'invalid', 'lasting'],
+  [
+    'refusing to allow an OAuth App to create or update workflow `.github/x` without `workflow` scope',
+    'forbidden',
+    'lasting',
+  ],
+  ['fatal: write error: No space left on device', 'unavailable', 'lasting'],
+  ["fatal: Unable to create '/x/packed-refs.lock': File exists.", 'failed', 'locked'],
+  ['error: object file ./objects/ab/cd is empty', 'failed', 'corrupt'],
+  ['fatal: something new', 'failed', 'strange'],
+])('%s → %s', (complaint, kind, trouble) => {
+  const account = accountOf('pushing', complaint)
+  expect(account.trouble).toBe(trouble)
+  expect(account.no.refusal.kind).toBe(kind)
+  expect(account.no.refusal.message).toMatch(/^pushing: /)
+})

@@ -1,0 +1,211 @@
+/**
+ * What an agent may plant in its checkout, and what it may hand out in place of a bundle: none of it acts outside.
+ *
+ * Each planted thing has a control: a person's git in the same tree does run it.
+ */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, linkSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { CheckedOut, Inside } from '../../../../worker/git/git-ports.ts'
+import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+
+async function ready(): Promise<{ g: Ground; run: Bench; from: CheckedOut }> {
+  const g = ground()
+  const run = g.run()
+  return { g, run, from: got(await g.sources.checkOut(aJob(), run.folders, run.inside, never)) }
+}
+
+/** The path is one that exists outside only; whatever writes there has run outside. */
+const planted: readonly (readonly [what: string, plant: (mark: string) => string, trigger: string])[] = [
+  [
+    'a watcher of the file system',
+    (mark) => `git config core.fsmonitor 'touch ${mark}; false'`,
+    'git status',
+  ],
+  [
+    'a clean filter',
+    (mark) => `git config filter.x.clean 'touch ${mark}; cat'; echo '* filter=x' > .gitattributes`,
+    'touch lamp; git add -A',
+  ],
+  [
+    'a hook',
+    (mark) => `printf '#!/bin/sh\\ntouch ${mark}\\n' > .git/hooks/pre-push; chmod 755 .git/hooks/pre-push`,
+    'git push . HEAD:refs/heads/elsewhere',
+  ],
+  [
+    'hooks elsewhere',
+    (mark) =>
+      `mkdir h; printf '#!/bin/sh\\ntouch ${mark}\\n' > h/pre-commit; chmod 755 h/pre-commit; git config core.hooksPath h`,
+    'git commit --allow-empty -m x',
+  ],
+  [
+    'an ssh command',
+    (mark) => `git config core.sshCommand 'touch ${mark}; false'`,
+    'git ls-remote git@localhost:x || true',
+  ],
+  [
+    'another address',
+    (mark) =>
+      `git config remote.origin.url 'ext::sh -c touch% ${mark}'; git config protocol.ext.allow always`,
+    'git fetch || true',
+  ],
+  [
+    'a text conversion',
+    (mark) =>
+      `git config diff.x.textconv 'touch ${mark}; cat'; echo '* diff=x' > .gitattributes; echo x >> lamp`,
+    'git diff HEAD~1',
+  ],
+  [
+    'a diff of its own',
+    (mark) => `git config diff.external 'touch ${mark}; true'; echo x >> lamp`,
+    'git diff HEAD~1',
+  ],
+  [
+    'a keeper of credentials',
+    (mark) => `git config credential.helper '!touch ${mark};'`,
+    'echo url=https://x.example | git credential fill || true',
+  ],
+  [
+    'settings from another file',
+    (mark) =>
+      `printf '[core]\\n\\tfsmonitor = touch ${mark}; false\\n' > other; git config include.path ../other`,
+    'git status',
+  ],
+]
+
+describe('planted in the checkout', () => {
+  test.each(planted)('%s acts for a person, and never for the worker', async (_, plant, trigger) => {
+    const { g, run, from } = await ready()
+    const mark = join(g.folder, 'mark')
+    chmodSync(g.folder, 0o777)
+    await run.sh(`${plant(mark)}; echo work > work`)
+    const work = got(await g.sources.collect(aJob(), run.folders, run.inside, from))
+    const order = { job: aJob(), leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: '' }
+    got(await g.sources.publish(order, g.codehost, () => true, never))
+    expect(git(g.remote, 'show', 'switchyard/eng-12:work')).toBe('work')
+    expect(existsSync(mark)).toBe(false)
+    chmodSync(run.folders.work, 0o777)
+    const env = {
+      PATH: process.env.PATH,
+      HOME: '/nonexistent',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_CONFIG_COUNT: '1',
+      GIT_CONFIG_KEY_0: 'safe.directory',
+      GIT_CONFIG_VALUE_0: '*',
+      GIT_CONFIG_GLOBAL: join(g.folder, 'safe'),
+    }
+    writeFileSync(join(g.folder, 'safe'), '[safe]\n\tdirectory = *\n[user]\n\tname = x\n\temail = x\n')
+    execFileSync('sh', ['-c', `${trigger} || true`], { cwd: run.folders.work, env, stdio: 'pipe' })
+    expect(existsSync(mark)).toBe(true)
+  })
+})
+
+/** Git in the agent's checkout, from outside: only for what makes no use of its settings. */
+function owner(run: Bench, input: string, ...args: readonly string[]): Buffer {
+  const env = {
+    ...process.env,
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: 'safe.directory',
+    GIT_CONFIG_VALUE_0: '*',
+  }
+  return execFileSync('git', [`--git-dir=${run.folders.work}/.git`, ...args], { env, input })
+}
+
+describe('handed out in place of a bundle', () => {
+  /** After the worker's own command inside, as something that the command left running would. */
+  const swapped = (run: Bench, swap: (bundle: string) => void): Inside => ({
+    async run(command, options) {
+      const result = await run.inside.run(command, options)
+      swap(join(run.folders.exchange, 'work.bundle'))
+      return result
+    },
+  })
+
+  const refusal = async (swap: (bundle: string, run: Bench) => void, script = 'echo work > work') => {
+    const { g, run, from } = await ready()
+    await run.sh(script)
+    const inside = swapped(run, (bundle) => swap(bundle, run))
+    const answer = await g.sources.collect(aJob(), run.folders, inside, from)
+    expect(existsSync(join(run.folders.exchange, 'work.bundle'))).toBe(false)
+    return refusalOf(answer)
+  }
+
+  const replaced = (text: string | Uint8Array) => (bundle: string) => writeFileSync(bundle, text)
+
+  test('a link, a second name, a pipe, a folder', async () => {
+    const link = (bundle: string) => {
+      rmSync(bundle)
+      symlinkSync('/etc/passwd', bundle)
+    }
+    expect(await refusal(link)).toMatch(/^invalid: .*no bundle \(ELOOP\)/)
+    expect(await refusal((bundle) => linkSync(bundle, `${bundle}.2`))).toMatch(/^invalid: .*no plain file/)
+    const pipe = (bundle: string) => {
+      rmSync(bundle)
+      execFileSync('mkfifo', [bundle])
+    }
+    expect(await refusal(pipe)).toMatch(/^invalid: .*no plain file/)
+    const folder = (bundle: string) => {
+      rmSync(bundle)
+      execFileSync('mkdir', [bundle])
+    }
+    expect(await refusal(folder)).toMatch(/^invalid: .*no plain file/)
+  })
+
+  test('noise, another version, no end, other refs, several refs, a head that is not in it', async () => {
+    const head = '1'.repeat(40)
+    expect(await refusal(replaced('noise'))).toMatch(/^invalid: .*no end of a header/)
+    expect(await refusal(replaced(''))).toMatch(/^invalid: .*no end of a header/)
+    expect(
+      await refusal(replaced(`# v3 git bundle\n@filter=blob:none\n${head} refs/switchyard/out\n\nPACK`)),
+    ).toMatch(/another version/)
+    expect(await refusal(replaced(`# v2 git bundle\n${head} refs/heads/main\n\nPACK`))).toMatch(
+      /and nothing else/,
+    )
+    expect(
+      await refusal(
+        replaced(`# v2 git bundle\n${head} refs/switchyard/out\n${head} refs/heads/main\n\nPACK`),
+      ),
+    ).toMatch(/and nothing else/)
+    expect(await refusal(replaced(`# v2 git bundle\n${head} refs/switchyard/out\n\nPACK`))).toMatch(
+      /^invalid: taking the agent’s work/,
+    )
+    const other = (bundle: string, run: Bench) => writeFileSync(bundle, forged(run, head, '', '--all'))
+    expect(await refusal(other)).toMatch(/^invalid: .*no commit/)
+  })
+
+  /** As git would, but for what git would refuse. */
+  const forged = (run: Bench, head: string, wanted: string, ...args: readonly string[]): Buffer => {
+    const pack = owner(run, wanted, 'pack-objects', '--stdout', '-q', ...args)
+    return Buffer.concat([Buffer.from(`# v2 git bundle\n${head} refs/switchyard/out\n\n`), pack])
+  }
+
+  test.each(['.git', '.GIT', '..', '.', 'git~1'])('a tree with %s in it does not get in', async (name) => {
+    const script = `
+      tree=$(printf '100755 blob %s\\tpre-commit\\n' "$(echo x | git hash-object -w --stdin)" | git mktree)
+      evil=$(printf '040000 tree %s\\t${name}\\n' "$tree" | git mktree)
+      git update-ref refs/evil "$(git commit-tree "$evil" -p HEAD -m evil)"; echo work > work`
+    const swap = (bundle: string, run: Bench) => {
+      const head = owner(run, '', 'rev-parse', 'refs/evil').toString().trim()
+      writeFileSync(bundle, forged(run, head, `${head}\n^${head}~1\n`, '--revs'))
+    }
+    expect(await refusal(swap, script)).toMatch(
+      /^invalid: taking the agent’s work: .*(hasDot|contains '|\.git)/i,
+    )
+  })
+
+  test('a commit whose tree it keeps to itself does not get in', async () => {
+    const torn = await refusal((bundle, run) => {
+      const head = owner(run, '', 'rev-parse', 'refs/switchyard/out').toString().trim()
+      writeFileSync(bundle, forged(run, head, `${head}\n`))
+    })
+    expect(torn).toMatch(/^invalid: taking the agent’s work/)
+  })
+
+  test('what lies on the exchange from before is not taken for work', async () => {
+    const { g, run, from } = await ready()
+    writeFileSync(join(run.folders.exchange, 'work.bundle'), 'old')
+    expect(got(await g.sources.collect(aJob(), run.folders, run.inside, from)).head).toBeUndefined()
+    expect(readdirSync(run.folders.exchange)).toEqual([])
+  })
+})

@@ -1,0 +1,290 @@
+/** The worker's copies of repositories: one user at a time, healed when damaged, taken back when old. */
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { yes } from '../../../../core/result.ts'
+import { type Git, type GitCall, makeGit } from '../../../../worker/git/git.ts'
+import { Turns } from '../../../../worker/git/keyed-queue.ts'
+import { type RepositoryCache, repositoryCache, type Wanted } from '../../../../worker/git/mirror-cache.ts'
+import { until } from '../../../support/real-files.ts'
+import { aJob, git, got, ground, never, refusalOf } from './git-fixture.ts'
+
+interface Desk {
+  readonly cache: RepositoryCache
+  readonly wanted: Wanted
+  readonly folder: string
+  readonly calls: GitCall[]
+  readonly person: string
+  readonly remote: string
+}
+
+function desk(): Desk {
+  const { folder: root, remote, person } = ground()
+  const real = makeGit({ folder: join(root, 'git'), clock: realClock })
+  const calls: GitCall[] = []
+  const watched: Git = {
+    run: (call) => {
+      calls.push(call)
+      return real.run(call)
+    },
+    done: (doing, call) => {
+      calls.push(call)
+      return real.done(doing, call)
+    },
+  }
+  const folder = join(root, 'repositories')
+  const cache = repositoryCache({ folder, git: watched, clock: realClock, chance: realChance })
+  return { cache, folder, calls, person, remote, wanted: { name: 'ada/lamps', remote: { address: remote } } }
+}
+
+const tip = async (folder: string) => yes(git(folder, 'rev-parse', 'main'))
+const fetches = (calls: readonly GitCall[]) => calls.filter(({ args }) => args[0] === 'fetch').length
+const packs = (folder: string) =>
+  readdirSync(join(folder, 'objects/pack')).filter((name) => name.endsWith('.pack'))
+
+test('it is made once, and then only brought up to date', async () => {
+  const { cache, wanted, person, folder, calls } = desk()
+  const first = got(await cache.use(wanted, never, tip))
+  git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
+  git(person, 'push', '-q', 'origin', 'main')
+  const second = got(await cache.use(wanted, never, tip))
+  expect(second).not.toBe(first)
+  expect(second).toBe(git(person, 'rev-parse', 'main'))
+  expect(calls.filter(({ args }) => args[0] === 'init')).toHaveLength(1)
+  expect(readdirSync(folder)).toHaveLength(1)
+})
+
+test('one at a time uses a copy, in the order of asking; another repository’s is not waited for', async () => {
+  const { cache, wanted } = desk()
+  const other = desk()
+  let inUse = 0
+  const order: number[] = []
+  const use = (number: number) =>
+    cache.use(wanted, never, async () => {
+      inUse += 1
+      expect(inUse).toBe(1)
+      order.push(number)
+      if (number === 0) got(await other.cache.use(other.wanted, never, tip))
+      inUse -= 1
+      return yes(undefined)
+    })
+  await Promise.all([0, 1, 2, 3].map(use))
+  expect(order).toEqual([0, 1, 2, 3])
+})
+
+test('whoever is stopped while waiting waits no longer, and holds nobody up', async () => {
+  const { cache, wanted } = desk()
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let isHeld = false
+  const first = cache.use(wanted, never, async () => {
+    isHeld = true
+    await held
+    return yes('first')
+  })
+  const stop = new AbortController()
+  const second = cache.use(wanted, stop.signal, async () => yes('second'))
+  const third = cache.use(wanted, never, async () => yes('third'))
+  await until('the first has it', () => isHeld)
+  stop.abort()
+  expect(refusalOf(await second)).toMatch(/^conflict: stopped while waiting/)
+  release()
+  expect(got(await first)).toBe('first')
+  expect(got(await third)).toBe('third')
+})
+
+test('a turn whose work throws is passed on', async () => {
+  const turns = new Turns()
+  await expect(turns.take('a', undefined, () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
+  expect(got(await turns.take('a', undefined, async () => yes(1)))).toBe(1)
+})
+
+describe('what a crash or a bad disk left', () => {
+  test.each<[string, (copy: string) => void]>([
+    ['no HEAD', (copy) => rmSync(join(copy, 'HEAD'))],
+    ['an empty HEAD', (copy) => truncateSync(join(copy, 'HEAD'))],
+    ['a config of noise', (copy) => writeFileSync(join(copy, 'config'), '\0\0[')],
+    ['no objects', (copy) => rmSync(join(copy, 'objects'), { recursive: true })],
+    ['refs of noise', (copy) => writeFileSync(join(copy, 'packed-refs'), 'noise\n')],
+    [
+      'a torn ref',
+      (copy) => {
+        rmSync(join(copy, 'packed-refs'), { force: true })
+        mkdirSync(join(copy, 'refs/heads'), { recursive: true })
+        writeFileSync(join(copy, 'refs/heads/main'), '12')
+      },
+    ],
+    [
+      'locks',
+      (copy) =>
+        ['packed-refs.lock', 'HEAD.lock', 'config.lock', 'refs/heads/main.lock'].map((name) =>
+          writeFileSync(join(copy, name), ''),
+        ),
+    ],
+    ['a half made copy beside it', (copy) => mkdirSync(`${copy}.new/objects`, { recursive: true })],
+    [
+      'only an old one',
+      (copy) => {
+        mkdirSync(`${copy}.old`)
+        rmSync(copy, { recursive: true })
+      },
+    ],
+  ])('%s', async (_, damage) => {
+    const { cache, wanted, person } = desk()
+    got(await cache.use(wanted, never, tip))
+    git(person, 'commit', '-q', '--allow-empty', '-m', 'More')
+    git(person, 'push', '-q', 'origin', 'main', 'main:refs/heads/more')
+    damage(cache.folderOf(wanted))
+    expect(got(await cache.use(wanted, never, tip))).toBe(git(person, 'rev-parse', 'main'))
+  })
+
+  test('damage that only the checkout finds is healed too', async () => {
+    const g = ground()
+    const first = g.run()
+    got(await g.sources.checkOut(aJob(), first.folders, first.inside, never))
+    const folder = join(g.folder, 'worker/repositories')
+    const copy = join(folder, readdirSync(folder)[0] ?? '')
+    const tree = git(copy, 'rev-parse', 'main:dir')
+    const loose = join(copy, 'objects', tree.slice(0, 2), tree.slice(2))
+    expect(existsSync(loose)).toBe(true)
+    rmSync(loose)
+    const second = g.run()
+    got(await g.sources.checkOut(aJob(), second.folders, second.inside, never))
+    expect(readFileSync(join(second.folders.work, 'dir/shade'), 'utf8')).toBe('two\n')
+  })
+
+  test('a copy that was taken back during the run is fetched again for collecting', async () => {
+    const g = ground()
+    const run = g.run()
+    const from = got(await g.sources.checkOut(aJob(), run.folders, run.inside, never))
+    await run.sh('echo work > work')
+    rmSync(join(g.folder, 'worker/repositories'), { recursive: true })
+    expect(got(await g.sources.collect(aJob(), run.folders, run.inside, from)).commits).toBe(1)
+  })
+})
+
+describe('taking back', () => {
+  test('happens by itself, an hour after the last time at the soonest', async () => {
+    let later = 0
+    const g = ground({ clock: { ...realClock, now: () => Date.now() + later } })
+    const again = async () => {
+      const run = g.run()
+      got(await g.sources.checkOut(aJob(), run.folders, run.inside, never))
+    }
+    const old = join(g.folder, 'worker/repositories/r-old.git')
+    const leave = () => {
+      mkdirSync(old, { recursive: true })
+      aged(old, 15 * 24 * 3_600_000)
+    }
+    leave()
+    await again()
+    await until('the old one is gone', () => !existsSync(old))
+    leave()
+    await again()
+    expect(existsSync(old)).toBe(true)
+    later = 3_601_000
+    await again()
+    await until('it is gone, too', () => !existsSync(old))
+  })
+
+  const aged = (path: string, ms: number) => {
+    const at = new Date(Date.now() - ms)
+    utimesSync(path, at, at)
+  }
+
+  const sizeOf = (folder: string): number =>
+    readdirSync(folder, { withFileTypes: true, recursive: true })
+      .filter((entry) => entry.isFile())
+      .reduce((sum, entry) => sum + statSync(join(entry.parentPath ?? entry.path, entry.name)).size, 0)
+
+  test('the longest unused goes first, and no more than has to', async () => {
+    const { cache, wanted, folder, remote } = desk()
+    const names = ['one', 'two', 'three']
+    for (const [index, name] of names.entries()) {
+      const each = { name: `ada/${name}`, remote: wanted.remote }
+      got(await cache.use(each, never, tip))
+      aged(cache.folderOf(each), (3 - index) * 600_000)
+    }
+    expect(remote).toBe(wanted.remote.address)
+    const left = () =>
+      readdirSync(folder)
+        .map((name) => name.split('-')[2])
+        .sort()
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    expect(left()).toEqual(['one', 'three', 'two'])
+    await cache.prune({ unusedMsMax: 1_500_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    expect(left()).toEqual(['three', 'two'])
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: sizeOf(folder) - 1, sparedMs: 0 })
+    expect(left()).toEqual(['three'])
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, sparedMs: 1_800_000 })
+    expect(left()).toEqual(['three'])
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, sparedMs: 0 })
+    expect(left()).toEqual([])
+  })
+
+  test('many packs become one, and nothing is lost', async () => {
+    const { cache, wanted, person } = desk()
+    got(await cache.use(wanted, never, tip))
+    const copy = cache.folderOf(wanted)
+    for (let made = 0; made < 42; made++) {
+      const hash = git(
+        copy,
+        '-c',
+        'user.name=x',
+        '-c',
+        'user.email=x',
+        'commit-tree',
+        'main^{tree}',
+        '-p',
+        'main',
+        '-m',
+        `${made}`,
+      )
+      git(copy, 'update-ref', `refs/heads/b${made}`, hash)
+      git(copy, 'repack', '-q', '-d')
+    }
+    expect(packs(copy).length).toBeGreaterThan(40)
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    expect(packs(copy)).toHaveLength(1)
+    expect(got(await cache.use(wanted, never, tip))).toBe(git(person, 'rev-parse', 'main'))
+  }, 240_000)
+})
+
+test('everything in a copy can be read by the user that a sandbox runs as, whatever the umask', async () => {
+  const before = process.umask(0o077)
+  try {
+    const { cache, wanted, folder } = desk()
+    got(await cache.use(wanted, never, tip))
+    const copy = cache.folderOf(wanted)
+    const closed = readdirSync(copy, { withFileTypes: true, recursive: true })
+      .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+      .filter((path) => (statSync(path).mode & 0o004) === 0)
+    expect(closed).toEqual([])
+    expect(statSync(copy).mode & 0o005).toBe(0o005)
+    expect(statSync(folder).mode & 0o777).toBe(0o711)
+  } finally {
+    process.umask(before)
+  }
+})
+
+test('a repository that is gone is told of, and fetched no more often than once', async () => {
+  const { cache, wanted, calls } = desk()
+  const absent = { name: 'ada/absent', remote: { address: `${wanted.remote.address}.absent` } }
+  expect(refusalOf(await cache.use(absent, never, tip))).toMatch(
+    /^unknown: fetching ada\/absent: there is no such repository/,
+  )
+  expect(fetches(calls)).toBe(1)
+})

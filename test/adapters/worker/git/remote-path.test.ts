@@ -1,0 +1,379 @@
+/** A run's whole way with git: out of the code host, into a sandbox, back out, and onto the code host. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from '@jest/globals'
+import type { CheckedOut, Collected } from '../../../../worker/git/git-ports.ts'
+import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+
+const BRANCH = 'switchyard/eng-12'
+
+async function checkedOut(g: Ground, job = aJob()): Promise<{ run: Bench; from: CheckedOut }> {
+  const run = g.run()
+  return { run, from: got(await g.sources.checkOut(job, run.folders, run.inside, never)) }
+}
+
+async function collected(g: Ground, run: Bench, from: CheckedOut): Promise<Collected> {
+  return got(await g.sources.collect(aJob(), run.folders, run.inside, from))
+}
+
+interface Publishing {
+  readonly fence?: () => boolean
+  readonly summary?: string
+  readonly leaseId?: string
+}
+
+function publish(g: Ground, run: Bench, from: CheckedOut, work: Collected, more: Publishing = {}) {
+  const { fence = () => true, summary = 'Mended.', leaseId = 'ls-1' } = more
+  const order = { job: aJob(), leaseId, folders: run.folders, from, collected: work, summary }
+  return g.sources.publish(order, g.codehost, fence, never)
+}
+
+const pullsOf = (g: Ground) => join(g.folder, 'codehost/ada/lamps.pulls')
+const tipOf = (g: Ground, branch = BRANCH) => git(g.remote, 'rev-parse', `refs/heads/${branch}`)
+
+test('from the base to a pull request', async () => {
+  const g = ground()
+  const { run, from } = await checkedOut(g)
+  expect(from).toEqual({ base: tipOf(g, 'main') })
+  expect(
+    await run.sh(
+      'git branch --show-current; git status --porcelain; git log --oneline | wc -l; cat dir/shade',
+    ),
+  ).toBe(`${BRANCH}\n2\ntwo`)
+  await run.sh('echo three >> lamp; git commit -qam "Mend it"; echo new > new-file; echo noise > x.log')
+  const work = await collected(g, run, from)
+  expect(work).toMatchObject({ commits: 2, diff: { files: 2, additions: 2, deletions: 0 } })
+  expect(work.diff.text).toMatch(/lamp.*\n.*new-file.*\n 2 files changed, 2 insertions/)
+  const published = got(await publish(g, run, from, work))
+  expect(published).toMatchObject({ pushed: work.head, prState: 'open', adopted: false })
+  expect(tipOf(g)).toBe(work.head)
+  expect(git(g.remote, 'log', '--format=%an: %s', '-1', BRANCH)).toBe('switchyard: ENG-12: Mend the lamp')
+  expect(git(g.remote, 'ls-tree', '-r', '--name-only', BRANCH).split('\n')).not.toContain('x.log')
+  const pull = JSON.parse(readFileSync(fileURLToPath(published.prUrl), 'utf8'))
+  expect(pull).toMatchObject({
+    number: 1,
+    state: 'open',
+    headBranch: BRANCH,
+    baseBranch: 'main',
+    title: 'ENG-12: Mend the lamp',
+  })
+  expect(pull.body).toBe(
+    'Mended.\n\nTicket: [ENG-12](https://t.example/ENG-12)\n\n<!-- switchyard run=run-1 lease=ls-1 -->',
+  )
+})
+
+describe('the checkout', () => {
+  test('stands on its own: nothing in it leads back to the worker', async () => {
+    const g = ground()
+    const { run } = await checkedOut(g)
+    expect(existsSync(join(run.folders.work, '.git/objects/info/alternates'))).toBe(false)
+    expect(
+      await run.sh('git config remote.origin.url; git fsck --full --strict 2>&1; git config user.name'),
+    ).toBe(`${g.codehost.gitAddress('ada/lamps')}\nswitchyard`)
+    expect(readFileSync(join(run.folders.work, '.git/config'), 'utf8')).not.toContain('/cache')
+  })
+
+  test('has the whole history, and main to compare with', async () => {
+    const g = ground()
+    const { run } = await checkedOut(g)
+    expect(
+      await run.sh('git rev-list --count HEAD; git diff --stat main; git rev-parse --is-shallow-repository'),
+    ).toBe('2\nfalse')
+  })
+
+  test('sees what was pushed a moment ago, and no longer what was deleted', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', 'main:refs/heads/old')
+    await checkedOut(g)
+    git(g.person, 'push', '-q', 'origin', ':refs/heads/old')
+    git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Later')
+    git(g.person, 'push', '-q', 'origin', 'main', 'main:refs/heads/old/new')
+    const { run } = await checkedOut(g)
+    expect(await run.sh('git log -1 --format=%s; git branch -r')).toMatch(/^Later\n(.*\n)*.*origin\/old\/new/)
+  })
+
+  test('goes on from the branch that an earlier attempt left, with the work of both as the change', async () => {
+    const g = ground()
+    const first = await checkedOut(g)
+    await first.run.sh('echo first > first')
+    got(await publish(g, first.run, first.from, await collected(g, first.run, first.from)))
+    const pushedBefore = tipOf(g)
+    git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Meanwhile')
+    git(g.person, 'push', '-q', 'origin', 'main')
+    const second = await checkedOut(g)
+    expect(second.from).toEqual({ base: first.from.base, pushedBefore })
+    await second.run.sh('test -f first; echo second > second')
+    const work = await collected(g, second.run, second.from)
+    expect(work).toMatchObject({ commits: 2, diff: { files: 2 } })
+    expect(got(await publish(g, second.run, second.from, work))).toMatchObject({ adopted: true })
+    expect(tipOf(g)).toBe(work.head)
+  })
+
+  test('begins again from the base when all of the branch is in there', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
+    const { run, from } = await checkedOut(g)
+    expect(from).toEqual({ base: tipOf(g, 'main'), pushedBefore: tipOf(g) })
+    await run.sh('echo more > more')
+    const work = await collected(g, run, from)
+    got(await publish(g, run, from, work))
+    expect(tipOf(g)).toBe(work.head)
+  })
+
+  test('works for a worker that keeps its files to itself', async () => {
+    const before = process.umask(0o077)
+    try {
+      const { run } = await checkedOut(ground())
+      expect(await run.sh('cat lamp')).toBe('one')
+    } finally {
+      process.umask(before)
+    }
+  })
+
+  test('refuses what cannot be worked on, with a cure', async () => {
+    const g = ground()
+    git(g.person, 'checkout', '-q', '--orphan', 'strange')
+    git(g.person, 'commit', '-q', '-m', 'Strange')
+    git(g.person, 'push', '-q', 'origin', `strange:refs/heads/${BRANCH}`)
+    const refusal = async (job: Parameters<typeof aJob>[0]) => {
+      const run = g.run()
+      return refusalOf(await g.sources.checkOut(aJob(job), run.folders, run.inside, never))
+    }
+    expect(await refusal({})).toMatch(
+      /^conflict: the branch switchyard\/eng-12 of ada\/lamps shares no history with main/,
+    )
+    expect(await refusal({ base: 'absent' })).toMatch(
+      /^unknown: ada\/lamps has no branch absent; push it, or set defaultBranch/,
+    )
+    expect(await refusal({ branch: 'main' })).toMatch(/^invalid: a run never works on main itself/)
+    expect(await refusal({ branch: '--upload-pack=x' })).toMatch(/^invalid: .* is no branch name/)
+    const repo = aJob().repo
+    expect(await refusal({ repo: { ...repo, remote: '../../etc' } })).toMatch(/^invalid: .*owner\/name/)
+    expect(await refusal({ repo: { ...repo, remote: 'ada/absent' } })).toMatch(
+      /^unknown: fetching ada\/absent: there is no such/,
+    )
+    expect(await refusal({ repo: { ...repo, cloneUrl: 'ext::sh -c touch% /tmp/x' } })).toMatch(
+      /^invalid: .*no address/,
+    )
+    const taken = g.run()
+    await taken.sh('touch there')
+    expect(
+      refusalOf(await g.sources.checkOut(aJob({ branch: 'b' }), taken.folders, taken.inside, never)),
+    ).toMatch(/^failed: checking out ada\/lamps failed: .*not an empty directory/)
+  })
+
+  test('a stopped one ends soon', async () => {
+    const g = ground()
+    const stop = new AbortController()
+    stop.abort()
+    const run = g.run()
+    expect(refusalOf(await g.sources.checkOut(aJob(), run.folders, run.inside, stop.signal))).toMatch(
+      /^conflict: .*stopped/,
+    )
+  })
+})
+
+describe('what an agent may leave', () => {
+  const left = async (script: string): Promise<{ g: Ground; work: Collected; files: string }> => {
+    const g = ground()
+    const { run, from } = await checkedOut(g)
+    await run.sh(script)
+    const work = await collected(g, run, from)
+    const bare = join(run.folders.desk, 'work.git')
+    const files = work.head === undefined ? '' : git(bare, 'ls-tree', '-r', '--name-only', work.head)
+    return { g, work, files: files.split('\n').join(' ') }
+  }
+
+  test('nothing', async () => {
+    expect((await left(':')).work).toEqual({
+      commits: 0,
+      diff: { files: 0, additions: 0, deletions: 0, text: '' },
+    })
+    expect((await left('echo x > y; rm y; touch a.log')).work.head).toBeUndefined()
+  })
+
+  test('nothing but what cannot be taken along: it is said', async () => {
+    const { work } = await left('git init -q inner; git -C inner commit -q --allow-empty -m x')
+    expect(work.head).toBeUndefined()
+    expect(work.diff.text).toBe('left out: inner, which is a repository of its own')
+  })
+
+  test('commits on another branch, and on none', async () => {
+    expect((await left('git checkout -qb mine; echo 1 > mine; git add .; git commit -qm 1')).files).toMatch(
+      /lamp mine/,
+    )
+    expect(
+      (await left('git checkout -q --detach; echo 1 > loose; git add .; git commit -qm 1')).files,
+    ).toMatch(/loose/)
+  })
+
+  test('work on its branch, and HEAD back at main', async () => {
+    const { files } = await left('echo 1 > done; git add .; git commit -qm 1; git checkout -q main')
+    expect(files).toMatch(/done/)
+  })
+
+  test('a merge with conflicts: what was committed before counts, and no conflict marks', async () => {
+    const { work, files } = await left(
+      'echo a > lamp; git commit -qam a; git checkout -qb other HEAD~1; echo b > lamp; git commit -qam b; git checkout -q -; git merge -q other || true; echo kept > kept',
+    )
+    expect(work.diff.text).toMatch(/lamp/)
+    expect(files).toMatch(/kept/)
+    expect(work.diff).toMatchObject({ additions: 2, deletions: 1 })
+  })
+
+  test('a merge that only wants its commit, and a rebase that stopped', async () => {
+    const merge =
+      'git checkout -qb other; echo b > b; git add b; git commit -qm b; git checkout -q -; echo a > a; git add a; git commit -qm a'
+    expect((await left(`${merge}; git merge -q --no-commit other`)).work.commits).toBe(3)
+    const { work } = await left(
+      'echo a > lamp; git commit -qam a; git checkout -qb other HEAD~1; echo b > lamp; git commit -qam b; git checkout -q -; git rebase -q other 2>&1 || true',
+    )
+    expect(work).toMatchObject({ commits: 1, diff: { additions: 1, deletions: 1 } })
+  })
+
+  test('a repository inside the repository, a lock, hooks that refuse, names that break lines', async () => {
+    const { files, work } = await left(`
+      git init -q inner; git -C inner commit -q --allow-empty -m x; git init -q empty
+      printf '#!/bin/sh\\nexit 1\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit
+      touch .git/index.lock; echo x > "$(printf 'odd\\nname')"; echo y > plain`)
+    expect(files).toMatch(/"odd\\nname" plain/)
+    expect(files).not.toMatch(/inner|empty/)
+    expect(work.diff.text).toMatch(/\nleft out: inner, which is a repository of its own$/)
+  })
+
+  test('another history is refused, and says so', async () => {
+    const g = ground()
+    const { run, from } = await checkedOut(g)
+    await run.sh('git checkout -q --orphan new; git commit -qm fresh')
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+      /^conflict: the work does not go on from [0-9a-f]{12}, where it started/,
+    )
+  })
+
+  test('no repository any more', async () => {
+    const g = ground()
+    const { run, from } = await checkedOut(g)
+    await run.sh('rm -rf .git')
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+      /^failed: collecting the work failed: .*not a git repository/,
+    )
+  })
+
+  test('more than is taken', async () => {
+    const g = ground({ bundleBytesMax: 64 * 1024 })
+    const { run, from } = await checkedOut(g)
+    await run.sh('head -c 200000 /dev/urandom > large')
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+      /^invalid: .*more than 0 MiB/,
+    )
+  })
+})
+
+describe('publishing', () => {
+  const ready = async (g: Ground) => {
+    const { run, from } = await checkedOut(g)
+    await run.sh('echo more > more')
+    return { run, from, work: await collected(g, run, from) }
+  }
+
+  test('twice is the same as once, whatever was lost in between', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    const first = got(await publish(g, run, from, work))
+    expect(got(await publish(g, run, from, work))).toEqual({ ...first, adopted: true })
+    expect(tipOf(g)).toBe(work.head)
+  })
+
+  test('somebody who pushed meanwhile is not overwritten', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    git(g.person, 'commit', '-q', '--allow-empty', '-m', 'Theirs')
+    git(g.person, 'push', '-q', 'origin', `main:refs/heads/${BRANCH}`)
+    const theirs = tipOf(g)
+    expect(refusalOf(await publish(g, run, from, work))).toMatch(
+      new RegExp(`^conflict: somebody else changed the branch .*stands at ${theirs.slice(0, 12)}`),
+    )
+    expect(tipOf(g)).toBe(theirs)
+    expect(existsSync(pullsOf(g))).toBe(false)
+  })
+
+  test('what was pushed meanwhile and is part of the work, as by an agent that may push, is gone on from', async () => {
+    const g = ground()
+    const { run, from } = await checkedOut(g)
+    await run.sh('echo one > one; git add one; git commit -qm one; echo two > two')
+    const work = await collected(g, run, from)
+    git(join(run.folders.desk, 'work.git'), 'push', '-q', g.remote, `${work.head}~1:refs/heads/${BRANCH}`)
+    expect(got(await publish(g, run, from, work)).pushed).toBe(work.head)
+    expect(tipOf(g)).toBe(work.head)
+  })
+
+  test('a branch that was deleted meanwhile is not made again', async () => {
+    const g = ground()
+    git(g.person, 'push', '-q', 'origin', `HEAD~1:refs/heads/${BRANCH}`)
+    const { run, from, work } = await ready(g)
+    git(g.remote, 'update-ref', '-d', `refs/heads/${BRANCH}`)
+    expect(refusalOf(await publish(g, run, from, work))).toMatch(/^conflict: .*it is gone/)
+  })
+
+  test('without the lease nothing is pushed, and nothing opened', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    expect(refusalOf(await publish(g, run, from, work, { fence: () => false }))).toMatch(
+      /^conflict: the lease is gone/,
+    )
+    expect(() => tipOf(g)).toThrow()
+    let asked = 0
+    expect(refusalOf(await publish(g, run, from, work, { fence: () => ++asked === 1 }))).toMatch(
+      /^conflict: the lease is gone/,
+    )
+    expect(asked).toBe(2)
+    expect(tipOf(g)).toBe(work.head)
+    expect(existsSync(pullsOf(g))).toBe(false)
+  })
+
+  test('a pull request that is there is adopted, also one that comes while we open ours', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    let looks = 0
+    const theirs = { number: 7, url: 'https://code.example/7', state: 'draft' as const }
+    const codehost = {
+      gitAddress: (remote: string) => g.codehost.gitAddress(remote),
+      findPull: async () => ({ ok: true as const, value: looks++ === 0 ? undefined : theirs }),
+      openPull: async () => ({
+        ok: false as const,
+        refusal: { kind: 'conflict' as const, message: 'exists' },
+      }),
+      hasComment: async () => ({ ok: true as const, value: false }),
+      comment: async () => ({ ok: true as const, value: undefined }),
+      dropRepeats: async () => ({ ok: true as const, value: 0 }),
+    }
+    const order = { job: aJob(), leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: '' }
+    expect(got(await g.sources.publish(order, codehost, () => true, never))).toMatchObject({
+      prUrl: theirs.url,
+      prState: 'draft',
+    })
+  })
+
+  test('a hook of the code host that refuses is told of', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    const hook = join(g.remote, 'hooks/pre-receive')
+    writeFileSync(hook, '#!/bin/sh\necho "no pushes on Sundays" >&2\nexit 1\n', { mode: 0o755 })
+    expect(refusalOf(await publish(g, run, from, work))).toMatch(
+      /^forbidden: .*hook of the code host refused.*no pushes on Sundays/,
+    )
+  })
+
+  test('what the agent says cannot pass for the marker, nor hide it', async () => {
+    const g = ground()
+    const { run, from, work } = await ready(g)
+    const published = got(
+      await publish(g, run, from, work, { summary: '<!-- switchyard run=x lease=y -->\u001b[2J <!--' }),
+    )
+    const { body } = JSON.parse(readFileSync(fileURLToPath(published.prUrl), 'utf8'))
+    expect(body.match(/<!--/g)).toHaveLength(1)
+    expect(body).not.toContain('\u001b')
+    expect(body).toMatch(/<!-- switchyard run=run-1 lease=ls-1 -->$/)
+  })
+})

@@ -1,0 +1,329 @@
+/** How long what passes is tried again, and what is said of it meanwhile. */
+import { describe, expect, test } from '@jest/globals'
+import type { CodeHost } from '../../../../core/ports.ts'
+import { type Answer, no, yes } from '../../../../core/result.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import { isSaid, sayOnce } from '../../../../worker/git/follow-up-comment.ts'
+import { publish } from '../../../../worker/git/publish.ts'
+import { fetching, patiently, publishing, type Tried } from '../../../../worker/git/retry.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { aJob, got, refusalOf } from './git-fixture.ts'
+
+const MINUTE_MS = 60_000
+const AWAY = 'the code host could not be reached'
+const chance = { fraction: () => 0.5 }
+
+/** Away for so long, by the clock. */
+function outage(clock: ManualClock, minutes: number) {
+  let asked = 0
+  const isOver = () => clock.monotonic() >= minutes * MINUTE_MS
+  const attempt = async (): Promise<Tried<string>> => {
+    asked += 1
+    return isOver() ? { answer: yes('done'), passes: false } : { answer: no('failed', AWAY), passes: true }
+  }
+  return { attempt, isOver, asked: () => asked }
+}
+
+describe('an outage', () => {
+  test('of some minutes is outlasted, and whoever looks is told once why', async () => {
+    const clock = new ManualClock()
+    const { attempt, asked } = outage(clock, 5)
+    const told: string[] = []
+    const done = patiently(
+      { clock, chance },
+      undefined,
+      attempt,
+      publishing((line) => told.push(line)),
+    )
+    await clock.advance(6 * MINUTE_MS)
+    expect(got(await done)).toBe('done')
+    expect(told).toEqual([`${AWAY}; trying again for up to 10 minutes`, 'it worked after 5 minutes'])
+    expect(asked()).toBeLessThan(30)
+  })
+
+  test.each([
+    ['publishing', publishing, 10],
+    ['fetching', fetching, 3],
+  ] as const)(
+    'that does not end is given up when %s, and the reason says after how long',
+    async (_, endure, minutes) => {
+      const clock = new ManualClock()
+      const { attempt, asked } = outage(clock, 60)
+      const refused = patiently({ clock, chance }, undefined, attempt, endure())
+      await clock.advance((minutes + 1) * MINUTE_MS)
+      expect(refusalOf(await refused)).toBe(`failed: ${AWAY} (tried for ${minutes} minutes)`)
+      const before = asked()
+      await clock.advance(60 * MINUTE_MS)
+      expect(asked()).toBe(before)
+      expect(clock.timers).toBe(0)
+    },
+  )
+
+  test('is waited for no longer once nobody wants the answer', async () => {
+    const clock = new ManualClock()
+    const { attempt, asked } = outage(clock, 60)
+    const stop = new AbortController()
+    const refused = patiently({ clock, chance }, stop.signal, attempt, publishing())
+    await clock.advance(MINUTE_MS)
+    const before = asked()
+    stop.abort()
+    expect(refusalOf(await refused)).toBe(`failed: ${AWAY}`)
+    expect(asked()).toBe(before)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('of a moment is nobody’s business, and what lasts is not tried again', async () => {
+    const clock = new ManualClock()
+    const told: string[] = []
+    const endurance = publishing((line) => told.push(line))
+    const { attempt } = outage(clock, 0.05)
+    const done = patiently({ clock, chance }, undefined, attempt, endurance)
+    await clock.advance(MINUTE_MS)
+    expect(got(await done)).toBe('done')
+    const lasting = async (): Promise<Tried<string>> => ({ answer: no('forbidden', 'no'), passes: false })
+    expect(refusalOf(await patiently({ clock, chance }, undefined, lasting, endurance))).toBe('forbidden: no')
+    expect(told).toEqual([])
+  })
+})
+
+describe('a pause that the other side asks for', () => {
+  /** Refuses until then, and counts who comes too early. */
+  function limited(clock: ManualClock, minutes: number, saysMs = (leftMs: number) => leftMs) {
+    let early = 0
+    const attempt = async (): Promise<Tried<string>> => {
+      const leftMs = minutes * MINUTE_MS - clock.monotonic()
+      if (leftMs <= 0) return { answer: yes('done'), passes: false }
+      early += 1
+      return { answer: no('unavailable', 'too often', saysMs(leftMs)), passes: true }
+    }
+    return { attempt, early: () => early }
+  }
+
+  test('is kept, however long the trying itself may take, and told with its end', async () => {
+    const clock = new ManualClock()
+    const { attempt, early } = limited(clock, 60)
+    const told: string[] = []
+    const endurance = publishing((line) => told.push(line))
+    const until = new Date(clock.now() + 60 * MINUTE_MS).toISOString().slice(0, 16)
+    const done = patiently({ clock, chance }, undefined, attempt, endurance)
+    await clock.advance(61 * MINUTE_MS)
+    expect(got(await done)).toBe('done')
+    expect(early()).toBe(1)
+    expect(told).toEqual([
+      expect.stringMatching(`^too often; waiting until ${until}.*, as the other side asks$`),
+      'it worked after 60 minutes',
+    ])
+  })
+
+  test('leaves all the time for trying that there is', async () => {
+    const clock = new ManualClock()
+    const { attempt } = limited(clock, 50)
+    const away = outage(clock, 58)
+    const both = async () => ((await attempt()).answer.ok ? away.attempt() : attempt())
+    const done = patiently({ clock, chance }, undefined, both, publishing())
+    await clock.advance(60 * MINUTE_MS)
+    expect(got(await done)).toBe('done')
+  })
+
+  test.each([
+    ['at once', 3 * 60, (leftMs: number) => leftMs, 0, 1],
+    ['for ever', 3 * 60, () => Number.MAX_VALUE, 0, 1],
+    ['a minute at a time', 24 * 60, () => MINUTE_MS, 66, 65],
+  ])('is not kept for hours, asked for %s', async (_, minutes, says, waited, triesMax) => {
+    const clock = new ManualClock()
+    const { attempt, early } = limited(clock, minutes, says)
+    const refused = patiently({ clock, chance }, undefined, attempt, publishing())
+    await clock.advance(waited * MINUTE_MS)
+    expect(refusalOf(await refused)).toMatch(
+      /^unavailable: too often \(not within .* minutes?, which is too long/,
+    )
+    expect(early()).toBeLessThanOrEqual(triesMax)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('is kept no longer once nobody wants the answer', async () => {
+    const clock = new ManualClock()
+    const { attempt } = limited(clock, 60)
+    const stop = new AbortController()
+    const refused = patiently({ clock, chance }, stop.signal, attempt, publishing())
+    await clock.advance(MINUTE_MS)
+    stop.abort()
+    expect(refusalOf(await refused)).toBe('unavailable: too often')
+    expect(clock.timers).toBe(0)
+  })
+
+  test('is not run into where nobody would wait for so long', async () => {
+    const clock = new ManualClock()
+    const { attempt, early } = limited(clock, 60)
+    expect(refusalOf(await patiently({ clock, chance }, undefined, attempt))).toBe('unavailable: too often')
+    expect(early()).toBe(1)
+  })
+})
+
+/** Every other answer is lost on its way back, and for a while nothing gets through at all. */
+function flaky(clock: ManualClock, minutes: number) {
+  const comments: string[] = []
+  const pulls: string[] = []
+  let answers = 0
+  const through = async <T>(work: () => Answer<T>): Promise<Answer<T>> => {
+    if (clock.monotonic() < minutes * MINUTE_MS) return no('failed', AWAY)
+    const answer = work()
+    return ++answers % 2 === 0 ? no('unavailable', 'the answer was lost') : answer
+  }
+  const codehost: CodeHost = {
+    gitAddress: () => '/nowhere',
+    findPull: () =>
+      through(() => yes(pulls.length === 0 ? undefined : { number: 1, url: 'https://x/1', state: 'open' })),
+    openPull: ({ title }) =>
+      through(() => {
+        if (pulls.length > 0) return no('conflict', 'exists')
+        pulls.push(title)
+        return yes({ number: 1, url: 'https://x/1', state: 'open' })
+      }),
+    hasComment: (_, __, text) => through(() => yes(comments.some((body) => body.includes(text)))),
+    comment: (_, __, body) =>
+      through(() => {
+        comments.push(body)
+        return yes(undefined)
+      }),
+    dropRepeats: (_, __, text) => {
+      const [first, ...rest] = comments.filter((body) => body.endsWith(text))
+      if (first !== undefined) comments.splice(0, comments.length, first)
+      return through(() => yes(rest.length))
+    },
+  }
+  return { codehost, comments, pulls }
+}
+
+const MARK = '<!-- m -->'
+
+test('a comment that an outage holds up, and whose answers get lost, is made once', async () => {
+  const clock = new ManualClock()
+  const { codehost, comments } = flaky(clock, 4)
+  const place = { codehost, remote: 'ada/lamps', number: 1 }
+  const words = { marker: MARK, body: `Done.\n\n${MARK}`, isTakenOver: false }
+  const said = sayOnce({ clock, chance }, place, words, () => true, new AbortController().signal)
+  await clock.advance(10 * MINUTE_MS)
+  got(await said)
+  expect(comments).toEqual([words.body])
+})
+
+describe('a comment that is sent and taken in late', () => {
+  const body = `Done.\n\n${MARK}`
+  /** What was sent before comes in at this moment. */
+  function late(clock: ManualClock, atMs: number) {
+    const world = flaky(clock, 0)
+    const { codehost, comments } = world
+    const through = <T>(work: () => T): Promise<T> => {
+      if (clock.monotonic() >= atMs && !comments.includes(`Before.\n\n${MARK}`))
+        comments.push(`Before.\n\n${MARK}`)
+      return Promise.resolve(work())
+    }
+    const host: CodeHost = {
+      ...codehost,
+      hasComment: (_, __, text) => through(() => yes(comments.some((one) => one.includes(text)))),
+      comment: async (_, __, text) => {
+        comments.push(text)
+        return yes(undefined)
+      },
+      dropRepeats: (_, __, text) =>
+        through(() => {
+          const [first, ...rest] = comments.filter((one) => one.endsWith(text))
+          comments.splice(0, comments.length, ...(first === undefined ? [] : [first]))
+          return yes(rest.length)
+        }),
+    }
+    return { host, comments }
+  }
+  const place = (codehost: CodeHost) => ({ codehost, remote: 'ada/lamps', number: 1 })
+
+  test('is waited for by whoever takes over, and by nobody else', async () => {
+    for (const isTakenOver of [true, false]) {
+      const clock = new ManualClock()
+      const { host, comments } = late(clock, 3_000)
+      const words = { marker: MARK, body, isTakenOver }
+      const said = sayOnce({ clock, chance }, place(host), words, () => true, new AbortController().signal)
+      await clock.advance(6_000)
+      got(await said)
+      expect(comments).toEqual([isTakenOver ? `Before.\n\n${MARK}` : body])
+    }
+  })
+
+  test('is taken away again when it comes right after ours, and when it is found later', async () => {
+    const clock = new ManualClock()
+    const { host, comments } = late(clock, 0)
+    const told: string[] = []
+    const blind = { ...host, hasComment: async () => yes(false) }
+    const words = { marker: MARK, body, isTakenOver: false }
+    const where = { ...place(blind), told: (line: string) => told.push(line) }
+    got(await sayOnce({ clock, chance }, where, words, () => true, new AbortController().signal))
+    expect([comments, told]).toEqual([
+      [body],
+      ['the follow-up’s comment was there more than once: the first one stays'],
+    ])
+    comments.push(body)
+    const found = isSaid({ clock, chance }, place(host), MARK, new AbortController().signal)
+    expect([got(await found), comments]).toEqual([true, [body]])
+  })
+
+  test('costs a follow-up nothing when it cannot be taken away', async () => {
+    const clock = new ManualClock()
+    const { host } = late(clock, 0)
+    const told: string[] = []
+    const forbidden = { ...host, dropRepeats: async () => no('forbidden', 'not allowed') }
+    const where = { ...place(forbidden), told: (line: string) => told.push(line) }
+    const words = { marker: MARK, body, isTakenOver: false }
+    got(await sayOnce({ clock, chance }, where, words, () => true, new AbortController().signal))
+    expect(told).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
+  })
+})
+
+describe('a pull request', () => {
+  const delivery = (codehost: CodeHost, told: string[]) => ({
+    job: aJob() as Job,
+    leaseId: 'ls-1',
+    folders: { work: '/w', home: '/h', desk: '/d', exchange: '/e' },
+    from: { base: 'b' },
+    head: 'h',
+    summary: '',
+    wanted: { name: 'ada/lamps', remote: { address: '/nowhere' } },
+    codehost,
+    fence: () => true,
+    signal: new AbortController().signal,
+    told: (line: string) => told.push(line),
+  })
+  /** The push is another story. */
+  const git = {
+    run: async () => yes({ code: 0, output: '', complaint: '' }),
+    done: async () => yes({ code: 0, output: '', complaint: '' }),
+  }
+
+  test('that an outage holds up, and whose answers get lost, is opened once', async () => {
+    const clock = new ManualClock()
+    const { codehost, pulls } = flaky(clock, 4)
+    const told: string[] = []
+    const published = publish({ git, clock, chance }, delivery(codehost, told))
+    await clock.advance(10 * MINUTE_MS)
+    expect(got(await published)).toMatchObject({ prUrl: 'https://x/1' })
+    expect(pulls).toHaveLength(1)
+    expect(told[0]).toBe(`${AWAY}; trying again for up to 10 minutes`)
+  })
+
+  test('that is said to be there and is never found is not looked for over and over', async () => {
+    const clock = new ManualClock()
+    const { codehost } = flaky(clock, 0)
+    let opened = 0
+    const blind: CodeHost = {
+      ...codehost,
+      findPull: async () => yes(undefined),
+      openPull: async () => {
+        opened += 1
+        return no('conflict', 'exists')
+      },
+    }
+    const published = publish({ git, clock, chance }, delivery(blind, []))
+    await clock.advance(10 * MINUTE_MS)
+    expect(refusalOf(await published)).toMatch(/^conflict: exists/)
+    expect(opened).toBe(3)
+  })
+})

@@ -1,0 +1,252 @@
+/** A token on its way to a code host over http: it gets there, and is seen nowhere else. */
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { afterEach, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import type { CodeHost } from '../../../../core/ports.ts'
+import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
+import { makeHttp } from '../../../../providers/http/http.ts'
+import { until } from '../../../support/real-files.ts'
+import { pauselessClock } from '../../../support/skipping-clock.ts'
+import { aJob, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
+import { type GitServer, gitServer } from './git-server.ts'
+
+const TOKEN = 'ghp_S3cretOfAda+/x=='
+const open: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close()
+})
+
+interface Site {
+  readonly g: Ground
+  readonly server: GitServer
+  readonly codehost: CodeHost
+}
+
+type Before = (request: IncomingMessage, response: ServerResponse) => Promise<boolean> | boolean
+
+async function site(
+  { token = TOKEN, before }: { token?: string; before?: Before } = {},
+  clock: typeof realClock = realClock,
+): Promise<Site> {
+  let codehost: CodeHost | undefined
+  const lent = { gitAddress: (remote: string) => codehost?.gitAddress(remote) ?? '' }
+  const g = ground({
+    clock,
+    codehostFor: () => ({ ok: true, value: { ...(codehost as CodeHost), ...lent } }),
+  })
+  const server = await gitServer({
+    folder: join(g.folder, 'codehost'),
+    token: TOKEN,
+    ...(before === undefined ? {} : { before }),
+  })
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  open.push(server, http)
+  codehost = got(codeHostFor({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }))
+  return { g, server, codehost }
+}
+
+const withToken = (token = TOKEN, cloneUrl?: string) =>
+  aJob({
+    credentials: { codehost: token },
+    repo: { ...aJob().repo, ...(cloneUrl === undefined ? {} : { cloneUrl }) },
+  })
+
+const forms = [TOKEN, encodeURIComponent(TOKEN), Buffer.from(`x-access-token:${TOKEN}`).toString('base64')]
+const holds = (text: string) => forms.some((form) => text.includes(form))
+
+/** What any process shows of itself: words and environment. This one knows the token, and shows it no more. */
+function shown(): string[] {
+  const read = (path: string) => {
+    try {
+      return readFileSync(path, 'latin1')
+    } catch {
+      return ''
+    }
+  }
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => [read(`/proc/${pid}/cmdline`), read(`/proc/${pid}/environ`)])
+}
+
+function filesBelow(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+}
+
+test('it fetches, pushes and opens the pull request, and stands in no argument, environment or file', async () => {
+  let looked = 0
+  const found: string[] = []
+  const { g, server, codehost } = await site({
+    before: (request) => {
+      if (request.headers.authorization !== undefined) {
+        looked += 1
+        const texts = shown()
+        expect(texts.some((text) => text.includes('remote-http') || request.url?.startsWith('/repos/'))).toBe(
+          true,
+        )
+        found.push(...texts.filter(holds))
+      }
+      return false
+    },
+  })
+  const run = g.run()
+  const job = withToken()
+  const from = got(await g.sources.checkOut(job, run.folders, run.inside, never))
+  expect(await run.sh('git config remote.origin.url; echo work > work')).toBe(
+    `${server.origin}/ada/lamps.git`,
+  )
+  const work = got(await g.sources.collect(job, run.folders, run.inside, from))
+  const order = { job, leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: 'Done.' }
+  const published = got(await g.sources.publish(order, codehost, () => true, never))
+  expect(published).toMatchObject({ prUrl: 'https://code.example/ada/lamps/pull/1', adopted: false })
+  expect(git(g.remote, 'rev-parse', job.branch)).toBe(work.head)
+  expect(got(await g.sources.publish(order, codehost, () => true, never)).adopted).toBe(true)
+  expect(looked).toBeGreaterThan(4)
+  expect(found).toEqual([])
+  const files = filesBelow(g.folder)
+  expect(files.length).toBeGreaterThan(20)
+  expect(files.filter((path) => holds(readFileSync(path, 'latin1')))).toEqual([])
+})
+
+test('a wrong one is refused, and quoted by nobody', async () => {
+  const { g } = await site()
+  const run = g.run()
+  const said = refusalOf(await g.sources.checkOut(withToken('wrong-token-1'), run.folders, run.inside, never))
+  expect(said).toMatch(/^unauthorized: fetching ada\/lamps: the code host refused the token; connect/)
+  expect(said).not.toContain('wrong-token-1')
+})
+
+test('what the code host sends back of it is struck out', async () => {
+  const { g } = await site({
+    before: (request, response) => {
+      if (request.headers.authorization === undefined) return false
+      response
+        .writeHead(403, { 'content-type': 'text/plain' })
+        .end(`you sent ${TOKEN} as ${request.headers.authorization}\n`)
+      return true
+    },
+  })
+  const run = g.run()
+  const said = refusalOf(await g.sources.checkOut(withToken(), run.folders, run.inside, never))
+  expect(said).toMatch(/^forbidden: .*you sent \*\*\* as Basic \*\*\*/)
+  expect(holds(said)).toBe(false)
+})
+
+test('a fork that it may not push to is refused before any work is done', async () => {
+  const { g } = await site({
+    before: (request, response) => {
+      const isRefused = /^\/bo\/lamps\.git\/.*receive-pack/.test(request.url ?? '')
+      if (isRefused) response.writeHead(403).end('Write access to repository not granted.')
+      return isRefused
+    },
+  })
+  mkdirSync(join(g.folder, 'codehost/bo'))
+  const fork = join(g.folder, 'codehost/bo/lamps.git')
+  git(g.folder, 'clone', '-q', '--bare', g.remote, fork)
+  git(fork, 'update-ref', 'refs/heads/mend', 'main')
+  const pull = {
+    number: 1,
+    url: 'https://code.example/1',
+    headBranch: 'mend',
+    headRemote: 'bo/lamps',
+    baseBranch: 'main',
+    threads: [],
+    reviews: [],
+    comments: [],
+  }
+  const job = { ...withToken(), kind: 'follow-up' as const, followUp: { id: 'fu-1', number: 1 }, pull }
+  const run = g.run()
+  const order = { job, folders: run.folders, inside: run.inside, kept: false }
+  expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(
+    /^forbidden: bo\/lamps is a fork .* allow edits by maintainers/,
+  )
+})
+
+test('a code host that leads on to another place takes no token there', async () => {
+  const other = await site()
+  const { g } = await site({
+    before: (request, response) => {
+      if (request.url?.includes('.git') !== true) return false
+      response.writeHead(302, { location: `${other.server.origin}${request.url}` }).end()
+      return true
+    },
+  })
+  const run = g.run()
+  expect(refusalOf(await g.sources.checkOut(withToken(), run.folders, run.inside, never))).toMatch(
+    /^unauthorized/,
+  )
+  expect(other.server.seen.length).toBeGreaterThan(0)
+  expect(other.server.seen.map(({ authorization }) => authorization)).not.toContainEqual(expect.any(String))
+})
+
+test('within one place a redirect is followed: a repository may be renamed', async () => {
+  const { g } = await site({
+    before: (request, response) => {
+      if (request.url?.startsWith('/ada/old.git') !== true) return false
+      response.writeHead(301, { location: request.url.replace('old', 'lamps') }).end()
+      return true
+    },
+  })
+  const run = g.run()
+  const job = withToken()
+  const repo = { ...job.repo, remote: 'ada/old' }
+  got(await g.sources.checkOut({ ...job, repo }, run.folders, run.inside, never))
+})
+
+test('an address on another machine than the code host’s is asked without it', async () => {
+  const { g, server } = await site()
+  const run = g.run()
+  const elsewhere = `${server.origin.replace('127.0.0.1', 'localhost')}/ada/lamps.git`
+  expect(
+    refusalOf(await g.sources.checkOut(withToken(TOKEN, elsewhere), run.folders, run.inside, never)),
+  ).toMatch(/^unauthorized/)
+  expect(server.seen.map(({ authorization }) => authorization)).toEqual([undefined])
+})
+
+test('a stopped fetch leaves no process behind', async () => {
+  let waiting = false
+  const { g, server } = await site({
+    before: () => {
+      waiting = true
+      return new Promise<boolean>(() => {})
+    },
+  })
+  const run = g.run()
+  const stop = new AbortController()
+  const fetched = g.sources.checkOut(withToken(), run.folders, run.inside, stop.signal)
+  await until('the fetch is under way', () => waiting)
+  expect(shown().some((text) => text.includes(server.origin))).toBe(true)
+  stop.abort()
+  expect(refusalOf(await fetched)).toMatch(/^conflict: git fetch was stopped/)
+  await until('nobody is left', () => !shown().some((text) => text.includes(server.origin)))
+})
+
+test('a code host that is away is tried again for minutes, said, and named', async () => {
+  let asked = 0
+  const { g } = await site(
+    {
+      before: (_, response) => {
+        asked += 1
+        response.writeHead(503).end()
+        return true
+      },
+    },
+    pauselessClock(),
+  )
+  const run = g.run()
+  const told: string[] = []
+  const tell = (line: string) => void told.push(line)
+  const answer = await g.sources.checkOut(withToken(), run.folders, run.inside, never, tell)
+  expect(refusalOf(answer)).toMatch(
+    /^failed: fetching ada\/lamps: the code host could not be reached.* \(tried for \d minutes\)$/,
+  )
+  expect(asked).toBeGreaterThan(3)
+  expect(told).toEqual([
+    expect.stringMatching(
+      /^fetching ada\/lamps: the code host could not be reached.*; trying again for up to/,
+    ),
+  ])
+})

@@ -1,0 +1,214 @@
+/** Who the worker is, on real files: what is on disk when, and what a crash or a person may have left there. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { dropFile, replaceFile } from '../../../store/files/atomic.ts'
+import { type IdentityParts, type OpenIdentity, openIdentity } from '../../../worker/identity.ts'
+import { tempFolder } from '../../support/real-files.ts'
+import { keptLog } from '../../support/recording-log.ts'
+
+const TOKEN = `wp-${'t'.repeat(43)}`
+const NEXT = `wp-${'n'.repeat(43)}`
+const credential = { workerId: 'wk-0123456789abcdef', secret: `wc-${'s'.repeat(43)}` }
+
+function place(token?: string) {
+  const folder = tempFolder()
+  const files = { credentialFile: join(folder, 'credential.json'), tokenFile: join(folder, 'token') }
+  if (token !== undefined) writeFileSync(files.tokenFile, `${token}\n`, { mode: 0o600 })
+  const log = keptLog()
+  const parts: IdentityParts = { ...files, host: 'host.example', log, replace: replaceFile, drop: dropFile }
+  const open = async (given: Partial<IdentityParts> = {}): Promise<OpenIdentity> => {
+    const opened = await openIdentity({ ...parts, ...given })
+    if (!opened.ok) throw new Error(opened.refusal.message)
+    return opened.value
+  }
+  const said = () => log.lines.map(({ level, message }) => `${level}: ${message}`)
+  return { ...files, log, open, said }
+}
+
+describe('a pairing token', () => {
+  test('is read at start, and its file is deleted once the credential is on disk', async () => {
+    const { open, tokenFile, credentialFile, log } = place(TOKEN)
+    const identity = await open()
+    expect([identity.token(), identity.credential()]).toEqual([TOKEN, undefined])
+    expect(existsSync(tokenFile)).toBe(true)
+    await identity.keep(credential)
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    expect(existsSync(tokenFile)).toBe(false)
+    expect(statSync(credentialFile).mode & 0o777).toBe(0o600)
+    expect((await open()).credential()).toEqual(credential)
+    expect(JSON.stringify(log.lines)).not.toMatch(/w[pc]-[ts]{20}/)
+    expect(readFileSync(credentialFile, 'utf8')).not.toContain(TOKEN)
+  })
+
+  test('that the last life redeemed, and could not delete any more, is deleted now', async () => {
+    const { open, tokenFile } = place(TOKEN)
+    await (await open()).keep(credential)
+    writeFileSync(tokenFile, TOKEN)
+    const identity = await open()
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    expect(existsSync(tokenFile)).toBe(false)
+  })
+
+  test('beside a credential is a new invitation', async () => {
+    const { open, tokenFile } = place(TOKEN)
+    await (await open()).keep(credential)
+    writeFileSync(tokenFile, NEXT)
+    const identity = await open()
+    expect([identity.token(), identity.credential()]).toEqual([NEXT, credential])
+  })
+
+  test('that somebody has replaced meanwhile is not deleted', async () => {
+    const { open, tokenFile } = place(TOKEN)
+    const identity = await open()
+    writeFileSync(tokenFile, NEXT)
+    await identity.keep(credential)
+    expect(readFileSync(tokenFile, 'utf8')).toBe(NEXT)
+  })
+
+  test('that the host refused is left where it is, and named', async () => {
+    const { open, tokenFile, said } = place(TOKEN)
+    const identity = await open()
+    await identity.dropToken()
+    expect(identity.token()).toBeUndefined()
+    expect(existsSync(tokenFile)).toBe(true)
+    expect(said()).toEqual([expect.stringContaining('refused the pairing token')])
+  })
+
+  test('that can’t be deleted costs nobody the credential', async () => {
+    const { open, said } = place(TOKEN)
+    const identity = await open({
+      drop: async () => {
+        throw new Error('EPERM: not yours')
+      },
+    })
+    await identity.keep(credential)
+    expect(identity.credential()).toEqual(credential)
+    expect(said()).toEqual([expect.stringContaining('delete it by hand')])
+  })
+
+  test('whose file is gone is no trouble: it was redeemed before', async () => {
+    const identity = await place().open()
+    expect([identity.token(), identity.credential()]).toEqual([undefined, undefined])
+  })
+
+  test('that others can read is taken, with a warning', async () => {
+    const { open, tokenFile, said } = place(TOKEN)
+    chmodSync(tokenFile, 0o644)
+    expect((await open()).token()).toBe(TOKEN)
+    expect(said()).toEqual([expect.stringContaining('chmod 600')])
+  })
+
+  test.each<[string, (path: string) => void, RegExp]>([
+    ['something else', (path) => writeFileSync(path, 'hello'), /holds no pairing token/],
+    ['nothing', (path) => writeFileSync(path, ''), /holds no pairing token/],
+    ['a credential', (path) => writeFileSync(path, credential.secret), /holds no pairing token/],
+    ['a whole disk', (path) => writeFileSync(path, 'x'.repeat(10_000)), /longer than/],
+    ['a folder', (path) => mkdirSync(path), /no plain file|EISDIR/],
+    ['a link', (path) => symlinkSync('/etc/hostname', path), /a link/],
+    ['a device', (path) => symlinkSync('/dev/zero', path), /a link/],
+  ])('is not %s', async (_what, put, fault) => {
+    const { open, tokenFile } = place()
+    put(tokenFile)
+    await expect(open()).rejects.toThrow(fault)
+  })
+
+  test('is not waited for in a pipe', async () => {
+    const { execFileSync } = await import('node:child_process')
+    const { open, tokenFile } = place()
+    execFileSync('mkfifo', [tokenFile])
+    await expect(open()).rejects.toThrow(/no plain file/)
+  })
+})
+
+describe('a credential', () => {
+  test('that is being written when the worker ends is waited for', async () => {
+    const { open, credentialFile } = place(TOKEN)
+    const opened = await open()
+    void opened.keep(credential)
+    await opened.settled()
+    expect(existsSync(credentialFile)).toBe(true)
+    void opened.keep(credential)
+    void opened.dropCredential()
+    await opened.settled()
+    expect([existsSync(credentialFile), opened.credential()]).toEqual([false, undefined])
+  })
+
+  test('that is still being written is shown already, and its token is not any more', async () => {
+    const { open } = place(TOKEN)
+    let land = () => {}
+    const landing = new Promise<void>((resolve) => {
+      land = resolve
+    })
+    const identity = await open({ replace: () => landing })
+    const kept = identity.keep(credential)
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    land()
+    await kept
+    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+  })
+
+  test('deleted is gone from the disk', async () => {
+    const { open, credentialFile } = place(TOKEN)
+    const identity = await open()
+    await identity.keep(credential)
+    await identity.dropCredential()
+    expect(identity.credential()).toBeUndefined()
+    expect(existsSync(credentialFile)).toBe(false)
+    await identity.dropCredential()
+  })
+
+  test('that could not be written is not kept, and its token stays', async () => {
+    const { open, tokenFile } = place(TOKEN)
+    const identity = await open({
+      replace: async () => {
+        throw new Error('ENOSPC: no room')
+      },
+    })
+    await expect(identity.keep(credential)).rejects.toThrow('ENOSPC')
+    expect(identity.credential()).toBeUndefined()
+    expect(existsSync(tokenFile)).toBe(true)
+  })
+
+  test('that others could read is closed to them', async () => {
+    const { open, credentialFile } = place(TOKEN)
+    await (await open()).keep(credential)
+    chmodSync(credentialFile, 0o644)
+    await open()
+    expect(statSync(credentialFile).mode & 0o777).toBe(0o600)
+  })
+
+  test.each<[string, (path: string) => void]>([
+    ['is torn', (path) => writeFileSync(path, '{"workerId":"wk-0123')],
+    ['is of another form', (path) => writeFileSync(path, '{"workerId":"me","secret":"hello"}')],
+    ['is no object', (path) => writeFileSync(path, 'null')],
+    ['is a link', (path) => symlinkSync('/etc/hostname', path)],
+  ])('that %s is not thrown away: the person is told', async (_what, put) => {
+    const { open, credentialFile, tokenFile, said } = place()
+    put(credentialFile)
+    await expect(open()).rejects.toThrow(/credential\.json can't be used: .*--token-file/)
+    expect(existsSync(credentialFile)).toBe(true)
+    writeFileSync(tokenFile, TOKEN, { mode: 0o600 })
+    const identity = await open()
+    expect(said()).toEqual([expect.stringContaining('enrolling anew')])
+    if (_what === 'is a link') unlinkSync(credentialFile)
+    await identity.keep(credential)
+    expect((await open()).credential()).toEqual(credential)
+  })
+
+  test('shown to another host than it was got from is worth a warning', async () => {
+    const { open, said } = place(TOKEN)
+    await (await open()).keep(credential)
+    await open({ host: 'other.example' })
+    expect(said()).toEqual([expect.stringContaining('enrolled under another address')])
+  })
+})

@@ -1,0 +1,47 @@
+/** What the build leaves for sandboxes: whole programs, for whoever a sandbox runs as. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, readdirSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from '@jest/globals'
+import { tempFolder } from '../../../support/real-files.ts'
+
+const inside = join(
+  dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))),
+  'dist',
+  'inside',
+)
+const PROMPT = 'Do it.\n```switchyard\nsay from afar\n```\n'
+
+test('everything in there may be read and run by everybody', () => {
+  expect(readdirSync(inside)).toEqual(
+    expect.arrayContaining(['pty.node', 'scripted-agent', 'scripted-agent.js', 'terminal']),
+  )
+  for (const path of [inside, ...readdirSync(inside).map((name) => join(inside, name))])
+    expect([path, statSync(path).mode & 0o777]).toEqual([path, 0o755])
+})
+
+test('a command works alone, wherever it is shown, with the Node it is given', () => {
+  const elsewhere = tempFolder()
+  cpSync(join(inside, 'scripted-agent'), join(elsewhere, 'scripted-agent'))
+  cpSync(join(inside, 'scripted-agent.js'), join(elsewhere, 'scripted-agent.js'))
+  const env = { PATH: '/usr/bin:/bin', HOME: elsewhere, SWITCHYARD_NODE: process.execPath }
+  const out = execFileSync(join(elsewhere, 'scripted-agent'), ['-p'], { cwd: elsewhere, env, input: PROMPT })
+  expect(out.toString()).toBe('from afar\n')
+})
+
+const asRoot = process.getuid?.() === 0 ? test : test.skip
+asRoot('also for another user', () => {
+  const home = tempFolder()
+  chmodSync(home, 0o777)
+  const copy = join(home, 'inside')
+  cpSync(inside, copy, { recursive: true })
+  const { stdout, status } = spawnSync(join(copy, 'scripted-agent'), ['-p'], {
+    cwd: home,
+    env: { PATH: '/usr/bin:/bin', HOME: home, SWITCHYARD_NODE: process.execPath },
+    input: PROMPT,
+    uid: 65_534,
+    gid: 65_534,
+  })
+  expect([status, stdout.toString()]).toEqual([0, 'from afar\n'])
+})

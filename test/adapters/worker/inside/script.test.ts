@@ -1,0 +1,131 @@
+/** The scripted agent's language: what a block says, and what is wrong with one. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { readPrompt, readScript } from '../../../../worker/inside/scripted/script.ts'
+
+const read = (...lines: string[]) => readScript(lines)
+const deeds = (...lines: string[]) => {
+  const script = read(...lines)
+  if (script.is !== 'script') throw new Error(JSON.stringify(script))
+  return script.deeds
+}
+
+describe('the block in a prompt', () => {
+  test('is fenced and marked; the words around it are nobody’s business', () => {
+    const prompt = 'say no\n\n```switchyard\nsay yes\n```\nsay no'
+    expect(readPrompt(prompt)).toEqual({ is: 'script', deeds: [{ does: 'say', text: 'yes', line: 1 }] })
+    expect(readPrompt(prompt.replaceAll('\n', '\r\n'))).toEqual(readPrompt(prompt))
+    expect(readPrompt('```sh\nsay no\n```')).toEqual({ is: 'none' })
+  })
+
+  test('is the last one, where there are several', () => {
+    const prompt = '```switchyard\nsay first\n```\n~~~ switchyard\nsay second\n~~~\n'
+    expect(readPrompt(prompt)).toMatchObject({ deeds: [{ text: 'second' }] })
+  })
+
+  test('may hold fences when its own is longer', () => {
+    expect(readPrompt('````switchyard\nwrite a.md\n  ```\n  x\n  ```\n````')).toMatchObject({
+      deeds: [{ does: 'write', body: '```\nx\n```\n' }],
+    })
+  })
+
+  test('has an end', () => {
+    expect(readPrompt('```switchyard\nsay hi\n')).toMatchObject({
+      is: 'bad',
+      says: expect.stringContaining('```'),
+    })
+  })
+})
+
+describe('steps', () => {
+  test('blank lines and comments are none', () => {
+    expect(deeds('', '# say no', '   ')).toEqual([])
+  })
+
+  test('a body is what is indented, blank lines in its midst included', () => {
+    expect(deeds('write a/b.txt', '  one', '', '    two', '', 'say end')).toEqual([
+      { does: 'write', path: 'a/b.txt', body: 'one\n\n  two\n', line: 1 },
+      { does: 'say', text: 'end', line: 6 },
+    ])
+  })
+
+  test('or stands before a word of its own', () => {
+    expect(deeds('append log <<END', 'not indented', '  indented', 'END')).toEqual([
+      { does: 'append', path: 'log', body: 'not indented\n  indented\n', line: 1 },
+    ])
+  })
+
+  test('an edit says old, new and both', () => {
+    expect(
+      deeds('edit x.js', '    const a = 1', '  - const b = 2', '  + const b = 3', '  +', '    '),
+    ).toMatchObject([{ before: 'const a = 1\nconst b = 2', after: 'const a = 1\nconst b = 3\n' }])
+  })
+
+  test('texts go on in a body', () => {
+    expect(deeds('commit Subject', '  body')).toMatchObject([{ text: 'Subject\nbody' }])
+    expect(deeds('run', '  cd sub', '  ls')).toMatchObject([{ command: 'cd sub\nls' }])
+  })
+
+  test('a command may have such texts of its own', () => {
+    expect(deeds('run cat > x <<EOF', '  one', '  EOF')).toMatchObject([
+      { command: 'cat > x <<EOF\none\nEOF' },
+    ])
+    expect(deeds('run <<END', 'ls', 'END')).toMatchObject([{ command: 'ls' }])
+  })
+
+  test.each([
+    ['ask-network example.org', { host: 'example.org', port: 443 }],
+    ['ask-network [::1]:80', { host: '[::1]', port: 80 }],
+    ['wait 0.5', { seconds: 0.5 }],
+    ['limit', { minutes: 60 }],
+    ['limit 5', { minutes: 5 }],
+    ['spam 3', { count: 3 }],
+    ['crash 9', { code: 9 }],
+    ['hang deaf', { deaf: true }],
+    ['hang', { deaf: false }],
+  ])('%s', (line, fields) => {
+    expect(deeds(line)).toEqual([{ does: line.split(' ')[0], line: 1, ...fields }])
+  })
+})
+
+describe('what is wrong is named with its line and its cure', () => {
+  test.each<[string, string[], string]>([
+    ['an unknown step', ['say hi', 'dance'], '"dance" is no step; use one of say, write'],
+    ['a name that every object has', ['constructor x'], '"constructor" is no step'],
+    ['a body where none belongs', ['delete x', '  y'], 'takes no body'],
+    ['a body of nothing', ['  y'], 'is indented, but the line above takes no body'],
+    ['no text', ['say'], 'say needs a text'],
+    ['no path', ['write', '  x'], 'write needs a path'],
+    ['an edit of nothing', ['edit x', '  + y'], 'edit needs lines that begin with "- "'],
+    ['an edit without marks', ['edit x', '  y'], 'begin with "- ", "+ " or two spaces'],
+    ['a text without an end', ['write x <<END', 'y'], 'close it with a line END'],
+    ['a wait for ever', ['wait 1e9'], 'wait needs a number of seconds, at most 86400'],
+    ['half a line', ['spam 0.5'], 'spam needs a number of lines'],
+    ['a port that is none', ['ask-network a:99999'], 'between 1 and 65535'],
+    ['a host that is none', ['ask-network a b'], 'ask-network needs a host'],
+    ['an exit code that is none', ['crash 256'], 'exit code from 0 to 255'],
+  ])('%s', (_, lines, says) => {
+    expect(read(...lines)).toMatchObject({ is: 'bad', says: expect.stringContaining(says) })
+  })
+
+  test('the line is counted in the block', () => {
+    expect(readPrompt('a\nb\n```switchyard\nsay x\n\nwrong\n```')).toMatchObject({ is: 'bad', line: 3 })
+  })
+})
+
+test('any text is read, and a body comes out as it went in', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      readPrompt(text)
+      readPrompt(`\`\`\`switchyard\n${text}\n\`\`\``)
+    }),
+  )
+  const line = fc.string().filter((text) => !/[\r\n]/.test(text) && text.trimEnd() !== 'END')
+  fc.assert(
+    fc.property(fc.array(line), (lines) => {
+      expect(deeds('write x <<END', ...lines, 'END')).toEqual([
+        { does: 'write', path: 'x', body: lines.map((text) => `${text}\n`).join(''), line: 1 },
+      ])
+    }),
+  )
+})

@@ -1,0 +1,462 @@
+/** The scripted agent as a process: what it does to a folder, what it tells in agentA's dialect, how it ends. */
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { until } from '../../../support/real-files.ts'
+import {
+  HEADLESS,
+  type Played,
+  type Playground,
+  play,
+  playground,
+  promptOf,
+  readJsonLines,
+  type StreamLine,
+} from '../../../support/scripted-agent.ts'
+
+const SESSION = '11111111-2222-4333-8444-555555555555'
+const named = [...HEADLESS, '--session-id', SESSION]
+const resumed = [...HEADLESS, '--resume', SESSION]
+
+async function whole(ground: Playground, script: readonly string[], args = HEADLESS) {
+  const played = play(ground, promptOf(...script), args)
+  const code = await played.ended
+  return { code, lines: played.lines(), result: resultOf(played), out: played.out(), err: played.err() }
+}
+
+function resultOf(played: Played): StreamLine {
+  const last = played.lines().at(-1)
+  return last?.type === 'result' ? last : { type: 'none' }
+}
+
+const read = (ground: Playground, path: string) => readFileSync(join(ground.cwd, path), 'utf8')
+const message = (line: StreamLine) => Object(line.message)
+const assistants = (lines: readonly StreamLine[]) => lines.filter(({ type }) => type === 'assistant')
+const transcriptOf = ({ cwd, home }: Playground) =>
+  join(home, '.claude', 'projects', cwd.replace(/[^a-zA-Z0-9]/g, '-'), `${SESSION}.jsonl`)
+
+interface Tokens {
+  inputTokens: number
+  outputTokens: number
+  cacheReadInputTokens: number
+  cacheCreationInputTokens: number
+  costUSD: number
+}
+const sum = (spent: unknown, key: keyof Tokens): number =>
+  Object.values<Tokens>(Object(spent)).reduce((total, usage) => total + usage[key], 0)
+
+describe('a script is carried out', () => {
+  test('files, commands, commits', async () => {
+    const ground = playground()
+    execFileSync('git', ['init', '--quiet'], { cwd: ground.cwd })
+    writeFileSync(join(ground.cwd, 'a.js'), 'const a = 1\nconst b = 2\n')
+    writeFileSync(join(ground.cwd, 'old.txt'), '')
+    const { code, result } = await whole(ground, [
+      'write docs/new.md',
+      '  # New',
+      'append docs/new.md',
+      '  more',
+      'edit a.js',
+      '  - const a = 1',
+      '  + const a = "$&"',
+      'delete old.txt',
+      'run node -p 6*7 > answer.txt',
+      'try false',
+      'commit All of it',
+      'say Well done.',
+    ])
+    expect({ code, result: result.result, turns: result.num_turns }).toEqual({
+      code: 0,
+      result: 'Well done.',
+      turns: 8,
+    })
+    expect(read(ground, 'docs/new.md')).toBe('# New\nmore\n')
+    expect(read(ground, 'a.js')).toBe('const a = "$&"\nconst b = 2\n')
+    expect(read(ground, 'answer.txt')).toBe('42\n')
+    expect(existsSync(join(ground.cwd, 'old.txt'))).toBe(false)
+    expect(execFileSync('git', ['status', '--porcelain'], { cwd: ground.cwd }).toString()).toBe('')
+    const subject = execFileSync('git', ['log', '-1', '--format=%s'], { cwd: ground.cwd }).toString()
+    expect(subject).toBe('All of it\n')
+  })
+
+  test('artifacts and memories go where the worker collects them', async () => {
+    const ground = playground()
+    await whole(ground, ['artifact r.txt', '  report', 'remember one', '  fact', 'remember another'])
+    expect(readFileSync(join(ground.artifacts, 'r.txt'), 'utf8')).toBe('report\n')
+    expect(readFileSync(ground.memories, 'utf8')).toBe('one fact\nanother\n')
+  })
+
+  test('a step that goes wrong ends it, with its line and its words', async () => {
+    const ground = playground()
+    const { code, result } = await whole(ground, ['say x', 'run echo why; exit 3', 'write never.txt'])
+    expect(code).toBe(1)
+    expect(result).toMatchObject({
+      is_error: true,
+      subtype: 'error_during_execution',
+      errors: ['step run in line 2 went wrong: why\n(exit code 3)'],
+    })
+    expect(existsSync(join(ground.cwd, 'never.txt'))).toBe(false)
+  })
+
+  test('nothing is touched outside the working directory', async () => {
+    const ground = playground()
+    mkdirSync(join(ground.cwd, 'in'))
+    symlinkSync(ground.home, join(ground.cwd, 'out'))
+    symlinkSync(join(ground.home, 'made'), join(ground.cwd, 'link'))
+    for (const path of ['../x', join(ground.home, 'x'), 'out/x', 'link', 'in/../../x', '.']) {
+      for (const script of [[`write ${path}`, '  x'], [`append ${path}`, '  x'], [`delete ${path}`]]) {
+        if (path === '.' && script[0] !== 'delete .') continue
+        const { code } = await whole(ground, script)
+        expect([script[0], code]).toEqual([script[0], 1])
+      }
+    }
+    const { lines } = await whole(ground, ['artifact ../x', '  x'])
+    expect(JSON.stringify(lines)).toContain('../x is not a plain file name')
+    expect(readdirSync(ground.home)).toEqual(['.claude'])
+    expect(readdirSync(ground.cwd).sort()).toEqual(['in', 'link', 'out'])
+  }, 180_000)
+
+  test('a command’s output is bounded, and what it leaves running is ended', async () => {
+    const ground = playground()
+    const { lines, code } = await whole(ground, [
+      'run sleep 300 & echo $! > pid; head -c 1000000 /dev/zero | tr "\\0" x; echo; echo end',
+    ])
+    expect(code).toBe(0)
+    const text = String(message(lines.find(({ type }) => type === 'user') ?? { type: '' }).content[0].content)
+    expect(text.length).toBeLessThan(70_000)
+    expect(text.replace(/x+/g, 'x')).toMatch(/^x\n… \d+ bytes are left out …\nx\nend$/)
+    const pid = Number(read(ground, 'pid'))
+    await until('the background process is gone', () => !isAlive(pid))
+  })
+
+  test('a look at the network says what it found', async () => {
+    const ground = playground()
+    const server = createServer((socket) => socket.end())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : 0
+    const { lines, code } = await whole(ground, [`ask-network 127.0.0.1:${port}`, 'ask-network 127.0.0.1:1'])
+    await new Promise((resolve) => server.close(resolve))
+    const texts = lines.filter(({ type }) => type === 'user').map((line) => message(line).content[0].content)
+    expect([code, ...texts]).toEqual([0, 'reached', expect.stringContaining('refused: connect ECONNREFUSED')])
+  })
+})
+
+describe('the dialect', () => {
+  test('each kind of line has what readers of agentA’s stream rely on', async () => {
+    const { lines } = await whole(playground(), ['say a', 'run echo hi', 'subagent b', 'say c'], named)
+    const [init, ...rest] = lines
+    expect(init).toMatchObject({
+      type: 'system',
+      subtype: 'init',
+      session_id: SESSION,
+      model: 'scripted-1',
+      apiKeySource: 'none',
+      scripted: true,
+    })
+    for (const line of lines) expect(line).toMatchObject({ session_id: SESSION, uuid: expect.any(String) })
+    expect(new Set(lines.map(({ uuid }) => uuid)).size).toBe(lines.length)
+    expect(rest.map(({ type, subtype = '' }) => `${type} ${subtype}`.trim())).toEqual([
+      'assistant',
+      'assistant',
+      'user',
+      'assistant',
+      'system task_started',
+      'assistant',
+      'system task_notification',
+      'user',
+      'assistant',
+      'result success',
+    ])
+    const [said, used, , asked, nested] = assistants(lines).map(message)
+    // One line for each block of a message, all with its id and its usage.
+    expect(used).toEqual({ ...said, content: used.content })
+    expect(said.content).toEqual([{ type: 'text', text: 'a' }])
+    expect(used.content).toEqual([
+      { type: 'tool_use', id: expect.any(String), name: 'Bash', input: { command: 'echo hi' } },
+    ])
+    const result = lines[3]
+    expect(message(result ?? { type: '' }).content).toEqual([
+      { tool_use_id: used.content[0].id, type: 'tool_result', content: 'hi', is_error: false },
+    ])
+    expect([asked.model, nested.model]).toEqual(['scripted-1-mini', 'scripted-1'])
+  })
+
+  test('the sums are consistent: stream, result, transcript, subagents', async () => {
+    const ground = playground()
+    const { result } = await whole(
+      ground,
+      ['say a', 'run echo hi', 'subagent bb', 'subagent c', 'say d'],
+      named,
+    )
+    const since = result.model_usage_since_last_result
+    expect(Object.keys(Object(since))).toEqual(['scripted-1', 'scripted-1-mini'])
+    expect(result.modelUsage).toEqual(since)
+    expect(result.total_cost_usd).toBeCloseTo(sum(since, 'costUSD'), 12)
+    const folder = transcriptOf(ground).replace('.jsonl', '/subagents')
+    const agents = readdirSync(folder).filter((name) => name.endsWith('.jsonl'))
+    expect(agents).toHaveLength(2)
+    for (const name of agents) expect(name).toMatch(/^agent-a[0-9a-f]{16}\.jsonl$/)
+    const kept = [
+      ...readJsonLines(transcriptOf(ground)),
+      ...agents.flatMap((name) => readJsonLines(join(folder, name))),
+    ]
+    const byId = new Map(
+      kept.filter(({ type }) => type === 'assistant').map((line) => [message(line).id, message(line).usage]),
+    )
+    const inTranscript = [...byId.values()].reduce((total, usage) => total + usage.output_tokens, 0)
+    expect(inTranscript).toBe(sum(since, 'outputTokens'))
+    const main = Object(since)['scripted-1']
+    expect(result.usage).toMatchObject({
+      input_tokens: main.inputTokens,
+      output_tokens: main.outputTokens,
+      cache_read_input_tokens: main.cacheReadInputTokens,
+      cache_creation_input_tokens: main.cacheCreationInputTokens,
+    })
+    for (const usage of Object.values(Object(since))) expect(usage).toMatchObject({ costBasis: 'unknown' })
+    expect(statSync(transcriptOf(ground)).mode & 0o777).toBe(0o600)
+  })
+
+  test('the same script costs the same', async () => {
+    const script = ['say a', 'run echo hi', 'say b']
+    const [one, other] = [await whole(playground(), script), await whole(playground(), script)]
+    expect(one.result.modelUsage).toEqual(other.result.modelUsage)
+  })
+
+  test('a session that is resumed goes on counting, and its name is taken', async () => {
+    const ground = playground()
+    const first = await whole(ground, ['say a'], named)
+    const second = await whole(ground, ['say b'], resumed)
+    expect(second.code).toBe(0)
+    expect(second.result.session_id).toBe(SESSION)
+    expect(second.result.total_cost_usd).toBeCloseTo(
+      Number(first.result.total_cost_usd) + sum(second.result.model_usage_since_last_result, 'costUSD'),
+      12,
+    )
+    expect(sum(second.result.modelUsage, 'outputTokens')).toBeGreaterThan(
+      sum(second.result.model_usage_since_last_result, 'outputTokens'),
+    )
+    const again = await whole(ground, ['say c'], named)
+    expect([again.code, again.out, again.err]).toEqual([
+      1,
+      [],
+      `Error: Session ID ${SESSION} is already in use.\n`,
+    ])
+  })
+
+  test('a session nobody knows is not resumed', async () => {
+    const { code, lines } = await whole(playground(), ['say a'], resumed)
+    expect(code).toBe(1)
+    expect(lines).toEqual([
+      expect.objectContaining({
+        type: 'result',
+        subtype: 'error_during_execution',
+        is_error: true,
+        num_turns: 0,
+        errors: [`No conversation found with session ID: ${SESSION}`],
+      }),
+    ])
+  })
+
+  test.each([
+    [['-p', '--output-format', 'stream-json'], 'requires --verbose'],
+    [[...HEADLESS, '--session-id', '../x'], '--session-id must be a UUID'],
+    [[...HEADLESS, '--max-turns', 'many'], '--max-turns must be a positive number'],
+  ])('%j is wrong use', async (args, says) => {
+    const { code, err, out } = await whole(playground(), ['say a'], args)
+    expect([code, out]).toEqual([1, []])
+    expect(err).toContain(says)
+  })
+
+  test('flags it does not know are ignored, with their values', async () => {
+    const args = [...HEADLESS, '--permission-mode', 'bypassPermissions', '--new-flag=x', '--effort', 'high']
+    expect((await whole(playground(), ['say a'], args)).result.result).toBe('a')
+  })
+})
+
+describe('ends', () => {
+  test('the turns are used up before the next message', async () => {
+    const ground = playground()
+    const { code, result } = await whole(ground, ['write a', 'write b'], [...HEADLESS, '--max-turns', '1'])
+    expect(code).toBe(1)
+    expect(result).toMatchObject({
+      subtype: 'error_max_turns',
+      terminal_reason: 'max_turns',
+      num_turns: 2,
+      errors: ['Reached maximum number of turns (1)'],
+    })
+    expect(readdirSync(ground.cwd)).toEqual(['a'])
+  })
+
+  test('the budget is used up before the tool is used', async () => {
+    const ground = playground()
+    const { code, result } = await whole(ground, ['write a'], [...HEADLESS, '--max-budget-usd', '0.000001'])
+    expect(code).toBe(1)
+    expect(result).toMatchObject({ subtype: 'error_max_budget_usd', terminal_reason: 'budget_exhausted' })
+    expect(sum(result.modelUsage, 'outputTokens')).toBeGreaterThan(0)
+    expect(readdirSync(ground.cwd)).toEqual([])
+  })
+
+  test('the usage limit is told as agentA tells it', async () => {
+    const before = Date.now() / 1000
+    const { code, lines, result } = await whole(playground(), ['say a', 'limit 5'])
+    expect(code).toBe(1)
+    const event = lines.find(({ type }) => type === 'rate_limit_event')
+    const info = Object(event?.rate_limit_info)
+    expect(info).toMatchObject({ status: 'rejected', rateLimitType: 'five_hour' })
+    expect(info.resetsAt - before).toBeGreaterThanOrEqual(300)
+    expect(info.resetsAt - before).toBeLessThan(330)
+    expect(lines.at(-2)).toMatchObject({
+      error: 'rate_limit',
+      api_error_status: 429,
+      message: { model: '<synthetic>' },
+    })
+    expect(result).toMatchObject({
+      is_error: true,
+      subtype: 'success',
+      api_error_status: 429,
+      api_error: 'usage_limit_reached',
+      terminal_reason: 'api_error',
+      result: expect.stringContaining("You've hit your 5-hour limit"),
+    })
+  })
+
+  test('a failure, a crash, a code', async () => {
+    expect((await whole(playground(), ['fail no luck'])).result).toMatchObject({ errors: ['no luck'] })
+    const crash = await whole(playground(), ['say a', 'crash'])
+    expect([crash.code, crash.result.type]).toEqual(['SIGKILL', 'none'])
+    expect((await whole(playground(), ['crash 7'])).code).toBe(7)
+  })
+
+  test('no block, no deed: it says how to write one', async () => {
+    const played = play(playground(), 'Please mend the gate.')
+    expect(await played.ended).toBe(1)
+    expect(String(Object(resultOf(played).errors)[0])).toContain('```switchyard\n')
+  })
+
+  test('a bad block is named by its line', async () => {
+    const { code, result } = await whole(playground(), ['say a', 'dance'])
+    expect(code).toBe(1)
+    expect(String(Object(result.errors)[0])).toMatch(/^line 2 of the switchyard block: "dance" is no step/)
+  })
+
+  test('lines that are no JSON, many of them', async () => {
+    const { out, code } = await whole(playground(), ['spam 20000', 'say a'])
+    expect(code).toBe(0)
+    expect(out.filter((line) => line.startsWith('line '))).toHaveLength(20_000)
+  })
+
+  test.each([
+    ['is done', ['spam 50000', 'say a'], 0],
+    ['crashes', ['spam 50000', 'crash 7'], 7],
+    ['is killed', ['spam 50000', 'crash'], 'SIGKILL'],
+  ])('to a slow reader it has said everything before it %s', async (_, script, end) => {
+    const played = play(playground(), promptOf(...script))
+    const pause = () => {
+      played.process.stdout.pause()
+      setTimeout(() => played.process.stdout.resume(), 5)
+    }
+    played.process.stdout.on('data', pause)
+    expect(await played.ended).toBe(end)
+    expect(played.out().filter((line) => line.startsWith('line '))).toHaveLength(50_000)
+    if (end === 0) expect(resultOf(played)).toMatchObject({ result: 'a', is_error: false })
+  })
+
+  test.each([
+    ['waits', ['say a', 'wait 600']],
+    ['hangs', ['say a', 'hang']],
+    ['is in a command', ['say a', 'run sleep 600']],
+    ['babbles', ['say a', 'spam 1000000']],
+  ])('SIGINT while it %s: it says what it has spent, and that it was interrupted', async (_, script) => {
+    const played = play(playground(), promptOf(...script))
+    await until('it speaks', () => assistants(played.lines()).length > 0 && played.out().length > 1)
+    played.process.kill('SIGINT')
+    expect(await played.ended).toBe(0)
+    const [aborted, user, result] = played.lines().slice(-3)
+    expect(aborted).toMatchObject({ type: 'assistant', aborted: true })
+    expect(Object(user?.message).content).toEqual([{ type: 'text', text: '[Request interrupted by user]' }])
+    expect(result).toMatchObject({ terminal_reason: 'aborted_streaming', is_error: true })
+    expect(sum(result?.modelUsage, 'outputTokens')).toBeGreaterThan(0)
+  })
+
+  test('SIGTERM ends it at once, commands and all', async () => {
+    const ground = playground()
+    const played = play(ground, promptOf('run echo $$ > pid; sleep 600'))
+    await until('the command runs', () => existsSync(join(ground.cwd, 'pid')) && read(ground, 'pid') !== '')
+    played.process.kill('SIGTERM')
+    expect(await played.ended).toBe(143)
+    expect(resultOf(played).type).toBe('none')
+    await until('the command is gone', () => !isAlive(Number(read(ground, 'pid'))))
+  })
+
+  test('a deaf one hears nothing', async () => {
+    const played = play(playground(), promptOf('say a', 'hang deaf'))
+    await until('it speaks', () => assistants(played.lines()).length > 0)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    played.process.kill('SIGINT')
+    played.process.kill('SIGTERM')
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(played.process.exitCode).toBeNull()
+    played.process.kill('SIGKILL')
+    expect(await played.ended).toBe('SIGKILL')
+  })
+})
+
+describe('with a person before it', () => {
+  test('it shows the session, carries out steps, answers, and leaves on /exit', async () => {
+    const ground = playground()
+    await whole(ground, ['say earlier words'], named)
+    const kept = readJsonLines(transcriptOf(ground)).length
+    const played = play(ground, undefined, ['--resume', SESSION])
+    played.process.stdin.write(
+      'hello\nwrite a.txt <<END\nbody\nEND\nrun cat a.txt\nrun exit 3\nlimit\n/help\n/exit\n',
+    )
+    expect(await played.ended).toBe(0)
+    const out = played.out().join('\n')
+    expect(out).toContain(`session ${SESSION}`)
+    expect(out).toContain('earlier words')
+    expect(out).toContain('You said: hello')
+    expect(out).toContain('body')
+    expect(out).toContain('it went wrong: exit code 3')
+    expect(out).toContain('limit is for scripts only')
+    expect(out).toContain(`--resume ${SESSION}`)
+    expect(readJsonLines(transcriptOf(ground)).length).toBeGreaterThan(kept)
+    expect(read(ground, 'a.txt')).toBe('body\n')
+  })
+
+  test('leaves with the code it is asked for, and floods when it is asked to', async () => {
+    const ground = playground()
+    const played = play(ground, undefined, [])
+    played.process.stdin.write('flood 640000\nexit 9\n')
+    expect(await played.ended).toBe(9)
+    const numbered = played.out().filter((line) => /^(?:> )?\d+ \.+$/.test(line))
+    expect(numbered.map((line) => Number.parseInt(line.replace('> ', ''), 10))).toEqual(
+      Array.from({ length: 10_000 }, (_, n) => n),
+    )
+    expect(played.out()).toContain('640000 bytes')
+  })
+
+  test('its input’s end is its end', async () => {
+    const played = play(playground(), '', [])
+    expect(await played.ended).toBe(0)
+  })
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,208 @@
+/** The program that makes a terminal inside a sandbox, and the frames it speaks in. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import {
+  codeIn,
+  exitFrame,
+  FRAME_BYTES_MAX,
+  type Frame,
+  FrameReader,
+  frameOf,
+  headOf,
+  resizeFrame,
+  sizeIn,
+} from '../../../../worker/inside/terminal/frames.ts'
+import { until } from '../../../support/real-files.ts'
+
+const program = join(
+  dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url)))))),
+  'dist/inside/terminal.js',
+)
+const running = new Set<ChildProcess>()
+afterEach(() => {
+  for (const child of running) child.kill('SIGKILL')
+  running.clear()
+})
+
+function terminal(...command: readonly string[]) {
+  const child = spawn(process.execPath, [program, '90', '25', ...command], {
+    env: { PATH: '/usr/bin:/bin', TERM: 'xterm-256color', LANG: 'C.UTF-8', PS1: '$ ' },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  running.add(child)
+  const reader = new FrameReader()
+  let [text, complaint] = ['', '']
+  let code: number | undefined
+  const take = ({ kind, bytes }: Frame) => {
+    if (kind === 'output') text += bytes.toString('latin1')
+    if (kind === 'exit') code = codeIn(bytes)
+  }
+  child.stdin.on('error', () => {})
+  child.stdout.on('data', (chunk: Buffer) => {
+    const frames = reader.push(chunk)
+    if (frames === 'broken') throw new Error('broken frames')
+    frames.forEach(take)
+  })
+  child.stderr.on('data', (chunk) => {
+    complaint += chunk
+  })
+  const gone = new Promise<void>((resolve) => child.on('close', () => resolve()))
+  return {
+    child,
+    text: () => Buffer.from(text, 'latin1').toString('utf8'),
+    code: () => code,
+    complaint: () => complaint,
+    types: (typed: string) => child.stdin.write(frameOf('input', Buffer.from(typed))),
+    gone,
+    sees: (wanted: string) => until(`${wanted} is printed`, () => text.includes(wanted)),
+  }
+}
+
+describe('frames', () => {
+  const kinds = fc.constantFrom('input', 'resize', 'output', 'exit')
+  const frames = fc.array(fc.record({ kind: kinds, bytes: fc.uint8Array({ maxLength: 300 }) }), {
+    maxLength: 20,
+  })
+
+  test('come out as they went in, wherever the pipe cuts them', () => {
+    fc.assert(
+      fc.property(frames, fc.array(fc.nat(40), { minLength: 1, maxLength: 50 }), (sent, cuts) => {
+        const all = Buffer.concat(sent.map(({ kind, bytes }) => frameOf(kind, bytes)))
+        const reader = new FrameReader()
+        const read: Frame[] = []
+        for (let at = 0, n = 0; at < all.length; n += 1) {
+          const end = at + 1 + (cuts[n % cuts.length] ?? 0)
+          const some = reader.push(all.subarray(at, end))
+          if (some === 'broken') return false
+          read.push(...some.map(({ kind, bytes }) => ({ kind, bytes: Buffer.from(bytes) })))
+          at = end
+        }
+        expect(read).toEqual(sent.map(({ kind, bytes }) => ({ kind, bytes: Buffer.from(bytes) })))
+        return true
+      }),
+    )
+  })
+
+  test('of no kind, or without measure, are broken', () => {
+    expect(new FrameReader().push(Buffer.from('?\0\0\0\0'))).toBe('broken')
+    expect(new FrameReader().push(headOf('output', FRAME_BYTES_MAX + 1))).toBe('broken')
+    expect(new FrameReader().push(headOf('output', FRAME_BYTES_MAX))).toEqual([])
+  })
+
+  test('hold sizes and codes, and know those that are none', () => {
+    const inside = (frame: Buffer) => frame.subarray(5)
+    expect(sizeIn(inside(resizeFrame({ cols: 100, rows: 30 })))).toEqual({ cols: 100, rows: 30 })
+    expect(sizeIn(inside(resizeFrame({ cols: 0, rows: 1e9 })))).toEqual({ cols: 1, rows: 65_535 })
+    expect([sizeIn(Buffer.alloc(4)), sizeIn(Buffer.alloc(3)), codeIn(Buffer.alloc(3))]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect(codeIn(inside(exitFrame(137)))).toBe(137)
+  })
+})
+
+describe('the terminal', () => {
+  test('is one: it has a size, and echoes, and follows', async () => {
+    const { types, sees, child, code, gone } = terminal('/bin/sh', '-i')
+    types('stty size; tty\n')
+    await sees('25 90\r\n/dev/pts/')
+    child.stdin.write(resizeFrame({ cols: 120, rows: 40 }))
+    types('stty size; exit 9\n')
+    await sees('40 120\r\n')
+    await gone
+    expect(code()).toBe(9)
+  })
+
+  test('takes frames and letters byte by byte', async () => {
+    const { child, sees } = terminal('/bin/cat')
+    for (const byte of frameOf('input', Buffer.from('Grüße, 世界 🌍\n'))) {
+      child.stdin.write(Uint8Array.of(byte))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await sees(Buffer.from('Grüße, 世界 🌍\r\nGrüße, 世界 🌍\r\n').toString('latin1'))
+  })
+
+  test('takes a long paste for a command that reads late, in order and whole', async () => {
+    const lines = Array.from({ length: 20_000 }, (_, n) => `line ${n} of a paste\n`)
+    const { types, gone, text } = terminal(
+      '/bin/sh',
+      '-c',
+      'stty -echo; echo begun; sleep 1; head -n 20000 | md5sum',
+    )
+    await until('it has begun', () => text().includes('begun'))
+    for (let at = 0; at < lines.length; at += 1_000) types(lines.slice(at, at + 1_000).join(''))
+    await gone
+    const { createHash } = await import('node:crypto')
+    expect(text()).toContain(createHash('md5').update(lines.join('')).digest('hex'))
+  })
+
+  test('tells everything that was printed before the end, and by which signal it came', async () => {
+    const { gone, text, code } = terminal('/bin/sh', '-c', 'seq 1 50000; kill -TERM $$')
+    await gone
+    expect(text().trimEnd().split('\r\n')).toHaveLength(50_000)
+    expect(code()).toBe(128 + 15)
+  })
+
+  test('ends with its command, whatever that has left on it', async () => {
+    const { gone, code } = terminal('/bin/bash', '-c', 'trap "" HUP; sleep 30 & exit 2')
+    await gone
+    expect(code()).toBe(2)
+  })
+
+  test.each(['yes', 'while :; do echo more; sleep 0.05; done'])(
+    'ends with its command, though what that has left on it prints on and on: %s',
+    async (left) => {
+      const { gone, code, text } = terminal(
+        '/bin/sh',
+        '-c',
+        `seq 1 9999; setsid sh -c "${left}" & sleep 0.3; exit 2`,
+      )
+      await gone
+      expect(code()).toBe(2)
+      expect(text()).toContain('\r\n9999\r\n')
+    },
+  )
+
+  test('hangs up when nobody is there any more, and waits for last words', async () => {
+    const { child, gone, text, sees } = terminal(
+      '/bin/sh',
+      '-c',
+      'trap "echo last words; exit 5" HUP; echo begun; while :; do sleep 0.05; done',
+    )
+    await sees('begun')
+    child.stdin.end()
+    await gone
+    expect(text()).toContain('last words')
+  })
+
+  test('prints no faster than it is read, and still takes what is typed', async () => {
+    const { child, types, gone, text, code } = terminal(
+      '/bin/sh',
+      '-c',
+      'trap "exit 3" INT; yes nothing else',
+    )
+    await until('it prints', () => text().length > 100_000)
+    child.stdout.pause()
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    types('\u0003')
+    child.stdout.resume()
+    await gone
+    expect(code()).toBe(3)
+  })
+
+  test('of a command that is not there says so', async () => {
+    const { gone, text, code } = terminal('/no/such')
+    await gone
+    expect([code() === 0, text().includes('No such file')]).toEqual([false, true])
+  })
+
+  test('is over when it is spoken to in another language', async () => {
+    const { child, gone } = terminal('/bin/cat')
+    child.stdin.write('hello there')
+    await gone
+  })
+})

@@ -1,0 +1,98 @@
+/** What the scripted agent says is understood by the worker's own listener for agentA, as its stream is. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import type { AgentEnding, AgentFiles, AgentTask, Heard } from '../../../../worker/agents/agent.ts'
+import { agentDrivers } from '../../../../worker/agents/drivers.ts'
+import { until } from '../../../support/real-files.ts'
+import {
+  HEADLESS,
+  type Played,
+  type Playground,
+  play,
+  playground,
+  promptOf,
+} from '../../../support/scripted-agent.ts'
+
+const SESSION = '11111111-2222-4333-8444-555555555555'
+const AT = '2026-01-31T12:00:00.000Z'
+const { agentA } = agentDrivers({ path: '', home: '/nowhere', asOther: false })
+
+async function listened(
+  played: Played,
+  more: Partial<AgentTask> = {},
+): Promise<{ heard: readonly Heard[]; ending: AgentEnding }> {
+  const ended = await played.ended
+  const task: AgentTask = {
+    agent: { provider: 'agentA', effort: 'medium', instructions: '', memories: [] },
+    prompt: '',
+    sessionId: SESSION,
+    environment: {},
+    ...more,
+  }
+  const listener = agentA.listen(task)
+  const heard = played.out().flatMap((line) => listener.line(line, AT))
+  const exit = typeof ended === 'number' ? { code: ended } : { signal: ended }
+  return { heard, ending: listener.ended(exit, AT) }
+}
+
+function filesOf({ home }: Playground): AgentFiles {
+  return {
+    list: async (folder) => {
+      try {
+        return readdirSync(join(home, folder))
+      } catch {
+        return []
+      }
+    },
+    async *lines(path) {
+      yield* readFileSync(join(home, path), 'utf8').split('\n')
+    },
+  }
+}
+
+const started = (ground: Playground, ...script: string[]) =>
+  play(ground, promptOf(...script), [...HEADLESS, '--session-id', SESSION])
+
+test('done: its session, its last words, what both models cost, and the same in its transcripts', async () => {
+  const ground = playground()
+  const { heard, ending } = await listened(
+    started(ground, 'say a', 'run echo hi', 'subagent b', 'say All done.'),
+  )
+  expect(heard).toContainEqual({ is: 'session', id: SESSION })
+  expect(ending).toMatchObject({ verdict: 'done', summary: 'All done.', events: [] })
+  expect(ending.cost).toMatchObject({ provider: 'agentA', estimated: true })
+  expect(ending.cost?.breakdown?.map(({ model }) => model)).toEqual(['scripted-1', 'scripted-1-mini'])
+  const snapshots = await agentA.usage(filesOf(ground), SESSION)
+  expect(snapshots.map(({ subagentId }) => typeof subagentId)).toEqual(['undefined', 'string'])
+  const entries = snapshots.flatMap((snapshot) => snapshot.entries)
+  expect(entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)).toBe(ending.cost?.outputTokens)
+  expect(entries.reduce((sum, { inputTokens }) => sum + inputTokens, 0)).toBe(ending.cost?.inputTokens)
+})
+
+test('resumed: only what is new is counted', async () => {
+  const ground = playground()
+  const first = await listened(started(ground, 'say a'))
+  const second = await listened(play(ground, promptOf('say a'), [...HEADLESS, '--resume', SESSION]), {
+    resume: SESSION,
+  })
+  expect(second.ending.cost).toEqual(first.ending.cost)
+})
+
+test('failed, at the limit, interrupted, crashed', async () => {
+  expect((await listened(started(playground(), 'fail no luck'))).ending).toMatchObject({
+    verdict: 'failed',
+    reason: 'no luck',
+  })
+  expect((await listened(started(playground(), 'say a', 'limit 5'))).ending).toMatchObject({
+    verdict: 'limit',
+    events: [{ type: 'limit', provider: 'agentA', resetsAt: expect.any(String) }],
+  })
+  expect((await listened(started(playground(), 'say a', 'crash'))).ending).toMatchObject({
+    verdict: 'failed',
+  })
+  const played = started(playground(), 'say a', 'wait 600')
+  await until('it speaks', () => played.lines().length > 1)
+  played.process.kill('SIGINT')
+  expect((await listened(played)).ending).toMatchObject({ verdict: 'interrupted' })
+})

@@ -1,0 +1,123 @@
+/** What a person's sessions in the sandbox of a run have used, as it is told when the sandbox is closed. */
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import type { Hands } from '../../../../worker/executor.ts'
+import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { booted, executed, handsIn, RUN, seat } from '../../../support/resumed-sandbox.ts'
+
+let folder = ''
+let hands: Hands
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-usage-'))
+  hands = await handsIn(folder)
+})
+afterEach(async () => {
+  await hands.discard(RUN)
+  await hands.close()
+  await removeOwned(folder)
+})
+
+function project(): string {
+  const projects = join(folder, 'sandboxes', RUN, 'home', '.claude', 'projects')
+  const [name = ''] = readdirSync(projects)
+  return join(projects, name)
+}
+
+/** Another session's transcript, as agentA begins one when it is cleared; or, below a folder, a nested agent's. */
+function another(name: string, at: Date, below = project()): void {
+  const usage = { input_tokens: 7, output_tokens: 1 }
+  const message = { id: `msg_${name.replace(/\W/g, '')}`, model: 'claude-sonnet-4-5', usage }
+  const line = { type: 'assistant', timestamp: at.toISOString(), requestId: 'req_1', message }
+  const path = join(below, `${name}.jsonl`)
+  writeFileSync(path, `${JSON.stringify(line)}\n`)
+  giveAway(path)
+}
+
+function giveAway(path: string): void {
+  const { uid, gid } = statSync(project())
+  chownSync(path, uid, gid)
+}
+
+test('what a person uses in other sessions is told with that of the run, what the run used in others is not', async () => {
+  await executed(hands)
+  another('before', new Date(Date.now() - 60_000))
+  const person = seat(await booted(hands))
+  await person.sees('> ')
+  another('after', new Date())
+  const [own, ...more] = await person.booted.close()
+  expect(more).toEqual([])
+  const ids = own?.entries.map(({ id }) => id) ?? []
+  expect(ids).toContain('msg_after:req_1')
+  expect(ids).not.toContain('msg_before:req_1')
+  expect(ids.length).toBeGreaterThan(1)
+
+  // A worker that was killed meanwhile knows no more of it than the disk does.
+  await hands.close()
+  hands = await handsIn(folder)
+  const again = seat(await booted(hands))
+  await again.sees('> ')
+  const [later] = await again.booted.close()
+  expect(later?.entries.map(({ id }) => id)).toContain('msg_after:req_1')
+})
+
+test('of nested agents that used nothing meanwhile nothing is told again, however many there were', async () => {
+  await executed(hands)
+  const [transcript = ''] = readdirSync(project()).filter((name) => name.endsWith('.jsonl'))
+  const session = join(project(), transcript.slice(0, -'.jsonl'.length))
+  const nested = join(session, 'subagents')
+  mkdirSync(nested, { recursive: true })
+  giveAway(session)
+  giveAway(nested)
+  for (let n = 0; n < 300; n++) another(`agent-before${n}`, new Date(Date.now() - 60_000), nested)
+  const person = seat(await booted(hands))
+  await person.sees('> ')
+  another('agent-after', new Date(), nested)
+  const told = await person.booted.close()
+  expect(told.map(({ subagentId }) => subagentId)).toEqual([undefined, 'after'])
+})
+
+test('who began another session there finds that one again, and all that he used counts once', async () => {
+  await executed(hands)
+  const own = readdirSync(project()).find((name) => name.endsWith('.jsonl')) ?? ''
+  const first = seat(await booted(hands))
+  await first.sees('> ')
+  first.session.input('say the first word\r')
+  await first.sees('\r\nthe first word\r\n')
+  first.session.input('/clear\r')
+  await first.sees('another session')
+  first.session.input('say the second word\r')
+  await first.sees('\r\nthe second word\r\n')
+  const before = await first.booted.close()
+
+  // A worker that was started again knows no more of it than the disk does.
+  await hands.close()
+  hands = await handsIn(folder)
+  const second = seat(await booted(hands))
+  await second.sees('the second word')
+  expect(second.text()).not.toContain('the first word')
+  await second.sees('> ')
+  second.session.input('say the third word\r')
+  await second.sees('\r\nthe third word\r\n')
+  const after = await second.booted.close()
+  const entries = (told: typeof before) => told.flatMap((snapshot) => snapshot.entries)
+  expect(new Set([...before, ...after].map(({ sessionId }) => `${sessionId}.jsonl`))).toEqual(new Set([own]))
+  expect(entries(after)).toHaveLength(entries(before).length + 1)
+  expect(new Set(entries(after).map(({ id }) => id)).size).toBe(entries(after).length)
+})
+
+test('a session begun there in which nothing was said is not the one that is found again', async () => {
+  await executed(hands)
+  const first = seat(await booted(hands))
+  await first.sees('> ')
+  first.session.input('say the first word\r')
+  await first.sees('\r\nthe first word\r\n')
+  first.session.input('/clear\r')
+  await first.sees('another session')
+  await first.booted.close()
+  const second = seat(await booted(hands))
+  await second.sees('the first word')
+  await second.booted.close()
+})

@@ -1,0 +1,143 @@
+/** What an agent leaves, out of a folder that it filled as it liked. */
+import { execFileSync } from 'node:child_process'
+import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Told } from '../../../../core/daemon/ports.ts'
+import { ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
+import { tellLeavings } from '../../../../worker/run/collect-outputs.ts'
+
+let out = ''
+beforeEach(async () => {
+  out = await mkdtemp(join(tmpdir(), 'switchyard-out-'))
+  mkdirSync(join(out, 'artifacts'))
+})
+afterEach(() => rm(out, { recursive: true, force: true }))
+
+async function told() {
+  const all: Told[] = []
+  const telling = { tell: (one: Told) => void all.push(one), room: () => Promise.resolve() }
+  const left = await tellLeavings(
+    out,
+    telling,
+    () => '2026-01-01T00:00:00.000Z',
+    () => true,
+  )
+  return { all, ...left }
+}
+
+const put = (name: string, data: string | Buffer) => writeFileSync(join(out, 'artifacts', name), data)
+
+/** What the host would make of the parts. */
+function assembled(all: readonly Told[], name: string): Buffer {
+  const parts = all.flatMap((one) => (one.is === 'artifact' && one.name === name ? [one] : []))
+  expect(parts.map(({ part }) => part)).toEqual(parts.map((_, n) => n))
+  expect(parts.map(({ final }) => final)).toEqual(parts.map((_, n) => n === parts.length - 1))
+  return Buffer.concat(parts.map(({ data }) => Buffer.from(data, 'base64')))
+}
+
+describe('artifacts', () => {
+  test.each([0, 1, ARTIFACT_PART_BYTES_MAX, ARTIFACT_PART_BYTES_MAX + 1, 3 * ARTIFACT_PART_BYTES_MAX])(
+    'one of %i bytes arrives whole, in parts, with its event behind',
+    async (size) => {
+      const data = Buffer.from(Array.from({ length: size }, (_, n) => n % 251))
+      put('report.html', data)
+      const { all, artifacts } = await told()
+      expect(artifacts).toEqual(['report.html'])
+      expect(assembled(all, 'report.html').equals(data)).toBe(true)
+      expect(all.at(-1)).toMatchObject({
+        event: { type: 'artifact', name: 'report.html', size, contentType: 'text/html; charset=utf-8' },
+      })
+    },
+  )
+
+  test('folders become part of the name, and no two get the same', async () => {
+    mkdirSync(join(out, 'artifacts', 'a'))
+    put('a-b.txt', 'one')
+    writeFileSync(join(out, 'artifacts', 'a', 'b.txt'), 'two')
+    const { artifacts } = await told()
+    expect([...artifacts].sort()).toEqual(['2-a-b.txt', 'a-b.txt'])
+  })
+
+  test('names that a terminal or a file system would stumble over are made plain', async () => {
+    put('x\x1b[2J\u202etxt.exe', 'x')
+    put('..hidden', 'x')
+    expect((await told()).artifacts).toEqual(['_hidden', 'x_[2J_txt.exe'])
+  })
+
+  test('links, pipes and files with a second name are left out, and said', async () => {
+    symlinkSync('/etc/passwd', join(out, 'artifacts', 'link'))
+    execFileSync('mkfifo', [join(out, 'artifacts', 'pipe')])
+    writeFileSync(join(out, 'elsewhere'), 'secret')
+    linkSync(join(out, 'elsewhere'), join(out, 'artifacts', 'hard'))
+    const { artifacts, leftOut } = await told()
+    expect(artifacts).toEqual([])
+    expect([...leftOut].sort()).toEqual([
+      'artifact hard is left out: it has several names',
+      'artifact link is left out: it is not a plain file',
+      'artifact pipe is left out: it is not a plain file',
+    ])
+  })
+
+  test('a folder that is a link is not walked into', async () => {
+    await rm(join(out, 'artifacts'), { recursive: true })
+    mkdirSync(join(out, 'artifacts'))
+    symlinkSync('/etc', join(out, 'artifacts', 'etc'))
+    expect((await told()).artifacts).toEqual([])
+  })
+
+  test('their own folder is not followed to elsewhere when a link stands in its place', async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), 'switchyard-elsewhere-'))
+    writeFileSync(join(elsewhere, 'key'), 'secret')
+    await rm(join(out, 'artifacts'), { recursive: true })
+    symlinkSync(elsewhere, join(out, 'artifacts'))
+    const { all, artifacts, leftOut } = await told()
+    await rm(elsewhere, { recursive: true })
+    expect({ all, artifacts }).toEqual({ all: [], artifacts: [] })
+    expect(leftOut).toEqual(['no artifacts are taken: their folder was replaced by something else'])
+  })
+
+  test('one that is too large is left out, and the others arrive', async () => {
+    put('a.bin', '')
+    truncateSync(join(out, 'artifacts', 'a.bin'), 600 * 1024 * 1024)
+    put('b.txt', 'fine')
+    const { artifacts, leftOut } = await told()
+    expect(artifacts).toEqual(['b.txt'])
+    expect(leftOut).toEqual([expect.stringContaining('artifact a.bin is left out: it has 629145600 bytes')])
+  })
+
+  test('more than there may be are counted, not sent', async () => {
+    for (let n = 0; n < 250; n += 1) put(`f${String(n).padStart(3, '0')}`, 'x')
+    const { artifacts, leftOut } = await told()
+    expect(artifacts).toHaveLength(200)
+    expect(leftOut).toEqual(['more artifacts than 200 were left; those beyond are left out'])
+  })
+})
+
+describe('memories', () => {
+  test('one a line, without list marks, doubles and what cannot be seen', async () => {
+    writeFileSync(
+      join(out, 'memories'),
+      '- uses tabs\n\n* tests   need node\n- uses tabs\nx\u202ey\x1b[31m\n',
+    )
+    const { facts, all } = await told()
+    expect(facts).toEqual(['uses tabs', 'tests need node', 'xy[31m'])
+    expect(all).toEqual([{ is: 'memories', facts }])
+  })
+
+  test('at most a hundred, each at most five hundred characters', async () => {
+    writeFileSync(
+      join(out, 'memories'),
+      Array.from({ length: 200 }, (_, n) => `${n} ${'x'.repeat(900)}`).join('\n'),
+    )
+    const { facts } = await told()
+    expect([facts.length, Math.max(...facts.map((fact) => fact.length))]).toEqual([100, 500])
+  })
+
+  test('nothing is told when nothing was noted, or a link stands in its place', async () => {
+    symlinkSync('/etc/passwd', join(out, 'memories'))
+    expect((await told()).all).toEqual([])
+  })
+})

@@ -1,0 +1,38 @@
+/** Room for runs: a disk is full when its bytes are used up, and when its files are. */
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import { freeBytes } from '../../../../worker/run/disk.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+import { isRoot } from '../../../support/sandbox.ts'
+
+const MIB = 1024 * 1024
+
+async function on(options: string, look: (folder: string) => Promise<void>): Promise<void> {
+  const folder = tempFolder()
+  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'none', folder])
+  try {
+    await look(folder)
+  } finally {
+    execFileSync('umount', [folder])
+  }
+}
+
+const asRoot = isRoot ? test : test.skip
+
+asRoot('what is written takes room (needs root)', async () => {
+  await on('size=8M,nr_inodes=20k', async (folder) => {
+    expect(await freeBytes(folder)).toBe(8 * MIB)
+    writeFileSync(join(folder, 'file'), Buffer.alloc(MIB))
+    expect(await freeBytes(folder)).toBe(7 * MIB)
+  })
+})
+
+asRoot('where hardly a file more can be made there is no room, whatever the bytes (needs root)', async () => {
+  await on('size=8M,nr_inodes=9k', async (folder) => expect(await freeBytes(folder)).toBe(0))
+})
+
+asRoot('a file system that does not count its files is judged by its bytes (needs root)', async () => {
+  await on('size=8M,nr_inodes=0', async (folder) => expect(await freeBytes(folder)).toBe(8 * MIB))
+})

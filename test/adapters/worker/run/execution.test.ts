@@ -1,0 +1,279 @@
+/** What an execution keeps when the machine below it gives way: a disk that fills, a tree that can't be read. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { afterEach, beforeEach, expect, test } from '@jest/globals'
+import type { Order, Telling } from '../../../../core/daemon/ports.ts'
+import { no, yes } from '../../../../core/result.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import type { AgentDriver } from '../../../../worker/agents/agent.ts'
+import { openHands } from '../../../../worker/executor.ts'
+import type { Sources } from '../../../../worker/git/git-ports.ts'
+import type { HandsParts } from '../../../../worker/run/dependencies.ts'
+import { type ExecutionParts, RunExecution } from '../../../../worker/run/execution.ts'
+import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
+import { wayOut } from '../../../../worker/sandbox/egress/egress-proxy.ts'
+import type { Launcher } from '../../../../worker/sandbox/process.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { until } from '../../../support/real-files.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+
+let data = ''
+beforeEach(async () => {
+  data = await mkdtemp(join(tmpdir(), 'switchyard-execution-'))
+  for (const name of ['sandboxes', 'trash']) mkdirSync(join(data, name))
+})
+afterEach(() => rm(data, { recursive: true, force: true }))
+
+const RUN = 'run-1'
+const COST = {
+  label: 'run',
+  provider: 'agentA',
+  inputTokens: 1,
+  outputTokens: 2,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  costUsd: 0.5,
+  estimated: false,
+}
+const FULL = new Error('ENOSPC: no space left on device, write')
+const broken = () => Promise.reject(FULL)
+
+const good: Sources = {
+  checkOut: async () => yes({ base: 'a' }),
+  collect: async () =>
+    yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
+  publish: async () => yes({ pushed: 'b', prUrl: 'https://code/1', prState: 'open', adopted: false }),
+  followUps: {
+    begin: async () => no('invalid', 'this is no follow-up'),
+    push: async () => no('invalid', 'this is no follow-up'),
+    isSaid: async () => yes(false),
+    say: async () => yes(undefined),
+  },
+}
+
+/** Does its work without a word, and ends well. */
+const launcher: Launcher = {
+  launch: () => ({
+    stdout: Readable.from([]),
+    stderr: Readable.from([]),
+    interrupt: () => {},
+    kill: () => {},
+    ended: Promise.resolve({ code: 0 }),
+  }),
+}
+
+const driver: AgentDriver = {
+  provider: 'agentA',
+  find: async () => ({ is: 'found', program: '/usr/bin/agent', shown: [] }),
+  command: () => ({ command: ['agent'], environment: {}, files: [], seeds: [], shown: [] }),
+  listen: () => ({
+    line: () => [],
+    complaint: () => [],
+    ended: () => ({ verdict: 'done', summary: 'Mended.', cost: COST, events: [] }),
+  }),
+  usage: async () => [],
+}
+
+const job = {
+  kind: 'run',
+  run: { id: RUN, ticket: { identifier: 'A-1', title: 'Mend', url: '', labels: [], description: '' } },
+  repo: { key: 'a', remote: 'o/a', defaultBranch: 'main' },
+  branch: 'switchyard/a-1',
+  base: 'main',
+  agent: { provider: 'agentA', instructions: '', memories: [] },
+  credentials: {},
+  limits: {},
+  retentionHours: 1,
+} as unknown as Job
+
+function handsParts(changes: Partial<HandsParts>, clock: ManualClock): HandsParts {
+  return {
+    folder: data,
+    clock,
+    log: keptLog(),
+    uuid: () => 'a-session',
+    launcher,
+    slotOf: () => ({ uid: 0, gid: 0 }),
+    firstNumber: 0,
+    giveAway: false,
+    removeFolder: (folder: string) => rm(folder, { recursive: true, force: true }),
+    sources: good,
+    codehostFor: () => yes({}),
+    drivers: { agentA: driver },
+    wayOut: async () => ({ environment: {}, wrap: (line: readonly string[]) => line, close: async () => {} }),
+    insidePrograms: '/usr',
+    node: { program: '/usr/bin/node', shown: [] },
+    gitconfig: '',
+    stallMs: 60_000,
+    freeBytes: async () => 2 ** 40,
+    closed: async () => {},
+    ...changes,
+  } as unknown as HandsParts
+}
+
+async function made(
+  changes: Partial<HandsParts>,
+  order: Job,
+  clock: ManualClock,
+  tell: Telling['tell'] = () => {},
+) {
+  const hands = handsParts(changes, clock)
+  const sandboxes = await Sandboxes.open({
+    folder: join(data, 'sandboxes'),
+    trash: join(data, 'trash'),
+    clock,
+    log: hands.log,
+    ownerOf: () => undefined,
+    firstNumber: 0,
+    remove: hands.removeFolder,
+  })
+  const execution = new RunExecution({
+    hands,
+    sandboxes,
+    order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as Order,
+    telling: { tell, room: async () => {} },
+    progressed: () => {},
+    gone: () => {},
+  } satisfies ExecutionParts)
+  return { execution, sandboxes }
+}
+
+async function carriedOut(changes: Partial<HandsParts>, spoil: (sandboxes: Sandboxes) => void = () => {}) {
+  const { execution, sandboxes } = await made(changes, job, new ManualClock())
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  const { work } = sandboxes.foldersOf(RUN)
+  writeFileSync(join(work, 'precious.txt'), 'what the agent made')
+  const worked = await execution.work()
+  expect(worked).toEqual({ verdict: 'done' })
+  spoil(sandboxes)
+  const outcome = await execution.finish(worked)
+  await execution.gone()
+  await sandboxes.settled()
+  return { outcome, sandboxes, work: join(work, 'precious.txt') }
+}
+
+test.each<[string, Partial<Sources>]>([
+  ['bringing it out', { collect: broken }],
+  ['publishing it', { publish: broken }],
+])('a disk that is full while %s costs neither the work nor the bill', async (_, changes) => {
+  const { outcome, work, sandboxes } = await carriedOut({ sources: { ...good, ...changes } })
+  expect(outcome).toMatchObject({ status: 'failed', error: FULL.message, costs: [COST] })
+  expect(outcome.result?.summary).toBe('Mended.')
+  expect(outcome.sandbox).toMatchObject({ id: RUN, retainedUntil: expect.any(String) })
+  expect(readFileSync(work, 'utf8')).toBe('what the agent made')
+  expect(sandboxes.get(RUN)).toMatchObject({ unpushed: true })
+})
+
+test('transcripts that cannot be read cost no more than what they say', async () => {
+  const { outcome } = await carriedOut({
+    drivers: { agentA: { ...driver, usage: broken } } as unknown as HandsParts['drivers'],
+  })
+  expect(outcome).toMatchObject({ status: 'completed', prUrl: 'https://code/1', costs: [COST] })
+})
+
+test('what is published is completed, also when its sandbox cannot be noted as kept', async () => {
+  const { outcome, work } = await carriedOut({}, (sandboxes) => {
+    sandboxes.retain = broken
+  })
+  expect(outcome).toMatchObject({ status: 'completed', prUrl: 'https://code/1', costs: [COST] })
+  expect(existsSync(work)).toBe(true)
+})
+
+const setUp = { ...job.repo, setup: 'npm ci' }
+
+test('a setup that never ends is killed, and it is said why', async () => {
+  const clock = new ManualClock()
+  let kill = () => {}
+  const ended = new Promise<{ signal: string }>((resolve) => {
+    kill = () => resolve({ signal: 'SIGKILL' })
+  })
+  const deaf: Launcher = { launch: (order) => ({ ...launcher.launch(order), kill, ended }) }
+  const order = { ...job, repo: setUp, sandbox: { network: 'open' } } as Job
+  const { execution } = await made({ launcher: deaf }, order, clock)
+  const prepared = execution.prepare()
+  await until('the setup is being waited for', () => clock.timers > 0)
+  await clock.advance(30 * 60_000)
+  expect(await prepared).toMatchObject({
+    refusal: {
+      message:
+        "the repository's setup did not end within 30 minutes, and was killed; its output is in the run's log",
+    },
+  })
+})
+
+test.each([
+  ['open', ''],
+  ['allowlist', ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)'],
+  ['none', ' (sandbox.network is none: it reached no other machine)'],
+])('a setup that fails with the network %s says what it could reach', async (network, reach) => {
+  const failing: Launcher = {
+    launch: (order) => ({ ...launcher.launch(order), ended: Promise.resolve({ code: 6 }) }),
+  }
+  const order = { ...job, repo: setUp, sandbox: { network } } as Job
+  const { execution } = await made({ launcher: failing }, order, new ManualClock())
+  const message = `the repository's setup ended with exit code 6; its output is in the run's log${reach}`
+  expect(await execution.prepare()).toMatchObject({ refusal: { message } })
+})
+
+test('entries of the allowlist that allow nothing are told in the log of the run', async () => {
+  const told: unknown[] = []
+  const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
+  const { execution } = await made({ wayOut }, order, new ManualClock(), (notice) => void told.push(notice))
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  await execution.gone()
+  const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')
+  const event = expect.objectContaining({ type: 'log', stream: 'system', text })
+  expect(told).toContainEqual({ is: 'event', event })
+})
+
+test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {
+  const clock = new ManualClock()
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as Order
+  const first = await openHands(handsParts({}, clock))
+  const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
+  expect(await execution.prepare()).toMatchObject({ ok: true })
+  await clock.advance(1_000)
+  const disk = join(data, 'sandboxes', RUN)
+
+  const second = await openHands(handsParts({}, clock))
+  await second.reclaim((runId) => runId === RUN)
+  expect(existsSync(disk)).toBe(true)
+  expect(await second.salvage(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
+  await second.reclaim(() => false)
+  expect(existsSync(disk)).toBe(true)
+  await clock.advance(3_600_000)
+  await second.reclaim(() => false)
+  expect(existsSync(disk)).toBe(false)
+  await second.close()
+})
+
+test('what an agent had spent when its worker died is read from its own records', async () => {
+  const clock = new ManualClock()
+  const asked: string[] = []
+  const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
+  const used = { id: 'u1', at: '2026-03-01T08:00:00.000Z', model: 'm', ...tokens, costUsd: 0.25 }
+  const snapshot = { projectKey: '-work', sessionId: 'a-session', entries: [used] }
+  const recorded: AgentDriver = {
+    ...driver,
+    usage: async (_, session) => {
+      asked.push(session)
+      return [snapshot]
+    },
+  }
+  const changes = { drivers: { agentA: recorded } as unknown as HandsParts['drivers'] }
+  const first = await openHands(handsParts(changes, clock))
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as Order
+  const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
+  await execution.prepare()
+  await execution.work()
+  await first.close()
+
+  const second = await openHands(handsParts(changes, clock))
+  const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
+  expect(await second.salvage(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
+  expect(asked).toEqual(['a-session'])
+  await second.close()
+})

@@ -1,0 +1,562 @@
+/**
+ * A follow-up carried out by a worker's own hands: real sandboxes, real git, a folder as code host, the scripted agent.
+ * Crashes are what they are for whoever comes after: nothing more is done, and all that is left is what is on disk.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realChance, realClock } from '../../../../bin/clock.ts'
+import { outcomeOf } from '../../../../core/daemon/outcome.ts'
+import type { Execution, Progress, Told, Worked } from '../../../../core/daemon/ports.ts'
+import type { CodeHost } from '../../../../core/ports.ts'
+import { no, yes } from '../../../../core/result.ts'
+import { followUpMarker, holderOf } from '../../../../core/run/follow-up.ts'
+import { finished } from '../../../../core/run/run-transitions.ts'
+import { type Job, RunOutcome } from '../../../../protocol/frames.ts'
+import { checker } from '../../../../protocol/parse.ts'
+import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
+import type { Hands } from '../../../../worker/executor.ts'
+import { makeSources } from '../../../../worker/git/create-git-sources.ts'
+import { type Git, makeGit } from '../../../../worker/git/git.ts'
+import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
+import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../../../worker/sandbox/machine.ts'
+import type { Launcher, SandboxOrder } from '../../../../worker/sandbox/process.ts'
+import { handsIn } from '../../../support/resumed-sandbox.ts'
+import { pauselessClock } from '../../../support/skipping-clock.ts'
+import { aJob, type Ground, git, got, ground } from '../git/git-fixture.ts'
+
+const BRANCH = 'switchyard/eng-12'
+const AT = '2026-03-01T08:00:00.000Z'
+const isOutcome = checker(RunOutcome)
+
+// ---- a yard that can lose its worker at any step -----------------------------------------------------------------
+
+type Step = 'fetch' | 'rebase' | 'agent' | 'collect' | 'push' | 'ask' | 'comment'
+interface Crash {
+  readonly step: Step
+  readonly when: 'before' | 'after'
+}
+
+interface CrashingWorker {
+  readonly hands: Hands
+  readonly crashed: Promise<void>
+  /** What stood still goes on, so that nothing of it is left when the test is over. */
+  release(): void
+}
+
+interface Yard {
+  readonly g: Ground
+  /** A worker's hands on a folder of its own; the same folder again: the worker after a crash. */
+  worker(name: string, crash?: Crash, clock?: typeof realClock): Promise<CrashingWorker>
+  pull(): { comments: PullComment[] }
+  /** Every commit that the branch has stood at, newest first. */
+  stood(): string[]
+}
+
+function yard(): Yard {
+  const g = ground()
+  git(g.remote, 'config', 'core.logAllRefUpdates', 'always')
+  return {
+    g,
+    pull: () => JSON.parse(readFileSync(join(g.folder, 'codehost/ada/lamps.pulls/1.json'), 'utf8')),
+    stood: () => git(g.remote, 'reflog', '--format=%H', `refs/heads/${BRANCH}`).split('\n'),
+    worker: async (name, crash, clock = realClock) => {
+      const [crashed, tell] = signal()
+      const [released, release] = signal()
+      const fault = faulty(crash, tell, released)
+      const folder = join(g.folder, name)
+      mkdirSync(folder, { recursive: true })
+      const codehostFor = () => yes(faultyCodehost(g.codehost, fault))
+      const sources = makeSources({
+        folder: join(folder, 'sources'),
+        clock,
+        chance: realChance,
+        codehostFor,
+        git: faultyGit(makeGit({ folder: join(folder, 'git'), clock: realClock }), fault),
+      })
+      const launcher = faultyLauncher(fault)
+      const hands = await handsIn(folder, { sources, codehostFor, launcher, gitconfig: GITCONFIG_TEXT })
+      return { hands, crashed, release }
+    },
+  }
+}
+
+type Fault = <T>(step: Step | undefined, work: () => Promise<T>) => Promise<T>
+
+function signal(): [Promise<void>, () => void] {
+  let tell = () => {}
+  const told = new Promise<void>((resolve) => {
+    tell = resolve
+  })
+  return [told, tell]
+}
+
+/** Everything stops at the one step; what was begun before goes to nobody. */
+function faulty(crash: Crash | undefined, tell: () => void, released: Promise<void>): Fault {
+  return async (step, work) => {
+    if (step === undefined || step !== crash?.step) return work()
+    const done = crash.when === 'after' ? await work() : undefined
+    tell()
+    await released
+    if (done === undefined) throw new Error('killed')
+    return done
+  }
+}
+
+function faultyGit(real: Git, fault: Fault): Git {
+  const stepOf = (args: readonly string[]) =>
+    args[0] === 'fetch' || args[0] === 'push' ? args[0] : undefined
+  return {
+    run: (call) => fault(stepOf(call.args), () => real.run(call)),
+    done: (doing, call) => fault(stepOf(call.args), () => real.done(doing, call)),
+  }
+}
+
+function faultyCodehost(real: CodeHost, fault: Fault): CodeHost {
+  return {
+    gitAddress: (remote) => real.gitAddress(remote),
+    findPull: (...args) => real.findPull(...args),
+    openPull: (order) => real.openPull(order),
+    hasComment: (...args) => fault('ask', () => real.hasComment(...args)),
+    comment: (...args) => fault('comment', () => real.comment(...args)),
+    dropRepeats: (...args) => real.dropRepeats(...args),
+  }
+}
+
+function faultyLauncher(fault: Fault): Launcher {
+  const real = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock, machine: thisMachine() })
+  return {
+    launch: (order) => {
+      const step = stepIn(order)
+      const started = real.launch(order)
+      return {
+        stdout: started.stdout,
+        stderr: started.stderr,
+        interrupt: () => started.interrupt(),
+        kill: () => started.kill(),
+        ended: fault(step, () => started.ended).catch(() => started.ended),
+      }
+    },
+  }
+}
+
+/** `before`: it has begun, and nobody hears of its end. */
+function stepIn({ command }: SandboxOrder): Step | undefined {
+  const text = command.join(' ')
+  if (text.includes('says state rebased')) return 'rebase'
+  if (text.includes('says state unfinished')) return 'collect'
+  return text.includes('exec scripted-agent') ? 'agent' : undefined
+}
+
+// ---- jobs --------------------------------------------------------------------------------------------------------
+
+const script = (lines: readonly string[]) => ['```switchyard', ...lines, '```'].join('\n')
+
+function firstJob(lines: readonly string[]): Job {
+  const job = aJob()
+  return {
+    ...job,
+    run: { ...job.run, ticket: { ...job.run.ticket, description: script(lines) } },
+    agent: { ...job.agent, command: 'scripted-agent' },
+    sandbox: { network: 'none', allowedHosts: [], maxProcesses: 256, exposeCodehostToken: false },
+  }
+}
+
+function followUpJob(more: Partial<NonNullable<Job['pull']>> = {}, id = 'fu-1'): Job {
+  const job = firstJob([])
+  return {
+    ...job,
+    kind: 'follow-up',
+    followUp: { id, number: 1 },
+    run: {
+      ...job.run,
+      ticket: { ...job.run.ticket, description: 'Nothing to be done.' },
+      prUrl: 'https://code.example/1',
+      prState: 'open',
+    },
+    pull: {
+      number: 1,
+      url: 'https://code.example/1',
+      headBranch: BRANCH,
+      headRemote: 'ada/lamps',
+      baseBranch: 'main',
+      threads: [],
+      reviews: [],
+      comments: [],
+      ...more,
+    },
+  }
+}
+
+const said = (body: string): PullComment => ({
+  id: 'c1',
+  author: 'bo',
+  body,
+  createdAt: AT,
+  url: 'https://code.example/1#c1',
+})
+
+const thread = (body: string): PullThread => ({
+  id: 't1',
+  resolved: false,
+  path: 'lamp',
+  line: 1,
+  diffHunk: '@@ -1 +1 @@\n-one\n+two',
+  comments: [said(body)],
+})
+
+interface Executed {
+  readonly outcome: RunOutcome
+  readonly worked: Worked
+  readonly told: readonly Told[]
+  readonly progress: readonly Progress[]
+}
+
+async function executed(hands: Hands, job: Job): Promise<Executed> {
+  const [told, progress]: [Told[], Progress[]] = [[], []]
+  const telling = { tell: (one: Told) => void told.push(one), room: async () => {} }
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
+  const execution = hands.begin(order, telling, (one) => void progress.push(one))
+  const { worked, outcome } = await carriedOut(execution)
+  expect(isOutcome(outcome)).toMatchObject({ ok: true })
+  return { outcome, worked, told, progress }
+}
+
+async function carriedOut(execution: Execution) {
+  const prepared = await execution.prepare()
+  const worked: Worked = prepared.ok
+    ? await execution.work()
+    : { verdict: 'failed', reason: prepared.refusal.message }
+  const outcome = await execution.finish(worked)
+  await execution.gone()
+  return { worked, outcome }
+}
+
+const logOf = ({ told }: Executed) =>
+  told.flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : [])).join('\n')
+
+function onMain(g: Ground, file: string, text: string): void {
+  git(g.person, 'fetch', '-q', 'origin')
+  git(g.person, 'checkout', '-q', '-B', 'main', 'origin/main')
+  writeFileSync(join(g.person, file), text)
+  git(g.person, 'add', '-A')
+  git(g.person, 'commit', '-q', '-m', `Main changes ${file}`)
+  git(g.person, 'push', '-q', 'origin', 'main')
+}
+
+/** A run that has opened its pull request, on worker one, and a base that went on since. */
+async function opened(change: (g: Ground) => void = (g) => onMain(g, 'other', 'of main\n')) {
+  const y = yard()
+  const { hands } = await y.worker('one')
+  const first = await executed(
+    hands,
+    firstJob(['write lamp', '  branch', 'artifact old.txt', '  old', 'say Mended.']),
+  )
+  expect(first.outcome).toMatchObject({ status: 'completed' })
+  change(y.g)
+  return { y, hands, first }
+}
+
+const shown = (y: Yard, path: string) => git(y.g.remote, 'show', `${BRANCH}:${path}`)
+const marker = '<!-- switchyard:follow-up fu-1 -->'
+
+// ---- what it does ------------------------------------------------------------------------------------------------
+
+test('a branch that only lags behind is rebased without an agent, and one comment says so', async () => {
+  const { y, hands } = await opened()
+  const followUp = await executed(hands, followUpJob())
+  expect(followUp.outcome).toMatchObject({
+    status: 'completed',
+    costs: [],
+    prUrl: 'https://code.example/1',
+    prState: 'open',
+    result: { branch: BRANCH, prUrl: 'https://code.example/1', artifacts: [] },
+    sandbox: { id: 'run-1', retainedUntil: expect.any(String) },
+  })
+  expect(y.stood()).toHaveLength(2)
+  expect(shown(y, 'other')).toBe('of main')
+  const [comment, ...others] = y.pull().comments
+  expect(others).toEqual([])
+  expect(comment?.body).toMatch(
+    /^The branch was rebased onto the newest `main` \([0-9a-f]{12}\), without conflicts\. Pushed as [0-9a-f]{12}\.\n\n<!-- switchyard:follow-up fu-1 -->$/,
+  )
+  expect(followUp.progress.at(-1)).toMatchObject({ pushed: y.stood()[0], prUrl: 'https://code.example/1' })
+})
+
+test('a sandbox that no agent was in is not said to be kept: the next follow-up waits for no worker', async () => {
+  const { y } = await opened()
+  const { hands } = await y.worker('two')
+  const { outcome: said, progress } = await executed(hands, followUpJob())
+  expect(said).toMatchObject({ status: 'completed', costs: [] })
+  const outcome = outcomeOf({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
+  const now = realClock.now()
+  const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
+  const run = finished(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
+  expect(holderOf(run, now)).toBeUndefined()
+})
+
+test('what was changed by hand in a merge, and cannot be put back, is looked at by an agent', async () => {
+  const { hands } = await opened((g) => {
+    onMain(g, 'other', 'of main\n')
+    git(g.person, 'checkout', '-q', '-B', BRANCH, `origin/${BRANCH}`)
+    git(g.person, 'merge', '-q', '--no-ff', '--no-commit', 'main')
+    writeFileSync(join(g.person, 'other'), 'as the branch needs it\n')
+    git(g.person, 'commit', '-q', '-a', '-m', 'Merge main')
+    git(g.person, 'push', '-q', 'origin', BRANCH)
+    onMain(g, 'other', 'of main, otherwise\n')
+  })
+  const followUp = await executed(hands, followUpJob())
+  expect(followUp.outcome.costs).toHaveLength(1)
+})
+
+test('what people ask for is done by the session that did the work, and only that is billed', async () => {
+  const { y, hands, first } = await opened()
+  const job = followUpJob({
+    threads: [thread('Make it brighter.')],
+    comments: [
+      said(script(['write lamp', '  brighter', 'remember Lamps are bright.', 'say Made it brighter.'])),
+    ],
+  })
+  const followUp = await executed(hands, job)
+  expect(followUp.outcome).toMatchObject({ status: 'completed', result: { artifacts: [] } })
+  expect(followUp.outcome.agentSessionId).toBe(first.outcome.agentSessionId)
+  expect(shown(y, 'lamp')).toBe('brighter')
+  expect(y.pull().comments.map(({ body }) => body)).toEqual([expect.stringContaining('Made it brighter.')])
+  const [before, now] = [first.outcome.costs[0], followUp.outcome.costs[0]]
+  const [snapshot] = followUp.told.flatMap((one) => (one.is === 'usage' ? [one.snapshot] : []))
+  const whole = snapshot?.entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)
+  expect((before?.outputTokens ?? 0) + (now?.outputTokens ?? 0)).toBe(whole)
+})
+
+test('a conflict is the agent’s to resolve', async () => {
+  const { y, hands } = await opened((g) => onMain(g, 'lamp', 'main\n'))
+  const resolve = ['write lamp', '  both', 'run git add lamp && git rebase --continue', 'say Took both.']
+  const followUp = await executed(hands, followUpJob({ comments: [said(script(resolve))] }))
+  expect(followUp.outcome).toMatchObject({ status: 'completed' })
+  expect(shown(y, 'lamp')).toBe('both')
+  expect(y.pull().comments[0]?.body).toMatch(
+    /conflicts in `lamp` were resolved\. Pushed as .*\n\nTook both\./,
+  )
+})
+
+test('a conflict that nobody resolved fails the follow-up: nothing is pushed, nothing said', async () => {
+  const { y, hands } = await opened((g) => onMain(g, 'lamp', 'main\n'))
+  const idle = said(script(['say I would rather not.']))
+  const followUp = await executed(hands, followUpJob({ comments: [idle] }))
+  expect(followUp.outcome).toMatchObject({
+    status: 'failed',
+    error: expect.stringMatching(/rebase onto main was not finished/),
+    sandbox: { retainedUntil: expect.any(String) },
+  })
+  expect(y.stood()).toHaveLength(1)
+  expect(y.pull().comments).toEqual([])
+})
+
+test('without its sandbox it begins with a fresh checkout, elsewhere, and is told what the ticket was', async () => {
+  const { y } = await opened()
+  const { hands } = await y.worker('two')
+  const job = followUpJob({ comments: [said(script(['write new', '  x', 'say Done.']))] })
+  const setup = 'echo set-up; touch built.log'
+  const followUp = await executed(hands, { ...job, repo: { ...job.repo, setup } })
+  expect(followUp.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(followUp)).toContain('set-up')
+  expect([shown(y, 'new'), shown(y, 'other')]).toEqual(['x', 'of main'])
+})
+
+test('our own comments call for no agent, and when nothing is to be done that is said too', async () => {
+  const { y, hands } = await opened(() => {})
+  const own = said('Pushed.\n\n<!-- switchyard:follow-up fu-0 -->')
+  const followUp = await executed(hands, followUpJob({ comments: [own] }))
+  expect(followUp.outcome).toMatchObject({ status: 'completed', costs: [] })
+  expect(y.stood()).toHaveLength(1)
+  expect(y.pull().comments.map(({ body }) => body)).toEqual([
+    expect.stringMatching(
+      /^The branch holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./,
+    ),
+  ])
+})
+
+test('a stranger who reads what was pushed cannot make our comment in our place', async () => {
+  const { y, hands: first } = await opened()
+  await first.close()
+  const dying = await y.worker('one', { step: 'comment', when: 'before' })
+  const telling = { tell: () => {}, room: async () => {} }
+  const order = { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }
+  const execution = dying.hands.begin(order, telling, () => {})
+  const over = carriedOut(execution)
+  await dying.crashed
+  await dying.hands.close()
+
+  const header = git(y.g.remote, 'cat-file', 'commit', BRANCH).split('\n\n')[0] ?? ''
+  const words = header.split(/\s+/).map((word) => followUpMarker(word))
+  got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
+  const again = await y.worker('one')
+  await again.hands.salvage('run-1', {}, 1)
+  expect(await executed(again.hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+  expect(y.stood()).toHaveLength(2)
+  expect(y.pull().comments.map(({ body }) => body)).toEqual([
+    words.join('\n'),
+    expect.stringMatching(/^The branch was brought up to date.*fu-1 -->$/s),
+  ])
+  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  dying.release()
+  await over
+  await again.hands.close()
+})
+
+test('a code host that is away for a while holds the comment up, says why, and gets it once', async () => {
+  const { y, hands: first } = await opened()
+  await first.close()
+  const comment = y.g.codehost.comment.bind(y.g.codehost)
+  let answers = 0
+  y.g.codehost.comment = async (...said) => {
+    // The last one comes through; nobody hears of it.
+    if (answers++ === 5) await comment(...said)
+    return no('unavailable', 'the code host has trouble')
+  }
+  const { hands } = await y.worker('one', undefined, pauselessClock())
+  const followUp = await executed(hands, followUpJob())
+  expect(followUp.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(followUp)).toMatch(/the code host has trouble; trying again for up to \d+ minutes/)
+  expect(y.pull().comments.filter(({ body }) => body.includes(marker))).toHaveLength(1)
+  expect(answers).toBe(6)
+})
+
+test('what a person left in the sandbox is kept, and said', async () => {
+  const { y, hands } = await opened()
+  const work = join(y.g.folder, 'one/sandboxes/run-1/work')
+  writeFileSync(join(work, 'mine'), 'precious\n')
+  const followUp = await executed(hands, followUpJob())
+  expect(logOf(followUp)).toContain('switchyard/before-follow-up-1')
+  expect(git(work, '-c', 'safe.directory=*', 'show', 'switchyard/before-follow-up-1:mine')).toBe('precious')
+  expect(git(y.g.remote, 'ls-tree', '--name-only', BRANCH).split('\n')).not.toContain('mine')
+})
+
+describe('cancelled', () => {
+  const cancelled = { how: 'interrupt', reason: 'somebody cancelled it' } as const
+  const lost = { ...cancelled, how: 'kill', inVain: true } as const
+
+  /** Right before the comment would be made, so what was pushed is there to be seen. */
+  async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
+    const { y, hands } = await opened()
+    const look = y.g.codehost.hasComment.bind(y.g.codehost)
+    const telling = { tell: () => {}, room: async () => {} }
+    let looks = 0
+    y.g.codehost.hasComment = async (...asked) => {
+      if (++looks === 2) execution.stop(order)
+      return look(...asked)
+    }
+    const execution = hands.begin(
+      { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
+      telling,
+      () => {},
+    )
+    const { outcome } = await carriedOut(execution)
+    expect(y.stood()).toHaveLength(2)
+    return { outcome, comments: y.pull().comments.length }
+  }
+
+  test('once it has pushed, it still says what it did', async () => {
+    const { outcome, comments } = await stoppedAfterThePush(cancelled)
+    expect(outcome.status).toBe('completed')
+    expect(comments).toBe(1)
+  })
+
+  test('without its lease it says nothing: whoever has that now does', async () => {
+    expect((await stoppedAfterThePush(lost)).comments).toBe(0)
+  })
+})
+
+test('a follow-up that is stopped leaves the sandbox as a person may need it', async () => {
+  const { y, hands } = await opened()
+  const telling = { tell: () => {}, room: async () => {} }
+  const execution = hands.begin({ leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }, telling, () => {})
+  await execution.prepare()
+  execution.stop({ how: 'kill', reason: 'the lease is gone', inVain: true })
+  const outcome = await execution.finish({ verdict: 'stopped', reason: 'the lease is gone' })
+  await execution.gone()
+  expect(outcome.status).toBe('cancelled')
+  expect(y.stood()).toHaveLength(1)
+  expect(y.pull().comments).toEqual([])
+  expect(await executed(hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
+})
+
+test('a fresh checkout that was cut off before its agent began is made anew, and set up', async () => {
+  const { y } = await opened()
+  const comments = [said(script(['write new', '  x', 'say Done.']))]
+  const job = followUpJob({ comments })
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
+  const dying = await y.worker('two', { step: 'rebase', when: 'after' })
+  const telling = { tell: () => {}, room: async () => {} }
+  const execution = dying.hands.begin(order, telling, () => {})
+  const over = carriedOut(execution)
+  await dying.crashed
+  await dying.hands.close()
+
+  const { hands } = await y.worker('two')
+  await hands.salvage('run-1', {}, 1)
+  const again = await executed(hands, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
+  expect(again.outcome).toMatchObject({ status: 'completed' })
+  expect(logOf(again)).toContain('set-up')
+  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  dying.release()
+  await over
+})
+
+// ---- cut off at each step ----------------------------------------------------------------------------------------
+
+const STEPS: readonly Step[] = ['ask', 'fetch', 'rebase', 'agent', 'collect', 'push', 'comment']
+const CRASHES = STEPS.flatMap((step): Crash[] => [
+  { step, when: 'before' },
+  { step, when: 'after' },
+])
+
+/** Elsewhere, what counts is what others can see. */
+const CRASHES_SEEN = CRASHES.filter(({ step }) => ['collect', 'push', 'comment'].includes(step))
+/** Each takes seconds: `FOLLOW_UP_CRASHES=all` has them all, a plain run those around what others can see. */
+const SHORT = process.env.FOLLOW_UP_CRASHES !== 'all'
+const isTold = ({ step, when }: Crash): boolean =>
+  !SHORT || step === 'push' || step === 'comment' || (step === 'rebase' && when === 'after')
+
+describe.each([
+  { next: 'one', crashes: CRASHES.filter(isTold) },
+  {
+    next: 'two',
+    crashes: CRASHES_SEEN.filter(({ step, when }) => !SHORT || (step !== 'collect' && when === 'after')),
+  },
+])('cut off on worker one, and begun again on worker $next:', ({ next, crashes }) => {
+  test.each(crashes)('$when $step: one push, one comment', async (crash) => {
+    const { y, hands: first } = await opened()
+    await first.close()
+    const work = script(['append lamp', '  brighter', 'say Made it brighter.'])
+    const job = followUpJob({ comments: [said(work)] })
+    const dying = await y.worker('one', crash)
+    const telling = { tell: () => {}, room: async () => {} }
+    const execution = dying.hands.begin({ leaseId: 'ls-2', workerId: 'wk-1', job }, telling, () => {})
+    const over = carriedOut(execution)
+    await dying.crashed
+    // A process that is gone writes nothing any more.
+    await dying.hands.close()
+
+    const again = await y.worker(next)
+    if (next === 'one') await again.hands.salvage('run-1', {}, 1)
+    const followUp = await executed(again.hands, job)
+    expect(followUp.outcome).toMatchObject({ status: 'completed', prUrl: 'https://code.example/1' })
+    const isOnce = () => {
+      expect(y.stood()).toHaveLength(2)
+      expect(y.pull().comments.filter(({ body }) => body.includes(marker))).toHaveLength(1)
+      expect(shown(y, 'lamp')).toBe('branch\nbrighter')
+    }
+    isOnce()
+    const areWordsLost =
+      next === 'two' && ['after push', 'before comment'].includes(`${crash.when} ${crash.step}`)
+    if (!areWordsLost) expect(y.pull().comments[0]?.body).toContain('Made it brighter.')
+
+    execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+    dying.release()
+    await over
+    isOnce()
+    await again.hands.close()
+  })
+})

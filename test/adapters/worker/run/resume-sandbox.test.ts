@@ -1,0 +1,396 @@
+/** A person in the sandbox of a run: the agent's session on a terminal, through real walls. */
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { no, yes } from '../../../../core/result.ts'
+import type { Hands } from '../../../../worker/executor.ts'
+import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { runTypeScript } from '../../../support/child-process.ts'
+import { until } from '../../../support/real-files.ts'
+import {
+  booted,
+  executed,
+  handsIn,
+  jobOf,
+  KEY,
+  RUN,
+  SHELL,
+  SIZE,
+  SLOTS_FROM,
+  seat,
+} from '../../../support/resumed-sandbox.ts'
+import { isRoot, ORDINARY } from '../../../support/sandbox.ts'
+
+let folder = ''
+let hands: Hands
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  hands = await handsIn(folder)
+})
+afterEach(async () => {
+  await hands.discard(RUN)
+  await hands.close()
+  await removeOwned(folder)
+})
+
+const disk = () => join(folder, 'sandboxes', RUN)
+
+async function steppedIn() {
+  await executed(hands)
+  const person = seat(await booted(hands))
+  await person.sees('scripted agent · session')
+  await person.sees('> ')
+  return person
+}
+
+async function shell() {
+  const job = jobOf(['say hello'])
+  await executed(hands, { ...job, agent: { ...job.agent, command: SHELL } })
+  const person = seat(await booted(hands))
+  await person.sees('$ ')
+  return person
+}
+
+describe('the terminal', () => {
+  test('has the session, echoes what is typed, follows a resize, and ends with the agent’s own code', async () => {
+    const { session, sees, ended, booted: sandbox } = await steppedIn()
+    session.input('sa')
+    await sees('sa')
+    session.input('y Grüße, 世界\r')
+    await sees('y Grüße, 世界')
+    await sees('\r\nGrüße, 世界\r\n')
+    session.input('exit 7\r')
+    expect(await ended).toBe(7)
+    await sandbox.close()
+  })
+
+  test('has a size, which follows, and job control', async () => {
+    const { session, sees, ended, booted: sandbox } = await shell()
+    session.input('stty size; tput cols\n')
+    await sees('30 100\r\n100\r\n')
+    session.resize({ cols: 133, rows: 41 })
+    session.input('stty size\n')
+    await sees('41 133\r\n')
+    const sleep = `sleep 6${process.pid}`
+    session.input(`${sleep}\n`)
+    // Stopped any sooner, the shell would be, which drops what it has not read.
+    await until('it sleeps', () => commandLines(sleep).length > 0)
+    session.input('\u001a')
+    await sees('Stopped')
+    session.input('bg; jobs; kill -9 $$\n')
+    await sees('Running')
+    expect(await ended).toBe(137)
+    await sandbox.close()
+  })
+
+  test('is one: what was said there counts, and the next boot finds it said', async () => {
+    const { session, sees, booted: sandbox } = await steppedIn()
+    session.input('say remember the milk\r')
+    await sees('\r\nremember the milk\r\n')
+    const first = await sandbox.close()
+    expect(await sandbox.close()).toBe(first)
+    const again = seat(await booted(hands))
+    await again.sees('remember the milk')
+    await again.sees('> ')
+    again.session.input('say and the bread\r')
+    await again.sees('\r\nand the bread\r\n')
+    const second = await again.booted.close()
+    const count = (usage: typeof first) => usage.flatMap(({ entries }) => entries).length
+    expect([count(second) - count(first), count(first) > 1]).toEqual([1, true])
+    expect(new Set([...first, ...second].map(({ sessionId }) => sessionId)).size).toBe(1)
+    expect(readFileSync(join(disk(), 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
+  })
+
+  test('stops by itself while nobody keeps up, loses nothing, and hears what is typed meanwhile', async () => {
+    const bytes = 50 * 1024 * 1024
+    await executed(hands)
+    let [received, lines, tail, most, paused] = [0, 0, '', 0, true]
+    const held = () => {
+      collectGarbage()
+      const { heapUsed, external } = process.memoryUsage()
+      return heapUsed + external
+    }
+    let ready = () => {}
+    const prompted = new Promise<void>((resolve) => {
+      ready = resolve
+    })
+    const sandbox = await booted(hands)
+    const session = sandbox.open(SIZE, {
+      printed: (data) => {
+        if (paused && received > 0) paused = false
+        received += data.length
+        tail = (tail + data).slice(-200)
+        lines += data.split('\n').length - 1
+        if (tail.endsWith('> ') || tail.includes('/exit leaves')) ready()
+      },
+      ended: () => {},
+    })
+    await prompted
+    const before = held()
+    session.pause()
+    session.input(`flood ${bytes}\r`)
+    session.resume()
+    for (let pauses = 0; pauses < 5; pauses += 1) {
+      await until('some of it came', () => received > (pauses + 1) * 1024 * 1024)
+      session.pause()
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      const soFar = received
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      expect(received - soFar).toBeLessThanOrEqual(64 * 1024)
+      most = Math.max(most, held())
+      session.resume()
+    }
+    await until('all of it came', () => tail.includes(`${bytes} bytes`), 100_000)
+    expect(lines).toBeGreaterThanOrEqual(bytes / 64)
+    expect(received).toBeGreaterThanOrEqual(bytes + bytes / 64)
+    expect(most - before).toBeLessThan(20 * 1024 * 1024)
+    await sandbox.close()
+  }, 180_000)
+
+  test('is interrupted in the middle of a flood that nobody reads', async () => {
+    const { session, sees, ended, booted: sandbox } = await shell()
+    const yes = `yes nothing but ${process.pid}`
+    session.input(`${yes}\n`)
+    await sees(`but ${process.pid}\r\nnothing but ${process.pid}`)
+    session.pause()
+    session.input('\u0003')
+    await until('it is gone', () => commandLines(yes).length === 0)
+    session.input('exit 4\n')
+    session.resume()
+    expect(await ended).toBe(4)
+    await sandbox.close()
+  })
+
+  test('closed before it was opened says so, and that it has ended', async () => {
+    await executed(hands)
+    const sandbox = await booted(hands)
+    await sandbox.close()
+    const late = seat(sandbox)
+    expect(await late.ended).toBe(137)
+    expect(late.text()).toContain('closed')
+  })
+
+  test('of an agent that cannot be started shows why, and ends', async () => {
+    const job = jobOf(['say hello'])
+    await executed(hands, { ...job, agent: { ...job.agent, command: SHELL.replace('sh -i', '/no/such') } })
+    const { ended, text, booted: sandbox } = seat(await booted(hands))
+    expect(await ended).not.toBe(0)
+    expect(text()).toContain('not found')
+    await sandbox.close()
+  })
+})
+
+describe('what is left', () => {
+  test('of the credentials is nothing, neither meanwhile nor afterwards', async () => {
+    const { session, sees, booted: sandbox } = await steppedIn()
+    session.input(
+      'run grep -c -e "$(echo $ANTHROPIC_API_KEY | tail -c 21)" $CLAUDE_CONFIG_DIR/.claude.json\r',
+    )
+    await sees(/\r\n1\r\n/)
+    session.input('run cat /proc/$PPID/environ | tr "\\\\0" "\\\\n" | grep -c ^ANTHROPIC\r')
+    await sees(/\r\n1\r\n/)
+    expect(holding(KEY.slice(-20))).toEqual([])
+    await sandbox.close()
+    expect(holding(KEY.slice(-20))).toEqual([])
+    expect(holding('sk-ant')).toEqual([])
+  })
+
+  test('of the processes is nothing, whatever was left running', async () => {
+    const { session, sees, booted: sandbox } = await steppedIn()
+    // For as long as nobody else on this machine sleeps.
+    const sleep = `sleep 87654.${process.pid}`
+    // What is still of the command's group at its end is ended with it.
+    const left = `(setsid sh -c ': > up; exec ${sleep}' >/dev/null 2>&1 </dev/null &)`
+    session.input(`run ${left}; until [ -e up ]; do sleep 0.01; done; echo also\r`)
+    await sees(/\r\nalso\r\n/)
+    await until('it sleeps', () => commandLines(sleep).length > 0)
+    await sandbox.close()
+    expect(commandLines(sleep)).toEqual([])
+  })
+
+  test('of a worker that is killed: no process, no credential, and a sandbox that boots again', async () => {
+    await hands.close()
+    const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [
+      JSON.stringify({ folder, slotsFrom: SLOTS_FROM, does: 'stay' }),
+    ])
+    await until('it stays', () => child.lines.includes('staying') || child.errors.length > 0)
+    expect(child.errors).toEqual([])
+    // Other tests have agents of theirs.
+    const { agent } = JSON.parse(readFileSync(join(disk(), 'sandbox.json'), 'utf8'))
+    const resumed = `--resume ${agent.session}`
+    expect(commandLines(resumed).length).toBeGreaterThan(0)
+    child.process.kill('SIGKILL')
+    await child.ended
+    await until('nothing of it is there', () => commandLines(join(disk())).length === 0)
+    await until('no agent is there', () => commandLines(resumed).length === 0)
+    expect(holding(KEY.slice(-20))).toEqual([])
+    hands = await handsIn(folder)
+    const again = seat(await booted(hands))
+    await again.sees('scripted agent · session')
+    await again.booted.close()
+  })
+})
+
+describe('the walls', () => {
+  test.each([
+    ['none', 'way: \r\n'],
+    ['allowlist', 'way: http://127.0.0.1:'],
+  ] as const)('are those of the run, also after a restart: %s', async (network, way) => {
+    const job = jobOf(['say hello'], {
+      sandbox: { network, allowedHosts: ['api.example.com'], maxProcesses: 99, exposeCodehostToken: true },
+      credentials: { codehost: 'a-token-of-the-code-host' },
+    })
+    await executed(hands, { ...job, agent: { ...job.agent, command: SHELL } })
+    await hands.close()
+    hands = await handsIn(folder)
+    const { session, sees, booted: sandbox } = seat(await booted(hands))
+    await sees('$ ')
+    session.input('echo "way: $HTTPS_PROXY"; cat /run/cred/codehost\n')
+    await sees(way)
+    await sees('No such file')
+    expect(holding('a-token-of-the-code-host')).toEqual([])
+    await sandbox.close()
+  })
+})
+
+describe('a sandbox is not booted', () => {
+  const refusal = async () => {
+    const answer = await hands.boot({ runId: RUN, credentials: {} })
+    return answer.ok ? 'booted' : answer.refusal.kind
+  }
+
+  test('when there is none, or its time is over', async () => {
+    expect(await refusal()).toBe('gone')
+    await executed(hands, jobOf(['say hello'], { retentionHours: 0 }))
+    expect(await refusal()).toBe('gone')
+  })
+
+  test('when its folder is gone', async () => {
+    await executed(hands)
+    rmSync(join(disk(), 'work'), { recursive: true })
+    expect(await refusal()).toBe('gone')
+  })
+
+  test('twice, nor while something is executed in it; and nothing is executed in a booted one', async () => {
+    const job = jobOf(['say hello'])
+    const telling = { tell: () => {}, room: async () => {} }
+    const execution = hands.begin({ leaseId: 'ls-1', workerId: 'wk-1', job }, telling, () => {})
+    await execution.prepare()
+    expect(await refusal()).toBe('conflict')
+    await execution.finish(await execution.work())
+    await execution.gone()
+    const sandbox = await booted(hands)
+    expect(await refusal()).toBe('conflict')
+    expect(await hands.objection(job)).toMatch(/^busy: /)
+    await sandbox.close()
+    expect(await hands.objection(job)).toBe(undefined)
+  })
+
+  test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+    const { agentDrivers } = await import('../../../../worker/agents/drivers.ts')
+    const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot })
+    let isWell = true
+    const find = () => (isWell ? drivers.agentA.find() : Promise.reject(new Error('too many open files')))
+    const there = await handsIn(own, { drivers: { ...drivers, agentA: { ...drivers.agentA, find } } })
+    await executed(there)
+    isWell = false
+    const answer = await there.boot({ runId: RUN, credentials: {} })
+    expect(answer.ok ? 'booted' : answer.refusal.kind).toBe('failed')
+    isWell = true
+    await (await booted(there)).close()
+    await there.close()
+    await removeOwned(own)
+  })
+
+  test('when the disk is discarded: whoever is in it is sent away', async () => {
+    const { booted: sandbox } = await steppedIn()
+    await hands.discard(RUN)
+    expect(existsSync(disk())).toBe(false)
+    expect(await refusal()).toBe('gone')
+    await sandbox.close()
+  })
+})
+
+test('what somebody leaves in it counts as being nowhere else, also when its worker does not live to see him go', async () => {
+  const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  const nothing = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
+  const there = await handsIn(own, {
+    sources: {
+      checkOut: async () => yes({ base: 'a' }),
+      collect: async () => yes(nothing),
+      publish: async () => no('failed', 'nothing is published here'),
+      followUps: {} as never,
+    },
+  })
+  await executed(there)
+  const isUnpushed = () =>
+    JSON.parse(readFileSync(join(own, 'sandboxes', RUN, 'sandbox.json'), 'utf8')).unpushed
+  expect(isUnpushed()).toBe(false)
+  const person = seat(await booted(there))
+  await person.sees('> ')
+  await until('it is noted', isUnpushed)
+  await person.booted.close()
+  await there.close()
+  await removeOwned(own)
+})
+
+test('while somebody is in it, its disk is not taken back', async () => {
+  let now = 0
+  const late = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  const { realClock } = await import('../../../../bin/clock.ts')
+  const clock = { ...realClock, now: () => realClock.now() + now }
+  const there = await handsIn(late, { clock })
+  await executed(there)
+  const sandbox = await booted(there)
+  now = 2 * 3_600_000
+  await there.reclaim(() => false)
+  expect(existsSync(join(late, 'sandboxes', RUN, 'work'))).toBe(true)
+  await sandbox.close()
+  await there.reclaim(() => false)
+  expect(existsSync(join(late, 'sandboxes', RUN))).toBe(false)
+  await there.close()
+  await removeOwned(late)
+})
+
+;(isRoot ? test : test.skip)('a worker that is an ordinary user does the same', async () => {
+  const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
+  chmodSync(own, 0o700)
+  chownSync(own, ORDINARY, ORDINARY)
+  const task = { uid: ORDINARY, folder: own, does: 'all' }
+  const child = runTypeScript('test/support/resumed-sandbox-worker.ts', [JSON.stringify(task)])
+  expect([await child.ended, child.errors]).toEqual([0, []])
+  expect(JSON.parse(child.lines.at(-1) ?? '{}')).toEqual({ code: 3, entries: 3 })
+  rmSync(own, { recursive: true, force: true })
+})
+
+/** What nobody holds counts for nothing, whenever the engine would have noticed. */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+}
+
+/** Files of the run's disk that have this text in them. */
+function holding(text: string): string[] {
+  return readdirSync(disk(), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, path, name }) => join(parentPath ?? path, name))
+    .filter((path) => readFileSync(path).includes(text))
+}
+
+function commandLines(text: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .map((name) => {
+      try {
+        return readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ')
+      } catch {
+        return ''
+      }
+    })
+    .filter((line) => line.includes(text))
+}

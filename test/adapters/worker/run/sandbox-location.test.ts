@@ -1,0 +1,81 @@
+/** Where sandboxes lie, so that whoever they run as gets there and nobody else. */
+import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { groundFor } from '../../../../worker/run/sandbox-location.ts'
+
+const GID = 1_900_000_000
+const isRoot = process.geteuid?.() === 0
+const forRoot = isRoot ? test : test.skip
+
+let top = ''
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), 'switchyard-ground-'))
+  chmodSync(top, 0o755)
+  for (const name of ['inside', 'data', 'closed', 'closed/inside', 'closed/data']) mkdirSync(join(top, name))
+  for (const name of ['inside', 'data']) chmodSync(join(top, name), 0o755)
+  chmodSync(join(top, 'closed'), 0o700)
+  for (const folder of ['inside', 'closed/inside']) writeFileSync(join(top, folder, 'tool.js'), '1')
+})
+afterEach(() => rm(top, { recursive: true, force: true }))
+
+const modeOf = (path: string) => statSync(path).mode & 0o777
+
+describe('the ground', () => {
+  test('is the data directory for a worker that runs sandboxes as itself', async () => {
+    const [dataDir, insidePrograms] = [join(top, 'closed/data'), join(top, 'closed/inside')]
+    expect(await groundFor({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
+      folder: dataDir,
+      insidePrograms,
+      node: { program: '/usr/bin/node', shown: [] },
+    })
+  })
+
+  forRoot('is the data directory for root, too, where other users may pass, and only to pass', async () => {
+    const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
+    const ground = await groundFor({ gid: GID, dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })
+    expect([ground.folder, ground.insidePrograms]).toEqual([dataDir, insidePrograms])
+    expect([modeOf(dataDir), statSync(dataDir).gid]).toEqual([0o710, GID])
+  })
+
+  forRoot('is where the person wants it, with the way there opened as far as we made it', async () => {
+    const umask = process.umask(0o077)
+    const wanted = join(top, 'far/away')
+    const dataDir = join(top, 'closed/data')
+    const parts = {
+      gid: GID,
+      dataDir,
+      insidePrograms: join(top, 'inside'),
+      nodeProgram: '/usr/bin/node',
+      wanted,
+    }
+    const ground = await groundFor(parts)
+    process.umask(umask)
+    expect(ground.folder.startsWith(`${wanted}/`)).toBe(true)
+    expect([modeOf(join(top, 'far')), modeOf(wanted), modeOf(ground.folder)]).toEqual([0o711, 0o711, 0o710])
+    expect((await groundFor(parts)).folder).toBe(ground.folder)
+    expect((await groundFor({ ...parts, dataDir: join(top, 'data') })).folder).not.toBe(ground.folder)
+  })
+
+  forRoot('has copies of our own programs and of Node when nobody else gets to them', async () => {
+    const closedNode = join(top, 'closed/node')
+    writeFileSync(closedNode, '#!/bin/sh\n', { mode: 0o755 })
+    const parts = {
+      gid: GID,
+      dataDir: join(top, 'closed/data'),
+      wanted: join(top, 'runs'),
+      insidePrograms: join(top, 'closed/inside'),
+      nodeProgram: closedNode,
+    }
+    const { folder, insidePrograms, node } = await groundFor(parts)
+    expect([insidePrograms, node]).toEqual([
+      join(folder, 'inside'),
+      { program: join(folder, 'node'), shown: [join(folder, 'node')] },
+    ])
+    expect(existsSync(join(insidePrograms, 'tool.js'))).toBe(true)
+    writeFileSync(join(top, 'closed/inside/new.js'), '2')
+    expect(existsSync(join((await groundFor(parts)).insidePrograms, 'new.js'))).toBe(true)
+  })
+})

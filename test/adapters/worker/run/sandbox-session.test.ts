@@ -1,0 +1,106 @@
+/** A repository's own commands in a real sandbox: what they print, how they end, what they leave running. */
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import type { Told } from '../../../../core/daemon/ports.ts'
+import type { Job } from '../../../../protocol/frames.ts'
+import type { HandsParts } from '../../../../worker/run/dependencies.ts'
+import { Room } from '../../../../worker/run/sandbox-session.ts'
+import { makeOwned } from '../../../../worker/sandbox/folders.ts'
+import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../../../worker/sandbox/machine.ts'
+import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
+import { slotOf } from '../../../../worker/sandbox/slots.ts'
+import { keptLog } from '../../../support/recording-log.ts'
+import { OWN_NUMBERS } from '../../../support/sandbox.ts'
+
+const machine = thisMachine()
+const probe = await probeSandbox(machine)
+if (!probe.ok) throw new Error(`these tests need a sandbox: ${probe.detail}`)
+const launcher = makeLauncher({ bwrap: probe.bwrap, clock: realClock, machine })
+
+const top = mkdtempSync(join(tmpdir(), 'switchyard-room-'))
+chmodSync(top, 0o711)
+afterAll(() => rmSync(top, { recursive: true, force: true }))
+
+let made = 0
+async function room() {
+  made += 1
+  const root = join(top, `run-${made}`)
+  mkdirSync(root)
+  chmodSync(root, 0o711)
+  const slot = slotOf(OWN_NUMBERS + made, machine)
+  const inside = (name: string) => join(root, name)
+  for (const name of ['work', 'home', 'out', 'exchange']) await makeOwned(inside(name), slot)
+  const said: string[] = []
+  const tell = (told: Told) => {
+    if (told.is === 'event' && told.event.type === 'log')
+      said.push(`${told.event.stream}: ${told.event.text}`)
+  }
+  const hands = {
+    clock: realClock,
+    log: keptLog(),
+    launcher,
+    slotOf: () => slot,
+    node: { program: process.execPath, shown: [] },
+    insidePrograms: '/usr/bin',
+    gitconfig: '',
+  } as unknown as HandsParts
+  const folders = {
+    root,
+    work: inside('work'),
+    home: inside('home'),
+    out: inside('out'),
+    exchange: inside('exchange'),
+    desk: inside('desk'),
+    number: made,
+  }
+  return {
+    said,
+    room: new Room({
+      hands,
+      job: { run: { id: `run-${made}` } } as unknown as Job,
+      folders,
+      way: { environment: {}, wrap: (line) => line, close: async () => {} },
+      telling: { tell, room: async () => {} },
+    }),
+  }
+}
+
+describe("a repository's own command", () => {
+  test.each([
+    ['plain output', 'echo one; echo two >&2', 0, ['stderr: two', 'stdout: one']],
+    [
+      'output that is opened anew',
+      'echo one > /dev/stdout; echo two > /dev/stderr',
+      0,
+      ['stderr: two', 'stdout: one'],
+    ],
+    ['an exit code', 'echo no; exit 7', 7, ['stdout: no']],
+    ['nothing to read', 'cat; echo end', 0, ['stdout: end']],
+    ['escapes', "printf '\\033[31mred\\033[0m\\n'", 0, ['stdout: red']],
+  ])('%s', async (_, script, code, lines) => {
+    const { room: here, said } = await room()
+    expect(await here.script(script)).toMatchObject({ code })
+    expect(said.sort()).toEqual(lines)
+    await here.close()
+  })
+
+  test('what it leaves running is neither waited for nor left behind', async () => {
+    const { room: here, said } = await room()
+    expect(await here.script('sleep 600 & echo done')).toMatchObject({ code: 0 })
+    expect(said).toEqual(['stdout: done'])
+    await here.close()
+  })
+
+  test('is ended by a stop, and none is begun after it', async () => {
+    const { room: here } = await room()
+    const ended = here.script('sleep 600')
+    here.stop()
+    expect(await ended).not.toMatchObject({ code: 0 })
+    expect(await here.script('echo again')).toEqual({})
+    await here.close()
+  })
+})

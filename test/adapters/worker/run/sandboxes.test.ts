@@ -1,0 +1,247 @@
+/** The sandboxes on a worker's disk, on a real one. */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import type { Log } from '../../../../core/ports.ts'
+import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
+import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { ORDINARY } from '../../../support/sandbox.ts'
+
+let data = ''
+let now = 0
+let said: string[] = []
+beforeEach(async () => {
+  data = await mkdtemp(join(tmpdir(), 'switchyard-sandboxes-'))
+  mkdirSync(join(data, 'sandboxes'))
+  mkdirSync(join(data, 'trash'))
+  now = Date.parse('2026-01-01T00:00:00.000Z')
+  said = []
+})
+afterEach(() => rm(data, { recursive: true, force: true }))
+
+const log: Log = {
+  debug: () => {},
+  info: (_fields, message) => void said.push(message),
+  warn: (_fields, message) => void said.push(message),
+  error: (_fields, message) => void said.push(message),
+}
+
+const opened = (): Promise<Sandboxes> =>
+  Sandboxes.open({
+    folder: join(data, 'sandboxes'),
+    trash: join(data, 'trash'),
+    clock: { now: () => now, monotonic: () => now, after: () => () => {}, endOfTick: (run) => run() },
+    log,
+    ownerOf: () => undefined,
+    firstNumber: 0,
+    remove: (folder) => rm(folder, { recursive: true, force: true }),
+  })
+
+const HOUR_MS = 3_600_000
+const nobodyIsBusy = () => false
+
+/** A run that ended, with so many KiB in its checkout. */
+async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed = false, quotaGib?: number) {
+  const { work } = await sandboxes.create(runId, quotaGib)
+  writeFileSync(join(work, 'file'), Buffer.alloc(kib * 1024, 1))
+  const until = await sandboxes.retain(runId, { hours: 24, unpushed })
+  await sandboxes.settled()
+  now += 1_000
+  return until
+}
+
+describe('a sandbox on disk', () => {
+  test('has its folders, for its owner only, and a record beside them', async () => {
+    const sandboxes = await opened()
+    const { root, work, home, out, desk, exchange } = await sandboxes.create('run-1', undefined)
+    for (const folder of [work, home, out, desk, exchange]) expect(statSync(folder).mode & 0o777).toBe(0o700)
+    expect(JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))).toMatchObject({
+      runId: 'run-1',
+      number: 0,
+    })
+  })
+
+  test('has a number that no other on this disk has, also after a restart', async () => {
+    const sandboxes = await opened()
+    await Promise.all([sandboxes.create('run-1', undefined), sandboxes.create('run-2', undefined)])
+    await sandboxes.discard('run-1')
+    const again = await opened()
+    const numbers = [await again.create('run-3', undefined), await again.create('run-4', undefined)]
+    expect([again.get('run-2')?.number, ...numbers.map(({ number }) => number)].sort()).toEqual([0, 1, 2])
+  })
+
+  test('is known again after a restart, with its time', async () => {
+    const until = await ended(await opened(), 'run-1', 4)
+    expect((await opened()).get('run-1')).toMatchObject({ retainedUntil: until, unpushed: false })
+  })
+
+  test('knows after a restart who worked there and behind which walls, and who has been in it since', async () => {
+    const sandboxes = await opened()
+    await sandboxes.create('run-1', undefined)
+    const agent = { provider: 'agentA', session: 'a-session', model: 'opus' } as const
+    const walls = { network: 'allowlist', allowedHosts: ['api.example.com'], maxProcesses: 99 } as const
+    sandboxes.occupied('run-1', agent, { ...walls, allowedHosts: [...walls.allowedHosts] })
+    await sandboxes.retain('run-1', { hours: 1, unpushed: false, sessionId: 'a-session' })
+    await sandboxes.visited('run-1')
+    await sandboxes.settled()
+    expect((await opened()).get('run-1')).toMatchObject({ agent, walls, unpushed: true })
+  })
+
+  test('a follow-up goes on in the one that was kept, until its time is over, and bills from then on', async () => {
+    const sandboxes = await opened()
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    const { number } = await sandboxes.create('run-1', undefined)
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    sandboxes.occupied('run-1', { provider: 'agentA', session: 'a-session' })
+    await sandboxes.retain('run-1', { hours: 24, unpushed: false, sessionId: 'a-session' })
+    await sandboxes.settled()
+    const since = new Date(now).toISOString()
+    expect(await sandboxes.kept('run-1')).toMatchObject({ number, root: join(data, 'sandboxes/run-1') })
+    expect((await opened()).get('run-1')).toMatchObject({ sessionId: 'a-session', agent: { since } })
+    now += 24 * HOUR_MS
+    expect(await sandboxes.kept('run-1')).toBeUndefined()
+  })
+
+  test('an earlier attempt of the same run makes way', async () => {
+    const sandboxes = await opened()
+    await ended(sandboxes, 'run-1', 4)
+    const { work } = await sandboxes.create('run-1', undefined)
+    expect(readdirSync(work)).toEqual([])
+  })
+
+  test('a folder whose record is torn is taken away, and said', async () => {
+    const { root } = await (await opened()).create('run-1', undefined)
+    writeFileSync(join(root, 'sandbox.json'), '{"v":1,"runId":"ru')
+    const again = await opened()
+    await again.settled()
+    expect([again.all(), existsSync(root)]).toEqual([[], false])
+    expect(said).toEqual(['a sandbox folder without a readable record is taken away'])
+  })
+
+  test('what was in the trash when the daemon died goes at the next start', async () => {
+    mkdirSync(join(data, 'trash', 'run-0-1-1'))
+    await (await opened()).settled()
+    expect(readdirSync(join(data, 'trash'))).toEqual([])
+  })
+
+  test.each(['../run-1', '', '.', 'a/b', 'a b', '-x'])('%j is no name for one', async (name) => {
+    const sandboxes = await opened()
+    await expect(sandboxes.create(name, undefined)).rejects.toThrow('not a name for a folder')
+    await sandboxes.discard(name)
+    expect(existsSync(join(data, 'sandboxes'))).toBe(true)
+  })
+})
+
+describe('disk is taken back', () => {
+  test('when its time is over, and not before', async () => {
+    const sandboxes = await opened()
+    await ended(sandboxes, 'run-1', 4)
+    now += 23 * HOUR_MS
+    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
+    now += HOUR_MS
+    expect(await sandboxes.reclaim((runId) => runId === 'run-1')).toEqual([])
+    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
+  })
+
+  test('beyond the quota the oldest goes first', async () => {
+    const sandboxes = await opened()
+    const quotaGib = 1 / 1024
+    for (const runId of ['run-1', 'run-2', 'run-3']) await ended(sandboxes, runId, 400, false, quotaGib)
+    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-1'])
+    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual([])
+  })
+
+  test('work that is nowhere else goes last, and it is said', async () => {
+    const sandboxes = await opened()
+    const quotaGib = 0.5 / 1024
+    await ended(sandboxes, 'run-1', 600, true, quotaGib)
+    await ended(sandboxes, 'run-2', 600, false, quotaGib)
+    expect(await sandboxes.reclaim(nobodyIsBusy)).toEqual(['run-2', 'run-1'])
+    expect(said).toContain('the disk quota takes a sandbox whose work was never pushed: it is lost')
+  })
+
+  test('not from somebody who steps in while others are being taken', async () => {
+    const sandboxes = await opened()
+    const quotaGib = 0.5 / 1024
+    for (const runId of ['run-1', 'run-2']) await ended(sandboxes, runId, 600, false, quotaGib)
+    let isBusy = false
+    const taken = sandboxes.reclaim((runId) => isBusy && runId === 'run-2')
+    isBusy = true
+    expect(await taken).toEqual(['run-1'])
+    expect(sandboxes.get('run-2')).toBeDefined()
+    expect(existsSync(sandboxes.foldersOf('run-2').work)).toBe(true)
+  })
+
+  test('one that died with an earlier daemon, and that nobody asked for', async () => {
+    await (await opened()).create('run-1', undefined)
+    now += 1_000
+    const again = await opened()
+    await again.create('run-2', undefined)
+    expect(await again.reclaim(nobodyIsBusy)).toEqual(['run-1'])
+  })
+
+  test.each([0o000, 0o400, 0o100])('a folder that was closed (%i) still counts', async (mode) => {
+    await asOrdinary(async () => {
+      const sandboxes = await opened()
+      const { work } = await sandboxes.create('run-1', 1)
+      mkdirSync(join(work, 'closed'))
+      writeFileSync(join(work, 'closed', 'file'), Buffer.alloc(1024 * 1024, 1))
+      chmodSync(join(work, 'closed'), mode)
+      await sandboxes.retain('run-1', { hours: 1, unpushed: false })
+      await sandboxes.settled()
+      expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
+    })
+  })
+
+  test.each([
+    ['under a name that is no text', "os.mkdir(b'\\xff'); os.chdir(b'\\xff')"],
+    [
+      'deeper than a path can be long',
+      "for _ in range(60): os.mkdir('d' * 200); os.chmod('.', 0o100); os.chdir('d' * 200)",
+    ],
+  ])('what lies %s still counts', async (_, go) => {
+    const sandboxes = await opened()
+    const { work } = await sandboxes.create('run-1', 1)
+    const script = `import os\n${go}\nopen('file', 'wb').write(bytes(1024 * 1024))`
+    execFileSync('python3', ['-c', script], { cwd: work })
+    await sandboxes.retain('run-1', { hours: 1, unpushed: false })
+    await sandboxes.settled()
+    expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
+    await removeOwned(work)
+  })
+
+  test('a link in it is not followed when it is measured', async () => {
+    const sandboxes = await opened()
+    const { work } = await sandboxes.create('run-1', 1)
+    symlinkSync('/usr', join(work, 'all'))
+    await sandboxes.retain('run-1', { hours: 1, unpushed: false })
+    await sandboxes.settled()
+    expect(sandboxes.get('run-1')?.bytes).toBeLessThan(1024 * 1024)
+  })
+})
+
+/** As somebody whom a closed folder keeps out; root it does not. */
+async function asOrdinary(act: () => Promise<void>): Promise<void> {
+  if (process.geteuid?.() !== 0) return act()
+  for (const folder of [data, join(data, 'sandboxes'), join(data, 'trash')])
+    chownSync(folder, ORDINARY, ORDINARY)
+  process.seteuid?.(ORDINARY)
+  try {
+    await act()
+  } finally {
+    process.seteuid?.(0)
+  }
+}

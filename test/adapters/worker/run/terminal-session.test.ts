@@ -1,0 +1,101 @@
+/** A booted sandbox's terminal as it is heard outside, whatever comes out of the sandbox. */
+import { PassThrough } from 'node:stream'
+import { expect, test } from '@jest/globals'
+import type { SessionEar } from '../../../../core/daemon/terminal.ts'
+import { exitFrame, FrameReader, frameOf } from '../../../../worker/inside/terminal/frames.ts'
+import { BootedSession } from '../../../../worker/run/terminal-session.ts'
+import type { SandboxEnd } from '../../../../worker/sandbox/process.ts'
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+function staged() {
+  const [stdout, stderr, input] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const heard: string[] = []
+  let end: (end: SandboxEnd) => void = () => {}
+  const ended = new Promise<SandboxEnd>((resolve) => {
+    end = resolve
+  })
+  const kill = () => void heard.push('killed')
+  const ear: SessionEar = {
+    printed: (data) => void heard.push(data),
+    ended: (code) => void heard.push(`ended ${code}`),
+  }
+  const session = new BootedSession({ stdout, stderr, input, kill, interrupt: () => {}, ended }, ear)
+  return { stdout, stderr, input, heard, session, end }
+}
+
+test('letters that are cut anywhere come whole', async () => {
+  const { stdout, heard } = staged()
+  const text = Buffer.from('a世🌍é')
+  for (const byte of text) stdout.write(frameOf('output', Uint8Array.of(byte)))
+  await turn()
+  expect([heard.join(''), heard.some((data) => data.includes('\ufffd'))]).toEqual(['a世🌍é', false])
+})
+
+test('the end is told once, last, and with the code that was said', async () => {
+  const { stdout, heard, end, session } = staged()
+  stdout.write(
+    Buffer.concat([frameOf('output', Buffer.from('bye')), exitFrame(3), frameOf('output', Buffer.from('x'))]),
+  )
+  await turn()
+  end({ code: 0 })
+  await turn()
+  session.input('late')
+  expect(heard).toEqual(['bye', 'ended 3'])
+})
+
+test.each<[SandboxEnd, string, string[]]>([
+  [{ unmade: 'there is no bubblewrap' }, '', ['\r\nthere is no bubblewrap\r\n', 'ended 70']],
+  [{ code: 69 }, 'no way out\n\u001b[31mat all', ['\r\nno way out\r\nat all\r\n', 'ended 69']],
+  [{ code: 0 }, '', ['\r\nthe terminal has ended\r\n', 'ended 70']],
+  [{ signal: 'SIGKILL' }, '', ['\r\nthe terminal was ended by SIGKILL\r\n', 'ended 137']],
+])(
+  'a sandbox that ends with %j and without a word of its terminal is told as printed',
+  async (end, said, told) => {
+    const { stderr, heard, end: over } = staged()
+    stderr.write(said)
+    await turn()
+    over(end)
+    await turn()
+    expect(heard).toEqual(told)
+  },
+)
+
+test('what is no terminal’s talk ends it', async () => {
+  const { stdout, heard } = staged()
+  stdout.write('Segmentation fault')
+  await turn()
+  expect(heard).toEqual(['killed'])
+})
+
+test('nothing is heard while paused, nor after it was left; and leaving hangs up', async () => {
+  const { stdout, heard, session, input, end } = staged()
+  session.pause()
+  stdout.write(frameOf('output', Buffer.from('one')))
+  await turn()
+  expect(heard).toEqual([])
+  session.resume()
+  await turn()
+  expect(heard).toEqual(['one'])
+  session.leave()
+  stdout.write(frameOf('output', Buffer.from('two')))
+  end({ signal: 'SIGKILL' })
+  await turn()
+  expect([heard, input.writableEnded]).toEqual([['one'], true])
+})
+
+test('what is typed is framed, and what nobody reads is bounded', async () => {
+  const { session, input } = staged()
+  session.input('x'.repeat(100_000))
+  session.resize({ cols: 80, rows: 24 })
+  const pieces: Buffer[] = []
+  for (let piece = input.read(); piece !== null; piece = input.read()) pieces.push(piece)
+  const frames = new FrameReader().push(Buffer.concat(pieces))
+  expect(frames === 'broken' ? frames : frames.map(({ kind, bytes }) => [kind, bytes.length])).toEqual([
+    ['input', 65_536],
+    ['input', 34_464],
+    ['resize', 4],
+  ])
+  for (let n = 0; n < 100; n += 1) session.input('x'.repeat(60_000))
+  expect(input.readableLength + input.writableLength).toBeLessThan(1_200_000)
+})

@@ -1,0 +1,86 @@
+/**
+ * Control groups: what is written where, seen in a folder that only looks like one; and, where this machine lets us,
+ * a real group that is filled, ended and taken away.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { Cgroups } from '../../../../worker/sandbox/cgroup.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+
+const REAL = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeOne)
+
+describe('in a folder that looks like one', () => {
+  function looksLike(controllers: string): [Cgroups, string] {
+    const base = tempFolder()
+    writeFileSync(join(base, 'cgroup.subtree_control'), controllers)
+    return [new Cgroups(base), base]
+  }
+
+  test('processes and memory are limited, and go together', () => {
+    const [groups, base] = looksLike('cpu memory pids\n')
+    expect([groups.counts('pids'), groups.counts('memory')]).toEqual([true, true])
+    groups.make('r-1', { processes: 100, memoryMib: 512 })
+    const [name = ''] = readdirSync(base).filter((each) => each.endsWith('r-1'))
+    expect(name).toMatch(new RegExp(`^worker-\\d+\\.${process.pid}\\.\\d+\\.1\\.r-1$`))
+    const written = readdirSync(join(base, name)).map((file) => [
+      file,
+      readFileSync(join(base, name, file), 'utf8'),
+    ])
+    expect(Object.fromEntries(written)).toEqual({
+      'pids.max': '102',
+      'memory.max': '536870912',
+      'memory.oom.group': '1',
+    })
+  })
+
+  test('only what is counted is limited', () => {
+    const [groups, base] = looksLike('pids\n')
+    expect([groups.counts('pids'), groups.counts('memory')]).toEqual([true, false])
+    groups.make('r-1', { processes: 1, memoryMib: 1 })
+    groups.make('r-2', { processes: 1 })
+    const made = readdirSync(base).filter((each) => each.startsWith('worker-'))
+    expect(made.map((name) => readdirSync(join(base, name)))).toEqual([['pids.max'], ['pids.max']])
+  })
+
+  test('where nothing can be made there is none', () => {
+    expect(new Cgroups('/proc/no/such').make('r-1', { processes: 1 })).toBeUndefined()
+  })
+})
+
+const real = REAL === undefined ? test.skip : test
+real(
+  'a real group takes a process with its children, ends them at once and goes (needs a cgroup v2)',
+  async () => {
+    const base = join(REAL ?? '', `switchyard-test-${process.pid}`)
+    mkdirSync(base)
+    try {
+      const group = new Cgroups(base).make('r-1', { processes: 10 })
+      const child = spawn('/bin/sh', ['-c', 'read go; sleep 300 & (setsid sleep 300 &); echo up; sleep 300'])
+      expect(group?.take(child.pid as number)).toBe(true)
+      child.stdin.write('go\n')
+      await once(child.stdout, 'data')
+      expect(group?.isEmpty()).toBe(false)
+      group?.kill()
+      await until('the group is empty', () => group?.isEmpty() === true)
+      group?.remove()
+      expect(readdirSync(base).filter((name) => name.startsWith('worker-'))).toEqual([])
+    } finally {
+      rmdirSync(base)
+    }
+  },
+)
+
+function canMakeOne(top: string): boolean {
+  const probe = join(top, `switchyard-try-${process.pid}`)
+  try {
+    readFileSync(join(top, 'cgroup.controllers'))
+    mkdirSync(probe)
+    rmdirSync(probe)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,148 @@
+/** Folders of sandboxes: whose they are, and that all of them goes, whatever an agent left in there. */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { makeOwned, objectionToFolder, removeOwned } from '../../../../worker/sandbox/folders.ts'
+import {
+  freeNumber,
+  isSlotUid,
+  SLOT_UID_BASE,
+  SLOTS_GID,
+  SLOTS_MAX,
+  slotOf,
+} from '../../../../worker/sandbox/slots.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+import { isRoot, ORDINARY, place, run, sh } from '../../../support/sandbox.ts'
+
+const root = { euid: 0, egid: 0 }
+const user = { euid: 1000, egid: 100 }
+
+describe('slots', () => {
+  test('are users of their own under root, and the worker itself otherwise', () => {
+    expect(slotOf(7, root)).toEqual({ number: 7, uid: SLOT_UID_BASE + 7, gid: SLOTS_GID })
+    expect(slotOf(7, user)).toEqual({ number: 7, uid: 1000, gid: 100 })
+    expect([isSlotUid(slotOf(SLOTS_MAX - 1, root).uid), isSlotUid(0), isSlotUid(1000)]).toEqual([
+      true,
+      false,
+      false,
+    ])
+  })
+
+  test('lie beyond what systemd hands out, and are no negative numbers to anybody', () => {
+    // systemd: dynamic users 61184–65519, containers 524288–1879048191.
+    expect(SLOT_UID_BASE).toBeGreaterThan(1_879_048_191)
+    expect(SLOT_UID_BASE + SLOTS_MAX).toBeLessThan(2 ** 31)
+  })
+
+  test('a number that is out of bounds is a bug', () => {
+    for (const number of [-1, 0.5, SLOTS_MAX, Number.NaN])
+      expect(() => slotOf(number, root)).toThrow('no slot')
+  })
+
+  test('the first free number from a given one on is taken, and after the last comes the first', () => {
+    expect([freeNumber([], 0), freeNumber([0, 1, 3], 0), freeNumber([2], 0)]).toEqual([0, 2, 0])
+    expect([freeNumber([1], 7), freeNumber([7, 8], 7), freeNumber([SLOTS_MAX - 1], SLOTS_MAX - 1)]).toEqual([
+      7, 9, 0,
+    ])
+  })
+})
+
+describe('a folder', () => {
+  const asRoot = isRoot ? test : test.skip
+
+  test('is made owner-only, and passes for its slot', async () => {
+    const here = place()
+    const path = join(here.root, 'more')
+    expect(await makeOwned(path, here.slot)).toEqual({ ok: true, value: undefined })
+    expect(lstatSync(path)).toMatchObject({ uid: here.slot.uid, mode: 0o40700 })
+    expect(objectionToFolder(path, here.slot)).toBeUndefined()
+    // Also when the agent has locked it for itself.
+    chmodSync(path, 0)
+    expect(objectionToFolder(path, here.slot)).toBeUndefined()
+  })
+
+  asRoot('that its user could not get to is refused with the cure (needs root)', async () => {
+    const here = place()
+    const closed = join(here.root, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    expect(await makeOwned(join(closed, 'work'), here.slot)).toMatchObject({
+      ok: false,
+      refusal: {
+        message: expect.stringMatching(new RegExp(`^${closed} can't be passed .* chmod o\\+x ${closed}$`)),
+      },
+    })
+    expect(existsSync(join(closed, 'work'))).toBe(false)
+  })
+})
+
+describe('everything is deleted', () => {
+  const planted = `
+    mkdir -p locked/in/side && echo x > locked/in/side/f && chmod 0 locked/in/side locked/in locked
+    ln -s "$OUTSIDE" link; ln -s / slash; mkfifo pipe; : > "$(printf 'new\\nline\\377')"; mkdir -- -rf
+    python3 - <<'EOF' || exit 1
+import os
+name = 'd' * 200
+for _ in range(120):
+    os.mkdir(name); os.chdir(name)
+open('deep', 'w').close(); os.symlink(os.environ['OUTSIDE'], 'link')
+os.chmod('.', 0)
+EOF`
+
+  test.each(isRoot ? ['root', 'an ordinary user'] : ['an ordinary user'])('by %s', async (who) => {
+    const here = place()
+    const kept = join(tempFolder(), 'kept')
+    mkdirSync(kept)
+    writeFileSync(join(kept, 'file'), 'kept')
+    const ran = await run(here.order(sh(planted), { environment: { OUTSIDE: kept } }))
+    expect(ran).toMatchObject({ end: { code: 0 } })
+    const work = join(here.root, 'work')
+    await as(who === 'root' ? undefined : ORDINARY, work, () => removeOwned(work))
+    expect(existsSync(work)).toBe(false)
+    expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
+  })
+
+  test('also what lies deeper than anybody walks, and more names than are read at once', async () => {
+    const here = tempFolder()
+    const script = `
+import os
+for n in range(500): open(f'file-{n}', 'w').close(); os.mkdir(f'folder-{n}')
+for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.chdir('d')`
+    mkdirSync(join(here, 'work'))
+    execFileSync('python3', ['-c', script], { cwd: join(here, 'work') })
+    await removeOwned(join(here, 'work'))
+    expect(existsSync(join(here, 'work'))).toBe(false)
+  })
+
+  test('a link in the folder’s place goes itself, and what it leads to stays', async () => {
+    const here = tempFolder()
+    mkdirSync(join(here, 'target'))
+    symlinkSync(join(here, 'target'), join(here, 'link'))
+    await removeOwned(join(here, 'link'))
+    expect([existsSync(join(here, 'link')), existsSync(join(here, 'target'))]).toEqual([false, true])
+  })
+
+  test('what is not there is gone already', async () => {
+    await removeOwned(join(tempFolder(), 'never'))
+  })
+})
+
+/** As somebody who has no rights over what is not his. */
+async function as(uid: number | undefined, path: string, act: () => Promise<void>): Promise<void> {
+  if (uid === undefined || !isRoot) return act()
+  execFileSync('chown', ['-hR', `${uid}:${uid}`, dirname(path)])
+  process.seteuid?.(uid)
+  try {
+    await act()
+  } finally {
+    process.seteuid?.(0)
+  }
+}

@@ -1,0 +1,421 @@
+/** The launcher with the real bubblewrap: what goes in, what comes out, how it ends, and what is refused. */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
+import { until } from '../../../support/real-files.ts'
+import {
+  folder,
+  isRoot,
+  launch,
+  ORDINARY,
+  place,
+  processesOf,
+  run,
+  runAs,
+  sh,
+  theLauncher,
+} from '../../../support/sandbox.ts'
+
+describe('a command', () => {
+  const here = place()
+
+  test('is told by its exit code, with all that it said', async () => {
+    expect(await run(here.order(sh('echo out; echo err >&2; exit 7')))).toEqual({
+      end: { code: 7 },
+      out: 'out\n',
+      err: 'err\n',
+    })
+  })
+
+  test.each([
+    ['kill -KILL $$', { signal: 'SIGKILL' }],
+    ['kill -TERM $$', { signal: 'SIGTERM' }],
+    ['kill -SEGV $$', { signal: 'SIGSEGV' }],
+    ['exit 129', { code: 129 }],
+    ['exit 125', { code: 125 }],
+  ])('%s: %j', async (script, end) => {
+    expect((await run(here.order(sh(script)))).end).toEqual(end)
+  })
+
+  test('that does not exist is 127, as in a shell', async () => {
+    expect(await run(here.order(['no-such-program']))).toMatchObject({ end: { code: 127 }, out: '' })
+  })
+
+  test('reads what it is given, to the last byte, and then an end', async () => {
+    const text = `go\n\n  leading blanks\\n\ttab ✓ \0 ${'x'.repeat(1_000_000)}`
+    const ran = await run(here.order(['cat'], { stdin: text }))
+    expect(ran.out === text).toBe(true)
+    expect(await run(here.order(['cat'], { stdin: '' }))).toMatchObject({ end: { code: 0 }, out: '' })
+  })
+
+  test('reads what comes later, too, when its input is kept open', async () => {
+    const sandbox = launch(here.order(sh('read -r one; echo "got $one"; cat'), { openInput: true }))
+    sandbox.input?.write('early\n')
+    let out = ''
+    sandbox.stdout.on('data', (chunk) => {
+      out += chunk
+    })
+    await until('the first line is read', () => out === 'got early\n')
+    sandbox.input?.write('later')
+    await until('and the next', () => out.endsWith('later'))
+    sandbox.input?.end(', and last')
+    expect((await sandbox.ran).end).toEqual({ code: 0 })
+    expect(out).toBe('got early\nlater, and last')
+    sandbox.input?.write('too late')
+  })
+
+  test('without anything to read reads nothing', async () => {
+    const ran = await run(here.order(sh('cat; readlink /proc/self/fd/0')))
+    expect(ran.out).toBe('/dev/null\n')
+  })
+
+  test('is nobody in particular, in a place of its own, and knows nothing of the host', async () => {
+    const look = 'id -un; id -G; pwd; hostname; env | sort; tr -d "\\0" < /proc/1/environ | wc -c; ls -a ~'
+    const ran = await run(here.order(sh(look), { environment: { EXTRA: 'yes' } }))
+    expect(ran.out.split('\n').filter(Boolean)).toEqual([
+      'agent',
+      '1000',
+      '/work',
+      'sandbox',
+      'EXTRA=yes',
+      'HOME=/home/agent',
+      'LANG=C.UTF-8',
+      'PATH=/usr/local/bin:/usr/bin:/bin',
+      'PWD=/work',
+      'TERM=xterm-256color',
+      'TMPDIR=/tmp',
+      'USER=agent',
+      '0',
+      '.',
+      '..',
+    ])
+  })
+
+  test('has its limits', async () => {
+    const ran = await run(
+      here.order(['cat', '/proc/self/limits', '/proc/self/oom_score_adj'], { maxProcesses: 99 }),
+    )
+    expect(ran.out).toMatch(/^Max core file size +0 +0 /m)
+    expect(ran.out).toMatch(/^Max open files +8192 +8192 /m)
+    expect(ran.out).toMatch(/^Max file size +4294967296 +4294967296 /m)
+    expect(ran.out).toMatch(/^Max address space +unlimited +unlimited /m)
+    expect(ran.out).toMatch(/\n500\n$/)
+    if (theLauncher().limitsTold() === 'rlimit') expect(ran.out).toMatch(/^Max processes +100 +100 /m)
+  })
+
+  test('has no more than its worker has', async () => {
+    const here = place(ORDINARY)
+    const [ran] = await runAs(ORDINARY, [here.order(['cat', '/proc/self/limits'])], { openFiles: 500 })
+    expect(ran).toMatchObject({ end: { code: 0 } })
+    expect(ran?.out).toMatch(/^Max open files +500 +500 /m)
+  })
+
+  test('leaves what it wrote in its folders, as its own user, and nothing else anywhere', async () => {
+    await run(here.order(sh('echo w > /work/left; echo h > ~/left; echo t > /tmp/left')))
+    expect(readFileSync(join(here.root, 'work', 'left'), 'utf8')).toBe('w\n')
+    expect(readFileSync(join(here.root, 'home', 'left'), 'utf8')).toBe('h\n')
+    expect(await run(here.order(sh('cat /work/left ~/left; ls /tmp')))).toMatchObject({ out: 'w\nh\n' })
+  })
+
+  test('may write to a mount only where that was said', async () => {
+    for (const name of ['in', 'out']) folder(join(here.root, name), here.slot)
+    const mounts = [
+      { from: join(here.root, 'in'), to: '/in' },
+      { from: join(here.root, 'out'), to: '/deep/er/out', writable: true },
+    ]
+    const ran = await run(here.order(sh('echo x > /deep/er/out/x; echo x > /in/x; ls /in'), { mounts }))
+    expect(ran).toMatchObject({
+      end: { code: 0 },
+      out: '',
+      err: expect.stringContaining('Read-only file system'),
+    })
+    expect(readdirSync(join(here.root, 'out'))).toEqual(['x'])
+  })
+
+  test('runs beside others, each for itself', async () => {
+    const look = 'readlink /proc/self/ns/pid /proc/self/ns/net /proc/self/ns/user'
+    const others = await Promise.all(Array.from({ length: 6 }, () => run(place().order(sh(look)))))
+    expect(new Set(others.flatMap(({ out }) => out.split('\n').filter(Boolean))).size).toBe(18)
+  })
+})
+
+describe('what a command may not see', () => {
+  /** Of this process alone: other tests may show theirs to everybody. */
+  const secret = `planted-secret-of-${process.pid}-${Date.now()}`
+  const files = [{ path: '/run/cred/token', mode: '0400', text: secret }] as const
+
+  test('only the three standard descriptors, whatever this process was started with', async () => {
+    const here = place(ORDINARY)
+    const task = { uid: ORDINARY, orders: [here.order(sh('ls /proc/self/fd /proc/$$/fd'))] }
+    const [ran] = await runAs(ORDINARY, task.orders, { leaking: [7, 20] })
+    expect(ran?.out.replace(/\s+/g, ' ')).toBe('/proc/2/fd: 0 1 2 /proc/self/fd: 0 1 2 3 ')
+  })
+
+  test('nothing of the arguments, the environment and the files shows in /proc', async () => {
+    const here = place()
+    const script = 'cat /run/cred/token; stat -c %a /run/cred/token; touch /work/up; sleep 300'
+    const sandbox = launch(here.order(sh(script), { files }))
+    await until('the command runs', () => existsSync(join(here.root, 'work', 'up')))
+    const seen = everythingInProc()
+    expect(seen).toContain('--args')
+    expect(seen).not.toContain(secret)
+    expect(seen).not.toContain(here.root)
+    sandbox.kill()
+    expect((await sandbox.ran).out).toBe(`${secret}400\n`)
+  })
+
+  const asRoot = isRoot ? test : test.skip
+  asRoot(
+    'a credential can’t be read by another user, nor by anybody after the end (needs root)',
+    async () => {
+      const here = place()
+      const sandbox = launch(here.order(sh('echo up; sleep 300'), { files }))
+      await until('the command runs', () => processesOf(here.slot.uid).length >= 4)
+      const insiders = processesOf(here.slot.uid).map((pid) => `/proc/${pid}/root/run/cred/token`)
+      const reader = (uid: number) => ['--reuid', String(uid), '--clear-groups', 'cat', ...insiders]
+      expect(attempt('setpriv', reader(ORDINARY))).toBe('')
+      expect(attempt('setpriv', reader(here.slot.uid + 1))).toBe('')
+      // Not even from another sandbox of the same worker with the same user: /run is owner-only and proc is its own.
+      const other = await run(here.order(sh('cat /run/cred/token /proc/*/root/run/cred/token')))
+      expect(other.out).toBe('')
+      sandbox.kill()
+      await sandbox.ended
+      expect(insiders.map((path) => attempt('cat', [path])).join('')).toBe('')
+      expect(attempt('grep', ['-rl', secret, here.root])).toBe('')
+    },
+  )
+})
+
+describe('an end', () => {
+  const daemon = '(setsid sleep 300 >/dev/null 2>&1 &) ; (setsid sh -c "trap : TERM INT HUP; sleep 300" &);'
+
+  test('takes daemons with it', async () => {
+    const here = place()
+    expect(await run(here.order(sh(`${daemon} echo left`)))).toMatchObject({
+      end: { code: 0 },
+      out: 'left\n',
+    })
+    if (isRoot) expect(processesOf(here.slot.uid)).toEqual([])
+  })
+
+  test('by interrupt is the command’s own: it may still say what it has to say', async () => {
+    const sandbox = launch(
+      place().order(sh('trap "echo spent; exit 3" INT; echo up; while :; do sleep 0.05; done')),
+    )
+    await said(sandbox.stdout)
+    sandbox.interrupt()
+    expect(await sandbox.ran).toMatchObject({ end: { code: 3 }, out: 'up\nspent\n' })
+  })
+
+  test('by kill takes everything, also what ignores signals', async () => {
+    const here = place()
+    const sandbox = launch(
+      here.order(sh(`trap : TERM INT HUP; ${daemon} echo up; while :; do sleep 0.05; done`)),
+    )
+    await said(sandbox.stdout)
+    sandbox.kill()
+    expect((await sandbox.ran).end).toEqual({ signal: 'SIGKILL' })
+    if (isRoot) expect(processesOf(here.slot.uid)).toEqual([])
+    sandbox.kill()
+    sandbox.interrupt()
+  })
+
+  test('by kill may come at any moment of the beginning', async () => {
+    const here = place()
+    for (let afterMs = 0; afterMs < 24; afterMs += 1.5) {
+      const sandbox = launch(here.order(sh('echo ran; sleep 300')))
+      await new Promise((resolve) => setTimeout(resolve, afterMs))
+      sandbox.kill()
+      expect([afterMs, (await sandbox.ran).end]).toEqual([afterMs, { signal: 'SIGKILL' }])
+      if (isRoot) expect([afterMs, processesOf(here.slot.uid)]).toEqual([afterMs, []])
+    }
+  })
+
+  test('is told after a kill even when nobody reads', async () => {
+    const sandbox = theLauncher().launch(place().order(['yes']))
+    await said(sandbox.stdout)
+    sandbox.stdout.pause()
+    sandbox.kill()
+    expect(await sandbox.ended).toEqual({ signal: 'SIGKILL' })
+  })
+})
+
+describe('numbers', () => {
+  test('a fork bomb hits its own limit, and others still start', async () => {
+    const [bombed, other] = [place(), place()]
+    const bomb = launch(
+      bombed.order(sh('b() { b | b & }; echo up; b 2>/dev/null; sleep 300'), { maxProcesses: 64 }),
+    )
+    await said(bomb.stdout)
+    for (let each = 0; each < 3; each++) expect((await run(other.order(['true']))).end).toEqual({ code: 0 })
+    if (isRoot) expect(processesOf(bombed.slot.uid).length).toBeLessThan(80)
+    bomb.kill()
+    await bomb.ended
+    if (isRoot) expect(processesOf(bombed.slot.uid)).toEqual([])
+  })
+
+  const counted = theLauncher().limitsTold() === 'cgroup' ? test : test.skip
+  counted('a memory bomb is ended whole (needs a control group that counts memory)', async () => {
+    const bomb = place().order(sh('tail /dev/zero'), { memoryMib: 64 })
+    expect((await run(bomb)).end).toEqual({ signal: 'SIGKILL' })
+  })
+})
+
+describe('no sandbox is made', () => {
+  const here = place()
+  const unmade = async (more: object): Promise<string> =>
+    (await run({ ...here.order(['true']), ...more })).end.unmade ?? ''
+
+  test('of a workspace that is a link, or lies behind one', async () => {
+    symlinkSync(join(here.root, 'work'), join(here.root, 'link'))
+    symlinkSync(here.root, join(here.root, 'around'))
+    expect(await unmade({ work: join(here.root, 'link') })).toMatch(
+      /no folder that can be shown: E(LOOP|NOTDIR)/,
+    )
+    expect(await unmade({ work: join(here.root, 'around', 'work') })).toContain('is reached through a link')
+    expect(await unmade({ work: join(here.root, '.', '..', 'none') })).toContain('ENOENT')
+  })
+
+  test('of folders that are somebody else’s, or that others may replace', async () => {
+    mkdirSync(join(here.root, 'open'), { mode: 0o700 })
+    chmodSync(join(here.root, 'open'), 0o777)
+    folder(join(here.root, 'open', 'work'), here.slot)
+    expect(await unmade({ home: join(here.root, 'open', 'work') })).toContain('can be written by others')
+    expect(await unmade({ work: '/usr' })).toContain('does not belong to the user of its sandbox')
+    expect(await unmade({ mounts: [{ from: '/etc', to: '/in', writable: true }] })).toContain(
+      'does not belong',
+    )
+  })
+
+  const asRoot = isRoot ? test : test.skip
+  asRoot('of folders inside one that its own user could rename (needs root)', async () => {
+    const inside = join(here.root, 'work', 'inner')
+    mkdirSync(inside)
+    chownSync(inside, here.slot.uid, here.slot.gid)
+    expect(await unmade({ work: inside })).toContain('can be written by others')
+  })
+
+  asRoot('where its user can’t get to: the cure says so (needs root)', async () => {
+    const closed = join(here.root, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    folder(join(closed, 'work'), here.slot)
+    expect(await unmade({ work: join(closed, 'work') })).toMatch(/Permission denied; the user .* namei -l /)
+  })
+
+  test.each([
+    [{ shown: ['/'] }, 'would show /work'],
+    [{ shown: ['/proc'] }, 'would show /proc'],
+    [{ shown: ['/home'] }, 'would show /home/agent'],
+    [{ shown: ['relative'] }, 'no plain path'],
+    [{ shown: ['/opt/../etc'] }, 'no plain path'],
+    [{ mounts: [{ from: '/usr', to: '/run' }] }, 'no place for a folder inside'],
+    [{ egressSocket: '/etc/passwd' }, 'is no socket'],
+    [{ name: '../up' }, 'is no name for a sandbox'],
+    [{ command: [] }, 'no command'],
+    [{ command: ['a\0b'] }, 'could not be started'],
+    [{ slot: { number: 0, uid: 0, gid: 0 } }, 'never runs as root'],
+    [{ shown: ['/no/such/agent'] }, "Can't find source path /no/such/agent"],
+  ])('%j: %s', async (more, reason) => {
+    expect(await unmade(more)).toContain(reason)
+  })
+
+  test('that would show the workspace under its own name', async () => {
+    expect(await unmade({ shown: [here.root] })).toContain(`would show ${join(here.root, 'work')}`)
+  })
+
+  test('by a bubblewrap that is gone', async () => {
+    const gone = makeLauncher({ bwrap: '/no/such/bwrap', clock: realClock }).launch(here.order(['true']))
+    gone.stdout.resume()
+    gone.stderr.resume()
+    expect((await gone.ended).unmade).toContain('/no/such/bwrap')
+  })
+})
+
+describe('ordinary work', () => {
+  const here = place()
+  const works = async (script: string): Promise<string> => {
+    const { end, out, err } = await run(here.order(sh(`set -e\n${script}`), { maxProcesses: 512 }))
+    return end.code === 0 ? out : `${JSON.stringify(end)} ${out} ${err}`
+  }
+
+  test('git makes, clones and commits', async () => {
+    const git = 'git -c user.name=a -c user.email=a@b -c init.defaultBranch=main'
+    const script = `${git} init -q a; cd a; echo 1 > f; ${git} add f; ${git} commit -qm one; cd ..
+      ${git} clone -q a b; cd b; echo 2 > f; ${git} commit -qam two; ${git} bundle create -q ../x.bundle main
+      ${git} log --format=%s; ${git} gc -q; ${git} fsck`
+    expect(await works(script)).toBe('two\none\n')
+  })
+
+  test('node has its threads, its files, its crypto, WebAssembly and children', async () => {
+    const script = `
+      const { Worker } = require('node:worker_threads'), { execFileSync } = require('node:child_process')
+      const wasm = new WebAssembly.Memory({ initial: 1, maximum: 65536 })
+      const w = new Worker('require("node:worker_threads").parentPort.postMessage(6*7)', { eval: true })
+      w.on('message', (n) => console.log(n, wasm.buffer.byteLength, execFileSync('echo', ['child']).toString().trim()))
+      require('node:crypto').scrypt('a', 'b', 16, () => require('node:fs').writeFileSync('/work/n', 'x'))
+      require('node:http').createServer((q, s) => s.end('served')).listen(0, '127.0.0.1', function () {
+        require('node:http').get(this.address(), (r) => r.on('data', (d) => { console.log(String(d)); this.close() }))
+      })`
+    writeFileSync(join(here.root, 'work', 'n.js'), script)
+    chmodSync(join(here.root, 'work', 'n.js'), 0o644)
+    const said = await works('node /work/n.js')
+    expect(said.split('\n').filter(Boolean).sort()).toEqual(['42 65536 child', 'served'])
+  })
+
+  test('npm, python, tar, compilers and pipes', async () => {
+    const script = `
+      npm --version | grep -c .
+      if command -v python3 >/dev/null; then
+        python3 -c 'import threading,subprocess,socket,multiprocessing as m
+t=threading.Thread(target=lambda: print("thread"),); t.start(); t.join()
+print(subprocess.check_output(["echo","sub"]).decode().strip(), m.Queue() is not None)'
+      else echo thread; echo sub True; fi
+      mkdir -p t/d; echo x > t/d/f; tar czf t.tgz t; rm -r t; tar xzf t.tgz; cat t/d/f
+      mkfifo p; (echo through > p &); cat p; ln -s nowhere l; ln t/d/f hard; stat -c %h hard`
+    expect(await works(script)).toBe('1\nthread\nsub True\nx\nthrough\n2\n')
+  })
+
+  test('a terminal can be had', async () => {
+    expect(await works('script -qec "tty; stty size" /dev/null </dev/null')).toMatch(/^\/dev\/pts\/\d+/)
+  })
+})
+
+function said(stream: NodeJS.ReadableStream): Promise<void> {
+  return new Promise((resolve) => stream.once('data', () => resolve()))
+}
+
+/** What anybody may read of every process: command lines, and environments where they are readable. */
+function everythingInProc(): string {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && name !== String(process.pid))
+    .flatMap((pid) => ['cmdline', 'environ'].map((file) => quietly(`/proc/${pid}/${file}`)))
+    .join('\n')
+}
+
+function quietly(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function attempt(program: string, args: readonly string[]): string {
+  try {
+    return execFileSync(program, args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString()
+  } catch (error) {
+    return String((error as { stdout?: Buffer }).stdout ?? '')
+  }
+}

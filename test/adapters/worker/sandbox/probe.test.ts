@@ -1,0 +1,295 @@
+/** The probe, with the real bubblewrap, with ones that fail, and on machines made up for it. */
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { sandboxArguments } from '../../../../worker/sandbox/arguments.ts'
+import { holesIn, NAMESPACES, trialCommand } from '../../../../worker/sandbox/escape-test.ts'
+import { type Command, type Ended, type Machine, thisMachine } from '../../../../worker/sandbox/machine.ts'
+import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
+import { PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.ts'
+
+const real = thisMachine()
+
+describe('with the real bubblewrap', () => {
+  test('this machine can make a sandbox', async () => {
+    expect(await probeSandbox(real)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
+  })
+
+  test('what runs inside is nobody in particular, without capabilities, and cannot write the root', async () => {
+    const look =
+      'id -u; grep CapBnd /proc/self/status; touch /x /etc/x /run/x /proc/sys/kernel/core_pattern 2>&1 | grep -c touch; echo kept > /work/y && cat /work/y; ls /'
+    const { visible, fed } = sandboxArguments({})
+    const as = real.euid === 0 ? { as: { uid: 65_534, gid: 65_534 } } : {}
+    const ended = await real.run({
+      program: '/usr/bin/bwrap',
+      args: [...visible, '/bin/sh', '-c', look],
+      fed,
+      timeoutMs: 30_000,
+      ...as,
+    })
+    expect(ended).toMatchObject({ is: 'exited', complaint: '' })
+    const output = ended.is === 'exited' ? ended.output.split('\n') : []
+    expect(output.slice(0, 4)).toEqual(['1000', 'CapBnd:\t0000000000000000', '4', 'kept'])
+    expect(output.slice(4).filter(Boolean)).toEqual([
+      'bin',
+      'dev',
+      'etc',
+      'home',
+      'lib',
+      'lib64',
+      'proc',
+      'run',
+      'sbin',
+      'tmp',
+      'usr',
+      'work',
+    ])
+  })
+})
+
+test('the attempts of the probe succeed where there is no sandbox', async () => {
+  const host = await real.witness()
+  const [program = '', ...args] = trialCommand(host)
+  const ended = await real.run({ program, args, timeoutMs: 30_000 })
+  host.close()
+  const said = ended.is === 'exited' ? ended.output.split('\n') : []
+  const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
+  // Whoever is not root can't write core_pattern anywhere.
+  const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
+  expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))
+  expect(ended.is === 'exited' && holesIn(ended.output, host)).toContain("the mnt namespace is the host's")
+})
+
+describe('with a bubblewrap that does not work', () => {
+  let folder = ''
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'switchyard-bwrap-'))
+    await chmod(folder, 0o755)
+  })
+  afterAll(() => rm(folder, { recursive: true }))
+
+  /** Answers `--help` with what the real one says, and does `script` otherwise. */
+  async function fake(name: string, script: string, help = '/usr/bin/bwrap --help'): Promise<string[]> {
+    const path = join(folder, name)
+    await writeFile(path, `#!/bin/sh\nif [ "$1" = --help ]; then ${help}; exit 0; fi\n${script}\n`)
+    await chmod(path, 0o755)
+    return [join(folder, 'missing'), path]
+  }
+
+  test('its complaint is passed on, in one line', async () => {
+    const paths = await fake('refuses', "printf 'bwrap: setting up\\nuid map\\033[31m\\n' >&2; exit 1")
+    expect(await probeSandbox(real, paths)).toMatchObject({
+      ok: false,
+      reason: 'bwrap-unavailable',
+      detail: `${paths[1]} cannot make a sandbox: bwrap: setting up uid map [31m`,
+    })
+  })
+
+  test('one that says nothing is quoted by its exit code', async () => {
+    const paths = await fake('silent', 'exit 3')
+    expect(await probeSandbox(real, paths)).toMatchObject({
+      ok: false,
+      detail: expect.stringMatching(/: exit code 3$/),
+    })
+  })
+
+  test('one that is too old is told from one that fails, and what it lacks is named', async () => {
+    const paths = await fake('old', 'exit 1', '/usr/bin/bwrap --help | grep -v -e --disable-userns -e --size')
+    expect(await probeSandbox(real, paths)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('does not know --disable-userns, --size; bubblewrap 0.8.0'),
+    })
+  })
+
+  test('one that never ends is ended after five seconds, whatever it left running', async () => {
+    const paths = await fake('hangs', 'sleep 50 & sleep 50')
+    const before = performance.now()
+    expect(await probeSandbox(real, paths)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('no answer within 5 s'),
+    })
+    expect(performance.now() - before).toBeLessThan(45_000)
+  })
+
+  test('one that ends but leaves something running behind it is not waited for', async () => {
+    const paths = await fake('leaves', 'sleep 50 & exit 4')
+    const before = performance.now()
+    expect(await probeSandbox(real, paths)).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('exit code 4'),
+    })
+    expect(performance.now() - before).toBeLessThan(45_000)
+  })
+
+  test('one that is no program for this machine', async () => {
+    const path = join(folder, 'broken')
+    await writeFile(path, '\x7fELF nothing')
+    await chmod(path, 0o755)
+    expect(await probeSandbox(real, [path])).toMatchObject({ ok: false, reason: 'bwrap-unavailable' })
+  })
+
+  test('none at all: the refusal says what to install', async () => {
+    expect(await probeSandbox(real, [join(folder, 'missing')])).toMatchObject({
+      ok: false,
+      reason: 'bwrap-unavailable',
+      detail: expect.stringContaining('sudo apt-get install -y bubblewrap'),
+    })
+  })
+})
+
+describe('on other machines', () => {
+  const help: Ended = { is: 'exited', code: 0, output: sandboxHelp(), complaint: '' }
+
+  function machine(
+    trial: Ended,
+    files: Readonly<Record<string, string>> = {},
+    euid = 1000,
+  ): Machine & { ran: Command[] } {
+    const ran: Command[] = []
+    return {
+      ran,
+      platform: 'linux',
+      arch: 'x64',
+      euid,
+      egid: euid,
+      isProgram: async (path) => path === '/usr/bin/bwrap' || PROGRAMS.includes(path),
+      witness: async () => outside,
+      read: async (path) => files[path],
+      run: async (command) => {
+        ran.push(command)
+        return command.args[0] === '--help' ? help : trial
+      },
+    }
+  }
+
+  const outside = {
+    pid: 4711,
+    port: 1,
+    home: '/home/me',
+    inode: '1:2',
+    namespaces: NAMESPACES.map((kind) => `${kind}:[1]`),
+    close: () => {},
+  }
+  const held: Ended = { is: 'exited', code: 0, output: heldOutput(), complaint: '' }
+
+  const refused: Ended = {
+    is: 'exited',
+    code: 1,
+    output: '',
+    complaint: 'bwrap: setting up uid map: Permission denied\n',
+  }
+
+  test('elsewhere than on Linux nothing is even tried', async () => {
+    const mac = { ...machine(refused), platform: 'darwin' }
+    expect(await probeSandbox(mac)).toEqual({
+      ok: false,
+      reason: 'unsupported-platform',
+      detail: 'the sandbox needs Linux; this is darwin',
+    })
+    expect(mac.ran).toEqual([])
+  })
+
+  test("Ubuntu's restriction is recognised, and its cure named", async () => {
+    const ubuntu = machine(refused, { '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1\n' })
+    const answer = await probeSandbox(ubuntu)
+    expect(answer).toMatchObject({ ok: false, reason: 'bwrap-unavailable' })
+    expect(answer).toMatchObject({
+      detail: expect.stringContaining('profile bwrap /usr/bin/bwrap flags=(unconfined)'),
+    })
+    expect(answer).toMatchObject({
+      detail: expect.stringContaining('sudo apparmor_parser -r /etc/apparmor.d/bwrap'),
+    })
+  })
+
+  test('switched off namespaces are recognised, too', async () => {
+    const debian = machine(refused, { '/proc/sys/kernel/unprivileged_userns_clone': '0' })
+    expect(await probeSandbox(debian)).toMatchObject({
+      detail: expect.stringContaining('sudo sysctl -w kernel.unprivileged_userns_clone=1'),
+    })
+    const none = machine(refused, { '/proc/sys/user/max_user_namespaces': '0' })
+    expect(await probeSandbox(none)).toMatchObject({
+      detail: expect.stringContaining('user.max_user_namespaces'),
+    })
+  })
+
+  test('no cure is invented for a complaint of another kind', async () => {
+    const odd = machine(
+      { ...refused, complaint: 'bwrap: out of cheese' },
+      { '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1' },
+    )
+    expect(await probeSandbox(odd)).toMatchObject({
+      detail: '/usr/bin/bwrap cannot make a sandbox: bwrap: out of cheese',
+    })
+  })
+
+  test('a processor without a table of system calls has no sandbox', async () => {
+    const odd = { ...machine(held), arch: 'riscv64' }
+    expect(await probeSandbox(odd)).toEqual({
+      ok: false,
+      reason: 'unsupported-platform',
+      detail: 'the sandbox needs one of x64, arm64; this is riscv64',
+    })
+    expect(odd.ran).toEqual([])
+  })
+
+  test('what else is needed is named with its package', async () => {
+    const bare = { ...machine(held), isProgram: async (path: string) => path === '/usr/bin/bwrap' }
+    expect(await probeSandbox(bare)).toMatchObject({
+      detail: expect.stringMatching(/setpriv.*prlimit.*util-linux$/),
+    })
+  })
+
+  test.each([
+    ['refused mount', 'done mount', 'mounting in a user namespace of its own was possible'],
+    ['refused core_pattern', 'done core_pattern', "writing the kernel's core_pattern was possible"],
+    ['refused kill', 'done kill', 'reaching a process of the host was possible'],
+    ['refused loopback', 'done loopback', "connecting to the host's loopback was possible"],
+    ['refused home', 'done home', "seeing the host's home folder was possible"],
+    ['refused home', '', "seeing the host's home folder was not tried"],
+    ['namespace net:[2]', 'namespace net:[1]', "the net namespace is the host's"],
+    ['namespace user:[2]', 'namespace ', "the user namespace is the host's"],
+    ['Seccomp:\t2', 'Seccomp:\t0', 'system calls are not filtered'],
+    ['NoNewPrivs:\t1', 'NoNewPrivs:\t0', 'programs may gain rights'],
+    ['CapBnd:\t0000000000000000', 'CapBnd:\t00000000a80425fb', 'it could gain capabilities'],
+    ['CapEff:\t0000000000000000', 'CapEff:\t0000000000200000', 'it has capabilities'],
+  ])('a sandbox in which "%s" turns into "%s" is none', async (right, wrong, hole) => {
+    const output = heldOutput().replace(right, wrong)
+    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+      ok: false,
+      reason: 'bwrap-unavailable',
+      detail: `/usr/bin/bwrap makes a sandbox, but its walls have holes: ${hole}`,
+    })
+  })
+
+  test('an attempt for want of a tool is none', async () => {
+    const output = `missing unshare\n${heldOutput()}`
+    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+      detail: expect.stringContaining("can't be tried without unshare"),
+    })
+  })
+
+  test.each([
+    [0, { uid: 65_534, gid: 65_534 }],
+    [1000, undefined],
+  ])('started by user %d, the sandbox is run as %j', async (euid, as) => {
+    const any = machine(held, {}, euid)
+    expect(await probeSandbox(any)).toEqual({ ok: true, bwrap: '/usr/bin/bwrap' })
+    expect(any.ran.at(-1)?.as).toEqual(as)
+  })
+})
+
+/** What is said inside a sandbox that holds. */
+function heldOutput(): string {
+  const attempts = ['mount', 'core_pattern', 'kill', 'loopback', 'home'].map((what) => `refused ${what}`)
+  const namespaces = NAMESPACES.map((kind) => `namespace ${kind}:[2]`)
+  const status = ['CapEff:\t0000000000000000', 'CapBnd:\t0000000000000000', 'NoNewPrivs:\t1', 'Seccomp:\t2']
+  return [...attempts, ...namespaces, ...status].join('\n')
+}
+
+function sandboxHelp(): string {
+  const words = String(
+    sandboxArguments({ home: '/', mounts: [{ from: '/', to: '/' }], reports: true }).fed[0],
+  ).split('\0')
+  return ['--args', ...words.filter((word) => word.startsWith('--'))].join('\n')
+}

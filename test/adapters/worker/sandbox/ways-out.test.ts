@@ -1,0 +1,222 @@
+/**
+ * Every way out of a sandbox that somebody thought of: tried outside, where it leads somewhere, and inside, where it
+ * does not, under a worker that is root and under one that is an ordinary user.
+ *
+ * Calls are tried by a small program in C, everything else by shell. What this machine does not have (a kernel
+ * without modules, without some family of sockets) is tried inside all the same, and not counted as shown.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, copyFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { compileC } from '../../../support/child-process.ts'
+import { tempFolder } from '../../../support/real-files.ts'
+import { isRoot, ORDINARY, type Place, place, run, runAs } from '../../../support/sandbox.ts'
+
+const program = compileC('test/support/escape-attempts.c', ['-static', '-O1', '-w'])
+
+/** What a call comes to inside, when that is not EPERM. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  clone3_it: 'ENOSYS',
+  openat2_setuid: 'ENOSYS',
+  x32_call: 'ENOSYS',
+  int_0x80: 'killed by 31',
+  kill_host: 'ESRCH',
+  read_parent_memory: 'ENOENT',
+  setuid_root: 'EINVAL',
+  setgid_root: 'EINVAL',
+  setresuid_root: 'EINVAL',
+  chown_root: 'EINVAL',
+  chown_other: 'EINVAL',
+  raise_nice: 'EACCES',
+  tcp_loopback: 'ECONNREFUSED',
+  tcp_any: 'ECONNREFUSED',
+  tcp_mapped: 'ECONNREFUSED',
+  abstract_socket: 'ECONNREFUSED',
+  udp_metadata: 'ENETUNREACH',
+  udp_public: 'ENETUNREACH',
+  udp_name_server: 'ENETUNREACH',
+  ...Object.fromEntries(
+    'vsock packet alg tipc bluetooth key can rds xdp smc junk'
+      .split(' ')
+      .map((family) => [`socket_${family}`, 'EAFNOSUPPORT']),
+  ),
+}
+const CALLS_MIN = process.arch === 'x64' ? 125 : 115
+/** Outside, this says that the kernel has no such thing at all. */
+const NOT_HERE = /: (ENOSYS|EAFNOSUPPORT)$/
+
+/** Each is a shell condition: true is a way out. `$W` is the workspace, `$SECRET` a file of the host. */
+const SHELL: Readonly<Record<string, string>> = {
+  'a file of the host, below /tmp': 'cat "$SECRET"',
+  'the same through the first process': 'cat "/proc/1/root/$SECRET"',
+  'the same through a process of the host': 'cat "/proc/$HOST_PID/root/$SECRET"',
+  'the same through a link in the workspace': 'ln -sf "$SECRET" $W/link; cat $W/link',
+  'a hard link to a file of the host': 'ln /usr/bin/env $W/env-$$ || ln "$SECRET" $W/env-$$',
+  'passwords of the host': 'cat /etc/shadow',
+  "root's home": 'ls /root',
+  'what starts the machine': 'ls /boot',
+  'logs of the host': 'ls /var/log',
+  'services of the host': 'ls /etc/systemd || ls /etc/init.d',
+  'the environment of a process of the host': 'cat /proc/$HOST_PID/environ',
+  'a process of the host by name': '[ -d /proc/$HOST_PID ]',
+  'the kernel in memory': 'head -c 1 /proc/kcore',
+  "the kernel's log": '[ -r /dev/kmsg ] || [ -r /proc/kmsg ]',
+  'keys of the host': 'grep -q . /proc/keys',
+  'devices of the kernel': 'ls /sys/kernel',
+  'control groups': 'ls /sys/fs/cgroup',
+  'disks and other devices': 'ls /dev | grep -qE "^(vd|sd|nvme|loop|kvm|fuse|mem|port|net|dri|mapper)"',
+  'core_pattern opened for writing': ': >> /proc/sys/kernel/core_pattern',
+  'any file of /proc outside processes open for writing':
+    'find /proc -path "/proc/[0-9]*" -prune -o -type f -writable -print | grep -q .',
+  'its own score when memory gets scarce': 'echo 600 > /proc/self/oom_score_adj',
+  'sysrq opened for writing': '[ -w /proc/sysrq-trigger ]',
+  'a folder in /usr': 'mkdir /usr/way-out-$$ && rmdir /usr/way-out-$$',
+  'a folder in /etc': 'mkdir /etc/way-out-$$ && rmdir /etc/way-out-$$',
+  'a folder in /': 'mkdir /way-out-$$ && rmdir /way-out-$$',
+  'a folder in /run': 'mkdir /run/way-out-$$ && rmdir /run/way-out-$$',
+  'a folder in /dev': 'mkdir /dev/way-out-$$ && rmdir /dev/way-out-$$',
+  'a folder in /var': 'mkdir /var/way-out-$$ && rmdir /var/way-out-$$',
+  'a program of the host opened for writing': '[ -w /usr/bin/env ]',
+  'more than its share of /tmp': 'head -c 80000000 /dev/zero > $BIG/fill',
+  'more than its share of shared memory':
+    'head -c 80000000 /dev/zero > /dev/shm/fill-$$ && rm /dev/shm/fill-$$',
+  'more than one network device': '[ "$(grep -c : /proc/net/dev)" -gt 1 ]',
+  'listeners of the host': 'grep -qi ":$PORT_HEX " /proc/net/tcp',
+  'sockets of the host by name': 'grep -q "$ABSTRACT" /proc/net/unix',
+  'becoming root by su': 'su -c true',
+  'a file that gives its owner’s rights': '[ "$($AS_NOBODY $W/owner-id -u)" = 0 ]',
+  'a user namespace by unshare': 'unshare --user true',
+  'a sandbox in the sandbox': 'bwrap --unshare-user --ro-bind / / true',
+  'entering the first process': 'nsenter --target 1 --uts true',
+  'entering a process of the host': 'nsenter --target $HOST_PID --uts true',
+  'another root': 'chroot / /bin/true',
+  'another hostname': 'hostname "$(hostname)"',
+  'a device file': 'mknod $W/null-$$ c 1 3',
+}
+
+/** Not everywhere in the kernel, or not even root's in a container. */
+const NOT_EVERYWHERE = [
+  'the same through the first process',
+  'the kernel in memory',
+  'keys of the host',
+  'sysrq opened for writing',
+  'entering the first process',
+]
+
+const server = createServer((socket) => socket.destroy())
+const abstract = spawn(
+  'python3',
+  [
+    '-c',
+    'import socket,sys,time\ns=socket.socket(socket.AF_UNIX);s.bind("\\0"+sys.argv[1]);s.listen(9);print(flush=True);time.sleep(300)',
+    `switchyard-${process.pid}`,
+  ],
+  { stdio: ['ignore', 'pipe', 'inherit'] },
+)
+const secret = join(tempFolder(), 'secret')
+writeFileSync(secret, 'of the host', { mode: 0o644 })
+chmodSync(join(secret, '..'), 0o755)
+let port = 0
+
+beforeAll(async () => {
+  await Promise.all([once(server.listen(0, '0.0.0.0'), 'listening'), once(abstract.stdout, 'data')])
+  port = (server.address() as AddressInfo).port
+})
+afterAll(() => {
+  server.close()
+  abstract.kill()
+})
+
+interface Tried {
+  readonly calls: readonly string[]
+  readonly shell: readonly string[]
+}
+
+describe('outside', () => {
+  const shown = isRoot ? test : test.skip
+  let outside: Tried
+
+  shown('every way that this machine has leads somewhere, and there are more than a hundred', () => {
+    const here = place()
+    plant(here)
+    const work = join(here.root, 'work')
+    const [command = '', ...args] = [
+      '/bin/sh',
+      '-c',
+      script(work, tempFolder(), 'setpriv --reuid=65534 --clear-groups'),
+    ]
+    outside = sorted(execFileSync(command, args, { stdio: ['ignore', 'pipe', 'ignore'] }).toString())
+    const calls = outside.calls.filter((line) => !NOT_HERE.test(line))
+    expect(calls.filter((line) => /: (EPERM|EACCES)$/.test(line))).toEqual([])
+    const led = outside.shell.filter((line) => line.endsWith(': done'))
+    const closed = outside.shell.filter((line) => !led.includes(line)).map((line) => line.replace(/: .*/, ''))
+    expect(closed.filter((name) => !NOT_EVERYWHERE.includes(name))).toEqual([])
+    expect(calls.length + led.length).toBeGreaterThan(140)
+  })
+})
+
+const launching = isRoot ? (['root', 'an ordinary user'] as const) : (['an ordinary user'] as const)
+
+describe.each(launching)('inside, launched by %s', (who) => {
+  let inside: Tried
+  let here: Place
+
+  beforeAll(async () => {
+    here = place(who === 'root' ? undefined : ORDINARY)
+    plant(here)
+    const order = here.order(['/bin/sh', '-c', script('/work', '/tmp', '')])
+    const [ran] = who === 'root' ? [await run(order)] : await runAs(ORDINARY, [order])
+    expect(ran).toMatchObject({ end: { code: 0 } })
+    inside = sorted(ran?.out ?? '')
+  })
+
+  test('no call gets anywhere', () => {
+    const wrong = inside.calls.filter((line) => {
+      const [name = '', outcome] = line.split(': ')
+      return outcome !== (REFUSALS[name] ?? 'EPERM')
+    })
+    expect(wrong).toEqual([])
+    expect(inside.calls.length).toBeGreaterThanOrEqual(CALLS_MIN)
+  })
+
+  test('nothing that a shell can try gets anywhere', () => {
+    expect(inside.shell).toEqual(Object.keys(SHELL).map((name) => `${name}: refused`))
+  })
+})
+
+/** Into the workspace: the program of the calls, and one that belongs to root and says so when it is run. */
+function plant({ root, slot }: Place): void {
+  copyFileSync(program, join(root, 'work', 'ways-out'))
+  chmodSync(join(root, 'work', 'ways-out'), 0o755)
+  copyFileSync('/usr/bin/id', join(root, 'work', 'owner-id'))
+  if (isRoot) chownSync(join(root, 'work', 'owner-id'), 0, 0)
+  chmodSync(join(root, 'work', 'owner-id'), 0o4755)
+  chmodSync(join(root, 'work'), isRoot && slot.uid !== 0 ? 0o755 : 0o700)
+}
+
+function script(work: string, big: string, asNobody: string): string {
+  const variables = {
+    W: work,
+    BIG: big,
+    SECRET: secret,
+    HOST_PID: String(process.pid),
+    PORT_HEX: port.toString(16).padStart(4, '0'),
+    ABSTRACT: `switchyard-${process.pid}`,
+    AS_NOBODY: asNobody,
+  }
+  const set = Object.entries(variables).map(([name, value]) => `${name}='${value}'`)
+  const tries = Object.entries(SHELL).map(
+    ([name, condition]) =>
+      `if ( ${condition} ) </dev/null >/dev/null 2>&1; then echo "${name}: done"; else echo "${name}: refused"; fi`,
+  )
+  return [...set, `$W/ways-out $W $HOST_PID ${port} $ABSTRACT`, 'echo ---', ...tries].join('\n')
+}
+
+function sorted(output: string): Tried {
+  const [calls = '', shell = ''] = output.split('---\n')
+  const lines = (text: string): string[] => text.split('\n').filter(Boolean)
+  return { calls: lines(calls), shell: lines(shell) }
+}

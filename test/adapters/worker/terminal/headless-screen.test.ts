@@ -1,0 +1,491 @@
+/** What a late viewer is drawn is what everybody else sees, cell by cell, and stays so. */
+import { describe, expect, test } from '@jest/globals'
+import type { IBufferCell, Terminal } from '@xterm/headless'
+import * as fc from 'fast-check'
+import { terminalOf } from '../../../../worker/terminal/hardened-xterm.ts'
+import { makeScreen } from '../../../../worker/terminal/headless-screen.ts'
+import { FLOOD_CHARS_MIN } from '../../../../worker/terminal/skip-scrolled.ts'
+import { cpuMsOf } from '../../../support/cpu-time.ts'
+
+const size = { cols: 20, rows: 6 }
+const quiet = () => {}
+
+const written = (terminal: Terminal, data: string): Promise<void> =>
+  new Promise((resolve) => terminal.write(data, resolve))
+
+// ---- seeing ----------------------------------------------------------------------------------------------------------
+
+/** All of what somebody who sits at it sees, and could scroll back to; blank ends of rows left out. */
+function seen(terminal: Terminal): string[] {
+  const { active, normal, alternate } = terminal.buffer
+  const rows = [normal, ...(active.type === 'alternate' ? [alternate] : [])].flatMap((buffer) =>
+    Array.from({ length: buffer.length }, (_, y) => {
+      const cells = Array.from({ length: terminal.cols }, (_, x) => cellAt(buffer.getLine(y)?.getCell(x)))
+      return cells.join('').replace(/( )+$/, '')
+    }),
+  )
+  const { mouseTrackingMode, bracketedPasteMode, applicationCursorKeysMode, wraparoundMode } = terminal.modes
+  return [
+    ...rows,
+    `${active.type} cursor ${active.cursorX},${active.cursorY} above ${active.baseY}`,
+    JSON.stringify({ mouseTrackingMode, bracketedPasteMode, applicationCursorKeysMode, wraparoundMode }),
+    `cursor hidden: ${coreOf(terminal).coreService.isCursorHidden}, mouse ${coreOf(terminal).coreMouseService.activeEncoding}`,
+  ]
+}
+
+interface Core {
+  readonly coreService: { readonly isCursorHidden: boolean }
+  readonly coreMouseService: { readonly activeEncoding: string }
+  readonly _charsetService: { glevel: number; _charsets: readonly unknown[]; charset: unknown }
+}
+// Not in the library's types.
+const coreOf = (terminal: Terminal): Core => (terminal as unknown as { readonly _core: Core })._core
+
+function cellAt(cell: IBufferCell | undefined): string {
+  if (cell === undefined) return '?'
+  const chars = cell.getWidth() === 0 ? '' : cell.getChars()
+  if (cell.isAttributeDefault()) return chars === '' && cell.getWidth() > 0 ? ' ' : `${chars}`
+  const back = `${cell.getBgColorMode()}.${cell.getBgColor()}`
+  // Of what is empty only the ground is to be seen.
+  if (chars === '') return cell.isBgDefault() ? ' ' : `{${back}}`
+  const flags = [cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline(), cell.isInverse()].map(
+    Boolean,
+  )
+  return `{${chars} ${cell.getFgColorMode()}.${cell.getFgColor()} ${back} ${flags.map(Number).join('')}}`
+}
+
+// ---- printing --------------------------------------------------------------------------------------------------------
+
+const csi = (final: string, max = 8) => fc.nat(max).map((n) => `\x1b[${n}${final}`)
+const looks = [
+  '0',
+  '1',
+  '2',
+  '3',
+  '4',
+  '4:3',
+  '7',
+  '9',
+  '22',
+  '24',
+  '27',
+  '31',
+  '39',
+  '49',
+  '53',
+  '97',
+  '103',
+]
+const colours = ['38;5;200', '48;5;17', '48;2;1;2;3', '38;2;200;100;50', '58;5;3', '44']
+const modes = ['1049', '25', '7', '1', '2004', '6', '1000', '1002', '1006', '1004', '45', '47']
+
+const printed: fc.Arbitrary<string> = fc.oneof(
+  { weight: 6, arbitrary: fc.stringMatching(/^[a-z ]{1,12}$/) },
+  { weight: 2, arbitrary: fc.nat(45).map((n) => 'x'.repeat(n)) },
+  { weight: 2, arbitrary: fc.constantFrom('漢字', 'é', 'e\u0301', '─', '界'.repeat(12), 'q') },
+  { weight: 5, arbitrary: fc.constantFrom('\r\n', '\n', '\r', '\t', '\b', '\x0e', '\x0f', '\x07') },
+  { weight: 3, arbitrary: fc.tuple(fc.nat(8), fc.nat(22)).map(([y, x]) => `\x1b[${y};${x}H`) },
+  { weight: 3, arbitrary: fc.constantFrom(...'ABCDEFGJKLMPSTX@dZ').chain((final) => csi(final, 4)) },
+  { weight: 5, arbitrary: fc.constantFrom(...looks, ...colours).map((look) => `\x1b[${look}m`) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.constantFrom(...modes), fc.constantFrom('h', 'l'))
+      .map(([m, s]) => `\x1b[?${m}${s}`),
+  },
+  { weight: 1, arbitrary: fc.tuple(fc.nat(6), fc.nat(7)).map(([top, bottom]) => `\x1b[${top};${bottom}r`) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '\x1b7',
+      '\x1b8',
+      '\x1bM',
+      '\x1bD',
+      '\x1bE',
+      '\x1b(0',
+      '\x1b(B',
+      '\x1b)0',
+      '\x1b[4h',
+      '\x1b[4l',
+      '\x1b[20h',
+      '\x1b[!p',
+      '\x1bc',
+      '\x1b[2 q',
+    ),
+  },
+)
+const session = fc.array(printed, { maxLength: 60 })
+
+function standsBehindNothing({ buffer: { active }, cols }: Terminal): boolean {
+  const last = active.getLine(active.baseY + active.cursorY)?.getCell(cols - 1)
+  return active.cursorX >= cols && last?.getChars() === '' && last.getWidth() > 0
+}
+
+/** Half of a wide character is left: what is to be seen of it, terminals differ in. */
+function isTorn({ buffer, cols }: Terminal): boolean {
+  const halves = [buffer.normal, buffer.alternate].flatMap((each) =>
+    Array.from({ length: each.length }, (_, y) => {
+      const widths = Array.from({ length: cols + 1 }, (_, x) => each.getLine(y)?.getCell(x)?.getWidth())
+      return widths.some((width, x) => width === 2 && widths[x + 1] !== 0)
+    }),
+  )
+  return halves.some(Boolean)
+}
+
+/** Taking back what was kept has left it writing in another charset than the one that is chosen. */
+function writesInAnother(terminal: Terminal): boolean {
+  const { glevel, _charsets, charset } = coreOf(terminal)._charsetService
+  return charset !== _charsets[glevel]
+}
+
+async function bothAfter(before: readonly string[], after: readonly string[]) {
+  const [real, late, screen] = [terminalOf(size), terminalOf(size), makeScreen(size, quiet)]
+  await Promise.all(before.map((data) => screen.print(data)))
+  await written(real, before.join(''))
+  await written(late, `left over\x1b[?1049h from before${screen.picture()}`)
+  // Nobody can be brought to stand behind a last column that was erased; terminals differ there anyway.
+  fc.pre(!standsBehindNothing(real))
+  // There it is drawn as it writes now; whether that stays so when another is chosen, terminals do differ.
+  fc.pre(!writesInAnother(real) && !isTorn(real))
+  const [there, here] = [seen(real), seen(late)]
+  await written(real, after.join(''))
+  await written(late, after.join(''))
+  screen.close()
+  return { there, here, thereAfter: seen(real), hereAfter: seen(late) }
+}
+
+describe('the picture of a terminal', () => {
+  test('is what everybody else sees, whatever was printed, and whatever is printed then', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, session, async (before, after) => {
+        const { there, here, thereAfter, hereAfter } = await bothAfter(before, after)
+        expect(here).toEqual(there)
+        expect(hereAfter).toEqual(thereAfter)
+      }),
+      { numRuns: Number(process.env.RUNS ?? 300) },
+    )
+  }, 240_000)
+
+  test('writes in the charset that was kept with the cursor', async () => {
+    const before = ['\x1b(0', '\x1b7', '\x1b(B', 'a']
+    const { hereAfter, thereAfter } = await bothAfter(before, ['\x1b8', 'q'])
+    expect(thereAfter[0]).toContain('─')
+    expect(hereAfter).toEqual(thereAfter)
+  })
+
+  test('underlines what is written in the look that was kept with the cursor', async () => {
+    const { hereAfter, thereAfter } = await bothAfter(['\x1b[4m', ' ', '\x1b7'], ['\x1b8', ' '])
+    expect(hereAfter).toEqual(thereAfter)
+  })
+
+  test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
+    const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
+    await screen.print('\x1b(0\x1b8')
+    await written(late, `${screen.picture()}q`)
+    screen.close()
+    expect(seen(late)[0]).toBe('q')
+  })
+
+  test('keeps the margins of what it will come back to', async () => {
+    const before = ['one\r\ntwo\r\nthree', '\x1b[2;4r', 'x', '\x1b[?1049h', 'in front']
+    const { hereAfter, thereAfter } = await bothAfter(before, ['\x1b[?1049l', '\x1b[3;1H', '\x1b[L'])
+    expect(hereAfter).toEqual(thereAfter)
+  })
+
+  test('goes on in its row where half a wide character is left', async () => {
+    const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
+    await screen.print(`\x1b[?7l${'界'.repeat(12)}─`)
+    await written(late, screen.picture())
+    screen.close()
+    expect(seen(late)[0]).toBe(`${'界'.repeat(9)} ─`)
+    expect(seen(late)[1]).toBe('')
+  })
+})
+
+// ---- floods ----------------------------------------------------------------------------------------------------------
+
+const aLine = fc
+  .tuple(
+    fc.constantFrom('', '\x1b[31m', '\x1b[1;44m', '\x1b[m', '\x1b[0m'),
+    fc.stringMatching(/^[a-z]{0,50}$/),
+  )
+  .map(([look, text]) => `${look}${text}\r\n`)
+
+/** Long enough that most of it is never to be seen. */
+const flood = fc
+  .array(aLine, { minLength: 20, maxLength: 60 })
+  .map((lines) => lines.join(''))
+  .filter((block) => block.length > 100)
+  .map((block) => block.repeat(Math.ceil((FLOOD_CHARS_MIN * 2) / block.length)))
+
+/** Too long to wait as a whole for its end. */
+const LONG_CHARS = 3.5 * 1024 * 1024
+
+describe('a flood', () => {
+  test('leaves what it would have left if every character of it had been read', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, flood, session, async (before, lines, after) => {
+        const { there, here, thereAfter, hereAfter } = await bothAfter([...before, lines], after)
+        expect(here).toEqual(there)
+        expect(hereAfter).toEqual(thereAfter)
+      }),
+      { numRuns: 20 },
+    )
+  }, 240_000)
+
+  test('that goes on and on does so too, also when the window changes in its midst', async () => {
+    await fc.assert(
+      fc.asyncProperty(session, flood, session, fc.nat(60), async (before, block, after, rows) => {
+        const lines = block.repeat(Math.ceil(LONG_CHARS / block.length))
+        const bigger = { cols: 33, rows: 7 + rows }
+        const screen = makeScreen(size, quiet)
+        const real = terminalOf(size)
+        for (const piece of [...before, block, lines]) void screen.print(piece)
+        await screen.print(lines)
+        const goesOn = screen.print(lines)
+        screen.resize(bigger)
+        await Promise.all([goesOn, ...after.map((piece) => screen.print(piece))])
+        for (const piece of [...before, block, lines, lines, lines]) await written(real, piece)
+        real.resize(bigger.cols, bigger.rows)
+        for (const piece of after) await written(real, piece)
+        const drawn = terminalOf(bigger)
+        await written(drawn, screen.picture())
+        screen.close()
+        if (!isTorn(real)) expect(seen(drawn)).toEqual(seen(real))
+      }),
+      { numRuns: 4 },
+    )
+  }, 60_000)
+
+  test('within a title that is never ended is read as a title', async () => {
+    const lines = 'not to be seen\r\n'.repeat(10_000)
+    const { there, here } = await bothAfter(['before \x1b]0;title', lines, '\x07 behind'], [])
+    expect(here).toEqual(there)
+  })
+
+  test('is many times as fast as reading all of it', async () => {
+    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const real = terminalOf({ cols: 80, rows: 24 })
+    const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
+    const read = await cpuMsOf(() => written(real, lines))
+    const printed = await cpuMsOf(() => screen.print(lines))
+    screen.close()
+    expect(printed).toBeLessThan(read)
+  })
+})
+
+/** What a program does that paints all of its screen. */
+const sureStroke = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(fc.nat(8), fc.nat(12), fc.stringMatching(/^[a-z ─é⣿]{1,8}$/))
+      .map(([y, x, text]) => `\x1b[${y};${x}H${text}`),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('\r', '\x1b[K', '\x1b[1K', '\x1b[2K', '\x1b[J', '\x1b[1J', '\x1b[H'),
+  },
+  { weight: 2, arbitrary: fc.constantFrom(...'ABCDGdX').chain((final) => csi(final, 9)) },
+  { weight: 3, arbitrary: fc.constantFrom(...looks, ...colours, '').map((look) => `\x1b[${look}m`) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('\x1b[?25l', '\x1b[?25h', '\x1b[?2026h', '\x1b[?2026l', '\x1b(0', '\x1b(B'),
+  },
+)
+/** Now and then something that may scroll, or is not known to be one cell wide, or does more than paint. */
+const anyStroke = fc.oneof(
+  { weight: 2, arbitrary: fc.stringMatching(/^[a-z ]{1,30}$/) },
+  { weight: 2, arbitrary: fc.constantFrom('漢', 'e\u0301', '\t', '\b', '\n', '\r\n', '\x1bM', '\x1b[3J') },
+  { weight: 4, arbitrary: fc.constantFrom(...'EFLMPST@eabf').chain((final) => csi(final, 9)) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      '\x1b[20h',
+      '\x1b[2;4r',
+      '\x1b7',
+      '\x1b8',
+      '\x1b[Z',
+      '\x1b[I',
+      '\x1b[4h',
+      '\x1b[?6h',
+    ),
+  },
+)
+const sureStrokes = fc.array(sureStroke, { maxLength: 40 }).map((all) => all.join(''))
+const anyStrokes = fc.array(anyStroke, { maxLength: 3 }).map((all) => all.join(''))
+const strokes = fc.oneof({ weight: 3, arbitrary: sureStrokes }, { weight: 1, arbitrary: anyStrokes })
+const wholeScreen = fc
+  .tuple(fc.constantFrom('\x1b[2J', '\x1b[m\x1b[H\x1b[J', 'rows'), strokes)
+  .map(([how, then]) => {
+    const rows = Array.from(
+      { length: size.rows },
+      (_, y) => `\x1b[${y + 1};1H\x1b[3${y}m${'ab'.repeat(y)}\x1b[K`,
+    )
+    return `\x1b[H${how === 'rows' ? rows.join('') : how}${then}`
+  })
+const beforePainting = fc.oneof(session, fc.constant([]))
+/** Whether the last of it paints everything is left to chance. */
+const painting = fc
+  .tuple(strokes, wholeScreen, strokes, fc.nat(3))
+  .map(
+    ([some, whole, others, times]) => [`${some}${whole}${others}`, `${others}${some}`.repeat(times)] as const,
+  )
+  .filter(([block]) => block.length > 50)
+
+describe('a screen that is painted again and again', () => {
+  test('is what it would be if every stroke of it had been read, wherever a piece of them ends', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        beforePainting,
+        painting,
+        fc.nat(),
+        session,
+        async (before, [block, end], cut, after) => {
+          const paint = `${block.repeat(Math.ceil((FLOOD_CHARS_MIN * 3) / block.length))}${end}`
+          const at = cut % paint.length
+          const pieces = ['\x1b[?1049h', paint.slice(0, at), paint.slice(at)]
+          const { there, here, thereAfter, hereAfter } = await bothAfter([...before, ...pieces], after)
+          expect(here).toEqual(there)
+          expect(hereAfter).toEqual(thereAfter)
+        },
+      ),
+      { numRuns: Number(process.env.RUNS ?? 30) },
+    )
+  }, 240_000)
+
+  test('is many times as fast as reading all of it', async () => {
+    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    const real = terminalOf({ cols: 80, rows: 24 })
+    const rows = Array.from(
+      { length: 24 },
+      (_, y) => `\x1b[${y + 1};1H\x1b[3${y % 8}m${'y'.repeat(70)}\x1b[K`,
+    )
+    const paint = rows.join('').repeat(600)
+    await written(real, '\x1b[?1049h')
+    await screen.print('\x1b[?1049h')
+    const read = await cpuMsOf(() => written(real, paint))
+    const printed = await cpuMsOf(() => screen.print(paint))
+    screen.close()
+    expect(printed).toBeLessThan(read)
+  })
+})
+
+describe('a terminal that nobody sits at', () => {
+  test('answers what the session asks', async () => {
+    const answers: string[] = []
+    const screen = makeScreen(size, (answer) => answers.push(answer))
+    await screen.print('abc\x1b[6n\x1b[c')
+    screen.close()
+    expect(answers).toEqual(['\x1b[1;4R', '\x1b[?1;2c'])
+  })
+
+  test('is drawn in its new size when it was made smaller', async () => {
+    const screen = makeScreen(size, quiet)
+    await screen.print('one\r\ntwo')
+    screen.resize({ cols: 10, rows: 3 })
+    await screen.print(' three four')
+    const late = terminalOf({ cols: 10, rows: 3 })
+    await written(late, screen.picture())
+    screen.close()
+    expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
+  })
+
+  test('keeps a bounded part of what has scrolled away', async () => {
+    const screen = makeScreen({ cols: 200, rows: 10 }, quiet)
+    const colourful = Array.from({ length: 200 }, (_, n) => `\x1b[38;2;${n};1;2;48;2;9;${n};8mx`).join('')
+    for (let n = 0; n < 900; n++) await screen.print(`${colourful}\r\n`)
+    const chars = screen.picture().length
+    screen.close()
+    expect(chars).toBeGreaterThan(500_000)
+    expect(chars).toBeLessThan(1_200_000)
+  })
+
+  test('keeps no more of a character than a few marks', async () => {
+    const screen = makeScreen(size, quiet)
+    await screen.print(`a${'\u0301'.repeat(500_000)}b`)
+    const { length } = screen.picture()
+    screen.close()
+    expect(length).toBeLessThan(1_000)
+  })
+
+  const COSTLY = [
+    'I',
+    'L',
+    'M',
+    'S',
+    'T',
+    'Z',
+    '@',
+    'P',
+    'X',
+    'b',
+    'A',
+    'B',
+    'C',
+    'D',
+    'E',
+    'F',
+    'G',
+    'H',
+    'd',
+  ]
+
+  test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
+    const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
+    await screen.print(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
+    const late = terminalOf({ cols: 80, rows: 24 })
+    await written(late, screen.picture())
+    screen.close()
+    expect(seen(late).join()).toContain('end')
+  })
+
+  test.each([
+    ['of the usual size', { cols: 80, rows: 24 }, 10_000],
+    ['as large as can be', { cols: 1_000, rows: 1_000 }, 20],
+  ])('%s lets others have their turn while it reads', async (_, large, times) => {
+    const screen = makeScreen(large, quiet)
+    let turns = 0
+    const turn = () => {
+      turns += 1
+      timer = setImmediate(turn)
+    }
+    let timer = setImmediate(turn)
+    await screen.print('\x1b[999S'.repeat(times))
+    clearImmediate(timer)
+    screen.close()
+    expect(turns).toBeGreaterThan(10)
+  })
+
+  test('keeps no links', async () => {
+    const screen = makeScreen(size, quiet)
+    await screen.print(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
+    const late = terminalOf(size)
+    await written(late, screen.picture())
+    screen.close()
+    const links = (late as unknown as { _core: { _oscLinkService: { _dataByLinkId: Map<number, unknown> } } })
+      ._core
+    expect(links._oscLinkService._dataByLinkId.size).toBe(0)
+  })
+
+  test.each([
+    ['erased', '\x1b[1J'],
+    ['erased but for what is protected', '\x1b[?1J'],
+  ])('goes on after all of it was %s from its last cell upwards', async (_, erase) => {
+    const screen = makeScreen(size, quiet)
+    await screen.print(`\x1b[?2004hgone\x1b[6;20H${erase}`)
+    await screen.print('\x1b[Hafter')
+    const late = terminalOf(size)
+    await written(late, screen.picture())
+    screen.close()
+    expect(seen(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
+    expect(late.modes.bracketedPasteMode).toBe(true)
+  })
+
+  test('lets whoever waits for it go when it is closed', async () => {
+    const screen = makeScreen(size, quiet)
+    const waiting = Promise.all([screen.print('a'), screen.print('b'), screen.print('c')])
+    screen.close()
+    await waiting
+  })
+})

@@ -1,0 +1,292 @@
+/**
+ * A worker's hands with everything real: sandboxes, proxy, git, a folder of repositories as code host, and the agents'
+ * own programs. Only the model APIs are ours, and how they come to be asked is all that differs from a person's machine:
+ * a name that nobody else has, a certificate for it, and the address that the two agents are configured with.
+ */
+import { randomUUID } from 'node:crypto'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { realChance, realClock } from '../../bin/clock.ts'
+import type { Execution, Progress, Telling, Told, Worked } from '../../core/daemon/ports.ts'
+import type { Job, RunOutcome } from '../../protocol/frames.ts'
+import { codeHostFor } from '../../providers/codehost/codehost.ts'
+import { makeHttp } from '../../providers/http/http.ts'
+import type { AgentEnding, AgentTask } from '../../worker/agents/agent.ts'
+import { agentDrivers } from '../../worker/agents/drivers.ts'
+import { type Hands, openHands } from '../../worker/executor.ts'
+import { makeSources } from '../../worker/git/create-git-sources.ts'
+import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
+import { AgentWatch } from '../../worker/run/agent-watch.ts'
+import type { HandsParts } from '../../worker/run/dependencies.ts'
+import { groundFor } from '../../worker/run/sandbox-location.ts'
+import { Room } from '../../worker/run/sandbox-session.ts'
+import { type WayOutOrder, wayOut } from '../../worker/sandbox/egress/egress-proxy.ts'
+import { removeOwned } from '../../worker/sandbox/folders.ts'
+import { makeLauncher } from '../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../worker/sandbox/machine.ts'
+import { probeSandbox } from '../../worker/sandbox/probe.ts'
+import type { Launcher, SandboxOrder } from '../../worker/sandbox/process.ts'
+import { slotOf } from '../../worker/sandbox/slots.ts'
+import { type KeptLog, keptLog } from '../support/recording-log.ts'
+import { type Seat, seat } from '../support/resumed-sandbox.ts'
+import { type Certificate, makeCertificate } from './certificate.ts'
+import { type JobOrder, jobFor, MODELS_HOST, REMOTE } from './jobs.ts'
+import { git, makeRepository, plant } from './surroundings.ts'
+
+export interface Rig {
+  readonly certificate: Certificate
+  readonly log: KeptLog
+  /** What was asked of the sandbox, command by command, before the test's own additions. */
+  readonly ordered: readonly SandboxOrder[]
+  /** Where the model APIs are to be looked for from now on. */
+  point(port: number): void
+  job(order: JobOrder): Job
+  /** As the daemon would, phase by phase. */
+  execute(job: Job, meanwhile?: (execution: Execution) => Promise<void>): Promise<Executed>
+  /** The agent of a run that is over once more, in the sandbox that was kept of it. */
+  resume(job: Job, sessionId: string, prompt: string): Promise<Resumed>
+  /** A person steps into the sandbox that was kept of it. */
+  attend(job: Job): Promise<Seat>
+  /** A file as the code host has it on a branch. */
+  published(branch: string, path: string): string
+  /** Files of a run's retained disk that hold this text. */
+  kept(job: Job, text: string): readonly string[]
+  close(): Promise<void>
+}
+
+export interface Executed {
+  readonly outcome: RunOutcome
+  readonly worked: Worked
+  readonly told: readonly Told[]
+  readonly progress: readonly Progress[]
+}
+
+export interface Resumed {
+  readonly ending: AgentEnding
+  readonly told: readonly Told[]
+}
+
+const AUTHORITY = '/etc/switchyard-test/authority.pem'
+
+export async function openRig(): Promise<Rig> {
+  const folder = mkdtempSync(join(tmpdir(), 'switchyard-agents-'))
+  chmodSync(folder, 0o711)
+  const code = folderIn(folder, 'code')
+  makeRepository(join(code, `${REMOTE}.git`), folderIn(folder, 'draft'))
+  const certificate = makeCertificate(folderIn(folder, 'certificate'), MODELS_HOST)
+  const unplant = plant(folderIn(folder, 'outside'))
+  const ordered: SandboxOrder[] = []
+  const log = keptLog()
+  let port = 0
+  const equip = (launcher: Launcher) => equipped(launcher, ordered, certificate, () => port)
+  const parts = await handsParts(folderIn(folder, 'worker'), log, equip)
+  const hands = await openHands(parts)
+
+  return {
+    certificate,
+    log,
+    ordered,
+    point: (to) => {
+      port = to
+    },
+    job: (order) => jobFor(code, order),
+    execute: (job, meanwhile) => execute(hands, job, meanwhile),
+    resume: (job, sessionId, prompt) => resume(parts, job, sessionId, prompt),
+    attend: async ({ run, credentials }) => {
+      const answer = await hands.boot({ runId: run.id, credentials })
+      if (!answer.ok) throw new Error(answer.refusal.message)
+      return seat(answer.value)
+    },
+    published: (branch, path) => git(join(code, `${REMOTE}.git`), 'show', `${branch}:${path}`),
+    kept: (job, text) => filesWith(join(parts.folder, 'sandboxes', job.run.id), text),
+    close: async () => {
+      unplant()
+      for (const name of readdirSync(join(parts.folder, 'sandboxes'))) await hands.discard(name)
+      await hands.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** As `switchyard worker` puts them together, but for the way to the models. */
+async function handsParts(
+  dataDir: string,
+  log: KeptLog,
+  equip: (launcher: Launcher) => Launcher,
+): Promise<HandsParts> {
+  const bwrap = await provenBwrap()
+  const machine = thisMachine()
+  const isRoot = machine.euid === 0
+  const slot = (number: number) => slotOf(number, machine)
+  const ground = await groundFor({
+    dataDir,
+    ...(isRoot ? { gid: slot(0).gid } : {}),
+    insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
+    nodeProgram: process.execPath,
+  })
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  const codehostFor = ({ codehost, credentials }: Job) =>
+    codeHostFor(codehost, credentials.codehost, { http, clock: realClock })
+  const sources = join(ground.folder, 'sources')
+  return {
+    ...ground,
+    clock: realClock,
+    log,
+    uuid: randomUUID,
+    launcher: equip(makeLauncher({ bwrap, clock: realClock })),
+    slotOf: slot,
+    firstNumber: 0,
+    giveAway: isRoot,
+    removeFolder: removeOwned,
+    sources: makeSources({ folder: sources, clock: realClock, chance: realChance, codehostFor }),
+    codehostFor,
+    drivers: agentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', asOther: isRoot }),
+    wayOut: (order) => wayOut(leadingHere(order)),
+    gitconfig: GITCONFIG_TEXT,
+    stallMs: 60_000,
+    freeBytes: async () => 64 * 1024 ** 3,
+    closed: () => http.close(),
+  }
+}
+
+async function provenBwrap(): Promise<string> {
+  const probed = await probeSandbox()
+  if (probed.ok) return probed.bwrap
+  throw new Error(probed.detail)
+}
+
+function agentsPath(): string {
+  const agents = process.env.SWITCHYARD_REAL_AGENTS
+  if (agents === undefined) throw new Error('run these tests with: npm run test:agents')
+  return `${join(agents, 'node_modules', '.bin')}:/usr/bin:/bin`
+}
+
+/** Sandboxes' users pass through. */
+function folderIn(folder: string, name: string): string {
+  const path = join(folder, name)
+  mkdirSync(path, { mode: 0o711 })
+  return path
+}
+
+// ---- running -----------------------------------------------------------------------------------------------------
+
+async function execute(
+  hands: Hands,
+  job: Job,
+  meanwhile: (execution: Execution) => Promise<void> = async () => {},
+): Promise<Executed> {
+  const told: Told[] = []
+  const progress: Progress[] = []
+  const order = { leaseId: randomUUID(), workerId: 'wk-1', job }
+  const execution = hands.begin(order, tellingTo(told), (one) => void progress.push(one))
+  try {
+    const prepared = await execution.prepare()
+    if (!prepared.ok) throw new Error(prepared.refusal.message)
+    const [worked] = await Promise.all([execution.work(), meanwhile(execution)])
+    return { outcome: await execution.finish(worked), worked, told, progress }
+  } finally {
+    // Over already, unless the test itself has failed on the way.
+    execution.stop({ how: 'kill', reason: 'the test is over' })
+    await execution.gone()
+  }
+}
+
+async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: string): Promise<Resumed> {
+  const told: Told[] = []
+  const telling = tellingTo(told)
+  const root = join(parts.folder, 'sandboxes', job.run.id)
+  const { number } = JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))
+  const at = (name: string) => join(root, name)
+  const folders = {
+    root,
+    number,
+    work: at('work'),
+    home: at('home'),
+    out: at('out'),
+    exchange: at('exchange'),
+    desk: at('desk'),
+  }
+  const { network, allowedHosts } = job.sandbox ?? { network: 'none' as const, allowedHosts: [] }
+  const way = await parts.wayOut({ network, allowedHosts, folder: root, clock: parts.clock, log: () => {} })
+  const room = new Room({ hands: parts, job, folders, way, telling })
+  const driver = parts.drivers[job.agent.provider]
+  const task: AgentTask = {
+    agent: job.agent,
+    prompt,
+    sessionId: randomUUID(),
+    resume: sessionId,
+    environment: {},
+    ...(job.credentials.agent === undefined ? {} : { credential: job.credentials.agent }),
+  }
+  const process = room.start({ ...driver.command(task, await driver.find()), wayOut: true })
+  if (process === undefined) throw new Error('the room was stopped')
+  const watch = new AgentWatch({
+    process,
+    listener: driver.listen(task),
+    telling,
+    clock: parts.clock,
+    log: parts.log,
+    limits: {},
+    stallMs: parts.stallMs,
+    trouble: async () => undefined,
+    session: (id) => telling.tell({ is: 'patch', patch: { agentSessionId: id } }),
+  })
+  const { ending } = await watch.watched()
+  await room.close()
+  return { ending, told }
+}
+
+const tellingTo = (told: Told[]): Telling => ({
+  tell: (one) => void told.push(one),
+  room: async () => {},
+})
+
+function filesWith(folder: string, text: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .filter((path) => readFileSync(path).includes(text))
+}
+
+// ---- what differs from a person's machine ------------------------------------------------------------------------
+
+/** The agents are told where the models are, and whom to trust there. */
+function equipped(
+  launcher: Launcher,
+  ordered: SandboxOrder[],
+  { authority }: Certificate,
+  port: () => number,
+): Launcher {
+  return {
+    launch: (order) => {
+      ordered.push(order)
+      const base = `https://${MODELS_HOST}:${port()}`
+      const codex = `openai_base_url = ${JSON.stringify(`${base}/v1`)}\n`
+      return launcher.launch({
+        ...order,
+        environment: {
+          ...order.environment,
+          ANTHROPIC_BASE_URL: base,
+          NODE_EXTRA_CA_CERTS: AUTHORITY,
+          CODEX_CA_CERTIFICATE: AUTHORITY,
+        },
+        files: [
+          ...(order.files ?? []),
+          { path: AUTHORITY, mode: '0444', text: authority },
+          { path: '/etc/codex/config.toml', mode: '0444', text: codex },
+        ],
+      })
+    },
+  }
+}
+
+/** The one name is here, and no other name is anywhere. */
+function leadingHere(order: WayOutOrder): WayOutOrder {
+  return {
+    ...order,
+    resolve: async (host) => (host === MODELS_HOST ? ['127.0.0.1'] : []),
+    mayReach: (address) => address === '127.0.0.1',
+  }
+}

@@ -1,0 +1,258 @@
+/**
+ * A person steps into a run of agentA's own program that is over: by real host, worker, sandbox and terminal. Only the
+ * models are ours.
+ *
+ * He lands in the session and is asked nothing first, what he has spent stands on the run once, in whichever sessions
+ * he spent it, and what he was given is on no disk, neither while he is there nor when he has left.
+ */
+import { spawnSync } from 'node:child_process'
+import { basename, join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import type { CostEntry } from '../../protocol/cost.ts'
+import type { Run } from '../../protocol/run.ts'
+import { Yard } from '../support/local-system.ts'
+import { until } from '../support/real-files.ts'
+import { type Served, sandboxFolder } from '../support/serve.ts'
+import { personAt } from '../support/terminal-host.ts'
+import { asked, resumed, type Viewer, viewOf } from '../support/terminal-viewers.ts'
+import { type ClaudeHere, claudeHere } from './claude-worker.ts'
+import * as anthropic from './fake-anthropic.ts'
+import { MODELS_HOST } from './jobs.ts'
+import { type Asked, type ModelApi, openModelApi, type Reply } from './model-api.ts'
+
+interface Kind {
+  readonly title: string
+  readonly value: string
+  readonly config: object
+  readonly of: (asked: Asked) => unknown
+}
+
+const KEY = 'sk-ant-api03-a-key-of-a-person-that-stays-nowhere'
+const TOKEN = 'sk-ant-oat01-a-token-of-a-person-that-stays-nowhere'
+const KINDS: readonly Kind[] = [
+  {
+    title: 'an API key',
+    value: KEY,
+    config: { agentAApiKey: KEY },
+    of: ({ headers }) => headers['x-api-key'],
+  },
+  {
+    title: 'a token of a subscription',
+    value: TOKEN,
+    config: { agentAApiKey: undefined, agentAOauthToken: TOKEN },
+    of: ({ headers }) => headers.authorization?.replace(/^Bearer /, ''),
+  },
+]
+
+const SEEN_MS_MAX = 30_000
+const DETACH = '\x1dd'
+const MODE = 'bypass permissions on'
+/** Whatever it asks a person who comes for the first time. */
+const QUESTIONS =
+  /text style|Let.s get started|trust|custom API key|Yes, I accept|log ?in|connect to Anthropic/i
+/** By so many of its last characters it knows a key again. */
+const KEY_END_CHARS = 20
+
+let claude: ClaudeHere
+let api: ModelApi | undefined
+beforeAll(() => {
+  claude = claudeHere()
+})
+afterEach(async () => {
+  await api?.close()
+  api = undefined
+})
+afterAll(() => claude?.remove())
+
+interface Scene {
+  readonly yard: Yard
+  readonly worker: Served
+  readonly run: Run
+  readonly models: ModelApi
+}
+
+/** A run that is over, and whose sandbox is kept. */
+async function scene(config: object, ...replies: readonly Reply[]): Promise<Scene> {
+  const models = await openModelApi({
+    certificate: claude.certificate,
+    path: anthropic.MESSAGES,
+    replies: [anthropic.runs('echo Hello > hello.txt'), anthropic.says('The word is heron.'), ...replies],
+  })
+  api = models
+  claude.point(models.port)
+  const yard = await Yard.open({
+    agent: { commands: {}, orchestratorModel: 'claude-sonnet-5-5', ...config },
+    sandbox: { network: 'allowlist', allowedHosts: [`${MODELS_HOST}:${models.port}`] },
+    workerEnv: claude.workerEnv,
+  })
+  const worker = await yard.enrol()
+  yard.ticket('HELLO-1', [])
+  const run = await yard.ends('HELLO-1')
+  expect([run.status, run.error]).toEqual(['completed', undefined])
+  return { yard, worker, run, models }
+}
+
+/** Typed like a person, who looks where it goes before he sends it: what comes in one piece is taken for pasted. */
+async function says(view: Viewer, words: string, answer: string): Promise<void> {
+  view.type(words)
+  await view.sees(words, SEEN_MS_MAX)
+  view.type('\r')
+  await view.sees(answer, SEEN_MS_MAX)
+}
+
+async function landed(view: Viewer, ...words: readonly string[]): Promise<void> {
+  for (const word of [...words, MODE]) await view.sees(word, SEEN_MS_MAX)
+  expect((await view.lines()).join('\n')).not.toMatch(QUESTIONS)
+}
+
+/** Files other than the host's configuration that hold what the person was given, or its end. */
+function leaks({ yard }: Scene, { value }: Kind): string[] {
+  const found = filesWith(value.slice(-KEY_END_CHARS), [yard.folder, sandboxFolder()])
+  return found.filter((path) => basename(path) !== 'config.json')
+}
+
+function filesWith(text: string, places: readonly string[]): string[] {
+  const { stdout } = spawnSync('grep', ['-rlaF', '--', text, ...places], { encoding: 'utf8' })
+  return stdout.split('\n').filter(Boolean)
+}
+
+async function attachCosts({ yard }: Scene, count: number): Promise<readonly CostEntry[]> {
+  const ofSessions = ({ costs }: Run) => costs.filter(({ label }) => label.startsWith('attach '))
+  const run = await yard.runIs(
+    'HELLO-1',
+    `${count} sessions among the costs`,
+    (seen) => ofSessions(seen).length >= count,
+  )
+  return ofSessions(run)
+}
+
+const { input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens } =
+  anthropic.ANTHROPIC_USAGE
+const REPLY_USD = (100 * 2 + 40 * 10 + 5_000 * 0.1 + 2_000 * 2.5) / 1e6
+
+const costOf = (label: string, replies: number) => ({
+  label,
+  provider: 'agentA',
+  model: 'claude-sonnet-5-5',
+  inputTokens: input_tokens * replies,
+  outputTokens: output_tokens * replies,
+  cacheReadTokens: cache_read_input_tokens * replies,
+  cacheWriteTokens: cache_creation_input_tokens * replies,
+  costUsd: expect.closeTo(REPLY_USD * replies, 9),
+  estimated: true,
+})
+
+describe.each(KINDS)('with $title, a person', (kind) => {
+  test('goes on in the session of a run, by page and by command, and leaves nothing that is secret', async () => {
+    const { says: answer } = anthropic
+    const at = await scene(kind.config, answer('Bittern, now.'), answer('Curlew, then.'))
+    const { yard, run, models } = at
+    const view = await viewOf(yard, run)
+    await landed(view, 'heron.')
+    expect(leaks(at, kind)).toEqual([])
+    await says(view, 'And now?', 'Bittern, now.')
+    const late = await viewOf(yard, run)
+    await until(
+      'the same picture',
+      async () => (await late.lines()).join('\n') === (await view.lines()).join('\n'),
+    )
+    late.leave()
+    view.type('/exit')
+    await view.sees('/exit', SEEN_MS_MAX)
+    view.type('\r')
+    await view.closed
+    expect(view.word()).toEqual({ type: 'exit', code: 0 })
+    await yard.deserted()
+    expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 1)])
+    expect(leaks(at, kind)).toEqual([])
+
+    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    const shows = async () => {
+      const { active } = (await person.screen()).buffer
+      return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString()).join(
+        '\n',
+      )
+    }
+    const sees = (words: string) => until(words, async () => (await shows()).includes(words), SEEN_MS_MAX)
+    await sees(MODE)
+    await sees('Bittern, now.')
+    person.type('What then?')
+    await sees('What then?')
+    person.type('\r')
+    await sees('Curlew, then.')
+    person.type(DETACH)
+    const { before, after, code } = await person.ended()
+    expect([code, after]).toEqual([0, before])
+    await yard.deserted()
+    expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 1), costOf('attach 2', 1)])
+    expect(leaks(at, kind)).toEqual([])
+    expect(models.asked.map(kind.of)).toEqual(Array(4).fill(kind.value))
+    expect(JSON.stringify(models.asked[3]?.body)).toContain('The word is heron.')
+    expect(models.strays).toEqual([])
+  }, 120_000)
+})
+
+test('what a person spends there in other sessions, and on summing up, stands on the run once, too', async () => {
+  const [kind] = KINDS as readonly [Kind]
+  const { says: answer } = anthropic
+  const words = ['One.', 'Two.', 'Three.', 'Four.', 'It was about birds.', 'Five.']
+  const at = await scene(kind.config, ...words.map((word) => answer(word)))
+  const { yard, run, models } = at
+  const view = await viewOf(yard, run)
+  await landed(view, 'heron.')
+  await says(view, 'First?', 'One.')
+  view.type('/clear')
+  await view.sees('/clear', SEEN_MS_MAX)
+  view.type('\r')
+  await until('a clear screen', async () => !(await view.lines()).join('\n').includes('One.'), SEEN_MS_MAX)
+  await says(view, 'Second?', 'Two.')
+  await says(view, '/branch', 'Branched session')
+  await says(view, 'Third?', 'Three.')
+  view.leave()
+  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 3)])
+
+  expect((await resumed(yard, run)).status).toBe(200)
+  const again = await viewOf(yard, run)
+  // Where he was last: in the branch of the session that was begun anew.
+  await landed(again, 'Two.', 'Three.')
+  expect((await again.lines()).join('\n')).not.toContain('One.')
+  await says(again, 'Fourth?', 'Four.')
+  // Summing up asks the models too, and no answer in the session tells of it.
+  await says(again, '/compact', 'Compacted')
+  again.leave()
+  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  // All but those of the run itself, and of the first session.
+  const replies = models.asked.length - 2 - 3
+  expect(replies).toBeGreaterThan(1)
+  expect(await attachCosts(at, 2)).toEqual([costOf('attach 1', 3), costOf('attach 2', replies)])
+  await yard.deserted()
+  expect(leaks(at, kind)).toEqual([])
+}, 120_000)
+
+test('of what a person was given nothing is left by a worker that is killed, and the session goes on with the next', async () => {
+  const [kind] = KINDS as readonly [Kind]
+  const at = await scene(kind.config, anthropic.says('One.'), anthropic.says('Two.'))
+  const { yard, run, worker } = at
+  const view = await viewOf(yard, run)
+  await landed(view, 'heron.')
+  await says(view, 'First?', 'One.')
+  // It takes its time to write down what it has shown already.
+  const home = join(yard.sandboxOf(run) ?? '', 'home')
+  await until('the answer is written down', () => filesWith('"text":"One."', [home]).length === 1)
+  worker.process.kill('SIGKILL')
+  await worker.exit
+  await yard.deserted()
+  expect(leaks(at, kind)).toEqual([])
+  yard.startWorker(worker.dataDir)
+  await view.closed
+  expect((await resumed(yard, run)).status).toBe(200)
+  const again = await viewOf(yard, run)
+  await landed(again, 'One.')
+  await says(again, 'Second?', 'Two.')
+  again.leave()
+  expect((await asked(yard, run.id, 'release')).status).toBe(200)
+  expect(await attachCosts(at, 1)).toEqual([costOf('attach 1', 2)])
+  await yard.deserted()
+  expect(leaks(at, kind)).toEqual([])
+}, 120_000)

@@ -1,0 +1,180 @@
+/**
+ * The connect room on a hand-wound clock, with lives of their own kind, and neighbours that answer when the test says
+ * so.
+ */
+
+import { type ConnectEffect, ConnectRoom } from '../../../actors/accounts/account-manager.ts'
+import { connectKinds } from '../../../actors/accounts/connect.kinds.ts'
+import { ActorHost } from '../../../actors/runtime/actor-system.ts'
+import type { Accounts, Bucket, CredentialChange, Journey } from '../../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
+import { decideCredentials } from '../../../core/settings/change.ts'
+import { redact } from '../../../core/settings/redact.ts'
+import type { CompletedConfig, ServiceConfig } from '../../../protocol/config.ts'
+import { volatileStore } from '../../../store/memory-store.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+import { configured } from '../../support/sample-configs.ts'
+
+interface Question {
+  readonly what: string
+  readonly config: ServiceConfig | undefined
+  readonly order: unknown
+  readonly answer: (value: unknown) => void
+  readonly fail: (error: Error) => void
+}
+
+/** Neighbours that write down what they are asked, and wait. */
+export class Hands {
+  readonly open: Question[] = []
+  /** Everything ever asked, by name. */
+  readonly asked: string[] = []
+  readonly #turn: () => Promise<void>
+  journey: Answer<Journey> | undefined
+  readonly states: string[] = []
+
+  constructor(turn: () => Promise<void>) {
+    this.#turn = turn
+  }
+
+  readonly accounts: Accounts = {
+    authorizeTracker: (_config, { state, port }) => {
+      this.asked.push('authorize')
+      this.states.push(state)
+      return (
+        this.journey ??
+        yes({
+          url: `https://tracker.example/authorize?state=${state}&port=${port}`,
+          verifier: 'the-verifier',
+        })
+      )
+    },
+    exchangeTracker: (config, order) => this.#ask('exchange', config, order),
+    refreshTracker: (config, order) => this.#ask('refresh', config, order),
+    checkTracker: (config) => this.#ask('check tracker', config),
+    startDevice: (config) => this.#ask('start device', config),
+    pollDevice: (config, code) => this.#ask('poll device', config, code),
+    checkCodehost: (config) => this.#ask('check codehost', config),
+    checkAgent: (config, provider) => this.#ask(`check ${provider}`, config),
+    findAgentLogin: (provider) => this.#ask(`find ${provider}`, undefined),
+  }
+
+  readonly bucket: Bucket = {
+    look: () => this.#ask('look', undefined),
+    login: () => this.#ask('login', undefined),
+    upload: () => this.#ask('upload', undefined),
+    stop: () => {},
+  }
+
+  #ask<T>(what: string, config: ServiceConfig | undefined, order?: unknown): Promise<T> {
+    this.asked.push(what)
+    return new Promise<T>((resolve, reject) => {
+      this.open.push({ what, config, order, answer: (value) => resolve(value as T), fail: reject })
+    })
+  }
+
+  /** The oldest open question of that name. */
+  take(what: string): Question {
+    const at = this.open.findIndex((question) => question.what === what)
+    const [question] = at === -1 ? [] : this.open.splice(at, 1)
+    if (question === undefined)
+      throw new Error(`nobody asked to ${what}; open: ${this.open.map((one) => one.what).join(', ')}`)
+    return question
+  }
+
+  async answer(what: string, value: unknown): Promise<Question> {
+    const question = this.take(what)
+    question.answer(value)
+    await this.#turn()
+    return question
+  }
+
+  count(what: string): number {
+    return this.asked.filter((one) => one === what).length
+  }
+}
+
+export function bench(stored: unknown = {}) {
+  const clock = new ManualClock()
+  const log = keptLog()
+  const hands = new Hands(() => clock.turn())
+  let config: CompletedConfig = configured(stored)
+  let rolled = 0
+  const saves: CredentialChange[] = []
+  const world = {
+    port: 4400 as number | undefined,
+    /** Set: the next saves wait for it. */
+    gate: undefined as Promise<void> | undefined,
+    refuseSave: undefined as Answer<never> | undefined,
+    breakEffect: undefined as string | undefined,
+  }
+
+  const save = async (
+    change: CredentialChange,
+    still?: (config: ServiceConfig) => boolean,
+  ): Promise<Answer<void>> => {
+    await world.gate
+    if (world.refuseSave !== undefined) return world.refuseSave
+    if (still?.(config.effective) === false) return no('conflict', 'the settings say no')
+    const decided = decideCredentials(config, change)
+    if (!decided.ok) return decided
+    config = decided.value
+    saves.push(change)
+    return yes(undefined)
+  }
+
+  const host: ActorHost = new ActorHost({
+    clock,
+    ledger: volatileStore({ clock }).ledger,
+    log,
+    meters: noMeters,
+    kinds: connectKinds,
+    effects: (effect) => room.do(effect as ConnectEffect),
+    fatal: (reason) => {
+      throw new Error(reason)
+    },
+  })
+  const room = new ConnectRoom({
+    clock,
+    log,
+    host,
+    // Each roll is another one, so that no two states are the same.
+    chance: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
+    config: () => config.effective,
+    redacted: () => redact(config.effective),
+    accounts: hands.accounts,
+    bucket: hands.bucket,
+    port: () => world.port,
+    save,
+  })
+  return {
+    clock,
+    log,
+    hands,
+    host,
+    room,
+    saves,
+    world,
+    config: () => config.effective,
+    stored: () => config.stored,
+    /** Somebody edits the file. */
+    edit: (text: unknown) => {
+      config = configured(text)
+    },
+    /** What a promise came to by now; undefined: nothing yet. */
+    async now<T>(promise: Promise<T>): Promise<T | undefined> {
+      await clock.turn()
+      return Promise.race([promise, Promise.resolve(undefined)])
+    },
+    everythingSaid: () => JSON.stringify(log.lines),
+  }
+}
+export type Bench = ReturnType<typeof bench>
+
+export const start = {
+  deviceCode: 'secret-device-code',
+  userCode: 'ABCD-1234',
+  verificationUri: 'https://codehost.example/login/device',
+  intervalSeconds: 5,
+  expiresInSeconds: 900,
+}

@@ -1,0 +1,174 @@
+/** Agents connected by what they have on this machine, and what the bucket's command says of itself. */
+import { describe, expect, test } from '@jest/globals'
+import { no, yes } from '../../../core/result.ts'
+import { ConnectResponse, StorageConnectResponse, StorageStatus } from '../../../protocol/connect.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { bench } from './accounts-fixture.ts'
+
+const LOGIN = '{"tokens":{"access":"a-very-secret-login"}}'
+
+describe('an agent', () => {
+  test('with a key on this machine is connected by it, once it is known to work', async () => {
+    const b = bench({ agent: { agentAApiKey: 'sk-ant-api03-old', agentCApiKey: 'c-key' } })
+    const answer = b.room.connect('agentA')
+    await b.clock.turn()
+    await b.hands.answer(
+      'find agentA',
+      yes({ detail: 'a setup token', credential: { agentAOauthToken: 'sk-ant-oat01-found' } }),
+    )
+    expect(b.saves).toEqual([])
+    const { config } = await b.hands.answer('check agentA', yes('works'))
+    expect(config?.agent.agentAOauthToken).toBe('sk-ant-oat01-found')
+    const connected = await answer
+    expect(connected).toMatchObject({
+      ok: true,
+      value: { status: 'connected', provider: 'agentA', detail: 'a setup token' },
+    })
+    expect(checker(ConnectResponse)(connected.ok ? connected.value : undefined)).toMatchObject({ ok: true })
+    // What was found is what is used from now on; other agents are left alone.
+    expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-found', agentCApiKey: 'c-key' })
+    expect(JSON.stringify(connected) + b.everythingSaid()).not.toContain('sk-ant-oat01-found')
+  })
+
+  test('with a login of its own is connected by it', async () => {
+    const b = bench()
+    const answer = b.room.connect('agentB')
+    await b.clock.turn()
+    await b.hands.answer(
+      'find agentB',
+      yes({ detail: `the login ${LOGIN}`, credential: { agentBLogin: LOGIN } }),
+    )
+    await b.hands.answer('check agentB', yes('a login'))
+    expect(await answer).toMatchObject({ value: { status: 'connected', detail: 'the login ***' } })
+    expect(b.stored().agent).toEqual({ agentBLogin: LOGIN })
+  })
+
+  test.each([
+    no('invalid', 'log in first'),
+    no('failed', 'its program broke'),
+    no('unavailable', 'too slow'),
+  ])('without one the form is shown, with the reason: %j', async (refused) => {
+    const b = bench()
+    const answer = b.room.connect('agentC')
+    await b.clock.turn()
+    await b.hands.answer('find agentC', refused)
+    expect(await answer).toEqual(
+      yes({ status: 'manual', provider: 'agentC', reason: refused.refusal.message }),
+    )
+  })
+
+  test('whose key does not work is not connected by it', async () => {
+    const b = bench()
+    const answer = b.room.connect('agentA')
+    await b.clock.turn()
+    await b.hands.answer('find agentA', yes({ detail: 'a key', credential: { agentAApiKey: 'sk-ant-bad' } }))
+    await b.hands.answer('check agentA', no('unauthorized', 'sk-ant-bad is revoked'))
+    expect(await answer).toMatchObject({
+      value: {
+        status: 'manual',
+        reason: "a key was found on this machine, but can't be used: *** is revoked",
+      },
+    })
+    expect(b.saves).toEqual([])
+  })
+
+  test('only fields of its own are taken from what was found', async () => {
+    const b = bench()
+    const answer = b.room.connect('agentB')
+    await b.clock.turn()
+    await b.hands.answer('find agentB', yes({ detail: 'odd', credential: { agentCLogin: 'not yours' } }))
+    expect(await answer).toMatchObject({ value: { status: 'manual' } })
+    expect(b.saves).toEqual([])
+  })
+
+  test('that a person disconnects meanwhile stays disconnected', async () => {
+    const b = bench({ agent: { agentCApiKey: 'c-old' } })
+    const answer = b.room.connect('agentC')
+    await b.clock.turn()
+    await b.room.changeCredentials({ agentCApiKey: '' })
+    await b.hands.answer('find agentC', yes({ detail: 'a login', credential: { agentCLogin: 'found' } }))
+    await b.hands.answer('check agentC', yes('a login'))
+    expect(await answer).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+    expect(b.stored().agent).toEqual({})
+  })
+})
+
+describe('the bucket', () => {
+  const set = { storage: { bucket: 'evidence', publicBaseUrl: 'https://cdn.example' } }
+  const ready = { installed: true, loggedIn: true, account: 'Acme' }
+
+  test.each([
+    [set, ready, true],
+    [{ storage: { bucket: 'evidence' } }, ready, false],
+    [{ storage: { publicBaseUrl: 'https://cdn.example' } }, ready, false],
+    [set, { installed: true, loggedIn: false }, false],
+    [set, { installed: false, loggedIn: false }, false],
+  ])('is ready when nothing is missing: %j %j', async (stored, look, isReady) => {
+    const b = bench(stored)
+    const status = b.room.storage()
+    await b.hands.answer('look', look)
+    const told = await status
+    expect(told).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...look, ready: isReady })
+    expect(checker(StorageStatus)(told)).toMatchObject({ ok: true })
+  })
+
+  test('is asked anew each time, but once for all who ask together', async () => {
+    const b = bench(set)
+    const both = [b.room.storage(), b.room.storage()]
+    await b.clock.turn()
+    await b.hands.answer('look', { ...ready, account: `${'x'.repeat(600)}\u001b` })
+    expect((await Promise.all(both)).map(({ account }) => account?.length)).toEqual([512, 512])
+    void b.room.storage()
+    await b.clock.turn()
+    expect(b.hands.count('look')).toBe(2)
+  })
+
+  test('of which nothing is heard, or that breaks, is not ready', async () => {
+    const b = bench(set)
+    const status = b.room.storage()
+    await b.clock.turn()
+    await b.clock.advance(60_000)
+    expect(await status).toMatchObject({ loggedIn: false, ready: false })
+    const broken = b.room.storage()
+    await b.clock.turn()
+    b.hands.take('look')
+    b.hands.take('look').fail(new Error('no'))
+    expect(await broken).toMatchObject({ loggedIn: false, ready: false })
+  })
+
+  const connecting = async (look: object, login?: unknown) => {
+    const b = bench(set)
+    const answer = b.room.connectStorage()
+    await b.hands.answer('look', look)
+    if (login !== undefined) await b.hands.answer('login', login)
+    const told = await answer
+    expect(checker(StorageConnectResponse)(told)).toMatchObject({ ok: true })
+    expect(b.hands.count('login')).toBe(login === undefined ? 0 : 1)
+    return told
+  }
+
+  test('that is logged in has nothing to do', async () => {
+    expect(await connecting(ready)).toMatchObject({ status: 'connected', r2: { ready: true } })
+  })
+
+  test('that is not installed says how to install it', async () => {
+    const told = await connecting({ installed: false, loggedIn: false })
+    expect(told).toMatchObject({ status: 'unavailable', reason: expect.stringContaining('npm install') })
+  })
+
+  test('that is not logged in begins to, once', async () => {
+    const loggedOut = { installed: true, loggedIn: false }
+    expect(await connecting(loggedOut, yes('a browser opens'))).toEqual({
+      status: 'login-started',
+      detail: 'a browser opens',
+    })
+    expect(await connecting(loggedOut, no('conflict', 'a login is under way'))).toEqual({
+      status: 'login-started',
+      detail: 'a login is under way',
+    })
+    expect(await connecting(loggedOut, no('failed', 'it broke'))).toEqual({
+      status: 'unavailable',
+      reason: 'it broke',
+    })
+  })
+})

@@ -1,0 +1,328 @@
+/** Credentials given and taken back by hand, field by field. */
+import { describe, expect, test } from '@jest/globals'
+import { no, yes } from '../../../core/result.ts'
+import { CredentialsResponse } from '../../../protocol/connect.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { type Bench, bench } from './accounts-fixture.ts'
+
+const ALL = {
+  tracker: {
+    apiKey: 'lin_api_stored',
+    refreshToken: 'stored-refresh',
+    tokenExpiresAt: '2026-01-02T00:00:00.000Z',
+  },
+  codehost: { token: 'ghp_stored' },
+  agent: {
+    agentAApiKey: 'sk-ant-api03-stored',
+    agentAOauthToken: 'sk-ant-oat01-stored',
+    agentBLogin: 'a login of agentB',
+    agentCApiKey: 'stored-agent-c',
+    agentCLogin: 'a login of agentC',
+  },
+}
+
+const KEYS = {
+  trackerApiKey: 'lin_api_new-secret',
+  codehostToken: 'ghp_new-secret',
+  agentAApiKey: 'sk-ant-api03-new-secret',
+  agentCApiKey: 'agent-c-new-secret',
+}
+const CHECKS = ['check tracker', 'check codehost', 'check agentA', 'check agentC']
+
+async function change(b: Bench, request: Parameters<Bench['room']['changeCredentials']>[0]) {
+  const answer = b.room.changeCredentials(request)
+  await b.clock.turn()
+  return answer
+}
+
+describe('each is checked in its place', () => {
+  test('all at once, saved in one piece, and no answer or log line holds one', async () => {
+    const b = bench()
+    const answer = b.room.changeCredentials(KEYS)
+    await b.clock.turn()
+    // All are asked before any has answered.
+    expect(b.hands.open.map(({ what }) => what)).toEqual(CHECKS)
+    for (const check of CHECKS) await b.hands.answer(check, yes(`${check}: fine`))
+    const changed = await answer
+    expect(changed).toMatchObject({
+      ok: true,
+      value: {
+        results: {
+          tracker: { ok: true, detail: 'check tracker: fine' },
+          codehost: { ok: true, detail: 'check codehost: fine' },
+          agentA: { ok: true, detail: 'check agentA: fine' },
+          agentC: { ok: true, detail: 'check agentC: fine' },
+        },
+        config: { tracker: { apiKey: '***' }, codehost: { token: '***' } },
+      },
+    })
+    expect(b.saves).toHaveLength(1)
+    expect(b.stored()).toEqual({
+      tracker: { apiKey: KEYS.trackerApiKey },
+      codehost: { token: KEYS.codehostToken },
+      agent: { agentAApiKey: KEYS.agentAApiKey, agentCApiKey: KEYS.agentCApiKey },
+    })
+    expect(checker(CredentialsResponse)(changed.ok ? changed.value : undefined)).toMatchObject({ ok: true })
+    expect(JSON.stringify(changed) + b.everythingSaid()).not.toContain('new-secret')
+  })
+
+  test('the one that is sent takes the place of all that its provider had; nothing else is touched', async () => {
+    const b = bench({ ...ALL, sandbox: { concurrency: 3 } })
+    const answer = b.room.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
+    await b.clock.turn()
+    expect(b.hands.take('check tracker').config?.tracker).toMatchObject({ apiKey: KEYS.trackerApiKey })
+    expect(b.hands.asked).toEqual(['check tracker'])
+    b.room.stop()
+    await answer
+    const again = bench({ ...ALL, sandbox: { concurrency: 3 } })
+    const changed = again.room.changeCredentials({ trackerApiKey: KEYS.trackerApiKey })
+    await again.clock.turn()
+    const { config } = await again.hands.answer('check tracker', yes('Ada'))
+    expect(config?.tracker.refreshToken).toBeUndefined()
+    await changed
+    expect(again.stored()).toEqual({
+      ...ALL,
+      sandbox: { concurrency: 3 },
+      tracker: { apiKey: KEYS.trackerApiKey },
+    })
+  })
+
+  test('a setup token given as an API key goes where it works', async () => {
+    const b = bench({ agent: { agentAApiKey: 'sk-ant-api03-stored' } })
+    const answer = b.room.changeCredentials({ agentAApiKey: 'sk-ant-oat01-new' })
+    await b.clock.turn()
+    const { config } = await b.hands.answer('check agentA', yes('a subscription'))
+    expect(config?.agent).toMatchObject({ agentAOauthToken: 'sk-ant-oat01-new' })
+    expect(config?.agent.agentAApiKey).toBeUndefined()
+    expect(await answer).toMatchObject({ value: { results: { agentA: { ok: true } } } })
+    expect(b.stored().agent).toEqual({ agentAOauthToken: 'sk-ant-oat01-new' })
+  })
+
+  test('an OAuth token of the tracker is taken, and its detail says how long it lasts', async () => {
+    const b = bench(ALL)
+    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_oauth_by-hand' })
+    await b.clock.turn()
+    await b.hands.answer('check tracker', yes('Ada'))
+    expect(await answer).toMatchObject({
+      value: { results: { tracker: { ok: true, detail: expect.stringContaining('within a day') } } },
+    })
+    expect(b.stored().tracker).toEqual({ apiKey: 'lin_oauth_by-hand' })
+  })
+
+  test('nothing sent, nothing done', async () => {
+    const b = bench(ALL)
+    expect(await change(b, {})).toMatchObject({ ok: true, value: { results: {} } })
+    expect(b.saves).toEqual([])
+  })
+})
+
+describe('one that is not good', () => {
+  test('is refused by itself, while the others are saved', async () => {
+    const b = bench(ALL)
+    const answer = b.room.changeCredentials(KEYS)
+    await b.clock.turn()
+    await b.hands.answer('check tracker', no('unauthorized', `${KEYS.trackerApiKey} is not known`))
+    await b.hands.answer('check codehost', yes('octocat'))
+    await b.hands.answer('check agentA', no('unavailable', 'come back later'))
+    await b.hands.answer('check agentC', yes('fine'))
+    expect(await answer).toMatchObject({
+      value: {
+        results: {
+          tracker: { ok: false, detail: '*** is not known' },
+          codehost: { ok: true },
+          agentA: { ok: false, detail: 'come back later' },
+          agentC: { ok: true },
+        },
+      },
+    })
+    expect(b.stored()).toMatchObject({
+      tracker: ALL.tracker,
+      codehost: { token: KEYS.codehostToken },
+      agent: { agentAApiKey: ALL.agent.agentAApiKey, agentCApiKey: KEYS.agentCApiKey },
+    })
+  })
+
+  test.each([
+    ['***', 'is the mask'],
+    [' ghp_key', 'holds a space'],
+    ['ghp key', 'holds a space'],
+    ['ghp_key\n', 'holds a line end'],
+    ['ghp_key\r\nX-Evil: 1', 'holds a line end'],
+    ['ghp\u0000key', 'a control character'],
+    ['ghp\u200Bkey', 'beyond ASCII'],
+    ['schlüssel', 'beyond ASCII'],
+    ['x'.repeat(9_000), 'longer than'],
+  ])('is not even shown to its provider when it can’t be one: %j', async (value, why) => {
+    const b = bench(ALL)
+    for (const [field, provider] of [
+      ['trackerApiKey', 'tracker'],
+      ['codehostToken', 'codehost'],
+      ['agentAApiKey', 'agentA'],
+      ['agentCApiKey', 'agentC'],
+    ] as const)
+      expect(await change(b, { [field]: value })).toMatchObject({
+        value: { results: { [provider]: { ok: false, detail: expect.stringContaining(why) } } },
+      })
+    expect(b.hands.asked).toEqual([])
+    expect(b.saves).toEqual([])
+  })
+
+  test('a provider that does not answer does not hold the others up for ever', async () => {
+    const b = bench()
+    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_api_x', codehostToken: 'ghp_x' })
+    await b.clock.turn()
+    await b.hands.answer('check codehost', yes('octocat'))
+    await b.clock.advance(60_000)
+    expect(await answer).toMatchObject({
+      value: {
+        results: {
+          tracker: { ok: false, detail: 'the tracker did not answer within 60 seconds' },
+          codehost: { ok: true },
+        },
+      },
+    })
+    expect(b.stored()).toEqual({ codehost: { token: 'ghp_x' } })
+  })
+
+  test('when the file can’t be written, none of them is good', async () => {
+    const b = bench(ALL)
+    b.world.refuseSave = no('failed', 'the disk is full')
+    const answer = b.room.changeCredentials({
+      codehostToken: 'ghp_x',
+      agentCApiKey: 'c-key',
+      trackerApiKey: '',
+    })
+    await b.clock.turn()
+    await b.hands.answer('check codehost', yes('octocat'))
+    await b.hands.answer('check agentC', yes('fine'))
+    const refused = { ok: false, detail: 'the disk is full' }
+    expect(await answer).toMatchObject({
+      value: { results: { tracker: refused, codehost: refused, agentC: refused } },
+    })
+  })
+
+  test('more questions at once than providers should be asked are refused', async () => {
+    const b = bench()
+    const all = Array.from({ length: 33 }, () => b.room.changeCredentials({ codehostToken: 'ghp_x' }))
+    await b.clock.turn()
+    expect(b.hands.count('check codehost')).toBe(32)
+    expect(await all[32]).toMatchObject({
+      value: { results: { codehost: { ok: false, detail: expect.stringContaining('under way already') } } },
+    })
+  })
+})
+
+describe('an empty one disconnects', () => {
+  test.each([
+    ['trackerApiKey', { ...ALL, tracker: {} }],
+    ['codehostToken', { ...ALL, codehost: {} }],
+    [
+      'agentAApiKey',
+      {
+        ...ALL,
+        agent: {
+          agentBLogin: 'a login of agentB',
+          agentCApiKey: 'stored-agent-c',
+          agentCLogin: 'a login of agentC',
+        },
+      },
+    ],
+    [
+      'agentCApiKey',
+      {
+        ...ALL,
+        agent: {
+          agentAApiKey: 'sk-ant-api03-stored',
+          agentAOauthToken: 'sk-ant-oat01-stored',
+          agentBLogin: 'a login of agentB',
+        },
+      },
+    ],
+  ])('%s: all that its provider had is removed, and nobody is asked', async (field, left) => {
+    const b = bench(ALL)
+    expect(await change(b, { [field]: '' })).toMatchObject({
+      ok: true,
+      value: { results: expect.objectContaining({}) },
+    })
+    expect(b.stored()).toEqual(left)
+    expect(b.hands.asked).toEqual([])
+  })
+
+  test('also what was not connected', async () => {
+    const b = bench()
+    expect(await change(b, { trackerApiKey: '' })).toMatchObject({
+      value: { results: { tracker: { ok: true, detail: 'disconnected' } } },
+    })
+  })
+
+  test('together with one that is given', async () => {
+    const b = bench(ALL)
+    const answer = b.room.changeCredentials({ agentAApiKey: '', agentCApiKey: 'c-new' })
+    await b.clock.turn()
+    await b.hands.answer('check agentC', yes('fine'))
+    await answer
+    expect(b.saves).toHaveLength(1)
+    expect(b.stored().agent).toEqual({ agentBLogin: 'a login of agentB', agentCApiKey: 'c-new' })
+  })
+})
+
+describe('the later word counts', () => {
+  test('a key that is still being checked does not undo a disconnect', async () => {
+    const b = bench(ALL)
+    const slow = b.room.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
+    await b.clock.turn()
+    await change(b, { trackerApiKey: '' })
+    await b.hands.answer('check tracker', yes('Ada'))
+    await b.hands.answer('check codehost', yes('octocat'))
+    expect(await slow).toMatchObject({
+      value: {
+        results: { tracker: { ok: false, detail: expect.stringContaining('since') }, codehost: { ok: true } },
+      },
+    })
+    expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })
+  })
+
+  test('nor when it is about to be written: what was not overtaken is written all the same', async () => {
+    const b = bench(ALL)
+    let open: () => void = () => {}
+    b.world.gate = new Promise((resolve) => {
+      open = resolve
+    })
+    const slow = b.room.changeCredentials({ trackerApiKey: 'lin_api_slow', codehostToken: 'ghp_slow' })
+    await b.clock.turn()
+    await b.hands.answer('check tracker', yes('Ada'))
+    await b.hands.answer('check codehost', yes('octocat'))
+    const quick = b.room.changeCredentials({ trackerApiKey: '' })
+    await b.clock.turn()
+    open()
+    await b.clock.turn()
+    expect(await quick).toMatchObject({ value: { results: { tracker: { ok: true } } } })
+    expect(await slow).toMatchObject({
+      value: { results: { tracker: { ok: false }, codehost: { ok: true } } },
+    })
+    expect(b.stored()).toMatchObject({ tracker: {}, codehost: { token: 'ghp_slow' } })
+  })
+
+  test('a key is not saved for another provider than the one that took it', async () => {
+    const b = bench()
+    const answer = b.room.changeCredentials({ trackerApiKey: 'lin_api_x' })
+    await b.clock.turn()
+    b.edit({ tracker: { driver: 'github' } })
+    await b.hands.answer('check tracker', yes('Ada'))
+    expect(await answer).toMatchObject({ value: { results: { tracker: { ok: false } } } })
+    expect(b.saves).toEqual([])
+  })
+})
+
+test('when the service stops, whoever waits is answered, and nothing is saved', async () => {
+  const b = bench()
+  const answer = b.room.changeCredentials(KEYS)
+  await b.clock.turn()
+  b.room.stop()
+  expect(await answer).toMatchObject({
+    value: { results: { tracker: { ok: false, detail: 'the service is stopping' } } },
+  })
+  await b.hands.answer('check tracker', yes('Ada'))
+  expect(b.saves).toEqual([])
+  expect(await b.room.changeCredentials({ trackerApiKey: '' })).toMatchObject({ ok: false })
+})

@@ -1,0 +1,72 @@
+/**
+ * The last word: whatever is begun, brought back, answered and taken back, in whatever order, what somebody began
+ * earlier is never written after what somebody began later.
+ */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { no, yes } from '../../../core/result.ts'
+import { drawnSeed } from '../../support/random.ts'
+import { bench } from './accounts-fixture.ts'
+
+type Step = {
+  readonly do: 'depart' | 'return' | 'give' | 'leave' | 'answer' | 'refuse'
+  readonly which: number
+}
+
+const anyStep: fc.Arbitrary<Step> = fc.record({
+  // Answers are more frequent than questions, so that things come to an end.
+  do: fc.constantFrom('depart', 'return', 'give', 'leave', 'answer', 'answer', 'answer', 'refuse'),
+  which: fc.nat(20),
+})
+
+/** Plays the steps. Answers when what was saved had been begun, in the order of saving. */
+async function played(steps: readonly Step[]) {
+  const b = bench()
+  let now = 0
+  const away: { readonly begun: number; readonly state: string }[] = []
+  const left: number[] = []
+  const waiting: Promise<unknown>[] = []
+  const answerOne = async (which: number, refuse: boolean) => {
+    const question = b.hands.open[which % Math.max(1, b.hands.open.length)]
+    if (question === undefined) return
+    b.hands.open.splice(b.hands.open.indexOf(question), 1)
+    const { code } = Object(question.order) as { code?: string }
+    if (refuse) question.answer(no('failed', 'not now'))
+    else question.answer(code === undefined ? yes('Ada') : yes({ accessToken: `begun-${code}` }))
+    await b.clock.turn()
+  }
+  for (const step of steps) {
+    now += 1
+    if (step.do === 'depart') {
+      await b.room.connect('tracker')
+      away.push({ begun: now, state: b.hands.states.at(-1) ?? '' })
+    } else if (step.do === 'return') {
+      const traveller = away[step.which % Math.max(1, away.length)]
+      if (traveller !== undefined)
+        waiting.push(b.room.callback({ code: String(traveller.begun), state: traveller.state }))
+    } else if (step.do === 'give') {
+      waiting.push(b.room.changeCredentials({ trackerApiKey: `begun-${now}` }))
+    } else if (step.do === 'leave') {
+      left.push(now)
+      waiting.push(b.room.changeCredentials({ trackerApiKey: '' }))
+    } else await answerOne(step.which, step.do === 'refuse')
+    await b.clock.turn()
+  }
+  while (b.hands.open.length > 0) await answerOne(0, false)
+  // Nobody is left waiting.
+  await Promise.all(waiting)
+  return b.saves.map(({ tracker }) =>
+    tracker?.apiKey == null ? (left.shift() ?? 0) : Number(tracker.apiKey.slice('begun-'.length)),
+  )
+}
+
+test('is that of whoever began last', async () => {
+  const seed = drawnSeed()
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyStep, { maxLength: 40 }), async (steps) => {
+      const saved = await played(steps)
+      expect(saved).toEqual([...saved].sort((a, b) => a - b))
+    }),
+    { seed, numRuns: 200 },
+  )
+})

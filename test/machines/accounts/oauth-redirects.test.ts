@@ -1,0 +1,518 @@
+/** Connecting the tracker by way of its consent page: every way back from there, honest or not. */
+import { describe, expect, test } from '@jest/globals'
+import { type CallbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
+import type { TokenPair } from '../../../core/provider-ports.ts'
+import { no, yes } from '../../../core/result.ts'
+import type { TrackerCallbackQuery } from '../../../protocol/connect.ts'
+import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../../protocol/limits.ts'
+import { type Bench, bench } from './accounts-fixture.ts'
+
+const PAIR: TokenPair = {
+  accessToken: 'lin_oauth_access-secret',
+  refreshToken: 'refresh-secret',
+  expiresAt: '2026-01-02T00:00:00.000Z',
+}
+const CODE = 'the-code-secret'
+
+/** Answers the state that the browser will bring back. */
+async function departed(b: Bench): Promise<string> {
+  expect(await b.room.connect('tracker')).toMatchObject({ ok: true, value: { status: 'redirect' } })
+  return b.hands.states.at(-1) ?? ''
+}
+
+async function exchanged(b: Bench, pair: TokenPair = PAIR, account = 'Ada of Acme'): Promise<void> {
+  await b.hands.answer('exchange', yes(pair))
+  await b.hands.answer('check tracker', yes(account))
+}
+
+/** Somebody comes back, and nobody has to be asked about it. */
+const visit = (b: Bench, query: TrackerCallbackQuery): Promise<CallbackPage | undefined> =>
+  b.now(b.room.callback(query))
+
+/** Somebody comes back, and everything goes well. */
+async function arrived(b: Bench, state: string) {
+  const page = b.room.callback({ code: CODE, state })
+  await b.clock.turn()
+  await exchanged(b)
+  return page
+}
+
+test('the browser is sent off with 256 bits of state, and comes back to a connected tracker', async () => {
+  const b = bench({ tracker: { pollSeconds: 7 } })
+  const state = await departed(b)
+  expect(Buffer.from(state, 'base64url')).toHaveLength(32)
+
+  const page = b.room.callback({ code: CODE, state })
+  await b.clock.turn()
+  const exchange = await b.hands.answer('exchange', yes(PAIR))
+  expect(exchange.order).toEqual({ code: CODE, port: 4400, verifier: 'the-verifier' })
+  const check = await b.hands.answer('check tracker', yes('Ada of Acme'))
+  expect(check.config?.tracker).toMatchObject({
+    apiKey: PAIR.accessToken,
+    refreshToken: PAIR.refreshToken,
+    tokenExpiresAt: PAIR.expiresAt,
+    pollSeconds: 7,
+  })
+  expect(await page).toEqual({
+    status: 200,
+    title: 'Connected',
+    message: 'switchyard is connected to the tracker: Ada of Acme. You can close this window.',
+  })
+  // In one piece, and nothing else with it.
+  expect(b.saves).toEqual([
+    {
+      tracker: {
+        apiKey: PAIR.accessToken,
+        refreshToken: PAIR.refreshToken,
+        tokenExpiresAt: PAIR.expiresAt,
+      },
+    },
+  ])
+  expect(b.stored().tracker?.pollSeconds).toBe(7)
+})
+
+test('tokens that don’t run out take the place of those that did', async () => {
+  const b = bench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
+  const state = await departed(b)
+  const page = b.room.callback({ code: CODE, state })
+  await b.clock.turn()
+  await exchanged(b, { accessToken: 'lasting-secret' })
+  expect(await page).toMatchObject({ status: 200 })
+  expect(b.stored().tracker).toEqual({ apiKey: 'lasting-secret' })
+})
+
+test('no page, answer or log line holds a code, a token, a verifier or a state', async () => {
+  const b = bench()
+  const state = await departed(b)
+  const good = await arrived(b, state)
+  const again = await visit(b, { code: CODE, state })
+  const other = await departed(b)
+  const failing = b.room.callback({ code: CODE, state: other })
+  await b.clock.turn()
+  await b.hands.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
+  const said = [good, again ?? good, await failing].map(renderPage).join('') + b.everythingSaid()
+  for (const secret of [CODE, PAIR.accessToken, PAIR.refreshToken ?? '', 'the-verifier', state, other])
+    expect(said).not.toContain(secret)
+  expect(said).toContain('the tracker says *** with *** is wrong')
+})
+
+describe('a state that is not ours', () => {
+  test.each([
+    ['forged', { code: CODE, state: 'x'.repeat(43) }],
+    ['empty', { code: CODE, state: '' }],
+    ['missing', { code: CODE }],
+    ['missing, with nothing at all', {}],
+    ['forged, with a refusal', { error: 'access_denied', state: 'forged' }],
+    ['missing, with a refusal', { error: 'access_denied' }],
+  ])('%s: nothing is exchanged, nothing ends, the page says what to do', async (_what, query) => {
+    const b = bench()
+    const state = await departed(b)
+    const page = await visit(b, query)
+    expect(page).toMatchObject({ status: 400, message: expect.stringContaining('connect the tracker again') })
+    expect(b.hands.count('exchange')).toBe(0)
+    // Our own journey goes on as if nobody had come.
+    expect(await arrived(b, state)).toMatchObject({ status: 200 })
+  })
+
+  test('the beginning of ours, or ours and more', async () => {
+    const b = bench()
+    const state = await departed(b)
+    for (const near of [state.slice(0, -1), `${state}A`, state.toLowerCase() + state, ` ${state}`])
+      expect(await visit(b, { code: CODE, state: near })).toMatchObject({ status: 400 })
+    expect(b.hands.count('exchange')).toBe(0)
+  })
+
+  test('one from before a restart', async () => {
+    const before = bench()
+    const state = await departed(before)
+    before.room.stop()
+    before.host.stop()
+    const b = bench()
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.hands.asked).toEqual([])
+  })
+})
+
+describe('an old state', () => {
+  test('expired: the page says so, and nothing is exchanged', async () => {
+    const b = bench()
+    const state = await departed(b)
+    await b.clock.advance(JOURNEY_MS_MAX)
+    const page = await visit(b, { code: CODE, state })
+    expect(page).toMatchObject({ status: 400, message: expect.stringContaining('open for too long') })
+    expect(b.hands.count('exchange')).toBe(0)
+  })
+
+  test('after a while it is a stranger’s, and nothing of it is left', async () => {
+    const b = bench()
+    const state = await departed(b)
+    await b.clock.advance(3 * JOURNEY_MS_MAX)
+    expect(b.room.size).toBe(0)
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.clock.timers).toBe(0)
+  })
+
+  test('used: it is not exchanged again, and the page says that it was done', async () => {
+    const b = bench()
+    const state = await departed(b)
+    await arrived(b, state)
+    const again = await visit(b, { code: 'another-code', state })
+    expect(again).toMatchObject({ status: 200, message: expect.stringContaining('done already') })
+    expect(b.hands.count('exchange')).toBe(1)
+    expect(b.saves).toHaveLength(1)
+  })
+
+  test('used in vain: the second try hears why, and what to do', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const first = b.room.callback({ code: CODE, state })
+    await b.clock.turn()
+    await b.hands.answer('exchange', no('invalid', 'the code is wrong'))
+    const why =
+      'The tracker was not connected: the code is wrong; connect the tracker again. You can close this window.'
+    expect(await first).toEqual({ status: 400, title: 'Not connected', message: why })
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400, message: why })
+    expect(b.hands.count('exchange')).toBe(1)
+  })
+})
+
+test('a reload while the code is being exchanged hears the same end, after one exchange', async () => {
+  const b = bench()
+  const state = await departed(b)
+  const pages = [
+    b.room.callback({ code: CODE, state }),
+    b.room.callback({ code: 'another-code', state }),
+    b.room.callback({ error: 'access_denied', state }),
+  ]
+  await b.clock.turn()
+  expect(b.hands.take('exchange').order).toMatchObject({ code: CODE })
+  expect(b.hands.count('exchange')).toBe(1)
+  b.room.stop()
+  for (const page of await Promise.all(pages)) expect(page).toMatchObject({ status: 503 })
+})
+
+describe('a consent that was not given', () => {
+  test('ends the journey with a page', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = await visit(b, { error: 'access_denied', state })
+    expect(page).toMatchObject({ status: 400, message: expect.stringContaining('nothing was changed') })
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.hands.count('exchange')).toBe(0)
+  })
+
+  test('for another reason: the page repeats it, and no script of it runs', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = await b.now(
+      b.room.callback({ error: 'server_error', error_description: '<script>alert(1)</script>\u202E', state }),
+    )
+    const html = renderPage(page ?? { status: 400, title: '', message: '' })
+    expect(html).toContain('server_error: &lt;script&gt;')
+    expect(html).not.toContain('<script')
+    expect(html).not.toContain('\u202E')
+  })
+
+  test('a code that comes with it is not exchanged', async () => {
+    const b = bench()
+    const state = await departed(b)
+    await visit(b, { code: CODE, error: 'access_denied', state })
+    expect(b.hands.count('exchange')).toBe(0)
+  })
+})
+
+test('our state without a code changes nothing: the journey goes on', async () => {
+  const b = bench()
+  const state = await departed(b)
+  expect(await visit(b, { state })).toMatchObject({ status: 400 })
+  expect(await visit(b, { state, code: '' })).toMatchObject({ status: 400 })
+  expect(await arrived(b, state)).toMatchObject({ status: 200 })
+})
+
+describe('what fails', () => {
+  test('tokens that don’t work are not saved', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = b.room.callback({ code: CODE, state })
+    await b.clock.turn()
+    await b.hands.answer('exchange', yes(PAIR))
+    await b.hands.answer('check tracker', no('unauthorized', `no such key as ${PAIR.accessToken}`))
+    expect(await page).toMatchObject({ status: 400, message: expect.stringContaining('no such key as ***') })
+    expect(b.saves).toEqual([])
+  })
+
+  test('a tracker that never answers: the page comes all the same', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = b.room.callback({ code: CODE, state })
+    await b.clock.advance(60_000)
+    expect(await page).toMatchObject({
+      status: 400,
+      message:
+        'The tracker was not connected: the tracker did not answer within 60 seconds; connect the tracker again. You can close this window.',
+    })
+  })
+
+  test('what the disk does not take is not connected', async () => {
+    const b = bench()
+    b.world.refuseSave = no('failed', 'config.json could not be written')
+    const state = await departed(b)
+    expect(await arrived(b, state)).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('config.json could not be written'),
+    })
+  })
+
+  test('a disk that hangs: the page comes, and the tokens are not written behind the person’s back', async () => {
+    const b = bench()
+    const state = await departed(b)
+    let open: () => void = () => {}
+    b.world.gate = new Promise((resolve) => {
+      open = resolve
+    })
+    const page = arrived(b, state)
+    await b.clock.turn()
+    await b.clock.advance(60_000)
+    expect(await page).toMatchObject({ status: 400 })
+    open()
+    await b.clock.turn()
+    expect(b.saves).toEqual([])
+  })
+
+  test('while the port is not known, nobody is sent off', async () => {
+    const b = bench()
+    b.world.port = undefined
+    expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    expect(b.hands.asked).toEqual([])
+  })
+
+  test('where only a key given by hand is possible, the form is shown', async () => {
+    const b = bench()
+    b.hands.journey = no('invalid', 'this tracker takes a personal token')
+    expect(await b.room.connect('tracker')).toEqual(
+      yes({ status: 'manual', provider: 'tracker', reason: 'this tracker takes a personal token' }),
+    )
+    expect(b.room.size).toBe(0)
+  })
+
+  test.each(['javascript:alert(1)', 'nonsense', `https://t.example/${'x'.repeat(3000)}`])(
+    'an address that no browser should open is not given out: %j',
+    async (url) => {
+      const b = bench()
+      b.hands.journey = yes({ url })
+      expect(await b.room.connect('tracker')).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    },
+  )
+})
+
+describe('several journeys', () => {
+  test('two at once: each is exchanged by its own code and verifier', async () => {
+    const b = bench()
+    const first = await departed(b)
+    const second = await departed(b)
+    expect(await arrived(b, first)).toMatchObject({ status: 200 })
+    expect(await arrived(b, second)).toMatchObject({ status: 200 })
+    expect(b.saves).toHaveLength(2)
+  })
+
+  test('two being exchanged at once: the later begun has the last word, whichever is ready first', async () => {
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      const b = bench()
+      const states = [await departed(b), await departed(b)]
+      const pages = states.map((state, n) => b.room.callback({ code: `code-${n}`, state }))
+      await b.clock.turn()
+      const questions = [b.hands.take('exchange'), b.hands.take('exchange')]
+      for (const n of order) {
+        questions[n]?.answer(yes({ accessToken: `token-${n}` }))
+        await b.clock.turn()
+        await b.hands.answer('check tracker', yes(`account ${n}`))
+      }
+      await Promise.all(pages)
+      expect(b.config().tracker.apiKey).toBe('token-1')
+    }
+  })
+
+  test('the first may finish after the second was begun, and the second after it', async () => {
+    const b = bench()
+    const first = await departed(b)
+    const page = b.room.callback({ code: CODE, state: first })
+    await b.clock.turn()
+    const second = await departed(b)
+    await exchanged(b)
+    expect(await page).toMatchObject({ status: 200 })
+    expect(await arrived(b, second)).toMatchObject({ status: 200 })
+  })
+
+  test('a first that comes back after the second has arrived is told that it counts no more', async () => {
+    const b = bench()
+    const first = await departed(b)
+    const second = await departed(b)
+    await arrived(b, second)
+    expect(await visit(b, { code: CODE, state: first })).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('in another way since'),
+    })
+    expect(b.hands.count('exchange')).toBe(1)
+  })
+
+  test('of too many, the oldest is forgotten, but not one that is being exchanged', async () => {
+    const b = bench()
+    const busy = await departed(b)
+    const page = b.room.callback({ code: CODE, state: busy })
+    await b.clock.turn()
+    const oldest = await departed(b)
+    for (let n = 0; n < JOURNEYS_MAX - 1; n++) await departed(b)
+    await b.clock.turn()
+    expect(b.host.count().get('journey')).toBe(JOURNEYS_MAX)
+    expect(await visit(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
+    expect(b.hands.count('exchange')).toBe(1)
+    await exchanged(b)
+    expect(await page).toMatchObject({ status: 200 })
+  })
+
+  test('browsers without end that wait for one journey do not pile up', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const all = Array.from({ length: 20 }, () => b.room.callback({ code: CODE, state }))
+    expect(await b.now(all[19] ?? Promise.reject())).toMatchObject({ status: 503 })
+    await exchanged(b)
+    expect((await Promise.all(all)).filter(({ status }) => status === 200)).toHaveLength(16)
+  })
+})
+
+describe('a person who does something else meanwhile wins', () => {
+  const connected = { tracker: { apiKey: 'lin_api_old', refreshToken: 'old-refresh' } }
+
+  test('disconnecting ends a journey at the consent page', async () => {
+    const b = bench(connected)
+    const state = await departed(b)
+    await b.room.changeCredentials({ trackerApiKey: '' })
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.hands.count('exchange')).toBe(0)
+    expect(b.stored().tracker).toEqual({})
+  })
+
+  test.each(['exchange', 'check tracker'])('also during %s', async (moment) => {
+    const b = bench(connected)
+    const state = await departed(b)
+    const page = b.room.callback({ code: CODE, state })
+    await b.clock.turn()
+    if (moment === 'check tracker') await b.hands.answer('exchange', yes(PAIR))
+    await b.room.changeCredentials({ trackerApiKey: '' })
+    if (moment === 'exchange') await b.hands.answer('exchange', yes(PAIR))
+    await b.hands.answer('check tracker', yes('Ada'))
+    expect(await page).toMatchObject({ status: 400 })
+    expect(b.stored().tracker).toEqual({})
+  })
+
+  test('another tracker was configured: the code is not shown to it', async () => {
+    const b = bench()
+    const state = await departed(b)
+    b.edit({ tracker: { driver: 'github' } })
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+    expect(b.hands.count('exchange')).toBe(0)
+  })
+
+  test('a token refreshed in between is no other word of anybody', async () => {
+    const b = bench(connected)
+    const state = await departed(b)
+    b.edit({ tracker: { apiKey: 'refreshed', refreshToken: 'another' } })
+    expect(await arrived(b, state)).toMatchObject({ status: 200 })
+  })
+
+  test('once disconnected, nobody is told that it is connected', async () => {
+    const b = bench()
+    const state = await departed(b)
+    await arrived(b, state)
+    await b.room.changeCredentials({ trackerApiKey: '' })
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
+  })
+})
+
+describe('an address brought by hand', () => {
+  test.each([
+    (state: string) => `http://localhost:4400/api/connect/tracker/callback?code=${CODE}&state=${state}`,
+    (state: string) => ` http://127.0.0.1:9/api/connect/tracker/callback?state=${state}&code=${CODE}#_\n`,
+    (state: string) => `localhost:4400/api/connect/tracker/callback?code=${CODE}&state=${state}`,
+    (state: string) => `?code=${CODE}&state=${state}`,
+  ])('is as good as the browser’s own', async (addressOf) => {
+    const b = bench()
+    const state = await departed(b)
+    const answer = b.room.paste(addressOf(state))
+    await b.clock.turn()
+    await exchanged(b)
+    expect(await answer).toMatchObject({
+      ok: true,
+      value: { status: 'connected', detail: 'Ada of Acme', config: { tracker: { apiKey: '***' } } },
+    })
+  })
+
+  test.each([
+    'nonsense',
+    '',
+    'http://localhost:4400/',
+    'http://localhost:4400/api/connect/tracker/callback',
+    'http://localhost:4400/api/connect/tracker/callback?code=abc',
+    'http://localhost:4400/api/config?code=abc&state=def',
+    'file:///api/connect/tracker/callback?code=abc&state=def',
+    '?code=abc',
+    '?state=abc',
+    `?code=${'secret'.repeat(2000)}&state=x`,
+    '?code=secret&code=secret&state=x',
+  ])('that is none is refused, and not repeated: %j', async (address) => {
+    const b = bench()
+    const answer = await b.room.paste(address)
+    expect(answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    expect(JSON.stringify(answer)).toMatch(/"\/address/)
+    expect(JSON.stringify(answer)).not.toContain('secret')
+  })
+
+  test('of a stranger is an error, and so is a refused consent', async () => {
+    const b = bench()
+    const state = await departed(b)
+    expect(await b.room.paste('?code=abc&state=forged')).toMatchObject({ value: { status: 'error' } })
+    expect(await b.now(b.room.paste(`?error=access_denied&state=${state}`))).toMatchObject({
+      value: { status: 'error', detail: expect.stringContaining('nothing was changed') },
+    })
+  })
+})
+
+describe('whoever waits is answered', () => {
+  test('when the journey throws', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = b.room.callback({ code: CODE, state })
+    await b.clock.turn()
+    const bug = {
+      get: () => {
+        throw new Error('a bug')
+      },
+    }
+    b.host.tell(
+      'journey',
+      'journey-1',
+      Object.defineProperty({ type: 'not exchanged' }, 'reason', { enumerable: true, ...bug }) as never,
+    )
+    await b.clock.turn()
+    expect(await page).toMatchObject({ status: 400 })
+    await b.hands.answer('exchange', yes(PAIR))
+    expect(b.room.size).toBe(0)
+    expect(b.saves).toEqual([])
+  })
+
+  test('when the service stops, and nothing is saved after it', async () => {
+    const b = bench()
+    const state = await departed(b)
+    const page = b.room.callback({ code: CODE, state })
+    await b.clock.turn()
+    b.room.stop()
+    expect(await page).toMatchObject({ status: 503 })
+    await b.hands.answer('exchange', yes(PAIR))
+    expect(b.hands.count('check tracker')).toBe(0)
+    expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 503 })
+    expect(await b.room.paste(`?code=a&state=${state}`)).toMatchObject({ value: { status: 'error' } })
+  })
+})

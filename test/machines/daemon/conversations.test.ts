@@ -1,0 +1,1145 @@
+/** What a worker daemon and its host say to each other, and what the worker does meanwhile. */
+import { describe, expect, test } from '@jest/globals'
+import type { Clock } from '../../../core/ports.ts'
+import { yes } from '../../../core/result.ts'
+import { StoreClosed } from '../../../store/errors.ts'
+import { CREDENTIAL, jobOf, SECRET, Talk } from './daemon-conversation.ts'
+
+/** Online, and nothing of how it came there in the transcript. */
+async function online(parts: ConstructorParameters<typeof Talk>[0] = {}): Promise<Talk> {
+  const talk = new Talk(parts)
+  await talk.start()
+  await talk.welcome()
+  talk.transcript()
+  return talk
+}
+
+/** With a run at work. */
+async function working(parts: ConstructorParameters<typeof Talk>[0] = {}): Promise<Talk> {
+  const talk = await online(parts)
+  await talk.dispatch('ls-1')
+  await talk.prepared('ls-1')
+  talk.transcript()
+  return talk
+}
+
+describe('a run', () => {
+  test('from its dispatch to the host having all of it', async () => {
+    const talk = new Talk()
+    await talk.start()
+    await talk.welcome()
+    await talk.dispatch('ls-1')
+    await talk.prepared('ls-1', { sandbox: { id: 'sb-1' } })
+    await talk.print('ls-1', 'hello')
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    expect(talk.spooled()).not.toContain(SECRET)
+    await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    expect(talk.transcript()).toEqual([
+      'dials',
+      '→ register (credential)',
+      '← registered',
+      '← lease-ack',
+      '← dispatch',
+      '→ dispatch-accepted ls-1',
+      'prepare ls-1',
+      '→ run-patch #1 {"sandbox":{"id":"sb-1"}}',
+      'work ls-1',
+      '→ run-patch #2 {"status":"running"}',
+      '→ run-event #3 hello',
+      'finish ls-1 (done)',
+      '→ run-patch #4 {"status":"finalizing"}',
+      '→ run-complete ls-1 #5 {"sandbox":{"id":"sb-1"},"status":"completed","costs":[]}',
+      '← run-complete-ack ls-1',
+    ])
+    expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+
+  test('that can not be prepared is finished all the same, and told as failed', async () => {
+    const talk = await online()
+    await talk.dispatch('ls-1')
+    talk.hands
+      .of('ls-1')
+      .prepared.settle({ ok: false, refusal: { kind: 'failed', message: 'no such branch' } })
+    await talk.clock.turn()
+    await talk.finished('ls-1', { status: 'failed', error: 'no such branch', costs: [] })
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      '→ dispatch-accepted ls-1',
+      'prepare ls-1',
+      'finish ls-1 (failed: no such branch)',
+      '→ run-patch #1 {"status":"finalizing"}',
+      '→ run-complete ls-1 #2 {"status":"failed","error":"no such branch","costs":[]}',
+    ])
+  })
+
+  test('whose pull request is known is told at once, and only once', async () => {
+    const talk = await working()
+    const { progressed } = talk.hands.of('ls-1')
+    progressed({ branch: 'b', pushed: 'c0ffee' })
+    progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
+    progressed({ prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '→ run-patch #2 {"prUrl":"https://code.example/o/web/pull/1","prState":"open"}',
+    ])
+  })
+
+  test('that answers what no host would take is told as failed, not for ever again', async () => {
+    const talk = await working()
+    await talk.worked('ls-1')
+    const costs = [{ label: 'run' }] as never
+    await talk.finished('ls-1', { status: 'completed', costs })
+    expect(talk.transcript()).toEqual([
+      'finish ls-1 (done)',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"failed","error":"internal error: the outcome was not of its form","costs":[]}',
+    ])
+  })
+
+  test('dispatched again under the same lease is accepted again and not begun twice', async () => {
+    const talk = await working()
+    await talk.dispatch('ls-1')
+    expect(talk.transcript()).toEqual(['← dispatch', '→ dispatch-accepted ls-1'])
+  })
+
+  test('under a newer lease begins when nothing of the older one is left', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    await talk.dispatch('ls-2', 'run-1')
+    await talk.worked('ls-1', { verdict: 'stopped' })
+    talk.hands.of('ls-1').finished.settle({ status: 'failed', costs: [] })
+    await talk.clock.turn()
+    talk.note('its processes are gone')
+    talk.hands.of('ls-1').went.settle()
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      'kill ls-1 (a newer lease of the same run was granted)',
+      '→ dispatch-accepted ls-2',
+      'finish ls-1 (stopped: a newer lease of the same run was granted)',
+      'its processes are gone',
+      'prepare ls-2',
+    ])
+  })
+
+  test('is discarded when it is told so, but never while it executes', async () => {
+    const talk = await working()
+    await talk.say({ type: 'discard', runId: 'run-1' })
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    await talk.say({ type: 'discard', runId: 'run-1' })
+    expect(talk.transcript()).toEqual([
+      '← discard',
+      'finish ls-1 (done)',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+      '← discard',
+      'discard run-1',
+    ])
+  })
+})
+
+describe('a cancel', () => {
+  test('interrupts, and is confirmed when everything is gone', async () => {
+    const talk = await working()
+    await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
+    expect(talk.transcript()).toEqual([
+      '← cancel ls-1',
+      'interrupt ls-1 (changed my mind)',
+      'finish ls-1 (stopped: changed my mind)',
+      '→ run-complete ls-1 #2 {"status":"cancelled","costs":[]}',
+    ])
+  })
+
+  test('kills an agent that does not listen, in time for the host', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
+    await talk.clock.advance(9_000)
+    talk.note('nine seconds later')
+    talk.hands.of('ls-1').obedient = true
+    await talk.clock.advance(1_000)
+    expect(talk.transcript()).toEqual([
+      '← cancel ls-1',
+      'interrupt ls-1 (changed my mind)',
+      'nine seconds later',
+      'kill ls-1 (it did not end when asked)',
+      'finish ls-1 (stopped: it did not end when asked)',
+      '→ run-complete ls-1 #2 {"status":"cancelled","costs":[]}',
+    ])
+  })
+
+  test('before anything began needs nobody to be killed', async () => {
+    const talk = await online()
+    talk.disk.fill()
+    talk.disk.drain()
+    await talk.dispatch('ls-1')
+    await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      '→ dispatch-accepted ls-1',
+      'prepare ls-1',
+      '← cancel ls-1',
+      'interrupt ls-1 (changed my mind)',
+      'finish ls-1 (stopped: changed my mind)',
+      '→ run-complete ls-1 #1 {"status":"cancelled","costs":[]}',
+    ])
+  })
+})
+
+describe('a lease', () => {
+  test('that is lost is stopped at once, and nothing more is told of it', async () => {
+    const talk = await working()
+    await talk.say({ type: 'lease-lost', leaseId: 'ls-1', reason: 'this lease has ended: expired' })
+    await talk.print('ls-1', 'too late')
+    await talk.drop()
+    await talk.clock.advance(1_000)
+    await talk.welcome()
+    expect(talk.transcript()).toEqual([
+      '← lease-lost ls-1',
+      'kill ls-1 (the lease is lost: this lease has ended: expired)',
+      'finish ls-1 (stopped: the lease is lost: this lease has ended: expired)',
+      'dials',
+      '→ register (credential)',
+      '← registered',
+      '← lease-ack',
+    ])
+  })
+
+  test('runs out at nine tenths of its time when the host is not heard of, and is not claimed any more', async () => {
+    const talk = await working()
+    await talk.drop()
+    await talk.clock.advance(148_000)
+    expect(talk.transcript().filter((line) => line.includes('ls-1'))).toEqual([])
+    await talk.clock.advance(600)
+    await talk.drop()
+    await talk.clock.advance(15_000)
+    await talk.open()
+    expect(talk.transcript().filter((line) => line !== 'dials')).toEqual([
+      'kill ls-1 (its time ran out without a word of the host)',
+      'finish ls-1 (stopped: its time ran out without a word of the host)',
+      '→ register (credential)',
+    ])
+  })
+
+  test('that ran out is claimed while its processes are dying, so that nobody begins its run beside them', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    await talk.drop()
+    talk.quiet = ['dial']
+    await talk.clock.advance(149_000)
+    await talk.drop()
+    await talk.clock.advance(15_000)
+    await talk.welcome({ 'ls-1': 1 })
+    talk.quiet = []
+    talk.hands.of('ls-1').worked.settle({ verdict: 'stopped' })
+    talk.hands.of('ls-1').finished.settle({ status: 'failed', costs: [] })
+    await talk.clock.advance(15_000)
+    await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 0 })
+    talk.note('its processes are gone')
+    talk.hands.of('ls-1').went.settle()
+    await talk.clock.advance(15_000)
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (its time ran out without a word of the host)',
+      '→ register (credential) ls-1:1',
+      '← registered',
+      '← lease-ack',
+      'finish ls-1 (stopped: its time ran out without a word of the host)',
+      '→ heartbeat ls-1:1',
+      '← heartbeat-ack',
+      'its processes are gone',
+      '→ heartbeat',
+    ])
+  })
+
+  test('that ran out is claimed no more once the host has ended it, or when its processes do not die', async () => {
+    const talk = await working()
+    await talk.dispatch('ls-2')
+    await talk.prepared('ls-2')
+    for (const id of ['ls-1', 'ls-2']) talk.hands.of(id).obedient = false
+    await talk.drop()
+    talk.quiet = ['dial']
+    await talk.clock.advance(149_000)
+    await talk.drop()
+    await talk.clock.advance(15_000)
+    talk.transcript()
+    await talk.welcome()
+    await talk.say({ type: 'lease-lost', leaseId: 'ls-2', reason: 'this lease has ended: expired' })
+    talk.quiet = []
+    for (let beats = 3; beats > 0; beats--) {
+      await talk.clock.advance(15_000)
+      await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 0 })
+    }
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:1 ls-2:1',
+      '← registered',
+      '← lease-ack',
+      '← lease-lost ls-2',
+      ...[' ls-1:1', ' ls-1:1', ''].flatMap((claims) => [`→ heartbeat${claims}`, '← heartbeat-ack']),
+    ])
+  })
+
+  test('lives on with each word of the host, counted from the heartbeat that it echoes', async () => {
+    const talk = await working()
+    await talk.clock.advance(15_000)
+    const beat = talk.frames.findLast(({ type }) => type === 'heartbeat')
+    if (beat?.type !== 'heartbeat') throw new Error('no heartbeat')
+    await talk.clock.advance(5_000)
+    await talk.ack({ 'ls-1': 1 }, { echo: beat.sentAt })
+    await talk.drop()
+    talk.quiet = ['dial']
+    await talk.clock.advance(142_000)
+    talk.note('148 s after the dispatch it still runs')
+    await talk.clock.advance(2_000)
+    expect(talk.transcript()).toEqual([
+      '← lease-ack',
+      '148 s after the dispatch it still runs',
+      'kill ls-1 (its time ran out without a word of the host)',
+      'finish ls-1 (stopped: its time ran out without a word of the host)',
+    ])
+  })
+
+  test('that is finished does not run out: it is told whenever the host comes back', async () => {
+    const talk = await working()
+    await talk.drop()
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    talk.quiet = ['dial']
+    await talk.clock.advance(3_600_000)
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      'finish ls-1 (done)',
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+    ])
+  })
+
+  test('that ends is stopped though the disk is full', async () => {
+    const talk = await working()
+    talk.disk.fill()
+    await talk.say({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    expect(talk.transcript()).toEqual([
+      '← lease-lost ls-1',
+      'kill ls-1 (the lease is lost: over)',
+      'finish ls-1 (stopped: the lease is lost: over)',
+    ])
+  })
+})
+
+describe('a line', () => {
+  test('that breaks loses nothing: the next one goes on where the host says it is', async () => {
+    const talk = await working()
+    await talk.print('ls-1', 'one')
+    await talk.print('ls-1', 'two')
+    await talk.drop()
+    await talk.print('ls-1', 'three')
+    await talk.clock.advance(1_000)
+    await talk.welcome({ 'ls-1': 2 })
+    expect(talk.transcript()).toEqual([
+      '→ run-event #2 one',
+      '→ run-event #3 two',
+      'dials',
+      '→ register (credential) ls-1:4',
+      '← registered',
+      '← lease-ack',
+      '→ run-event #3 two',
+      '→ run-event #4 three',
+    ])
+  })
+
+  test('on which a number is repeated hears what is behind it again, but not what left a moment ago', async () => {
+    const talk = await working()
+    await talk.ack({ 'ls-1': 1 })
+    await talk.print('ls-1', 'one')
+    await talk.ack({ 'ls-1': 1 })
+    await talk.clock.advance(1_000)
+    await talk.ack({ 'ls-1': 1 })
+    await talk.ack({ 'ls-1': 1 })
+    await talk.ack({ 'ls-1': 2 })
+    expect(talk.transcript()).toEqual([
+      '← lease-ack',
+      '→ run-event #2 one',
+      '← lease-ack',
+      '← lease-ack',
+      '→ run-event #2 one',
+      '← lease-ack',
+      '← lease-ack',
+    ])
+  })
+
+  test('on which the host is ahead of this disk hears the completion behind what it has', async () => {
+    const talk = await working()
+    await talk.drop()
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    talk.quiet = ['dial', 'heartbeat']
+    await talk.clock.advance(1_000)
+    talk.transcript()
+    // The worker's disk was restored, or did not keep what it had promised.
+    await talk.welcome({ 'ls-1': 20 })
+    await talk.ack({ 'ls-1': 20 })
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #21 {"status":"completed","costs":[]}',
+      '← lease-ack',
+    ])
+  })
+
+  test('that is silent for 45 seconds is given up', async () => {
+    const talk = await working()
+    await talk.clock.advance(44_999)
+    expect(talk.transcript()).toEqual([])
+    await talk.clock.advance(600)
+    expect(talk.transcript()).toEqual(['hangs up', 'dials'])
+  })
+
+  test('on which something comes after that long is given up all the same, before it counts', async () => {
+    let stoppedMs = 0
+    const clock: Clock = {
+      now: () => talk.clock.now(),
+      monotonic: () => talk.clock.monotonic() + stoppedMs,
+      after: (ms, run) => talk.clock.after(ms, run),
+      endOfTick: (run) => talk.clock.endOfTick(run),
+    }
+    const talk = new Talk({ clock })
+    await talk.start()
+    await talk.welcome()
+    talk.transcript()
+    // Stopped and continued, a process hears first what has come meanwhile; its timers are late.
+    stoppedMs = 600_000
+    await talk.dispatch('ls-1')
+    expect(talk.transcript()).toEqual(['← dispatch', 'hangs up'])
+  })
+
+  test('on which the host is behind what it has acknowledged hears that this is lost', async () => {
+    const talk = await working()
+    await talk.print('ls-1', 'one')
+    await talk.print('ls-1', 'two')
+    await talk.ack({ 'ls-1': 3 })
+    await talk.print('ls-1', 'three')
+    await talk.drop()
+    talk.quiet = ['dial', 'heartbeat']
+    await talk.clock.advance(1_000)
+    talk.transcript()
+    // It was restored from a backup.
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      '→ register (credential) ls-1:4',
+      '← registered',
+      '← lease-ack',
+      '→ lease-gap 2–3',
+      '→ run-event #4 three',
+    ])
+  })
+
+  test('that never answers is given up, and dialled again after a pause that grows to 15 seconds', async () => {
+    const talk = new Talk()
+    await talk.start()
+    await talk.open()
+    const at = talk.clock.monotonic()
+    const dialled: number[] = []
+    for (let wire = talk.wire; dialled.length < 7; ) {
+      await talk.clock.advance(100)
+      if (talk.wire === wire) continue
+      dialled.push(Math.round((talk.clock.monotonic() - at) / 1_000))
+      wire = talk.wire
+      await talk.drop('refused')
+      wire = undefined
+    }
+    expect(dialled).toEqual([31, 32, 34, 38, 45, 53, 60])
+  })
+
+  test('takes no more than it can carry', async () => {
+    const talk = await working()
+    talk.backlog = 2 * 1024 * 1024
+    await talk.print('ls-1', 'one')
+    await talk.say({ type: 'attach-open', sessionId: 's-1', runId: 'run-1', cols: 80, rows: 24 })
+    talk.backlog = 0
+    await talk.clock.advance(100)
+    expect(talk.transcript()).toEqual([
+      '← attach-open',
+      '→ attach-error s-1 (the worker was started again, and the session ended with it; attach again to go on with it)',
+      '→ run-event #2 one',
+    ])
+  })
+
+  test('on which the host speaks in tongues stays up', async () => {
+    const talk = await online()
+    talk.wire?.ear.heard('{"type":"sing","song":"x"}')
+    talk.wire?.ear.heard('not even JSON')
+    talk.wire?.ear.heard('{"type":"dispatch","lease":{"id":"ls-9"},"job":{}}')
+    await talk.say({ type: 'sandbox-boot', requestId: 'q-1', runId: 'run-1', credentials: {} })
+    expect(talk.transcript()).toEqual([
+      '→ dispatch-rejected ls-9 (malformed: /lease/runId: is required)',
+      '← sandbox-boot',
+      'boot run-1',
+      '→ sandbox-ready q-1',
+    ])
+  })
+})
+
+describe('being turned away', () => {
+  test('a machine is enrolled with its token and keeps the credential', async () => {
+    const talk = new Talk()
+    talk.token = 'wp-1'
+    talk.credential = undefined
+    await talk.start()
+    await talk.welcome({}, { credential: 'wc-new' })
+    await talk.drop()
+    await talk.clock.advance(1_000)
+    await talk.open()
+    expect(talk.transcript()).toEqual([
+      'dials',
+      '→ register (pairing)',
+      '← registered',
+      'keeps the credential',
+      '← lease-ack',
+      'dials',
+      '→ register (credential)',
+    ])
+    expect(talk.credential).toEqual({ workerId: 'wk-1', secret: 'wc-new' })
+  })
+
+  test('with a bad token it tries its credential', async () => {
+    const talk = new Talk()
+    talk.token = 'wp-1'
+    await talk.start()
+    await talk.open()
+    await talk.say({ type: 'rejected', code: 'expired-token', reason: 'too late' })
+    await talk.clock.advance(1_000)
+    await talk.welcome()
+    expect(talk.transcript()).toEqual([
+      'dials',
+      '→ register (pairing)',
+      '← rejected',
+      'hangs up',
+      'drops the token',
+      'dials',
+      '→ register (credential)',
+      '← registered',
+      '← lease-ack',
+    ])
+    expect(talk.credential).toEqual(CREDENTIAL)
+  })
+
+  const noToken = { token: 'wp-1', credential: undefined }
+  test.each([
+    [
+      'a bad token and no credential',
+      noToken,
+      'invalid-token',
+      [
+        'drops the token',
+        'ends: no way in (the pairing token was refused (because); get a new one from the host (POST /api/workers/pairing-tokens))',
+      ],
+    ],
+    [
+      'a credential nobody knows',
+      {},
+      'unauthorized',
+      [
+        'drops the credential',
+        'ends: unauthorized (the host does not know this worker any more (because); pair it again)',
+      ],
+    ],
+    ['another version', {}, 'protocol', ['ends: protocol (the host turned this worker away: because)']],
+    [
+      'a register that is none',
+      {},
+      'malformed',
+      ['ends: malformed (the host does not understand this worker: because; update the older of the two)'],
+    ],
+  ] as const)('ends it with %s', async (_what, identity, code, then) => {
+    const talk = new Talk()
+    Object.assign(talk, identity)
+    await talk.start()
+    await talk.open()
+    talk.transcript()
+    await talk.say({ type: 'rejected', code, reason: 'because' })
+    expect(talk.transcript()).toEqual(['← rejected', 'hangs up', ...then])
+    expect(talk.clock.timers).toBe(0)
+  })
+
+  test('with nothing to show it does not even dial', async () => {
+    const talk = new Talk()
+    talk.credential = undefined
+    await talk.start()
+    expect(talk.transcript()).toEqual([
+      'ends: no way in (this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file)',
+    ])
+  })
+
+  test('a register that was too long on its way is tried again', async () => {
+    const talk = new Talk()
+    await talk.start()
+    await talk.open()
+    await talk.clock.advance(10_000)
+    await talk.say({ type: 'rejected', code: 'malformed', reason: 'no register within 10 seconds' })
+    await talk.clock.advance(1_000)
+    expect(talk.transcript()).toEqual(['dials', '→ register (credential)', '← rejected', 'hangs up', 'dials'])
+  })
+
+  test('once it was welcome, a host that understands it no more is tried every five minutes', async () => {
+    const talk = await working()
+    await talk.say({ type: 'rejected', code: 'malformed', reason: '/event: what is this' })
+    await talk.clock.advance(140_000)
+    expect(talk.daemon.status().trouble).toContain('what is this')
+    await talk.clock.advance(160_000)
+    expect(talk.transcript()).toEqual([
+      '← rejected',
+      'hangs up',
+      'kill ls-1 (its time ran out without a word of the host)',
+      'finish ls-1 (stopped: its time ran out without a word of the host)',
+      'dials',
+    ])
+  })
+
+  test('replaced by another with the same credential it kills what it runs and ends', async () => {
+    const talk = await working()
+    await talk.say({ type: 'rejected', code: 'protocol', reason: 'replaced by a newer connection' })
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '← rejected',
+      'hangs up',
+      'kill ls-1 (another worker uses the same credential; give each its own data directory and pair it)',
+      'finish ls-1 (stopped: another worker uses the same credential; give each its own data directory and pair it)',
+      'ends: replaced (another worker uses the same credential; give each its own data directory and pair it)',
+    ])
+  })
+
+  test('replaced by what may be a line of its own it comes back', async () => {
+    const talk = await working()
+    await talk.clock.advance(46_000)
+    await talk.clock.advance(1_000)
+    await talk.welcome({ 'ls-1': 1 })
+    await talk.say({ type: 'rejected', code: 'protocol', reason: 'replaced by a newer connection' })
+    await talk.clock.advance(1_000)
+    expect(talk.transcript()).toEqual([
+      'hangs up',
+      'dials',
+      '→ register (credential) ls-1:1',
+      '← registered',
+      '← lease-ack',
+      '← rejected',
+      'hangs up',
+      'dials',
+    ])
+  })
+
+  test('revoked it deletes the credential, lets its runs end, and tells nobody', async () => {
+    const talk = await working()
+    await talk.say({ type: 'revoked', reason: 'by a person' })
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '← revoked',
+      'hangs up',
+      'drops the credential',
+      "interrupt ls-1 (this worker's enrollment was revoked: by a person)",
+      "finish ls-1 (stopped: this worker's enrollment was revoked: by a person)",
+      "ends: revoked (this worker's enrollment was revoked: by a person)",
+    ])
+    expect(talk.credential).toBeUndefined()
+    expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+})
+
+describe('a daemon that is killed', () => {
+  test.each([
+    ['preparing', 'preparing', 2],
+    ['working', 'running', 3],
+    ['finishing', 'finalizing', 4],
+  ])('while %s tells its run as interrupted', async (phase, said, seq) => {
+    const talk = await online()
+    await talk.dispatch('ls-1')
+    if (phase !== 'preparing') await talk.prepared('ls-1')
+    const entry = {
+      label: 'run',
+      provider: 'agentA',
+      inputTokens: 1,
+      outputTokens: 2,
+      cacheReadTokens: 0,
+      cacheWriteTokens: 0,
+      estimated: false,
+    }
+    const event = { type: 'cost', at: '2026-03-01T08:00:00.000Z', entry } as const
+    talk.hands.of('ls-1').telling.tell({ is: 'event', event })
+    await talk.clock.turn()
+    if (phase === 'finishing') await talk.worked('ls-1')
+    talk.transcript()
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 0 })
+    const outcome = {
+      sandbox: { id: 'sb-run-1' },
+      status: 'failed',
+      error: `interrupted: the worker daemon ended while the run was ${said}`,
+      costs: [entry],
+    }
+    const transcript = talk.transcript()
+    expect(transcript.slice(0, 3)).toEqual(['the daemon is killed', 'dials', 'salvage run-1'])
+    expect(transcript.at(-1)).toBe(`→ run-complete ls-1 #${seq} ${JSON.stringify(outcome)}`)
+  })
+
+  test('does not take back its disk before it is salvaged', async () => {
+    const talk = await working()
+    await talk.restart()
+    expect(talk.hands.spared).toEqual([['run-1']])
+    await talk.clock.advance(5 * 60_000)
+    expect(talk.hands.spared).toEqual([['run-1'], []])
+  })
+
+  test('tells what its agent had spent by then, when its records say so', async () => {
+    const talk = await working()
+    const tokens = { inputTokens: 3, outputTokens: 4, cacheReadTokens: 0, cacheWriteTokens: 0 }
+    const entry = { label: 'run', provider: 'agentA', model: 'm', ...tokens, estimated: true }
+    const used = { id: 'u1', at: '2026-03-01T08:00:00.000Z', model: 'm', ...tokens }
+    talk.hands.bill = {
+      costs: [entry],
+      usage: [{ projectKey: '-work', sessionId: 'session-1', entries: [used] }],
+    }
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    const transcript = talk.transcript()
+    expect(transcript.at(-2)).toMatch(/^→ run-usage-snapshot ls-1/)
+    expect(transcript.at(-1)).toContain(`"costs":[${JSON.stringify(entry)}]`)
+  })
+
+  test('with the work out tells it as completed', async () => {
+    const talk = await working()
+    talk.hands
+      .of('ls-1')
+      .progressed({ branch: 'b', prUrl: 'https://code.example/o/web/pull/1', prState: 'open' })
+    await talk.clock.turn()
+    talk.transcript()
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 2 })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      'dials',
+      'salvage run-1',
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #3 {"sandbox":{"id":"sb-run-1"},"prUrl":"https://code.example/o/web/pull/1","prState":"open","status":"completed","costs":[],"result":{"prUrl":"https://code.example/o/web/pull/1","branch":"b","artifacts":[]}}',
+    ])
+  })
+
+  test('while a run was being cancelled tells it as cancelled', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
+    talk.transcript()
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      'dials',
+      'salvage run-1',
+      '→ register (credential) ls-1:2',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #2 {"sandbox":{"id":"sb-run-1"},"status":"cancelled","costs":[]}',
+    ])
+  })
+
+  test('after a run was finished tells the very same completion', async () => {
+    const talk = await working()
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    talk.transcript()
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 2 })
+    await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      'dials',
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+      'the daemon is killed',
+      'dials',
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+      '← run-complete-ack ls-1',
+    ])
+    expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+
+  test('with everything acknowledged goes on counting where it was', async () => {
+    const talk = await working()
+    await talk.ack({ 'ls-1': 1 })
+    talk.transcript()
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      'dials',
+      'salvage run-1',
+      '→ register (credential) ls-1:2',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #2 {"sandbox":{"id":"sb-run-1"},"status":"failed","error":"interrupted: the worker daemon ended while the run was running","costs":[]}',
+    ])
+  })
+})
+
+describe('a dispatch', () => {
+  test('is refused with its class', async () => {
+    const talk = await working({ concurrency: 1 })
+    await talk.dispatch('ls-2')
+    await talk.dispatch('ls-3', 'run-3', jobOf('run-4'))
+    await talk.say({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
+    await talk.dispatch('ls-1')
+    await talk.say({ type: 'worker-state', state: 'draining' })
+    await talk.dispatch('ls-5')
+    await talk.say({ type: 'worker-state', state: 'active' })
+    talk.hands.objects = 'sandbox: it does not start'
+    await talk.dispatch('ls-6')
+    talk.disk.fill('no room left')
+    await talk.dispatch('ls-7')
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      '→ dispatch-rejected ls-2 (busy: all 1 slots are taken)',
+      '← dispatch',
+      '→ dispatch-rejected ls-3 (malformed: the lease is for run-3, the job for run-4)',
+      '← lease-lost ls-1',
+      'kill ls-1 (the lease is lost: over)',
+      'finish ls-1 (stopped: the lease is lost: over)',
+      '← dispatch',
+      '→ dispatch-rejected ls-1 (busy: this lease is over)',
+      '← worker-state',
+      '← dispatch',
+      '→ dispatch-rejected ls-5 (draining: the worker is draining)',
+      '← worker-state',
+      '← dispatch',
+      '→ dispatch-rejected ls-6 (sandbox: it does not start)',
+      '← dispatch',
+      '→ dispatch-rejected ls-7 (disk: no room left)',
+    ])
+  })
+
+  test('is answered in time even when the hands are slow', async () => {
+    const talk = await online()
+    talk.hands.objection = () => new Promise(() => {})
+    await talk.dispatch('ls-1')
+    await talk.clock.advance(5_000)
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      '→ dispatch-rejected ls-1 (busy: the worker took too long to look at the run)',
+    ])
+  })
+
+  test('whose line goes while the hands look at it is forgotten', async () => {
+    const talk = await online()
+    let answer: (objection: undefined) => void = () => {}
+    talk.hands.objection = () => new Promise((resolve) => (answer = resolve))
+    await talk.dispatch('ls-1')
+    await talk.drop()
+    await talk.clock.advance(1_000)
+    await talk.welcome()
+    answer(undefined)
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      'dials',
+      '→ register (credential)',
+      '← registered',
+      '← lease-ack',
+    ])
+  })
+
+  test('two at once do not take one slot', async () => {
+    const talk = await online({ concurrency: 1 })
+    for (const id of ['1', '2'])
+      talk.wire?.ear.heard(
+        JSON.stringify({
+          type: 'dispatch',
+          lease: {
+            id: `ls-${id}`,
+            runId: `run-${id}`,
+            expiresAt: '2026-01-01T00:00:00.000Z',
+            remainingMs: 1,
+          },
+          job: jobOf(`run-${id}`),
+        }),
+      )
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      '→ dispatch-rejected ls-2 (busy: all 1 slots are taken)',
+      '→ dispatch-accepted ls-1',
+      'prepare ls-1',
+    ])
+  })
+})
+
+describe('the end', () => {
+  test('a drain lets what runs go on to its end, and takes nothing new', async () => {
+    const talk = await working()
+    talk.daemon.drain()
+    await talk.dispatch('ls-2')
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    expect(talk.daemon.status().state).toBe('draining')
+    await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
+    expect(talk.transcript()).toEqual([
+      '← dispatch',
+      '→ dispatch-rejected ls-2 (draining: the worker is being stopped)',
+      'finish ls-1 (done)',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+      '← run-complete-ack ls-1',
+      'hangs up',
+      'ends: stopped (it was asked to stop)',
+    ])
+  })
+
+  test('a drain with nothing to do ends at once', async () => {
+    const talk = await online()
+    talk.daemon.drain()
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual(['hangs up', 'ends: stopped (it was asked to stop)'])
+    expect(talk.clock.timers).toBe(0)
+  })
+
+  test('a drain that takes too long hands back what runs: the host queues it again', async () => {
+    const talk = await working({ drainMsMax: 60_000 })
+    talk.quiet = []
+    talk.daemon.drain()
+    await talk.clock.advance(14_000)
+    await talk.ack({ 'ls-1': 1 })
+    await talk.clock.advance(40_000)
+    await talk.ack({ 'ls-1': 1 })
+    talk.transcript()
+    await talk.clock.advance(6_000)
+    expect(talk.transcript()).toEqual([
+      '→ heartbeat ls-1:1',
+      'kill ls-1 (the worker ends, and does not wait for it)',
+      'finish ls-1 (stopped: the worker ends, and does not wait for it)',
+      '→ heartbeat',
+      'hangs up',
+      'ends: stopped (it was asked to stop)',
+    ])
+    expect(talk.spooled()).toBe('[[[]],[],[]]')
+  })
+
+  test('what is handed back is claimed until it is gone, or until the daemon goes itself', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    talk.quiet = []
+    await talk.clock.advance(10_000)
+    talk.daemon.handBack()
+    await talk.clock.advance(6_000)
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (the worker ends, and does not wait for it)',
+      '→ heartbeat ls-1:1',
+    ])
+    await talk.clock.advance(14_000)
+    expect(talk.transcript()).toEqual([
+      '→ heartbeat ls-1:1',
+      '→ heartbeat',
+      'hangs up',
+      'ends: stopped (it was asked to stop)',
+    ])
+  })
+
+  test('work that is out is not handed back: it is told as done, and nobody does it again', async () => {
+    const talk = await working({ drainMsMax: 60_000 })
+    await talk.worked('ls-1')
+    const prUrl = 'https://code.example/o/web/pull/1'
+    talk.hands.of('ls-1').progressed({ branch: 'b', prUrl, prState: 'open' })
+    await talk.ack({ 'ls-1': 1 })
+    talk.daemon.handBack()
+    await talk.clock.turn()
+    expect(talk.frames.find(({ type }) => type === 'run-complete')).toMatchObject({
+      outcome: { status: 'completed', prUrl },
+    })
+    expect(talk.ends.map(({ is }) => is)).toEqual(['stopped'])
+    expect(talk.spooled()).toContain('run-complete')
+  })
+
+  test('a drain does not wait for ever for a host that is away', async () => {
+    const talk = await working()
+    await talk.drop()
+    talk.daemon.drain()
+    await talk.worked('ls-1')
+    await talk.finished('ls-1')
+    talk.quiet = ['dial']
+    await talk.clock.advance(30_000)
+    expect(talk.transcript()).toEqual(['finish ls-1 (done)', 'ends: stopped (it was asked to stop)'])
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      '→ register (credential) ls-1:3',
+      '← registered',
+      '← lease-ack',
+      '→ run-patch #2 {"status":"finalizing"}',
+      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
+    ])
+  })
+
+  test('stopped now, it kills what runs and puts on disk how far that came', async () => {
+    const talk = await working()
+    await talk.drop()
+    talk.daemon.stopNow()
+    await talk.clock.turn()
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (interrupted: the worker was stopped)',
+      'finish ls-1 (stopped: interrupted: the worker was stopped)',
+      'ends: stopped (it was asked to stop)',
+    ])
+    await talk.restart()
+    await talk.welcome({ 'ls-1': 1 })
+    expect(talk.transcript()).toEqual([
+      'the daemon is killed',
+      'dials',
+      '→ register (credential) ls-1:2',
+      '← registered',
+      '← lease-ack',
+      '→ run-complete ls-1 #2 {"status":"failed","error":"interrupted: the worker was stopped","costs":[]}',
+    ])
+  })
+
+  test('stopped now, it does not wait for ever for what can not be killed', async () => {
+    const talk = await working()
+    talk.hands.of('ls-1').obedient = false
+    talk.daemon.stopNow()
+    await talk.clock.advance(10_000)
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (interrupted: the worker was stopped)',
+      'hangs up',
+      'ends: stopped (it was asked to stop)',
+    ])
+  })
+
+  test('a disk that breaks ends everything', async () => {
+    const talk = await working()
+    talk.disk.breakDown('an I/O error')
+    await talk.clock.turn()
+    await talk.print('ls-1', 'into the void')
+    expect(talk.transcript()).toEqual([
+      'kill ls-1 (interrupted: the worker was stopped)',
+      'finish ls-1 (stopped: interrupted: the worker was stopped)',
+      'hangs up',
+      'ends: broken (the store is broken: an I/O error)',
+      'error: the worker cannot go on {"reason":"the store is broken: an I/O error"}',
+    ])
+    expect(talk.clock.timers).toBe(0)
+  })
+})
+
+test('hands that throw end their own run and nobody else’s', async () => {
+  const talk = await online()
+  talk.hands.begin = () => {
+    throw new Error('no hands')
+  }
+  await talk.dispatch('ls-1')
+  expect(talk.transcript()).toEqual([
+    '← dispatch',
+    '→ dispatch-accepted ls-1',
+    '→ run-patch #1 {"status":"finalizing"}',
+    '→ run-complete ls-1 #2 {"status":"failed","error":"internal error: no hands","costs":[]}',
+    'error: an execution could not be begun {"lease":"ls-1","reason":"no hands"}',
+  ])
+})
+
+test('a report that is no report is not sent, and ends nothing', async () => {
+  const talk = await working()
+  const { telling } = talk.hands.of('ls-1')
+  // What only a bug in the hands could tell.
+  telling.tell({ is: 'event', event: { type: 'log', at: 'yesterday', stream: 'stdout', text: 1n } as never })
+  telling.tell({ is: 'patch', patch: { prUrl: 'javascript:alert(1)' } })
+  await talk.print('ls-1', 'one')
+  expect(talk.transcript()).toEqual([
+    '→ run-event #2 one',
+    'error: a report could not be taken {"lease":"ls-1","is":"event","reason":"Do not know how to serialize a BigInt"}',
+    'error: a report was not of its form; it is not sent {"lease":"ls-1","frame":"run-patch"}',
+  ])
+})
+
+test('whoever reads a stream waits while too much is not on disk yet', async () => {
+  const talk = await working()
+  talk.disk.fill()
+  const { telling } = talk.hands.of('ls-1')
+  const text = 'x'.repeat(200_000)
+  for (let n = 0; n < 11; n++)
+    telling.tell({
+      is: 'event',
+      event: { type: 'log', at: '2026-03-01T08:00:00.000Z', stream: 'stdout', text },
+    })
+  let hasRoom = false
+  void telling.room().then(() => {
+    hasRoom = true
+  })
+  await talk.clock.turn()
+  expect(hasRoom).toBe(false)
+  talk.disk.drain()
+  await talk.clock.turn()
+  expect(hasRoom).toBe(true)
+})
+
+test('whoever waits for a host that acknowledges nothing waits half a minute, whoever else begins to wait', async () => {
+  const talk = await working()
+  await talk.dispatch('ls-2')
+  await talk.prepared('ls-2')
+  await talk.ack({ 'ls-1': 1, 'ls-2': 1 })
+  talk.quiet = ['run-event', 'heartbeat', 'lease-ack']
+  const text = 'x'.repeat(200_000)
+  for (const leaseId of ['ls-1', 'ls-2']) for (let n = 0; n < 50; n++) await talk.print(leaseId, text)
+  const roomFor = (leaseId: string) => talk.hands.of(leaseId).telling.room()
+  let hasRoom = false
+  void roomFor('ls-1').then(() => {
+    hasRoom = true
+  })
+  for (let second = 0; second < 31; second++) {
+    void roomFor('ls-2')
+    await talk.clock.advance(1_000)
+    await talk.say({ type: 'heartbeat-ack', state: 'active', echo: 1 })
+  }
+  expect(hasRoom).toBe(true)
+})
+
+test('what lies on a disk that can not be read for a moment is sent a moment later', async () => {
+  const talk = await working()
+  await talk.ack({ 'ls-1': 1 })
+  talk.quiet = ['run-event']
+  for (let n = 0; n < 4; n++) await talk.print('ls-1', 'x'.repeat(200_000))
+  await talk.clock.advance(1_000)
+  talk.frames.length = 0
+  // As a store that met a full disk is, while it opens its database again.
+  talk.disk.fill()
+  const { facts } = talk.disk
+  const { get } = facts
+  const closed = () => {
+    throw new StoreClosed('the database is just being opened again')
+  }
+  Object.assign(facts, { get: closed })
+  await talk.ack({ 'ls-1': 1 })
+  await talk.clock.advance(1_000)
+  expect(talk.frames).toEqual([])
+  Object.assign(facts, { get })
+  await talk.clock.advance(100)
+  expect(talk.frames.map((frame) => 'seq' in frame && frame.seq)).toEqual([2, 3, 4, 5])
+})
+
+test('every record the daemon leaves behind can be read by the next', async () => {
+  const talk = await working()
+  await talk.dispatch('ls-2')
+  await talk.restart()
+  expect(talk.daemon.status().executions.map(({ leaseId, phase }) => [leaseId, phase])).toEqual([
+    ['ls-1', 'finished'],
+    ['ls-2', 'finished'],
+  ])
+  expect(yes(talk.daemon.status().state)).toEqual(yes('serving'))
+})

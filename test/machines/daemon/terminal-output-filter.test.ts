@@ -1,0 +1,102 @@
+/** What a view gets of a session's output: what draws, and nothing that asks, names, copies or prints. */
+import { describe, expect, test } from '@jest/globals'
+import * as fc from 'fast-check'
+import { Drawing } from '../../../actors/daemon/terminal-output-filter.ts'
+
+const only = (...pieces: readonly string[]): string => {
+  const drawing = new Drawing()
+  return pieces.map((piece) => drawing.only(piece)).join('')
+}
+
+const drawn = [
+  'text, 漢字 and 🙂\r\n\t\b\x07',
+  '\x1b[31;1mred\x1b[0m',
+  '\x1b[4:3mcurly',
+  '\x1b[2J\x1b[H\x1b[10;20H\x1b[K',
+  '\x1b[?1049h\x1b[?25l\x1b[?2004h',
+  '\x1b7\x1b8\x1bM\x1bc',
+  '\x1b(0q\x1b(B',
+  '\x1b[2 q\x1b[!p',
+  '\x1b[S\x1b[1000T\x1b[3b\x1b[32766;32766H',
+]
+
+const kept: readonly (readonly [what: string, said: string, left: string])[] = [
+  ['a title', '\x1b]0;you are root\x07', ''],
+  ['the clipboard', '\x1b]52;c;c2VjcmV0\x1b\\', ''],
+  ['a link', '\x1b]8;;http://evil\x07text\x1b]8;;\x07', 'text'],
+  ['counts without end', '\x1b[2147483647b\x1b[10000S\x1b[99999;1T', ''],
+  ['a question for the cursor', '\x1b[6n', ''],
+  ['a question for the kind of terminal', '\x1b[c\x1b[>c\x1bZ\x05\x1b[>0q', ''],
+  ['a question for a mode', '\x1b[?2004$p', ''],
+  ['a question for the title', '\x1b[21t', ''],
+  ['a device command', '\x1bPq#0\x1b\\', ''],
+  ['the printer', '\x1b[5i', ''],
+  ['another keyboard', '\x1b[>1u\x1b[>4;2m', ''],
+  ['a question with a line end in it', '\x1b[\n6n', '\n6n'],
+  ['a question begun with another character', '\x9b6n', '6n'],
+  ['a title that a colour breaks off', '\x1b]0;t\x1b[31mred', '\x1b[31mred'],
+  ['an escape that is nothing', '\x1b\x1b\x1b[31m', '\x1b[31m'],
+]
+
+describe('a view', () => {
+  test.each(drawn)('gets %j as it is', (said) => {
+    expect(only(said)).toBe(said)
+  })
+
+  test.each(kept)('gets nothing of %s', (_what, said, left) => {
+    expect(only(`a${said}b`)).toBe(`a${left}b`)
+  })
+
+  test('gets the same wherever a piece ends', () => {
+    const said = fc.array(
+      fc.constantFrom(...drawn, ...kept.map(([, text]) => text), '\x1b', '\x18', '\x1b\\'),
+    )
+    fc.assert(
+      fc.property(said, fc.array(fc.nat(200)), (parts, cuts) => {
+        const whole = parts.join('')
+        const at = [0, ...cuts.filter((cut) => cut < whole.length).sort((a, b) => a - b), whole.length]
+        const pieces = at.slice(1).map((end, n) => whole.slice(at[n], end))
+        // An end that is not there yet is what a single piece leaves open, too.
+        expect(only(...pieces, 'x')).toBe(only(whole, 'x'))
+      }),
+    )
+  })
+
+  test('gets nothing that a terminal would answer, whatever is thrown at it', () => {
+    const bits = fc.constantFrom(
+      '\x1b',
+      '[',
+      ']',
+      '?',
+      '>',
+      '6',
+      'n',
+      'c',
+      ';',
+      '\x07',
+      '\n',
+      'P',
+      '\\',
+      '\x9b',
+      '\x18',
+      ' ',
+      '$',
+      'p',
+      't',
+    )
+    fc.assert(
+      fc.property(fc.array(fc.array(bits).map((some) => some.join(''))), (pieces) => {
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+        expect(only(...pieces)).not.toMatch(/\x1b\[[0-?]*[ -/]*[nctpu]|\x1b[\]PX^_Z]|[\x05\x80-\x9f]/)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('does not keep a title that never ends', () => {
+    const drawing = new Drawing()
+    drawing.only('\x1b]0;')
+    for (let n = 0; n < 1_000; n++) expect(drawing.only('x'.repeat(1_000))).toBe('')
+    expect(drawing.only('\x07after')).toBe('after')
+  })
+})

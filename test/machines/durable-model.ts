@@ -1,0 +1,213 @@
+/** The durable lives in each state in which a disk may find them, for tests of restarts and of records. */
+import type { EventObject } from 'xstate'
+import {
+  type ExecutionEvent,
+  type ExecutionInput,
+  executionKind,
+} from '../../actors/daemon/execution.machine.ts'
+import { type LeaseEvent, type LeaseInput, leaseKind } from '../../actors/leases/lease.machine.ts'
+import { type RunEvent, type RunInput, runKind } from '../../actors/runs/run.machine.ts'
+import type { Kind } from '../../actors/runtime/actor-kind.ts'
+import { ActorHost, type HostPorts } from '../../actors/runtime/actor-system.ts'
+import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
+import { newRun } from '../../core/run/run-transitions.ts'
+import { aTicket, T0, T1 } from '../rules/run/runs.ts'
+import { CrashLedger } from '../support/crash-database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { keptLog, noMeters } from '../support/recording-log.ts'
+
+/** One life, brought into one state. */
+export interface Posed {
+  readonly kind: Kind
+  readonly key: string
+  readonly state: string
+  readonly input: object
+  readonly way: readonly EventObject[]
+}
+
+const LEASE_INPUT: LeaseInput = {
+  id: 'ls-1',
+  runId: 'run-1',
+  workerId: 'wk-1',
+  termMs: 165_000,
+  grantedAt: T0,
+}
+const RUN_INPUT: RunInput = {
+  run: newRun('run-1', aTicket, T0),
+  job: 'run',
+  woken: null,
+  earlier: null,
+  attempts: 0,
+}
+const FOLLOW_UP: RunInput = {
+  ...RUN_INPUT,
+  job: 'follow-up',
+  woken: 'completed',
+  earlier: { result: { summary: 'done before', artifacts: [] }, startedAt: T0, finishedAt: T0 },
+  attempts: 1,
+  followUp: { id: 'fu-1', number: 2 },
+}
+const WORKER_INPUT: WorkerInput = {
+  id: 'wk-1',
+  name: 'anvil',
+  hash: 'a'.repeat(64),
+  enrolledAt: T0,
+  local: false,
+  capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap', maxConcurrency: 2, version: '0.1.0' },
+}
+
+const EXECUTION_INPUT: ExecutionInput = {
+  leaseId: 'ls-1',
+  runId: 'run-1',
+  workerId: 'wk-1',
+  expiresAt: T1,
+  retentionHours: 24,
+}
+
+const accepted: LeaseEvent = { type: 'accepted', at: T1 }
+const lost: LeaseEvent = { type: 'worker lost' }
+const cancel: LeaseEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
+const granted: RunEvent = { type: 'granted', leaseId: 'ls-1' }
+const taken: RunEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
+const running: RunEvent = {
+  type: 'patched to running',
+  workerId: 'wk-1',
+  patch: { status: 'running', agentSessionId: 'session-1', sandbox: { id: 'sb-1' } },
+}
+const finalizing: RunEvent = {
+  type: 'patched to finalizing',
+  workerId: 'wk-1',
+  patch: { status: 'finalizing', prUrl: 'https://codehost.example/pr/1' },
+}
+const proven: WorkerEvent = { type: 'proven' }
+const drained: WorkerEvent = { type: 'drained' }
+
+const lease = (state: string, ...way: LeaseEvent[]): Posed => ({
+  kind: leaseKind,
+  key: 'ls-1',
+  state,
+  input: LEASE_INPUT,
+  way,
+})
+const run = (state: string, ...way: RunEvent[]): Posed => ({
+  kind: runKind,
+  key: 'run-1',
+  state,
+  input: RUN_INPUT,
+  way,
+})
+const worker = (state: string, ...way: WorkerEvent[]): Posed => ({
+  kind: workerKind,
+  key: 'wk-1',
+  state,
+  input: WORKER_INPUT,
+  way,
+})
+
+const execution = (state: string, ...way: ExecutionEvent[]): Posed => ({
+  kind: executionKind,
+  key: 'ls-1',
+  state,
+  input: EXECUTION_INPUT,
+  way,
+})
+
+/** Those that are over are not among them: they leave the disk with their last transition. */
+export const leases = [
+  lease('offered'),
+  lease('unsure', lost),
+  lease('held', accepted),
+  lease('adrift', accepted, lost),
+  lease('cancelling', accepted, cancel),
+]
+export const runs = [
+  run('queued'),
+  run('preparing', granted, taken),
+  run('running', granted, taken, running),
+  run('finalizing', granted, taken, running, finalizing),
+  { ...run('running', granted, taken, running), input: FOLLOW_UP },
+]
+export const workers = [
+  worker('enrolling'),
+  worker('active', proven),
+  worker('draining', proven, drained),
+  worker('draining', drained),
+]
+
+const cleared: ExecutionEvent = { type: 'cleared' }
+const prepared: ExecutionEvent = { type: 'prepared', progress: { sandbox: { id: 'sb-1' } } }
+const published: ExecutionEvent = {
+  type: 'progressed',
+  progress: {
+    agentSessionId: 'session-1',
+    branch: 'switchyard/eng-12',
+    pushed: 'c0ffee',
+    prUrl: 'https://codehost.example/pr/1',
+    prState: 'draft',
+  },
+}
+const spent: ExecutionEvent = {
+  type: 'spent',
+  costs: [
+    {
+      label: 'run',
+      provider: 'agentA',
+      inputTokens: 1,
+      outputTokens: 2,
+      cacheReadTokens: 3,
+      cacheWriteTokens: 4,
+      costUsd: 0.5,
+      estimated: true,
+    },
+  ],
+}
+const worked: ExecutionEvent = { type: 'worked', worked: { verdict: 'done' } }
+const ended: ExecutionEvent = {
+  type: 'ended',
+  said: { status: 'completed', result: { summary: 'done', artifacts: [] }, costs: [] },
+}
+const cancelled: ExecutionEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
+const gone: ExecutionEvent = { type: 'lost', how: 'kill', reason: 'the lease is lost' }
+const restarted: ExecutionEvent = { type: 'daemon restarted', reason: 'interrupted: the worker daemon ended' }
+
+export const executions = [
+  execution('accepted'),
+  execution('preparing', cleared),
+  execution('working', cleared, prepared, published, spent),
+  execution('finishing', cleared, prepared, worked),
+  execution('stopping', cleared, prepared, cancelled),
+  execution('abandoned', cleared, prepared, gone),
+  execution('salvaging', cleared, prepared, published, restarted),
+  execution('finished', cleared, prepared, published, spent, worked, ended),
+]
+
+/** A host of these lives alone: what they tell others goes to nobody, what they want done is written down. */
+export function alone(
+  ledger = new CrashLedger(),
+  clock = new ManualClock(Date.parse(T1)),
+  more: Partial<HostPorts> = {},
+) {
+  const done: string[] = []
+  const host = new ActorHost({
+    clock,
+    ledger,
+    log: keptLog(),
+    meters: noMeters,
+    kinds: [leaseKind, runKind, workerKind, executionKind],
+    effects: ({ type }) => void done.push(type),
+    fatal: (reason) => void done.push(`fatal: ${reason}`),
+    ...more,
+  })
+  const flush = async () => {
+    await clock.turn()
+    while (ledger.inFlight > 0) {
+      ledger.flush()
+      await clock.turn()
+    }
+  }
+  const pose = ({ kind, key, input, way }: Posed) => {
+    host.bear(kind.name, key, input)
+    for (const event of way) host.tell(kind.name, key, event)
+  }
+  return { host, ledger, clock, done, flush, pose }
+}

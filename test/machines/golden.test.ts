@@ -1,0 +1,104 @@
+/**
+ * Records as they were written by each version of each layout: they must be readable for ever.
+ *
+ * The file of a layout's present version also holds its fingerprint. When states, codes or fields change, this fails;
+ * then the layout gets a new version and a lift from the old one, and `GOLDEN=write npm run jest -- test/machines/golden`
+ * writes the new version's file. The old files are never touched again.
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from '@jest/globals'
+import { daemonKinds } from '../../actors/daemon/actor-kinds.ts'
+import { hostKinds } from '../../actors/root/actor-kinds.ts'
+import type { Kind } from '../../actors/runtime/actor-kind.ts'
+import { layout } from '../../actors/runtime/snapshot-codec.ts'
+import type { LifeRecord } from '../../core/ports.ts'
+import { LeaseFields, RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
+import type { Run } from '../../protocol/run.ts'
+import { CrashLedger } from '../support/crash-database.ts'
+import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
+
+interface Golden {
+  readonly fingerprint: string
+  readonly records: readonly {
+    readonly state: string
+    readonly key: string
+    readonly record: LifeRecord
+    /** What lies among all runs beside it. */
+    readonly run?: Run
+  }[]
+}
+
+const folder = join(dirname(fileURLToPath(import.meta.url)), 'golden')
+const read = (file: string): Golden => JSON.parse(readFileSync(join(folder, file), 'utf8'))
+const posed: Readonly<Record<string, readonly Posed[]>> = {
+  lease: leases,
+  run: runs,
+  worker: workers,
+  execution: executions,
+}
+const durable = [...hostKinds, ...daemonKinds].filter((kind) => kind.layout !== undefined)
+const fileOf = ({ name, layout: written }: Kind): string => `${name}.v${written?.v}.json`
+
+async function written(kind: Kind): Promise<Golden> {
+  const records = await Promise.all(
+    (posed[kind.name] ?? []).map(async (pose) => {
+      const stage = alone()
+      stage.pose(pose)
+      await stage.flush()
+      const record = stage.ledger.disk.get(kind.name)?.get(pose.key)
+      if (record === undefined) throw new Error(`no ${pose.state} ${kind.name} was written`)
+      const run = kind.split === undefined ? undefined : stage.ledger.runs.get(pose.key)
+      return { state: pose.state, key: pose.key, record, ...(run === undefined ? {} : { run }) }
+    }),
+  )
+  return { fingerprint: kind.layout?.fingerprint() ?? '', records }
+}
+
+test('every durable kind has golden records of its present version', async () => {
+  for (const kind of durable) {
+    const path = join(folder, fileOf(kind))
+    if (process.env.GOLDEN === 'write' && !existsSync(path))
+      writeFileSync(path, `${JSON.stringify(await written(kind), undefined, 2)}\n`)
+  }
+  const files = readdirSync(folder)
+  expect(durable.map(fileOf).filter((file) => !files.includes(file))).toEqual([])
+})
+
+describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, kind) => {
+  test('its states, codes and fields are those of its version: a change needs a new one', () => {
+    expect(kind.layout?.fingerprint()).toBe(read(fileOf(kind)).fingerprint)
+  })
+
+  test('is written today as it was when its version was new', async () => {
+    expect(await written(kind)).toEqual(read(fileOf(kind)))
+  })
+
+  const files = readdirSync(folder).filter((file) => file.startsWith(`${name}.v`))
+  test.each(files)('%s: every record comes back alive, in its state', (file) => {
+    for (const { state, key, record, run } of read(file).records) {
+      const ledger = new CrashLedger()
+      ledger.disk.set(name, new Map([[key, record]]))
+      if (run !== undefined) ledger.runs.set(key, run)
+      const seen: unknown[] = []
+      const { host } = alone(ledger, undefined, { watch: ({ after }) => void seen.push(after.value) })
+      expect(host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
+      expect(seen[0]).toBe(state)
+    }
+  })
+})
+
+test('the lock is a lock: another state, code, field or version has another fingerprint', () => {
+  const states = { offered: 'o', held: 'h' }
+  const print = (change: Partial<Parameters<typeof layout>[0]> = {}) =>
+    layout({ v: 1, states, shape: shapeOf(LeaseFields), lifts: {}, ...change }).fingerprint()
+  const prints = [
+    print(),
+    print({ states: { ...states, closed: 'x' } }),
+    print({ states: { ...states, held: 'H' } }),
+    print({ shape: shapeOf(RunFields) }),
+    print({ v: 2 }),
+  ]
+  expect(new Set(prints).size).toBe(prints.length)
+})

@@ -1,0 +1,516 @@
+/**
+ * The book of frames, under workers that repeat, hurry and lose, files that take their time or fail, and a journal
+ * that throws: each frame is applied once and in order, and nothing is acknowledged that is not on disk.
+ */
+import { describe, expect, test } from '@jest/globals'
+import { Book, type Report } from '../../../actors/leases/frame-receiver.ts'
+import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
+import { Journal } from '../../../actors/runs/run-event-log.ts'
+import type { Facts, Write } from '../../../core/ports.ts'
+import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
+import type { ReportedEvent } from '../../../protocol/run.ts'
+import { ManualClock, promisesSettled } from '../../support/manual-clock.ts'
+import { firstSeed, Random } from '../../support/random.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+
+const SCHEDULES = Number(process.env.BOOK_SCHEDULES ?? 200)
+const T0 = '2026-03-01T08:00:00.000Z'
+const lease = (id: string): LeaseContext => ({
+  id,
+  runId: `run of ${id}`,
+  workerId: 'wk-1',
+  termMs: 1,
+  grantedAt: T0,
+  end: null,
+  why: null,
+})
+
+/** A file that is being written until the test says how that ended. */
+interface Writing {
+  readonly seq: number
+  done(outcome: 'kept' | 'refused' | 'failed'): void
+}
+
+function stage(stored: Readonly<Record<string, object>> = {}) {
+  const clock = new ManualClock()
+  const log = keptLog()
+  /** What was applied, by lease, as the numbers of its frames. */
+  const applied = new Map<string, number[]>()
+  const told: string[] = []
+  const acks: string[] = []
+  const writing: Writing[] = []
+  const trouble = { journal: false }
+  const apply = (runId: string, seq: number) => {
+    const id = runId.replace('run of ', '')
+    applied.set(id, [...(applied.get(id) ?? []), seq])
+  }
+
+  /** The real journal, whose events carry the number of their frame. */
+  class Noting extends Journal {
+    override note(runId: string, event: ReportedEvent): number {
+      if (trouble.journal && event.type === 'log' && event.stream === 'stdout') throw new Error('no ink')
+      if (event.type === 'log' && event.stream === 'stdout') apply(runId, Number(event.text))
+      return super.note(runId, event)
+    }
+  }
+  const journal = new Noting({ events: { next: () => 0 }, stir: () => {}, tell: () => {} })
+  const filing = <T>(runId: string, seq: number, kept: T, refused: T): Promise<T> =>
+    new Promise((resolve, reject) => {
+      writing.push({
+        seq,
+        done: (outcome) => {
+          if (outcome === 'failed') return reject(new Error('no room left on the disk'))
+          apply(runId, seq)
+          resolve(outcome === 'kept' ? kept : refused)
+        },
+      })
+    })
+
+  const book: Book = new Book({
+    clock,
+    instant: () => new Date(clock.now()).toISOString(),
+    log,
+    meters: noMeters,
+    takesReports: () => true,
+    facts: { get: (_shelf, key) => stored[key], all: () => [] } satisfies Facts,
+    artifacts: {
+      write: (runId, name) =>
+        filing<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
+          refused: 'it is too large',
+        }),
+      find: async () => ({ is: 'missing' }),
+      names: async () => [],
+      remove: async () => {},
+    },
+    usage: {
+      replace: ({ projectKey, sessionId }) =>
+        filing(`run of ${projectKey}`, Number(sessionId), undefined, undefined),
+      read: async () => undefined,
+      list: async () => [],
+    },
+    journal,
+    tellLease: (id: string, event: LeaseEvent) => {
+      told.push(`${id} ${event.type}`)
+      // As the yard does when the lease has ended.
+      if (event.type === 'completed') {
+        apply(`run of ${id}`, 0)
+        book.close(id)
+      }
+    },
+    patchRun: (runId, _workerId, patch) => apply(runId, Number(patch.agentSessionId)),
+    remember: (runId, _repo, facts) => apply(runId, Number(facts[0])),
+    retentionHours: () => 24,
+    ackDue: (_workerId, id) => void acks.push(id),
+    stir: () => {},
+    violated: () => void told.push('a law was broken'),
+  })
+  const isOpen = (id: string): boolean => !told.includes(`${id} completed`)
+  /** Taken, and not on disk yet. */
+  const cut = () => {
+    const shares = [journal.join(), book.join()].filter((share) => share !== undefined)
+    return {
+      writes: shares.flatMap(({ writes }) => writes),
+      land: () => {
+        for (const share of shares) share.landed()
+      },
+    }
+  }
+  return { book, clock, log, applied, told, acks, writing, trouble, cut, isOpen }
+}
+
+const event = (leaseId: string, seq: number): Report => ({
+  type: 'run-event',
+  leaseId,
+  seq,
+  event: { at: T0, type: 'log', stream: 'stdout', text: String(seq) },
+})
+
+/** A frame of any kind that carries its own number in what it says. */
+function frameOf(leaseId: string, seq: number, kind: number): Report {
+  switch (kind) {
+    case 0:
+      return { type: 'run-patch', leaseId, seq, patch: { agentSessionId: String(seq) } }
+    case 1:
+      return { type: 'run-memories', leaseId, seq, repo: 'owner/name', facts: [String(seq)] }
+    case 2:
+      return { type: 'run-artifact', leaseId, seq, name: String(seq), part: 0, final: true, data: '' }
+    case 3: {
+      const snapshot = { projectKey: leaseId, sessionId: String(seq), entries: [] }
+      return { type: 'run-usage-snapshot', leaseId, seq, snapshot }
+    }
+    default:
+      return event(leaseId, seq)
+  }
+}
+
+const complete = (leaseId: string, seq: number): Report => ({
+  type: 'run-complete',
+  leaseId,
+  seq,
+  outcome: { status: 'completed', costs: [] },
+})
+
+const markIn = (writes: readonly Write[], id: string): unknown =>
+  writes.flatMap((write) =>
+    write.table === 'fact' && write.shelf === 'mark' && write.key === id ? [write.value] : [],
+  )[0]
+
+describe('the book of frames', () => {
+  test('hears nobody but the lease’s own worker, and nothing of leases it does not know', () => {
+    const { book, applied } = stage()
+    book.open(lease('ls-1'), false, true)
+    expect(book.receive('wk-2', event('ls-1', 1), 10)).toBe(false)
+    expect(book.receive('wk-1', event('ls-9', 1), 10)).toBe(false)
+    expect(book.receive('wk-1', event('ls-1', 1), 10)).toBe(true)
+    expect(applied.get('ls-1')).toEqual([1])
+  })
+
+  test('who reports has accepted, even if the word of it was lost', () => {
+    const { book, told } = stage()
+    book.open(lease('ls-1'), false, false)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    book.receive('wk-1', event('ls-1', 2), 10)
+    expect(told).toEqual(['ls-1 accepted'])
+  })
+
+  test('applies what is next, repeats nothing, and does not keep what is early', () => {
+    const { book, applied } = stage()
+    book.open(lease('ls-1'), false, true)
+    for (const seq of [1, 1, 3, 2, 2, 3]) book.receive('wk-1', event('ls-1', seq), 10)
+    expect(applied.get('ls-1')).toEqual([1, 2, 3])
+    expect(book.lag()).toBe(3)
+  })
+
+  test('acknowledges what is on disk, not what is on its way', () => {
+    const { book, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    const first = cut()
+    book.receive('wk-1', event('ls-1', 2), 10)
+    expect(book.acknowledge('ls-1')).toBe(0)
+    expect(markIn(first.writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
+    first.land()
+    expect(book.acknowledge('ls-1')).toBe(1)
+    expect(book.pendingBytes).toBe(10)
+    cut().land()
+    expect(book.acknowledge('ls-1')).toBe(2)
+    expect(book.pendingBytes).toBe(0)
+    expect(book.lag()).toBe(0)
+  })
+
+  test('goes on after a restart from the mark on disk', () => {
+    const { book, applied } = stage({ 'ls-1': { mark: 4, lost: [[2, 3]] } })
+    book.open(lease('ls-1'), true, true)
+    expect(book.acknowledge('ls-1')).toBe(4)
+    for (const seq of [4, 5]) book.receive('wk-1', event('ls-1', seq), 10)
+    expect(applied.get('ls-1')).toEqual([5])
+  })
+
+  test('a gap is named in the run’s log and keeps its place among the numbers', () => {
+    const { book, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    book.receive('wk-1', { type: 'lease-gap', leaseId: 'ls-1', from: 2, to: 4 }, 10)
+    const { writes } = cut()
+    expect(markIn(writes, 'ls-1')).toEqual({ mark: 4, lost: [[2, 4]] })
+    const lines = writes.flatMap((write) => (write.table === 'events' ? write.lines.trim().split('\n') : []))
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { type: 'log' },
+      { type: 'gap', from: 2, to: 4 },
+    ])
+  })
+
+  test('a frame that needs a file holds up those behind it until the file is on disk', async () => {
+    const { book, applied, writing, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', frameOf('ls-1', 1, 2), 10)
+    book.receive('wk-1', event('ls-1', 2), 10)
+    expect(cut().writes).toEqual([])
+    expect(applied.get('ls-1')).toBeUndefined()
+    writing[0]?.done('kept')
+    await promisesSettled()
+    expect(applied.get('ls-1')).toEqual([1, 2])
+    expect(markIn(cut().writes, 'ls-1')).toEqual({ mark: 2, lost: [] })
+  })
+
+  test('a file that cannot be written forgets what waits behind it: the unchanged mark asks for all of it again', async () => {
+    const { book, applied, writing, log } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', frameOf('ls-1', 1, 3), 10)
+    book.receive('wk-1', event('ls-1', 2), 10)
+    writing[0]?.done('failed')
+    await promisesSettled()
+    expect(applied.get('ls-1')).toBeUndefined()
+    expect(book.pendingBytes).toBe(0)
+    expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining('asked for again')])
+  })
+
+  test('a file that is refused is as good as written: the run’s log says why', async () => {
+    const { book, writing, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', frameOf('ls-1', 1, 2), 10)
+    writing[0]?.done('refused')
+    await promisesSettled()
+    const { writes } = cut()
+    expect(JSON.stringify(writes)).toContain('was not kept: it is too large')
+    expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
+  })
+
+  test('more than may wait is forgotten, whole', () => {
+    const { book, applied, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    const half = LEASE_PENDING_BYTES_MAX / 2
+    for (const seq of [1, 2, 3]) book.receive('wk-1', event('ls-1', seq), half)
+    expect(applied.get('ls-1')).toEqual([1, 2])
+    cut().land()
+    book.receive('wk-1', event('ls-1', 3), half)
+    expect(applied.get('ls-1')).toEqual([1, 2, 3])
+  })
+
+  test('a completion is the last thing that counts', () => {
+    const { book, applied, told, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    cut().land()
+    book.receive('wk-1', complete('ls-1', 2), 10)
+    expect(book.receive('wk-1', event('ls-1', 3), 10)).toBe(false)
+    expect(applied.get('ls-1')).toEqual([1, 0])
+    expect(told).toEqual(['ls-1 completed'])
+    expect(markIn(cut().writes, 'ls-1')).toBeNull()
+    expect(book.size).toBe(0)
+  })
+
+  test('a completion waits for all that comes before it', async () => {
+    const { book, told, writing } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', complete('ls-1', 2), 10)
+    expect(told).toEqual([])
+    book.receive('wk-1', frameOf('ls-1', 1, 2), 10)
+    book.receive('wk-1', complete('ls-1', 2), 10)
+    expect(told).toEqual([])
+    writing[0]?.done('kept')
+    await promisesSettled()
+    expect(told).toEqual(['ls-1 completed'])
+    expect(book.pendingBytes).toBe(0)
+  })
+
+  test('a lease that ended before anything of it was on disk leaves nothing there', () => {
+    const { book, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    book.close('ls-1')
+    expect(markIn(cut().writes, 'ls-1')).toBeUndefined()
+    expect(book.pendingBytes).toBe(0)
+  })
+
+  test('of a worker that was silenced nothing more counts, not even what waited for a file', async () => {
+    const { book, applied, writing, cut } = stage()
+    for (const id of ['ls-1', 'ls-2']) book.open(lease(id), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    book.receive('wk-1', frameOf('ls-2', 1, 2), 10)
+    book.receive('wk-1', event('ls-2', 2), 10)
+    book.silence('wk-1')
+    book.receive('wk-1', event('ls-1', 2), 10)
+    writing[0]?.done('kept')
+    await promisesSettled()
+    expect(applied.get('ls-1')).toEqual([1])
+    const { writes, land } = cut()
+    expect(markIn(writes, 'ls-1')).toEqual({ mark: 1, lost: [] })
+    expect(markIn(writes, 'ls-2')).toBeUndefined()
+    land()
+    expect(book.pendingBytes).toBe(0)
+  })
+
+  test('one that ended while its mark was on its way to the disk is taken off it again', () => {
+    const { book, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    const first = cut()
+    book.close('ls-1')
+    first.land()
+    expect(markIn(cut().writes, 'ls-1')).toBeNull()
+    expect(book.pendingBytes).toBe(0)
+  })
+
+  test('enough on disk since the last acknowledgement asks for one, by number or by size', () => {
+    const { book, acks, cut } = stage()
+    book.open(lease('ls-1'), false, true)
+    for (let seq = 1; seq < LEASE_ACK_FRAMES; seq++) book.receive('wk-1', event('ls-1', seq), 1)
+    cut().land()
+    expect(acks).toEqual([])
+    book.receive('wk-1', event('ls-1', LEASE_ACK_FRAMES), 1)
+    cut().land()
+    expect(acks).toEqual(['ls-1'])
+    expect(book.acknowledge('ls-1')).toBe(LEASE_ACK_FRAMES)
+    book.receive('wk-1', event('ls-1', LEASE_ACK_FRAMES + 1), LEASE_ACK_BYTES)
+    cut().land()
+    expect(acks).toEqual(['ls-1', 'ls-1'])
+  })
+
+  test('a frame that throws is not applied, and asked for again', () => {
+    const { book, applied, trouble, log } = stage()
+    book.open(lease('ls-1'), false, true)
+    trouble.journal = true
+    book.receive('wk-1', event('ls-1', 1), 10)
+    trouble.journal = false
+    expect(book.lag()).toBe(0)
+    expect(book.pendingBytes).toBe(0)
+    book.receive('wk-1', event('ls-1', 1), 10)
+    expect(applied.get('ls-1')).toEqual([1])
+    expect(log.lines.map(({ message }) => message)).toEqual(['a frame could not be applied'])
+  })
+
+  test('one that throws again and again is let lie, and so are those behind it', () => {
+    const { book, applied, trouble } = stage()
+    book.open(lease('ls-1'), false, true)
+    trouble.journal = true
+    for (let n = 0; n < 3; n++) book.receive('wk-1', event('ls-1', 1), 10)
+    trouble.journal = false
+    expect(book.receive('wk-1', event('ls-1', 1), 10)).toBe(true)
+    expect(applied.get('ls-1')).toBeUndefined()
+    expect(book.pendingBytes).toBe(0)
+  })
+})
+
+// ---- against a naive model -----------------------------------------------------------------------------------------
+
+/** One lease as its worker has it: every frame it ever made, and which of them it lost. */
+interface Told {
+  readonly id: string
+  readonly frames: readonly Report[]
+  readonly bytes: readonly number[]
+  /** Ranges, both ends included, that the worker has no more. */
+  readonly gaps: readonly (readonly [number, number])[]
+}
+
+function invented(id: string, random: Random): Told {
+  const length = 3 + random.below(25)
+  const frames = Array.from({ length }, (_, at) => frameOf(id, at + 1, random.below(12)))
+  frames.push(complete(id, length + 1))
+  const gaps: (readonly [number, number])[] = []
+  for (let from = 1 + random.below(8); from < length; from += 3 + random.below(12)) {
+    const to = Math.min(length, from + random.below(3))
+    gaps.push([from, to])
+    from = to
+  }
+  // Some are so large that few of them may wait at once.
+  const bytes = frames.map(() => (random.chance(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
+  return { id, frames, bytes, gaps }
+}
+
+const gapAt = ({ gaps }: Told, seq: number) => gaps.find(([from, to]) => from <= seq && seq <= to)
+
+function say(made: ReturnType<typeof stage>, told: Told, seq: number): void {
+  const gap = gapAt(told, seq)
+  const frame = told.frames[seq - 1]
+  if (gap !== undefined) {
+    made.book.receive('wk-1', { type: 'lease-gap', leaseId: told.id, from: gap[0], to: gap[1] }, 50)
+  } else if (frame !== undefined) made.book.receive('wk-1', frame, told.bytes[seq - 1] ?? 1)
+}
+
+/** All that should be applied of it, once and in this order; its completion is written as 0. */
+const expected = (told: Told): number[] => [
+  ...told.frames
+    .map((_, at) => at + 1)
+    .filter((seq) => seq < told.frames.length && gapAt(told, seq) === undefined),
+  0,
+]
+
+async function schedule(seed: number): Promise<void> {
+  const random = new Random(seed)
+  const made = stage()
+  const { book, applied, writing, trouble, clock, isOpen } = made
+  const leases = ['ls-1', 'ls-2', 'ls-3'].map((id) => invented(id, random))
+  const onDisk = new Map<string, number>()
+  const flying: { readonly writes: readonly Write[]; land(): void }[] = []
+  for (const { id } of leases) book.open(lease(id), false, random.chance(0.5))
+
+  const land = () => {
+    const first = flying.shift()
+    if (first === undefined) return
+    for (const { id } of leases) {
+      const value = markIn(first.writes, id) as { mark: number } | null | undefined
+      if (value !== undefined && value !== null) onDisk.set(id, value.mark)
+    }
+    first.land()
+  }
+  const wanted = new Map(leases.map((told) => [told.id, expected(told)]))
+  const check = () => {
+    for (const { id, gaps } of leases) {
+      if (!isOpen(id)) continue
+      const seen = applied.get(id) ?? []
+      // Exactly once, and in order: nothing but a beginning of what is expected.
+      if (!seen.every((seq, at) => wanted.get(id)?.[at] === seq)) throw new Error(`${id} applied ${seen}`)
+      const acknowledged = book.acknowledge(id)
+      if (acknowledged > (onDisk.get(id) ?? 0))
+        throw new Error(`${id} acknowledged ${acknowledged}, not on disk`)
+      const lost = gaps.reduce(
+        (sum, [from, to]) => sum + Math.max(0, Math.min(to, acknowledged) - from + 1),
+        0,
+      )
+      if (seen.length < acknowledged - lost)
+        throw new Error(`${id} acknowledged ${acknowledged}, applied ${seen}`)
+    }
+    if (book.pendingBytes < 0) throw new Error(`${book.pendingBytes} bytes are pending`)
+  }
+
+  for (let step = 0; step < 150; step++) {
+    const told = random.pick(leases)
+    const due = isOpen(told.id) ? book.acknowledge(told.id) + 1 : told.frames.length
+    const die = random.fraction()
+    if (die < 0.6) {
+      // From what is asked for onwards, as a worker would; now and then from anywhere.
+      const from = random.chance(0.8) ? due : 1 + random.below(told.frames.length)
+      const many = 1 + random.below(8)
+      for (let seq = from; seq < from + many; seq++) if (random.chance(0.95)) say(made, told, seq)
+    } else if (die < 0.75) {
+      writing
+        .splice(random.below(writing.length), 1)[0]
+        ?.done(random.pick(['kept', 'kept', 'refused', 'failed']))
+      await promisesSettled()
+    } else if (die < 0.85) flying.push(made.cut())
+    else if (die < 0.95) land()
+    else {
+      trouble.journal = true
+      say(made, told, due)
+      trouble.journal = false
+      // Not so often that its frames would be let lie.
+      await clock.advance(60_001)
+    }
+    check()
+  }
+
+  // Everything comes again, until everything is acknowledged.
+  for (let round = 0; round < 200 && book.size > 0; round++) {
+    for (const told of leases) {
+      if (!isOpen(told.id)) continue
+      for (let seq = book.acknowledge(told.id) + 1; seq <= told.frames.length; seq++) say(made, told, seq)
+    }
+    for (const file of writing.splice(0)) file.done('kept')
+    await promisesSettled()
+    flying.push(made.cut())
+    while (flying.length > 0) land()
+  }
+  expect(book.size).toBe(0)
+  for (const told of leases) expect(applied.get(told.id)).toEqual(expected(told))
+  flying.push(made.cut())
+  while (flying.length > 0) land()
+  expect(book.pendingBytes).toBe(0)
+  expect(book.lag()).toBe(0)
+  expect(made.told).not.toContain('a law was broken')
+}
+
+test(
+  `${SCHEDULES} random schedules: each frame is applied once and in order, and what is acknowledged is on disk`,
+  async () => {
+    const from = firstSeed(1)
+    for (let seed = from; seed < from + SCHEDULES; seed++) {
+      try {
+        await schedule(seed)
+      } catch (error) {
+        throw new Error(`SEED=${seed}: ${String(error)}`, { cause: error })
+      }
+    }
+  },
+  60_000 + SCHEDULES * 50,
+)

@@ -1,0 +1,185 @@
+/** Every durable life, stopped in each of its states: it comes back as it was, and can still be brought to its end. */
+import { describe, expect, test } from '@jest/globals'
+import type { ExecutionEvent } from '../../actors/daemon/execution.machine.ts'
+import type { LeaseEvent } from '../../actors/leases/lease.machine.ts'
+import type { RunEvent } from '../../actors/runs/run.machine.ts'
+import type { WorkerEvent } from '../../actors/workers/worker.machine.ts'
+import { T1 } from '../rules/run/runs.ts'
+import type { ManualClock } from '../support/manual-clock.ts'
+import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
+
+/** Stopped, and brought back by another host from what is on disk. */
+async function restarted(posed: Posed, clock?: ManualClock) {
+  const first = alone(undefined, clock)
+  first.pose(posed)
+  await first.flush()
+  const before = first.host.peek(posed.kind.name, posed.key)
+  expect(before?.value).toBe(posed.state)
+  first.host.stop()
+  const changes: string[] = []
+  const second = alone(first.ledger, first.clock, {
+    watch: ({ after, restored }) => void changes.push(`${restored ? 'restored' : 'then'} ${after.value}`),
+  })
+  expect(second.host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
+  return { ...second, before, changes }
+}
+
+describe('a lease', () => {
+  const completed: LeaseEvent = {
+    type: 'completed',
+    at: T1,
+    outcome: { status: 'completed', costs: [] },
+    retentionHours: 24,
+  }
+  const claims: LeaseEvent = { type: 'worker claims', at: T1 }
+  const denies: LeaseEvent = { type: 'worker denies', at: T1 }
+  const late: LeaseEvent = { type: 'time ran out', at: T1 }
+  const untold: LeaseEvent = { type: 'cancel timed out', at: T1 }
+
+  /** No worker is connected yet: whoever had one waits for it, and nothing is dispatched twice. */
+  const after: Readonly<Record<string, readonly [state: string, done: readonly string[]]>> = {
+    offered: ['unsure', ['lease.await worker']],
+    unsure: ['unsure', ['lease.await worker']],
+    held: ['adrift', ['lease.await worker']],
+    adrift: ['adrift', ['lease.await worker']],
+    cancelling: ['cancelling', ['lease.send cancel']],
+  }
+
+  test.each(leases.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
+    const { host, flush, done, changes, ledger, before } = await restarted(posed)
+    await flush()
+    const [now, effects] = after[state] ?? []
+    expect(host.peek('lease', 'ls-1')?.value).toBe(now)
+    expect(host.peek('lease', 'ls-1')?.context).toEqual(before?.context)
+    expect(done).toEqual(effects)
+    expect(changes[0]).toBe(`restored ${state}`)
+
+    for (const event of [claims, completed]) host.tell('lease', 'ls-1', event)
+    await flush()
+    expect(host.peek('lease', 'ls-1')).toBeUndefined()
+    expect(done.at(-1)).toBe('lease.acknowledge completion')
+    expect(ledger.disk.get('lease')?.size).toBe(0)
+  })
+
+  test.each(leases.map((posed) => [posed.state, posed] as const))(
+    '%s, and its worker comes back without it, or not at all',
+    async (state, posed) => {
+      for (const event of [denies, state === 'cancelling' ? untold : late]) {
+        const { host, flush, ledger } = await restarted(posed)
+        host.tell('lease', 'ls-1', event)
+        await flush()
+        expect(host.peek('lease', 'ls-1')).toBeUndefined()
+        expect(ledger.disk.get('lease')?.size).toBe(0)
+      }
+    },
+  )
+})
+
+describe('a run', () => {
+  const granted: RunEvent = { type: 'granted', leaseId: 'ls-2' }
+  const accepted: RunEvent = { type: 'accepted', leaseId: 'ls-2', workerId: 'wk-1', at: T1 }
+  const ended: RunEvent = {
+    type: 'ended completed',
+    leaseId: 'ls-1',
+    workerId: 'wk-1',
+    at: T1,
+    outcome: { status: 'completed', costs: [] },
+    retentionHours: 24,
+  }
+
+  test.each(runs.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
+    const { host, flush, done, changes, ledger, before } = await restarted(posed)
+    await flush()
+    const now = host.peek('run', 'run-1')
+    expect(now?.value).toBe(state)
+    expect(now?.context).toEqual(before?.context)
+    expect(now?.context.run).toEqual(ledger.runs.get('run-1'))
+    expect(done).toEqual([])
+    expect(changes).toEqual([`restored ${state}`])
+    // Nothing changed, so nothing was written.
+    expect(ledger.commits).toBe(1)
+
+    for (const event of state === 'queued' ? [granted, accepted, ended] : [ended])
+      host.tell('run', 'run-1', event)
+    await flush()
+    expect(host.peek('run', 'run-1')).toBeUndefined()
+    expect(ledger.disk.get('run')?.size).toBe(0)
+    expect(ledger.runs.get('run-1')?.status).toBe('completed')
+  })
+})
+
+test.each(['held', 'adrift', 'cancelling'])(
+  'a run found queued belongs to its lease, which was %s',
+  async (state) => {
+    const [queued] = runs
+    const lease = leases.find((posed) => posed.state === state)
+    if (queued === undefined || lease === undefined) throw new Error('nothing to pose')
+    const first = alone()
+    // Each alone, so that neither has told the other anything.
+    first.pose(queued)
+    await first.flush()
+    const other = alone()
+    other.pose(lease)
+    await other.flush()
+    first.ledger.disk.set('lease', other.ledger.disk.get('lease') ?? new Map())
+    first.host.stop()
+
+    const { host, flush } = alone(first.ledger)
+    expect(host.restore()).toMatchObject({ ok: true, value: { restored: 2 } })
+    await flush()
+    expect(host.peek('run', 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })
+  },
+)
+
+describe('a worker', () => {
+  const renamed: WorkerEvent = { type: 'renamed', name: 'hammer' }
+  const revoked: WorkerEvent = { type: 'revoked' }
+
+  test.each(workers.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
+    const { host, flush, done, ledger, before } = await restarted(posed)
+    await flush()
+    expect(host.peek('worker', 'wk-1')?.value).toBe(state)
+    expect(host.peek('worker', 'wk-1')?.context).toEqual(before?.context)
+    expect(done).toEqual([])
+
+    host.tell('worker', 'wk-1', renamed)
+    await flush()
+    expect(ledger.disk.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
+    host.tell('worker', 'wk-1', revoked)
+    await flush()
+    expect(host.peek('worker', 'wk-1')).toBeUndefined()
+    expect(ledger.disk.get('worker')?.size).toBe(0)
+    expect(host.pendingDeadlines()).toBe(0)
+  })
+})
+
+describe('an execution', () => {
+  const acknowledged: ExecutionEvent = { type: 'acknowledged' }
+  const salvaged: ExecutionEvent = { type: 'salvaged', sandbox: { id: 'sb-2' } }
+
+  /** Nothing of it runs any more: what it left is seen to, or nobody is told. */
+  const after: Readonly<Record<string, readonly [state: string | undefined, done: readonly string[]]>> = {
+    accepted: [undefined, []],
+    preparing: ['salvaging', ['execution.salvage']],
+    working: ['salvaging', ['execution.salvage']],
+    finishing: ['salvaging', ['execution.salvage']],
+    stopping: ['salvaging', ['execution.salvage']],
+    abandoned: [undefined, []],
+    salvaging: ['salvaging', ['execution.salvage']],
+    finished: ['finished', ['execution.report']],
+  }
+
+  test.each(executions.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
+    const { host, flush, done, changes, ledger } = await restarted(posed)
+    await flush()
+    const [now, effects] = after[state] ?? []
+    expect(host.peek('execution', 'ls-1')?.value).toBe(now)
+    expect(done).toEqual(effects)
+    expect(changes[0]).toBe(`restored ${state}`)
+
+    for (const event of [salvaged, acknowledged]) host.tell('execution', 'ls-1', event)
+    await flush()
+    expect(host.peek('execution', 'ls-1')).toBeUndefined()
+    expect(ledger.disk.get('execution')?.size).toBe(0)
+  })
+})

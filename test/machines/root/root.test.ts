@@ -1,0 +1,194 @@
+import { describe, expect, test } from '@jest/globals'
+import { no, yes } from '../../../core/result.ts'
+import { DRAIN_MS_MAX } from '../../../protocol/limits.ts'
+import { hostInMemory } from '../../support/host-in-memory.ts'
+
+describe('the root', () => {
+  test('boots, opens the doors, serves, and ends with 0 when asked to', async () => {
+    const steps: string[] = []
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async (desk) => {
+        steps.push(`doors opened, ${desk.open() ? 'ready' : 'not ready'} for the first request`)
+        return yes({ close: async () => void steps.push('doors closed') })
+      },
+    })
+    host.start()
+    await clock.turn()
+    expect(host.desk.open()).toBe(true)
+    host.stop('enough')
+    expect(host.desk.open()).toBe(false)
+    await clock.turn()
+    expect(steps).toEqual(['doors opened, ready for the first request', 'doors closed'])
+    expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
+  })
+
+  test('a port that is taken ends it with 69 and the sentence that names it', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => no('conflict', 'port 4400 is taken'),
+    })
+    host.start()
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 69, reason: 'port 4400 is taken' }])
+  })
+
+  test('doors that do not close are not waited for beyond their time', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => yes({ close: () => new Promise<void>(() => {}) }),
+    })
+    host.start()
+    await clock.turn()
+    host.stop('enough')
+    await clock.advance(DRAIN_MS_MAX - 1)
+    expect(ended).toEqual([])
+    await clock.advance(1)
+    expect(ended).toHaveLength(1)
+  })
+
+  test('stopping twice is stopping once', async () => {
+    const { host, clock, ended } = hostInMemory()
+    host.start()
+    await clock.turn()
+    host.stop('one')
+    host.stop('two')
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 0, reason: 'one' }])
+  })
+
+  test('no timer outlives it', async () => {
+    const { host, clock } = hostInMemory()
+    host.start()
+    await clock.turn()
+    host.stop('enough')
+    await clock.turn()
+    expect(clock.timers).toBe(0)
+  })
+
+  test('a store that breaks ends it with 70 and the reason, at once', async () => {
+    const closed: string[] = []
+    const { host, clock, ended, store } = hostInMemory(undefined, {
+      openDoors: async () => yes({ close: async () => void closed.push('doors') }),
+    })
+    host.start()
+    await clock.turn()
+    store.ledger.breakDown('EIO on sync')
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 70, reason: 'the store is broken: EIO on sync' }])
+    expect(closed).toEqual(['doors'])
+  })
+
+  test('a full disk refuses changes with its reason, and takes them again once there is room', async () => {
+    const { host, clock, store, ended } = hostInMemory()
+    host.start()
+    await clock.turn()
+    store.ledger.fill('no room left')
+    expect(await host.desk.changeSettings({ sandbox: { concurrency: 3 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unavailable', message: expect.stringContaining('no room left') },
+    })
+    store.ledger.drain()
+    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    await clock.turn()
+    expect(await change).toMatchObject({ ok: true })
+    expect(ended).toEqual([])
+  })
+
+  test('an edit made between reading the file and watching it is not missed', async () => {
+    const { host, clock, store } = hostInMemory('{}')
+    await store.config.replace('{}', '{"sandbox":{"concurrency":9}}')
+    host.start()
+    await clock.turn()
+    expect(host.desk.config().sandbox.concurrency).toBe(9)
+  })
+
+  test('asked to stop while the doors are still opening, it closes them once they are', async () => {
+    const steps: string[] = []
+    let opened: () => void = () => {}
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => {
+        await new Promise<void>((resolve) => {
+          opened = resolve
+        })
+        steps.push('opened')
+        return yes({ close: async () => void steps.push('closed') })
+      },
+    })
+    host.start()
+    await clock.turn()
+    host.stop('enough')
+    await clock.turn()
+    expect(ended).toEqual([])
+    opened()
+    await clock.turn()
+    expect(steps).toEqual(['opened', 'closed'])
+    expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
+  })
+
+  test('a full disk does not keep it from stopping', async () => {
+    const { host, clock, ended, store } = hostInMemory()
+    host.start()
+    await clock.turn()
+    store.ledger.fill()
+    host.stop('enough')
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
+  })
+
+  test('doors that throw instead of answering end it with 70', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => {
+        throw new Error('launch.json could not be written')
+      },
+    })
+    host.start()
+    await clock.turn()
+    expect(ended).toEqual([
+      { exitCode: 70, reason: expect.stringContaining('launch.json could not be written') },
+    ])
+  })
+
+  test('doors that are configured wrong end it with 78', async () => {
+    const { host, clock, ended } = hostInMemory(undefined, {
+      openDoors: async () => no('invalid', 'no certificate'),
+    })
+    host.start()
+    await clock.turn()
+    expect(ended).toMatchObject([{ exitCode: 78 }])
+  })
+
+  test('stored lives that cannot be read end it with 70, before any door is open', async () => {
+    const { host, clock, ended, store } = hostInMemory(undefined, {
+      openDoors: async () => {
+        throw new Error('not to be opened')
+      },
+    })
+    store.ledger.lives.kinds = () => {
+      throw new Error('page 7 is damaged')
+    }
+    host.start()
+    await clock.turn()
+    expect(ended).toEqual([{ exitCode: 70, reason: expect.stringContaining('page 7 is damaged') }])
+  })
+
+  test('a store that was broken before anybody listened is noticed', async () => {
+    const { host, clock, ended, store } = hostInMemory()
+    store.ledger.breakDown('EIO')
+    host.start()
+    await clock.turn()
+    expect(ended).toMatchObject([{ exitCode: 70 }])
+  })
+
+  test('a push listener that throws keeps nobody else from hearing it', async () => {
+    const { host, clock } = hostInMemory()
+    const heard: string[] = []
+    host.start()
+    await clock.turn()
+    host.desk.onPush(() => {
+      throw new Error('deaf')
+    })
+    host.desk.onPush((push) => heard.push(push.type))
+    const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
+    await clock.turn()
+    expect(await change).toMatchObject({ ok: true })
+    expect(heard).toEqual(['config'])
+  })
+})

@@ -1,0 +1,237 @@
+/**
+ * The settings' life, on a file that anybody may edit at any moment.
+ */
+import { describe, expect, test } from '@jest/globals'
+import type { ConfigFile } from '../../../core/ports.ts'
+import type { DashboardPush } from '../../../protocol/dashboard.ts'
+import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
+import { volatileStore } from '../../../store/memory-store.ts'
+import { hostInMemory } from '../../support/host-in-memory.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+/** A file under the test's thumb: it says when a write happens, and edits it behind the host's back. */
+class FileInHand implements ConfigFile {
+  readonly path = 'config.json'
+  readonly copies: string[] = []
+  writes = 0
+  text: string | undefined
+  #changed: () => void = () => {}
+
+  constructor(text: string | undefined) {
+    this.text = text
+  }
+
+  read = async () => this.text
+  beforeReplace: () => void = () => {}
+  failWith: string | undefined
+
+  replace = async (expected: string | undefined, text: string) => {
+    this.beforeReplace()
+    if (this.failWith !== undefined) throw new Error(this.failWith)
+    if (this.text !== expected) return { is: 'changed' as const, text: this.text }
+    this.text = text
+    this.writes++
+    return { is: 'replaced' as const }
+  }
+  setAside = async (text: string) => `copy ${this.copies.push(text)}`
+  watch = (changed: () => void) => {
+    this.#changed = changed
+    return () => {}
+  }
+
+  edit(text: string | undefined, noticed = true): void {
+    this.text = text
+    if (noticed) this.#changed()
+  }
+}
+
+async function settings(text: string | undefined = '{"repos":{}}') {
+  const file = new FileInHand(text)
+  const store = { ...volatileStore({ clock: new ManualClock() }), config: file }
+  const stage = hostInMemory(text, { store })
+  const pushes: DashboardPush[] = []
+  stage.host.start()
+  await stage.clock.turn()
+  // What the start itself has to tell is not about settings.
+  stage.host.desk.onPush((push) => pushes.push(push))
+  const change = async (patch: Record<string, unknown>) => {
+    const answer = stage.host.desk.changeSettings(patch)
+    await stage.clock.turn()
+    return answer
+  }
+  const live = () => stage.host.desk.config()
+  return { ...stage, file, pushes, change, live }
+}
+
+const stored = (file: FileInHand) => JSON.parse(file.text ?? 'null') as Record<string, unknown>
+
+describe('a patch', () => {
+  test('is written, answered and announced', async () => {
+    const { file, pushes, change, live } = await settings()
+    const answer = await change({ sandbox: { concurrency: 5 } })
+    expect(answer).toMatchObject({
+      ok: true,
+      value: { applied: 'live', config: { sandbox: { concurrency: 5 } } },
+    })
+    expect(stored(file)).toEqual({ repos: {}, sandbox: { concurrency: 5 } })
+    expect(pushes).toMatchObject([{ type: 'config', config: { sandbox: { concurrency: 5 } } }])
+    expect(live().sandbox.concurrency).toBe(5)
+  })
+
+  test('that is refused leaves the file’s bytes alone and announces nothing', async () => {
+    const { file, pushes, change } = await settings('{ "repos" : {} }')
+    expect(await change({ sandbox: { concurrency: 0 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'invalid' },
+    })
+    expect(file.text).toBe('{ "repos" : {} }')
+    expect(pushes).toEqual([])
+  })
+
+  test('that changes nothing writes nothing', async () => {
+    const { file, pushes, change } = await settings('{ "sandbox" : {"concurrency":3} }')
+    expect(await change({ sandbox: { concurrency: 3 } })).toMatchObject({
+      ok: true,
+      value: { applied: 'live' },
+    })
+    expect(file.writes).toBe(0)
+    expect(pushes).toEqual([])
+  })
+
+  test('many at once are applied one after the other, none lost', async () => {
+    const { file, host, clock } = await settings()
+    const answers = Array.from({ length: 20 }, (_, at) =>
+      host.desk.changeSettings({ repos: { [`r${at}`]: { remote: `o/r${at}` } } }),
+    )
+    await clock.turn()
+    expect((await Promise.all(answers)).every((answer) => answer.ok)).toBe(true)
+    expect(Object.keys(stored(file).repos as object)).toHaveLength(20)
+    expect(file.writes).toBe(20)
+  })
+
+  test('too many at once are refused, and the others still done', async () => {
+    const { host, clock, file } = await settings()
+    const answers = Array.from({ length: SETTINGS_CHANGES_WAITING_MAX + 10 }, (_, at) =>
+      host.desk.changeSettings({ repos: { [`r${at}`]: { remote: 'o/r' } } }),
+    )
+    await clock.turn()
+    const all = await Promise.all(answers)
+    const refused = all.filter((answer) => !answer.ok)
+    expect(refused.length).toBeGreaterThan(0)
+    expect(refused).toEqual(
+      refused.map(() => ({ ok: false, refusal: expect.objectContaining({ kind: 'unavailable' }) })),
+    )
+    expect(file.writes).toBe(all.length - refused.length)
+  })
+
+  test('a file that cannot be written is a failure that says so, and nothing has changed', async () => {
+    const { file, change, live } = await settings()
+    file.failWith = 'ENOSPC: no space left on device'
+    expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'failed', message: expect.stringContaining('ENOSPC') },
+    })
+    expect(live().sandbox.concurrency).toBe(2)
+    file.failWith = undefined
+    expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({ ok: true })
+  })
+
+  test('asked of a host that is stopping, it is refused rather than lost', async () => {
+    const { host, clock, change } = await settings()
+    host.stop('enough')
+    await clock.turn()
+    expect(await change({ sandbox: { concurrency: 5 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unavailable' },
+    })
+  })
+})
+
+describe('a hand edit', () => {
+  test('takes effect without a restart and is announced', async () => {
+    const { file, clock, pushes, live } = await settings()
+    file.edit('{"sandbox":{"concurrency":7}}')
+    await clock.turn()
+    expect(live().sandbox.concurrency).toBe(7)
+    expect(pushes).toHaveLength(1)
+  })
+
+  test('may change credentials, and only the mask is shown', async () => {
+    const { file, clock, live, pushes } = await settings()
+    file.edit('{"tracker":{"apiKey":"lin_api_planted_secret"}}')
+    await clock.turn()
+    expect(live().tracker.apiKey).toBe('***')
+    expect(JSON.stringify(pushes)).not.toContain('planted')
+  })
+
+  test('that does not validate is logged by its field and ignored; the last good one stays', async () => {
+    const { file, clock, live, pushes, log } = await settings('{"sandbox":{"concurrency":7}}')
+    file.edit('{"sandbox":{"concurrency":"many"}}')
+    await clock.turn()
+    expect(live().sandbox.concurrency).toBe(7)
+    expect(pushes).toEqual([])
+    expect(JSON.stringify(log.lines)).toContain('/sandbox/concurrency')
+  })
+
+  test('that is not JSON does not put the file’s text into the log', async () => {
+    const { file, clock, log } = await settings()
+    file.edit('{"tracker":{"apiKey":"planted_secret_value"')
+    await clock.turn()
+    expect(JSON.stringify(log.lines)).not.toContain('planted_secret_value')
+  })
+
+  test('invalid, then patched over: the patch applies to the last good one, and the edit is kept in a copy', async () => {
+    const { file, clock, change } = await settings('{"sandbox":{"concurrency":7}}')
+    file.edit('{ broken')
+    await clock.turn()
+    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
+    expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
+    expect(file.copies).toEqual(['{ broken'])
+  })
+
+  test('nobody has looked at yet is not lost under a patch: both are in the file', async () => {
+    const { file, change, live } = await settings('{}')
+    file.edit('{"sandbox":{"concurrency":7}}', false)
+    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
+    expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
+    expect(live()).toMatchObject({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
+  })
+
+  test('that lands in the very middle of a patch makes the patch be decided anew', async () => {
+    const { file, change } = await settings('{}')
+    let edits = 1
+    file.beforeReplace = () => {
+      if (edits-- > 0) file.edit('{"sandbox":{"concurrency":7}}', false)
+    }
+    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({ ok: true })
+    expect(stored(file)).toEqual({ sandbox: { concurrency: 7 }, agent: { maxTurns: 9 } })
+  })
+
+  test('that never stops does not make a patch wait for ever', async () => {
+    const { file, change } = await settings('{}')
+    let n = 0
+    file.beforeReplace = () => file.edit(`{"sandbox":{"concurrency":${1 + (n++ % 60)}}}`, false)
+    expect(await change({ agent: { maxTurns: 9 } })).toMatchObject({
+      ok: false,
+      refusal: { kind: 'conflict' },
+    })
+  })
+
+  test('our own write, noticed by the watch, is not taken for a hand edit', async () => {
+    const { file, change, clock, pushes } = await settings()
+    await change({ sandbox: { concurrency: 5 } })
+    file.edit(file.text)
+    await clock.turn()
+    expect(pushes).toHaveLength(1)
+  })
+
+  test('a deleted file is ignored until it is back', async () => {
+    const { file, clock, live } = await settings('{"sandbox":{"concurrency":7}}')
+    file.edit(undefined)
+    await clock.turn()
+    expect(live().sandbox.concurrency).toBe(7)
+    file.edit('{"sandbox":{"concurrency":8}}')
+    await clock.turn()
+    expect(live().sandbox.concurrency).toBe(8)
+  })
+})

@@ -1,0 +1,142 @@
+/** The book of follow-ups: how many are read for at once, what is kept, and that nothing is left behind. */
+import { expect, test } from '@jest/globals'
+import { FollowUps } from '../../../actors/runs/follow-up-reader.ts'
+import type { PullPlace } from '../../../core/provider-ports.ts'
+import { yes } from '../../../core/result.ts'
+import {
+  FOLLOW_UP_FRESH_MS,
+  FOLLOW_UP_READS_AT_ONCE,
+  FOLLOW_UP_READS_KEPT,
+} from '../../../protocol/limits.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { aRun } from '../../rules/run/runs.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { HandPulls, handPullUrl } from '../../support/manual-code-host.ts'
+import { keptLog } from '../../support/recording-log.ts'
+
+function book() {
+  const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
+  const told: string[] = []
+  let letGo = () => {}
+  const gate = { opens: Promise.resolve() as Promise<void> }
+  const detail = pulls.detail.bind(pulls)
+  pulls.detail = async (place: PullPlace) => {
+    await gate.opens
+    return detail(place)
+  }
+  const followUps = new FollowUps({
+    clock,
+    log,
+    chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+    pulls: () => yes(pulls),
+    answered: () => undefined,
+    changed: (id) => void told.push(`changed ${id}`),
+    look: () => void told.push('look'),
+    seen: () => {},
+    gone: (id, reason) => void told.push(`gone ${id}: ${reason}`),
+  })
+  const runOf = (n: number): Run => {
+    const prUrl = handPullUrl('owner/name', n)
+    pulls.pulls.set(prUrl, 'open')
+    return aRun({ id: `run-${n}`, prUrl })
+  }
+  const shut = () => {
+    gate.opens = new Promise((resolve) => {
+      letGo = resolve
+    })
+  }
+  const open = async () => {
+    letGo()
+    await clock.turn()
+  }
+  return { followUps, clock, log, pulls, told, runOf, shut, open }
+}
+
+const many = (count: number) => Array.from({ length: count }, (_, n) => n + 1)
+
+test('only so many are read for at once; the others are asked about again after each of them', async () => {
+  const { followUps, told, runOf, shut, open } = book()
+  shut()
+  const runs = many(FOLLOW_UP_READS_AT_ONCE + 2).map(runOf)
+  expect(runs.map((run) => followUps.readiness(run))).toEqual([
+    ...many(FOLLOW_UP_READS_AT_ONCE).map(() => 'held'),
+    'later',
+    'later',
+  ])
+  expect(followUps.waitingFor('run-1')).toBe('its pull request is being read')
+  expect(followUps.waitingFor(`run-${FOLLOW_UP_READS_AT_ONCE + 1}`)).toBeUndefined()
+  await open()
+  expect(told.filter((line) => line === 'look')).toHaveLength(FOLLOW_UP_READS_AT_ONCE)
+  expect(runs.map((run) => followUps.readiness(run)).slice(0, FOLLOW_UP_READS_AT_ONCE)).toEqual(
+    many(FOLLOW_UP_READS_AT_ONCE).map(() => 'ready'),
+  )
+})
+
+test('what was read is good for a while, and of many it is the newest that are kept', async () => {
+  const { followUps, clock, runOf } = book()
+  const runs = many(FOLLOW_UP_READS_KEPT + 1).map(runOf)
+  for (const run of runs) {
+    followUps.readiness(run)
+    await clock.turn()
+  }
+  expect(followUps.size).toBe(FOLLOW_UP_READS_KEPT)
+  expect(followUps.talk('run-1')).toMatchObject({ refusal: { kind: 'unavailable' } })
+  expect(followUps.talk('run-2')).toMatchObject({ value: { pull: { number: 2 } } })
+  await clock.advance(FOLLOW_UP_FRESH_MS - 1)
+  expect(followUps.readiness(runOf(2))).toBe('ready')
+  await clock.advance(1)
+  expect(followUps.readiness(runOf(2))).toBe('held')
+})
+
+test('what is read of another code host is thrown away', async () => {
+  const { followUps, told, runOf, shut, open } = book()
+  shut()
+  followUps.readiness(runOf(1))
+  followUps.configured()
+  await open()
+  expect(followUps.talk('run-1')).toMatchObject({ ok: false })
+  expect(told).toEqual(['changed run-1', 'look'])
+})
+
+test('a code host that throws is a failure like any other', async () => {
+  const { followUps, clock, log, pulls, runOf } = book()
+  pulls.origin = () => {
+    throw new Error('a bug')
+  }
+  followUps.readiness(runOf(1))
+  await clock.turn()
+  expect(followUps.waitingFor('run-1')).toBe(
+    'its pull request cannot be read: the service failed; its log says why',
+  )
+  expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
+})
+
+test('forgotten or stopped, nothing of it goes on', async () => {
+  const { followUps, clock, told, pulls, runOf, shut, open } = book()
+  const retained = (id: string) => ({
+    id,
+    sandbox: { retainedUntil: new Date(clock.now() + 1_000).toISOString() },
+  })
+  followUps.waits(retained('run-1'))
+  followUps.forget('run-1')
+  pulls.pulls.clear()
+  followUps.waits(retained('run-2'))
+  shut()
+  followUps.readiness(runOf(2))
+  followUps.stop()
+  await open()
+  await clock.advance(3_600_000)
+  expect(told).toEqual([])
+})
+
+test('the end of a sandbox’s time is told when it comes, however far away it is', async () => {
+  const { followUps, clock, told } = book()
+  const days = 40
+  const retainedUntil = new Date(clock.now() + days * 24 * 3_600_000).toISOString()
+  followUps.waits({ id: 'run-1', sandbox: { retainedUntil } })
+  await clock.advance(days * 24 * 3_600_000 - 1)
+  const before = told.length
+  await clock.advance(1)
+  expect(told.length).toBe(before + 1)
+  expect(followUps.size).toBe(0)
+})

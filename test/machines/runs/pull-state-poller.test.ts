@@ -1,0 +1,40 @@
+/** The watch over pull requests, where what it stands on gives way. */
+import { expect, test } from '@jest/globals'
+import { PullWatch } from '../../../actors/runs/pull-state-poller.ts'
+import { yes } from '../../../core/result.ts'
+import { PULL_WATCH_MS } from '../../../protocol/limits.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { aRun } from '../../rules/run/runs.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { HandPulls, handPullUrl } from '../../support/manual-code-host.ts'
+import { keptLog } from '../../support/recording-log.ts'
+
+const URL = handPullUrl('owner/name', 1)
+
+test('a disk that cannot be read costs one round, and fails nobody who has just done something', async () => {
+  const [clock, log, pulls] = [new ManualClock(), keptLog(), new HandPulls()]
+  pulls.pulls.set(URL, 'merged')
+  let isBroken = true
+  const run: Run = aRun({ status: 'completed', prUrl: URL, prState: 'open' })
+  const list = () => {
+    if (isBroken) throw new Error('the disk is gone')
+    return [run]
+  }
+  const seen: string[] = []
+  const watch = new PullWatch({
+    clock,
+    log,
+    runs: { list, get: () => run, count: () => 1 },
+    pulls: () => yes(pulls),
+    newest: () => run,
+    observed: (_, url, state) => seen.push(`${url} ${state}`),
+  })
+  watch.start()
+  watch.changed({ remote: 'owner/name', number: 1 })
+  await clock.advance(PULL_WATCH_MS)
+  expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(2)
+  isBroken = false
+  await clock.advance(PULL_WATCH_MS)
+  expect(seen).toEqual([`${URL} merged`])
+  watch.stop()
+})

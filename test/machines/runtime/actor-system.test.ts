@@ -1,0 +1,628 @@
+import { describe, expect, test } from '@jest/globals'
+import { type AnyEventObject, type MachineContext, setup } from 'xstate'
+import { deeds } from '../../../actors/runtime/actions.ts'
+import type { Kind, Supervision } from '../../../actors/runtime/actor-kind.ts'
+import { ActorHost } from '../../../actors/runtime/actor-system.ts'
+import { layout } from '../../../actors/runtime/snapshot-codec.ts'
+import type { Effect } from '../../../actors/runtime/transition-output.ts'
+import type { LifeRecord } from '../../../core/ports.ts'
+import { type TallyEffect, type TallyEvent, tallyKind, tallyMachine } from '../../support/counter-actor.ts'
+import { CrashLedger } from '../../support/crash-database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog, noMeters } from '../../support/recording-log.ts'
+
+function stage(kind: Kind = tallyKind(), ledger = new CrashLedger(), clock = new ManualClock()) {
+  const told: string[] = []
+  const fatal: string[] = []
+  const log = keptLog()
+  const host = new ActorHost({
+    clock,
+    ledger,
+    log,
+    meters: noMeters,
+    kinds: [kind],
+    effects: (effect) => {
+      const { type, name, n } = effect as TallyEffect & { n?: number }
+      told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
+      if (name === 'bad effect') throw new Error('no')
+    },
+    fatal: (reason) => fatal.push(reason),
+  })
+  const tell = (key: string, event: TallyEvent) => host.tell('tally', key, event)
+  const bear = (key: string) => host.bear('tally', key, { name: key })
+  const flush = async () => {
+    await clock.turn()
+    while (ledger.inFlight > 0) {
+      ledger.flush()
+      await clock.turn()
+    }
+  }
+  return { host, told, fatal, log, tell, bear, flush, ledger, clock }
+}
+
+describe('the commit loop', () => {
+  test('an effect waits for its cause: nothing is told before the flush, everything after', async () => {
+    const { told, tell, bear, ledger, clock } = stage()
+    bear('a')
+    tell('a', { type: 'add' })
+    await clock.turn()
+    expect(told).toEqual([])
+    ledger.flush()
+    await clock.turn()
+    expect(told).toEqual(['a=0', 'a=1'])
+  })
+
+  test('everything that happens in one turn shares one commit; what happens meanwhile shares the next', async () => {
+    const { tell, bear, ledger, clock, flush } = stage()
+    for (const key of ['a', 'b', 'c']) bear(key)
+    await clock.turn()
+    expect(ledger.commits).toBe(1)
+    for (const key of ['a', 'b', 'c']) tell(key, { type: 'add' })
+    await clock.turn()
+    expect(ledger.commits).toBe(1)
+    await flush()
+    expect(ledger.commits).toBe(2)
+  })
+
+  test('what may be told of a life lags behind what it is, until the flush', async () => {
+    const { host, tell, bear, flush } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'add' })
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
+    await flush()
+    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('an effect that throws is logged, and the others still happen', async () => {
+    const { told, bear, flush, log } = stage()
+    bear('bad effect')
+    bear('b')
+    await flush()
+    expect(told).toEqual(['bad effect=0', 'b=0'])
+    expect(log.lines.map((line) => line.message)).toContain('an effect failed')
+  })
+
+  test('a broken store is the end: no effect of what was in flight, and the host says so', async () => {
+    const { told, bear, ledger, clock, fatal } = stage()
+    bear('a')
+    await clock.turn()
+    ledger.break('EIO')
+    await clock.turn()
+    expect(told).toEqual([])
+    expect(fatal).toEqual(['the store is broken: EIO'])
+  })
+
+  test('a life that ends leaves no record', async () => {
+    const { host, told, tell, bear, flush, ledger } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'end' })
+    expect(host.tell('tally', 'a', { type: 'add' })).toBe(false)
+    await flush()
+    expect(told).toEqual(['a=0', 'tally.ended a'])
+    expect(ledger.disk.get('tally')?.size).toBe(0)
+  })
+
+  test('a key may be used again within the same turn', async () => {
+    const { tell, bear, flush, ledger } = stage()
+    bear('a')
+    tell('a', { type: 'end' })
+    bear('a')
+    tell('a', { type: 'add' })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+  })
+
+  test('settled means committed and told', async () => {
+    const { host, told, bear, ledger, clock } = stage()
+    bear('a')
+    let settled = false
+    const waiting = host.settled().then(() => {
+      settled = true
+    })
+    await clock.turn()
+    expect(settled).toBe(false)
+    ledger.flush()
+    await clock.turn()
+    await waiting
+    expect(told).toEqual(['a=0'])
+  })
+})
+
+describe('mail and births', () => {
+  test('mail is delivered within the tick, after the transition that sent it', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'pass', to: 'b' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('a life bears another', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    tell('a', { type: 'bear', name: 'child' })
+    expect(host.peek('tally', 'child')?.value).toBe('awake')
+  })
+
+  test('a second one of the same key is refused', () => {
+    const { bear } = stage()
+    bear('a')
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'conflict' } })
+  })
+
+  test('mail for nobody is no error', () => {
+    const { tell, bear } = stage()
+    bear('a')
+    expect(tell('a', { type: 'pass', to: 'nobody' })).toBe(true)
+    expect(tell('nobody', { type: 'add' })).toBe(false)
+  })
+})
+
+describe('supervision', () => {
+  test('a transition that throws leaves nothing behind: no state, no effect, no mail, no deadline', async () => {
+    const { host, told, tell, bear, flush, clock } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(told).toEqual(['a=0', 'b=0'])
+    expect(host.pendingDeadlines()).toBe(0)
+    await clock.advance(0)
+  })
+
+  test('one failing life takes no other down', async () => {
+    const { host, tell, bear } = stage()
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    tell('b', { type: 'add' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+  })
+
+  test('what it had done before the crash is still committed', async () => {
+    const { told, tell, bear, flush, ledger } = stage()
+    bear('a')
+    tell('a', { type: 'add' })
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(told).toEqual(['a=0', 'a=1'])
+    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+  })
+
+  test('it comes back after a pause, and what arrived meanwhile is not lost', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    tell('a', { type: 'add' })
+    tell('a', { type: 'add' })
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    // 1 s: the same event again, which throws again and is skipped; 2 s more: back for good.
+    await clock.advance(1_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    await clock.advance(2_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
+  })
+
+  test('an event that crashes it twice is recorded and skipped', async () => {
+    const { tell, bear, clock, log } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    await clock.advance(10_000)
+    expect(log.lines.filter((line) => line.message.includes('skipped'))).toHaveLength(1)
+  })
+
+  test('too many crashes in the window: given up, off the disk, and others are told', async () => {
+    const { host, told, tell, bear, flush, ledger, clock } = stage(
+      tallyKind({
+        lastWords: (key) => [
+          { is: 'effect', effect: { type: 'tally.ended', name: key } as TallyEffect },
+          { is: 'event', to: { kind: 'tally', key: 'b' }, event: { type: 'add' } },
+        ],
+      }),
+    )
+    bear('a')
+    bear('b')
+    await flush()
+    for (let i = 0; i < 3; i++) {
+      tell('a', { type: 'boom' })
+      await clock.advance(5_000)
+    }
+    await flush()
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(told).toContain('tally.ended a')
+  })
+
+  test('given up but kept: its record stays for the next start', async () => {
+    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    bear('a')
+    await flush()
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(true)
+  })
+
+  test('given up but kept: nobody is born over its record, or may say that there is none', async () => {
+    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    bear('a')
+    await flush()
+    const kept = ledger.disk.get('tally')?.get('a')
+    tell('a', { type: 'boom' })
+    expect(host.isDamaged('tally', 'a')).toBe(true)
+    expect(host.bear('tally', 'a', {})).toMatchObject({ ok: false })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')).toEqual(kept)
+  })
+
+  test('crashes far apart are forgiven', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
+    bear('a')
+    for (let i = 0; i < 10; i++) {
+      tell('a', { type: 'boom' })
+      await clock.advance(10_000)
+    }
+    expect(host.peek('tally', 'a')).toBeDefined()
+  })
+
+  test('a kind nothing works without stops the host', () => {
+    const { tell, bear, fatal } = stage(tallyKind({ restartAfterMs: [], finally: 'fatal' }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    expect(fatal).toEqual(['tally a: crashed 1 times'])
+  })
+
+  test('lives that answer each other for ever are stopped, not waited for', () => {
+    const { tell } = deeds<MachineContext, AnyEventObject, Effect>()
+    const echo = setup({
+      actions: { pingBack: tell(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
+    }).createMachine({ context: {}, on: { ping: { actions: 'pingBack' } } })
+    const { host, fatal } = stage({ ...tallyKind(), logic: echo })
+    host.bear('tally', 'a', {})
+    host.tell('tally', 'a', { type: 'ping' })
+    expect(fatal).toEqual([expect.stringContaining('answering each other')])
+    host.stop()
+  })
+})
+
+describe('deadlines and restarts', () => {
+  test('a deadline reaches its life, and survives a restart', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    await first.flush()
+    first.host.stop()
+
+    const second = stage(tallyKind(), first.ledger, first.clock)
+    expect(second.host.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
+    expect(second.host.peek('tally', 'a')?.value).toBe('napping')
+    await second.clock.advance(5_000)
+    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('one that came due while nobody was there fires right after the start', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
+    await first.flush()
+    first.host.stop()
+    await first.clock.advance(60_000)
+
+    const second = stage(tallyKind(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(1)
+    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('a fired or cancelled deadline is gone from the record too', async () => {
+    const { tell, bear, flush, ledger, clock } = stage()
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 100 })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
+    tell('a', { type: 'forget' })
+    await flush()
+    expect(ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+  })
+
+  test('a restored state says which effect it is waiting for', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'add' })
+    await first.clock.turn()
+    first.ledger.flush() // on disk; the process dies before the effects run
+    const second = stage(tallyKind(), first.ledger)
+    second.host.restore()
+    await second.flush()
+    expect(second.told).toEqual(['a=1'])
+  })
+
+  test('a damaged record is reported and left alone; the others come back', () => {
+    const ledger = new CrashLedger()
+    ledger.disk.set(
+      'tally',
+      new Map([
+        ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
+        ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
+      ]),
+    )
+    const { host } = stage(tallyKind(), ledger)
+    expect(host.restore()).toMatchObject({
+      ok: true,
+      value: { restored: 1, damaged: [expect.stringContaining('tally bad')] },
+    })
+    expect(ledger.disk.get('tally')?.has('bad')).toBe(true)
+  })
+
+  test('a record from the future stops the start', () => {
+    const ledger = new CrashLedger()
+    ledger.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
+    expect(stage(tallyKind(), ledger).host.restore()).toMatchObject({ ok: false })
+  })
+
+  test('stopping lets go of every timer', async () => {
+    const { host, tell, bear, clock } = stage()
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 5_000 })
+    bear('b')
+    tell('b', { type: 'boom' })
+    host.stop()
+    expect(clock.timers).toBe(0)
+    expect(host.count().get('tally')).toBe(0)
+  })
+})
+
+describe('what is on disk of a life that was given up', () => {
+  test.each(['kept', 'fatal'] as const)(
+    '%s: its last good state, even if it was not written yet',
+    async (end) => {
+      const { told, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: end }))
+      bear('a')
+      await flush()
+      tell('a', { type: 'add' })
+      tell('a', { type: 'boom' })
+      await flush()
+      expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+      expect(told).toEqual(['a=0', 'a=1'])
+    },
+  )
+
+  test('closed: nothing, even if a commit of it was in flight', async () => {
+    const { tell, bear, flush, ledger, clock } = stage(tallyKind({ restartAfterMs: [], finally: 'closed' }))
+    bear('a')
+    await clock.turn()
+    tell('a', { type: 'boom' })
+    await flush()
+    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
+  })
+
+  test('an event it may not be without ends it, instead of being skipped', async () => {
+    const { host, tell, bear, clock, fatal } = stage(
+      tallyKind({ crashesMax: 10, poison: 'give up', finally: 'fatal' }),
+    )
+    bear('a')
+    tell('a', { type: 'boom' })
+    await clock.advance(1_000)
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(fatal).toEqual(['tally a: crashed twice on boom'])
+  })
+
+  test('what was parked for it does not reach the next one of its name', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 2 }))
+    bear('a')
+    tell('a', { type: 'boom' })
+    tell('a', { type: 'add' })
+    tell('a', { type: 'boom' })
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')).toBeUndefined()
+    bear('a')
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+  })
+
+  test('last words that fail are logged, and nothing is wedged', async () => {
+    const { host, tell, bear, log } = stage(
+      tallyKind({
+        restartAfterMs: [],
+        lastWords: () => {
+          throw new Error('speechless')
+        },
+      }),
+    )
+    bear('a')
+    bear('b')
+    tell('a', { type: 'boom' })
+    tell('b', { type: 'add' })
+    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(log.lines.map((line) => line.message)).toContain('last words failed')
+  })
+})
+
+describe('deadlines around crashes', () => {
+  /** Like the tally, but its nap ends in a crash. */
+  const nightmare = (supervision: Partial<Supervision> = {}): Kind => ({
+    ...tallyKind({ crashesMax: 100, ...supervision }),
+    logic: tallyMachine.provide({
+      actions: {
+        say: () => {
+          throw new Error('bad dream')
+        },
+      },
+    }),
+  })
+
+  test('one whose transition throws stays on disk until it is through: a restart fires it again', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    await first.flush()
+    first.host.stop()
+
+    const second = stage(nightmare(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(1_500)
+    await second.flush()
+    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
+    second.host.stop()
+
+    const third = stage(tallyKind(), first.ledger, first.clock)
+    third.host.restore()
+    await third.clock.advance(1)
+    expect(third.host.peek('tally', 'a')?.value).toBe('awake')
+  })
+
+  test('one that is skipped at last is gone from the disk too', async () => {
+    const first = stage()
+    first.bear('a')
+    first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
+    await first.flush()
+    first.host.stop()
+    const second = stage(nightmare(), first.ledger, first.clock)
+    second.host.restore()
+    await second.clock.advance(10_000)
+    await second.flush()
+    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+  })
+
+  test('one that was moved by what waited before it does not fire at its old instant', async () => {
+    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    bear('a')
+    tell('a', { type: 'wait', until: clock.now() + 500 })
+    // Crashes; while it recovers, the move is parked, and then the old instant passes.
+    tell('a', { type: 'boom' })
+    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    tell('a', { type: 'wait', until: clock.now() + 60_000 })
+    await clock.advance(10_000)
+    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    await clock.advance(60_000)
+    expect(host.peek('tally', 'a')?.value).toBe('awake')
+  })
+})
+
+describe('after the store broke', () => {
+  test('nothing that is not on disk has an effect any more, and only diskless lives hear anything', async () => {
+    const { host, told, tell, bear, flush, ledger, clock, fatal } = stage()
+    bear('a')
+    await flush()
+    tell('a', { type: 'add' })
+    await clock.turn()
+    ledger.break('EIO')
+    await clock.turn()
+    tell('a', { type: 'add' })
+    bear('b')
+    await flush()
+    expect(told).toEqual(['a=0'])
+    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(fatal).toEqual(['the store is broken: EIO'])
+  })
+
+  test('a diskless life does not wait for the disk', async () => {
+    const { host, told, bear, clock, ledger } = stage({ ...tallyKind(), diskless: true })
+    bear('a')
+    await clock.turn()
+    expect(told).toEqual(['a=0'])
+    expect(ledger.inFlight).toBe(1)
+    host.storeBroke('EIO')
+    host.tell('tally', 'a', { type: 'add' })
+    await clock.turn()
+    expect(told).toEqual(['a=0', 'a=1'])
+  })
+
+  test.each(['closed', 'fatal'] as const)(
+    'an effect of a diskless life that throws is logged, and is the end only if it is that life’s (%s)',
+    async (end) => {
+      const { told, bear, clock, fatal, log } = stage({ ...tallyKind({ finally: end }), diskless: true })
+      bear('bad effect')
+      bear('b')
+      await clock.turn()
+      expect(told).toEqual(['bad effect=0', 'b=0'])
+      expect(log.lines.map((line) => line.message)).toContain('an effect failed')
+      expect(fatal).toEqual(end === 'fatal' ? ['no'] : [])
+    },
+  )
+
+  test('a state that its layout does not know is the end, not a silence', async () => {
+    const layoutless = layout({
+      v: 2,
+      states: { napping: 'z' },
+      shape: { check: (value) => ({ ok: true, value }), text: '' },
+      lifts: {},
+    })
+    const { bear, clock, fatal } = stage({ ...tallyKind(), layout: layoutless })
+    bear('a')
+    await clock.turn()
+    expect(fatal).toEqual([expect.stringContaining('state awake has no code')])
+  })
+})
+
+describe('what the disk may hold', () => {
+  const holding = (key: string, record: LifeRecord, kind = 'tally') => {
+    const ledger = new CrashLedger()
+    ledger.disk.set(kind, new Map([[key, record]]))
+    return ledger
+  }
+
+  test.each<[string, LifeRecord]>([
+    [
+      'a deadline that is no instant',
+      { v: 2, s: 'z', c: { name: 'a', n: 0 }, d: { nap: 'soon' as unknown as number } },
+    ],
+    ['an old record whose lift throws', { v: 1, s: 'a', c: null }],
+  ])('%s is damage: left alone, and nobody is born over it', (_what, record) => {
+    const ledger = holding('a', record)
+    const { host, bear } = stage(tallyKind(), ledger)
+    expect(host.restore()).toMatchObject({
+      ok: true,
+      value: { restored: 0, damaged: [expect.stringContaining('tally a')] },
+    })
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(bear('b')).toMatchObject({ ok: true })
+  })
+
+  test('lives of a kind this version does not know stop the start', () => {
+    const { host } = stage(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
+    expect(host.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
+  })
+})
+
+describe('births', () => {
+  test('one that throws is answered, and others are told', () => {
+    const stillborn = tallyMachine.provide({
+      actions: {
+        say: () => {
+          throw new Error('stillborn')
+        },
+      },
+    })
+    const words: string[] = []
+    const { bear } = stage({
+      ...tallyKind({
+        lastWords: (key, _last, reason) => {
+          words.push(`${key} ${reason}`)
+          return []
+        },
+      }),
+      logic: stillborn,
+    })
+    expect(bear('a')).toMatchObject({ ok: false, refusal: { kind: 'failed' } })
+    expect(words).toEqual(['a threw while being born'])
+  })
+
+  test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
+    const { bear: bearing } = deeds<MachineContext, AnyEventObject, Effect>()
+    const parent = setup({
+      actions: { bearNobody: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
+    }).createMachine({ context: {}, on: { go: { actions: 'bearNobody' } } })
+    const { host, fatal } = stage({ ...tallyKind(), logic: parent })
+    host.bear('tally', 'a', {})
+    host.tell('tally', 'a', { type: 'go' })
+    expect(fatal).toEqual(['no such kind of life: nobody'])
+    expect(host.tell('tally', 'a', { type: 'go' })).toBe(true)
+    expect(fatal).toHaveLength(2)
+  })
+})

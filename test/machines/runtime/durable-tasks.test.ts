@@ -1,0 +1,65 @@
+/** What is still to be done at a neighbour's, through the moments in which it could be forgotten. */
+import { expect, test } from '@jest/globals'
+import { Chores } from '../../../actors/runtime/durable-tasks.ts'
+import type { Facts } from '../../../core/ports.ts'
+import { type Answer, yes } from '../../../core/result.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { keptLog } from '../../support/recording-log.ts'
+
+interface Chore {
+  readonly name: string
+}
+
+/** The disk, and everybody who does a chore in the hand. */
+function bench() {
+  const disk = new Map<string, object>()
+  const facts: Facts = { get: (_, key) => disk.get(key), all: () => disk.entries() }
+  const tried: { readonly name: string; readonly end: (answer: Answer<void>) => void }[] = []
+  const open = () =>
+    new Chores<Chore>({
+      clock: new ManualClock(),
+      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
+      log: keptLog(),
+      facts,
+      stir: () => {},
+      prefix: 'test/',
+      triesMax: 3,
+      try: (_, { name }) => new Promise((end) => void tried.push({ name, end })),
+      givenUp: () => {},
+    })
+  /** Answers what lets the cut land on the disk. */
+  const cut = (chores: Chores<Chore>) => {
+    const share = chores.join()
+    return () => {
+      for (const write of share?.writes ?? []) {
+        if (write.table !== 'fact') continue
+        if (write.value === null) disk.delete(write.key)
+        else disk.set(write.key, write.value)
+      }
+      share?.landed()
+    }
+  }
+  return { disk, tried, open, cut }
+}
+
+test('one that is done while another is on its way to the disk in its place does not take that one along', async () => {
+  const { disk, tried, open, cut } = bench()
+  const chores = open()
+  chores.add('run', { name: 'first' })
+  cut(chores)()
+  chores.add('run', { name: 'second' })
+  const landing = cut(chores)
+  tried[0]?.end(yes(undefined))
+  await new Promise((resolve) => setImmediate(resolve))
+  landing()
+  cut(chores)()
+  expect([...disk]).toEqual([['test/run', { name: 'second' }]])
+  chores.stop()
+  const after = open()
+  after.start()
+  expect(tried.map(({ name }) => name)).toEqual(['first', 'second', 'second'])
+  tried[2]?.end(yes(undefined))
+  await new Promise((resolve) => setImmediate(resolve))
+  cut(after)()
+  expect(disk.size).toBe(0)
+})

@@ -1,0 +1,278 @@
+/**
+ * Quick steps against xstate's own: the same state, context and deeds in the same order, over random machines and
+ * random events, throws included.
+ */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { type AnyActorLogic, type AnyStateMachine, assign, createActor, setup } from 'xstate'
+import { hostKinds } from '../../../actors/root/actor-kinds.ts'
+import { deeds } from '../../../actors/runtime/actions.ts'
+import { quickened } from '../../../actors/runtime/quick-steps.ts'
+import { newTray, type Tray } from '../../../actors/runtime/transition-output.ts'
+import { tallyMachine } from '../../support/counter-actor.ts'
+
+const EVENTS = ['e0', 'e1', 'e2', 'unknown'] as const
+const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'tellSome', 'leave'] as const
+
+type Drawable = { readonly n: number; readonly m: number }
+type Happening = { readonly type: string; readonly x: number }
+const { tell, end } = deeds<Drawable, Happening, never>()
+
+/** Deeds of every sort; `log` hears of those that are not assigns and lay nothing on the tray. */
+function base(log: string[]) {
+  return setup({
+    types: {} as { context: Drawable; events: Happening; input: number },
+    guards: { odd: ({ context }) => context.n % 2 === 1, even: ({ context }) => context.n % 2 === 0 },
+    actions: {
+      inc: assign({ n: ({ context }) => context.n + 1 }),
+      dbl: assign(({ context, event }) => ({ n: (context.n * 2 + event.x) % 97, m: context.n })),
+      note: ({ context, event }) => void log.push(`note ${context.n}/${context.m} ${event.type}`),
+      noteWith: ({ context }, params: { by: number }) => void log.push(`with ${context.n + params.by}`),
+      noteParams: (_args, params: { seen: number }) => void log.push(`params ${params.seen}`),
+      boom: ({ context }) => {
+        if (context.n % 5 === 4) throw new Error('boom')
+      },
+      tellSome: tell(({ context, event }) =>
+        Array.from({ length: context.n % 3 }, (_, at) => ({
+          to: { kind: 'other', key: `${at} of ${context.n}` },
+          event,
+        })),
+      ),
+      leave: end(),
+    },
+  })
+}
+
+/** What was laid on the tray since it was looked at last. */
+function emptied(tray: Tray): string {
+  const seen = JSON.stringify(tray)
+  tray.mail.length = 0
+  tray.ended = false
+  return seen
+}
+
+const anyAction = fc.constantFrom(...ACTIONS)
+const anyActions = fc.array(anyAction, { maxLength: 4 })
+const anyArrow = fc.record(
+  {
+    target: fc.constantFrom('s0', 's1', 's2', 'deep', 'deep.y', 'end'),
+    actions: anyActions,
+    guard: fc.constantFrom('odd', 'even'),
+    reenter: fc.boolean(),
+  },
+  { requiredKeys: ['actions'] },
+)
+const anyArrows = fc.array(anyArrow, { minLength: 1, maxLength: 2 })
+const anyState = fc.record({
+  entry: anyActions,
+  exit: anyActions,
+  on: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyArrows),
+})
+const anyMachine = fc.record({
+  s0: anyState,
+  s1: anyState,
+  s2: anyState,
+  x: anyState,
+  y: anyState,
+  deep: anyState,
+  rootOn: fc.dictionary(fc.constantFrom('e0', 'e1', 'e2'), anyArrows),
+})
+type Drawn = typeof anyMachine extends fc.Arbitrary<infer D> ? D : never
+
+const withParams = (action: string) =>
+  action === 'noteWith'
+    ? { type: action, params: { by: 10 } }
+    : action === 'noteParams'
+      ? { type: action, params: ({ context }: { context: { n: number } }) => ({ seen: context.n }) }
+      : action
+
+const INNER: Readonly<Record<string, string>> = { s0: '#m.deep.x', s1: '#m.deep.y' }
+
+/** The drawn table as xstate wants it; from inside `deep` some targets are its own children. */
+function machineOf(drawn: Drawn, log: string[]): AnyStateMachine {
+  const state = ({ entry, exit, on }: Drawn['s0'], inner = false) => ({
+    entry: entry.map(withParams),
+    exit: exit.map(withParams),
+    on: Object.fromEntries(
+      Object.entries(on).map(([event, arrows]) => [
+        event,
+        arrows.map(({ target, ...arrow }) => ({
+          ...arrow,
+          actions: arrow.actions.map(withParams),
+          ...(target === undefined
+            ? {}
+            : { target: inner ? (INNER[target] ?? `#m.${target}`) : `#m.${target}` }),
+        })),
+      ]),
+    ),
+  })
+  const config = {
+    id: 'm',
+    context: ({ input }: { input: number }) => ({ n: input, m: 0 }),
+    initial: 's0',
+    on: state({ entry: [], exit: [], on: drawn.rootOn }).on,
+    states: {
+      s0: state(drawn.s0),
+      s1: state(drawn.s1),
+      s2: state(drawn.s2),
+      deep: {
+        initial: 'x',
+        ...state(drawn.deep, true),
+        states: { x: state(drawn.x, true), y: state(drawn.y, true) },
+      },
+      end: { type: 'final' },
+    },
+  }
+  // Drawn at random, so the types of setup() can't follow, neither in nor out.
+  return base(log).createMachine(config as never) as unknown as AnyStateMachine
+}
+
+/** What an outsider sees after each event. */
+function trail(
+  logic: AnyActorLogic,
+  log: string[],
+  events: readonly { type: string; x: number }[],
+  input = 0,
+): string[] {
+  const seen: string[] = []
+  const actor = createActor(logic, { input })
+  const tray = newTray(actor.system)
+  actor.subscribe({ error: () => {} })
+  actor.start()
+  const look = () => {
+    const { status, value, context } = actor.getSnapshot()
+    seen.push(
+      `${status} ${JSON.stringify(value)} ${JSON.stringify(context)} after ${log.splice(0).join(', ')}`,
+      emptied(tray),
+    )
+  }
+  look()
+  for (const event of events) {
+    if (actor.getSnapshot().status !== 'active') break
+    actor.send(event)
+    look()
+  }
+  const snapshot = actor.getSnapshot()
+  if (snapshot.status === 'active') {
+    // What a restart is made of, and what later steps stand on.
+    seen.push(JSON.stringify(actor.getPersistedSnapshot()))
+    seen.push(EVENTS.map((type) => snapshot.can({ type, x: 0 })).join())
+  }
+  return seen
+}
+
+const anyEvents = fc.array(fc.record({ type: fc.constantFrom(...EVENTS), x: fc.nat(5) }), { maxLength: 25 })
+
+describe('a quickened machine', () => {
+  test('does what the machine does, over random machines and events', () => {
+    fc.assert(
+      fc.property(anyMachine, anyEvents, (drawn, events) => {
+        const log: string[] = []
+        const machine = machineOf(drawn, log)
+        expect(trail(quickened(machine), log, events)).toEqual(trail(machine, log, events))
+      }),
+      { numRuns: Number(process.env.QUICK_RUNS ?? 1_000) },
+    )
+  }, 120_000)
+
+  test('is born as the machine would be, time and again, and goes on as it would', () => {
+    fc.assert(
+      fc.property(anyMachine, anyEvents, fc.array(fc.nat(10), { maxLength: 4 }), (drawn, events, inputs) => {
+        const log: string[] = []
+        const machine = machineOf(drawn, log)
+        const quick = quickened(machine)
+        for (const input of inputs)
+          expect(trail(quick, log, events, input)).toEqual(trail(machine, log, events, input))
+      }),
+      { numRuns: Number(process.env.QUICK_RUNS ?? 300) },
+    )
+  }, 120_000)
+
+  test('throws while being born as the machine would: what is left of it is its own', () => {
+    const machine = setup({
+      types: {} as { input: { who: string }; context: { who: string } },
+    }).createMachine({
+      context: ({ input }) => {
+        if (input.who === 'nobody') throw new Error('nobody is born')
+        return { who: input.who }
+      },
+      initial: 'a',
+      states: { a: {} },
+    }) as unknown as AnyStateMachine
+    const bornOf = (logic: AnyStateMachine) =>
+      ['somebody', 'nobody', 'anybody'].map((who) => {
+        const actor = createActor(logic, { input: { who } })
+        actor.subscribe({ error: () => {} })
+        actor.start()
+        const { status, context } = actor.getSnapshot()
+        return [status, context]
+      })
+    expect(bornOf(quickened(machine))).toEqual(bornOf(machine))
+  })
+
+  test('goes on from a stored state as the machine would', () => {
+    fc.assert(
+      fc.property(anyMachine, anyEvents, anyEvents, (drawn, before, after) => {
+        const log: string[] = []
+        const machine = machineOf(drawn, log)
+        const goOn = (logic: AnyStateMachine) => {
+          const first = createActor(logic, { input: 0 })
+          newTray(first.system)
+          first.subscribe({ error: () => {} })
+          first.start()
+          for (const event of before) if (first.getSnapshot().status === 'active') first.send(event)
+          if (first.getSnapshot().status !== 'active') return []
+          const second = createActor(logic, { input: 0, snapshot: first.getPersistedSnapshot() })
+          const tray = newTray(second.system)
+          second.subscribe({ error: () => {} })
+          second.start()
+          log.length = 0
+          for (const event of after) if (second.getSnapshot().status === 'active') second.send(event)
+          const { status, value, context } = second.getSnapshot()
+          return [status, value, context, log.splice(0), emptied(tray)]
+        }
+        expect(goOn(quickened(machine))).toEqual(goOn(machine))
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('is really quick where it should be: the second step along an arrow is not xstate’s', () => {
+    const machine = setup({
+      types: {} as { context: { n: number } },
+      actions: { count: assign({ n: ({ context }) => context.n + 1 }) },
+    }).createMachine({
+      context: { n: 0 },
+      initial: 'a',
+      states: {
+        a: { on: { go: { target: 'b', actions: 'count' } } },
+        b: { on: { go: { target: 'a', actions: 'count' } } },
+      },
+    })
+    let slow = 0
+    const own = machine.transition
+    machine.transition = (...args) => {
+      slow++
+      return own.apply(machine, args)
+    }
+    const actor = createActor(quickened(machine)).start()
+    for (let i = 0; i < 10; i++) actor.send({ type: 'go' })
+    expect(actor.getSnapshot().context.n).toBe(10)
+    expect(slow).toBe(2)
+  })
+
+  test('leaves machines that are not plain as they are', () => {
+    for (const { logic } of hostKinds.filter(({ name }) => name === 'settings'))
+      expect(quickened(logic)).toBe(logic)
+    expect(quickened(tallyMachine)).not.toBe(tallyMachine)
+  })
+
+  test('does not remember events that nobody knows', () => {
+    const machine = quickened(tallyMachine)
+    const actor = createActor(machine.provide({ actions: { say: () => {} } }), {
+      input: { name: 'x' },
+    }).start()
+    for (let i = 0; i < 1_000; i++) actor.send({ type: `made up ${i}` } as never)
+    expect(actor.getSnapshot().value).toBe('awake')
+  })
+})

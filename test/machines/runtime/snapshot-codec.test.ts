@@ -1,0 +1,70 @@
+import { describe, expect, test } from '@jest/globals'
+import { createActor } from 'xstate'
+import { layout, pathOf } from '../../../actors/runtime/snapshot-codec.ts'
+import { tallyLayout, tallyMachine } from '../../support/counter-actor.ts'
+
+const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
+  const actor = createActor(tallyMachine.provide({ actions: { say: () => {} } }), {
+    input: { name: 'x' },
+  }).start()
+  for (const type of events) actor.send({ type })
+  return actor.getSnapshot()
+}
+
+describe('records', () => {
+  test('a life is written as version, code and fields, and read back the same', () => {
+    const record = tallyLayout.encode(snapshot(['rest', 'add']), new Map([['nap', 5]]))
+    expect(record).toEqual({ v: 2, s: 'rd', c: { name: 'x', n: 0 }, d: { nap: 5 } })
+    expect(tallyLayout.decode(JSON.parse(JSON.stringify(record)))).toEqual({
+      is: 'life',
+      life: { value: { resting: 'deeply' }, context: { name: 'x', n: 0 }, deadlines: { nap: 5 } },
+    })
+  })
+
+  test('no deadlines, no field for them', () => {
+    expect(tallyLayout.encode(snapshot(), new Map())).not.toHaveProperty('d')
+  })
+
+  test('an older record is lifted, one version at a time', () => {
+    expect(tallyLayout.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
+      is: 'life',
+      life: { value: 'awake', context: { name: 'x', n: 3 } },
+    })
+  })
+
+  test('a newer record is refused, not guessed at', () => {
+    expect(tallyLayout.decode({ v: 3, s: 'a', c: {} })).toMatchObject({ is: 'newer' })
+  })
+
+  test.each([
+    ['a version nothing lifts', { v: 0, s: 'a', c: {} }, /lifts layout 0/],
+    ['an unknown state', { v: 2, s: '?', c: { name: 'x', n: 0 } }, /unknown state/],
+    ['wrong fields', { v: 2, s: 'a', c: { name: 'x', n: 'many' } }, /\/n/],
+  ])('%s is damage, with its reason', (_what, record, reason) => {
+    expect(tallyLayout.decode(record)).toMatchObject({ is: 'damaged', reason: expect.stringMatching(reason) })
+  })
+
+  test('a change of states, codes or fields changes the fingerprint', () => {
+    const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: 'n' }
+    const print = (states: Record<string, string>, text = 'n', v = 1) =>
+      layout({ v, states, shape: { ...shape, text }, lifts: {} }).fingerprint()
+    const prints = [
+      print({ a: '1' }),
+      print({ b: '1' }),
+      print({ a: '2' }),
+      print({ a: '1' }, 'm'),
+      print({ a: '1' }, 'n', 2),
+    ]
+    expect(new Set(prints).size).toBe(prints.length)
+    expect(print({ a: '1', b: '2' })).toBe(print({ b: '2', a: '1' }))
+  })
+
+  test('mistakes in a layout are found when it is made, or at the first write', () => {
+    const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: '' }
+    expect(() => layout({ v: 1, states: { a: 'x', b: 'x' }, shape, lifts: {} })).toThrow(/share a code/)
+    expect(() =>
+      layout({ v: 1, states: { other: 'o' }, shape, lifts: {} }).encode(snapshot(), undefined),
+    ).toThrow(/no code/)
+    expect(() => pathOf({ a: 'b', c: 'd' })).toThrow(/parallel/)
+  })
+})

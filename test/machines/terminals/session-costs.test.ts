@@ -1,0 +1,170 @@
+/** What a session has cost is among its run's costs, also when the next one begins while that is being found out. */
+import { expect, test } from '@jest/globals'
+import { SessionCosts } from '../../../actors/terminals/session-costs.ts'
+import type { UsageKey } from '../../../core/ports.ts'
+import type { Run } from '../../../protocol/run.ts'
+import type { UsageEntry } from '../../../protocol/usage.ts'
+import { aRun } from '../../rules/run/runs.ts'
+import { until } from '../../support/real-files.ts'
+
+const SESSION = '0e6f2f3a-1111-4222-8333-444455556666'
+const KEY: UsageKey = { projectKey: 'p', sessionId: SESSION }
+
+const entry = (minute: number, outputTokens: number): UsageEntry => ({
+  id: `msg-${minute}`,
+  at: `2026-03-01T10:0${minute}:00.000Z`,
+  model: 'scripted-1',
+  inputTokens: 1,
+  outputTokens,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+})
+
+test('an export that is overtaken by the next boot is accounted all the same', async () => {
+  let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
+  let now = 1
+  let archived = JSON.stringify({ entries: [entry(0, 5)] })
+  let read: (() => void) | undefined
+  const facts = new Map<string, object>()
+  const costs = new SessionCosts({
+    facts: { get: (_, key) => facts.get(key), all: () => facts },
+    usage: {
+      replace: async () => {},
+      list: async () => [KEY],
+      read: () =>
+        new Promise((resolve) => {
+          read = () => resolve(archived)
+        }),
+    },
+    now: () => now++,
+    resting: () => run,
+    change: (changed: Run) => {
+      run = changed
+    },
+    stir: () => {},
+  })
+  const archiveIsRead = async () => {
+    await until('the archive is asked', () => read !== undefined)
+    const answer = read
+    read = undefined
+    answer?.()
+  }
+  const landIt = () => {
+    const share = costs.join()
+    for (const write of share?.writes ?? [])
+      if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
+    share?.landed()
+  }
+  const exported = async (entries: readonly UsageEntry[]) => {
+    let isAccounted = false
+    void costs.exported('wk-1', KEY, entries).then(() => {
+      isAccounted = true
+    })
+    return {
+      archived: async () => {
+        await until('it is accounted', () => {
+          landIt()
+          return isAccounted
+        })
+        archived = JSON.stringify({ entries })
+      },
+    }
+  }
+  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+
+  costs.booted(run, 'wk-1', SESSION)
+  const first = await exported([entry(0, 5), entry(1, 7)])
+  await until('the archive is asked', () => read !== undefined)
+  costs.booted(run, 'wk-1', SESSION)
+  await archiveIsRead()
+  await archiveIsRead()
+  await first.archived()
+  expect(told()).toEqual(['attach 1: 7'])
+
+  const second = await exported([entry(0, 5), entry(1, 7), entry(2, 11)])
+  await second.archived()
+  expect(told()).toEqual(['attach 1: 18'])
+})
+
+test('what one session has left in several projects is added up, each from where it was accounted', async () => {
+  let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
+  const archived: Record<string, readonly UsageEntry[]> = { p: [entry(0, 5)], constructor: [entry(1, 6)] }
+  const facts = new Map<string, object>()
+  const costs = new SessionCosts({
+    facts: { get: (_, key) => facts.get(key), all: () => facts },
+    usage: {
+      replace: async () => {},
+      list: async (projectKey) => (projectKey in archived ? [{ ...KEY, projectKey }] : []),
+      read: async ({ projectKey }) => JSON.stringify({ entries: archived[projectKey] }),
+    },
+    now: () => 1,
+    resting: () => run,
+    change: (changed: Run) => {
+      run = changed
+    },
+    stir: () => {},
+  })
+  const exported = async (projectKey: string, entries: readonly UsageEntry[]) => {
+    let isAccounted = false
+    void costs.exported('wk-1', { ...KEY, projectKey }, entries).then(() => {
+      isAccounted = true
+    })
+    await until('it is accounted', () => {
+      const share = costs.join()
+      for (const write of share?.writes ?? [])
+        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
+      share?.landed()
+      return isAccounted
+    })
+    archived[projectKey] = entries
+  }
+  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+
+  costs.booted(run, 'wk-1', SESSION)
+  await exported('p', [entry(0, 5), entry(3, 7)])
+  await exported('constructor', [entry(1, 6), entry(2, 11)])
+  await exported('constructor', [entry(1, 6), entry(2, 11)])
+  expect(told()).toEqual(['attach 1: 18'])
+})
+
+test('a host that dies between accounting an export and archiving it counts it once all the same', async () => {
+  let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
+  let now = 1
+  const facts = new Map<string, object>()
+  const started = () =>
+    new SessionCosts({
+      facts: { get: (_, key) => facts.get(key), all: () => facts },
+      // What the run's own executions have used, and nothing since.
+      usage: {
+        replace: async () => {},
+        list: async () => [KEY],
+        read: async () => JSON.stringify({ entries: [entry(0, 5)] }),
+      },
+      now: () => now++,
+      resting: () => run,
+      change: (changed: Run) => {
+        run = changed
+      },
+      stir: () => {},
+    })
+  const accounted = async (costs: SessionCosts, entries: readonly UsageEntry[]) => {
+    costs.booted(run, 'wk-1', SESSION)
+    let isAccounted = false
+    void costs.exported('wk-1', KEY, entries).then(() => {
+      isAccounted = true
+    })
+    await until('it is accounted', () => {
+      const share = costs.join()
+      for (const write of share?.writes ?? [])
+        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
+      share?.landed()
+      return isAccounted
+    })
+  }
+  const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
+
+  await accounted(started(), [entry(0, 5), entry(1, 7)])
+  expect(told()).toEqual(['attach 1: 7'])
+  await accounted(started(), [entry(0, 5), entry(1, 7), entry(2, 11)])
+  expect(told()).toEqual(['attach 1: 7', 'attach 2: 11'])
+})

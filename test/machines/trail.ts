@@ -1,0 +1,127 @@
+/**
+ * A machine walked alone, as text: for each event where it went, what it laid on the tray, and what it now keeps.
+ *
+ * No host, no disk, no clock. What a line says is all that a transition can do, so a story of such lines is the whole
+ * of what the machine would do. Which arrows the stories took is counted, so that none is left untold.
+ */
+import {
+  type AnyStateMachine,
+  type AnyStateNode,
+  type AnyTransitionDefinition,
+  createActor,
+  type EventObject,
+  type InspectionEvent,
+} from 'xstate'
+import { pathOf } from '../../actors/runtime/snapshot-codec.ts'
+import { newTray, type Tray } from '../../actors/runtime/transition-output.ts'
+
+export interface Story<E extends EventObject = EventObject> {
+  readonly title: string
+  readonly input: unknown
+  readonly events: readonly E[]
+  /** Every line, that of the beginning first. */
+  readonly trail?: readonly string[]
+  /** Only the last line: how it came so far is another story's. */
+  readonly ends?: string
+}
+
+export function trail(
+  machine: AnyStateMachine,
+  input: unknown,
+  events: readonly EventObject[],
+  taken = new Set<AnyTransitionDefinition>(),
+): string[] {
+  const actor = createActor(machine, {
+    input,
+    inspect: (seen) => {
+      for (const transition of transitionsOf(seen)) taken.add(transition)
+    },
+  })
+  const tray = newTray(actor.system)
+  actor.start()
+  let { context } = actor.getSnapshot()
+  const look = (name: string): string => {
+    const snapshot = actor.getSnapshot()
+    const what = [...emptied(tray), ...changes(context, snapshot.context)].join(', ')
+    context = snapshot.context
+    return `${name} → ${pathOf(snapshot.value)}${what === '' ? '' : ` : ${what}`}`
+  }
+  const lines = [look('start')]
+  for (const event of events) {
+    actor.send(event)
+    lines.push(look(event.type))
+  }
+  return lines
+}
+
+/** The arrows that none of these stories takes, by name. */
+export function untold(machine: AnyStateMachine, stories: readonly Story[]): string[] {
+  const taken = new Set<AnyTransitionDefinition>()
+  for (const { input, events } of stories) trail(machine, input, events, taken)
+  return [...arrows(machine.root)].filter((arrow) => !taken.has(arrow)).map(nameOf)
+}
+
+// ---- arrows ------------------------------------------------------------------------------------------------------
+
+function* arrows(node: AnyStateNode): Iterable<AnyTransitionDefinition> {
+  yield* node.always ?? []
+  for (const transitions of node.transitions.values()) yield* transitions
+  for (const child of Object.values(node.states)) yield* arrows(child)
+}
+
+function transitionsOf(seen: InspectionEvent): readonly AnyTransitionDefinition[] {
+  return seen.type === '@xstate.microstep' ? seen._transitions : []
+}
+
+const nameOf = ({ source, eventType, guard }: AnyTransitionDefinition): string =>
+  [
+    source.path.join('.') || '(any)',
+    'on',
+    eventType,
+    ...(guard === undefined ? [] : [JSON.stringify(guard)]),
+  ].join(' ')
+
+// ---- words -------------------------------------------------------------------------------------------------------
+
+function emptied(tray: Tray): string[] {
+  const words = [
+    ...tray.effects
+      .splice(0)
+      .map((effect) => ('reason' in effect ? `${effect.type} (${effect.reason})` : effect.type)),
+    ...tray.mail
+      .splice(0)
+      .map((mail) =>
+        mail.is === 'event'
+          ? `tell ${mail.to.kind} ${mail.to.key} ${mail.event.type}`
+          : `bear ${mail.to.kind} ${mail.to.key}`,
+      ),
+    ...tray.deadlines
+      .splice(0)
+      .map((change) =>
+        change.is === 'set' ? `${change.name} at ${new Date(change.at).toISOString()}` : `no ${change.name}`,
+      ),
+    ...(tray.ended ? ['over'] : []),
+  ]
+  tray.ended = false
+  return words
+}
+
+/** What it keeps that it did not keep before; of a part within, only what changed in that. */
+function changes(before: object, after: object): string[] {
+  const was = new Map<string, unknown>(Object.entries(before))
+  const is = new Map<string, unknown>(Object.entries(after))
+  const keys = new Set([...was.keys(), ...is.keys()])
+  return [...keys].flatMap((key) => {
+    const [old, now] = [was.get(key), is.get(key)]
+    if (old === now || JSON.stringify(old) === JSON.stringify(now)) return []
+    if (isPlain(old) && isPlain(now)) return changes(old, now)
+    return [
+      now === undefined
+        ? `${key} forgotten`
+        : `${key}=${typeof now === 'string' ? now : JSON.stringify(now)}`,
+    ]
+  })
+}
+
+const isPlain = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

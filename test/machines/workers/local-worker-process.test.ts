@@ -1,0 +1,129 @@
+/** The host's own worker in a whole host: invitations, pauses, the configuration followed, the end of the host. */
+import { expect, test } from '@jest/globals'
+import type {
+  LocalWorkerEnd,
+  LocalWorkerOrder,
+  LocalWorkerPort,
+  LocalWorkerProcess,
+} from '../../../core/ports.ts'
+import { no, yes } from '../../../core/result.ts'
+import { hostInMemory } from '../../support/host-in-memory.ts'
+
+interface FakeProcess extends LocalWorkerProcess {
+  readonly order: LocalWorkerOrder
+  readonly done: string[]
+  end(how: LocalWorkerEnd): void
+}
+
+function fakeProcess(order: LocalWorkerOrder): FakeProcess {
+  let end: (how: LocalWorkerEnd) => void = () => {}
+  const ended = new Promise<LocalWorkerEnd>((resolve) => {
+    end = resolve
+  })
+  const done: string[] = []
+  const process: FakeProcess = {
+    order,
+    done,
+    ended,
+    end,
+    drain: () => void done.push('drain'),
+    stop: () => {
+      done.push('stop')
+      end({ code: 0 })
+    },
+    kill: () => void done.push('kill'),
+  }
+  return process
+}
+
+function hostWithWorker(config = '{}') {
+  const processes: FakeProcess[] = []
+  let isStubborn = false
+  const localWorker: LocalWorkerPort = {
+    async start(order) {
+      if (isStubborn) return no('failed', 'no such program')
+      const process = fakeProcess(order)
+      processes.push(process)
+      return yes(process)
+    },
+  }
+  const built = hostInMemory(config, { localWorker })
+  built.host.start()
+  const settle = async () => {
+    // Some answers come a few promises later, and bring about more.
+    for (let turn = 0; turn < 5; turn++) await built.clock.turn()
+  }
+  const refuse = (on: boolean) => {
+    isStubborn = on
+  }
+  return { ...built, processes, settle, refuse }
+}
+
+test('started once the doors are open, with the concurrency of the configuration', async () => {
+  const { processes, settle } = hostWithWorker('{"sandbox":{"concurrency":7}}')
+  await settle()
+  expect(processes.map(({ order }) => [order.concurrency, order.anew])).toEqual([[7, false]])
+  expect(processes[0]?.order.invite()).toMatch(/^wp-[\w-]{43}$/)
+})
+
+test('not started where the configuration does not want it', async () => {
+  const { processes, settle } = hostWithWorker('{"worker":{"local":false}}')
+  await settle()
+  expect(processes).toEqual([])
+})
+
+test('follows the configuration: another concurrency, then off', async () => {
+  const { processes, settle, host } = hostWithWorker()
+  await settle()
+  void host.desk.changeSettings({ sandbox: { concurrency: 4 } })
+  await settle()
+  expect(processes[0]?.done).toEqual(['drain'])
+  processes[0]?.end({ code: 0 })
+  await settle()
+  expect(processes[1]?.order.concurrency).toBe(4)
+  void host.desk.changeSettings({ worker: { local: false } })
+  await settle()
+  expect(processes[1]?.done).toEqual(['drain'])
+  processes[1]?.end({ code: 0 })
+  await settle()
+  expect(processes).toHaveLength(2)
+})
+
+test('turned away, it begins anew; hopeless, only after minutes', async () => {
+  const { processes, settle, clock } = hostWithWorker()
+  await settle()
+  processes[0]?.end({ code: 77 })
+  await settle()
+  await clock.advance(1_000)
+  await settle()
+  expect(processes[1]?.order.anew).toBe(true)
+  processes[1]?.end({ code: 69 })
+  await settle()
+  await clock.advance(299_000)
+  await settle()
+  expect(processes).toHaveLength(2)
+  await clock.advance(1_000)
+  await settle()
+  expect(processes).toHaveLength(3)
+})
+
+test('one that can’t be started is tried again, and the log says why', async () => {
+  const { processes, settle, clock, log, refuse } = hostWithWorker()
+  refuse(true)
+  await settle()
+  expect(JSON.stringify(log.lines)).toContain('no such program')
+  refuse(false)
+  await clock.advance(1_000)
+  await settle()
+  expect(processes).toHaveLength(1)
+})
+
+test('the end of the host is its end, too', async () => {
+  const { processes, settle, host, ended } = hostWithWorker()
+  await settle()
+  host.stop('the test')
+  await settle()
+  expect(processes[0]?.done).toContain('stop')
+  expect(processes[0]?.done).not.toContain('kill')
+  expect(ended).toEqual([{ exitCode: 0, reason: 'the test' }])
+})

@@ -1,0 +1,333 @@
+/** A lease's frames on the worker's side: numbered, kept, lost where they may be, and sent to a host that counts along. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { type FrameNote, Outbox, type OutboxOptions, type SpooledFrame } from '../../../core/lease/outbox.ts'
+import { judge, judgeGap, UNMARKED, withLost } from '../../../core/lease/watermark.ts'
+
+/** A disk that keeps what has landed. */
+class Disk {
+  readonly frames = new Map<number, SpooledFrame>()
+  acked = 0
+
+  open(bounds: Partial<OutboxOptions> = {}): Outbox {
+    const outbox = new Outbox({ read: (seq) => this.#textOf(seq), ...bounds })
+    outbox.restore(
+      this.acked,
+      [...this.frames].sort(([a], [b]) => a - b),
+    )
+    return outbox
+  }
+
+  save(outbox: Outbox): void {
+    const taken = outbox.take()
+    if (taken === undefined) return
+    for (const [seq, frame] of taken.frames) {
+      if (frame === null) this.frames.delete(seq)
+      else this.frames.set(seq, frame)
+    }
+    this.acked = taken.acked ?? this.acked
+    taken.landed()
+  }
+
+  isNamedLost(seq: number): boolean {
+    return [...this.frames].some(([to, frame]) => frame.as === 'gap' && frame.from <= seq && seq <= to)
+  }
+
+  #textOf(seq: number): string {
+    const frame = this.frames.get(seq)
+    if (frame === undefined || frame.as === 'gap') throw new Error(`frame ${seq} is not on disk`)
+    return frame.text
+  }
+}
+
+const must: FrameNote = { as: 'must' }
+const may: FrameNote = { as: 'may' }
+const part = (artifact: string, number: number, final = false): FrameNote => ({
+  as: 'part',
+  artifact,
+  part: number,
+  final,
+})
+
+/** Everything that may be sent above a number, as text. */
+function above(outbox: Outbox, after = 0): string[] {
+  const said: string[] = []
+  for (let next = outbox.next(after); next !== undefined; next = outbox.next(next.seq))
+    said.push(next.is === 'gap' ? `gap ${next.from}–${next.seq}` : `${next.seq} ${next.text}`)
+  return said
+}
+
+function stamped(outbox: Outbox, ...notes: readonly FrameNote[]): void {
+  for (const note of notes) outbox.stamp(note, (seq) => `${note.as}${seq}`)
+}
+
+describe('an outbox', () => {
+  test('sends nothing that is not on disk', () => {
+    const disk = new Disk()
+    const outbox = disk.open()
+    stamped(outbox, must, may)
+    expect(above(outbox)).toEqual([])
+    const taken = outbox.take()
+    stamped(outbox, may)
+    taken?.landed()
+    expect(above(outbox)).toEqual(['1 must1', '2 may2'])
+    expect(outbox.unsavedBytes).toBe('may3'.length)
+  })
+
+  test('forgets what is acknowledged, on disk too, and goes on counting after a restart', () => {
+    const disk = new Disk()
+    const outbox = disk.open()
+    stamped(outbox, must, may, must)
+    disk.save(outbox)
+    expect(outbox.acknowledge(3)).toBe(true)
+    expect(outbox.acknowledge(3)).toBe(false)
+    disk.save(outbox)
+    expect([disk.frames.size, disk.acked]).toEqual([0, 3])
+    const again = disk.open()
+    stamped(again, may)
+    disk.save(again)
+    expect(above(again)).toEqual(['4 may4'])
+  })
+
+  test('loses the oldest that may be lost, a quarter at once, and names what is lost in as few ranges as there are', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 8 })
+    stamped(outbox, must, may, may, must, may, may, may, may, may)
+    disk.save(outbox)
+    expect(above(outbox)).toEqual([
+      '1 must1',
+      'gap 2–3',
+      '4 must4',
+      '5 may5',
+      '6 may6',
+      '7 may7',
+      '8 may8',
+      '9 may9',
+    ])
+    stamped(outbox, may, may, may)
+    disk.save(outbox)
+    expect(above(outbox)).toEqual([
+      '1 must1',
+      'gap 2–3',
+      '4 must4',
+      'gap 5–6',
+      ...[7, 8, 9, 10, 11, 12].map((seq) => `${seq} may${seq}`),
+    ])
+  })
+
+  test('is measured in bytes as well', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ bytesMax: 100 })
+    for (let n = 0; n < 5; n++) outbox.stamp(may, () => 'x'.repeat(30))
+    disk.save(outbox)
+    expect([outbox.bytes, outbox.frames, outbox.gaps]).toEqual([90, 3, [{ from: 1, to: 2 }]])
+  })
+
+  test('never loses what must arrive, whatever the bound', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 2 })
+    stamped(outbox, must, must, must, may, must)
+    disk.save(outbox)
+    expect(above(outbox)).toEqual(['1 must1', '2 must2', '3 must3', 'gap 4–4', '5 must5'])
+  })
+
+  test('loses an artifact whole: the parts before, those behind, and those to come', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 6 })
+    stamped(outbox, part('a', 0), must, part('a', 1), part('b', 0, true), part('a', 2), must, may)
+    stamped(outbox, part('a', 3, true), part('a', 0, true))
+    disk.save(outbox)
+    expect(above(outbox)).toEqual([
+      'gap 1–1',
+      '2 must2',
+      'gap 3–3',
+      '4 part4',
+      'gap 5–5',
+      '6 must6',
+      '7 may7',
+      'gap 8–8',
+      '9 part9',
+    ])
+  })
+
+  test('names a lost range on disk too, under its last number', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 4 })
+    stamped(outbox, may, may, may, may)
+    disk.save(outbox)
+    stamped(outbox, may, may, may)
+    disk.save(outbox)
+    const before = above(outbox)
+    expect(before[0]).toBe('gap 1–4')
+    expect([...disk.frames.keys()]).toEqual([4, 5, 6, 7])
+    expect(disk.frames.get(4)).toEqual({ as: 'gap', from: 1 })
+    expect(above(disk.open())).toEqual(before)
+  })
+
+  test('names a lost range only once it is on disk, as wide as it is', () => {
+    const disk = new Disk()
+    const outbox = disk.open({ framesMax: 4 })
+    stamped(outbox, must, may, may, may)
+    disk.save(outbox)
+    stamped(outbox, may, may)
+    const taken = outbox.take()
+    expect(above(outbox)).toEqual(['1 must1'])
+    stamped(outbox, may)
+    taken?.landed()
+    expect(outbox.gaps).toEqual([{ from: 2, to: 4 }])
+    expect(above(outbox)).toEqual(['1 must1'])
+    disk.save(outbox)
+    expect(above(outbox)).toEqual(['1 must1', 'gap 2–4', '5 may5', '6 may6', '7 may7'])
+  })
+
+  test('takes nothing behind the completion', () => {
+    const disk = new Disk()
+    const outbox = disk.open()
+    stamped(outbox, must, { as: 'end' }, must)
+    disk.save(outbox)
+    expect([outbox.completion, outbox.lastSeq]).toEqual([2, 2])
+    expect(disk.open().completion).toBe(2)
+  })
+
+  test('counts on behind what the host has, should that be more than the disk remembers', () => {
+    const disk = new Disk()
+    const outbox = disk.open()
+    outbox.acknowledge(7)
+    stamped(outbox, must)
+    disk.save(outbox)
+    expect(above(outbox)).toEqual(['8 must8'])
+  })
+
+  test('names a frame that its disk has lost, so that the host does not wait for it for ever', () => {
+    const disk = new Disk()
+    const outbox = disk.open()
+    stamped(outbox, must, may, must)
+    disk.save(outbox)
+    disk.frames.delete(2)
+    const again = disk.open()
+    expect(above(again)).toEqual(['1 must1'])
+    disk.save(again)
+    expect(above(again)).toEqual(['1 must1', 'gap 2–2', '3 must3'])
+    expect(disk.frames.get(2)).toEqual({ as: 'gap', from: 2 })
+  })
+
+  test('costs the same for each frame, however long it cannot be sent', () => {
+    const time = (count: number) => {
+      const disk = new Disk()
+      const outbox = disk.open({ framesMax: 1_000 })
+      const began = performance.now()
+      for (let n = 0; n < count; n++) {
+        outbox.stamp(n % 50 === 0 ? part(`a${n}`, 0, true) : may, () => 'text')
+        if (n % 500 === 0) disk.save(outbox)
+      }
+      return (performance.now() - began) / count
+    }
+    time(20_000)
+    expect(time(160_000)).toBeLessThan(Math.max(0.05, 8 * time(20_000)))
+  })
+})
+
+// ---- with a host that counts along ---------------------------------------------------------------------------------
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom('may', 'may', 'must').map((as) => ({ do: 'stamp' as const, as })) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('part' as const),
+      name: fc.constantFrom('a', 'b'),
+      final: fc.boolean(),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('save' as const) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant('send' as const), count: fc.integer({ min: 1, max: 9 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('ack' as const), rewind: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('lose the line' as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
+)
+
+test('the host ends up with every frame that must arrive, once and in order, and knows of every one that does not', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 120 }), fc.integer({ min: 2, max: 12 }), (steps, framesMax) => {
+      const disk = new Disk()
+      let outbox = disk.open({ framesMax })
+      let host = UNMARKED
+      let durable = UNMARKED
+      let cursor = 0
+      const texts = new Map<number, string>()
+      const applied: string[] = []
+      const owed = new Map<number, string>()
+      const parts = new Map<string, number>()
+      let told = 0
+
+      const stamp = (note: FrameNote) => {
+        const text = `${note.as} ${++told}`
+        const seq = outbox.stamp(note, () => text)
+        if (seq !== undefined && note.as === 'must') owed.set(seq, text)
+      }
+      const send = (count: number) => {
+        for (let n = 0; n < count; n++) {
+          const next = outbox.next(cursor)
+          if (next === undefined) return
+          cursor = next.seq
+          if (next.is === 'gap') {
+            for (let seq = next.from; seq <= next.seq; seq++) expect(disk.isNamedLost(seq)).toBe(true)
+            const lost = judgeGap(host.mark, next.from, next.seq)
+            if (typeof lost === 'string') continue
+            for (let seq = lost[0]; seq <= lost[1]; seq++) expect(owed.has(seq)).toBe(false)
+            host = withLost(host, lost)
+            continue
+          }
+          // A number stands for one text, for ever.
+          expect(texts.get(next.seq) ?? next.text).toBe(next.text)
+          texts.set(next.seq, next.text)
+          if (judge(host.mark, next.seq) !== 'next') continue
+          host = { mark: next.seq, lost: host.lost }
+          applied.push(next.text)
+        }
+      }
+      const acknowledge = (rewind: boolean) => {
+        durable = host
+        outbox.acknowledge(durable.mark)
+        if (rewind || cursor < durable.mark) cursor = durable.mark
+      }
+
+      for (const one of steps) {
+        if (one.do === 'stamp') stamp({ as: one.as as 'may' | 'must' })
+        else if (one.do === 'part') {
+          const number = parts.get(one.name) ?? 0
+          parts.set(one.name, one.final ? 0 : number + 1)
+          stamp(part(one.name, number, one.final))
+        } else if (one.do === 'save') disk.save(outbox)
+        else if (one.do === 'send') send(one.count)
+        else if (one.do === 'ack') acknowledge(one.rewind)
+        else if (one.do === 'lose the line') cursor = durable.mark
+        else {
+          outbox = disk.open({ framesMax })
+          for (const seq of [...owed.keys()]) if (seq > outbox.lastSeq) owed.delete(seq)
+          for (const seq of [...texts.keys()]) expect(seq).toBeLessThanOrEqual(outbox.lastSeq)
+          parts.clear()
+          cursor = durable.mark
+        }
+        const kept = outbox.frames - [...owed.keys()].filter((seq) => seq > outbox.acked).length
+        expect(kept).toBeLessThanOrEqual(framesMax)
+      }
+
+      stamp({ as: 'must' })
+      for (let round = 0; round < 3; round++) {
+        disk.save(outbox)
+        acknowledge(true)
+        send(Number.POSITIVE_INFINITY)
+      }
+      acknowledge(true)
+      disk.save(outbox)
+      expect(host.mark).toBe(outbox.lastSeq)
+      expect(applied.filter((text) => text.startsWith('must'))).toEqual([...owed.values()])
+      expect([outbox.frames, outbox.gaps.length, disk.frames.size]).toEqual([0, 0, 0])
+    }),
+    { numRuns: 1_000 },
+  )
+})

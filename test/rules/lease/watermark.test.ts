@@ -1,0 +1,122 @@
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import {
+  judge,
+  judgeGap,
+  type LeaseMark,
+  LOST_RANGES_MAX,
+  UNMARKED,
+  withLost,
+} from '../../../core/lease/watermark.ts'
+
+const RUNS = Number(process.env.LEDGER_RUNS ?? 2_000)
+
+describe('a frame is', () => {
+  test.each([
+    [0, 1, 'next'],
+    [7, 8, 'next'],
+    [7, 7, 'repeat'],
+    [7, 1, 'repeat'],
+    [7, 9, 'early'],
+    [0, 2, 'early'],
+  ] as const)('with the mark at %i, number %i: %s', (mark, seq, verdict) => {
+    expect(judge(mark, seq)).toBe(verdict)
+  })
+})
+
+describe('a lost range is', () => {
+  test.each([
+    ['news when it begins right behind the mark', 4, 5, 9, [5, 9]],
+    ['news as far as it is above the mark', 4, 2, 9, [5, 9]],
+    ['a repeat when all of it is behind the mark', 4, 1, 4, 'repeat'],
+    ['early when something is missing before it', 4, 6, 9, 'early'],
+    ['news from the very first number', 0, 1, 1, [1, 1]],
+  ] as const)('%s', (_what, mark, from, to, verdict) => {
+    expect(judgeGap(mark, from, to)).toEqual(verdict)
+  })
+
+  test('one with the range before it, when they touch', () => {
+    expect(withLost({ mark: 3, lost: [[2, 3]] }, [4, 6])).toEqual({ mark: 6, lost: [[2, 6]] })
+    expect(withLost({ mark: 4, lost: [[2, 3]] }, [5, 6])).toEqual({
+      mark: 6,
+      lost: [
+        [2, 3],
+        [5, 6],
+      ],
+    })
+  })
+
+  test('folded into the last one when there are too many to keep', () => {
+    let at: LeaseMark = UNMARKED
+    for (let n = 0; n < LOST_RANGES_MAX + 10; n++) at = withLost(at, [2 * n + 1, 2 * n + 1])
+    expect(at.lost).toHaveLength(LOST_RANGES_MAX)
+    expect(at.lost.at(-1)).toEqual([2 * LOST_RANGES_MAX - 1, at.mark])
+  })
+})
+
+// ---- against a naive model -----------------------------------------------------------------------------------------
+
+type Said = { readonly seq: number } | { readonly from: number; readonly to: number }
+
+const anySaid: fc.Arbitrary<Said> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ seq: fc.integer({ min: 1, max: 40 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc
+      .tuple(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 0, max: 6 }))
+      .map(([from, more]) => ({ from, to: from + more })),
+  },
+)
+
+/** What happened to each number, in a plain table: no cleverness. */
+class Naive {
+  readonly fate = new Map<number, 'applied' | 'lost'>()
+
+  get mark(): number {
+    let mark = 0
+    while (this.fate.has(mark + 1)) mark++
+    return mark
+  }
+
+  hear(said: Said): void {
+    const next = this.mark + 1
+    if ('seq' in said) {
+      if (said.seq === next) this.fate.set(next, 'applied')
+      return
+    }
+    if (said.from > next) return
+    for (let seq = next; seq <= said.to; seq++) this.fate.set(seq, 'lost')
+  }
+
+  lost(): number[] {
+    return [...this.fate].filter(([, fate]) => fate === 'lost').map(([seq]) => seq)
+  }
+}
+
+/** The ledger as it is used: by judging, then marking. */
+function hear(at: LeaseMark, said: Said): LeaseMark {
+  if ('seq' in said) return judge(at.mark, said.seq) === 'next' ? { mark: said.seq, lost: at.lost } : at
+  const lost = judgeGap(at.mark, said.from, said.to)
+  return typeof lost === 'string' ? at : withLost(at, lost)
+}
+
+const numbersIn = (lost: LeaseMark['lost']): number[] =>
+  lost.flatMap(([from, to]) => Array.from({ length: to - from + 1 }, (_, at) => from + at))
+
+test(`whatever comes in whatever order, the ledger knows what a table of all numbers would (${RUNS} orders)`, () => {
+  fc.assert(
+    fc.property(fc.array(anySaid, { maxLength: 120 }), (all) => {
+      const naive = new Naive()
+      let at: LeaseMark = UNMARKED
+      for (const said of all) {
+        const before = at
+        naive.hear(said)
+        at = hear(at, said)
+        expect(at.mark).toBe(naive.mark)
+        expect(at.mark).toBeGreaterThanOrEqual(before.mark)
+        expect(numbersIn(at.lost)).toEqual(naive.lost())
+      }
+    }),
+    { numRuns: RUNS },
+  )
+}, 600_000)

@@ -1,0 +1,182 @@
+import { describe, expect, test } from '@jest/globals'
+import { checker } from '../../../protocol/parse.ts'
+import {
+  type AnswerOf,
+  type BodyOf,
+  helperRoutes,
+  type ParamsOf,
+  type QueryOf,
+  type Route,
+  routes,
+} from '../../../protocol/routes.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { asShape } from '../../../protocol/schema-errors.ts'
+
+/** The endpoint tables, written down by hand. */
+const documented = `
+GET /api/health
+GET /api/config
+PUT /api/settings
+PUT /api/settings/credentials
+GET /ws
+GET /api/tickets
+POST /api/tickets/:id/run
+GET /api/runs
+GET /api/runs/:id
+GET /api/runs/:id/events
+GET /api/runs/:id/artifacts/:name
+POST /api/runs/:id/cancel
+POST /api/runs/:id/retry
+POST /api/runs/:id/followup
+GET /api/runs/:id/pr
+POST /api/runs/:id/resume
+POST /api/runs/:id/release
+GET /ws/runs/:id/attach
+GET /api/workers
+POST /api/workers/provision
+POST /api/workers/:id/rename
+POST /api/workers/:id/drain
+POST /api/workers/:id/enable
+DELETE /api/workers/:id
+GET /api/worker/demand
+POST /api/worker/state
+GET /ws/worker
+POST /api/connect/:provider
+POST /api/connect/codehost/poll
+GET /api/connect/storage
+POST /api/connect/storage
+GET /api/connect/tracker/callback
+GET /api/codehost/repos
+GET /api/pulls
+GET /api/pulls/:repo/:number
+POST /api/pulls/:repo/:number/merge
+POST /api/pulls/:repo/:number/close
+POST /api/pulls/:repo/:number/reopen
+POST /api/pulls/:repo/:number/ready
+POST /api/pulls/:repo/:number/comment
+POST /api/pulls/:repo/:number/review
+POST /api/pulls/:repo/:number/reply
+POST /api/pulls/:repo/:number/resolve-thread
+GET /api/tracker/projects
+GET /api/memories
+POST /api/memories/:repo/forget
+POST /api/memories/:repo/clear`
+const extra = `
+GET /api/openapi.json
+GET /metrics
+GET /api/runs/:id/placement
+POST /api/workers/pairing-tokens
+POST /api/runs/:id/discard
+POST /api/connect/tracker/paste`
+const helper = `
+GET /
+GET /health
+POST /oauth/codehost/device/code
+POST /oauth/codehost/device/token
+GET /oauth/tracker/authorize
+POST /oauth/tracker/token
+POST /oauth/tracker/refresh`
+
+const lines = (text: string) => text.trim().split('\n').sort()
+const rows = Object.entries<Route>(routes)
+const addresses = (table: Record<string, Route>) =>
+  Object.values(table)
+    .map(({ method, path }) => `${method} ${path}`)
+    .sort()
+const named = (test: (route: Route) => boolean) =>
+  rows
+    .filter(([, route]) => test(route))
+    .map(([name]) => name)
+    .sort()
+
+describe('the table', () => {
+  test('has every documented route, the six extras, and nothing else', () => {
+    expect(addresses(routes)).toEqual(lines(`${documented.trim()}\n${extra.trim()}`))
+    expect(addresses(helperRoutes)).toEqual(lines(helper))
+  })
+
+  test('three doors need no launch token, two want a worker, one waits for the first frame', () => {
+    expect(named(({ who }) => who === 'anyone')).toEqual(['health', 'trackerCallback'])
+    expect(named(({ who }) => who === 'worker')).toEqual(['changeWorkerState', 'readDemand'])
+    expect(named(({ who }) => who === 'first-frame')).toEqual(['workerSocket'])
+  })
+
+  test('the fleet listener serves three routes, the management listener all', () => {
+    expect(named(({ listeners }) => listeners.includes('fleet'))).toEqual([
+      'changeWorkerState',
+      'readDemand',
+      'workerSocket',
+    ])
+    expect(named(({ listeners }) => listeners.includes('management'))).toHaveLength(rows.length)
+  })
+
+  test('sockets are GETs with frames both ways', () => {
+    expect(named(({ socket }) => socket === true)).toEqual([
+      'attachSocket',
+      'dashboardSocket',
+      'workerSocket',
+    ])
+    for (const [, route] of rows) {
+      expect(route.frames !== undefined).toBe(route.socket === true)
+      expect(route.answer === 'frames').toBe(route.socket === true)
+    }
+  })
+
+  test.each([...rows, ...Object.entries<Route>(helperRoutes)])(
+    '%s is whole',
+    (_, { path, params, method, body, refuses, summary }) => {
+      const inPath = [...path.matchAll(/:([a-z]+)/g)].map(([, name]) => name)
+      expect(Object.keys(params?.properties ?? {})).toEqual(inPath)
+      expect(asShape(params ?? {}).required ?? []).toEqual(inPath)
+      if (method === 'GET' || method === 'DELETE') expect(body).toBeUndefined()
+      if (body !== undefined) expect(asShape(body).additionalProperties).toBe(false)
+      if (body !== undefined) expect(refuses).toContain(400)
+      expect(refuses).toEqual([...refuses].sort((a, b) => a - b))
+      expect(summary).toMatch(/^[A-Z].{15,110}\.$/)
+    },
+  )
+
+  test('a fixed path comes before the pattern that would swallow it', () => {
+    const names = Object.keys(routes)
+    for (const [index, [name, { path, method }]] of rows.entries()) {
+      const pattern = new RegExp(`^${path.replace(/:[a-z]+/g, '[^/]+')}$`)
+      const swallowed = rows
+        .slice(index + 1)
+        .filter(([, other]) => other.method === method && pattern.test(other.path))
+      expect({ name, swallows: swallowed.map(([other]) => names.indexOf(other)) }).toEqual({
+        name,
+        swallows: [],
+      })
+    }
+  })
+})
+
+describe('types and checks of a row', () => {
+  test('bodies', () => {
+    const body: BodyOf<'mergePull'> = { method: 'squash' }
+    expect(checker(routes.mergePull.body)(body)).toEqual({ ok: true, value: body })
+    const none: BodyOf<'cancelRun'> = undefined
+    expect(none).toBeUndefined()
+  })
+
+  test('answers, queries and parameters have the types of their schemas', () => {
+    const answer = (run: Run): AnswerOf<'cancelRun'> => run
+    const bytes: AnswerOf<'readArtifact'> = 'bytes'
+    const query: QueryOf<'listRuns'> = { limit: 1, status: ['queued'] }
+    const params: ParamsOf<'readPull'> = { repo: 'lamps', number: 7 }
+    expect([
+      typeof answer,
+      bytes,
+      checker(routes.listRuns.query)(query).ok,
+      checker(routes.readPull.params)(params).ok,
+    ]).toEqual(['function', 'bytes', true, true])
+  })
+
+  test('the helper wants a port and a state of sane size', () => {
+    const check = checker(helperRoutes.authorizeTracker.query)
+    expect(check({ state: 's', port: 4400 }).ok).toBe(true)
+    expect(check({ state: '', port: 4400 })).toEqual({ ok: false, error: '/state: must not be empty' })
+    expect(check({ state: 's'.repeat(513), port: 4400 }).ok).toBe(false)
+    expect(check({ state: 's', port: 0 })).toEqual({ ok: false, error: '/port: must be at least 1, not 0' })
+  })
+})

@@ -1,0 +1,334 @@
+/** What a follow-up is given: where its pull request lies, and what nobody has answered there yet. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { ids, madeAt } from '../../../core/ids.ts'
+import type { PullDetailFacts, PullOrigin } from '../../../core/provider-ports.ts'
+import {
+  followUpMarker,
+  holderOf,
+  nextFollowUp,
+  remarkKeys,
+  repoOfPull,
+  talkOf,
+  talkWithin,
+} from '../../../core/run/follow-up.ts'
+import { JobPull } from '../../../protocol/frames.ts'
+import { FOLLOW_UP_ITEMS_MAX, JOB_TALK_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
+import { checker } from '../../../protocol/parse.ts'
+import type { PullComment, PullReview, PullThread } from '../../../protocol/pulls.ts'
+import { aCost, aTicket, T0 } from './runs.ts'
+
+const URL = 'https://codehost.example/ada/lamps/pull/7'
+const at = (minute: number): string => new Date(Date.parse(T0) + minute * 60_000).toISOString()
+
+const comment = (body: string, minute = 0, author = 'bo'): PullComment => ({
+  id: `c-${minute}-${body.length}`,
+  author,
+  body,
+  createdAt: at(minute),
+  url: URL,
+})
+const review = (body: string, minute = 0, state = 'COMMENTED'): PullReview => ({
+  id: `r-${minute}`,
+  author: 'bo',
+  state,
+  body,
+  submittedAt: at(minute),
+})
+const thread = (comments: PullComment[], resolved = false): PullThread => ({
+  id: 't-1',
+  resolved,
+  path: 'a.ts',
+  line: 3,
+  diffHunk: '@@ -1 +1 @@\n+a',
+  comments,
+})
+
+const detail = (conversation: Partial<PullDetailFacts['conversation']> = {}): PullDetailFacts => ({
+  number: 7,
+  url: URL,
+  title: 'Work',
+  state: 'open',
+  author: 'ada',
+  baseBranch: 'main',
+  headBranch: 'work',
+  createdAt: T0,
+  updatedAt: T0,
+  body: '',
+  draft: false,
+  headSha: 'abc',
+  additions: 0,
+  deletions: 0,
+  changedFiles: 0,
+  conversation: { comments: [], reviews: [], threads: [], ...conversation },
+  files: [],
+  commits: [],
+  checks: [],
+})
+const origin: PullOrigin = { headRemote: 'bo/lamps', headBranch: 'fix', headSha: 'abc', baseBranch: 'next' }
+
+function talk(conversation: Partial<PullDetailFacts['conversation']>, answered?: ReadonlySet<string>) {
+  const found = talkOf(URL, detail(conversation), origin, answered)
+  if (!found.ok) throw new Error(found.refusal.message)
+  expect(checker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
+  return found.value
+}
+const bodies = (items: readonly { body: string }[]): string[] => items.map(({ body }) => body)
+const madeIn = (minute: number): string =>
+  ids({ now: () => Date.parse(at(minute)) }, { bytes: (count) => new Uint8Array(count) }).followUp()
+const summary = (began: number, ended: number, author = 'ada') =>
+  comment(`Rebased.\n\n${followUpMarker(madeIn(began))}`, ended, author)
+
+describe('where it lies', () => {
+  test('the branches and the repository are the pull request’s own, a fork’s too', () => {
+    expect(talk({}).pull).toEqual({
+      number: 7,
+      url: URL,
+      headBranch: 'fix',
+      headRemote: 'bo/lamps',
+      baseBranch: 'next',
+      threads: [],
+      reviews: [],
+      comments: [],
+    })
+  })
+
+  test('with its repository gone there is nowhere to push to', () => {
+    expect(talkOf(URL, detail(), { ...origin, headRemote: undefined })).toMatchObject({
+      refusal: { kind: 'gone' },
+    })
+  })
+
+  const repos = {
+    web: { remote: 'ada/lamps' },
+    docs: { remote: 'Ada/Lamps', label: 'bug' },
+    api: { remote: 'ada/api' },
+  }
+
+  test('of several keys for its repository it is the ticket’s, else the first', () => {
+    expect(repoOfPull('ada/lamps', aTicket, repos)).toMatchObject({ value: { key: 'docs' } })
+    expect(repoOfPull('ada/lamps', { ...aTicket, repo: 'api' }, repos)).toMatchObject({
+      value: { key: 'web' },
+    })
+  })
+
+  test('a mapping that is gone is a sentence that says what to add', () => {
+    expect(repoOfPull('ada/lamps', aTicket, { api: repos.api })).toMatchObject({
+      refusal: { kind: 'invalid', message: expect.stringContaining('{"remote": "ada/lamps"}') },
+    })
+  })
+
+  test('its sandbox is waited for as long as it is kept', () => {
+    const sandbox = { id: 'sb-1', workerId: 'wk-1', retainedUntil: at(5) }
+    const now = Date.parse(at(4))
+    expect(holderOf({ sandbox }, now)).toBe('wk-1')
+    expect(holderOf({ sandbox }, Date.parse(at(5)))).toBeUndefined()
+    expect(holderOf({ sandbox: { workerId: 'wk-1', retainedUntil: at(5) } }, now)).toBeUndefined()
+    expect(holderOf({ sandbox: { id: 'sb-1', workerId: 'wk-1' } }, now)).toBeUndefined()
+  })
+})
+
+test('follow-ups are numbered from 1, beside executions of the run itself', () => {
+  expect(nextFollowUp([])).toBe(1)
+  const costs = ['run', 'follow-up 1', 'attempt 2', 'follow-up 4', 'follow-up x'].map((label) =>
+    aCost({ label }),
+  )
+  expect(nextFollowUp(costs)).toBe(5)
+})
+
+test('an id tells when it was made, and what is none does not', () => {
+  expect(madeAt(madeIn(9))).toBe(at(9))
+  for (const id of ['', 'fu-1', `fu-${'f'.repeat(32)}`, `fu-${'0'.repeat(32)}`])
+    expect(madeAt(id)).toBeUndefined()
+})
+
+describe('what nobody has answered', () => {
+  test('unresolved threads, reviews that say something, comments', () => {
+    const { pull, leftOut } = talk({
+      threads: [thread([comment('here')]), thread([comment('done')], true)],
+      reviews: [
+        review('tidy it', 1, 'CHANGES_REQUESTED'),
+        review(' ', 2, 'APPROVED'),
+        review('not yet', 3, 'PENDING'),
+        review('never mind', 4, 'DISMISSED'),
+      ],
+      comments: [comment('one', 1), comment('two', 2)],
+    })
+    expect(pull.threads.map(({ comments }) => bodies(comments))).toEqual([['here']])
+    expect(bodies(pull.reviews)).toEqual(['tidy it'])
+    expect(bodies(pull.comments)).toEqual(['one', 'two'])
+    expect(leftOut).toBe(0)
+  })
+
+  test('nothing of our own, wherever it is; what quotes us is somebody’s', () => {
+    const ours = '<!-- switchyard:evidence run-1 -->'
+    const { pull } = talk({
+      threads: [thread([comment(`x\n${ours}`)]), thread([comment('theirs'), comment(ours)])],
+      reviews: [review(ours, 1)],
+      comments: [comment(`Left by the run:\n\n${ours}`, 1), comment(`> ${ours}\n\nwhat is this?`, 2)],
+    })
+    expect(pull.threads.map(({ comments }) => bodies(comments))).toEqual([['theirs']])
+    expect(pull.reviews).toEqual([])
+    expect(pull.comments).toMatchObject([{ createdAt: at(2) }])
+  })
+
+  test('what the last follow-up has seen is not said again; what came while it worked is', () => {
+    const { pull } = talk({
+      reviews: [review('before', 1), review('meanwhile', 6)],
+      comments: [comment('before', 2), comment('meanwhile', 7), summary(5, 9), comment('after', 10)],
+    })
+    expect(bodies(pull.reviews)).toEqual(['meanwhile'])
+    expect(bodies(pull.comments)).toEqual(['meanwhile', 'after'])
+  })
+
+  test('a code host that counts in whole seconds hides nothing that was said within the first', () => {
+    const began = Date.parse(at(5)) + 400
+    const id = ids({ now: () => began }, { bytes: (count) => new Uint8Array(count) }).followUp()
+    const { pull } = talk({
+      reviews: [review('meanwhile', 5)],
+      comments: [comment('meanwhile', 5), comment(`Rebased.\n\n${followUpMarker(id)}`, 9, 'ada')],
+    })
+    expect(bodies(pull.reviews)).toEqual(['meanwhile'])
+    expect(bodies(pull.comments)).toEqual(['meanwhile'])
+  })
+
+  test('an unresolved thread is said until it is resolved', () => {
+    const { pull } = talk({ threads: [thread([comment('old', 1)])], comments: [summary(5, 9)] })
+    expect(pull.threads).toHaveLength(1)
+  })
+
+  test('a stranger who copies our mark hides nobody’s words but his own', () => {
+    const { pull } = talk({ comments: [comment('please', 1), summary(5, 9, 'mallory')] })
+    expect(bodies(pull.comments)).toEqual(['please'])
+  })
+
+  test('a mark of tomorrow counts from when it was made', () => {
+    const { pull } = talk({ comments: [summary(500, 5), comment('after', 6)] })
+    expect(bodies(pull.comments)).toEqual(['after'])
+  })
+})
+
+describe('what earlier follow-ups were told, where it is remembered,', () => {
+  const conversation = {
+    comments: [comment('first', 1), comment('second', 2)],
+    reviews: [review('tidy it', 1), review('and this', 3)],
+  }
+
+  test('is not told again, whoever says so', () => {
+    const { pull } = talk(conversation)
+    const told = new Set(remarkKeys(pull))
+    expect(told.size).toBe(4)
+    const again = talk(conversation, told)
+    expect([again.pull.comments, again.pull.reviews]).toEqual([[], []])
+    expect(new Set(again.answered)).toEqual(told)
+    const marked = { comments: [...conversation.comments, summary(500, 6)] }
+    expect(bodies(talk(marked, new Set()).pull.comments)).toEqual(['first', 'second'])
+  })
+
+  test('leaves everything else, however old it is, and in the place of one that was deleted', () => {
+    const told = new Set(remarkKeys({ comments: [comment('first', 1)], reviews: [] }))
+    const [first] = conversation.comments
+    const other = { ...comment('other', 5), id: first?.id ?? '' }
+    const { pull, answered } = talk(
+      { ...conversation, comments: [comment('older', 0), first ?? other, other] },
+      told,
+    )
+    expect(bodies(pull.comments)).toEqual(['older', 'other'])
+    expect(bodies(pull.reviews)).toEqual(['tidy it', 'and this'])
+    expect(answered).toEqual([...told])
+  })
+
+  test('is, for those to come, what its marks say it was, where it is not', () => {
+    const { pull, answered } = talk({ comments: [comment('old', 1), summary(2, 3), comment('new', 4)] })
+    expect(bodies(pull.comments)).toEqual(['new'])
+    expect(answered).toEqual(remarkKeys({ comments: [comment('old', 1)], reviews: [] }))
+  })
+
+  test('does not count what it had no room for', () => {
+    const long = 'x'.repeat(1_000)
+    const whole = talk({ comments: [comment(long, 1), comment(long, 2)] })
+    const { pull } = talkWithin(whole, 1_500)
+    const { comments } = talk(
+      { comments: [comment(long, 1), comment(long, 2)] },
+      new Set(remarkKeys(pull)),
+    ).pull
+    expect(comments.map(({ createdAt }) => createdAt)).toEqual([at(1)])
+  })
+})
+
+describe('within a budget', () => {
+  test('the newest stay, in their order, and the others are counted', () => {
+    const long = 'x'.repeat(1_000)
+    const comments = Array.from({ length: 10 }, (_, minute) => comment(`${minute}${long}`, minute))
+    const { pull, leftOut } = talkWithin(talk({ comments }), 4_000)
+    expect(pull.comments.map(({ createdAt }) => createdAt)).toEqual([at(7), at(8), at(9)])
+    expect(leftOut).toBe(7)
+    expect(talkWithin({ pull, leftOut, answered: [] }, 2_000)).toMatchObject({ leftOut: 9 })
+  })
+
+  test('one long remark is cut, and says so', () => {
+    const [body = ''] = bodies(talk({ comments: [comment('ü'.repeat(PROSE_CHARS_MAX))] }).pull.comments)
+    expect(body.length).toBe(16 * 1024)
+    expect(body.endsWith('the rest is in the pull request.)')).toBe(true)
+  })
+
+  test('of a long thread its beginning and its end stay, and of a long hunk its end', () => {
+    const comments = Array.from({ length: 300 }, (_, minute) =>
+      comment(`${minute} ${'y'.repeat(1_000)}`, minute),
+    )
+    const { pull, leftOut } = talk({
+      threads: [{ ...thread(comments), diffHunk: `${'-'.repeat(9_000)}+end` }],
+    })
+    const kept = pull.threads[0]?.comments.map(({ createdAt }) => createdAt) ?? []
+    expect([kept[0], kept.at(-1)]).toEqual([at(0), at(299)])
+    expect(kept.length + leftOut).toBe(300)
+    expect(pull.threads[0]?.diffHunk).toMatch(/^-{4092}\+end$/)
+  })
+
+  const text = fc.string({ maxLength: 300, unit: 'binary' })
+  const anything = fc.record({
+    comments: fc.array(fc.tuple(text, fc.nat(99)), { maxLength: 60 }),
+    reviews: fc.array(fc.tuple(text, fc.nat(99)), { maxLength: 20 }),
+    threads: fc.array(fc.array(fc.tuple(text, fc.nat(99)), { maxLength: 9 }), { maxLength: 9 }),
+    bytes: fc.nat(40_000),
+  })
+
+  test('whatever people write, it fits, nothing is lost without being counted, and asking again changes nothing', () => {
+    fc.assert(
+      fc.property(anything, ({ bytes, ...said }) => {
+        const whole = talkOf(
+          URL,
+          detail({
+            comments: said.comments.map(([body, minute]) => comment(body, minute)),
+            reviews: said.reviews.map(([body, minute]) => review(body, minute)),
+            threads: said.threads.map((all) => thread(all.map(([body, minute]) => comment(body, minute)))),
+          }),
+          origin,
+        )
+        if (!whole.ok) throw new Error(whole.refusal.message)
+        const once = talkWithin(whole.value, bytes)
+        const { threads, reviews, comments } = once.pull
+        expect(Buffer.byteLength(JSON.stringify([...threads, ...reviews, ...comments]))).toBeLessThanOrEqual(
+          bytes + 2,
+        )
+        const before = whole.value.pull
+        const dropped = [
+          before.threads.length - threads.length,
+          before.reviews.length - reviews.length,
+          before.comments.length - comments.length,
+        ]
+        expect(once.leftOut).toBe(whole.value.leftOut + dropped.reduce((a, b) => a + b))
+        expect(talkWithin(once, bytes)).toEqual(once)
+        expect(checker(JobPull)(once.pull)).toMatchObject({ ok: true })
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('there are never more than a job takes', () => {
+    const comments = Array.from({ length: FOLLOW_UP_ITEMS_MAX + 5 }, (_, n) => comment('', n))
+    const { pull, leftOut } = talk({ comments })
+    expect([pull.comments.length, leftOut]).toEqual([FOLLOW_UP_ITEMS_MAX, 5])
+    expect(Buffer.byteLength(JSON.stringify(pull))).toBeLessThan(JOB_TALK_BYTES_MAX + 1_000)
+  })
+})

@@ -1,0 +1,92 @@
+/** What a person may do to a run now, and what they are told when not. */
+import { describe, expect, test } from '@jest/globals'
+import { type Answer, no, yes } from '../../../core/result.ts'
+import {
+  mayDiscard,
+  mayFollowPull,
+  mayFollowUp,
+  mayRetry,
+  mayRunTicket,
+} from '../../../core/run/permission.ts'
+import { RUN_STATUSES } from '../../../protocol/run.ts'
+import { aRun, aTicket, T0 } from './runs.ts'
+
+const verdict = (answer: Answer<unknown>): string =>
+  answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
+
+test('retry: 409 unless terminal, or when the ticket has another active run', () => {
+  const free = { otherActiveRun: undefined, booted: false }
+  const may = RUN_STATUSES.filter((status) => mayRetry(aRun({ status }), free).ok)
+  expect(may).toEqual(['completed', 'failed', 'cancelled'])
+  expect(verdict(mayRetry(aRun({ status: 'running' }), free))).toBe(
+    'conflict: run-1 is running: wait for its end or cancel it before a retry',
+  )
+  expect(verdict(mayRetry(aRun({ status: 'failed' }), { otherActiveRun: 'run-2', booted: false }))).toBe(
+    'conflict: ticket ENG-12 has an active run, run-2: wait for its end or cancel it',
+  )
+})
+
+test('discard: of an ended run, while there is a sandbox, and nobody is in it', () => {
+  const ended = aRun({ status: 'failed', sandbox: { id: 'sb-1', retainedUntil: T0 } })
+  expect(verdict(mayDiscard(ended, { booted: false }))).toBe('yes')
+  expect(verdict(mayDiscard(ended, { booted: true }))).toMatch(/^conflict: .*release/)
+  expect(verdict(mayDiscard({ ...ended, status: 'queued' }, { booted: false }))).toMatch(
+    /^conflict: .*queued/,
+  )
+  expect(verdict(mayDiscard({ ...ended, sandbox: {} }, { booted: true }))).toMatch(/^conflict: .*no sandbox/)
+  expect(verdict(mayDiscard({ ...ended, sandbox: { retainedUntil: T0 } }, { booted: true }))).toMatch(
+    /^gone: /,
+  )
+})
+
+test('a ticket runs once at a time', () => {
+  expect(mayRunTicket('ENG-12', { ticket: aTicket, activeRun: undefined })).toEqual({
+    ok: true,
+    value: aTicket,
+  })
+  expect(verdict(mayRunTicket('ENG-12', { ticket: aTicket, activeRun: 'run-2' }))).toMatch(/^conflict: /)
+  expect(verdict(mayRunTicket('ENG-13', { ticket: undefined, activeRun: undefined }))).toMatch(
+    /^unknown: .*ENG-13/,
+  )
+})
+
+test('what others call a ticket is printable in a refusal', () => {
+  const ticket = { ...aTicket, identifier: 'ENG\u202e-12\u001b[2J' }
+  const said = [
+    verdict(mayRunTicket('x\u202e\u001b[2J', { ticket: undefined, activeRun: undefined })),
+    verdict(mayRunTicket('x', { ticket, activeRun: 'run-1' })),
+    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2', booted: false })),
+  ]
+  for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
+})
+
+describe('a follow-up', () => {
+  const place = { remote: 'ada/lamps', number: 7 }
+  const free = { place: yes(place), otherActiveRun: undefined, starting: false, booted: false }
+  const done = aRun({ status: 'completed' })
+
+  test('of a run that is completed, and of no other', () => {
+    const may = RUN_STATUSES.filter((status) => mayFollowUp(aRun({ status }), free).ok)
+    expect(may).toEqual(['completed'])
+    expect(verdict(mayFollowUp(aRun({ status: 'failed' }), free))).toMatch(/^conflict: .*retry it$/)
+    expect(verdict(mayFollowUp(aRun({ status: 'queued' }), free))).toMatch(/^conflict: .*wait for its end/)
+  })
+
+  test('lasting reasons come before passing ones', () => {
+    const nowhere = { ...free, place: no('invalid', 'run-1 has no pull request'), otherActiveRun: 'run-2' }
+    expect(verdict(mayFollowUp(done, nowhere))).toBe('invalid: run-1 has no pull request')
+    expect(verdict(mayFollowUp(done, { ...free, otherActiveRun: 'run-2' }))).toMatch(/^conflict: .*run-2/)
+    expect(verdict(mayFollowUp(done, { ...free, starting: true }))).toMatch(/^conflict: .*starting already/)
+    expect(verdict(mayFollowUp(done, { ...free, booted: true }))).toMatch(/^conflict: .*release it first/)
+    expect(mayFollowUp(done, free)).toEqual(yes(place))
+  })
+
+  test('while its pull request is open', () => {
+    expect(mayFollowPull(done, 'open').ok && mayFollowPull(done, 'draft').ok).toBe(true)
+    expect(verdict(mayFollowPull(done, 'merged'))).toBe(
+      'conflict: the pull request of run-1 is merged already',
+    )
+    expect(verdict(mayFollowPull(done, 'closed'))).toMatch(/^conflict: .*reopen it first/)
+    expect(verdict(mayFollowPull(done, undefined))).toMatch(/^invalid: .*does not know/)
+  })
+})

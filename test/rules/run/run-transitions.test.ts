@@ -1,0 +1,335 @@
+/** The run's record after each thing that happens to it. */
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import {
+  accepted,
+  adopted,
+  cancelled,
+  discarded,
+  failed,
+  finished,
+  isActive,
+  isTerminal,
+  newRun,
+  patched,
+  requeued,
+  retried,
+} from '../../../core/run/run-transitions.ts'
+import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { RUN_STATUSES, Run } from '../../../protocol/run.ts'
+import { aCost, anyCost, aRun, aTicket, dense, T0, T1 } from './runs.ts'
+
+const by = { workerId: 'wk-1', costsBefore: 0, label: 'run' }
+const end = { ...by, now: T1, retentionHours: 24 }
+const url = 'https://code.example/1'
+const other = 'https://code.example/2'
+
+test('every status is queued, active or terminal', () => {
+  expect(RUN_STATUSES.filter(isActive)).toEqual(['preparing', 'running', 'finalizing'])
+  expect(RUN_STATUSES.filter(isTerminal)).toEqual(['completed', 'failed', 'cancelled'])
+})
+
+test('a new run is queued', () => {
+  expect(newRun('run-1', aTicket, T0)).toEqual(aRun())
+})
+
+describe('accepted', () => {
+  test('preparing; startedAt set, queueReason cleared', () => {
+    const run = accepted(aRun({ queueReason: 'fleet at capacity' }), { workerId: 'wk-1', now: T1 })
+    expect(run).toEqual(
+      aRun({ status: 'preparing', startedAt: T1, sandbox: { provider: 'bwrap', workerId: 'wk-1' } }),
+    )
+  })
+
+  const kept = { provider: 'own', id: 'sb-1', retainedUntil: T1, workerId: 'wk-1' }
+  test('the worker that holds the sandbox works in it again', () => {
+    const run = accepted(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-1', now: T1 })
+    expect(run).toMatchObject({ sandbox: kept, agentSessionId: 's' })
+  })
+
+  test('sandbox and session of another worker are nothing to this one', () => {
+    const run = accepted(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-2', now: T1 })
+    expect(run.sandbox).toEqual({ provider: 'own', workerId: 'wk-2' })
+    expect(run).not.toHaveProperty('agentSessionId')
+  })
+})
+
+describe('patched', () => {
+  const running = aRun({ status: 'running', sandbox: { provider: 'bwrap', workerId: 'wk-1' } })
+
+  test('a status only moves forward, and never out of the queue or an end', () => {
+    const moves = RUN_STATUSES.map((status) =>
+      (['preparing', 'running', 'finalizing'] as const).map(
+        (to) => patched(aRun({ status }), { status: to }, by).status,
+      ),
+    )
+    expect(moves).toEqual([
+      ['queued', 'queued', 'queued'],
+      ['preparing', 'running', 'finalizing'],
+      ['running', 'running', 'finalizing'],
+      ['finalizing', 'finalizing', 'finalizing'],
+      ['completed', 'completed', 'completed'],
+      ['failed', 'failed', 'failed'],
+      ['cancelled', 'cancelled', 'cancelled'],
+    ])
+  })
+
+  test('which worker it is on is the host’s own word, and until when it keeps the sandbox is not said yet', () => {
+    const sandbox = { id: 'sb-1', workerId: 'wk-666', retainedUntil: '2999-01-01T00:00:00.000Z' }
+    expect(patched(running, { sandbox }, by).sandbox).toEqual({
+      provider: 'bwrap',
+      id: 'sb-1',
+      workerId: 'wk-1',
+    })
+  })
+
+  test('costs of this lease are replaced, those before it stay, totals follow', () => {
+    const run = aRun({ status: 'running', costs: [aCost({ label: 'run' }), aCost({ label: 'attempt 2' })] })
+    const after = patched(run, { costs: [aCost(), aCost()] }, { ...by, costsBefore: 1, label: 'attempt 2' })
+    expect(after.costs.map(({ label }) => label)).toEqual(['run', 'attempt 2', 'attempt 2'])
+    expect(after.costTotals).toMatchObject({ costUsd: 1.5 })
+    expect(patched(after, { status: 'finalizing' }, by).costs).toEqual(after.costs)
+    expect(patched(after, { costs: [] }, by)).not.toHaveProperty('costTotals')
+  })
+
+  test('what was seen of one pull request says nothing of another', () => {
+    const opened = patched(running, { prUrl: url, prState: 'draft' }, by)
+    expect(opened).toMatchObject({ prUrl: url, prState: 'draft' })
+    expect(patched(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
+    const moved = patched(opened, { prUrl: other }, by)
+    expect(moved.prUrl).toBe(other)
+    expect(moved).not.toHaveProperty('prState')
+  })
+})
+
+describe('finished', () => {
+  const run = aRun({
+    status: 'finalizing',
+    startedAt: T0,
+    error: 'old',
+    sandbox: { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1' },
+  })
+
+  test('its status; finishedAt, result, costs, prUrl, prState, sandbox.retainedUntil set', () => {
+    const outcome: RunOutcome = {
+      status: 'completed',
+      result: { branch: 'ada/eng-12', artifacts: ['log.txt'] },
+      costs: [aCost()],
+      agentSessionId: 's',
+      prUrl: url,
+      prState: 'open',
+    }
+    const { error: _, ...clean } = run
+    expect(finished(run, outcome, end)).toEqual({
+      ...clean,
+      status: 'completed',
+      finishedAt: T1,
+      result: { branch: 'ada/eng-12', artifacts: ['log.txt'], prUrl: url },
+      agentSessionId: 's',
+      costs: [aCost({ label: 'run' })],
+      costTotals: expect.objectContaining({ costUsd: 0.5 }),
+      prUrl: url,
+      prState: 'open',
+      sandbox: { provider: 'bwrap', id: 'sb-1', workerId: 'wk-1', retainedUntil: '2026-03-02T09:00:00.000Z' },
+    })
+  })
+
+  test('the pull request of the result is the run’s; one without a result is the result', () => {
+    const told = finished(run, { status: 'completed', result: { prUrl: url, artifacts: [] }, costs: [] }, end)
+    expect(told).toMatchObject({ prUrl: url, result: { prUrl: url } })
+    const bare = finished(run, { status: 'completed', prUrl: url, costs: [] }, end)
+    expect(bare.result).toEqual({ prUrl: url, artifacts: [] })
+    expect(finished(run, { status: 'failed', prUrl: url, costs: [] }, end)).not.toHaveProperty('result')
+  })
+
+  test('a failure without a reason says so, a success has none', () => {
+    expect(finished(run, { status: 'failed', costs: [] }, end).error).toBe('the worker gave no reason')
+    expect(finished(run, { status: 'failed', error: 'boom', costs: [] }, end).error).toBe('boom')
+    expect(finished(run, { status: 'completed', costs: [] }, end)).not.toHaveProperty('error')
+  })
+
+  test.each<[string, string, string | undefined]>([
+    ['within reason', '2026-03-02T09:30:00.000Z', '2026-03-02T09:30:00.000Z'],
+    ['already over', '2026-02-01T00:00:00.000Z', '2026-02-01T00:00:00.000Z'],
+    ['a century', '2126-01-01T00:00:00.000Z', '2026-03-02T09:00:00.000Z'],
+    ['no instant', 'never', '2026-03-02T09:00:00.000Z'],
+  ])('a worker’s own word on retention: %s', (_, said, expected) => {
+    const outcome: RunOutcome = { status: 'failed', costs: [], sandbox: { retainedUntil: said } }
+    expect(finished(run, outcome, end).sandbox.retainedUntil).toBe(expected)
+  })
+
+  test('nothing is retained where no sandbox is', () => {
+    const outcome: RunOutcome = {
+      status: 'failed',
+      costs: [],
+      sandbox: { retainedUntil: T1, workerId: 'wk-666' },
+    }
+    expect(finished(aRun({ status: 'running' }), outcome, end).sandbox).toEqual({
+      provider: 'bwrap',
+      workerId: 'wk-1',
+    })
+  })
+})
+
+describe('queued again', () => {
+  const run = aRun({ status: 'running', startedAt: T0, costs: [aCost()], prUrl: url, prState: 'open' })
+
+  test('requeued: startedAt cleared; costs and pull request kept', () => {
+    const again = requeued(run, 'interrupted: the worker was lost', T1)
+    expect(again).toMatchObject({
+      status: 'queued',
+      queuedAt: T1,
+      costs: run.costs,
+      prUrl: url,
+      prState: 'open',
+    })
+    expect(again.queueReason).toBe('interrupted: the worker was lost')
+    expect(again).not.toHaveProperty('startedAt')
+    expect(requeued(again, undefined, T1)).not.toHaveProperty('queueReason')
+  })
+
+  test('a refused dispatch costs a waiting run no age', () => {
+    expect(requeued(aRun(), undefined, T1).queuedAt).toBe(T0)
+  })
+
+  test('retried: result, error, startedAt, finishedAt, queueReason cleared; the pull request and costs kept', () => {
+    const ended = aRun({
+      ...run,
+      status: 'failed',
+      finishedAt: T1,
+      error: 'boom',
+      queueReason: 'x',
+      result: { artifacts: [] },
+      sandbox: { id: 'sb-1', workerId: 'wk-1' },
+    })
+    const { costTotals, ...again } = retried(ended, T1)
+    expect(again).toEqual(
+      aRun({
+        queuedAt: T1,
+        costs: run.costs,
+        prUrl: url,
+        prState: 'open',
+        sandbox: { id: 'sb-1', workerId: 'wk-1' },
+      }),
+    )
+    expect(costTotals).toMatchObject({ costUsd: 0.5 })
+  })
+})
+
+describe('ended without the worker', () => {
+  const run = aRun({
+    status: 'running',
+    queueReason: 'x',
+    prUrl: url,
+    result: { branch: 'b', artifacts: ['a'] },
+  })
+
+  test('adopted: completed, with the pull request for a result', () => {
+    expect(adopted(run, T1)).toMatchObject({
+      status: 'completed',
+      finishedAt: T1,
+      result: { prUrl: url, branch: 'b', artifacts: [] },
+    })
+    expect(() => adopted(aRun(), T1)).toThrow('no pull request')
+  })
+
+  test('failed and cancelled', () => {
+    expect(failed(run, 'interrupted 3 times', T1)).toMatchObject({
+      status: 'failed',
+      error: 'interrupted 3 times',
+    })
+    expect(cancelled(run, T1)).toMatchObject({ status: 'cancelled', finishedAt: T1 })
+    expect(cancelled(aRun({ error: 'old' }), T1)).not.toHaveProperty('error')
+    expect(cancelled(run, T1, 'fenced off').error).toBe('fenced off')
+    expect(cancelled(run, T1)).not.toHaveProperty('queueReason')
+  })
+
+  test('discarded: gone, and known to have been there', () => {
+    const kept = aRun({ status: 'failed', sandbox: { id: 'sb-1', workerId: 'wk-1', retainedUntil: T1 } })
+    expect(discarded(kept, T0).sandbox).toEqual({ workerId: 'wk-1', retainedUntil: T0 })
+  })
+})
+
+// ---- laws --------------------------------------------------------------------------------------------------------
+
+const checkRun = checker(Run)
+const maybe = <T>(of: fc.Arbitrary<T>) => fc.option(of, { nil: undefined })
+const anySandbox = maybe(
+  fc
+    .record({ id: maybe(fc.constantFrom('sb-1', 'sb-2')), retainedUntil: maybe(fc.constantFrom(T0, T1)) })
+    .map((sandbox) => dense<Run['sandbox']>(sandbox)),
+)
+const common = {
+  agentSessionId: maybe(fc.constant('s')),
+  prUrl: maybe(fc.constantFrom(url, other)),
+  prState: maybe(fc.constantFrom('open', 'merged')),
+  sandbox: anySandbox,
+}
+const anyPatch = fc
+  .record({
+    ...common,
+    status: maybe(fc.constantFrom('preparing', 'running', 'finalizing')),
+    costs: maybe(fc.array(anyCost, { maxLength: 3 })),
+  })
+  .map((patch) => dense<RunPatch>(patch))
+const anyOutcome = fc
+  .record({
+    ...common,
+    status: fc.constantFrom('completed', 'failed', 'cancelled'),
+    costs: fc.array(anyCost, { maxLength: 3 }),
+    result: maybe(fc.constant({ artifacts: [] })),
+    error: maybe(fc.constant('boom')),
+  })
+  .map((outcome) => dense<RunOutcome>(outcome))
+
+type Change = (run: Run) => Run
+const anyChange: fc.Arbitrary<Change> = fc.oneof(
+  fc.constantFrom('wk-1', 'wk-2').map(
+    (workerId): Change =>
+      (run) =>
+        accepted(run, { workerId, now: T1 }),
+  ),
+  anyPatch.map(
+    (patch): Change =>
+      (run) =>
+        patched(run, patch, by),
+  ),
+  anyOutcome.map(
+    (outcome): Change =>
+      (run) =>
+        finished(run, outcome, end),
+  ),
+  fc.constantFrom<Change>(
+    (run) => requeued(run, 'interrupted: it', T1),
+    (run) => requeued(run, undefined, T1),
+    (run) => failed(run, 'boom', T1),
+    (run) => cancelled(run, T1),
+    (run) => retried(run, T1),
+    (run) => discarded(run, T1),
+    (run) => (run.prUrl === undefined ? run : adopted(run, T1)),
+  ),
+)
+
+const frozen = (value: unknown): void => {
+  if (typeof value !== 'object' || value === null) return
+  Object.freeze(value)
+  Object.values(value).forEach(frozen)
+}
+
+test('whatever happens in whatever order: the record keeps its form, and no argument is touched', () => {
+  fc.assert(
+    fc.property(fc.array(anyChange, { maxLength: 12 }), (changes) => {
+      let run = newRun('run-1', aTicket, T0)
+      for (const change of changes) {
+        frozen(run)
+        run = change(run)
+        expect(checkRun(run)).toMatchObject({ ok: true })
+        expect(dense(run)).toStrictEqual(run)
+        if (run.status === 'queued') expect(run).not.toHaveProperty('startedAt')
+        else expect(run).not.toHaveProperty('queueReason')
+        expect(run.costs.length > 0).toBe(run.costTotals !== undefined)
+      }
+    }),
+  )
+})

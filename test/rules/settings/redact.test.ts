@@ -1,0 +1,81 @@
+/** No secret leaves with a configuration. */
+import { expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import { valueAt } from '../../../core/settings/path.ts'
+import { redact, secretsOf } from '../../../core/settings/redact.ts'
+import { MASK, SECRET_PATHS } from '../../../protocol/config.ts'
+import {
+  anySecretPaths,
+  anyStored,
+  configured,
+  secretFor,
+  withSecrets,
+} from '../../support/sample-configs.ts'
+
+test('what is set reads as the mask, what is not set stays absent, and the rest is as it was', () => {
+  const { effective } = configured(
+    withSecrets({ server: { port: 4500 } }, ['/tracker/apiKey', '/connect/trackerClientSecret']),
+  )
+  const shown = redact(effective)
+  expect(shown.tracker.apiKey).toBe(MASK)
+  expect(shown.connect.trackerClientSecret).toBe(MASK)
+  expect(shown.codehost).toEqual({ driver: 'github' })
+  expect(shown.server).toEqual(effective.server)
+})
+
+test('an empty credential is no secret: it reads as empty, so that nobody takes it for one', () => {
+  expect(redact(configured({ codehost: { token: '' } }).effective).codehost.token).toBe('')
+})
+
+test('no planted secret survives in the text of the answer, wherever it was planted', () => {
+  fc.assert(
+    fc.property(anyStored, anySecretPaths, (stored, paths) => {
+      const shown = redact(configured(withSecrets(stored, paths)).effective)
+      const text = JSON.stringify(shown)
+      for (const path of SECRET_PATHS) {
+        expect(text).not.toContain(secretFor(path))
+        expect(valueAt(shown, path)).toBe(paths.includes(path) ? MASK : undefined)
+      }
+    }),
+  )
+})
+
+test('a value of any shape in the place of a secret is masked whole', () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...SECRET_PATHS), fc.jsonValue(), (path, value) => {
+      const [, section = '', key = ''] = path.split('/')
+      const { effective } = configured()
+      const odd = { ...effective, [section]: { [key]: ['planted', value] } }
+      expect(JSON.stringify(redact(odd))).not.toContain('planted')
+    }),
+  )
+})
+
+test('the answer is a copy: spoiling it spoils nothing', () => {
+  const { effective } = configured(withSecrets({ repos: { web: { remote: 'o/web' } } }, SECRET_PATHS))
+  const before = JSON.stringify(effective)
+  const shown = redact(effective)
+  shown.tracker.eligible.states.push('spoiled')
+  shown.repos.web = { remote: 'o/other' }
+  shown.server.port = 1
+  expect(JSON.stringify(effective)).toBe(before)
+})
+
+test('redacting twice is redacting once', () => {
+  fc.assert(
+    fc.property(anyStored, anySecretPaths, (stored, paths) => {
+      const once = redact(configured(withSecrets(stored, paths)).effective)
+      expect(redact(once)).toEqual(once)
+    }),
+  )
+})
+
+test('the secrets themselves can be asked for: those that are set, and nothing else', () => {
+  expect(secretsOf(configured({ codehost: { token: '' } }).effective)).toEqual([])
+  fc.assert(
+    fc.property(anyStored, anySecretPaths, (stored, paths) => {
+      const { effective } = configured(withSecrets(stored, paths))
+      expect(secretsOf(effective).sort()).toEqual(paths.map(secretFor).sort())
+    }),
+  )
+})

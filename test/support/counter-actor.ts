@@ -1,0 +1,117 @@
+/**
+ * A small life for the kit's own tests: it counts, tells others, bears children, sets deadlines, ends, and throws on
+ * demand after it has already laid things on the tray.
+ */
+import { assign, setup } from 'xstate'
+import { deeds } from '../../actors/runtime/actions.ts'
+import type { Kind, Supervision } from '../../actors/runtime/actor-kind.ts'
+import { layout } from '../../actors/runtime/snapshot-codec.ts'
+
+export interface TallyContext {
+  readonly name: string
+  readonly n: number
+}
+
+export type TallyEvent =
+  | { readonly type: 'add' }
+  | { readonly type: 'pass'; readonly to: string }
+  | { readonly type: 'bear'; readonly name: string }
+  | { readonly type: 'boom' }
+  | { readonly type: 'rest' }
+  | { readonly type: 'wait'; readonly until: number }
+  | { readonly type: 'forget' }
+  | { readonly type: 'end' }
+  | { readonly type: 'deadline.nap' }
+
+export type TallyEffect =
+  | { readonly type: 'tally.told'; readonly name: string; readonly n: number }
+  | { readonly type: 'tally.ended'; readonly name: string }
+  | { readonly type: 'tally.never'; readonly name: string }
+
+const { queue, tell, bear, setDeadline, cancelDeadline } = deeds<TallyContext, TallyEvent, TallyEffect>()
+
+export const tallyMachine = setup({
+  types: {} as { context: TallyContext; events: TallyEvent; input: { name: string } },
+  actions: {
+    count: assign({ n: ({ context }) => context.n + 1 }),
+    say: queue(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
+    sayNever: queue(({ context }) => ({ type: 'tally.never', name: context.name })),
+    tellOther: tell(({ event }) => ({
+      to: { kind: 'tally', key: event.type === 'pass' ? event.to : '' },
+      event: { type: 'add' },
+    })),
+    bearOther: bear(({ event }) => {
+      const name = event.type === 'bear' ? event.name : ''
+      return { to: { kind: 'tally', key: name }, input: { name } }
+    }),
+    throwUp: () => {
+      throw new Error('boom')
+    },
+    nap: setDeadline(({ event }) => ({ name: 'nap', at: event.type === 'wait' ? event.until : 0 })),
+    wakeUp: cancelDeadline('nap'),
+    sayEnded: queue(({ context }) => ({ type: 'tally.ended', name: context.name })),
+  },
+}).createMachine({
+  id: 'tally',
+  context: ({ input }) => ({ name: input.name, n: 0 }),
+  initial: 'awake',
+  entry: 'say',
+  states: {
+    awake: {
+      on: {
+        add: { actions: ['count', 'say'] },
+        pass: { actions: ['count', 'say', 'tellOther'] },
+        bear: { actions: ['count', 'say', 'bearOther'] },
+        boom: { actions: ['count', 'sayNever', 'tellOther', 'nap', 'throwUp'] },
+        wait: { target: 'napping', actions: 'nap' },
+        rest: 'resting.lightly',
+        end: 'over',
+      },
+    },
+    napping: {
+      on: {
+        'deadline.nap': { target: 'awake', actions: ['count', 'say'] },
+        forget: { target: 'awake', actions: 'wakeUp' },
+        wait: { actions: 'nap' },
+      },
+    },
+    resting: {
+      initial: 'lightly',
+      states: { lightly: { on: { add: 'deeply' } }, deeply: { on: { add: '#tally.awake' } } },
+    },
+    over: { type: 'final', entry: 'sayEnded' },
+  },
+})
+
+const isContext = (value: unknown): value is TallyContext =>
+  typeof value === 'object' &&
+  value !== null &&
+  'name' in value &&
+  'n' in value &&
+  typeof value.n === 'number'
+
+export const tallyLayout = layout<TallyContext>({
+  v: 2,
+  states: { awake: 'a', napping: 'z', 'resting.lightly': 'rl', 'resting.deeply': 'rd', over: 'o' },
+  shape: {
+    check: (value) => (isContext(value) ? { ok: true, value } : { ok: false, error: '/n: must be a number' }),
+    text: 'name:text n:number',
+  },
+  lifts: { 1: ({ s, c }) => ({ v: 2, s, c: { ...(c as object), n: (c as { count: number }).count } }) },
+})
+
+export const tallyKind = (supervision: Partial<Supervision> = {}): Kind => ({
+  name: 'tally',
+  logic: tallyMachine,
+  layout: tallyLayout,
+  supervision: {
+    restartAfterMs: [1_000, 2_000, 4_000],
+    crashesMax: 3,
+    withinMs: 60_000,
+    finally: 'closed',
+    ...supervision,
+  },
+  implied: (_key, restored) => [
+    { is: 'effect', effect: { type: 'tally.told', ...(restored.context as TallyContext) } },
+  ],
+})

@@ -1,0 +1,347 @@
+/**
+ * A front desk in memory: a few runs, workers and memories that change as they should, and answers a test may set.
+ *
+ * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
+ */
+import type { ArtifactFile, FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import { configDefaults } from '../../protocol/config.ts'
+import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
+import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
+import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
+import type { RepoMemory, Run, RunEvent, Ticket } from '../../protocol/run.ts'
+import type { HealthResponse, WorkerState, WorkerView } from '../../protocol/worker.ts'
+import { type NeighbourAnswers, neighbourDesk } from './fake-provider-api.ts'
+
+export const WORKER_ID = 'wk-0123456789abcdef'
+export const CREDENTIAL = 'wc-test-credential-0123456789abcdefghijklmn'
+export const LISTED_ORIGIN = 'https://dash.example'
+
+type Listener = (push: DashboardPush, text?: string) => void
+
+/** One connected worker, as the desk sees it, and everything that its door has told. */
+export interface FakeLine extends WorkerLine {
+  readonly link: WorkerLink
+  readonly frames: string[]
+  readonly unreadables: string[]
+  isClosed: boolean
+  /** From now on it may send frames of full length. */
+  register(): void
+}
+
+/** A desk whose answers a test sets, and through which it pushes. */
+export interface FakeDesk extends FrontDesk, NeighbourAnswers {
+  healthAnswer: HealthResponse
+  helloAnswer: HelloFrame
+  changed(
+    patch: Record<string, unknown>,
+  ): Promise<Answer<SettingsUpdateResponse>> | Answer<SettingsUpdateResponse>
+  push(push: DashboardPush, text?: string): void
+  /** What the next connection of a worker is answered instead of a line. */
+  turnAway: string | undefined
+  isOpen: boolean
+  /** Questions about runs, as they came. */
+  readonly asked: unknown[]
+  readonly patches: Record<string, unknown>[]
+  readonly listeners: Set<Listener>
+  readonly runsById: Map<string, Run>
+  readonly eventsById: Map<string, RunEvent[]>
+  readonly artifacts: Map<string, ArtifactFile>
+  readonly memoriesByRepo: Map<string, RepoMemory[]>
+  readonly workersById: Map<string, WorkerView>
+  readonly lines: FakeLine[]
+}
+
+export function fakeDesk(): FakeDesk {
+  const desk: FakeDesk = {
+    healthAnswer: {
+      ok: true,
+      version: '0.1.0',
+      sandboxProvider: 'bwrap',
+      hostExecution: { kind: 'local-worker' },
+    },
+    helloAnswer: {
+      type: 'hello',
+      runs: [],
+      tickets: [],
+      config: configDefaults,
+      linearStatus: { state: 'disconnected' },
+      workers: [],
+    },
+    changed: () => yes({ config: configDefaults, applied: 'live' }),
+    turnAway: undefined,
+    isOpen: true,
+    asked: [],
+    patches: [],
+    listeners: new Set(),
+    runsById: new Map(),
+    eventsById: new Map(),
+    artifacts: new Map(),
+    memoriesByRepo: new Map(),
+    answers: new Map(),
+    neighbourly: [],
+    workersById: new Map([[WORKER_ID, fakeWorker(WORKER_ID)]]),
+    lines: [],
+    push: (push, text) => {
+      for (const listener of desk.listeners) listener(push, text)
+    },
+    health: () => desk.healthAnswer,
+    config: () => configDefaults,
+    changeSettings: async (patch) => {
+      desk.patches.push(patch)
+      return desk.changed(patch)
+    },
+    hello: () => desk.helloAnswer,
+    onPush: (listener) => {
+      desk.listeners.add(listener)
+      return () => void desk.listeners.delete(listener)
+    },
+    allowedOrigins: () => [LISTED_ORIGIN],
+    admitWorker: (workerId, secret) =>
+      workerId === WORKER_ID && secret === CREDENTIAL ? yes({ workerId }) : no('forbidden', 'no'),
+    open: () => desk.isOpen,
+    storeState: () => ({ is: 'ready' }),
+    measure: () => {},
+    actorsByKind: () => new Map([['run', 3]]),
+    ...runDesk(() => desk),
+    ...memoryDesk(() => desk),
+    ...workerDesk(() => desk),
+    ...neighbourDesk(() => desk),
+  }
+  return desk
+}
+
+type Part<N extends keyof FrontDesk> = Pick<FrontDesk, N>
+
+// ---- runs --------------------------------------------------------------------------------------------------------
+
+type RunPart =
+  | 'tickets'
+  | 'runTicket'
+  | 'runs'
+  | 'run'
+  | 'runEvents'
+  | 'artifact'
+  | 'cancelRun'
+  | 'retryRun'
+  | 'discardRun'
+  | 'placement'
+
+const at = '2026-03-01T08:30:00.000Z'
+
+export function fakeTicket(identifier: string): Ticket {
+  return {
+    id: `t-${identifier}`,
+    identifier,
+    title: 'The lamp flickers',
+    description: '',
+    url: '',
+    state: 'Todo',
+    priority: 2,
+    labels: [],
+    blockedBy: [],
+    createdAt: at,
+    updatedAt: at,
+  }
+}
+
+export function fakeRun(id: string, status: Run['status'] = 'queued', identifier = 'ENG-1'): Run {
+  return { id, ticket: fakeTicket(identifier), status, sandbox: {}, createdAt: at, costs: [] }
+}
+
+const TERMINAL = ['completed', 'failed', 'cancelled']
+
+function runDesk(desk: () => FakeDesk): Part<RunPart> {
+  const found = (id: string): Answer<Run> => {
+    const run = desk().runsById.get(id)
+    return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
+  }
+  const moved = (id: string, to: Run['status'], when: (run: Run) => boolean): Answer<Run> => {
+    const run = found(id)
+    if (!run.ok) return run
+    if (!when(run.value)) return no('conflict', `the run is ${run.value.status}`)
+    const next = { ...run.value, status: to }
+    desk().runsById.set(id, next)
+    return yes(next)
+  }
+  return {
+    tickets: () => [fakeTicket('ENG-1'), fakeTicket('ENG-2')],
+    runTicket: async (ticket) => {
+      if (!['t-ENG-1', 'ENG-1', 'ENG-2'].includes(ticket)) return no('unknown', `no ticket ${ticket}`)
+      const active = [...desk().runsById.values()].some(
+        (run) => !TERMINAL.includes(run.status) && [run.ticket.id, run.ticket.identifier].includes(ticket),
+      )
+      if (active) return no('conflict', 'the ticket has an active run')
+      const run = fakeRun(`run-${desk().runsById.size}`, 'queued', ticket.replace('t-', ''))
+      desk().runsById.set(run.id, run)
+      return yes(run)
+    },
+    runs: (query) => {
+      desk().asked.push(query)
+      const { before, limit, status, ticket } = query
+      const runs = [...desk().runsById.values()]
+        .sort((a, b) => (a.id < b.id ? 1 : -1))
+        .filter((run) => before === undefined || run.id < before)
+        .filter((run) => status === undefined || status.includes(run.status))
+        .filter((run) => ticket === undefined || run.ticket.identifier === ticket)
+      if (before !== undefined && !desk().runsById.has(before)) return no('invalid', `no run ${before}`)
+      return yes({ runs: runs.slice(0, limit), more: limit !== undefined && runs.length > limit })
+    },
+    run: found,
+    runEvents: async (id, query) => {
+      const run = found(id)
+      if (!run.ok) return run
+      const events = desk().eventsById.get(id) ?? []
+      const { after = -1, limit } = query
+      return yes(events.filter(({ index }) => index > after).slice(0, limit))
+    },
+    artifact: async (id, name) => {
+      const run = found(id)
+      if (!run.ok) return run
+      if (/[/\\\0]|^\.\.?$/.test(name)) return no('invalid', 'the name is not that of a file')
+      const file = desk().artifacts.get(name)
+      return file === undefined ? no('unknown', `the run has no artifact ${name}`) : yes(file)
+    },
+    cancelRun: async (id) => {
+      const run = found(id)
+      return run.ok && TERMINAL.includes(run.value.status) ? run : moved(id, 'cancelled', () => true)
+    },
+    retryRun: async (id) => moved(id, 'queued', (run) => TERMINAL.includes(run.status)),
+    discardRun: async (id) => {
+      const run = found(id)
+      if (!run.ok || TERMINAL.includes(run.value.status)) return run
+      return no('conflict', 'the run has not ended')
+    },
+    placement: (id) => {
+      const run = found(id)
+      if (!run.ok) return run
+      return yes({
+        runId: id,
+        reason: 'fleet at capacity',
+        workers: [{ id: WORKER_ID, name: 'attic', free: 0, reason: 'busy' }],
+      })
+    },
+  }
+}
+
+// ---- memories ----------------------------------------------------------------------------------------------------
+
+export const fakeMemory = (id: string): RepoMemory => ({
+  id,
+  text: 'Tests need a database.',
+  createdAt: at,
+  updatedAt: at,
+  hits: 1,
+})
+
+function memoryDesk(desk: () => FakeDesk): Part<'memories' | 'forgetMemory' | 'clearMemories'> {
+  const memories = () => ({ repos: Object.fromEntries(desk().memoriesByRepo) })
+  return {
+    memories,
+    forgetMemory: async (repo, id) => {
+      const kept = desk().memoriesByRepo.get(repo) ?? []
+      if (!kept.some((one) => one.id === id)) return no('unknown', `nothing to drop in ${repo}`)
+      desk().memoriesByRepo.set(
+        repo,
+        kept.filter((one) => one.id !== id),
+      )
+      return yes(memories())
+    },
+    clearMemories: async (repo) =>
+      desk().memoriesByRepo.delete(repo) ? yes(memories()) : no('unknown', `nothing to drop in ${repo}`),
+  }
+}
+
+// ---- workers -----------------------------------------------------------------------------------------------------
+
+type WorkerPart =
+  | 'fleet'
+  | 'renameWorker'
+  | 'drainWorker'
+  | 'enableWorker'
+  | 'revokeWorker'
+  | 'mintPairingToken'
+  | 'demand'
+  | 'changeWorkerState'
+  | 'workerConnected'
+
+export const fakeWorker = (id: string): WorkerView => ({
+  id,
+  name: 'attic',
+  state: 'active',
+  connection: 'offline',
+  activeRuns: 0,
+  enrolledAt: at,
+})
+
+function workerDesk(desk: () => FakeDesk): Part<WorkerPart> {
+  const fleet = () => ({ workers: [...desk().workersById.values()] })
+  const change = (id: string, made: (worker: WorkerView) => Answer<WorkerView>) => {
+    const worker = desk().workersById.get(id)
+    const next = worker === undefined ? no('unknown', `no worker ${id} is enrolled`) : made(worker)
+    if (!next.ok) return next
+    desk().workersById.set(id, next.value)
+    return yes(fleet())
+  }
+  const turned = (id: string, state: WorkerState) => change(id, (worker) => yes({ ...worker, state }))
+  const demand: FrontDesk['demand'] = (id) => {
+    const worker = desk().workersById.get(id)
+    if (worker === undefined) return no('forbidden', 'no')
+    const own = { id, connected: false, state: worker.state, activeRuns: 0, attachSessions: 0 }
+    return yes({ queuedRuns: 1, activeRuns: 2, connectedWorkers: 0, spareCapacity: 0, worker: own })
+  }
+  return {
+    fleet,
+    renameWorker: async (id, name) =>
+      change(id, (worker) => {
+        if (worker.local === true) return no('invalid', 'the local worker cannot be renamed')
+        return name.trim() === '' ? no('invalid', 'the name is empty') : yes({ ...worker, name: name.trim() })
+      }),
+    drainWorker: async (id) => turned(id, 'draining'),
+    enableWorker: async (id) => turned(id, 'active'),
+    revokeWorker: async (id) => {
+      const worker = desk().workersById.get(id)
+      if (worker === undefined) return no('unknown', `no worker ${id} is enrolled`)
+      if (worker.local === true) return no('invalid', 'the local worker cannot be revoked')
+      desk().workersById.delete(id)
+      return yes(fleet())
+    },
+    mintPairingToken: () => yes({ token: 'wp-test', expiresAt: at }),
+    demand,
+    changeWorkerState: async (id, state) => {
+      turned(id, state)
+      return demand(id)
+    },
+    workerConnected: (link) => {
+      const { turnAway } = desk()
+      if (turnAway !== undefined) return no('unavailable', turnAway)
+      const line = fakeLine(link)
+      desk().lines.push(line)
+      return yes(line)
+    },
+  }
+}
+
+function fakeLine(link: WorkerLink): FakeLine {
+  let bytesMax = WORKER_UNREGISTERED_FRAME_BYTES_MAX
+  const line: FakeLine = {
+    link,
+    frames: [],
+    unreadables: [],
+    isClosed: false,
+    register: () => {
+      bytesMax = WORKER_FRAME_BYTES_MAX
+    },
+    receive: (text) => void line.frames.push(text),
+    unreadable: (reason) => {
+      line.unreadables.push(reason)
+      link.send(JSON.stringify({ type: 'rejected', code: 'malformed', reason }))
+      link.close(1008, reason)
+    },
+    closed: () => {
+      line.isClosed = true
+    },
+    frameBytesMax: () => bytesMax,
+  }
+  return line
+}

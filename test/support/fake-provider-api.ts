@@ -1,0 +1,79 @@
+/** The fake desk's part about neighbours: what is asked is kept, and a test says what is answered. */
+import type { FrontDesk } from '../../actors/api/host-api.ts'
+import { type Answer, no } from '../../core/result.ts'
+
+export interface NeighbourAnswers {
+  /** By the name of the question; absent: nothing is connected. */
+  readonly answers: Map<string, Answer<unknown>>
+  readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
+}
+
+type NeighbourPart =
+  | 'runPull'
+  | 'changeCredentials'
+  | 'connect'
+  | 'pollCodehost'
+  | 'trackerCallback'
+  | 'pasteTrackerAddress'
+  | 'storage'
+  | 'connectStorage'
+  | 'codehostRepos'
+  | 'pulls'
+  | 'pull'
+  | 'mergePull'
+  | 'closePull'
+  | 'reopenPull'
+  | 'readyPull'
+  | 'commentPull'
+  | 'reviewPull'
+  | 'replyPull'
+  | 'resolveThread'
+  | 'trackerProjects'
+  | 'followUpRun'
+  | 'resumeRun'
+  | 'releaseRun'
+  | 'attachView'
+
+const NOT_CONNECTED = no('invalid', 'nothing is connected')
+
+export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, NeighbourPart> {
+  const asked =
+    (name: NeighbourPart) =>
+    async (...args: readonly unknown[]) => {
+      desk().neighbourly.push({ name, args })
+      // Whoever sets an answer says of which type it is by the question's name.
+      return (desk().answers.get(name) ?? NOT_CONNECTED) as Answer<never>
+    }
+  return {
+    runPull: asked('runPull'),
+    changeCredentials: asked('changeCredentials'),
+    connect: asked('connect'),
+    pollCodehost: async () => ({ status: 'pending' }),
+    trackerCallback: async (query) => {
+      desk().neighbourly.push({ name: 'trackerCallback', args: [query] })
+      return { status: 400, html: '<!doctype html><title>no</title>' }
+    },
+    pasteTrackerAddress: asked('pasteTrackerAddress'),
+    storage: async () => ({ installed: false, loggedIn: false, bucket: '', publicBaseUrl: '', ready: false }),
+    connectStorage: asked('connectStorage'),
+    codehostRepos: asked('codehostRepos'),
+    pulls: asked('pulls'),
+    pull: asked('pull'),
+    mergePull: asked('mergePull'),
+    closePull: asked('closePull'),
+    reopenPull: asked('reopenPull'),
+    readyPull: asked('readyPull'),
+    commentPull: asked('commentPull'),
+    reviewPull: asked('reviewPull'),
+    replyPull: asked('replyPull'),
+    resolveThread: asked('resolveThread'),
+    trackerProjects: asked('trackerProjects'),
+    followUpRun: asked('followUpRun'),
+    resumeRun: asked('resumeRun'),
+    releaseRun: asked('releaseRun'),
+    attachView: (_, view) => {
+      view.close(1011, 'nothing is connected')
+      return { input: () => {}, resize: () => {}, closed: () => {} }
+    },
+  }
+}

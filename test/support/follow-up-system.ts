@@ -1,0 +1,136 @@
+/**
+ * Runs that have opened their pull requests on a GitHub, for tests that have them followed up: a yard whose code host
+ * is on this machine, with a turnstile in front of it. Each run has a repository of its own, so that what one of them
+ * does can be told from what the others do.
+ */
+import { execFileSync } from 'node:child_process'
+import { afterEach, expect } from '@jest/globals'
+import type { Run } from '../../protocol/run.ts'
+import { type FakeGithub, startGithub } from './github/github.ts'
+import { git } from './github/plumbing.ts'
+import { Turnstile } from './holding-proxy.ts'
+import { SECRETS, Yard } from './local-system.ts'
+
+/** Whose pull requests the service makes, and who looks at them. */
+export const OWNER = 'mona'
+export const REVIEWER = 'lisa'
+
+const FOLLOW_UP = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
+
+/** What a comment asks of the scripted agent. */
+export const please = (...lines: readonly string[]): string =>
+  ['Please:', '```switchyard', ...lines, '```'].join('\n')
+
+const open = new Set<FakeGithub>()
+
+afterEach(async () => {
+  for (const github of open) await github.close()
+  open.clear()
+})
+
+export class Followed {
+  readonly yard: Yard
+  readonly github: FakeGithub
+  readonly turnstile: Turnstile
+
+  private constructor(yard: Yard, github: FakeGithub, turnstile: Turnstile) {
+    this.yard = yard
+    this.github = github
+    this.turnstile = turnstile
+  }
+
+  /** `names`: of repositories. */
+  static async open(names: readonly string[], options: Parameters<typeof Yard.open>[0] = {}) {
+    const people = [{ login: OWNER, tokens: [SECRETS.codehost] }, { login: REVIEWER }]
+    const github = await startGithub({ people })
+    open.add(github)
+    for (const name of names) {
+      const members = { [OWNER]: 'push', [REVIEWER]: 'push' } as const
+      const { path } = await github.addRepo({ fullName: `acme/${name}`, members })
+      await git(path, ['config', 'core.logAllRefUpdates', 'always'])
+    }
+    const turnstile = await Turnstile.to(github.origin)
+    const repos = Object.fromEntries(names.map((name) => [name, { remote: `acme/${name}` }]))
+    const codehost = { driver: 'github', apiUrl: `${turnstile.url}/api/v3`, token: SECRETS.codehost }
+    const concurrency = Math.max(4, names.length)
+    const yard = await Yard.open({ concurrency, ...options, codehost, repos })
+    return new Followed(yard, github, turnstile)
+  }
+
+  // ---- what people do ----------------------------------------------------------------------------------------------
+
+  /** Each in its own repository; all of them with their pull request in the end. */
+  async opened(names: readonly string[], lines: readonly string[]): Promise<Run[]> {
+    for (const name of names) this.yard.ticket(identifierOf(name), lines, { repo: name })
+    const runs = await Promise.all(names.map((name) => this.yard.ends(identifierOf(name))))
+    for (const { status, prState } of runs) expect([status, prState]).toEqual(['completed', 'open'])
+    return runs
+  }
+
+  onBase(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+    return this.github.commit(`acme/${name}`, { branch: 'main', author: REVIEWER, files })
+  }
+
+  /** Somebody else's commit on the pull request's branch. */
+  onBranch(name: string, files: Readonly<Record<string, string>>): Promise<string> {
+    return this.github.commit(`acme/${name}`, { branch: this.branch(name), author: REVIEWER, files })
+  }
+
+  branch(name: string): string {
+    return this.github.pull(`acme/${name}`, 1).pull.headRef
+  }
+
+  /** As if it had always come from there: its branch lies in somebody's fork, and nowhere else. */
+  async fromFork(name: string, owner: string): Promise<string> {
+    const fullName = `${owner}/${name}`
+    const fork = await this.github.fork(`acme/${name}`, { fullName, members: { [OWNER]: 'pull' } })
+    await git(fork.path, ['config', 'core.logAllRefUpdates', 'always'])
+    const { pull } = this.github.pull(`acme/${name}`, 1)
+    Object.assign(pull, { headRepo: fork, headOwner: owner, maintainerCanModify: true })
+    await this.github.setBranch(`acme/${name}`, pull.headRef, undefined)
+    return fullName
+  }
+
+  say(name: string, body: string): void {
+    this.github.addComment(`acme/${name}`, 1, { author: REVIEWER, body })
+  }
+
+  async followUp({ id }: Run): Promise<Run> {
+    const { status, body } = await this.yard.host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
+    expect([status, body]).toEqual([200, expect.objectContaining({ id })])
+    return body as Run
+  }
+
+  // ---- what comes of it --------------------------------------------------------------------------------------------
+
+  /** Of ours, those that close a follow-up. */
+  comments(name: string): string[] {
+    const { comments } = this.github.issue(`acme/${name}`, 1)
+    return comments
+      .filter(({ author, body }) => author === OWNER && FOLLOW_UP.test(body))
+      .map(({ body }) => body)
+  }
+
+  /** All that its branch has stood at, oldest first. */
+  stood(name: string, fullName = `acme/${name}`): string[] {
+    return this.#git(fullName, 'reflog', '--format=%H', `refs/heads/${this.branch(name)}`).reverse()
+  }
+
+  /** Subjects of what it has before the base, newest first. */
+  commits(name: string, fullName = `acme/${name}`): string[] {
+    return this.#git(fullName, 'log', '--format=%s', `main..${this.branch(name)}`)
+  }
+
+  shown(name: string, path: string, fullName = `acme/${name}`): string {
+    return this.#git(fullName, 'show', `${this.branch(name)}:${path}`).join('\n')
+  }
+
+  #git(fullName: string, ...args: readonly string[]): string[] {
+    const { path } = this.github.repo(fullName)
+    const quiet = { stdio: ['ignore', 'pipe', 'pipe'] as ('ignore' | 'pipe')[] }
+    const out = execFileSync('git', ['-c', 'safe.directory=*', '-C', path, ...args], quiet).toString()
+    return out.split('\n').filter(Boolean)
+  }
+}
+
+export const identifierOf = (name: string): string => name.toUpperCase()

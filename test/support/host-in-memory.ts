@@ -1,0 +1,35 @@
+/**
+ * A whole host on a hand-wound clock and a store in memory: the production lives, without doors.
+ */
+import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
+import { yes } from '../../core/result.ts'
+import { readConfig } from '../../core/settings/read.ts'
+import { volatileStore } from '../../store/memory-store.ts'
+import { ManualClock } from './manual-clock.ts'
+import { noNeighbours } from './no-providers.ts'
+import { keptLog, noMeters } from './recording-log.ts'
+
+export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}) {
+  const clock = new ManualClock()
+  const log = keptLog()
+  const store = volatileStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
+  const configuration = readConfig(configText)
+  if (!configuration.ok) throw new Error(configuration.refusal.message)
+  const ended: { exitCode: number; reason: string }[] = []
+  const host: BuiltHost = buildHost({
+    clock,
+    chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+    log,
+    meters: noMeters,
+    store,
+    configuration: configuration.value,
+    configText,
+    tracker: () => undefined,
+    ...noNeighbours,
+    health: { ok: true, version: '0', sandboxProvider: 'bwrap' },
+    openDoors: async () => yes({ close: async () => {} }),
+    finish: (exitCode, reason) => void ended.push({ exitCode, reason }),
+    ...parts,
+  })
+  return { host, clock, log, store, ended }
+}

@@ -1,0 +1,175 @@
+/** A code host and a bucket held in the hand. */
+import type {
+  Bucket,
+  BucketLook,
+  PullDetailFacts,
+  PullFacts,
+  PullHost,
+  PullOrigin,
+  PullPlace,
+  UploadOrder,
+} from '../../core/provider-ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { PullComment } from '../../protocol/pulls.ts'
+import type { PullState } from '../../protocol/run.ts'
+
+const AT = '2026-01-01T00:00:00.000Z'
+const SITE = 'https://codehost.example'
+
+export const handPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
+
+export class HandPulls implements PullHost {
+  /** By address. */
+  readonly pulls = new Map<string, PullState>()
+  readonly comments: string[] = []
+  /** What it was asked, `states owner/name 1,2 background`. */
+  asked: string[] = []
+  /** In place of every answer. */
+  refusal: Answer<never> | undefined
+
+  async repos() {
+    return this.refusal ?? yes([])
+  }
+
+  async list(remote: string, urgency: string): Promise<Answer<readonly PullFacts[]>> {
+    this.asked.push(`list ${remote} ${urgency}`)
+    return this.refusal ?? yes(this.#of(remote).map(([number, state]) => factsOf(remote, number, state)))
+  }
+
+  async detail({ remote, number }: PullPlace): Promise<Answer<PullDetailFacts>> {
+    const state = this.pulls.get(handPullUrl(remote, number))
+    if (this.refusal !== undefined) return this.refusal
+    if (state === undefined) return no('unknown', 'there is no such pull request')
+    const comments = this.comments.map(
+      (body, index): PullComment => ({
+        id: String(index),
+        author: 'switchyard',
+        body,
+        createdAt: AT,
+        url: SITE,
+      }),
+    )
+    return yes({
+      ...factsOf(remote, number, state),
+      body: '',
+      draft: state === 'draft',
+      headSha: 'abc',
+      additions: 0,
+      deletions: 0,
+      changedFiles: 0,
+      conversation: { comments, reviews: [], threads: [] },
+      files: [],
+      commits: [],
+      checks: [],
+    })
+  }
+
+  async origin({ remote, number }: PullPlace): Promise<Answer<PullOrigin>> {
+    return (
+      this.refusal ??
+      yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })
+    )
+  }
+
+  async states(remote: string, numbers: readonly number[], urgency: string) {
+    this.asked.push(`states ${remote} ${numbers.join()} ${urgency}`)
+    if (this.refusal !== undefined) return this.refusal
+    const known = this.#of(remote).filter(([number]) => numbers.includes(number))
+    return yes(new Map(known))
+  }
+
+  async merge(place: PullPlace): Promise<Answer<string>> {
+    const done = this.#turn(place, ['open'], 'merged')
+    return done.ok ? yes('merged it') : done
+  }
+
+  async close(place: PullPlace) {
+    return this.#turn(place, ['open', 'draft'], 'closed')
+  }
+
+  async reopen(place: PullPlace) {
+    return this.#turn(place, ['closed'], 'open')
+  }
+
+  async ready(place: PullPlace) {
+    return this.#turn(place, ['draft'], 'open')
+  }
+
+  async comment(_: PullPlace, body: string): Promise<Answer<void>> {
+    if (this.refusal !== undefined) return this.refusal
+    this.comments.push(body)
+    return yes(undefined)
+  }
+
+  async review() {
+    return this.refusal ?? yes(undefined)
+  }
+
+  async reply() {
+    return this.refusal ?? yes(undefined)
+  }
+
+  async resolveThread() {
+    return this.refusal ?? yes(undefined)
+  }
+
+  placeOf(url: string): PullPlace | undefined {
+    const found = /^https:\/\/codehost\.example\/([^/]+\/[^/]+)\/pull\/(\d+)$/.exec(url)
+    return found?.[1] === undefined ? undefined : { remote: found[1], number: Number(found[2]) }
+  }
+
+  #of(remote: string): (readonly [number, PullState])[] {
+    return [...this.pulls].flatMap(([url, state]) => {
+      const place = this.placeOf(url)
+      return place?.remote === remote ? [[place.number, state] as const] : []
+    })
+  }
+
+  #turn({ remote, number }: PullPlace, from: readonly PullState[], to: PullState): Answer<void> {
+    const url = handPullUrl(remote, number)
+    const state = this.pulls.get(url)
+    if (this.refusal !== undefined) return this.refusal
+    if (state === undefined) return no('unknown', 'there is no such pull request')
+    if (!from.includes(state)) return no('conflict', `it is ${state}`)
+    this.pulls.set(url, to)
+    return yes(undefined)
+  }
+}
+
+function factsOf(remote: string, number: number, state: PullState): PullFacts {
+  return {
+    number,
+    url: handPullUrl(remote, number),
+    title: `Pull request ${number}`,
+    state,
+    author: 'ada',
+    baseBranch: 'main',
+    headBranch: `branch-${number}`,
+    createdAt: AT,
+    updatedAt: AT,
+  }
+}
+
+export class HandBucket implements Bucket {
+  is: BucketLook = { installed: true, loggedIn: true, account: 'Dev' }
+  readonly uploads: string[] = []
+  refusal: Answer<never> | undefined
+
+  async look() {
+    return this.is
+  }
+
+  async login() {
+    return yes('open the page')
+  }
+
+  async upload({ bucket, key, contentType, read }: UploadOrder): Promise<Answer<void>> {
+    const parts: Uint8Array[] = []
+    for await (const part of read()) parts.push(part)
+    if (this.refusal !== undefined) return this.refusal
+    this.uploads.push(`${bucket} ${key} ${contentType} ${Buffer.concat(parts)}`)
+    return yes(undefined)
+  }
+
+  stop(): void {}
+}

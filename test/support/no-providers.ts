@@ -1,0 +1,27 @@
+/** Neighbours of a host that has none: nobody gives out credentials, no code host is connected, no bucket is there. */
+import type { HostParts } from '../../actors/root/create-host.ts'
+import { no } from '../../core/result.ts'
+
+const nobody = no('invalid', 'there is nobody to ask in this test')
+
+export const noNeighbours: Pick<HostParts, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
+  accounts: {
+    authorizeTracker: () => nobody,
+    exchangeTracker: async () => nobody,
+    refreshTracker: async () => nobody,
+    checkTracker: async () => nobody,
+    startDevice: async () => nobody,
+    pollDevice: async () => nobody,
+    checkCodehost: async () => nobody,
+    checkAgent: async () => nobody,
+    findAgentLogin: async () => nobody,
+  },
+  bucket: {
+    look: async () => ({ installed: false, loggedIn: false }),
+    login: async () => nobody,
+    upload: async () => nobody,
+    stop: () => {},
+  },
+  pulls: () => no('invalid', 'the code host is not connected'),
+  port: () => undefined,
+}

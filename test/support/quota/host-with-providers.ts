@@ -1,0 +1,170 @@
+/**
+ * A whole host between a Linear and a GitHub with their real limits: fifty repositories, two hundred open pull
+ * requests, each of a run that is finished, and tickets that change.
+ *
+ * Everything between the host's lives and the wire is the product's own. One clock, wound by the test, is everybody's.
+ */
+import type { BuiltHost } from '../../../actors/root/create-host.ts'
+import { realChance, realClock } from '../../../bin/clock.ts'
+import { renderConfig } from '../../../core/settings/change.ts'
+import type { Run } from '../../../protocol/run.ts'
+import { pullHostFor } from '../../../providers/codehost/pull-host.ts'
+import { makeCouriers } from '../../../providers/http/client-pool.ts'
+import { makeHttp } from '../../../providers/http/http.ts'
+import { trackerFor } from '../../../providers/tracker/tracker.ts'
+import { volatileStore } from '../../../store/memory-store.ts'
+import { putRun, sampleRun } from '../../adapters/store/samples.ts'
+import { type FakeGithub, startGithub } from '../github/github.ts'
+import type { Limits } from '../github/quotas.ts'
+import { hostInMemory } from '../host-in-memory.ts'
+import { type FakeLinear, startLinear } from '../linear/linear.ts'
+import type { IssueRow } from '../linear/world.ts'
+import { type KeptLog, keptLog } from '../recording-log.ts'
+import { Meter } from './meter.ts'
+import { PacedClock } from './paced-clock.ts'
+
+export const TOKEN = 'ghp_pat_planted'
+const REPOS = 50
+export const PULLS_A_REPO = 4
+const MANY_ISSUES = 100
+const WEEK_MS = 7 * 24 * 3_600_000
+
+export interface NeighbourhoodOptions {
+  readonly tracker: 'linear key' | 'linear oauth' | 'github'
+  readonly repos?: number
+  /** Of the tickets, so many are eligible. */
+  readonly eligible?: number
+  readonly tickets?: number
+  readonly pollSeconds?: number
+  /** Of GitHub; absent, as it has them. */
+  readonly limits?: Partial<Limits>
+}
+
+export interface Neighbourhood {
+  readonly clock: PacedClock
+  readonly log: KeptLog
+  readonly linear: FakeLinear
+  readonly github: FakeGithub
+  readonly meter: Meter
+  readonly host: BuiltHost
+  /** Full names; their keys in the configuration are `r1`, `r2` and so on. */
+  readonly remotes: readonly string[]
+  readonly runs: readonly Run[]
+  readonly issues: readonly IssueRow[]
+  /** On GitHub, where these are the tickets. */
+  readonly issuesARepo: number
+  /** With which tickets are asked for. */
+  readonly trackerKey: string
+  close(): Promise<void>
+}
+
+export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neighbourhood> {
+  const { repos = REPOS, tickets = 1_000, eligible = 100 } = options
+  const clock = new PacedClock()
+  const linear = await startLinear({ now: clock.now })
+  // Of limits it is, and not of tokens that run out.
+  linear.accounts.accessMs = WEEK_MS
+  const github = await startGithub({ clock, people: PEOPLE, limits: options.limits ?? {} })
+  const remotes = Array.from({ length: repos }, (_, n) => `ada/lamps-${n + 1}`)
+  const isOnGithub = options.tracker === 'github'
+  const issuesARepo = isOnGithub ? Math.ceil(tickets / repos) : 0
+  await Promise.all(remotes.map((remote) => settle(github, remote, issuesARepo)))
+  const issues = isOnGithub ? [] : seeded(linear, tickets, eligible)
+  const tracker = trackerSection(options, linear, github)
+  const config = renderConfig({
+    tracker,
+    codehost: { driver: 'github', token: TOKEN, apiUrl: github.apiUrl },
+    repos: Object.fromEntries(remotes.map((remote, n) => [`r${n + 1}`, { remote }])),
+    worker: { local: false },
+  })
+  const log = keptLog()
+  const http = makeHttp({ clock: realClock, chance: realChance })
+  const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
+  clock.isBusy = () => meter.underWay > 0
+  const couriers = makeCouriers({ http: meter, clock, chance: realChance, log })
+  const store = volatileStore({ clock, config })
+  const { host } = hostInMemory(config, {
+    clock,
+    store,
+    log,
+    tracker: (now) => trackerFor(now, { clock, log, couriers }),
+    pulls: (now) => pullHostFor(now, { couriers, clock, log }),
+  })
+  const runs = runsOf(github, remotes)
+  const landed = store.ledger.commit(runs.map(putRun))
+  await clock.turn()
+  await landed
+  const close = async () => {
+    clock.isBusy = () => false
+    couriers.close()
+    host.stop('the test is over')
+    await clock.advance(30_000)
+    await http.close()
+    await Promise.all([linear.stop(), github.close()])
+  }
+  return {
+    clock,
+    log,
+    linear,
+    github,
+    meter,
+    host,
+    remotes,
+    runs,
+    issues,
+    issuesARepo,
+    trackerKey: tracker.apiKey,
+    close,
+  }
+}
+
+const PEOPLE = [
+  { login: 'pat', tokens: [TOKEN] },
+  { login: 'bo', tokens: ['ghp_bo'] },
+]
+
+/** Pull requests, and issues where these are the tickets; where there are many, each waits for the one before. */
+async function settle(github: FakeGithub, remote: string, issues: number): Promise<void> {
+  await github.addRepo({ fullName: remote, members: { pat: 'push', bo: 'push' } })
+  await github.openPulls(remote, PULLS_A_REPO, 'bo')
+  for (let n = 0; n < issues; n++) {
+    const labels = n % 4 === 0 ? ['Todo'] : ['bug']
+    const issue = github.addIssue(remote, {
+      title: `Issue ${n}`,
+      author: 'bo',
+      body: 'It does not shine.',
+      labels,
+    })
+    if (n > 0 && issues > MANY_ISSUES) issue.blockedBy.push(github.issue(remote, issue.number - 1))
+  }
+}
+
+function seeded(linear: FakeLinear, tickets: number, eligible: number): IssueRow[] {
+  linear.world.team({ key: 'ENG' })
+  return Array.from({ length: tickets }, (_, n) =>
+    linear.world.issue({
+      title: `Ticket ${n}`,
+      description: 'It does not shine.',
+      labels: n < eligible ? ['agent'] : ['later'],
+    }),
+  )
+}
+
+function trackerSection(
+  { tracker: kind, pollSeconds = 30 }: NeighbourhoodOptions,
+  linear: FakeLinear,
+  github: FakeGithub,
+) {
+  const rules = { pollSeconds, eligible: { states: ['Todo'] } }
+  if (kind === 'github') return { ...rules, driver: 'github', apiUrl: github.apiUrl, apiKey: TOKEN }
+  const apiKey = kind === 'linear key' ? linear.apiKey : linear.grant().accessToken
+  const eligible = { states: ['Todo'], labels: ['agent'] }
+  return { ...rules, eligible, driver: 'linear', apiUrl: linear.url, apiKey }
+}
+
+function runsOf(github: FakeGithub, remotes: readonly string[]): Run[] {
+  const pulls = remotes.flatMap((remote) =>
+    Array.from({ length: PULLS_A_REPO }, (_, n) => `${github.origin}/${remote}/pull/${n + 1}`),
+  )
+  return pulls.map((prUrl, n) => ({ ...sampleRun(n + 1, 'completed'), prUrl, prState: 'open' }))
+}

@@ -1,0 +1,47 @@
+/**
+ * A worker in a process of its own with a booted sandbox, for tests that kill it or have it run as somebody else.
+ *
+ * One argument of JSON: whom to become, the folder, and what to do: `all` steps in, looks around and leaves; `stay`
+ * prints a line when the agent's prompt is there, and stays.
+ */
+import { spawnSync } from 'node:child_process'
+import { booted, executed, handsIn, RUN, seat } from './resumed-sandbox.ts'
+
+interface Task {
+  readonly uid?: number
+  readonly folder: string
+  readonly slotsFrom?: number
+  readonly does: 'all' | 'stay'
+}
+
+const { uid, folder, slotsFrom, does }: Task = JSON.parse(process.argv[2] ?? '{}')
+
+if (uid !== undefined && process.geteuid?.() !== uid) {
+  const { status } = spawnSync(process.execPath, process.argv.slice(1), {
+    uid,
+    gid: uid,
+    stdio: 'inherit',
+    env: { PATH: '/usr/bin:/bin' },
+  })
+  process.exitCode = status ?? 1
+} else {
+  const hands = await handsIn(folder, {}, slotsFrom)
+  await executed(hands)
+  const person = seat(await booted(hands))
+  await person.sees('/exit leaves')
+  await person.sees('> ')
+  if (does === 'stay') {
+    console.log('staying')
+    // For as long as nobody kills it.
+    setInterval(() => {}, 60_000)
+  } else {
+    person.session.input('run cat kept.txt\r')
+    await person.sees('kept\r')
+    person.session.input('exit 3\r')
+    const code = await person.ended
+    const usage = await person.booted.close()
+    await hands.discard(RUN)
+    await hands.close()
+    console.log(JSON.stringify({ code, entries: usage.flatMap(({ entries }) => entries).length }))
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * A worker's hands with a run behind them that a person can step into: real sandboxes, the built programs that run
+ * inside, the scripted agent in agentA's place. Only git is left out.
+ */
+import { randomUUID } from 'node:crypto'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { realClock } from '../../bin/clock.ts'
+import type { BootedSandbox, Session, TerminalSize } from '../../core/daemon/terminal.ts'
+import { no, yes } from '../../core/result.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { agentDrivers } from '../../worker/agents/drivers.ts'
+import { type Hands, openHands } from '../../worker/executor.ts'
+import type { HandsParts } from '../../worker/run/dependencies.ts'
+import { wayOut } from '../../worker/sandbox/egress/egress-proxy.ts'
+import { removeOwned } from '../../worker/sandbox/folders.ts'
+import { makeLauncher } from '../../worker/sandbox/launch.ts'
+import { thisMachine } from '../../worker/sandbox/machine.ts'
+import { slotOf } from '../../worker/sandbox/slots.ts'
+import { keptLog } from './recording-log.ts'
+
+export const RUN = 'run-1'
+export const KEY = 'sk-ant-api03-a-key-that-must-not-stay-anywhere-0123456789'
+export const SIZE: TerminalSize = { cols: 100, rows: 30 }
+/** Generous, as only what is broken waits it out. */
+const SEEN_MS_MAX = 25_000
+
+/** Test files run side by side, and hosts beside them that count from 0; what comes after a process has the same. */
+export const SLOTS_FROM = 1_000_500 + (process.pid % 200_000) * 1_000
+
+/** On a terminal a plain shell, which can do there what the scripted agent can't. */
+export const SHELL = `sh -c 'if [ -t 0 ]; then PS1="$ " exec sh -i; fi; exec scripted-agent "$@"' agent`
+
+export async function handsIn(
+  folder: string,
+  changes: Partial<HandsParts> = {},
+  slotsFrom = SLOTS_FROM,
+): Promise<Hands> {
+  const machine = thisMachine()
+  const isRoot = machine.euid === 0
+  if (isRoot) chmodSync(folder, 0o711)
+  const clock = realClock
+  return openHands({
+    folder,
+    clock,
+    log: keptLog(),
+    uuid: randomUUID,
+    launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
+    slotOf: (number) => slotOf(number, machine),
+    firstNumber: slotsFrom,
+    giveAway: isRoot,
+    removeFolder: removeOwned,
+    sources: {
+      checkOut: async () => yes({ base: 'a' }),
+      collect: async () =>
+        yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
+      publish: async () => no('failed', 'nothing is published here'),
+      // Never asked: there are no follow-ups here.
+      followUps: {} as never,
+    },
+    // Never asked, for nothing is published.
+    codehostFor: () => yes({} as never),
+    drivers: agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot }),
+    wayOut,
+    // From the checkout's root, for it may be bundled into one file elsewhere.
+    insidePrograms: join(checkout(), 'dist', 'inside'),
+    node: {
+      program: process.execPath,
+      shown: process.execPath.startsWith('/usr/') ? [] : [process.execPath],
+    },
+    gitconfig: '',
+    stallMs: 60_000,
+    freeBytes: async () => 2 ** 40,
+    closed: async () => {},
+    ...changes,
+  } satisfies HandsParts)
+}
+
+function checkout(): string {
+  const [above = ''] = fileURLToPath(import.meta.url).split(/\/(?:test|node_modules)\//, 1)
+  return above
+}
+
+export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Job {
+  const description = ['```switchyard', ...script, '```'].join('\n')
+  return {
+    kind: 'run',
+    run: { id: RUN, ticket: { identifier: 'A-1', title: 'x', url: '', labels: [], description } },
+    repo: { key: 'a', remote: 'o/a', defaultBranch: 'main' },
+    branch: 'switchyard/a-1',
+    base: 'main',
+    agent: { provider: 'agentA', command: 'scripted-agent', instructions: '', memories: [] },
+    credentials: {},
+    sandbox: { network: 'none', allowedHosts: [], maxProcesses: 256, exposeCodehostToken: false },
+    limits: {},
+    retentionHours: 1,
+    ...changes,
+  } as unknown as Job
+}
+
+/** Executes the job; its sandbox is retained then. */
+export async function executed(hands: Hands, job: Job = jobOf(['write kept.txt', '  kept'])): Promise<void> {
+  const telling = { tell: () => {}, room: async () => {} }
+  const execution = hands.begin({ leaseId: 'ls-1', workerId: 'wk-1', job }, telling, () => {})
+  const prepared = await execution.prepare()
+  if (!prepared.ok) throw new Error(prepared.refusal.message)
+  const worked = await execution.work()
+  if (worked.verdict !== 'done') throw new Error(worked.reason)
+  await execution.finish(worked)
+  await execution.gone()
+}
+
+export interface Seat {
+  readonly booted: BootedSandbox
+  readonly session: Session
+  /** Everything printed so far. */
+  readonly text: () => string
+  /** Resolves when this was printed, after what was waited for before. */
+  sees(text: string | RegExp, ms?: number): Promise<void>
+  readonly ended: Promise<number>
+}
+
+export async function booted(hands: Hands, value: string = KEY): Promise<BootedSandbox> {
+  const credentials = { agent: { kind: 'api-key' as const, value } }
+  const answer = await hands.boot({ runId: RUN, credentials })
+  if (!answer.ok) throw new Error(answer.refusal.message)
+  return answer.value
+}
+
+export function seat(sandbox: BootedSandbox, size: TerminalSize = SIZE): Seat {
+  let [text, seen] = ['', 0]
+  let end: (code: number) => void = () => {}
+  const ended = new Promise<number>((resolve) => {
+    end = resolve
+  })
+  let look = () => {}
+  const printed = (data: string) => {
+    text += data
+    look()
+  }
+  const session = sandbox.open(size, { printed, ended: (code) => end(code) })
+  const find = (wanted: string | RegExp): number => {
+    const rest = text.slice(seen)
+    const at = typeof wanted === 'string' ? rest.indexOf(wanted) : rest.search(wanted)
+    if (at < 0) return -1
+    return seen + at + (typeof wanted === 'string' ? wanted.length : (wanted.exec(rest)?.[0].length ?? 0))
+  }
+  const sees = (wanted: string | RegExp, ms = SEEN_MS_MAX) =>
+    new Promise<void>((resolve, reject) => {
+      const late = () => reject(new Error(`in vain for ${wanted} in ${JSON.stringify(text.slice(-400))}`))
+      const timer = setTimeout(late, ms)
+      look = () => {
+        if (find(wanted) < 0) return
+        seen = find(wanted)
+        look = () => {}
+        clearTimeout(timer)
+        resolve()
+      }
+      look()
+    })
+  return { booted: sandbox, session, text: () => text, sees, ended }
+}

@@ -1,0 +1,266 @@
+/**
+ * The rules of the house, as functions from sources to complaints.
+ *
+ * Sources are a map from path to text, so that the rules can be shown a bad house as well as this one. They read import
+ * lines and a few words with patterns; a real parser would see more, and take longer than all of the other tests.
+ */
+import { posix } from 'node:path'
+
+export type Sources = ReadonlyMap<string, string>
+
+interface Import {
+  readonly from: string
+  /** Erased before anything runs. */
+  readonly typeOnly: boolean
+}
+
+// ---- the tables --------------------------------------------------------------------------------------------------
+
+/** Folder → what it may import from, besides itself. `*`: anything. */
+const STOREYS: Readonly<Record<string, readonly string[]>> = {
+  protocol: [],
+  core: ['protocol/'],
+  store: ['protocol/', 'core/'],
+  providers: ['protocol/', 'core/'],
+  actors: ['protocol/', 'core/'],
+  transport: ['protocol/', 'core/', 'actors/api/host-api.ts'],
+  worker: [
+    'protocol/',
+    'core/',
+    'providers/codehost/',
+    'providers/http/',
+    'actors/daemon/',
+    'actors/runtime/',
+  ],
+  'oauth-helper': ['protocol/', 'core/', 'providers/http/', 'transport/'],
+  inspector: ['protocol/', 'core/'],
+  bin: ['*'],
+  bench: ['*'],
+  build: ['*'],
+  test: ['*'],
+}
+
+/** Library → the files that may load it. Tests, benches and the build may load any. */
+const DOORS: Readonly<Record<string, RegExp>> = {
+  typebox: /^protocol\//,
+  xstate: /^actors\//,
+  lmdb: /^store\/lmdb\//,
+  undici: /^providers\/http\/|^(worker|bin)\/(.*\/)?dial[a-z-]*\.ts$/,
+  'uWebSockets.js': /^transport\/listener[a-z-]*\.ts$/,
+  'prom-client': /^transport\/metrics\.ts$/,
+  ssh2: /^providers\/ssh\.ts$/,
+  '@lydell/node-pty': /^worker\/inside\/terminal[a-z-]*\.ts$/,
+  '@xterm/headless': /^worker\/terminal\//,
+  pino: /^bin\//,
+  'pino-pretty': /^bin\//,
+  commander: /^bin\//,
+  '@commander-js/extra-typings': /^bin\//,
+}
+/** Where a library's types may be named, when that is a wider place than where it is loaded. */
+const TYPE_DOORS: Readonly<Record<string, RegExp>> = {
+  'uWebSockets.js': /^transport\//,
+  '@xterm/headless': /^worker\/terminal\//,
+}
+
+const NO_DOOR_NEEDED = /^(test|bench|build)\//
+const PURE = /^(protocol|core|actors)\//
+
+/** What a decision or a life must not reach for by itself, and what it is handed instead. */
+const AMBIENT: readonly (readonly [RegExp, instead: string])[] = [
+  [/\bDate\.now\b/, 'Clock.now()'],
+  [/\bnew Date\(\s*\)|(?<!new )\bDate\(\s*\)/, 'new Date(clock.now())'],
+  [/\bperformance\.now\b/, 'Clock.monotonic()'],
+  [/\bset(Timeout|Interval)\b/, 'Clock.after() or a deadline'],
+  [/\b(setImmediate|queueMicrotask)\b/, 'Clock.endOfTick()'],
+  [/\bMath\.random\b/, 'Chance.fraction()'],
+  [/\b(randomBytes|randomUUID|randomInt|getRandomValues)\b/, 'Chance.bytes()'],
+  [/\bprocess\.\w/, 'a value that bin/ hands in'],
+  [/\bconsole\.\w/, 'the Log port'],
+]
+/** Node's own modules that only compute. */
+const PURE_BUILTINS = [
+  'node:crypto',
+  'node:util',
+  'node:util/types',
+  'node:buffer',
+  'node:path/posix',
+  'node:assert/strict',
+]
+
+const NAMELESS = /(^|\/)(utils?|libs?|common|helpers?|types|misc|shared)\//
+
+/** Packages that would like to run something when installed, and why they work without. */
+const INSTALL_SCRIPTS: Readonly<Record<string, string>> = {
+  '@parcel/watcher': 'a prebuilt binary for each platform; ours does not even load it',
+  '@swc/core': 'a prebuilt binary for each platform',
+  esbuild: 'a prebuilt binary for each platform; its script only makes starting it a little faster',
+  lmdb: 'a prebuilt binary for each platform',
+  'msgpackr-extract': 'optional: msgpackr decodes in JavaScript without it',
+  fsevents: 'macOS only, prebuilt',
+  'unrs-resolver': 'a prebuilt binary for each platform',
+  ssh2: 'optional: it has all its ciphers from Node without its native part',
+  'cpu-features': 'optional part of ssh2',
+}
+
+// ---- the rules ---------------------------------------------------------------------------------------------------
+
+export function complaints(sources: Sources): string[] {
+  const rules = [storeys, doors, pureBuiltins, ambient, barrels, excuses, names]
+  const perFile = [...sources].flatMap(([path, text]) => rules.flatMap((rule) => rule(path, text)))
+  return [...perFile, ...cycles(sources)]
+}
+
+function storeys(path: string, text: string): string[] {
+  const own = folderOf(path)
+  const allowed = STOREYS[own]
+  if (allowed === undefined) return [`${path}: ${own}/ is not a folder of the house`]
+  if (allowed.includes('*')) return []
+  return inside(path, text)
+    .filter((target) => ![`${own}/`, ...allowed].some((start) => target.startsWith(start)))
+    .map((target) => `${path}: ${own}/ must not import ${target}`)
+}
+
+function doors(path: string, text: string): string[] {
+  if (NO_DOOR_NEEDED.test(path)) return []
+  return importsOf(text)
+    .filter(({ from }) => !from.startsWith('.') && !from.startsWith('node:'))
+    .flatMap((one) => doorComplaint(path, one))
+}
+
+function doorComplaint(path: string, { from, typeOnly }: Import): string[] {
+  const library = from
+    .split('/')
+    .slice(0, from.startsWith('@') ? 2 : 1)
+    .join('/')
+  const door = (typeOnly ? TYPE_DOORS[library] : undefined) ?? DOORS[library]
+  if (door === undefined)
+    return [`${path}: ${library} has no door; give it one in test/support/structure-rules.ts`]
+  return door.test(path) ? [] : [`${path}: ${library} is only for ${door.source}`]
+}
+
+function pureBuiltins(path: string, text: string): string[] {
+  if (!PURE.test(path)) return []
+  return importsOf(text)
+    .filter(({ from, typeOnly }) => from.startsWith('node:') && !typeOnly && !PURE_BUILTINS.includes(from))
+    .map(({ from }) => `${path}: ${from} touches the world; ask core/ports.ts for what it does`)
+}
+
+function ambient(path: string, text: string): string[] {
+  if (!PURE.test(path)) return []
+  const code = withoutTexts(text)
+  return AMBIENT.flatMap(([pattern, instead]) => {
+    const found = pattern.exec(code)?.[0]
+    return found === undefined ? [] : [`${path}: ${found}: use ${instead} instead`]
+  })
+}
+
+function barrels(path: string, text: string): string[] {
+  const passedOn = /^export\s+(type\s+)?(\*|\{[^}]*\})(\s+as\s+\w+)?\s+from\b/m
+  return passedOn.test(withoutComments(text))
+    ? [`${path}: passes on what lives elsewhere; import it from there`]
+    : []
+}
+
+/** `any` and switched-off checks stand only beside a comment that says why. */
+function excuses(path: string, text: string): string[] {
+  const lines = text.split('\n')
+  const bare = withoutTexts(text).split('\n')
+  return lines.flatMap((line, at) => {
+    const complaint = excuseFor(line, bare[at] ?? '', `${lines[at - 1] ?? ''}${line}`)
+    return complaint === undefined ? [] : [`${path}:${at + 1}: ${complaint}`]
+  })
+}
+
+function excuseFor(line: string, code: string, nearby: string): string | undefined {
+  if (/^\s*(\/\/|\/?\*).*@ts-nocheck/.test(line)) return '@ts-nocheck is never right'
+  if (/^\s*(\/\/|\/?\*)\s*@ts-(ignore|expect-error)\s*$/.test(line))
+    return 'a switched-off type check without a reason'
+  if (/^\s*\/\/\s*biome-ignore\b(?!.*:\s*\S+\s+\S+)/.test(line)) return 'biome-ignore without a reason'
+  const hasAny = /(?::|<|\bas|[|&,])\s*any\b(?!\s*[:(])|\bany\[\]/.test(code)
+  return hasAny && !/\/\/|\*/.test(nearby) ? 'any without a reason beside it' : undefined
+}
+
+function names(path: string): string[] {
+  return NAMELESS.test(path)
+    ? [`${path}: a folder of this name says nothing; things live where they are meant`]
+    : []
+}
+
+function cycles(sources: Sources): string[] {
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (path: string, way: readonly string[]): void => {
+    if (way.includes(path)) found.push(`a circle: ${[...way.slice(way.indexOf(path)), path].join(' → ')}`)
+    if (way.includes(path) || done.has(path)) return
+    for (const target of loaded(path, sources.get(path) ?? '')) visit(target, [...way, path])
+    done.add(path)
+  }
+  for (const path of sources.keys()) visit(path, [])
+  return found
+}
+
+/** @param lock package-lock.json, parsed */
+export function installScripts(lock: {
+  packages: Readonly<Record<string, { hasInstallScript?: boolean }>>
+}): string[] {
+  return Object.entries(lock.packages)
+    .filter(([, { hasInstallScript }]) => hasInstallScript === true)
+    .map(([path]) => path.replace(/^.*node_modules\//, ''))
+    .filter((name) => INSTALL_SCRIPTS[name] === undefined)
+    .map(
+      (name) => `${name} has an install script; we install with --ignore-scripts: say why it works without`,
+    )
+}
+
+// ---- reading sources ---------------------------------------------------------------------------------------------
+
+function folderOf(path: string): string {
+  return path.split('/')[0] ?? ''
+}
+
+/** The files of the house that this one imports. */
+function inside(path: string, text: string): string[] {
+  return resolved(path, importsOf(text))
+}
+
+/** Those of them that are there when it runs. A machine and its effects may name each other's types. */
+function loaded(path: string, text: string): string[] {
+  const imports = importsOf(text)
+  return resolved(
+    path,
+    imports.filter(({ typeOnly }) => !typeOnly),
+  )
+}
+
+function resolved(path: string, imports: readonly Import[]): string[] {
+  return imports
+    .filter(({ from }) => from.startsWith('.'))
+    .map(({ from }) => posix.join(posix.dirname(path), from))
+}
+
+const STATIC = /^(?:import|export)\b(?<what>[^'"`;]*?)\bfrom\s*['"](?<from>[^'"]+)['"]/gm
+const BARE = /^import\s*['"](?<from>[^'"]+)['"]/gm
+const LAZY = /\bimport\(\s*['"](?<from>[^'"]+)['"]/g
+
+export function importsOf(text: string): Import[] {
+  const code = withoutComments(text)
+  return [...code.matchAll(STATIC), ...code.matchAll(BARE), ...code.matchAll(LAZY)].map(({ groups }) => ({
+    from: groups?.from ?? '',
+    typeOnly: /^\s+type\b/.test(groups?.what ?? ''),
+  }))
+}
+
+/** Comments, strings and patterns; the latter two because they may hold what looks like a comment. */
+const TOKEN =
+  /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|(?<=[=(,:[!&|?{};\n]\s*)\/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\//g
+
+const blank = (text: string): string => text.replace(/[^\n]/g, ' ')
+
+/** Line numbers and columns stay. */
+export function withoutComments(text: string): string {
+  return text.replace(TOKEN, (found) => (/^\/[/*]/.test(found) ? blank(found) : found))
+}
+
+function withoutTexts(text: string): string {
+  return text.replace(TOKEN, blank)
+}

@@ -1,0 +1,218 @@
+/**
+ * A crossing of real processes and two neighbours: a host (and workers) as people run them, a Linear with the tickets
+ * and a GitHub with the repository `acme/app`, both on this machine.
+ *
+ * The neighbours live in the test's own process, so that a test can look into them and make them fail; everything else
+ * knows them by their addresses alone.
+ */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach } from '@jest/globals'
+import type { StoredConfig } from '../../protocol/config.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { FleetResponse } from '../../protocol/worker.ts'
+import { Dashboard, STORY_WAIT_MS } from './dashboard-client.ts'
+import { freePort } from './free-ports.ts'
+import { type FakeGithub, startGithub } from './github/github.ts'
+import { type FakeLinear, startLinear } from './linear/linear.ts'
+import type { IssueRow } from './linear/world.ts'
+import { isOver, openGate } from './local-system.ts'
+import { tempFolder, until } from './real-files.ts'
+import { run as command, type Launch, type Served, sandboxFolder, serve } from './serve.ts'
+import { socketClient } from './socket-client.ts'
+
+/** Whose pull requests the service makes, and who reviews them. */
+export const OWNER = 'mona'
+export const REVIEWER = 'lisa'
+/** Asked of GitHub at most once a second, so that a story does not wait for five. */
+const DEVICE_SECONDS = 1
+const PORT_TRIES_MAX = 3
+
+/** Sections of the configuration that are laid over the usual ones, key by key; and the host's environment. */
+export interface CrossingOptions extends StoredConfig {
+  readonly env?: NodeJS.ProcessEnv
+}
+
+type Asked = { readonly status: number; readonly body: unknown }
+
+const open = new Set<Crossing>()
+
+afterEach(async () => {
+  for (const crossing of open) await crossing.close()
+  open.clear()
+})
+
+export class Crossing {
+  readonly folder = tempFolder()
+  readonly dataDir = join(this.folder, 'host')
+  readonly linear: FakeLinear
+  readonly github: FakeGithub
+  readonly #env: NodeJS.ProcessEnv
+  #fleetPort = 0
+  #host: Served | undefined
+
+  private constructor(linear: FakeLinear, github: FakeGithub, env: NodeJS.ProcessEnv) {
+    this.linear = linear
+    this.github = github
+    this.#env = env
+  }
+
+  static async open({ env = {}, ...config }: CrossingOptions = {}): Promise<Crossing> {
+    const linear = await startLinear()
+    linear.world.team({ key: 'ENG', name: 'Engineering' })
+    const github = await startGithub({ people: [{ login: OWNER }, { login: REVIEWER }] })
+    github.device.settings.intervalSeconds = DEVICE_SECONDS
+    const members = { [OWNER]: 'admin', [REVIEWER]: 'push' } as const
+    await github.addRepo({ fullName: 'acme/app', members })
+    const crossing = new Crossing(linear, github, env)
+    open.add(crossing)
+    await crossing.#begin(config)
+    return crossing
+  }
+
+  async close(): Promise<void> {
+    this.#host?.process.kill('SIGKILL')
+    await Promise.all([this.linear.stop(), this.github.close()])
+  }
+
+  // ---- processes -------------------------------------------------------------------------------------------------
+
+  get host(): Served {
+    if (this.#host === undefined) throw new Error('no host was started')
+    return this.#host
+  }
+
+  async startHost(): Promise<Served> {
+    this.#host = serve(this.dataDir, ['--log-level', 'debug'], this.#env)
+    await this.#host.launched()
+    return this.#host
+  }
+
+  /** As a machine whose power fails. */
+  async killHost(): Promise<void> {
+    this.host.process.kill('SIGKILL')
+    await this.host.exit
+  }
+
+  /** A worker that outlives its host. */
+  async enrol(): Promise<Served> {
+    const { body } = await this.host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+    const tokenFile = join(this.folder, 'token')
+    writeFileSync(tokenFile, (body as { token: string }).token, { mode: 0o600 })
+    const url = `http://127.0.0.1:${this.#fleetPort}`
+    const dataDir = join(this.folder, 'worker')
+    const worker = command(['worker', '--host', url, '--data-dir', dataDir, '--token-file', tokenFile])
+    await this.workerOnline()
+    return worker
+  }
+
+  async workerOnline(): Promise<void> {
+    await until(
+      'a worker is online',
+      async () => {
+        const { workers } = (await this.host.ask('/api/workers')).body as FleetResponse
+        return workers.some(({ connection }) => connection === 'online')
+      },
+      STORY_WAIT_MS,
+    )
+  }
+
+  // ---- asking ----------------------------------------------------------------------------------------------------
+
+  readonly get = async <T>(path: string): Promise<T> => (await this.host.ask(path)).body as T
+
+  readonly send = (method: 'POST' | 'PUT', path: string, body?: object): Promise<Asked> =>
+    this.host.ask(path, body === undefined ? { method } : { method, body })
+
+  /** What dashboards are told, from now on. */
+  async dashboard(): Promise<Dashboard> {
+    const { url, token }: Launch = await this.host.launched()
+    const socket = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
+    await socket.opened
+    await socket.first(1)
+    return new Dashboard(socket.frames)
+  }
+
+  /** The configuration as it lies on disk, credentials and all. */
+  stored(): StoredConfig {
+    return JSON.parse(readFileSync(join(this.dataDir, 'config.json'), 'utf8')) as StoredConfig
+  }
+
+  // ---- tickets and runs ------------------------------------------------------------------------------------------
+
+  /** Carried out by the scripted agent, line by line. */
+  ticket(title: string, lines: readonly string[], state = 'Todo'): IssueRow {
+    const description = ['Please.', '```switchyard', ...lines, '```', ''].join('\n')
+    return this.linear.world.issue({ title, description, state })
+  }
+
+  /** undefined: the host has not seen the ticket yet. */
+  async run({ id }: IssueRow): Promise<Run | undefined> {
+    const runs = await this.get<readonly Run[]>('/api/runs').catch(() => [])
+    return runs.find(({ ticket }) => ticket.id === id)
+  }
+
+  async runIs(issue: IssueRow, what: string, isSo: (run: Run) => boolean): Promise<Run> {
+    let seen: Run | undefined
+    const look = async (): Promise<boolean> => {
+      seen = await this.run(issue)
+      return seen !== undefined && isSo(seen)
+    }
+    await until(`${issue.identifier} is ${what}`, look, STORY_WAIT_MS, 50).catch((error) => {
+      const { ticket: _, ...rest } = seen ?? { ticket: undefined }
+      throw new Error(`${error.message}\n${JSON.stringify(rest)}\n${this.host.err().slice(-4_000)}`)
+    })
+    // It was there, or the wait would have failed.
+    return seen as Run
+  }
+
+  reaches(issue: IssueRow, status: Run['status']): Promise<Run> {
+    return this.runIs(issue, status, (run) => run.status === status)
+  }
+
+  ends(issue: IssueRow): Promise<Run> {
+    return this.runIs(issue, 'over', isOver)
+  }
+
+  /** Whatever waits inside this run's sandbox goes on. */
+  letGo({ id }: Run): void {
+    for (const place of readdirSync(sandboxFolder())) openGate(join(sandboxFolder(), place, 'sandboxes', id))
+  }
+
+  // ---- small ones ------------------------------------------------------------------------------------------------
+
+  /** Its ports stay the same when it is started anew, so they are chosen here: somebody else may be quicker. */
+  async #begin(config: StoredConfig): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      const port = await freePort()
+      this.#fleetPort = await freePort()
+      this.#configure(port, config)
+      const redirectUris = [`http://localhost:${port}/api/connect/tracker/callback`]
+      this.linear.accounts.addApp({ ...this.linear.app, redirectUris })
+      try {
+        await this.startHost()
+        return
+      } catch (error) {
+        if (tries === PORT_TRIES_MAX || !String(error).includes('cannot listen')) throw error
+      }
+    }
+  }
+
+  #configure(port: number, more: StoredConfig): void {
+    const usual: StoredConfig = {
+      server: { port },
+      fleet: { host: '127.0.0.1', port: this.#fleetPort },
+      worker: { local: true },
+      sandbox: { network: 'none' },
+      agent: { commands: { agentA: 'scripted-agent' }, agentAApiKey: 'an-agent-key-of-a-story' },
+      tracker: { driver: 'linear', apiUrl: this.linear.url, pollSeconds: 1 },
+      codehost: { driver: 'github', apiUrl: this.github.apiUrl },
+      connect: { codehostClientId: this.github.device.settings.clientId },
+      repos: { app: { remote: 'acme/app' } },
+    }
+    const sections = Object.keys({ ...usual, ...more }) as (keyof StoredConfig)[]
+    const config = Object.fromEntries(sections.map((name) => [name, { ...usual[name], ...more[name] }]))
+    mkdirSync(this.dataDir, { mode: 0o700, recursive: true })
+    writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
+  }
+}

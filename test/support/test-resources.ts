@@ -1,0 +1,125 @@
+/**
+ * Opens what a test needs and closes it afterwards, whatever happened. A listener that stays open keeps the whole
+ * test run from ending, and nothing says why.
+ */
+import { afterEach } from '@jest/globals'
+import type { FrontDesk } from '../../actors/api/host-api.ts'
+import { realClock } from '../../bin/clock.ts'
+import type { Clock, Log, Meters } from '../../core/ports.ts'
+import { openApiDocument } from '../../protocol/openapi.ts'
+import { type Doors, type DoorsParts, openDoors } from '../../transport/server.ts'
+import { type FakeDesk, fakeDesk } from './fake-host-api.ts'
+
+export const TOKEN = 'test-launch-token-0123456789abcdefghijklmnop'
+
+const closers: (() => unknown)[] = []
+
+/** Runs when the test is over. */
+export function afterwards(close: () => unknown): void {
+  closers.push(close)
+}
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+export interface HandClock extends Clock {
+  wind(ms: number): void
+  /** How many alarms are set: what the listener has taken in can often be told by them. */
+  alarms(): number
+}
+
+/** Time that passes only by `wind`. Replies still come by themselves. */
+export function handClock(): HandClock {
+  let now = 0
+  const waiting = new Set<{ at: number; run: () => void }>()
+  return {
+    now: () => now,
+    monotonic: () => now,
+    after: (ms, run) => {
+      const one = { at: now + ms, run }
+      waiting.add(one)
+      return () => void waiting.delete(one)
+    },
+    endOfTick: (run) => void setImmediate(run),
+    alarms: () => waiting.size,
+    wind: (ms) => {
+      now += ms
+      const due = [...waiting].filter(({ at }) => at <= now).sort((a, b) => a.at - b.at)
+      for (const one of due) if (waiting.delete(one)) one.run()
+    },
+  }
+}
+
+/** Everything that was logged, as text. */
+export function listeningLog(): Log & { readonly lines: string[] } {
+  const lines: string[] = []
+  const note = (level: string) => (fields: object, message: string) => {
+    const err = Reflect.get(fields, 'err')
+    lines.push(`${level} ${message} ${JSON.stringify(fields)} ${err instanceof Error ? err.stack : ''}`)
+  }
+  return { lines, debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') }
+}
+
+export function countingMeters(): Meters & { readonly counts: Map<string, number> } {
+  const counts = new Map<string, number>()
+  const key = (name: string, labels: object = {}): string => [name, ...Object.values(labels)].join(' ')
+  return {
+    counts,
+    count: (name, labels, by = 1) =>
+      void counts.set(key(name, labels), (counts.get(key(name, labels)) ?? 0) + by),
+    gauge: (name, value, labels) => void counts.set(key(name, labels), value),
+    observe: () => {},
+  }
+}
+
+export interface TestDoors {
+  readonly doors: Doors
+  readonly desk: FakeDesk
+  readonly log: ReturnType<typeof listeningLog>
+  readonly meters: ReturnType<typeof countingMeters>
+  readonly port: number
+  readonly fleetPort: number
+  readonly url: string
+}
+
+/** On a hand-wound clock nothing ends by itself. */
+export async function closeSoon(doors: Doors, clock: Clock | undefined): Promise<void> {
+  let over = false
+  const closing = doors.close('the test is over').then(() => {
+    over = true
+  })
+  while (clock !== undefined && 'wind' in clock && typeof clock.wind === 'function' && !over) {
+    clock.wind(1000)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await closing
+}
+
+export function partsFor(desk: FrontDesk, given: Partial<DoorsParts> = {}): DoorsParts {
+  return {
+    desk,
+    token: TOKEN,
+    version: '0.1.0',
+    clock: realClock,
+    log: listeningLog(),
+    meters: countingMeters(),
+    openApi: openApiDocument,
+    metricsText: () => 'switchyard_test 1\n',
+    management: { host: '127.0.0.1', port: 0 },
+    fleet: { host: '127.0.0.1', port: 0 },
+    ...given,
+  }
+}
+
+export async function openTestDoors(given: Partial<DoorsParts> = {}): Promise<TestDoors> {
+  const desk = fakeDesk()
+  const log = listeningLog()
+  const meters = countingMeters()
+  const opened = await openDoors(partsFor(desk, { log, meters, ...given }))
+  if (!opened.ok) throw new Error(opened.refusal.message)
+  const doors = opened.value
+  afterwards(() => closeSoon(doors, given.clock))
+  const port = doors.managementPort
+  return { doors, desk, log, meters, port, fleetPort: doors.fleetPort ?? 0, url: `http://127.0.0.1:${port}` }
+}

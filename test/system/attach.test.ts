@@ -1,0 +1,305 @@
+/**
+ * A person steps into a run that is over: real host, worker, sandbox and terminal, and the scripted agent's session.
+ *
+ * However it goes — released, left, ended, cut, killed — nothing typed or printed is lost or comes twice, what a session
+ * has cost stands on its run once, no process is left, and no credential on the disk that is kept.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { Run } from '../../protocol/run.ts'
+import type { FleetDemandResponse } from '../../protocol/worker.ts'
+import { GATE, Yard } from '../support/local-system.ts'
+import { until } from '../support/real-files.ts'
+import { run, type Served } from '../support/serve.ts'
+import { Relay } from '../support/tcp-relay.ts'
+import { personAt } from '../support/terminal-host.ts'
+import { asked, resumed, viewOf } from '../support/terminal-viewers.ts'
+
+const TEST_MS_MAX = 300_000
+const DEMAND_MS_MAX = 30_000
+const LOOK_EVERY_MS = 50
+const story = (title: string, tell: () => Promise<void>) => test(title, tell, TEST_MS_MAX)
+
+/** Which process it is: no two have begun at the same moment. */
+const BORN = 'run cut -d" " -f22 /proc/$PPID/stat'
+/** Of the session's own terminal; what it runs has none. */
+const TERMINAL_SIZE = 'run stty -F /proc/$PPID/fd/0 size'
+
+/** Lines with the agent's credential, wherever it is inside. Only a part of it is said, for what is said is kept. */
+const KEY_INSIDE = 'run cat /proc/$PPID/environ $(find ~ /run -type f) | grep -ac planted-agent-k'
+/** As the command is told to detach by default. */
+const DETACH = '\x1dd'
+const GREETING = '/exit leaves.'
+const FLOOD_LINES = 60_000
+const FLOOD_BYTES = 64 * FLOOD_LINES
+
+interface Scene {
+  readonly yard: Yard
+  readonly worker: Served
+  readonly run: Run
+  readonly folder: string
+}
+
+/** A run that is over, and whose sandbox is kept. */
+async function scene(through?: (yard: Yard) => Promise<string>): Promise<Scene> {
+  const yard = await Yard.open()
+  const worker = await yard.enrol([], await through?.(yard))
+  return { ...(await done(yard)), worker }
+}
+
+async function done(yard: Yard): Promise<Omit<Scene, 'worker'>> {
+  yard.ticket('STEP-1', ['write kept.txt', '  kept', 'commit Keep', 'say The run has said this.'])
+  const run = await yard.ends('STEP-1')
+  expect(run.status).toBe('completed')
+  return { yard, run, folder: yard.sandboxOf(run) ?? '' }
+}
+
+async function demand({ yard, worker }: Scene): Promise<FleetDemandResponse> {
+  const path = join(worker.dataDir, 'credential.json')
+  const { workerId, secret } = JSON.parse(readFileSync(path, 'utf8'))
+  const url = `http://127.0.0.1:${yard.fleetPort}/api/worker/demand?workerId=${workerId}`
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${secret}` } })
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as FleetDemandResponse
+}
+
+async function attached(at: Scene, count: number): Promise<void> {
+  const areThere = async () => (await demand(at)).worker.attachSessions === count
+  await until(`${count} terminals in demand`, areThere, DEMAND_MS_MAX, LOOK_EVERY_MS)
+}
+
+const attachLabels = ({ costs }: Run): string[] =>
+  costs.map(({ label }) => label).filter((label) => label.startsWith('attach '))
+
+async function costed({ yard }: Pick<Scene, 'yard'>, labels: readonly string[]): Promise<Run> {
+  const run = await yard.runIs(
+    'STEP-1',
+    `${labels} among the costs`,
+    (seen) => attachLabels(seen).length >= labels.length,
+  )
+  expect(attachLabels(run)).toEqual(labels)
+  return run
+}
+
+/** What has to be so at the end of each story. */
+async function settled({ yard, folder }: Omit<Scene, 'worker'>): Promise<void> {
+  await yard.deserted()
+  expect(readFileSync(join(folder, 'work', 'kept.txt'), 'utf8')).toBe('kept\n')
+  expect(yard.leaks()).toEqual([])
+}
+
+async function killed(process: Served): Promise<void> {
+  process.process.kill('SIGKILL')
+  await process.exit
+}
+
+describe('a run that is over', () => {
+  story('is resumed, looked at by two, released with its disk kept, and resumed again', async () => {
+    const at = await scene()
+    const { yard, run, folder } = at
+    const answer = await asked(yard, run.id, 'resume')
+    expect([answer.status, answer.body]).toMatchObject([
+      200,
+      { run: { id: run.id }, attach: { kind: 'worker' } },
+    ])
+    const first = await viewOf(yard, run)
+    await first.sees('The run has said this.')
+    expect(await first.asks('say äöü 漢字')).toBe('äöü 漢字')
+    expect(await first.asks(TERMINAL_SIZE)).toBe('30 100')
+    first.send({ type: 'resize', cols: 90, rows: 20 })
+    await until('the new size', async () => (await first.asks(TERMINAL_SIZE)) === '20 90')
+    await attached(at, 1)
+    expect(Number(await first.asks(KEY_INSIDE))).toBeGreaterThan(0)
+    expect(yard.leaks()).toEqual([])
+
+    const second = await viewOf(yard, run, { cols: 80, rows: 24 })
+    await second.ready()
+    expect((await second.lines()).join('\n')).toContain('äöü 漢字')
+    second.type('write stepped-in.txt <<END\rby hand\rEND\r')
+    for (const view of [first, second]) await view.sees('stepped-in.txt has')
+    // Who typed last has it in his size.
+    await until('his size', async () => (await second.asks(TERMINAL_SIZE)) === '24 80')
+    await attached(at, 2)
+    expect((await asked(yard, run.id, 'discard')).status).toBe(409)
+
+    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    for (const view of [first, second]) {
+      await view.closed
+      expect(view.word()).toMatchObject({ type: 'error' })
+    }
+    await settled(at)
+    expect(readFileSync(join(folder, 'work', 'stepped-in.txt'), 'utf8')).toBe('by hand\n')
+    const once = await costed(at, ['attach 1'])
+
+    const again = await viewOf(yard, run)
+    await again.sees('stepped-in.txt has')
+    again.type('exit 3\r')
+    await again.closed
+    expect(again.word()).toEqual({ type: 'exit', code: 3 })
+    await settled(at)
+    expect((await costed(at, ['attach 1'])).costs).toEqual(once.costs)
+  })
+
+  story('is entered with the command, at a terminal; its exit code is the session’s', async () => {
+    // The host's own worker, for a change.
+    const at = await done(await Yard.open({ local: true }))
+    const args = ['attach', at.run.id, '--data-dir', at.yard.dataDir]
+    const leaver = personAt(args)
+    await until('the session', () => leaver.text().includes(GREETING))
+    leaver.type(`${TERMINAL_SIZE}\r`)
+    await until('its size', () => leaver.text().includes('27 91'))
+    leaver.type(DETACH)
+    expect(await leaver.ended()).toMatchObject({ code: 0 })
+    await settled(at)
+    await costed(at, ['attach 1'])
+
+    const stayer = personAt(args)
+    await until('the session', () => stayer.text().includes(GREETING))
+    stayer.type('say two\rexit 7\r')
+    const { code, before, after } = await stayer.ended()
+    expect([code, after]).toEqual([7, before])
+    await settled(at)
+    await costed(at, ['attach 1', 'attach 2'])
+    const nobody = personAt(['attach', 'run-nobody', '--data-dir', at.yard.dataDir])
+    expect((await nobody.ended()).code).toBe(1)
+  })
+
+  story(
+    'is refused while it runs, where no agent had begun, discarded, and while its worker is away',
+    async () => {
+      const at = await scene()
+      const { yard, worker, run: kept, folder } = at
+      yard.ticket('BUSY-1', [`run ${GATE}`])
+      yard.ticket('MUTE-1', ['say Nothing.'], { repo: 'slow-setup' })
+      yard.ticket('GONE-1', ['say Done.'])
+      const gone = await yard.ends('GONE-1')
+      expect((await asked(yard, gone.id, 'discard')).status).toBe(200)
+      const mute = await yard.reaches('MUTE-1', 'preparing')
+      await yard.atGate(mute)
+      await yard.host.ask(`/api/runs/${mute.id}/cancel`, { method: 'POST' })
+      await yard.ends('MUTE-1')
+      const busy = await yard.reaches('BUSY-1', 'running')
+      const refusals = async (ids: readonly string[]) =>
+        Promise.all(ids.map(async (id) => (await asked(yard, id, 'resume')).status))
+      expect(await refusals(['run-nobody', busy.id, gone.id, mute.id])).toEqual([404, 409, 410, 410])
+      const view = await viewOf(yard, busy)
+      await view.closed
+      expect(view.word()).toEqual({ type: 'error', message: expect.stringContaining('is running') })
+      expect((await asked(yard, busy.id, 'release')).status).toBe(409)
+      const entered = async (id: string) => {
+        const { exit, err } = run(['attach', id, '--no-tty', '--data-dir', yard.dataDir])
+        return [await exit, err()]
+      }
+      expect(await Promise.all(['run-nobody', busy.id, gone.id, mute.id].map(entered))).toEqual([
+        [1, 'switchyard: there is no run run-nobody\n'],
+        [1, expect.stringMatching(/^switchyard: .*is running/)],
+        [1, expect.stringMatching(/^switchyard: .*is gone/)],
+        [1, expect.stringMatching(/^switchyard: .*is gone: it is kept no longer/)],
+      ])
+      await yard.atGate(busy)
+      yard.letGo(busy)
+      await yard.ends('BUSY-1')
+
+      await killed(worker)
+      await yard.online(0)
+      expect(await refusals([kept.id])).toEqual([409])
+      expect(await entered(kept.id)).toEqual([
+        1,
+        expect.stringMatching(/^switchyard: worker .*is not connected/),
+      ])
+      expect(existsSync(folder)).toBe(true)
+      await settled(at)
+    },
+  )
+})
+
+describe('a session that somebody looks at', () => {
+  story('goes on behind a line that is cut: nothing is lost, and nothing comes twice', async () => {
+    let relay: Relay | undefined
+    const at = await scene(async ({ fleetPort }) => {
+      relay = await Relay.to(fleetPort)
+      return relay.url
+    })
+    const { yard, run, folder } = at
+    const view = await viewOf(yard, run)
+    const born = await view.asks(BORN)
+    relay?.cutAfter(FLOOD_BYTES / 10)
+    view.type(`flood ${FLOOD_BYTES}\r`)
+    await until('the break', () => view.text().includes('[the worker is away'))
+    expect(view.text()).toContain('\n900 ')
+    expect(view.text()).not.toContain(`${FLOOD_BYTES} bytes`)
+    view.type('append typed.txt <<END\ronce\rEND\r')
+    relay?.mend()
+    await view.sees(`${FLOOD_BYTES} bytes`)
+    await until('what was typed', () => existsSync(join(folder, 'work', 'typed.txt')))
+    expect(await view.asks(BORN)).toBe(born)
+    const numbers = (await view.lines()).flatMap((line) =>
+      /^\d+ \.{20}/.test(line) ? [Number.parseInt(line, 10)] : [],
+    )
+    expect(numbers.length).toBeGreaterThan(500)
+    expect(numbers).toEqual(numbers.map((_, index) => FLOOD_LINES - numbers.length + index))
+    expect(readFileSync(join(folder, 'work', 'typed.txt'), 'utf8')).toBe('once\n')
+    view.leave()
+    expect((await asked(yard, run.id, 'release')).status).toBe(200)
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+
+  story('ends with its worker, and nothing of it is left; when that is back, it can be resumed', async () => {
+    const at = await scene()
+    const { yard, worker, run } = at
+    const view = await viewOf(yard, run)
+    await view.asks('say before')
+    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    await until('the session', () => person.text().includes(GREETING))
+    await killed(worker)
+    await view.sees('[the worker is away')
+    await settled(at)
+    yard.startWorker(worker.dataDir)
+    await view.closed
+    const why = 'the worker was started again, and the session ended with it; attach again to go on with it'
+    expect(view.word()).toEqual({ type: 'error', message: why })
+    expect((await person.ended()).code).toBe(1)
+    expect(person.text()).toContain(`switchyard: ${why}`)
+    expect((await resumed(yard, run)).status).toBe(200)
+    const again = await viewOf(yard, run)
+    await again.sees('before')
+    again.type('exit 4\r')
+    await again.closed
+    expect(again.word()).toEqual({ type: 'exit', code: 4 })
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+
+  story('outlives its host, which finds it as it was', async () => {
+    const at = await scene()
+    const { yard, run } = at
+    const view = await viewOf(yard, run)
+    const born = await view.asks(BORN)
+    view.type('half a li')
+    await view.sees('> half a li')
+    const person = personAt(['attach', run.id, '--data-dir', yard.dataDir])
+    await until('the session', () => person.text().includes('half a li'))
+    await killed(yard.host)
+    await view.closed
+    await yard.startHost()
+    expect((await resumed(yard, run)).status).toBe(200)
+    const again = await viewOf(yard, run)
+    await again.sees('> half a li')
+    again.type('\x15')
+    expect(await again.asks(BORN)).toBe(born)
+    // The picture that comes with the new line, and not the one from before the break.
+    const isBack = (text: string) =>
+      text.includes('dialling') && text.lastIndexOf(born) > text.indexOf('dialling')
+    await until('the session again', () => isBack(person.text()))
+    person.type('say from the shell\r')
+    // Behind one more prompt, where the session is told late that this terminal has another size.
+    await again.sees(/^(> )?from the shell$/m)
+    person.type(DETACH)
+    expect((await person.ended()).code).toBe(0)
+    await again.closed
+    await settled(at)
+    await costed(at, ['attach 1'])
+  })
+})

@@ -1,0 +1,428 @@
+/**
+ * kill −9 in the middle of follow-ups, right before and right after each step that others can see or that changes a
+ * checkout. Whatever was cut off, there is one push and one comment in the end, and nobody's commit is lost.
+ *
+ * | kill −9 of              | and then                                                                              |
+ * | ----------------------- | ------------------------------------------------------------------------------------- |
+ * | the worker              | it comes back, tells what it left, and the follow-up is begun again                   |
+ * | the host                | its worker goes on without it, and is believed when the host is back                  |
+ * | host and worker         | the same as of the worker                                                             |
+ * | the worker, for good    | it is revoked, and another one begins again with a checkout of its own                |
+ *
+ * One follow-up for each moment, each in a repository of its own; when all of them stand where they should, one kill
+ * hits them all. A plain run has the first two, and the moments around what others can see; `FOLLOW_UP_KILLS=all` has
+ * every one.
+ */
+import { execFileSync } from 'node:child_process'
+import { chownSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import type { UsageSnapshot } from '../../protocol/frames.ts'
+import type { Run } from '../../protocol/run.ts'
+import type { FleetResponse } from '../../protocol/worker.ts'
+import { Followed, identifierOf, please } from '../support/follow-up-system.ts'
+import { GATE, isOver, type Yard } from '../support/local-system.ts'
+import { drawnSeed, Random } from '../support/random.ts'
+import { until } from '../support/real-files.ts'
+import { type Served, sandboxFolder } from '../support/serve.ts'
+
+const STORY_MS_MAX = 300_000
+const HELD_MS_MAX = 90_000
+const LOOK_EVERY_MS = 50
+const ALL = process.env.FOLLOW_UP_KILLS === 'all'
+
+/** By the name of its repository. What has been pushed and said by then, besides the run's own push. */
+const MOMENTS = {
+  'before-fetch': ['before it has asked for the newest commits', 0, 0],
+  'after-fetch': ['when it has fetched them, and nobody was told', 0, 0],
+  'before-rebase': ['when they are there, before its checkout was touched', 0, 0],
+  'after-rebase': ['when the branch is rebased, and the agent at work on it', 0, 0],
+  'before-push': ['when all is done, before the code host has heard of the push', 0, 0],
+  'late-push': ['when the push is on its way, and comes in later than the next one', 0, 0],
+  'after-push': ['when the code host has taken the push, and nobody was told', 1, 0],
+  'before-comment': ['when it is pushed, before the comment is there', 1, 0],
+  'late-comment': ['when the comment is on its way, and comes in when the next one does', 1, 0],
+  'after-comment': ['when the comment is there, and nobody was told', 1, 1],
+} as const
+type Moment = keyof typeof MOMENTS
+
+const TELLING: readonly Moment[] = [
+  'after-rebase',
+  'after-push',
+  'before-comment',
+  'late-comment',
+  'after-comment',
+]
+const TOLD = (Object.keys(MOMENTS) as Moment[]).filter((moment) => ALL || TELLING.includes(moment))
+
+const VICTIMS = {
+  worker: { title: 'the worker', hits: ['worker'], begun: 2 },
+  host: { title: 'the host', hits: ['host'], begun: 1 },
+  both: { title: 'host and worker', hits: ['worker', 'host'], begun: 2 },
+  'for-good': { title: 'the worker for good', hits: ['worker'], begun: 2 },
+} as const
+type Victim = keyof typeof VICTIMS
+/** A lease ends no sooner than its worker must have stopped by itself, revoked or not. */
+const BRIEF = { heartbeatTimeoutSeconds: 20, reconnectGraceSeconds: 0 }
+const HIT: readonly Victim[] = ALL ? ['worker', 'host', 'both', 'for-good'] : ['worker', 'host']
+
+const LAMP = ['write lamp', '  branch', 'commit Mend the lamp', 'say Mended.']
+/** Done twice, it would stand there twice. */
+const WORK = ['append lamp', '  brighter', 'say Made it brighter.']
+const ASKED: Readonly<Record<Moment, readonly string[]>> = {
+  'before-fetch': WORK,
+  'after-fetch': WORK,
+  'before-rebase': WORK,
+  'after-rebase': [`run ${GATE}`, ...WORK],
+  'before-push': WORK,
+  'late-push': WORK,
+  'after-push': WORK,
+  // Nothing but drift, and no agent.
+  'before-comment': [],
+  'late-comment': [],
+  'after-comment': [],
+}
+
+// ---- where they stand ------------------------------------------------------------------------------------------------
+
+interface Held {
+  readonly isThere: () => boolean
+  /** Of what is between two machines: the one that asked is gone. */
+  readonly isLeft?: () => boolean
+  /** After the kill. */
+  release(): void
+}
+
+function held(scene: Followed, moment: Moment, run: Run): Held {
+  const { turnstile } = scene
+  const git = `/acme/${moment}.git`
+  const push = new RegExp(`^POST ${git}/git-receive-pack$`)
+  const comment = new RegExp(`^POST /api/v3/repos/acme/${moment}/issues/1/comments$`)
+  switch (moment) {
+    case 'before-fetch':
+    case 'after-fetch':
+      return turnstile.hold('before', new RegExp(`^GET ${git}/info/refs[?]service=git-upload-pack$`))
+    case 'before-push':
+      return turnstile.hold('before', push)
+    case 'late-push':
+      return turnstile.hold('late', push)
+    case 'after-push':
+      return turnstile.hold('after', push)
+    case 'before-comment':
+      return turnstile.hold('before', comment)
+    case 'late-comment':
+      return turnstile.hold('late', comment)
+    case 'after-comment':
+      return turnstile.hold('after', comment)
+    case 'before-rebase':
+      return atItsIndex(scene.yard, run)
+    case 'after-rebase':
+      return { isThere: () => scene.yard.isDoing(run, '/out/go'), release: () => {} }
+  }
+}
+
+/** What git in the sandbox reads first gives nothing yet. */
+function atItsIndex(yard: Yard, run: Run): Held {
+  const index = join(yard.sandboxOf(run) ?? '', 'work', '.git', 'index')
+  const aside = `${index}.aside`
+  renameSync(index, aside)
+  execFileSync('mkfifo', ['-m', '600', index])
+  const { uid, gid } = statSync(aside)
+  chownSync(index, uid, gid)
+  const isThere = () => yard.isDoing(run, 'cp .git/index')
+  return {
+    isThere,
+    release: () => {
+      // Whoever still waits for it reads what is in the real one.
+      if (isThere()) writeFileSync(index, readFileSync(aside))
+      renameSync(aside, index)
+    },
+  }
+}
+
+/** The last of them: fetched is what lies in the worker's copy. */
+async function fetched(base: string): Promise<void> {
+  const isThere = () => copiesOf('after-fetch').some((folder) => tipIn(folder) === base)
+  await until('the newest commits are in the copy', isThere, HELD_MS_MAX)
+}
+
+const copiesOf = (name: string): string[] =>
+  readdirSync(sandboxFolder())
+    .map((place) => join(sandboxFolder(), place, 'sources', 'repositories'))
+    .flatMap((folder) => namesIn(folder).map((copy) => join(folder, copy)))
+    .filter((copy) => copy.includes(`acme-${name}`))
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}
+
+function tipIn(folder: string): string {
+  try {
+    return readFileSync(join(folder, 'refs', 'heads', 'main'), 'utf8').trim()
+  } catch {
+    return ''
+  }
+}
+
+// ---- the kill --------------------------------------------------------------------------------------------------------
+
+/** Each at its moment. The one that is to have fetched goes last: from then on nobody else may move. */
+async function caught(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Held>> {
+  const holds = new Map<Moment, Held>()
+  for (const [moment, run] of runs) {
+    await scene.onBase(moment, { other: 'of main\n' })
+    if (ASKED[moment].length > 0) scene.say(moment, please(...ASKED[moment]))
+    holds.set(moment, held(scene, moment, run))
+    await scene.followUp(run)
+  }
+  for (const [moment, hold] of holds)
+    await until(`it stands ${moment}`, hold.isThere, HELD_MS_MAX, LOOK_EVERY_MS).catch((error) => {
+      throw new Error(`${error.message}\n${scene.yard.host.err().slice(-4_000)}`)
+    })
+  return holds
+}
+
+async function killed({ process, exit }: Served): Promise<void> {
+  process.kill('SIGKILL')
+  await exit
+}
+
+/** Frozen, the worker does not hear that its git is done. */
+async function letFetch(scene: Followed, holds: ReadonlyMap<Moment, Held>, worker?: Served): Promise<void> {
+  const fetch = holds.get('after-fetch')
+  if (fetch === undefined) return
+  worker?.process.kill('SIGSTOP')
+  fetch.release()
+  await fetched(scene.github.branchSha('acme/after-fetch', 'main') ?? '')
+}
+
+/** What is on its way then comes in when what follows it is about to. */
+const LATE = {
+  'late-push': ['it pushes again', 0, /^POST \/acme\/late-push\.git\/git-receive-pack$/],
+  'late-comment': [
+    'it comments again',
+    1,
+    /^POST \/api\/v3\/repos\/acme\/late-comment\/issues\/1\/comments$/,
+  ],
+} as const
+type Late = keyof typeof LATE
+const isLate = (moment: Moment): moment is Late => Object.hasOwn(LATE, moment)
+
+function comesLate(scene: Followed, moment: Late, late: Held): () => Promise<void> {
+  const [again, which, pattern] = LATE[moment]
+  const next = scene.turnstile.hold('before', pattern)
+  return async () => {
+    await until(again, next.isThere, HELD_MS_MAX, LOOK_EVERY_MS)
+    late.release()
+    await until('the first one has come', () => seen(scene, moment)[which] === 1, HELD_MS_MAX)
+    next.release()
+  }
+}
+
+/** Only of a follow-up that is begun again there is a next one. */
+const momentsOf = (victim: Victim): readonly Moment[] =>
+  TOLD.filter((moment) => !isLate(moment) || VICTIMS[victim].begun === 2)
+
+async function afterKillOf(victim: Victim): Promise<ReadonlyMap<Moment, Facts>> {
+  const moments = momentsOf(victim)
+  const scene = await Followed.open(moments, victim === 'for-good' ? { fleet: BRIEF } : {})
+  const { yard } = scene
+  const worker = await yard.enrol()
+  const first = await scene.opened(moments, LAMP)
+  const runs = new Map(moments.map((moment, at) => [moment, first[at] as Run]))
+  const holds = await caught(scene, runs)
+  const { hits, begun } = VICTIMS[victim]
+  const isBegunAgain = begun === 2
+  await letFetch(scene, holds, isBegunAgain ? worker : undefined)
+  for (const moment of moments)
+    expect([moment, ...seen(scene, moment)]).toEqual([moment, ...MOMENTS[moment].slice(1)])
+  await Promise.all(hits.map((hit) => killed(hit === 'worker' ? worker : yard.host)))
+  if (isBegunAgain) await deserted(yard, holds)
+  const late: (() => Promise<void>)[] = []
+  for (const [moment, hold] of holds) {
+    if (isLate(moment)) late.push(comesLate(scene, moment, hold))
+    else hold.release()
+  }
+  await comesBack(scene, victim, worker)
+  await Promise.all(late.map((comes) => comes()))
+  return ended(scene, runs)
+}
+
+async function deserted(yard: Yard, holds: ReadonlyMap<Moment, Held>): Promise<void> {
+  await yard.deserted(HELD_MS_MAX)
+  const areLeft = () => [...holds.values()].every(({ isLeft }) => isLeft?.() ?? true)
+  await until('nobody asks the code host for anything', areLeft, HELD_MS_MAX)
+}
+
+async function comesBack({ yard }: Followed, victim: Victim, worker: Served): Promise<void> {
+  if (victim === 'host' || victim === 'both') await yard.startHost()
+  if (victim === 'worker' || victim === 'both') yard.startWorker(worker.dataDir)
+  if (victim !== 'for-good') return
+  const { workers } = (await yard.host.ask('/api/workers')).body as FleetResponse
+  for (const { id } of workers) await yard.host.ask(`/api/workers/${id}`, { method: 'DELETE' })
+  await yard.enrol()
+}
+
+// ---- what is left ----------------------------------------------------------------------------------------------------
+
+interface Facts {
+  readonly run: Run
+  readonly seen: readonly [pushes: number, comments: number]
+  readonly commits: readonly string[]
+  readonly lamp: string
+  readonly other: string
+  readonly said: string
+  readonly begun: number
+  /** Tokens that the run is billed for, and those that its sessions have written. */
+  readonly billed: number
+  readonly written: number
+}
+
+/** What others can see of a follow-up: pushes and comments. */
+const seen = (scene: Followed, moment: Moment): readonly [number, number] => [
+  scene.stood(moment).length - 1,
+  scene.comments(moment).length,
+]
+
+async function ended(scene: Followed, runs: ReadonlyMap<Moment, Run>): Promise<ReadonlyMap<Moment, Facts>> {
+  const facts = new Map<Moment, Facts>()
+  for (const [moment, before] of runs) facts.set(moment, await factsOf(scene, moment, before))
+  await scene.yard.deserted(HELD_MS_MAX)
+  expect(scene.yard.leaks()).toEqual([])
+  expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
+  return facts
+}
+
+async function factsOf(scene: Followed, moment: Moment, before: Run): Promise<Facts> {
+  const { yard } = scene
+  const run = await yard.runIs(identifierOf(moment), 'over', (now) => {
+    yard.letGo(now)
+    return isOver(now)
+  })
+  const events = await yard.events(run)
+  expect(events.map(({ index }) => index)).toEqual(events.map((_, index) => index))
+  return {
+    run,
+    seen: seen(scene, moment),
+    commits: scene.commits(moment),
+    lamp: scene.shown(moment, 'lamp'),
+    other: scene.shown(moment, 'other'),
+    said: scene.comments(moment)[0] ?? '',
+    // The run itself was the first.
+    begun: events.filter((event) => event.type === 'status' && event.to === 'preparing').length - 1,
+    billed: run.costTotals?.outputTokens ?? 0,
+    written: writtenBy(yard, new Set([before.agentSessionId ?? '', run.agentSessionId ?? ''])),
+  }
+}
+
+/** As the host has it in its archive. */
+function writtenBy({ dataDir }: Yard, sessions: ReadonlySet<string>): number {
+  const usage = join(dataDir, 'usage')
+  const files = readdirSync(usage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const snapshots = files
+    .map(({ parentPath, name }) => JSON.parse(readFileSync(join(parentPath, name), 'utf8')) as UsageSnapshot)
+    .filter(({ sessionId }) => sessions.has(sessionId))
+  return snapshots.flatMap(({ entries }) => entries).reduce((sum, { outputTokens }) => sum + outputTokens, 0)
+}
+
+/** The agent's last words lie on the disk of the worker that is gone. */
+const areWordsLost = (victim: Victim, moment: Moment): boolean =>
+  victim === 'for-good' && moment === 'after-push'
+
+describe.each(HIT.map((victim) => ({ victim, ...VICTIMS[victim] })))(
+  'kill −9 of $title in the middle of a follow-up,',
+  ({ victim, begun }) => {
+    let all: ReadonlyMap<Moment, Facts> = new Map()
+
+    beforeAll(async () => {
+      all = await afterKillOf(victim)
+    }, STORY_MS_MAX)
+
+    test.each(momentsOf(victim).map((moment) => ({ moment, when: MOMENTS[moment][0] })))(
+      '$when: one push, one comment',
+      ({ moment }) => {
+        const facts = all.get(moment) as Facts
+        const { run, said } = facts
+        expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
+        expect([facts.seen, facts.begun]).toEqual([[1, 1], begun])
+        const isAgents = ASKED[moment].length > 0
+        expect([facts.lamp, facts.other]).toEqual([isAgents ? 'branch\nbrighter' : 'branch', 'of main'])
+        expect([facts.commits.length, facts.commits.at(-1)]).toEqual([isAgents ? 2 : 1, 'Mend the lamp'])
+        if (isAgents && !areWordsLost(victim, moment)) expect(said).toContain('Made it brighter.')
+        const [first, ...costs] = run.costs.map(({ label }) => label)
+        expect(facts.billed).toBe(facts.written)
+        expect([first, new Set(costs)]).toEqual(['run', new Set(isAgents ? ['follow-up 1'] : [])])
+      },
+    )
+  },
+)
+
+// ---- at any moment ---------------------------------------------------------------------------------------------------
+
+const KILLS = 8
+const KILL_PAUSE_MS_MAX = 5_000
+const seed = drawnSeed()
+const NAMES = ['first', 'second', 'third']
+const many = ALL ? test : test.skip
+
+/** The code host tells whole seconds: what is said within the one in which a follow-up begins counts as new. */
+async function anotherSecond(): Promise<void> {
+  const now = new Date().getUTCSeconds()
+  await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
+}
+
+/** Each has something to push, the agent has something to do in every other one. */
+async function round(scene: Followed, runs: readonly Run[], number: number): Promise<void> {
+  for (const [at, name] of NAMES.entries()) {
+    await scene.onBase(name, { other: `${number}\n` })
+    if ((at + number) % 2 === 0) scene.say(name, please('append lamp', `  ${number}`, 'say Brighter.'))
+  }
+  await anotherSecond()
+  for (const run of runs) await scene.followUp(run)
+}
+
+const lampAfter = (at: number, rounds: number): string =>
+  [
+    'branch',
+    ...Array.from({ length: rounds }, (_, number) => number).filter((number) => (at + number) % 2 === 0),
+  ].join('\n')
+
+describe('kill −9 at any moment', () => {
+  many(
+    `of either or both, in each of ${KILLS} rounds: one push, one comment each (SEED=${seed})`,
+    async () => {
+      const random = new Random(seed)
+      const scene = await Followed.open(NAMES)
+      const { yard } = scene
+      let worker = await yard.enrol()
+      const runs = await scene.opened(NAMES, LAMP)
+      for (let number = 0; number < KILLS; number++) {
+        await round(scene, runs, number)
+        await pause(random.below(KILL_PAUSE_MS_MAX))
+        const victims = random.pick([['worker'], ['host'], ['worker', 'host']])
+        await Promise.all(victims.map((one) => killed(one === 'worker' ? worker : yard.host)))
+        if (victims.includes('host')) await yard.startHost()
+        if (victims.includes('worker')) worker = yard.startWorker(worker.dataDir)
+        for (const [at, name] of NAMES.entries()) {
+          const { status, error } = await yard.ends(identifierOf(name))
+          const facts = { status, error, lamp: scene.shown(name, 'lamp'), other: scene.shown(name, 'other') }
+          const seen = [scene.stood(name).length - 1, scene.comments(name).length]
+          expect([number, name, facts, seen]).toEqual([
+            number,
+            name,
+            { status: 'completed', error: undefined, lamp: lampAfter(at, number + 1), other: String(number) },
+            [number + 1, number + 1],
+          ])
+        }
+      }
+      await yard.deserted(HELD_MS_MAX)
+      expect(yard.leaks()).toEqual([])
+    },
+    2 * STORY_MS_MAX,
+  )
+})

@@ -1,0 +1,280 @@
+/**
+ * Pull requests that are followed up: brought onto the newest base, their conflicts resolved, what people said
+ * addressed; by real hosts, workers, sandboxes and git, on the local code host and on a GitHub.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from '@jest/globals'
+import type { Run, RunEvent } from '../../protocol/run.ts'
+import { Dashboard } from '../support/dashboard-client.ts'
+import { Followed, identifierOf, please, REVIEWER } from '../support/follow-up-system.ts'
+import { Yard } from '../support/local-system.ts'
+import { until } from '../support/real-files.ts'
+import { socketClient } from '../support/socket-client.ts'
+
+const TEST_MS_MAX = 300_000
+const MARKER = /^<!-- switchyard:follow-up fu-[0-9a-f]{32} -->$/m
+
+function story(title: string, tell: () => Promise<void>): void {
+  test(title, tell, TEST_MS_MAX)
+}
+
+const logOf = (events: readonly RunEvent[]): string =>
+  events.map((event) => (event.type === 'log' ? event.text : '')).join('\n')
+const labelsOf = ({ costs }: Run): (string | undefined)[] => costs.map(({ label }) => label)
+
+// ---- on the local code host ------------------------------------------------------------------------------------------
+
+/** As a person at a checkout of their own. */
+function onMain(yard: Yard, files: Readonly<Record<string, string>>): void {
+  const work = join(yard.folder, 'draft', 'plain')
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(work, path), text)
+  const as = ['-c', 'user.name=Bo Example', '-c', 'user.email=bo@example.org']
+  const git = (...args: string[]) => execFileSync('git', ['-C', work, ...as, ...args], { stdio: 'pipe' })
+  git('add', '--all')
+  git('commit', '--quiet', '--message', 'Go on')
+  git('push', '--quiet', yard.bare('plain'), 'main')
+}
+
+const followUp = ({ host }: Yard, { id }: Run) => host.ask(`/api/runs/${id}/followup`, { method: 'POST' })
+
+async function followedUp(yard: Yard, before: Run): Promise<Run> {
+  expect(await followUp(yard, before)).toMatchObject({ status: 200, body: { status: 'queued' } })
+  return yard.ends(before.ticket.identifier)
+}
+
+const pullOf = (yard: Yard, { prUrl }: Run) =>
+  yard.pulls('plain').find(({ number }) => prUrl?.endsWith(`/${number}.json`))
+
+/** What is said on the pull request of a run. */
+const saidOn = (yard: Yard, run: Run): string[] => (pullOf(yard, run)?.comments ?? []).map(({ body }) => body)
+
+const pushesOf = (yard: Yard, { result }: Run): number =>
+  yard.pushes('plain').filter((ref) => ref === `refs/heads/${result?.branch}`).length
+
+story(
+  'drift, a conflict and what people said, while the tracker is gone: one push, one comment each',
+  async () => {
+    const tracker = { startedState: 'Doing', reviewState: 'Review' }
+    const yard = await Yard.open({ local: true, tracker })
+    await yard.online(1)
+    yard.ticket('DRIFT-1', ['write lamp', '  bright', 'commit Add a lamp'])
+    yard.ticket('CLASH-1', ['write README.md', '  of the branch', 'commit Say it otherwise'])
+    const drift = await yard.ends('DRIFT-1')
+    const clash = await yard.ends('CLASH-1')
+    const ticketOf = (name: string) => readFileSync(join(yard.tickets, `${name}.md`), 'utf8')
+    for (const name of ['DRIFT-1', 'CLASH-1'])
+      await until(`${name} is in review`, () => ticketOf(name).includes('state: Review'))
+    const tickets = ['DRIFT-1', 'CLASH-1'].map(ticketOf)
+    onMain(yard, { 'README.md': 'of main\n', other: 'of main\n' })
+    await isDisconnected(yard)
+
+    await onlyDrifted(yard, drift)
+    const resolved = await inConflict(yard, clash)
+    await nothingToDo(yard, resolved)
+
+    expect(['DRIFT-1', 'CLASH-1'].map(ticketOf)).toEqual(tickets)
+    expect((await yard.host.ask('/api/runs')).body).toHaveLength(2)
+    await yard.deserted()
+    expect(yard.leaks()).toEqual([])
+  },
+)
+
+/** Another tracker, to which nobody has given the host a key. */
+async function isDisconnected(yard: Yard): Promise<void> {
+  const { url, token } = await yard.host.launched()
+  const authorization = `Bearer ${token}`
+  const { frames, opened, close } = socketClient(Number(new URL(url).port), '/ws', { authorization })
+  await opened
+  const body = { patch: { tracker: { driver: 'linear' } } }
+  expect((await yard.host.ask('/api/settings', { method: 'PUT', body })).status).toBe(200)
+  await until('a word on the tracker', () => frames.some(({ linearStatus }) => linearStatus !== undefined))
+  await new Dashboard(frames).trackerIs('disconnected')
+  close()
+}
+
+async function onlyDrifted(yard: Yard, before: Run): Promise<void> {
+  const run = await followedUp(yard, before)
+  expect([run.status, run.error, run.prState]).toEqual(['completed', undefined, 'open'])
+  const branch = run.result?.branch ?? ''
+  expect(yard.commits('plain', branch)).toEqual(['Add a lamp'])
+  expect(yard.git('plain', 'show', `${branch}:other`)).toBe('of main')
+  expect([pushesOf(yard, run), labelsOf(run)]).toEqual([2, ['run']])
+  const [said, ...others] = saidOn(yard, run)
+  expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
+  expect(said).toMatch(/^The branch was rebased onto the newest `main` .* without conflicts\. Pushed as /)
+}
+
+async function inConflict(yard: Yard, before: Run): Promise<Run> {
+  const asked = please(
+    'write README.md',
+    '  of both',
+    'run git add README.md && git rebase --continue',
+    'artifact how.md',
+    '  By taking both.',
+    'say Took both.',
+  )
+  const comment = await yard.host.ask(`/api/pulls/plain/${pullOf(yard, before)?.number}/comment`, {
+    method: 'POST',
+    body: { body: asked },
+  })
+  expect(comment.status).toBe(200)
+  await anotherSecond()
+  const eventsBefore = await yard.events(before)
+  const run = await followedUp(yard, before)
+  expect([run.status, run.error]).toEqual(['completed', undefined])
+  const branch = run.result?.branch ?? ''
+  expect(yard.git('plain', 'show', `${branch}:README.md`)).toBe('of both')
+  expect(yard.commits('plain', branch)).toEqual(['Say it otherwise'])
+  expect(pushesOf(yard, run)).toBe(2)
+  const [, said, ...others] = saidOn(yard, run)
+  expect([said, others]).toEqual([expect.stringMatching(MARKER), []])
+  expect(said).toMatch(/conflicts in `README\.md` were resolved\. Pushed as [\s\S]*Took both\./)
+  const events = (await yard.events(run)).slice(eventsBefore.length)
+  expect(events.some(({ type }) => type === 'agent')).toBe(true)
+  expect(run.result?.artifacts).toContain('how.md')
+  costsMore(before, run)
+  return run
+}
+
+/** Within one and the same, nobody can say what came first. */
+async function anotherSecond(): Promise<void> {
+  const now = new Date().getUTCSeconds()
+  await until('the next second has begun', () => new Date().getUTCSeconds() !== now)
+}
+
+/** It is billed for what it did itself, though its session is the one of the run. */
+function costsMore(before: Run, run: Run): void {
+  expect(labelsOf(run)).toEqual(['run', 'follow-up 1'])
+  expect(run.agentSessionId).toBe(before.agentSessionId)
+  const [first, second] = run.costs
+  expect(first).toEqual(before.costs[0])
+  const sum = (first?.costUsd ?? 0) + (second?.costUsd ?? 0)
+  expect(run.costTotals?.costUsd).toBeCloseTo(sum, 10)
+}
+
+/** What we have said ourselves calls for nothing, and what people said is answered. */
+async function nothingToDo(yard: Yard, before: Run): Promise<void> {
+  const run = await followedUp(yard, before)
+  expect([run.status, run.error, labelsOf(run)]).toEqual(['completed', undefined, ['run', 'follow-up 1']])
+  expect(pushesOf(yard, run)).toBe(2)
+  expect(logOf(await yard.events(run))).toContain('there is nothing for an agent to do')
+  const said = saidOn(yard, run)
+  expect(said).toHaveLength(3)
+  expect(said[2]).toMatch(/holds the newest `main` .* already\. Nothing was changed, so nothing was pushed\./)
+}
+
+// ---- on a GitHub -----------------------------------------------------------------------------------------------------
+
+const LAMP = ['write lamp', '  one', '  two', 'commit Add a lamp', 'say Added.']
+
+function isCompleted({ status, error, prState }: Run): void {
+  expect([status, error, prState]).toEqual(['completed', undefined, 'open'])
+}
+
+story(
+  'a fork’s branch is pushed to the fork, a thread is addressed, and nothing of others is lost',
+  async () => {
+    const names = ['fork', 'race', 'thread']
+    const scene = await Followed.open(names, { local: true })
+    await scene.yard.online(1)
+    const runs = new Map((await scene.opened(names, LAMP)).map((run) => [run.ticket.repo ?? '', run]))
+    const runOf = (name: string) => runs.get(name) as Run
+    for (const name of names) await scene.onBase(name, { other: 'of main\n' })
+    await Promise.all([
+      toItsFork(scene, runOf('fork')),
+      overtaken(scene, runOf('race')),
+      addressed(scene, runOf('thread')),
+    ])
+    await scene.yard.deserted()
+    expect(scene.yard.leaks()).toEqual([])
+    expect([scene.github.counters.bugs, scene.github.violations]).toEqual([[], []])
+  },
+)
+
+async function toItsFork(scene: Followed, before: Run): Promise<void> {
+  const fork = await scene.fromFork('fork', REVIEWER)
+  await scene.followUp(before)
+  isCompleted(await scene.yard.ends(identifierOf('fork')))
+  // What it was forked with is not counted.
+  expect(scene.stood('fork', fork)).toHaveLength(1)
+  expect(scene.commits('fork', fork)).toEqual(['Add a lamp'])
+  expect(scene.shown('fork', 'other', fork)).toBe('of main')
+  expect(scene.comments('fork')).toHaveLength(1)
+  expect(scene.github.branchSha('acme/fork', scene.branch('fork'))).toBeUndefined()
+}
+
+/** Somebody pushes when all that is missing is our push. */
+async function overtaken(scene: Followed, before: Run): Promise<void> {
+  scene.say('race', please('append lamp', '  three', 'say Made it three.'))
+  const hold = scene.turnstile.hold('before', /^POST \/acme\/race\.git\/git-receive-pack$/)
+  await scene.followUp(before)
+  await until('it is about to push', hold.isThere, TEST_MS_MAX)
+  const theirs = await scene.onBranch('race', { theirs: 'theirs\n' })
+  hold.release()
+  isCompleted(await scene.yard.ends(identifierOf('race')))
+  expect(scene.stood('race')).toEqual([expect.any(String), theirs, expect.any(String)])
+  expect(scene.commits('race')).toHaveLength(3)
+  expect([scene.shown('race', 'theirs'), scene.shown('race', 'other')]).toEqual(['theirs', 'of main'])
+  expect(scene.shown('race', 'lamp')).toBe('one\ntwo\nthree')
+  expect(scene.comments('race')).toEqual([expect.stringContaining('Made it three.')])
+}
+
+async function addressed(scene: Followed, before: Run): Promise<void> {
+  const { github } = scene
+  const at = { path: 'lamp', line: 2, author: REVIEWER }
+  const done = await github.addThread('acme/thread', 1, { ...at, body: please('fail This is settled.') })
+  done.resolvedBy = REVIEWER
+  await github.addThread('acme/thread', 1, {
+    ...at,
+    body: please('write lamp', '  one', '  2', 'say Now 2.'),
+  })
+  await scene.followUp(before)
+  isCompleted(await scene.yard.ends(identifierOf('thread')))
+  expect([scene.stood('thread').length, scene.shown('thread', 'lamp')]).toEqual([2, 'one\n2'])
+  expect(scene.comments('thread')).toEqual([expect.stringContaining('Now 2.')])
+}
+
+// ---- where it is done ------------------------------------------------------------------------------------------------
+
+story('its sandbox is used where it is kept, waited for, and done without once it is gone', async () => {
+  const scene = await Followed.open(['home'])
+  const { yard } = scene
+  const keeper = await yard.enrol()
+  const [first] = (await scene.opened(['home'], LAMP)) as [Run]
+  await yard.enrol()
+  await scene.onBase('home', { other: 'of main\n' })
+  const secret = join(yard.sandboxOf(first) ?? '', 'home', 'of-the-run')
+  writeFileSync(secret, '')
+
+  scene.say('home', please('run test -e ~/of-the-run', 'append lamp', '  three', 'say Three.'))
+  await scene.followUp(first)
+  const second = await scene.yard.ends(identifierOf('home'))
+  isCompleted(second)
+  expect([second.sandbox.workerId, second.agentSessionId]).toEqual([
+    first.sandbox.workerId,
+    first.agentSessionId,
+  ])
+
+  keeper.process.kill('SIGKILL')
+  await keeper.exit
+  await yard.online(1)
+  await scene.onBase('home', { other: 'of main, later\n' })
+  scene.say('home', please('run test ! -e ~/of-the-run', 'append lamp', '  four', 'say Four.'))
+  const { id } = await scene.followUp(second)
+  const waits = await yard.runIs('HOME', 'waiting', ({ queueReason }) =>
+    /holds the sandbox/.test(queueReason ?? ''),
+  )
+  expect(waits.status).toBe('queued')
+  await yard.host.ask(`/api/workers/${second.sandbox.workerId}`, { method: 'DELETE' })
+  const third = await scene.yard.ends(identifierOf('home'))
+  isCompleted(third)
+  expect(third.id).toBe(id)
+  expect(third.sandbox.workerId).not.toBe(second.sandbox.workerId)
+  expect(existsSync(secret)).toBe(true)
+  expect(labelsOf(third)).toEqual(['run', 'follow-up 1', 'follow-up 2'])
+  expect(scene.shown('home', 'lamp')).toBe('one\ntwo\nthree\nfour')
+  expect([scene.stood('home').length, scene.comments('home').length]).toEqual([3, 2])
+  await yard.deserted()
+})

@@ -1,0 +1,479 @@
+/**
+ * The host killed in the middle of two hundred runs, again and again, with real sockets and workers that go on without
+ * it: at the end each run was executed once and completed once, each report was applied once and in order, whatever
+ * anybody was told before a kill is still so, and no lease and no mark is left over.
+ *
+ * A kill comes at a random instant, or in the very moment of a frame that matters. 18 kills here;
+ * `KILL_RUNS=1000 npm run jest -- test/system/kill-runs` for long, `SEED=…` to repeat what failed.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterEach, expect, test } from '@jest/globals'
+import { WebSocket } from 'undici'
+import { realChance, realClock } from '../../bin/clock.ts'
+import type { DashboardFrame } from '../../protocol/dashboard.ts'
+import type { HostFrame, WorkerFrame } from '../../protocol/frames.ts'
+import type { MemoriesResponse, Run, RunEvent } from '../../protocol/run.ts'
+import { openStore } from '../../store/store.ts'
+import { freePort } from '../support/free-ports.ts'
+import { firstSeed, Random } from '../support/random.ts'
+import { tempFolder, until } from '../support/real-files.ts'
+import { keptLog, noMeters } from '../support/recording-log.ts'
+import { type Execution, ScriptedWorker, USAGE_PROJECT, type Way } from '../support/scripted-worker.ts'
+import { type Served, serve } from '../support/serve.ts'
+
+const KILLS = Number(process.env.KILL_RUNS ?? 18)
+const KILLS_A_STORY = 15
+const RUNS = 200
+const STORIES = Math.ceil(KILLS / KILLS_A_STORY)
+/** What is left when nobody is killed any more takes a few seconds where nothing else is done. */
+const ALL_MS_MAX = 120_000
+const STORY_MS_MAX = 400_000
+
+// ---- when a kill comes -----------------------------------------------------------------------------------------------
+
+/** Frames around which something could be half done. */
+const MOMENTS: readonly `${Way} ${(HostFrame | WorkerFrame)['type']}`[] = [
+  'heard dispatch',
+  'sent dispatch-accepted',
+  'sent run-patch',
+  'sent run-event',
+  'sent run-artifact',
+  'sent run-memories',
+  'sent run-usage-snapshot',
+  'sent run-complete',
+  'heard run-complete-ack',
+  'heard lease-ack',
+  'heard registered',
+]
+/** When the awaited frame does not come. */
+const MOMENT_MS_MAX = 700
+
+/** Something happens once a frame has passed for the so manieth time. */
+interface Trap {
+  readonly moment: string
+  count: number
+  readonly spring: (worker: ScriptedWorker) => void
+}
+
+/** A commit takes so long: a kill that comes a little later hits its other side. */
+const COMMIT_MS = 8
+
+// ---- one story -------------------------------------------------------------------------------------------------------
+
+class Story {
+  readonly random: Random
+  readonly dataDir = tempFolder()
+  readonly tickets = tempFolder()
+  readonly workers: ScriptedWorker[] = []
+  readonly hosts: Served[] = []
+  /** Events that a dashboard was told of, as it was told. */
+  readonly told = new Map<string, string>()
+  readonly toldEnds = new Map<string, string>()
+  /** Runs that the host has promised by an answer, by ticket. */
+  readonly promised = new Map<string, string>()
+  /** What was wrong already while the story went on. */
+  readonly faults: string[] = []
+  readonly log: string[] = []
+  ports: readonly [management: number, fleet: number] = [0, 0]
+  #trap: Trap | undefined
+  #slip: Trap | undefined
+  #dropped = 0
+  #watching: WebSocket | undefined
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+  }
+
+  get host(): Served {
+    const last = this.hosts.at(-1)
+    if (last === undefined) throw new Error('no host was started')
+    return last
+  }
+
+  async begin(): Promise<void> {
+    this.ports = [await freePort(), await freePort()]
+    const [management, fleet] = this.ports
+    const config = {
+      server: { port: management },
+      fleet: { host: '127.0.0.1', port: fleet },
+      tracker: { driver: 'local', path: this.tickets, pollSeconds: 1 },
+      repos: { main: { remote: 'owner/name' } },
+      worker: { local: false },
+    }
+    writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
+    this.hosts.push(serve(this.dataDir))
+    for (const [n, port] of [fleet, fleet, management].entries()) await this.#enrol(`w${n}`, port)
+    this.#slip = this.#nextSlip()
+  }
+
+  async #enrol(name: string, port: number): Promise<void> {
+    const paired = await this.host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+    const worker = new ScriptedWorker({
+      name,
+      token: (paired.body as { token: string }).token,
+      url: () => `ws://127.0.0.1:${port}/ws/worker`,
+      seed: this.random.below(2 ** 31),
+      concurrency: 6,
+      heartbeatMs: 200,
+      pauseMsMax: 30,
+      onFrame: (way, frame) => this.#passed(worker, `${way} ${frame.type}`),
+    })
+    this.workers.push(worker)
+    worker.start()
+    await until(`${name} to register`, () => worker.isRegistered)
+  }
+
+  end(): void {
+    this.#watching?.close()
+    for (const worker of this.workers) worker.stop()
+    for (const host of this.hosts) host.process.kill('SIGKILL')
+  }
+
+  // ---- tickets ---------------------------------------------------------------------------------------------------
+
+  /** Some come in by themselves, some are asked for by a person. */
+  async dropTickets(count: number): Promise<void> {
+    const asked: string[] = []
+    for (let n = 0; n < count && this.#dropped < RUNS; n++) {
+      const name = `T${String(this.#dropped++).padStart(3, '0')}`
+      const byHand = this.random.chance(0.3)
+      const text = `---\nstate: ${byHand ? 'Backlog' : 'Todo'}\npriority: ${this.random.below(5)}\n---\n${name}\n`
+      writeFileSync(join(this.tickets, `${name}.md`), text)
+      if (byHand) asked.push(name)
+    }
+    await Promise.all(asked.map((name) => this.#askFor(name)))
+  }
+
+  /** As a person does who sees no answer: again, until the host says that there is a run. */
+  async #askFor(ticket: string): Promise<void> {
+    for (;;) {
+      const answer = await this.#post(`/api/tickets/${ticket}/run`)
+      const { id } = Object(answer?.body)
+      if (answer?.status === 200) this.promised.set(ticket, String(id))
+      if (answer?.status === 200 || answer?.status === 409) return
+      // 404: the folder was not looked at yet. 503 or nothing: the host is starting or was killed.
+      if (answer !== undefined && ![404, 503].includes(answer.status))
+        throw new Error(`a run of ${ticket} was answered with ${answer.status}`)
+      // One that was killed after it had queued the run, and before it said so, must not be asked for another.
+      if (this.workers.some(({ executions }) => executions.some((one) => one.ticket === ticket))) return
+      await pause(20)
+    }
+  }
+
+  async #post(path: string): Promise<{ status: number; body: unknown } | undefined> {
+    const launch = this.#launch
+    if (launch === undefined) return undefined
+    try {
+      const answer = await fetch(`${launch.url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${launch.token}` },
+      })
+      return { status: answer.status, body: await answer.json() }
+    } catch {
+      return undefined
+    }
+  }
+
+  #launch: { readonly url: string; readonly token: string } | undefined
+
+  // ---- kills -----------------------------------------------------------------------------------------------------
+
+  async live(): Promise<void> {
+    this.#launch = await this.host.launched()
+    this.#watch(this.#launch)
+  }
+
+  #watch({ url, token }: { readonly url: string; readonly token: string }): void {
+    const socket = new WebSocket(`${url.replace('http:', 'ws:')}/ws?token=${token}`)
+    this.#watching = socket
+    socket.addEventListener('error', () => {})
+    socket.addEventListener('message', ({ data }) => {
+      const frame = JSON.parse(String(data)) as DashboardFrame
+      if (frame.type === 'run-event') this.#hearEvent(frame.event)
+      if (frame.type === 'run-updated' && frame.run.finishedAt !== undefined)
+        this.toldEnds.set(frame.run.id, `${frame.run.status} ${frame.run.finishedAt}`)
+    })
+  }
+
+  #hearEvent(event: RunEvent): void {
+    const place = `${event.runId} ${event.index}`
+    const text = JSON.stringify(event)
+    const before = this.told.get(place)
+    if (before !== undefined) this.faults.push(`told twice: ${before} and ${text}`)
+    this.told.set(place, text)
+  }
+
+  /** Waits for the instant, and kills. */
+  async kill(): Promise<void> {
+    const { host, random } = this
+    if (random.chance(0.15)) {
+      // While it starts.
+      await pause(random.below(400))
+      return await this.#killNow(host, 'while it started')
+    }
+    await this.live()
+    if (random.chance(0.3)) {
+      const ms = random.below(500)
+      await pause(ms)
+      return await this.#killNow(host, `${ms} ms after it had started`)
+    }
+    const moment = random.pick(MOMENTS)
+    const count = 1 + random.below(8)
+    await Promise.race([
+      new Promise<void>((spring) => {
+        this.#trap = { moment, count, spring: () => this.#springs(host, spring) }
+      }),
+      pause(MOMENT_MS_MAX),
+    ])
+    this.#trap = undefined
+    await this.#killNow(host, `${moment}, ${count} times`)
+  }
+
+  #passed(worker: ScriptedWorker, moment: string): void {
+    for (const trap of [this.#slip, this.#trap]) {
+      if (trap?.moment !== moment) continue
+      trap.count -= 1
+      if (trap.count === 0) trap.spring(worker)
+    }
+  }
+
+  /** All the while, and kills or no kills, lines break by themselves or are replaced by new ones. */
+  #nextSlip(): Trap {
+    const { random } = this
+    return {
+      moment: random.pick(MOMENTS.filter((moment) => moment.startsWith('sent'))),
+      count: 1 + random.below(10),
+      spring: (worker) => {
+        this.#slip = this.#nextSlip()
+        if (random.chance(0.5)) worker.drop()
+        else worker.connectAgain()
+      },
+    }
+  }
+
+  #springs(host: Served, spring: () => void): void {
+    const kill = () => {
+      host.process.kill('SIGKILL')
+      spring()
+    }
+    if (this.random.chance(0.5)) kill()
+    else setTimeout(kill, this.random.below(COMMIT_MS))
+  }
+
+  async #killNow(host: Served, why: string): Promise<void> {
+    this.#launch = undefined
+    host.process.kill('SIGKILL')
+    const exit = await host.exit
+    this.log.push(why)
+    if (exit !== 'SIGKILL') throw new Error(`the host ended by itself with ${exit}: ${host.err()}`)
+    this.#watching?.close()
+  }
+
+  restart(): void {
+    this.hosts.push(serve(this.dataDir))
+  }
+
+  // ---- the end ---------------------------------------------------------------------------------------------------
+
+  get executions(): readonly Execution[] {
+    return this.workers.flatMap(({ executions }) => executions)
+  }
+
+  get acknowledged(): number {
+    return this.executions.filter(({ acknowledgedAt }) => acknowledgedAt !== undefined).length
+  }
+
+  async get<T>(path: string): Promise<T> {
+    const { status, body } = await this.host.ask(path)
+    if (status !== 200) throw new Error(`${path} was answered with ${status}`)
+    // What routes answer is checked against their schemas elsewhere.
+    return body as T
+  }
+}
+
+// ---- what must be so at the end --------------------------------------------------------------------------------------
+
+/** Anything else is said by name, so that a failure of one run among hundreds can be read. */
+async function judge(story: Story): Promise<string[]> {
+  const wrong = [...story.faults]
+  const runs = await story.get<Run[]>('/api/runs')
+  const byTicket = grouped(runs, ({ ticket }) => ticket.id)
+  if (byTicket.size !== RUNS) wrong.push(`${byTicket.size} tickets have runs, not ${RUNS}`)
+  for (const [ticket, of] of byTicket)
+    if (of.length !== 1)
+      wrong.push(`${ticket} has ${of.length} runs: ${of.map(({ id, status }) => `${id} ${status}`)}`)
+  for (const [ticket, id] of story.promised)
+    if (!runs.some((run) => run.id === id)) wrong.push(`${ticket} was promised ${id}, which is not there`)
+
+  const { repos } = await story.get<MemoriesResponse>('/api/memories')
+  const hits = new Map((repos['owner/name'] ?? []).map(({ text, hits }) => [text, hits]))
+  const executed = grouped(story.executions, ({ runId }) => runId)
+  for (const run of runs) {
+    const events = await story.get<RunEvent[]>(`/api/runs/${run.id}/events`)
+    const ledger = executed.get(run.id) ?? []
+    const says = (what: string) => wrong.push(`${run.id} of ${run.ticket.id}: ${what}`)
+    for (const what of faultsOf(run, events, ledger)) says(what)
+    if (hits.get(`fact of ${run.ticket.id}`) !== 1)
+      says(`its fact was recorded ${hits.get(`fact of ${run.ticket.id}`)} times`)
+    for (const event of events) {
+      const text = story.told.get(`${run.id} ${event.index}`)
+      if (text !== undefined && text !== JSON.stringify(event))
+        says(`was told ${text}, has ${JSON.stringify(event)}`)
+      story.told.delete(`${run.id} ${event.index}`)
+    }
+    const end = story.toldEnds.get(run.id)
+    if (end !== undefined && end !== `${run.status} ${run.finishedAt}`)
+      says(`was told ended as ${end}, is ${run.status} ${run.finishedAt}`)
+    for (const what of await filesOf(story, run, ledger[0])) says(what)
+  }
+  for (const text of story.told.values()) wrong.push(`was told of ${text}, which is gone`)
+  for (const { name, refusals, claims } of story.workers) {
+    for (const { leaseId, reason } of refusals)
+      wrong.push(`${name} was dispatched ${leaseId} in vain: ${reason}`)
+    if (claims.length > 0) wrong.push(`${name} still claims ${claims}`)
+  }
+  return wrong
+}
+
+const STATUSES = 'queued, preparing, running, finalizing, completed'
+
+function faultsOf(run: Run, events: readonly RunEvent[], ledger: readonly Execution[]): string[] {
+  const wrong: string[] = []
+  if (run.status !== 'completed') wrong.push(`is ${run.status} (${run.error ?? run.queueReason})`)
+  // A killed host is no reason to execute anything anew: its workers keep their leases.
+  if (ledger.length !== 1)
+    wrong.push(`was executed ${ledger.length} times: ${ledger.map(({ worker, how }) => `${worker} ${how}`)}`)
+  const steps = ledger[0]?.steps ?? []
+  if (ledger[0]?.how !== 'completed' || ledger[0].acknowledgedAt === undefined)
+    wrong.push(`for its worker it ended ${ledger[0]?.how}`)
+
+  const holes = events.findIndex(({ index }, place) => index !== place)
+  if (holes >= 0) wrong.push(`event ${holes} has index ${events[holes]?.index}`)
+  const statuses = events.flatMap((event) => (event.type === 'status' ? [event.to] : [])).join(', ')
+  if (statuses !== STATUSES) wrong.push(`went through ${statuses}`)
+  const said = steps.flatMap((step) => (step.does === 'log' ? [step.text] : []))
+  const logged = events.flatMap((event) => (event.type === 'log' ? [event.text] : []))
+  if (logged.join('\n') !== said.join('\n'))
+    wrong.push(`logged ${logged.join('; ')} in place of ${said.join('; ')}`)
+  const odd = events.find(({ type }) => !['status', 'log'].includes(type))
+  if (odd !== undefined) wrong.push(`has an event ${JSON.stringify(odd)}`)
+
+  if (run.costs.length !== 1 || run.costs[0]?.label !== 'run' || run.costs[0].model !== run.id)
+    wrong.push(`cost ${JSON.stringify(run.costs)}`)
+  if (run.result?.summary !== `done with ${run.ticket.identifier}`)
+    wrong.push(`results in ${JSON.stringify(run.result)}`)
+  if (run.sandbox.workerId === undefined || run.startedAt === undefined)
+    wrong.push('lacks its worker or its start')
+  return wrong
+}
+
+async function filesOf(story: Story, run: Run, execution: Execution | undefined): Promise<string[]> {
+  const wrong: string[] = []
+  for (const step of execution?.steps ?? []) {
+    if (step.does === 'artifact') {
+      const path = join(story.dataDir, 'runs', run.id, 'artifacts', step.name)
+      if (!Buffer.concat(step.parts).equals(bytesOf(path)))
+        wrong.push(`its artifact ${step.name} is not whole`)
+    }
+    if (step.does === 'usage') {
+      const path = join(story.dataDir, 'usage', USAGE_PROJECT, `${step.sessionId}.json`)
+      if (!bytesOf(path).includes(JSON.stringify(step.entries))) wrong.push('its usage snapshot is not whole')
+    }
+  }
+  return wrong
+}
+
+function bytesOf(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch {
+    return Buffer.alloc(0)
+  }
+}
+
+/** What is left of leases on disk, once the host has ended. */
+async function leftOver(dataDir: string): Promise<string[]> {
+  const store = await openStore({
+    dataDir,
+    clock: realClock,
+    chance: realChance,
+    log: keptLog(),
+    meters: noMeters,
+  })
+  const { lives, facts } = store.ledger
+  const left = [
+    ...[...lives.all('lease')].map(([key]) => `the lease ${key}`),
+    ...[...lives.all('run')].map(([key]) => `the life of ${key}`),
+    ...[...facts.all('mark')].map(([key]) => `the mark of ${key}`),
+  ]
+  await store.close()
+  return left
+}
+
+function grouped<T>(all: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const one of all) groups.set(keyOf(one), [...(groups.get(keyOf(one)) ?? []), one])
+  return groups
+}
+
+// ---- the stories -----------------------------------------------------------------------------------------------------
+
+let current: Story | undefined
+afterEach(() => current?.end())
+
+async function tell(seed: number): Promise<void> {
+  const story = new Story(seed)
+  current = story
+  await story.begin()
+  const asking: Promise<void>[] = []
+  const share = Math.ceil(RUNS / KILLS_A_STORY)
+  for (let kill = 0; kill < KILLS_A_STORY; kill++) {
+    const drop = story.dropTickets(share)
+    asking.push(drop)
+    drop.catch(() => {})
+    await story.kill()
+    story.restart()
+  }
+  await story.live()
+  await Promise.all(asking)
+  story.log.push(`${story.acknowledged} runs had ended before the last start`)
+  // Should they not all end, what is wrong with those that did not says more than that it took too long.
+  await until('every run to end', () => story.acknowledged >= RUNS, ALL_MS_MAX).catch(() => {})
+  expect(await judge(story)).toEqual([])
+
+  const metrics = await (await fetchMetrics(story)).text()
+  expect(/^switchyard_invariant_violations_total\{.*\} [1-9]/m.test(metrics)).toBe(false)
+  story.host.process.kill('SIGTERM')
+  expect(await story.host.exit).toBe(0)
+  expect(await leftOver(story.dataDir)).toEqual([])
+  const complaints = story.hosts.flatMap((host) =>
+    host
+      .err()
+      .split('\n')
+      .filter((line) => /"level":(40|50|60)/.test(line)),
+  )
+  expect(complaints).toEqual([])
+}
+
+async function fetchMetrics(story: Story): Promise<Response> {
+  const { url, token } = await story.host.launched()
+  return await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })
+}
+
+for (let n = 0; n < STORIES; n++) {
+  const seed = firstSeed(20_261_121) + n
+  test(
+    `${RUNS} runs are each executed once and completed once, with ${KILLS_A_STORY} kills among them (SEED=${seed})`,
+    async () => {
+      try {
+        await tell(seed)
+      } catch (error) {
+        const how = current?.log.map((why, at) => `  kill ${at + 1}: ${why}`).join('\n')
+        throw new Error(`SEED=${seed}: ${error instanceof Error ? error.message : String(error)}\n${how}`)
+      }
+    },
+    STORY_MS_MAX,
+  )
+}

@@ -1,0 +1,736 @@
+/**
+ * What is secret stays where it belongs while the neighbours fail: tracker, code host, agents' vendors, the helper and
+ * the programs of this machine say back whatever they were asked, in every way that there is, and everything that the
+ * service answers, pushes, logs, keeps and starts is looked through.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import type { Run } from '../../protocol/run.ts'
+import { freePort } from '../support/free-ports.ts'
+import { type FakeGithub, startGithub } from '../support/github/github.ts'
+import { type FakeLinear, startLinear } from '../support/linear/linear.ts'
+import { isOver } from '../support/local-system.ts'
+import {
+  type Mirror,
+  type Sink,
+  startMirror,
+  startSink,
+  type Trick,
+  TWIST,
+} from '../support/misbehaving-proxy.ts'
+import { drawnSeed, Random } from '../support/random.ts'
+import { tempFolder, until } from '../support/real-files.ts'
+import { filesBelow, Plants, type Sighting, Watch } from '../support/secret-sweep.ts'
+import { run as command, type Served, sandboxFolder, serve } from '../support/serve.ts'
+import { socketClient } from '../support/socket-client.ts'
+
+const TEST_MS_MAX = 600_000
+/** Each field that takes a secret is filled; a key that is given later takes the place of a login. */
+const KEPT_MIN = 6
+const WAIT_MS = 60_000
+/** Two polls of the tracker. */
+const POLL_WAIT_MS = 2_000
+const FAR_MS = 3_600_000
+const TICKET = [
+  'write src/hello.txt',
+  '  Hello!',
+  'artifact report.md',
+  '  # All is well',
+  'run env',
+  'commit Hello',
+]
+
+const hex = (bytes = 24): string => randomBytes(bytes).toString('hex')
+
+const endings: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end()
+})
+
+// ---- the town ------------------------------------------------------------------------------------------------------
+
+interface Neighbours {
+  readonly plants: Plants
+  readonly linear: FakeLinear
+  readonly github: FakeGithub
+  readonly tracker: Mirror
+  readonly codehost: Mirror
+  readonly vendors: Mirror
+  readonly sink: Sink
+}
+
+async function neighbours(): Promise<Neighbours> {
+  const plants = new Plants()
+  const clientSecret = plants.plant('tracker client secret', `lin_client_${hex()}`)
+  const linear = await startLinear({ app: { clientSecret } })
+  linear.world.team({ key: 'ENG', name: 'Engineering' })
+  linear.onTokenAnswer = ({ pair }) => {
+    plants.plant('access token of the tracker', pair.accessToken + TWIST)
+    plants.plant('refresh token of the tracker', pair.refreshToken + TWIST)
+  }
+  const github = await startGithub({ people: [{ login: 'mona' }, { login: 'lisa' }] })
+  await github.addRepo({ fullName: 'acme/plain', members: { mona: 'admin', lisa: 'push' } })
+  github.device.settings.intervalSeconds = 1
+  const vendor = await startVendor()
+  const mirrors = await Promise.all([linear.url, github.origin, vendor].map(startMirror))
+  const [tracker, codehost, vendors] = mirrors as [Mirror, Mirror, Mirror]
+  const sink = await startSink()
+  endings.push(
+    () => linear.stop(),
+    () => github.close(),
+    () => sink.close(),
+  )
+  for (const mirror of mirrors) endings.push(() => mirror.close())
+  return { plants, linear, github, tracker, codehost, vendors, sink }
+}
+
+/** Of agents: takes no key at all. */
+async function startVendor(): Promise<string> {
+  const server = createServer((request, response) => {
+    request.resume()
+    response.writeHead(401, { 'content-type': 'application/json' }).end('{"error":{"message":"no"}}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  endings.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** Everything in one host, with a secret in each field that takes one. */
+function configOf(town: Neighbours, more: { connect?: object; tracker?: object } = {}): object {
+  const { plants, linear, github } = town
+  const pair = linear.grant({ isPkce: false })
+  const token = `ghp_${hex()}`
+  github.addToken('mona', token)
+  const instant = '2033-03-04T05:06:07.891Z'
+  return {
+    server: { port: 0 },
+    sandbox: { network: 'none', concurrency: 2 },
+    agent: {
+      commands: { agentA: 'scripted-agent' },
+      agentAApiKey: plants.plant('agentA key', `sk-ant-api03-${hex()}${TWIST}`),
+      agentAOauthToken: plants.plant('agentA token', `sk-ant-oat01-${hex()}${TWIST}`),
+      agentBApiKey: plants.plant('agentB key', `sk-proj-${hex()}${TWIST}`),
+      agentBLogin: loginOf(plants, 'agentB login'),
+      agentCApiKey: plants.plant('agentC key', `AIza${hex()}${TWIST}`),
+      agentCLogin: loginOf(plants, 'agentC login'),
+    },
+    tracker: {
+      driver: 'linear',
+      apiUrl: town.tracker.url,
+      apiKey: plants.plant('tracker key', pair.accessToken + TWIST),
+      refreshToken: plants.plant('tracker refresh token', pair.refreshToken + TWIST),
+      tokenExpiresAt: plants.plant('tracker token end', instant),
+      pollSeconds: 1,
+      eligible: { states: ['Todo'] },
+      startedState: 'In Progress',
+      ...more.tracker,
+    },
+    codehost: {
+      driver: 'github',
+      apiUrl: `${town.codehost.url}/api/v3`,
+      token: plants.plant('codehost token', token + TWIST),
+    },
+    connect: {
+      codehostClientId: github.device.settings.clientId,
+      trackerClientId: linear.app.clientId,
+      trackerClientSecret: linear.app.clientSecret,
+      ...more.connect,
+    },
+    storage: { bucket: 'shots', publicBaseUrl: 'https://shots.example' },
+    repos: { plain: { remote: 'acme/plain' } },
+  }
+}
+
+function loginOf(plants: Plants, name: string): string {
+  const [access, refresh] = [`eyJ${hex()}`, `rt_${hex()}${TWIST}`]
+  plants.plant(`${name}, access`, access)
+  plants.plant(`${name}, refresh`, refresh)
+  return JSON.stringify({ tokens: { access_token: access, refresh_token: refresh }, refresh_token: refresh })
+}
+
+/** One host, all it is asked, and all that it does. */
+class Witness {
+  readonly town: Neighbours
+  readonly folder = tempFolder()
+  readonly dataDir = join(this.folder, 'host')
+  readonly home = join(this.folder, 'home')
+  readonly answers: [what: string, text: string][] = []
+  readonly #env: NodeJS.ProcessEnv
+  #config = join(this.dataDir, 'config.json')
+  #host: Served | undefined
+  #watch: Watch | undefined
+  #dashboard: ReturnType<typeof socketClient> | undefined
+
+  constructor(town: Neighbours, config: object, env: NodeJS.ProcessEnv = {}) {
+    this.town = town
+    mkdirSync(this.dataDir, { mode: 0o700 })
+    mkdirSync(this.home)
+    mkdirSync(join(this.folder, 'tmp'))
+    writeFileSync(join(this.dataDir, 'config.json'), JSON.stringify(config), { mode: 0o600 })
+    this.#env = {
+      HOME: this.home,
+      TMPDIR: join(this.folder, 'tmp'),
+      SWITCHYARD_AGENT_A_URL: town.vendors.url,
+      SWITCHYARD_AGENT_B_URL: town.vendors.url,
+      SWITCHYARD_AGENT_C_URL: town.vendors.url,
+      // Gateways that a person uses himself get nothing of what is configured here.
+      ANTHROPIC_BASE_URL: town.sink.url,
+      OPENAI_BASE_URL: town.sink.url,
+      GOOGLE_GEMINI_BASE_URL: town.sink.url,
+      ...env,
+    }
+  }
+
+  /** Programs of this folder come before all others. */
+  onPath(folder: string): void {
+    this.#env.PATH = `${folder}:${process.env.PATH}`
+  }
+
+  /** A link leads to where it is. */
+  keepConfigAt(name: string): void {
+    const kept = join(this.folder, name)
+    renameSync(this.#config, kept)
+    symlinkSync(kept, this.#config)
+    this.#config = kept
+  }
+
+  async open(): Promise<this> {
+    const { plants } = this.town
+    this.#host = serve(this.dataDir, ['--log-level', 'debug', '--log-format', 'json'], this.#env)
+    const { url, token } = await this.host.launched()
+    plants.plant('own launch token', token)
+    this.#watch = new Watch(plants, [this.host.process.pid ?? 0])
+    this.#dashboard = socketClient(Number(new URL(url).port), '/ws', { authorization: `Bearer ${token}` })
+    await this.#dashboard.opened
+    return this
+  }
+
+  get host(): Served {
+    if (this.#host === undefined) throw new Error('no host was started')
+    return this.#host
+  }
+
+  get watch(): Watch {
+    if (this.#watch === undefined) throw new Error('nobody watches')
+    return this.#watch
+  }
+
+  /** As `curl -i` shows it. */
+  async ask(
+    method: string,
+    path: string,
+    body?: object,
+    /** It tells a person what he needs, and nobody else. */
+    isPersonal = false,
+  ): Promise<{ status: number; body: unknown }> {
+    const { url, token } = await this.host.launched()
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    const head = [...response.headers].map(([name, value]) => `${name}: ${value}`).join('\n')
+    if (!isPersonal) this.answers.push([`${method} ${path}`, `${response.status}\n${head}\n${text}`])
+    const isJson = /json/.test(response.headers.get('content-type') ?? '')
+    return { status: response.status, body: isJson ? JSON.parse(text) : text }
+  }
+
+  async runs(): Promise<Run[]> {
+    return (await this.ask('GET', '/api/runs')).body as Run[]
+  }
+
+  async ends(title: string): Promise<Run> {
+    let found: Run | undefined
+    const look = async (): Promise<boolean> => {
+      found = (await this.runs()).find(({ ticket }) => ticket.title === title)
+      return found !== undefined && isOver(found)
+    }
+    await until(`the run of ${title} is over`, look, WAIT_MS, 50)
+    return found as Run // or the wait would have failed
+  }
+
+  /** All routes that only look, of whatever is there. */
+  async lookAtEverything(): Promise<void> {
+    const runs = await this.runs()
+    const ofRun = (id: string) => ['', '/events', '/placement', '/pr'].map((rest) => `/api/runs/${id}${rest}`)
+    const paths = [
+      ...['health', 'config', 'openapi.json', 'tickets', 'workers', 'connect/storage', 'codehost/repos'],
+      ...[
+        'pulls',
+        'pulls/plain/1',
+        'tracker/projects',
+        'memories',
+        'connect/tracker/callback?state=x&code=y',
+      ],
+    ].map((path) => `/api/${path}`)
+    const all = ['/metrics', ...paths, ...runs.flatMap(({ id }) => ofRun(id))]
+    await Promise.all(all.map((path) => this.ask('GET', path)))
+  }
+
+  /** Where secrets were found that have no business there. */
+  async close(): Promise<string[]> {
+    const sightings = this.watch.stop()
+    const kept = readFileSync(this.#config, 'latin1')
+    const instant = /"tokenExpiresAt": *"([^"]+)"/.exec(kept)?.[1]
+    // One that is near could be the instant of anything else.
+    if (instant !== undefined && Date.parse(instant) > Date.now() + FAR_MS)
+      this.town.plants.plant('end of the last token', instant)
+    this.host.process.kill('SIGTERM')
+    await this.host.exit
+    this.#dashboard?.close()
+    const shown: [what: string, text: string][] = [
+      ...lines('the log', this.host.out() + this.host.err()),
+      ...this.answers,
+      ...(this.#dashboard?.frames ?? []).map((frame): [string, string] => [
+        `push ${frame.type}`,
+        JSON.stringify(frame),
+      ]),
+      ...filesBelow(this.folder).filter(
+        ([path]) => path !== this.#config && !path.endsWith('/.codex/auth.json'),
+      ),
+      // What an agent keeps for itself is as much its own as its key is.
+      ...filesBelow(sandboxFolder()).filter(([path]) => !/\/sandboxes\/[^/]+\/home\//.test(path)),
+      ...this.town.sink.seen.map((text): [string, string] => ['somebody else', text]),
+    ]
+    const found = shown.flatMap(([what, text]) =>
+      this.town.plants.in(text).map((name) => `${name} in ${what}: ${around(this.town.plants, text)}`),
+    )
+    const inProcesses = sightings
+      .filter((sighting) => !isMeant(sighting))
+      .map(({ name, where }) => `${name} in ${where}`)
+    expect(statSync(this.#config).mode & 0o777).toBe(0o600)
+    // Here they are, or nothing would be found because nothing was there.
+    expect(this.town.plants.in(kept).length).toBeGreaterThanOrEqual(KEPT_MIN)
+    return [...new Set([...found, ...inProcesses])]
+  }
+}
+
+/** An agent has its own key in its sandbox; and what a process was started with stays where its starter put it. */
+function isMeant({ name, where, inSandbox }: Sighting): boolean {
+  if (!where.startsWith('environment of ')) return false
+  if (name === 'agentA key') return inSandbox
+  // What is being started has no arguments yet; and the stub of wrangler asks `env` to print what it has.
+  if (name === 'own token of the bucket' && /wrangler|^environment of (env *)?$/.test(where)) return true
+  return /^(own|helper's)/.test(name) && /switchyard\.js (serve|oauth-helper)/.test(where)
+}
+
+const lines = (what: string, text: string): [string, string][] =>
+  text.split('\n').map((line): [string, string] => [what, line])
+
+/** Enough of it to see how it came there. */
+function around(plants: Plants, text: string): string {
+  const line = text.split('\n').find((one) => plants.in(one).length > 0) ?? ''
+  return line.slice(0, 400)
+}
+
+function ticket({ linear }: Neighbours, title: string, steps: readonly string[] = TICKET): void {
+  const description = ['Please.', '```switchyard', ...steps, '```', ''].join('\n')
+  linear.world.issue({ title, description, state: 'Todo' })
+}
+
+// ---- tricks --------------------------------------------------------------------------------------------------------
+
+/**
+ * Some of them each time, others the next: `SECRET_TRICKS=all` plays every one, `SEED=` those of an earlier time. The
+ * first comes always.
+ */
+const TRICKS_PLAYED = process.env.SECRET_TRICKS === 'all' ? Number.POSITIVE_INFINITY : 5
+const SEED = drawnSeed()
+
+function tricksOf(town: Neighbours): readonly Trick[] {
+  const [first, ...others] = allTricks(town)
+  const random = new Random(SEED)
+  const drawn = others
+    .map((trick) => ({ trick, lot: random.fraction() }))
+    .sort((a, b) => a.lot - b.lot)
+    .map(({ trick }) => trick)
+  process.stdout.write(`tricks of SEED=${SEED}\n`)
+  return [...(first === undefined ? [] : [first]), ...drawn].slice(0, TRICKS_PLAYED)
+}
+
+const allTricks = ({ sink }: Neighbours): readonly Trick[] => [
+  { kind: 'page', status: 502 },
+  { kind: 'page', status: 200 },
+  { kind: 'complaint', status: 200 },
+  { kind: 'complaint', status: 400 },
+  { kind: 'complaint', status: 422 },
+  { kind: 'complaint', status: 404 },
+  { kind: 'complaint', status: 403 },
+  { kind: 'complaint', status: 500 },
+  { kind: 'oauth', status: 400, error: 'invalid_request' },
+  { kind: 'oauth', status: 400 },
+  { kind: 'oauth', status: 502 },
+  { kind: 'oauth', status: 200 },
+  { kind: 'broken JSON' },
+  { kind: 'headers', status: 404 },
+  { kind: 'redirect', status: 302, to: sink.url },
+  { kind: 'redirect', status: 307, to: sink.url },
+  { kind: 'links', to: sink.url },
+  { kind: 'reset' },
+  { kind: 'slow', ms: 200 },
+]
+
+/** Of those that are alike to it, one; it has no links, and nobody waits for it that others would not. */
+const isForHelpers = (trick: Trick): boolean =>
+  trick.kind === 'oauth' ||
+  (trick.kind === 'redirect' && trick.status === 307) ||
+  (trick.kind === 'page' && trick.status === 502) ||
+  (trick.kind === 'complaint' && trick.status === 400)
+
+async function played(
+  mirror: Mirror,
+  trick: Trick,
+  when: RegExp,
+  during: () => Promise<unknown>,
+): Promise<number> {
+  const before = mirror.tricked
+  Object.assign(mirror, { trick, when })
+  try {
+    await during()
+    return mirror.tricked - before
+  } finally {
+    Object.assign(mirror, { trick: undefined, when: /./ })
+  }
+}
+
+/** All that looks at the neighbours or writes to them, and polls; answers how often each was tricked. */
+function everythingDuring(witness: Witness, trick: Trick): Promise<number[]> {
+  const { tracker, codehost } = witness.town
+  const looks = async (): Promise<void> => {
+    await witness.lookAtEverything()
+    await Promise.all([
+      witness.ask('POST', '/api/pulls/plain/1/comment', { body: 'Hello' }),
+      witness.ask('POST', '/api/pulls/plain/1/resolve-thread', { threadId: 'x', resolved: true }),
+    ])
+  }
+  const polls = async (): Promise<void> => {
+    const before = tracker.tricked
+    await witness.ask('GET', '/api/tracker/projects')
+    await until('a poll meets it', () => tracker.tricked > before + 1, POLL_WAIT_MS, 50).catch(() => {})
+  }
+  return Promise.all([played(codehost, trick, /./, looks), played(tracker, trick, /./, polls)])
+}
+
+/** Logged in, and every upload ends with all that the program has. */
+function bucketThatFails(folder: string): string {
+  const bin = join(folder, 'bucket')
+  mkdirSync(bin)
+  const identity = '{"loggedIn":true,"email":"dev@example.test","accounts":[{"id":"0","name":"Dev"}]}'
+  const cases = [
+    '--version) echo 4.86.0;;',
+    `whoami) echo '${identity}';;`,
+    `*) echo "$@" >> ${join(folder, 'uploads')}; env; env >&2; exit 1;;`,
+  ]
+  writeFileSync(join(bin, 'wrangler'), `#!/bin/sh\ncase "$1" in\n${cases.join('\n')}\nesac\n`, {
+    mode: 0o755,
+  })
+  return bin
+}
+
+describe('with everything planted', () => {
+  test(
+    'a run, its pull request, and every route while the neighbours say everything back',
+    async () => {
+      const town = await neighbours()
+      const token = town.plants.plant('own token of the bucket', `cloudflare-${hex()}`)
+      const witness = new Witness(town, configOf(town), { CLOUDFLARE_API_TOKEN: token })
+      witness.onPath(bucketThatFails(witness.folder))
+      await witness.open()
+      ticket(town, 'All goes well')
+      const run = await witness.ends('All goes well')
+      expect([run.status, run.error]).toEqual(['completed', undefined])
+      expect(run.prUrl).toContain(town.codehost.url)
+      await until('artifacts are uploaded', () => existsSync(join(witness.folder, 'uploads')), WAIT_MS, 50)
+      await witness.lookAtEverything()
+      for (const trick of tricksOf(town)) {
+        const met = await everythingDuring(witness, trick)
+        expect([trick, met.every((times) => times > 0)]).toEqual([trick, true])
+      }
+      // After these nobody is asked any more for a while.
+      for (const status of [401, 429]) await everythingDuring(witness, { kind: 'complaint', status })
+      expect(JSON.stringify(witness.answers)).toContain('GitHub wants fewer requests')
+      expect(await witness.close()).toEqual([])
+    },
+    TEST_MS_MAX,
+  )
+
+  test(
+    'runs whose clone, push or pull request meets a code host that says everything back',
+    async () => {
+      const town = await neighbours()
+      const witness = await new Witness(town, configOf(town)).open()
+      const { sink, codehost } = town
+      const away: Trick = { kind: 'redirect', status: 307, to: sink.url }
+      const cases: readonly (readonly [string, RegExp, Trick])[] = [
+        ['clone refused', /upload-pack/, { kind: 'complaint', status: 403 }],
+        ['clone redirected', /upload-pack/, { ...away, status: 302 }],
+        // Of an outage everybody would wait for the end.
+        ['clone broken', /upload-pack/, { kind: 'page', status: 400 }],
+        ['push refused', /receive-pack/, { kind: 'complaint', status: 403 }],
+        ['push redirected', /receive-pack/, away],
+        ['pull refused', /POST .*\/pulls$/, { kind: 'complaint', status: 422 }],
+        ['pull forbidden', /POST .*\/pulls$/, { kind: 'complaint', status: 403 }],
+        ['pull redirected', /POST .*\/pulls$/, away],
+        ['pull headers', /(GET|POST) .*\/pulls/, { kind: 'headers', status: 404 }],
+      ]
+      for (const [title, when, trick] of cases) {
+        const met = await played(codehost, trick, when, async () => {
+          ticket(town, title)
+          const { status } = await witness.ends(title)
+          expect([title, status]).toEqual([title, 'failed'])
+        })
+        expect([title, met > 0]).toEqual([title, true])
+      }
+      await witness.lookAtEverything()
+      expect(await witness.close()).toEqual([])
+    },
+    TEST_MS_MAX,
+  )
+})
+
+// ---- connecting ----------------------------------------------------------------------------------------------------
+
+const CALLBACK = '/api/connect/tracker/callback'
+
+/** Keys that nobody gave out. */
+function badKeys(plants: Plants): Record<string, string> {
+  return {
+    trackerApiKey: plants.plant('bad tracker key', `lin_api_${hex()}${TWIST}`),
+    codehostToken: plants.plant('bad codehost token', `ghp_${hex()}${TWIST}`),
+    agentAApiKey: plants.plant('bad agentA key', `sk-ant-api03-${hex()}${TWIST}`),
+    agentCApiKey: plants.plant('bad agentC key', `AIza${hex()}${TWIST}`),
+  }
+}
+
+/** To the consent page, through the helper where there is one, and back as the person decides. */
+async function consented(witness: Witness, decision: 'approve' | 'refuse' = 'approve'): Promise<URL> {
+  const { linear, plants } = witness.town
+  const begun = (await witness.ask('POST', '/api/connect/tracker', undefined, true)).body as { url: string }
+  const isOurs = !begun.url.includes('/oauth/tracker/authorize')
+  const sentOn = isOurs ? undefined : await fetch(begun.url, { redirect: 'manual' })
+  const { pathname, search } = new URL(sentOn?.headers.get('location') ?? begun.url)
+  const back = linear.consent(`${linear.url}${pathname}${search}`, decision)
+  for (const name of ['code', 'state']) {
+    const value = back.searchParams.get(name)
+    if (value !== null) plants.plant(`${name} of a journey`, value)
+  }
+  return back
+}
+
+/** Programs that print all they have. Codex is logged in, with a key. */
+function stubs(folder: string, home: string, plants: Plants): string {
+  const bin = join(folder, 'stubs')
+  mkdirSync(bin, { recursive: true })
+  for (const name of ['claude', 'codex', 'wrangler'])
+    writeFileSync(join(bin, name), `#!/bin/sh\necho "$@"\nenv\nenv >&2\n[ ${name} = codex ]\n`, {
+      mode: 0o755,
+    })
+  mkdirSync(join(home, '.codex'), { recursive: true })
+  const login = { OPENAI_API_KEY: plants.plant("codex' own key", `sk-proj-${hex()}${TWIST}`) }
+  writeFileSync(join(home, '.codex', 'auth.json'), JSON.stringify(login), { mode: 0o600 })
+  return bin
+}
+
+async function onAPort(town: Neighbours, config: object): Promise<object> {
+  const port = await freePort()
+  const redirectUris = [`http://localhost:${port}${CALLBACK}`]
+  Object.assign(town.linear.app, { redirectUris })
+  return { ...config, server: { port } }
+}
+
+/** What is given to be kept, and comes back refused. */
+async function everyWayToConnect(witness: Witness): Promise<void> {
+  const { plants } = witness.town
+  for (const provider of ['agentA', 'agentB', 'agentC', 'storage'])
+    await witness.ask('POST', `/api/connect/${provider}`)
+  await witness.ask('PUT', '/api/settings/credentials', badKeys(plants))
+  const back = await consented(witness)
+  const forged = new URL(back)
+  forged.searchParams.set('state', 'x'.repeat(43))
+  await witness.ask('GET', forged.pathname + forged.search)
+  await witness.ask('GET', back.pathname + back.search)
+  await witness.ask('POST', '/api/connect/tracker/paste', { address: back.href })
+  const refused = await consented(witness, 'refuse')
+  refused.searchParams.set('error', `no ${refused.searchParams.get('state')}`)
+  await witness.ask('GET', refused.pathname + refused.search)
+  await witness.ask('GET', '/api/config')
+}
+
+/** A code is begun while all is well, and asked about while it is not. */
+async function deviceCode(witness: Witness): Promise<void> {
+  const before = witness.town.codehost.asked.length
+  await witness.ask('POST', '/api/connect/codehost')
+  expect(witness.town.codehost.asked.length).toBeGreaterThan(before)
+}
+
+async function askedAbout(witness: Witness, mirror: Mirror): Promise<void> {
+  const before = mirror.tricked
+  const isAsked = async (): Promise<boolean> => {
+    await witness.ask('POST', '/api/connect/codehost/poll')
+    return mirror.tricked > before
+  }
+  await until('the code host is asked about a code', isAsked, WAIT_MS, 100)
+}
+
+/** What only the service and its neighbours know of a flow: they saw it. */
+function plantWhatWasSent({ plants, codehost, tracker }: Neighbours): void {
+  for (const { body } of [...codehost.asked, ...tracker.asked]) {
+    const form = new URLSearchParams(body)
+    for (const name of ['device_code', 'code_verifier']) {
+      const value = form.get(name)
+      if (value !== null) plants.plant(name, value)
+    }
+  }
+}
+
+async function tricked(
+  witness: Witness,
+  mirrors: readonly Mirror[],
+  trick: Trick,
+  during: () => Promise<void>,
+): Promise<void> {
+  const before = mirrors.map((mirror) => mirror.tricked)
+  for (const mirror of mirrors) mirror.trick = trick
+  await during()
+  for (const mirror of mirrors) mirror.trick = undefined
+  const met = mirrors.map((mirror, n) => mirror.tricked > (before[n] ?? 0))
+  expect([trick, met]).toEqual([trick, mirrors.map(() => true)])
+  plantWhatWasSent(witness.town)
+}
+
+describe('every way to connect', () => {
+  test(
+    'fails in every way, over neighbours and programs that say everything back',
+    async () => {
+      const town = await neighbours()
+      const { plants, tracker, codehost, vendors } = town
+      const config = await onAPort(town, configOf(town, { tracker: hurried(town) }))
+      const witness = new Witness(town, config, {
+        SWITCHYARD_TOKEN: plants.plant('own launch token', `launch-${hex()}`),
+        ANTHROPIC_API_KEY: plants.plant('own key of the vendor', `sk-ant-api03-${hex()}${TWIST}`),
+        CLOUDFLARE_API_TOKEN: plants.plant('own token of the bucket', `cloudflare-${hex()}`),
+      })
+      witness.onPath(stubs(witness.folder, witness.home, plants))
+      await witness.open()
+      for (const trick of tricksOf(town)) {
+        await deviceCode(witness)
+        await tricked(witness, [tracker, codehost, vendors], trick, async () => {
+          await everyWayToConnect(witness)
+          await askedAbout(witness, codehost)
+        })
+      }
+      expect(
+        tracker.asked.filter(({ body }) => body.includes('grant_type=refresh_token')).length,
+      ).toBeGreaterThan(1)
+      expect(await witness.close()).toEqual([])
+    },
+    TEST_MS_MAX,
+  )
+
+  test(
+    'goes through the helper, which says nothing of what it was told, nor of its own secrets',
+    async () => {
+      const town = await neighbours()
+      const { plants, linear, tracker, codehost, github } = town
+      const secretFile = join(tempFolder(), 'secret')
+      writeFileSync(secretFile, linear.app.clientSecret, { mode: 0o600 })
+      github.device.settings.clientId = plants.plant("helper's id at the code host", `Iv1.${hex()}`)
+      const helper = command(
+        ['oauth-helper', '--port', '0', '--log-level', 'debug', '--requests-per-minute', '100000'],
+        '',
+        {
+          CODEHOST_CLIENT_ID: github.device.settings.clientId,
+          TRACKER_CLIENT_ID: linear.app.clientId,
+          TRACKER_CLIENT_SECRET_FILE: secretFile,
+          SWITCHYARD_TRACKER_URL: tracker.url,
+          SWITCHYARD_CODEHOST_URL: codehost.url,
+        },
+      )
+      const told = (): string | undefined => /"url":"([^"]+)"/.exec(helper.err())?.[1]
+      await until('the helper serves', () => told() !== undefined)
+      const front = await startMirror(told() ?? '')
+      endings.push(() => front.close())
+      const own = { apiBase: front.url, codehostClientId: '', trackerClientId: '' }
+      const config = await onAPort(town, configOf(town, { connect: own, tracker: hurried(town) }))
+      const witness = await new Witness(town, config).open()
+      witness.watch.add(helper.process.pid ?? 0)
+      const isRefused = { kind: 'oauth', status: 401, error: 'invalid_client' } as const
+      for (const trick of [...allTricks(town).filter(isForHelpers), isRefused]) {
+        await deviceCode(witness)
+        await tricked(witness, [tracker, codehost], trick, async () => {
+          await everyWayToConnect(witness)
+          await askedAbout(witness, codehost)
+        })
+        await deviceCode(witness)
+        const journey = await consented(witness)
+        await tricked(witness, [front], trick, async () => {
+          await witness.ask('GET', journey.pathname + journey.search)
+          await askedAbout(witness, front)
+        })
+      }
+      expect(front.asked.filter(({ path }) => path.endsWith('/refresh')).length).toBeGreaterThan(1)
+      witness.answers.push(...lines("the helper's log", helper.out() + helper.err()))
+      expect(await witness.close()).toEqual([])
+    },
+    TEST_MS_MAX,
+  )
+
+  test(
+    'may succeed, and the file cannot be written: nothing of what was to be kept is said',
+    async () => {
+      const town = await neighbours()
+      const { plants, linear, github } = town
+      const config = await onAPort(town, configOf(town))
+      const witness = new Witness(town, config)
+      // A draft of so long a name cannot be made beside it.
+      witness.keepConfigAt('c'.repeat(LONGEST_NAME))
+      await witness.open()
+      const token = `ghp_${hex()}`
+      github.addToken('mona', token)
+      const good = {
+        trackerApiKey: plants.plant('good tracker key', linear.apiKey + TWIST),
+        codehostToken: plants.plant('good codehost token', token + TWIST),
+      }
+      const put = await witness.ask('PUT', '/api/settings/credentials', good)
+      expect(put.body).toMatchObject({ results: { tracker: { ok: false }, codehost: { ok: false } } })
+      const back = await consented(witness)
+      expect((await witness.ask('GET', back.pathname + back.search)).status).not.toBe(200)
+      await deviceCode(witness)
+      for (const code of github.device.userCodes) github.device.approve(code, 'mona')
+      const isOver = async (): Promise<boolean> =>
+        JSON.stringify((await witness.ask('POST', '/api/connect/codehost/poll')).body).includes('"error"')
+      await until('the flow fails', isOver, WAIT_MS, 100)
+      plantWhatWasSent(town)
+      await witness.ask('PUT', '/api/settings', {
+        patch: { agent: { agentAApiKey: badKeys(plants).agentAApiKey } },
+      })
+      expect(await witness.close()).toEqual([])
+    },
+    TEST_MS_MAX,
+  )
+})
+
+const LONGEST_NAME = 255
+const ACCESS_MS = 4_000
+
+/** So that the token is refreshed at once, and again and again. */
+function hurried(town: Neighbours): object {
+  town.linear.accounts.accessMs = ACCESS_MS
+  return { tokenExpiresAt: new Date(Date.now() + ACCESS_MS).toISOString() }
+}

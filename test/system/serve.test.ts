@@ -1,0 +1,330 @@
+/**
+ * `switchyard serve` as a person meets it: real processes, real files, real signals.
+ */
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { describe, expect, test } from '@jest/globals'
+import { tempFolder, until } from '../support/real-files.ts'
+import { anyPort, readLaunch, run, serve } from '../support/serve.ts'
+
+function folder(config?: string): string {
+  const dataDir = tempFolder()
+  if (config !== undefined) writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
+  return dataDir
+}
+
+/** Five seconds where nothing else is done. */
+const STOP_MS_MAX = 15_000
+
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
+
+function filesBelow(path: string): string[] {
+  return readdirSync(path, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? filesBelow(join(path, entry.name)) : [join(path, entry.name)],
+  )
+}
+
+describe('start and stop', () => {
+  test('launch.json tells any program of this user where the host is, and is gone after a clean stop', async () => {
+    const host = serve(folder(anyPort()))
+    const launch = await host.launched()
+    expect(launch).toMatchObject({
+      pid: host.process.pid,
+      version: '0.1.0',
+      url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+    })
+    expect(launch.token).toMatch(/^[\w-]{43}$/)
+    expect(new Date(launch.startedAt).toISOString()).toBe(launch.startedAt)
+    expect(mode(join(host.dataDir, 'launch.json'))).toBe('600')
+
+    host.process.kill('SIGTERM')
+    expect(await host.exit).toBe(0)
+    expect(readLaunch(host.dataDir)).toBeUndefined()
+  })
+
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    '%s stops it cleanly, with sockets open and requests under way',
+    async (signal) => {
+      const host = serve(folder(anyPort()))
+      const { url, token } = await host.launched()
+      const asked = Array.from({ length: 20 }, () =>
+        fetch(`${url}/api/config`, { headers: { authorization: `Bearer ${token}` } }).then(
+          (answer) => answer.status,
+          () => 0,
+        ),
+      )
+      const began = performance.now()
+      host.process.kill(signal)
+      expect(await host.exit).toBe(0)
+      expect(performance.now() - began).toBeLessThan(STOP_MS_MAX)
+      // Answered, told that it is stopping, or cut off: never anything else.
+      for (const status of await Promise.all(asked)) expect([0, 200, 503]).toContain(status)
+    },
+  )
+
+  test('a signal at any moment of the start is a clean stop, and leaves no launch.json', async () => {
+    for (const afterMs of [0, 40, 80, 120, 160, 200, 240]) {
+      const host = serve(folder(anyPort()))
+      await pause(afterMs)
+      host.process.kill('SIGTERM')
+      const exit = await host.exit
+      // Before the first line of ours ran, the system ends the process; nothing is there yet to be left behind.
+      expect([0, 'SIGTERM']).toContain(exit)
+      expect(readLaunch(host.dataDir)).toBeUndefined()
+    }
+  })
+
+  test('the same signal twice in a moment is not impatience', async () => {
+    const host = serve(folder(anyPort()))
+    await host.launched()
+    host.process.kill('SIGINT')
+    host.process.kill('SIGTERM')
+    expect(await host.exit).toBe(0)
+    expect(readLaunch(host.dataDir)).toBeUndefined()
+  })
+
+  test('it goes on when nobody reads its log any more', async () => {
+    const host = serve(folder(anyPort()), ['--log-level', 'debug'])
+    await host.launched()
+    host.process.stderr?.destroy()
+    writeFileSync(join(host.dataDir, 'config.json'), '{ broken')
+    await pause(400)
+    expect((await host.ask('/api/config')).status).toBe(200)
+  })
+
+  test('on IPv6 loopback, launch.json holds an address that works', async () => {
+    const host = serve(folder(JSON.stringify({ server: { host: '::1', port: 0 } })))
+    const { url } = await host.launched()
+    expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+    expect((await host.ask('/api/config')).status).toBe(200)
+  })
+
+  test('everything it keeps is for its owner alone', async () => {
+    const host = serve(folder(anyPort()))
+    await host.ask('/api/settings', { method: 'PUT', body: { patch: { sandbox: { concurrency: 3 } } } })
+    expect(mode(host.dataDir)).toBe('700')
+    for (const file of filesBelow(host.dataDir)) expect(`${file} ${mode(file)}`).toBe(`${file} 600`)
+  })
+
+  test('a wide-open folder and configuration are tightened', async () => {
+    const dataDir = folder(anyPort())
+    chmodSync(dataDir, 0o755)
+    chmodSync(join(dataDir, 'config.json'), 0o644)
+    const host = serve(dataDir)
+    await host.launched()
+    expect(mode(dataDir)).toBe('700')
+    expect(mode(join(dataDir, 'config.json'))).toBe('600')
+  })
+
+  test('health says what the sandbox really is, without a token', async () => {
+    const host = serve(folder(anyPort()))
+    const { url } = await host.launched()
+    const health = await (await fetch(`${url}/api/health`)).json()
+    expect(health).toMatchObject({
+      ok: true,
+      version: '0.1.0',
+      sandboxProvider: 'bwrap',
+      hostExecution: { kind: 'local-worker' },
+    })
+    expect((health as { hostMemMib: number }).hostMemMib).toBeGreaterThan(100)
+  })
+
+  test('the fleet listener is there exactly when fleet.host is set', async () => {
+    const host = serve(folder(anyPort({ fleet: { host: '127.0.0.1', port: 0 } })))
+    const { fleetUrl } = await host.launched()
+    expect(fleetUrl).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/)
+    const answer = await fetch(`${fleetUrl?.replace('ws:', 'http:')}/api/health`)
+    expect(answer.status).toBe(404)
+  })
+})
+
+describe('exit codes', () => {
+  test('75: a second host on the same data directory, which the first does not notice', async () => {
+    const first = serve(folder(anyPort()))
+    await first.launched()
+    const second = serve(first.dataDir)
+    expect(await second.exit).toBe(75)
+    expect(second.err()).toContain(`process ${first.process.pid}`)
+    expect((await first.ask('/api/config')).status).toBe(200)
+    expect(readLaunch(first.dataDir)?.pid).toBe(first.process.pid)
+  })
+
+  test('a lock that a killed host left behind stops nobody', async () => {
+    const first = serve(folder(anyPort()))
+    await first.launched()
+    first.process.kill('SIGKILL')
+    await first.exit
+    const second = serve(first.dataDir)
+    expect((await second.launched()).pid).toBe(second.process.pid)
+  })
+
+  test.each([
+    ['not JSON', '{ "server": ', 'config.json', /line 1/],
+    ['a wrong field', '{"server":{"port":"4400"}}', 'config.json', /\/server\/port/],
+    ['an unknown field', '{"sevrer":{}}', 'config.json', /\/sevrer/],
+    [
+      'a management listener that is not loopback',
+      '{"server":{"host":"0.0.0.0"}}',
+      'config.json',
+      /\/server\/host/,
+    ],
+  ])('78: a configuration that is %s, with its file and field', async (_what, config, file, field) => {
+    const host = serve(folder(config))
+    expect(await host.exit).toBe(78)
+    expect(host.err()).toContain(file)
+    expect(host.err()).toMatch(field)
+  })
+
+  test('78 leaves the file as it was', async () => {
+    const dataDir = folder('{"server":{"port":"x"}} ')
+    await serve(dataDir).exit
+    expect(readFileSync(join(dataDir, 'config.json'), 'utf8')).toBe('{"server":{"port":"x"}} ')
+  })
+
+  test('69: a port in use, by its number', async () => {
+    const taken = createServer()
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+    const address = taken.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    const host = serve(folder(JSON.stringify({ server: { port } })))
+    expect(await host.exit).toBe(69)
+    expect(host.err()).toContain(String(port))
+    expect(existsSync(join(host.dataDir, 'launch.json'))).toBe(false)
+    taken.close()
+  })
+
+  test('2: wrong use, with the word that is wrong', async () => {
+    const wrong = run(['serve', '--bogus'])
+    expect(await wrong.exit).toBe(2)
+    expect(wrong.err()).toContain('--bogus')
+  })
+
+  test('0: --version and --help', async () => {
+    const version = run(['--version'])
+    expect(await version.exit).toBe(0)
+    expect(version.out()).toBe('0.1.0\n')
+    expect(await run(['--help']).exit).toBe(0)
+  })
+})
+
+describe('where things are', () => {
+  test.each([
+    ['SWITCHYARD_DATA_DIR', (home: string) => ({ SWITCHYARD_DATA_DIR: join(home, 'mine') }), 'mine'],
+    ['XDG_DATA_HOME', (home: string) => ({ XDG_DATA_HOME: join(home, 'xdg') }), 'xdg/switchyard'],
+    ['HOME', (home: string) => ({ HOME: home }), '.local/share/switchyard'],
+  ])('without --data-dir: %s', async (_name, env, expected) => {
+    const home = tempFolder()
+    const dataDir = join(home, expected)
+    const host = run(['serve'], dataDir, { HOME: home, ...env(home), SWITCHYARD_TOKEN: '' })
+    // The default port may be taken by something else on this machine: then it says so, and has still made the folder.
+    await Promise.race([host.launched().catch(() => {}), host.exit])
+    expect(existsSync(join(dataDir, 'state'))).toBe(true)
+  })
+})
+
+describe('the launch token', () => {
+  test('may be given by the program that starts the host', async () => {
+    const token = 'a-token-that-the-desktop-shell-made-up'
+    const host = serve(folder(anyPort()), [], { SWITCHYARD_TOKEN: token })
+    expect((await host.launched()).token).toBe(token)
+    expect((await host.ask('/api/config')).status).toBe(200)
+  })
+
+  test('too short a one is not taken, and the log says why', async () => {
+    const host = serve(folder(anyPort()), [], { SWITCHYARD_TOKEN: 'short' })
+    expect((await host.launched()).token).not.toBe('short')
+    await until('a word on it', () => host.err().includes('SWITCHYARD_TOKEN'))
+  })
+
+  test('is another at each start', async () => {
+    const dataDir = folder(anyPort())
+    const tokens = new Set<string>()
+    for (let start = 0; start < 2; start++) {
+      const host = serve(dataDir)
+      tokens.add((await host.launched()).token)
+      host.process.kill('SIGTERM')
+      await host.exit
+    }
+    expect(tokens.size).toBe(2)
+  })
+})
+
+describe('the log', () => {
+  test('is JSON lines when nobody sits at a terminal', async () => {
+    const host = serve(folder(anyPort()))
+    await host.launched()
+    await until('a line', () => host.err().includes('\n'))
+    host.process.kill('SIGTERM')
+    await host.exit
+    for (const line of host.err().trim().split('\n')) expect(JSON.parse(line)).toHaveProperty('msg')
+  })
+
+  test('is for people with --log-format human', async () => {
+    const host = serve(folder(anyPort()), ['--log-format', 'human'])
+    await host.launched()
+    await until('a line', () => host.err().includes('is serving'))
+    expect(host.err()).toMatch(/INFO/)
+    expect(host.err()).not.toMatch(/^\{/)
+  })
+
+  test('says as much as --log-level asks for', async () => {
+    const host = serve(folder(anyPort()), ['--log-level', 'error'])
+    await host.launched()
+    host.process.kill('SIGTERM')
+    await host.exit
+    expect(host.err()).toBe('')
+  })
+
+  test('holds no secret, whatever happens', async () => {
+    const planted = [
+      'lin_api_plantedplantedplanted',
+      'ghp_plantedplantedplantedplanted',
+      'planted-client-secret',
+    ]
+    const host = serve(
+      folder(
+        anyPort({
+          tracker: { apiKey: planted[0] },
+          codehost: { token: planted[1] },
+          connect: { trackerClientSecret: planted[2] },
+        }),
+      ),
+      ['--log-level', 'debug'],
+    )
+    const { url, token } = await host.launched()
+    await fetch(`${url}/ws?token=${token}`)
+    await fetch(`${url}/api/config?token=${token}`)
+    await host.ask('/api/settings', { method: 'PUT', body: { patch: { tracker: null } } })
+    writeFileSync(join(host.dataDir, 'config.json'), `{"tracker":{"apiKey":"${planted[0]}"`)
+    await until('the bad edit to be noticed', () => host.err().includes('edited into something invalid'))
+    const config = await host.ask('/api/config')
+    host.process.kill('SIGTERM')
+    await host.exit
+    const said = [host.out(), host.err(), JSON.stringify(config)].join('\n')
+    for (const secret of [...planted, token]) expect(said).not.toContain(secret)
+  })
+})
+
+describe('a running host', () => {
+  test('takes a hand edit of config.json without a restart, and shows it', async () => {
+    const host = serve(folder(anyPort()))
+    await host.launched()
+    writeFileSync(join(host.dataDir, 'config.json'), anyPort({ sandbox: { concurrency: 9 } }))
+    await until(
+      'the edit',
+      async () =>
+        (await host.ask('/api/config')).body !== undefined &&
+        JSON.stringify((await host.ask('/api/config')).body).includes('"concurrency":9'),
+    )
+  })
+
+  test('idle, stays under 120 MiB', async () => {
+    const host = serve(folder(anyPort()))
+    await host.launched()
+    const status = readFileSync(`/proc/${host.process.pid}/status`, 'utf8')
+    const kib = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1])
+    expect(kib).toBeLessThan(120 * 1024)
+  })
+})

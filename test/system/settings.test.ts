@@ -1,0 +1,303 @@
+/**
+ * The settings rules, one by one, through a real socket of a real host.
+ */
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { WebSocket } from 'undici'
+import { tempFolder, until } from '../support/real-files.ts'
+import { type Served, serve } from '../support/serve.ts'
+
+const SECRETS = {
+  tracker: {
+    apiKey: 'planted-tracker-key',
+    refreshToken: 'planted-refresh',
+    tokenExpiresAt: '2031-01-01T00:00:00.000Z',
+  },
+  codehost: { token: 'planted-codehost-token' },
+  agent: {
+    agentAApiKey: 'planted-a-key',
+    agentAOauthToken: 'planted-a-oauth',
+    agentBApiKey: 'planted-b-key',
+    agentBLogin: 'planted-b-login',
+    agentCApiKey: 'planted-c-key',
+    agentCLogin: 'planted-c-login',
+  },
+  connect: { trackerClientSecret: 'planted-client-secret' },
+}
+
+/** Nobody listens there, and nobody outside is asked with what is planted. */
+const NOBODY = 'http://127.0.0.1:9'
+const CONFIGURED = {
+  ...SECRETS,
+  tracker: { ...SECRETS.tracker, apiUrl: NOBODY },
+  codehost: { ...SECRETS.codehost, apiUrl: NOBODY },
+}
+
+interface Answer {
+  readonly status: number
+  readonly body: {
+    readonly config?: Record<string, never>
+    readonly applied?: string
+    readonly error?: string
+  }
+}
+
+/** These hosts start no worker of their own. */
+const ALONE = { worker: { local: false } }
+
+function host(config: object = {}): Served {
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, 'config.json'), JSON.stringify({ server: { port: 0 }, ...ALONE, ...config }), {
+    mode: 0o600,
+  })
+  return serve(dataDir)
+}
+
+const file = (served: Served) => readFileSync(join(served.dataDir, 'config.json'), 'utf8')
+const stored = (served: Served) => {
+  const { worker: _, ...rest } = JSON.parse(file(served)) as Record<string, unknown>
+  return rest
+}
+const patch = async (served: Served, change: unknown): Promise<Answer> =>
+  (await served.ask('/api/settings', { method: 'PUT', body: { patch: change } })) as Answer
+
+async function refused(served: Served, change: unknown, reason: RegExp): Promise<void> {
+  const before = file(served)
+  const answer = await patch(served, change)
+  expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(reason) } })
+  expect(Object.keys(answer.body)).toEqual(['error'])
+  expect(file(served)).toBe(before)
+}
+
+describe('rule 1: merging', () => {
+  test('objects merge key by key, arrays and scalars replace, null deletes a key', async () => {
+    const served = host({
+      sandbox: { concurrency: 3, allowedHosts: ['a.example', 'b.example'] },
+      repos: { one: { remote: 'o/one', label: 'x' }, two: { remote: 'o/two' } },
+    })
+    await served.launched()
+    const answer = await patch(served, {
+      sandbox: { retentionHours: 5, allowedHosts: ['c.example'] },
+      repos: { one: { label: 'y' }, two: null, three: { remote: 'o/three' } },
+    })
+    expect(answer.status).toBe(200)
+    expect(stored(served)).toEqual({
+      server: { port: 0 },
+      sandbox: { concurrency: 3, retentionHours: 5, allowedHosts: ['c.example'] },
+      repos: { one: { remote: 'o/one', label: 'y' }, three: { remote: 'o/three' } },
+    })
+  })
+
+  test('a deleted key has its default again', async () => {
+    const served = host({ sandbox: { concurrency: 7 } })
+    await served.launched()
+    const answer = await patch(served, { sandbox: { concurrency: null } })
+    expect(answer.body.config).toMatchObject({ sandbox: { concurrency: 2 } })
+  })
+})
+
+describe('rule 2: the merged result is validated before anything is written', () => {
+  test.each([
+    ['a wrong type', { server: { port: 'x' } }, /^\/patch\/server\/port: /],
+    ['out of bounds', { sandbox: { concurrency: 65 } }, /^\/patch\/sandbox\/concurrency: /],
+    ['an unknown key', { sandbox: { colour: 'red' } }, /^\/patch\/sandbox\/colour: /],
+    ['no loopback', { server: { host: '0.0.0.0' } }, /^\/patch\/server\/host: /],
+    ['not an http address', { storage: { publicBaseUrl: 'ftp://x' } }, /^\/patch\/storage\/publicBaseUrl: /],
+    ['incomplete', { repos: { a: { label: 'no remote' } } }, /^\/patch\/repos\/a\/remote: /],
+    [
+      'wrong only together with what is stored',
+      { tracker: { driver: 'local' } },
+      /^\/patch\/tracker\/path: /,
+    ],
+  ])('%s: 400, prefixed by the field path, nothing written', async (_what, change, reason) => {
+    const served = host({ sandbox: { concurrency: 3 } })
+    await served.launched()
+    await refused(served, change, reason)
+  })
+
+  test('one wrong field in a patch keeps the right ones from being written too', async () => {
+    const served = host()
+    await served.launched()
+    await refused(served, { sandbox: { concurrency: 5, retentionHours: -1 } }, /retentionHours/)
+    expect(await served.ask('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 2 } } })
+  })
+
+  test.each([
+    ['__proto__', '{"patch":{"__proto__":{"polluted":1}}}'],
+    ['constructor', '{"patch":{"repos":{"constructor":{"remote":"o/n"}}}}'],
+    ['prototype', '{"patch":{"sandbox":{"prototype":{}}}}'],
+    ['33 levels', `{"patch":${'{"a":'.repeat(33)}1${'}'.repeat(34)}`],
+    ['a number that does not come back', '{"patch":{"sandbox":{"retentionHours":1e999}}}'],
+  ])('%s is refused', async (_what, body) => {
+    const served = host()
+    const { url, token } = await served.launched()
+    const before = file(served)
+    const answer = await fetch(`${url}/api/settings`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body,
+    })
+    expect(answer.status).toBe(400)
+    expect(file(served)).toBe(before)
+  })
+})
+
+describe('rule 3: the file is replaced atomically', () => {
+  test('a new file each time, owner-only, with no leftovers beside it', async () => {
+    const served = host()
+    await served.launched()
+    const path = join(served.dataDir, 'config.json')
+    const before = statSync(path).ino
+    await patch(served, { sandbox: { concurrency: 5 } })
+    expect(statSync(path).ino).not.toBe(before)
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    expect(readdirSync(served.dataDir).filter((name) => name.startsWith('config.json'))).toEqual([
+      'config.json',
+    ])
+  })
+
+  test('patches at the same moment are applied one after the other: none is lost', async () => {
+    const served = host()
+    await served.launched()
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, at) => patch(served, { repos: { [`r${at}`]: { remote: `o/r${at}` } } })),
+    )
+    expect(answers.map((answer) => answer.status)).toEqual(answers.map(() => 200))
+    expect(Object.keys(stored(served).repos as object)).toHaveLength(30)
+  })
+})
+
+describe('rule 4: credentials', () => {
+  const credentials = Object.entries({
+    tracker: SECRETS.tracker,
+    codehost: SECRETS.codehost,
+    agent: SECRETS.agent,
+  }).flatMap(([section, fields]) =>
+    Object.entries(fields).map(([key, value]) => [section, key, value] as const),
+  )
+
+  test.each(credentials)('%s.%s may not be set', async (section, key, value) => {
+    const served = host()
+    await served.launched()
+    await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
+  })
+
+  test.each(credentials)('%s.%s may not be changed, masked, emptied or deleted', async (section, key) => {
+    const served = host(CONFIGURED)
+    await served.launched()
+    for (const value of ['2032-01-01T00:00:00.000Z', '***', '', null]) {
+      await refused(served, { [section]: { [key]: value } }, new RegExp(`^/patch/${section}/${key}: `))
+    }
+  })
+
+  test.each(['tracker', 'codehost', 'agent'])(
+    'deleting the whole section %s is refused: it holds credentials',
+    async (section) => {
+      const served = host(CONFIGURED)
+      await served.launched()
+      await refused(served, { [section]: null }, new RegExp(`^/patch/${section}/`))
+    },
+  )
+
+  test('a patch beside them leaves them alone', async () => {
+    const served = host(CONFIGURED)
+    await served.launched()
+    expect((await patch(served, { tracker: { pollSeconds: 60 } })).status).toBe(200)
+    expect(stored(served)).toMatchObject(SECRETS)
+  })
+
+  test('connect.trackerClientSecret may be set and deleted, but not to the mask', async () => {
+    const served = host()
+    await served.launched()
+    const set = await patch(served, { connect: { trackerClientSecret: 'planted-new-secret' } })
+    expect(set).toMatchObject({ status: 200, body: { config: { connect: { trackerClientSecret: '***' } } } })
+    expect(stored(served)).toMatchObject({ connect: { trackerClientSecret: 'planted-new-secret' } })
+    await refused(
+      served,
+      { connect: { trackerClientSecret: '***' } },
+      /^\/patch\/connect\/trackerClientSecret: /,
+    )
+    expect((await patch(served, { connect: { trackerClientSecret: null } })).status).toBe(200)
+    expect(JSON.stringify(stored(served))).not.toContain('trackerClientSecret')
+  })
+})
+
+describe('rule 5: live or restart', () => {
+  test.each([
+    [{ server: { port: 4999 } }, 'restart'],
+    [{ server: { host: '127.0.0.2' } }, 'restart'],
+    [{ fleet: { host: '10.0.0.1' } }, 'restart'],
+    [{ fleet: { port: 4999 } }, 'restart'],
+    [{ sandbox: { concurrency: 9 } }, 'live'],
+    [{ server: { allowedOrigins: ['https://dash.example'] } }, 'live'],
+    [{ fleet: { port: 4401 } }, 'live'],
+    [{}, 'live'],
+  ])('%j is %s', async (change, applied) => {
+    const served = host()
+    await served.launched()
+    expect(await patch(served, change)).toMatchObject({ status: 200, body: { applied } })
+  })
+
+  test('a live one takes effect at once: an origin that was refused is let in', async () => {
+    const served = host()
+    const { url } = await served.launched()
+    const knock = async () =>
+      (await fetch(`${url}/api/health`, { headers: { origin: 'https://dash.example' } })).status
+    expect(await knock()).toBe(403)
+    await patch(served, { server: { allowedOrigins: ['https://dash.example'] } })
+    expect(await knock()).toBe(200)
+  })
+})
+
+describe('rule 6: hand edits', () => {
+  test('are applied without a restart and broadcast; a bad one is ignored and the next good one taken', async () => {
+    const served = host(CONFIGURED)
+    const { url, token } = await served.launched()
+    const frames: { type: string; config?: { sandbox: { concurrency: number } } }[] = []
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/ws?token=${token}`)
+    socket.addEventListener('message', ({ data }) => {
+      const frame = JSON.parse(String(data))
+      if (frame.type === 'hello' || frame.type === 'config') frames.push(frame)
+    })
+    await until('hello', () => frames.length === 1)
+    const edit = (config: object) =>
+      writeFileSync(
+        join(served.dataDir, 'config.json'),
+        JSON.stringify({ server: { port: 0 }, ...ALONE, ...CONFIGURED, ...config }),
+      )
+
+    edit({ sandbox: { concurrency: 8 } })
+    await until('the push', () => frames.length === 2)
+    edit({ sandbox: { concurrency: 800 } })
+    await until('the log line', () => served.err().includes('/sandbox/concurrency'))
+    expect(await served.ask('/api/config')).toMatchObject({ body: { sandbox: { concurrency: 8 } } })
+    edit({ sandbox: { concurrency: 9 } })
+    await until('the second push', () => frames.length === 3)
+    expect(frames.slice(1).map((frame) => frame.config?.sandbox.concurrency)).toEqual([8, 9])
+    socket.close()
+    for (const secret of Object.values(SECRETS).flatMap((section) => Object.values(section))) {
+      expect(JSON.stringify(frames)).not.toContain(secret)
+    }
+  })
+})
+
+describe('masks', () => {
+  test('every secret reads ***, wherever a configuration is shown', async () => {
+    const served = host(CONFIGURED)
+    await served.launched()
+    const shown = [
+      (await served.ask('/api/config')).body,
+      (await patch(served, { sandbox: { concurrency: 3 } })).body.config,
+    ]
+    for (const config of shown) {
+      expect(config).toMatchObject({
+        tracker: { apiKey: '***', refreshToken: '***' },
+        codehost: { token: '***' },
+        connect: { trackerClientSecret: '***' },
+      })
+      for (const key of Object.keys(SECRETS.agent)) expect(config).toHaveProperty(['agent', key], '***')
+      expect(JSON.stringify(config)).not.toContain('planted')
+    }
+  })
+})

@@ -1,0 +1,547 @@
+/**
+ * `switchyard worker` as a person meets it, and the one that a host runs itself: real processes, files and signals.
+ */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import type { FleetResponse, WorkerView } from '../../protocol/worker.ts'
+import { freePort } from '../support/free-ports.ts'
+import { drawnSeed, Random } from '../support/random.ts'
+import { tempFolder, until } from '../support/real-files.ts'
+import { anyPort, command, run, type Served, serve } from '../support/serve.ts'
+import { goodbye, socketServer } from '../support/socket-server.ts'
+
+const HERE = 'http://127.0.0.1:1'
+/** A worker that fails again and again is started, and dials, less and less often. */
+const SEEN_MS_MAX = 45_000
+/** Soon, whatever else the machine does. */
+const ENDED_MS_MAX = 15_000
+const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8)
+
+function hostFolder(config: string): string {
+  const dataDir = tempFolder()
+  writeFileSync(join(dataDir, 'config.json'), config, { mode: 0o600 })
+  return dataDir
+}
+
+async function tokenFile(host: Served): Promise<string> {
+  const { body } = await host.ask('/api/workers/pairing-tokens', { method: 'POST' })
+  const path = join(tempFolder(), 'token')
+  writeFileSync(path, `${(body as { token: string }).token}\n`, { mode: 0o600 })
+  return path
+}
+
+/** A worker of its own folder; dials where the host listens now. */
+async function workerOf(host: Served, args: readonly string[] = [], dataDir = join(tempFolder(), 'worker')) {
+  const { url } = await host.launched()
+  return run(['worker', '--host', url, '--data-dir', dataDir, '--log-level', 'debug', ...args], dataDir)
+}
+
+const fleet = async (host: Served): Promise<readonly WorkerView[]> =>
+  ((await host.ask('/api/workers')).body as FleetResponse).workers
+
+/** The only worker that there is, once it is as wanted. */
+async function theOnly(host: Served, what: string, isSo: (worker: WorkerView) => boolean, ms = SEEN_MS_MAX) {
+  let seen: readonly WorkerView[] = []
+  const found = async () => {
+    seen = await fleet(host)
+    return seen.length === 1 && seen.every(isSo)
+  }
+  await until(what, found, ms).catch((error) => {
+    throw new Error(`${error.message}\n${JSON.stringify(seen)}\n${host.err()}`)
+  })
+  return seen[0] as WorkerView
+}
+
+const online = ({ connection }: WorkerView): boolean => connection === 'online'
+const offline = ({ connection }: WorkerView): boolean => connection === 'offline'
+
+async function enrolled(host: Served, args: readonly string[] = []) {
+  const token = await tokenFile(host)
+  const worker = await workerOf(host, ['--token-file', token, ...args])
+  const view = await theOnly(host, 'the worker is online', online)
+  await until('it has its credential', () => existsSync(join(worker.dataDir, 'credential.json')))
+  return { worker, view, token }
+}
+
+const isGone = (pid: number): boolean => !existsSync(`/proc/${pid}/exe`) || stateOf(pid) === 'Z'
+const stateOf = (pid: number): string | undefined => {
+  try {
+    return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+/** It may be ending by itself. */
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+describe('wrong use ends with 2, the flag and the cure', () => {
+  const put = (text: string): string => {
+    const path = join(tempFolder(), 'file')
+    writeFileSync(path, text, { mode: 0o600 })
+    return path
+  }
+
+  test.each<[string, readonly string[], RegExp]>([
+    ['no host', [], /--host is missing.*https:\/\/host\.example:4401/],
+    [
+      'a host that is no address',
+      ['--host', 'host.example'],
+      /--host: not the address of a host; write it like/,
+    ],
+    ['a line that others read', ['--host', 'http://192.0.2.7:4401'], /--host: .*--insecure/],
+    ['no runs at once', ['--host', HERE, '--concurrency', '0'], /--concurrency.*from 1 to 64/],
+    ['too many runs at once', ['--host', HERE, '--concurrency', '65'], /--concurrency.*from 1 to 64/],
+    ['some runs at once', ['--host', HERE, '--concurrency', 'some'], /--concurrency.*from 1 to 64/],
+    [
+      'a name that nobody sees',
+      ['--host', HERE, '--name', ' \u200b '],
+      /--name: must have a visible character/,
+    ],
+    ['a negative wait', ['--host', HERE, '--drain-seconds', '-1'], /--drain-seconds/],
+    [
+      'a certificate that is none',
+      ['--host', 'https://192.0.2.7', '--ca-file', put('x')],
+      /--ca-file: .*PEM/,
+    ],
+    [
+      'a token that is none',
+      ['--host', HERE, '--token-file', put('hello')],
+      /--token-file: .*no pairing token/,
+    ],
+    ['a word that is none', ['--host', HERE, '--bogus'], /--bogus/],
+  ])('%s', async (_what, args, fault) => {
+    const ended = run(['worker', ...args, '--data-dir', join(tempFolder(), 'worker')])
+    expect(await ended.exit).toBe(2)
+    expect(ended.err()).toMatch(fault)
+  })
+
+  test('a folder that holds other things', async () => {
+    const shared = tempFolder()
+    chmodSync(shared, 0o755)
+    writeFileSync(join(shared, 'letter.txt'), '')
+    const ended = run(['worker', '--host', HERE, '--data-dir', shared])
+    expect(await ended.exit).toBe(2)
+    expect(ended.err()).toContain('--data-dir')
+    expect(readdirSync(shared)).toEqual(['letter.txt'])
+  })
+})
+
+describe('a worker', () => {
+  test('enrolls by a token file, which is then gone; its credential is for its owner alone', async () => {
+    const host = serve(hostFolder(anyPort()), ['--log-level', 'debug'])
+    const { worker, view, token } = await enrolled(host, ['--name', 'anvil', '--concurrency', '3'])
+    expect(view).toMatchObject({ name: 'anvil', state: 'active', activeRuns: 0 })
+    expect(view.local).toBeUndefined()
+    expect(view.capabilities).toMatchObject({
+      os: 'linux',
+      provider: 'bwrap',
+      maxConcurrency: 3,
+      version: '0.1.0',
+    })
+    await until('the token file is gone', () => !existsSync(token))
+    const credential = join(worker.dataDir, 'credential.json')
+    expect([mode(worker.dataDir), mode(credential)]).toEqual(['700', '600'])
+    expect(JSON.parse(readFileSync(credential, 'utf8'))).toMatchObject({ workerId: view.id })
+
+    const said = [host.err(), worker.err(), worker.out()].join('\n')
+    expect(said).not.toMatch(/w[pc]-[\w-]{20}/)
+    for (const part of ['cmdline', 'environ'])
+      expect(readFileSync(`/proc/${worker.process.pid}/${part}`, 'utf8')).not.toMatch(/w[pc]-[\w-]{20}/)
+  })
+
+  test('does not load what only a host needs', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker } = await enrolled(host)
+    const loaded = (pid: number | undefined) => /uws/i.test(readFileSync(`/proc/${pid}/maps`, 'utf8'))
+    expect([loaded(host.process.pid), loaded(worker.process.pid)]).toEqual([true, false])
+  })
+
+  test('idle, stays under 120 MiB', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker } = await enrolled(host)
+    const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.process.pid}/status`, 'utf8'))?.[1])
+    expect(kib).toBeLessThan(120 * 1024)
+  })
+
+  test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'stops on %s, and needs no token the next time',
+    async (signal) => {
+      const host = serve(hostFolder(anyPort()))
+      const { worker, view } = await enrolled(host)
+      worker.process.kill(signal)
+      expect(await worker.exit).toBe(0)
+      await theOnly(host, 'the host notices', offline)
+      await workerOf(host, [], worker.dataDir)
+      expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+    },
+  )
+
+  test('comes back after kill −9', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker, view } = await enrolled(host)
+    worker.process.kill('SIGKILL')
+    await worker.exit
+    await workerOf(host, [], worker.dataDir)
+    expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+  })
+
+  test('finds its host again, whether that stopped or died', async () => {
+    const config = anyPort({ server: { port: await freePort() } })
+    let host = serve(hostFolder(config))
+    const { view } = await enrolled(host)
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      host.process.kill(signal)
+      await host.exit
+      host = serve(host.dataDir)
+      expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+    }
+  })
+
+  test('waits for a host that is not there yet', async () => {
+    const dataDir = hostFolder(anyPort({ server: { port: await freePort() } }))
+    const first = serve(dataDir)
+    const { worker, view } = await enrolled(first)
+    worker.process.kill('SIGTERM')
+    await worker.exit
+    const { url } = await first.launched()
+    first.process.kill('SIGTERM')
+    await first.exit
+    const early = run(['worker', '--host', url, '--data-dir', worker.dataDir, '--log-level', 'debug'])
+    await until('it has tried', () => /ECONNREFUSED/.test(early.err()))
+    const second = serve(dataDir)
+    expect((await theOnly(second, 'it is there', online)).id).toBe(view.id)
+  })
+
+  test('reaches the fleet listener over TLS, with the authority that is named, and not without', async () => {
+    const folder = tempFolder()
+    const tls = { certFile: join(folder, 'cert.pem'), keyFile: join(folder, 'key.pem') }
+    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=yard']
+    const named = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', tls.keyFile, '-out', tls.certFile]
+    execFileSync('openssl', [...made, ...named], { stdio: 'ignore' })
+    const host = serve(hostFolder(anyPort({ fleet: { host: '127.0.0.1', port: 0, tls } })))
+    const { fleetUrl = '' } = await host.launched()
+    const dataDir = join(tempFolder(), 'worker')
+    const args = ['worker', '--host', fleetUrl, '--data-dir', dataDir, '--token-file', await tokenFile(host)]
+    const wary = run(args)
+    await until('it says why not', () => wary.err().includes('--ca-file'))
+    wary.process.kill('SIGTERM')
+    expect(await wary.exit).toBe(0)
+    run([...args, '--ca-file', tls.certFile])
+    await theOnly(host, 'the worker is online', online)
+  })
+
+  test('drained by an operator, it stays, and is enabled again', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { view } = await enrolled(host)
+    await host.ask(`/api/workers/${view.id}/drain`, { method: 'POST' })
+    await theOnly(
+      host,
+      'draining',
+      ({ state, connection }) => state === 'draining' && connection === 'online',
+    )
+    await host.ask(`/api/workers/${view.id}/enable`, { method: 'POST' })
+    await theOnly(host, 'enabled', ({ state }) => state === 'active')
+  })
+})
+
+describe('a worker ends', () => {
+  test('77, its credential deleted, when it is revoked', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker, view } = await enrolled(host)
+    const credential = join(worker.dataDir, 'credential.json')
+    await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })
+    expect(await worker.exit).toBe(77)
+    expect(existsSync(credential)).toBe(false)
+    expect(worker.err()).toMatch(/switchyard: .*\w/)
+  })
+
+  test('77 when it was revoked while it was away', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker, view } = await enrolled(host)
+    worker.process.kill('SIGTERM')
+    await worker.exit
+    await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })
+    const again = await workerOf(host, [], worker.dataDir)
+    expect(await again.exit).toBe(77)
+    expect(existsSync(join(worker.dataDir, 'credential.json'))).toBe(false)
+  })
+
+  test('77 with a token that the host does not know; the file stays', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const path = join(tempFolder(), 'token')
+    writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
+    const worker = await workerOf(host, ['--token-file', path])
+    expect(await worker.exit).toBe(77)
+    expect(existsSync(path)).toBe(true)
+    expect(await fleet(host)).toEqual([])
+  })
+
+  test('77 with neither token nor credential', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const worker = await workerOf(host)
+    expect(await worker.exit).toBe(77)
+    expect(worker.err()).toMatch(/switchyard: .*token/)
+  })
+
+  test('not, with a worn-out token beside a good credential', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker, view } = await enrolled(host)
+    worker.process.kill('SIGTERM')
+    await worker.exit
+    const path = join(tempFolder(), 'token')
+    writeFileSync(path, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
+    await workerOf(host, ['--token-file', path], worker.dataDir)
+    expect((await theOnly(host, 'it is back', online)).id).toBe(view.id)
+  })
+
+  test('75 where another one works already, which does not notice', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker, view } = await enrolled(host)
+    const second = await workerOf(host, [], worker.dataDir)
+    expect(await second.exit).toBe(75)
+    expect(second.err()).toContain(`process ${worker.process.pid}`)
+    expect((await theOnly(host, 'the first is there', online)).connectedAt).toBe(view.connectedAt)
+  })
+
+  test('75 when another one uses its credential', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker } = await enrolled(host)
+    const stolen = join(tempFolder(), 'worker')
+    mkdirSync(stolen, { mode: 0o700 })
+    const credential = readFileSync(join(worker.dataDir, 'credential.json'))
+    writeFileSync(join(stolen, 'credential.json'), credential, { mode: 0o600 })
+    await workerOf(host, [], stolen)
+    expect(await worker.exit).toBe(75)
+  })
+
+  test.each([
+    ['protocol', 'this host speaks version 9'],
+    ['malformed', 'the first frame was no register'],
+  ])('76 when the host says %s', async (code, reason) => {
+    const { port } = await socketServer(undefined, (peer) => {
+      peer.send(JSON.stringify({ type: 'rejected', code, reason }))
+      peer.socket.write(goodbye(1008, code))
+    })
+    const token = join(tempFolder(), 'token')
+    writeFileSync(token, `wp-${'x'.repeat(43)}`, { mode: 0o600 })
+    const args = ['--data-dir', join(tempFolder(), 'worker'), '--token-file', token]
+    const worker = run(['worker', '--host', `http://127.0.0.1:${port}`, ...args])
+    expect(await worker.exit).toBe(76)
+    expect(worker.err()).toContain(reason)
+  })
+
+  test('70 where sandboxes can’t lie, with the option that names another place', async () => {
+    const file = join(tempFolder(), 'file')
+    writeFileSync(file, '')
+    const args = ['--data-dir', join(tempFolder(), 'worker'), '--sandbox-dir', file]
+    const worker = run(['worker', '--host', HERE, ...args])
+    expect(await worker.exit).toBe(70)
+    expect(worker.err()).toMatch(/^switchyard: there is no place for sandboxes: .*; name .* --sandbox-dir$/m)
+    expect(worker.err()).not.toMatch(/^ +at /m)
+  })
+
+  test('77, and nothing worse, as a user whose home is not there', async () => {
+    const args = ['--data-dir', join(tempFolder(), 'worker')]
+    const worker = run(['worker', '--host', HERE, ...args], '', { HOME: join(tempFolder(), 'none') })
+    expect(await worker.exit).toBe(77)
+    expect(worker.err()).toContain('this machine is not paired')
+  })
+
+  test('70 or 0, but soon, when it is asked a second time', async () => {
+    const host = serve(hostFolder(anyPort()))
+    const { worker } = await enrolled(host)
+    worker.process.kill('SIGTERM')
+    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    worker.process.kill('SIGTERM')
+    expect([0, 70]).toContain(await worker.exit)
+  })
+
+  const isRoot = process.getuid?.() === 0
+  // Only root may hide a program.
+  ;(isRoot ? test : test.skip)('69 where there is no sandbox, with the reason', async () => {
+    const script = `mount --bind /dev/null /usr/bin/bwrap && exec "$@"`
+    const args = [
+      process.execPath,
+      command,
+      'worker',
+      '--host',
+      HERE,
+      '--data-dir',
+      join(tempFolder(), 'worker'),
+    ]
+    let ended: { status?: number; stderr?: Buffer } = {}
+    try {
+      execFileSync('unshare', ['-m', 'sh', '-c', script, 'sh', ...args], { stdio: 'pipe' })
+    } catch (error) {
+      ended = error as typeof ended
+    }
+    expect(ended.status).toBe(69)
+    expect(String(ended.stderr)).toMatch(/bubblewrap|bwrap/)
+  })
+})
+
+describe('the worker that a host runs itself', () => {
+  const alone = (more: object = {}): string => JSON.stringify({ server: { port: 0 }, ...more })
+  const pids = (host: Served): number[] =>
+    [...host.err().matchAll(/"workerPid":(\d+),"msg":"the local worker was started"/g)].map(([, pid]) =>
+      Number(pid),
+    )
+  const theLocal = async (host: Served): Promise<WorkerView> => {
+    const view = await theOnly(host, 'the local worker is online', online)
+    const credential = join(host.dataDir, 'worker', 'credential.json')
+    const isKept = () => existsSync(credential) && readFileSync(credential, 'utf8').includes(view.id)
+    await until('it has its credential', isKept)
+    return view
+  }
+  /** Never 0, which as something to kill means everybody here. */
+  function lastPid(host: Served): number {
+    const pid = pids(host).at(-1)
+    if (pid === undefined) throw new Error('the host has not said that it started a worker')
+    return pid
+  }
+
+  test('is enrolled and online by itself, as local, and is neither renamed nor revoked', async () => {
+    const host = serve(hostFolder(alone()), ['--log-level', 'debug'])
+    const view = await theLocal(host)
+    expect(view).toMatchObject({ local: true, capabilities: { maxConcurrency: 2 } })
+    const folder = join(host.dataDir, 'worker')
+    expect([mode(folder), mode(join(folder, 'credential.json'))]).toEqual(['700', '600'])
+    await until('the token is gone', () => !existsSync(join(folder, 'token')))
+    expect((await host.ask(`/api/workers/${view.id}`, { method: 'DELETE' })).status).toBe(400)
+    const rename = { method: 'POST', body: { name: 'x' } }
+    expect((await host.ask(`/api/workers/${view.id}/rename`, rename)).status).toBe(400)
+    expect(host.err()).toContain('local worker: ')
+    expect(host.err()).not.toMatch(/w[pc]-[\w-]{20}/)
+  })
+
+  test('has nothing of the host’s open, and is in a group of its own', async () => {
+    const host = serve(hostFolder(alone()))
+    await theLocal(host)
+    const pid = lastPid(host)
+    const open = openFiles(pid)
+    const databases = open.filter((path) => path.endsWith('data.mdb'))
+    expect(databases.length).toBeGreaterThan(0)
+    for (const path of databases) expect(path).toContain(join(host.dataDir, 'worker'))
+    expect(readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[2]).toBe(String(pid))
+  })
+
+  test('killed, comes back as the same one', async () => {
+    const host = serve(hostFolder(alone()))
+    const { id } = await theLocal(host)
+    const first = lastPid(host)
+    process.kill(first, 'SIGKILL')
+    await until('another process', () => lastPid(host) !== first)
+    expect((await theOnly(host, 'it is back', online)).id).toBe(id)
+  })
+
+  test.each(['SIGTERM', 'SIGKILL'] as const)(
+    'ends when its host ends by %s, and is the same one under the next',
+    async (signal) => {
+      const host = serve(hostFolder(alone()))
+      const { id } = await theLocal(host)
+      const pid = lastPid(host)
+      const began = performance.now()
+      host.process.kill(signal)
+      expect(await host.exit).toBe(signal === 'SIGTERM' ? 0 : 'SIGKILL')
+      await until('the worker is gone', () => isGone(pid))
+      expect(performance.now() - began).toBeLessThan(ENDED_MS_MAX)
+      const next = serve(host.dataDir)
+      expect((await theOnly(next, 'it is back', online)).id).toBe(id)
+    },
+  )
+
+  test('follows the configuration: another concurrency, off, and on again', async () => {
+    const host = serve(hostFolder(alone()))
+    const { id } = await theLocal(host)
+    const change = (patch: object) => host.ask('/api/settings', { method: 'PUT', body: { patch } })
+    await change({ sandbox: { concurrency: 5 } })
+    const wider = (worker: WorkerView) => online(worker) && worker.capabilities?.maxConcurrency === 5
+    expect((await theOnly(host, 'five at once', wider)).id).toBe(id)
+    const pid = lastPid(host)
+    await change({ worker: { local: false } })
+    await until('it is gone', () => isGone(pid))
+    await theOnly(host, 'it is offline', offline)
+    await change({ worker: { local: true } })
+    expect((await theOnly(host, 'it is back', online)).id).toBe(id)
+  })
+
+  test('whose credential is lost is enrolled anew, and there is still only one', async () => {
+    const host = serve(hostFolder(alone()))
+    const { id } = await theLocal(host)
+    host.process.kill('SIGTERM')
+    await host.exit
+    rmSync(join(host.dataDir, 'worker', 'credential.json'))
+    const next = serve(host.dataDir)
+    const fresh = await theLocal(next)
+    expect(fresh.id).not.toBe(id)
+    expect(fresh.local).toBe(true)
+  })
+
+  test('that the host knows no more is invited again', async () => {
+    const host = serve(hostFolder(alone()))
+    const { id } = await theLocal(host)
+    host.process.kill('SIGTERM')
+    await host.exit
+    rmSync(join(host.dataDir, 'state'), { recursive: true })
+    const next = serve(host.dataDir)
+    const fresh = await theLocal(next)
+    expect(fresh.id).not.toBe(id)
+    expect(fresh.local).toBe(true)
+  })
+
+  const CYCLES = Number(process.env.KILL_CYCLES ?? 5)
+  const seed = drawnSeed()
+  test(
+    `is there in the end, and only once, after ${CYCLES} kills of either (SEED=${seed})`,
+    async () => {
+      const random = new Random(seed)
+      let host = serve(hostFolder(alone()))
+      for (let cycle = 0; cycle < CYCLES; cycle++) {
+        await until('a local worker was started', () => pids(host).length > 0)
+        // From the first instant of its life to well after it is enrolled.
+        await new Promise((resolve) => setTimeout(resolve, random.below(1_500)))
+        const pid = lastPid(host)
+        if (random.chance(0.5)) {
+          killIfThere(pid)
+        } else {
+          host.process.kill('SIGKILL')
+          await host.exit
+          host = serve(host.dataDir)
+        }
+      }
+      const view = await theLocal(host)
+      expect(view.local).toBe(true)
+    },
+    60_000 + CYCLES * 5_000,
+  )
+})
+
+/** It opens and closes others meanwhile. */
+function openFiles(pid: number): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)]
+    } catch {
+      return []
+    }
+  })
+}

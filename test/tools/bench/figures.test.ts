@@ -1,0 +1,117 @@
+/** What the bench says of its measurements. */
+import { describe, expect, test } from '@jest/globals'
+import { inTurn } from '../../../bench/entry.ts'
+import {
+  compared,
+  isClose,
+  measured,
+  roundsOf,
+  spread,
+  type Target,
+  verdict,
+} from '../../../bench/figures.ts'
+import { amount, table } from '../../../bench/table.ts'
+
+const atLeast = (bound: number): Target => ({ of: 'ratio', is: 'at least', bound })
+const atMost = (bound: number): Target => ({ of: 'ours', is: 'at most', bound })
+
+test.each([
+  { of: [5], median: 5, min: 5, max: 5 },
+  { of: [9, 1, 4], median: 4, min: 1, max: 9 },
+  { of: [4, 100, 2, 6], median: 5, min: 2, max: 100 },
+])('the spread of $of has the median $median', ({ of, ...expected }) => {
+  expect(spread(of)).toEqual(expected)
+})
+
+test('the spread of nothing is a mistake', () => {
+  expect(() => spread([])).toThrow('nothing was measured')
+})
+
+test('a ratio is taken in each round, so that a slow moment of the machine does not count', () => {
+  const pairs = [
+    { ours: 80, raw: 100 },
+    { ours: 8, raw: 10 },
+    { ours: 88, raw: 110 },
+  ]
+  expect(compared({ name: 'a', unit: 'b' }, pairs).ratio).toEqual({ median: 0.8, min: 0.8, max: 0.8 })
+})
+
+test('slices that took turns make rounds', () => {
+  const slices = [1, 3, 5, 7].map((ours) => ({ ours, raw: ours * 2 }))
+  expect(roundsOf(slices, 2)).toEqual([
+    { ours: 2, raw: 4 },
+    { ours: 6, raw: 12 },
+  ])
+})
+
+describe('a verdict', () => {
+  const pairs = [
+    { ours: 60, raw: 100 },
+    { ours: 80, raw: 100 },
+    { ours: 90, raw: 100 },
+  ]
+
+  test.each([
+    { bound: 0.5, says: 'pass', close: false },
+    { bound: 0.7, says: 'pass', close: true },
+    { bound: 0.85, says: 'below', close: true },
+    { bound: 0.95, says: 'below', close: false },
+  ])('for at least $bound is $says', ({ bound, says, close }) => {
+    const figure = compared({ name: 'a', unit: 'b', target: atLeast(bound) }, pairs)
+    expect([verdict(figure), isClose(figure)]).toEqual([says, close])
+  })
+
+  test('may be about ours alone', () => {
+    expect(verdict(measured({ name: 'a', unit: 'MiB', target: atMost(120) }, [119, 120]))).toBe('pass')
+    expect(verdict(measured({ name: 'a', unit: 'MiB', target: atMost(120) }, [121]))).toBe('below')
+  })
+
+  test('is not given where nothing was promised', () => {
+    expect(verdict(measured({ name: 'a', unit: 'ms' }, [1]))).toBe('no target')
+  })
+})
+
+test('contestants take turns, and the first turn of each is thrown away', async () => {
+  const said: string[] = []
+  let a = 0
+  const rounds = await inTurn(2, {
+    a: async () => {
+      said.push('a')
+      return a++
+    },
+    b: async () => said.push('b'),
+  })
+  expect(said.join('')).toBe('ababab')
+  expect(rounds).toEqual([
+    { a: 1, b: 4 },
+    { a: 2, b: 6 },
+  ])
+})
+
+test.each([
+  [1_234_567.8, '1,234,568'],
+  [123.4, '123'],
+  [12.34, '12.3'],
+  [1.234, '1.23'],
+  [0, '0.00'],
+])('%d is written as %s', (value, text) => {
+  expect(amount(value)).toBe(text)
+})
+
+test('the table', () => {
+  const figures = [
+    compared({ name: 'fast', unit: 'a second', target: atLeast(0.7), notes: ['by hand'] }, [
+      { ours: 70_000, raw: 90_000 },
+    ]),
+    measured({ name: 'small', unit: 'MiB', target: atMost(120) }, [130]),
+    measured({ name: 'other', unit: 'ms' }, [3]),
+  ]
+  expect(table(figures).split('\n')).toEqual([
+    'figure    ours     raw  unit          ratio (min–max)  target     verdict',
+    '──────  ──────  ──────  ────────  ───────────────────  ─────────  ───────',
+    'fast    70,000  90,000  a second  0.78× (0.78×–0.78×)  ≥ 0.70×    pass',
+    '    by hand',
+    'small      130          MiB                 (130–130)  ≤ 120 MiB  below',
+    'other     3.00          ms                (3.00–3.00)',
+  ])
+})

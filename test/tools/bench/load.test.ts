@@ -1,0 +1,76 @@
+/** Reading what a generator of load saw. */
+import { describe, expect, test } from '@jest/globals'
+import { readWrk } from '../../../bench/load.ts'
+import { readOptions } from '../../../bench/options.ts'
+import { Answers } from '../../../bench/raw/response-splitter.ts'
+
+const report = (extra = ''): string => `Running 2s test @ http://127.0.0.1:1/
+  Latency Distribution
+     50%  520.00us
+     75%  600.00us
+     90%    1.00ms
+     99%    1.20s
+  145666 requests in 2.00s, 30.15MB read
+${extra}Requests/sec:  72833.11
+Transfer/sec:     15.07MB
+`
+const allRefused = '  Non-2xx or 3xx responses: 145666\n'
+
+describe("wrk's report", () => {
+  test('is read with its units', () => {
+    expect(readWrk(report(), 200)).toEqual({ perSecond: 72_833.11, p50Ms: 0.52, p99Ms: 1_200 })
+  })
+
+  test('may be about refusals, when refusals were expected', () => {
+    expect(readWrk(report(allRefused), 401).perSecond).toBe(72_833.11)
+  })
+
+  test.each([
+    ['refusals nobody expected', report(allRefused), 200],
+    ['answers where refusals were expected', report(), 401],
+    ['some refusals among answers', report('  Non-2xx or 3xx responses: 7\n'), 401],
+    ['broken connections', report('  Socket errors: connect 0, read 3, write 0, timeout 0\n'), 200],
+    ['something else', 'unable to connect', 200],
+  ])('with %s is no measurement', (_, text, expect_) => {
+    expect(() => readWrk(text, expect_)).toThrow('wrk went wrong')
+  })
+})
+
+describe('answers on a connection', () => {
+  const one = 'HTTP/1.1 200 OK\r\nDate: now\r\nContent-Length: 5\r\n\r\nhello'
+  const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+  test('are told apart however they are cut', () => {
+    for (let cut = 1; cut < one.length; cut++) {
+      const answers = new Answers(200)
+      const parts = [one.slice(0, cut), one.slice(cut), one.slice(0, cut), one.slice(cut)]
+      expect(parts.map((part) => answers.take(bytes(part)))).toEqual([false, true, false, true])
+    }
+  })
+
+  test('of another status are not counted', () => {
+    expect(() => new Answers(200).take(bytes(one.replace('200', '503')))).toThrow('answered 503, not 200')
+  })
+})
+
+describe('the command line', () => {
+  test('asks for everything, with care, when it says nothing', () => {
+    expect(readOptions([])).toEqual({
+      effort: { rounds: 5, roundMs: 2_000, quick: false },
+      only: [],
+      json: undefined,
+      strict: false,
+      help: false,
+    })
+  })
+
+  test('narrows and hurries', () => {
+    const { effort, only } = readOptions(['--quick', '--rounds', '3', '--only', 'http', '--only', 'memory'])
+    expect(effort).toEqual({ rounds: 3, roundMs: 1_000, quick: true })
+    expect(only).toEqual(['http', 'memory'])
+  })
+
+  test.each(['0', '-1', '1.5', 'many', '101'])('takes no %s rounds', (rounds) => {
+    expect(() => readOptions([`--rounds=${rounds}`])).toThrow('--rounds takes a whole number')
+  })
+})

@@ -1,0 +1,66 @@
+/** What the crew says is what a host may expect; what is sown on disk is what a host leaves there. */
+
+import uWS from 'uWebSockets.js'
+import { expect, test } from '@jest/globals'
+import { leaseKind } from '../../../actors/leases/lease.machine.ts'
+import { runKind } from '../../../actors/runs/run.machine.ts'
+import type { Kind } from '../../../actors/runtime/actor-kind.ts'
+import { workerKind } from '../../../actors/workers/worker.machine.ts'
+import { finished, held, waiting } from '../../../bench/raw/stored-runs.ts'
+import { Wire } from '../../../bench/raw/websocket-client.ts'
+import { completeFrame, EVENT_FRAME_BYTES, eventFrame } from '../../../bench/raw/worker-load-protocol.ts'
+import { readWorkerFrame } from '../../../protocol/frames.ts'
+import { checker } from '../../../protocol/parse.ts'
+import { Run } from '../../../protocol/run.ts'
+
+const LEASE = `ls-${'0'.repeat(32)}`
+
+test('reporting frames are valid, and all as long as agreed', () => {
+  for (const seq of [1, 999, 10_000]) {
+    const text = eventFrame(LEASE, seq)
+    expect(text).toHaveLength(EVENT_FRAME_BYTES)
+    expect(readWorkerFrame(text, true)).toMatchObject({ ok: true })
+  }
+  expect(readWorkerFrame(completeFrame(LEASE, 7), true)).toMatchObject({ ok: true })
+})
+
+test('a host can read every record that is sown', () => {
+  const kinds: Readonly<Record<string, Kind>> = { run: runKind, lease: leaseKind, worker: workerKind }
+  const isRun = checker(Run)
+  for (const write of [...finished(0), ...held(1, 0), ...waiting(2)]) {
+    if (write.table === 'run') expect(isRun(write.run)).toMatchObject({ ok: true })
+    else if (write.table !== 'life' || write.record === null) throw new Error(`sown in ${write.table}`)
+    else expect(kinds[write.kind]?.layout?.decode(write.record)).toMatchObject({ is: 'life' })
+  }
+})
+
+test('a wire carries frames of every length there and back, in order', async () => {
+  const app = uWS.App().ws('/', {
+    maxPayloadLength: 1024 * 1024,
+    message: (socket, bytes, isBinary) => void socket.send(bytes, isBinary),
+  })
+  const listening = await new Promise<uWS.us_listen_socket>((resolve, reject) => {
+    app.listen('127.0.0.1', 0, (socket) =>
+      socket === false ? reject(new Error('no port')) : resolve(socket),
+    )
+  })
+  const texts = [1, 125, 126, 65_535, 65_536, 300_000, 2].map((length, at) => String(at).repeat(length))
+  const heard: string[] = []
+  let all = (): void => {}
+  const echoed = new Promise<void>((resolve) => {
+    all = resolve
+  })
+  const wire = await Wire.open({
+    port: uWS.us_socket_local_port(listening),
+    path: '/',
+    heard: (bytes) => {
+      heard.push(bytes.toString())
+      if (heard.length === texts.length) all()
+    },
+  })
+  for (const text of texts) wire.send(text)
+  await echoed
+  wire.cut()
+  app.close()
+  expect(heard).toEqual(texts)
+})

@@ -1,0 +1,37 @@
+/**
+ * How many requests were answered, by route and class of status.
+ *
+ * Counted in plain arrays, because every request passes here; the meters learn the differences when somebody asks.
+ * A path that does not exist has no label of its own, or a stranger could make up as many as he likes.
+ */
+import type { Meters } from '../core/ports.ts'
+import type { Row } from './routes/route-table.ts'
+
+export interface Tally {
+  count(row: Row | undefined, status: number): void
+  /** Hands on what has been counted since the last time. */
+  report(meters: Meters): void
+}
+
+const CLASSES = 6
+
+export function tally(): Tally {
+  const counts = new Map<string, number[]>()
+  return {
+    count(row, status) {
+      const name = row?.name ?? 'unknown'
+      const own = counts.get(name) ?? new Array<number>(CLASSES).fill(0)
+      if (!counts.has(name)) counts.set(name, own)
+      const at = Math.floor(status / 100)
+      own[at] = (own[at] ?? 0) + 1
+    },
+    report(meters) {
+      for (const [route, own] of counts) {
+        for (const [at, by] of own.entries()) {
+          if (by > 0) meters.count('http_requests_total', { route, status: `${at}xx` }, by)
+          own[at] = 0
+        }
+      }
+    },
+  }
+}

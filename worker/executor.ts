@@ -1,0 +1,192 @@
+/**
+ * The worker's hands: what the daemon's lives ask for, done on this machine.
+ *
+ * All that belongs to a run lies in one folder of its own. Which runs are being executed is known here only to keep
+ * their disk from being taken away; everything else about them is the daemon's to know.
+ */
+import { chmod, chown, mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type {
+  Execution,
+  Executor,
+  Objection,
+  Order,
+  Progress,
+  Salvaged,
+  Telling,
+} from '../core/daemon/ports.ts'
+import type { BootedSandbox, BootOrder } from '../core/daemon/terminal.ts'
+import type { Cancel } from '../core/ports.ts'
+import { type Answer, no } from '../core/result.ts'
+import type { Job } from '../protocol/frames.ts'
+import { agentFiles } from './agents/agent-files.ts'
+import { billOf } from './run/agent-start.ts'
+import type { HandsParts } from './run/dependencies.ts'
+import { RunExecution } from './run/execution.ts'
+import { bootSandbox } from './run/resume-sandbox.ts'
+import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
+
+export interface Hands extends Executor {
+  /** What is on its way to the trash gets a moment; the rest goes at the next start. */
+  close(): Promise<void>
+}
+
+/** Of a worker that ends, for deleting what nobody will miss. */
+const CLOSE_MS_MAX = 2_000
+/** What a checkout, a setup and an agent may need at the least. */
+const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
+
+export async function openHands(parts: HandsParts): Promise<Hands> {
+  const [folder, trash] = [join(parts.folder, 'sandboxes'), join(parts.folder, 'trash')]
+  const sources = join(parts.folder, 'sources')
+  await makeFolders(parts, [folder, trash, sources, join(sources, 'repositories')])
+  const { clock, log } = parts
+  const sandboxes = await Sandboxes.open({
+    folder,
+    trash,
+    clock,
+    log,
+    ownerOf: (number) => (parts.giveAway ? parts.slotOf(number) : undefined),
+    firstNumber: parts.firstNumber,
+    remove: parts.removeFolder,
+  })
+  return new HandsOnThisMachine(parts, sandboxes)
+}
+
+/** A sandbox's user passes through on the way to his own, and can list nothing. */
+async function makeFolders({ giveAway, slotOf }: HandsParts, folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    if (!giveAway) continue
+    await chown(folder, 0, slotOf(0).gid)
+    await chmod(folder, 0o710)
+  }
+}
+
+class HandsOnThisMachine implements Hands {
+  readonly #parts: HandsParts
+  readonly #sandboxes: Sandboxes
+  readonly #busy = new Map<string, RunExecution>()
+  /** From the first step of booting until nothing but the disk is left. */
+  readonly #booted = new Map<string, Promise<Answer<BootedSandbox>>>()
+
+  constructor(parts: HandsParts, sandboxes: Sandboxes) {
+    this.#parts = parts
+    this.#sandboxes = sandboxes
+  }
+
+  async objection(job: Job): Promise<Objection | undefined> {
+    if (!isRunFolderName(job.run.id))
+      return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
+    if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
+      return 'malformed: a follow-up needs pull and followUp'
+    const codehost = this.#parts.codehostFor(job)
+    if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
+    if (this.#booted.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
+    const free = await this.#parts.freeBytes()
+    if (free >= FREE_BYTES_TO_START_MIN) return undefined
+    return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
+  }
+
+  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
+    const { id } = order.job.run
+    const execution: RunExecution = new RunExecution({
+      hands: this.#parts,
+      sandboxes: this.#sandboxes,
+      order,
+      telling,
+      progressed,
+      gone: () => {
+        if (this.#busy.get(id) === execution) this.#busy.delete(id)
+      },
+    })
+    this.#busy.set(id, execution)
+    return execution
+  }
+
+  async salvage(
+    runId: string,
+    { agentSessionId, pushed, sandbox }: Progress,
+    hours: number,
+  ): Promise<Salvaged> {
+    const spent = await this.#spent(runId)
+    const retainedUntil = await this.#sandboxes.retain(runId, {
+      hours,
+      unpushed: pushed === undefined,
+      sessionId: agentSessionId,
+    })
+    return retainedUntil === undefined
+      ? spent
+      : { ...spent, sandbox: { ...sandbox, provider: 'bwrap', id: runId, retainedUntil } }
+  }
+
+  /** Nobody heard the agent's last word, but its own records lie on the disk. */
+  async #spent(runId: string): Promise<Pick<Salvaged, 'costs' | 'usage'>> {
+    const agent = this.#sandboxes.get(runId)?.agent
+    if (agent === undefined) return {}
+    try {
+      const { home } = this.#sandboxes.foldersOf(runId)
+      const { provider, session, since } = agent
+      const files = agentFiles(home, undefined, this.#parts.clock.now())
+      const { usage, cost } = await billOf(this.#parts.drivers[provider], files, session, since)
+      return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
+    } catch (error) {
+      this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')
+      return {}
+    }
+  }
+
+  async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+    const { runId } = order
+    if (this.#busy.has(runId))
+      return no(
+        'conflict',
+        'something is being executed in the sandbox of this run; try again when that is over',
+      )
+    if (this.#booted.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
+    const closed = () => void this.#booted.delete(runId)
+    // Whatever goes wrong, it must be possible to try again.
+    const booting = bootSandbox(order, { hands: this.#parts, sandboxes: this.#sandboxes, closed }).catch(
+      (error: unknown) => {
+        this.#parts.log.error({ err: error, runId }, 'booting a sandbox failed unforeseen')
+        return no('failed', 'the sandbox could not be booted; the worker’s log says why')
+      },
+    )
+    this.#booted.set(runId, booting)
+    const answer = await booting
+    if (!answer.ok) closed()
+    return answer
+  }
+
+  /** A person in it is sent away: whoever has it discarded was told about him. */
+  async discard(runId: string): Promise<void> {
+    await this.#closeBooted(runId)
+    if (!this.#busy.has(runId)) await this.#sandboxes.discard(runId)
+  }
+
+  async #closeBooted(runId: string): Promise<void> {
+    const booted = await this.#booted.get(runId)
+    if (booted?.ok === true) await booted.value.close()
+  }
+
+  async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
+    await this.#sandboxes.reclaim(
+      (runId) => this.#busy.has(runId) || this.#booted.has(runId) || isClaimed(runId),
+    )
+  }
+
+  async close(): Promise<void> {
+    let cancel: Cancel = () => {}
+    const patience = new Promise<void>((resolve) => {
+      cancel = this.#parts.clock.after(CLOSE_MS_MAX, resolve)
+    })
+    await Promise.race([this.#windUp(), patience])
+    cancel()
+    await this.#parts.closed()
+  }
+
+  async #windUp(): Promise<void> {
+    await Promise.all([...this.#booted.keys()].map((runId) => this.#closeBooted(runId)))
+    await this.#sandboxes.settled()
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * Taking a bundle from where an agent could have put anything.
+ *
+ * It must be a plain file with one name, of a bounded size; links are not followed and pipes not waited for. What is
+ * read is copied, so that what was checked is what is used. The header is read here: one ref of ours, no filter; what
+ * follows it is a pack, which git checks object by object.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { type Answer, no, yes } from '../../core/result.ts'
+
+export interface TakenBundle {
+  readonly head: string
+  /** The pack alone, a file of the worker's own. */
+  readonly pack: string
+}
+
+/** The one name under which work comes out. */
+export const OUT_REF = 'refs/switchyard/out'
+
+const HEADER_BYTES_MAX = 256 * 1024
+const PIECE_BYTES = 256 * 1024
+const ABSENT = new Set<unknown>(['ENOENT'])
+
+/** undefined: there is none, so nothing was changed. */
+export async function takeBundle(
+  from: string,
+  pack: string,
+  bytesMax: number,
+): Promise<Answer<TakenBundle | undefined>> {
+  let source: FileHandle
+  try {
+    source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    const code = codeOf(error)
+    return ABSENT.has(code)
+      ? yes(undefined)
+      : no('invalid', `what came out of the sandbox is no bundle (${code})`)
+  }
+  try {
+    return await taken(source, pack, bytesMax)
+  } finally {
+    await source.close()
+  }
+}
+
+async function taken(source: FileHandle, pack: string, bytesMax: number): Promise<Answer<TakenBundle>> {
+  const stats = await source.stat()
+  if (!stats.isFile() || stats.nlink !== 1) {
+    return no(
+      'invalid',
+      'what came out of the sandbox is no plain file; the agent’s work stays in its sandbox',
+    )
+  }
+  if (stats.size > bytesMax) return tooLarge(bytesMax)
+  const header = await headerOf(source)
+  if (!header.ok) return header
+  const { head, length } = header.value
+  if (!(await copied(source, length, pack, bytesMax))) return tooLarge(bytesMax)
+  return yes({ head, pack })
+}
+
+interface Header {
+  readonly head: string
+  readonly length: number
+}
+
+async function headerOf(source: FileHandle): Promise<Answer<Header>> {
+  const { buffer, bytesRead } = await source.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0)
+  const text = buffer.toString('latin1', 0, bytesRead)
+  const end = text.indexOf('\n\n')
+  if (end < 0) return notOurs('it has no end of a header')
+  const [signature, ...lines] = text.slice(0, end).split('\n')
+  if (signature !== '# v2 git bundle') return notOurs('it is of another version')
+  const refs = lines.filter((line) => !line.startsWith('-'))
+  const [, head, name] = /^([0-9a-f]{40}) (\S+)$/.exec(refs[0] ?? '') ?? []
+  if (refs.length !== 1 || head === undefined || name !== OUT_REF) {
+    return notOurs(`it must hold ${OUT_REF} and nothing else`)
+  }
+  return yes({ head, length: end + 2 })
+}
+
+async function copied(source: FileHandle, from: number, to: string, bytesMax: number): Promise<boolean> {
+  await rm(to, { recursive: true, force: true })
+  const target = await open(to, 'wx', 0o600)
+  try {
+    const piece = Buffer.allocUnsafe(PIECE_BYTES)
+    for (let at = from; at <= bytesMax; ) {
+      const { bytesRead } = await source.read(piece, 0, PIECE_BYTES, at)
+      if (bytesRead === 0) return true
+      await target.writeFile(piece.subarray(0, bytesRead))
+      at += bytesRead
+    }
+    return false
+  } finally {
+    await target.close()
+  }
+}
+
+function notOurs(why: string) {
+  return no('invalid', `what came out of the sandbox is no bundle of ours: ${why}`)
+}
+
+function tooLarge(bytesMax: number) {
+  return no(
+    'invalid',
+    `the agent’s work has more than ${Math.floor(bytesMax / 1024 / 1024)} MiB; see what large files it added`,
+  )
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
+}

@@ -1,0 +1,144 @@
+/**
+ * The way in: the worker's copy is brought up to date outside, and cloned and checked out inside.
+ *
+ * A branch that is on the code host already is continued: an earlier attempt, or a person, has put work there. One
+ * whose work has all gone into the base begins again from the base. In the checkout stands nothing that leads back:
+ * objects are copied, and `origin` is the repository's address without a credential.
+ */
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { withoutUser } from './address.ts'
+import type { Git } from './git.ts'
+import { accountOf } from './git-errors.ts'
+import { CACHE_INSIDE, COMMITTER, faultOf, scriptCommand } from './git-inside-sandbox.ts'
+import type { CheckedOut, Inside, RunFolders, TellWhy } from './git-ports.ts'
+import type { RepositoryCache, Wanted } from './mirror-cache.ts'
+import { fetching } from './retry.ts'
+
+export interface CheckoutParts {
+  readonly git: Git
+  readonly cache: RepositoryCache
+}
+
+export interface Errand {
+  readonly job: Job
+  readonly wanted: Wanted
+  readonly folders: RunFolders
+  readonly inside: Inside
+}
+
+const LOCAL_MS_MAX = 60_000
+const CHECKOUT_MS_MAX = 15 * 60_000
+
+/**
+ * A dozen examples of hooks are not copied; the folders that people's tools write to are there.
+ * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before
+ */
+const SCRIPT = `
+if [ "$7" = again ]; then find /work -mindepth 1 -delete; fi
+git clone --quiet --no-hardlinks --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
+cd /work
+mkdir -p .git/hooks .git/info
+git config remote.origin.url "$2"
+git checkout --quiet --no-track -B "$3" "$4"
+`
+
+export async function checkOut(
+  { git, cache }: CheckoutParts,
+  errand: Errand,
+  signal: AbortSignal,
+  told?: TellWhy,
+): Promise<Answer<CheckedOut>> {
+  const { job, wanted } = errand
+  const work = async (folder: string): Promise<Answer<CheckedOut>> => {
+    const start = await startOf(git, folder, job)
+    if (!start.ok) return start
+    const fault = await cloned(errand, folder, start.value.commit, 'first')
+    if (fault === undefined) return yes(start.value.from)
+    if (signal.aborted) return no('conflict', 'the checkout was stopped')
+    if (accountOf('', fault).trouble !== 'corrupt') return failed(job, fault)
+    // Git notices damage only when it reads the damaged place: then everything is fetched anew, once.
+    const renewed = await cache.renew(wanted, signal)
+    if (!renewed.ok) return renewed
+    const again = await cloned(errand, folder, start.value.commit, 'again')
+    return again === undefined ? yes(start.value.from) : failed(job, again)
+  }
+  return cache.use(wanted, signal, work, fetching(told))
+}
+
+async function cloned(
+  { job, wanted, inside }: Errand,
+  folder: string,
+  commit: string,
+  attempt: 'first' | 'again',
+): Promise<string | undefined> {
+  const { name, email } = COMMITTER
+  const origin = withoutUser(wanted.remote.address)
+  const result = await inside.run(
+    scriptCommand(SCRIPT, job.base, origin, job.branch, commit, name, email, attempt),
+    { mounts: [{ from: folder, to: CACHE_INSIDE }], timeoutMs: CHECKOUT_MS_MAX },
+  )
+  return faultOf(result)
+}
+
+function failed(job: Job, fault: string) {
+  return no('failed', `checking out ${job.repo.remote} failed: ${fault}`)
+}
+
+// ---- where the work starts -----------------------------------------------------------------------------------------
+
+interface Start {
+  /** What is checked out. */
+  readonly commit: string
+  readonly from: CheckedOut
+}
+
+async function startOf(git: Git, folder: string, job: Job): Promise<Answer<Start>> {
+  const refs = await git.done(`looking for ${job.base}`, {
+    args: ['for-each-ref', '--format=%(objectname) %(refname)', headOf(job.base), headOf(job.branch)],
+    folder,
+    timeoutMs: LOCAL_MS_MAX,
+  })
+  if (!refs.ok) return refs
+  const commits = new Map(refs.value.output.split('\n').map((line) => pairOf(line)))
+  const [base, before] = [commits.get(headOf(job.base)), commits.get(headOf(job.branch))]
+  if (base === undefined) {
+    return no(
+      'unknown',
+      `${job.repo.remote} has no branch ${job.base}; push it, or set defaultBranch to one that is there`,
+    )
+  }
+  if (before === undefined) return yes({ commit: base, from: { base } })
+  return continued(git, folder, job, base, before)
+}
+
+async function continued(
+  git: Git,
+  folder: string,
+  job: Job,
+  base: string,
+  pushedBefore: string,
+): Promise<Answer<Start>> {
+  const ran = await git.run({
+    args: ['merge-base', base, pushedBefore],
+    folder,
+    timeoutMs: LOCAL_MS_MAX,
+  })
+  if (!ran.ok) return ran
+  const fork = ran.value.output.trim()
+  if (ran.value.code !== 0 || fork === '') {
+    return no(
+      'conflict',
+      `the branch ${job.branch} of ${job.repo.remote} shares no history with ${job.base}; rename or delete it`,
+    )
+  }
+  if (fork === pushedBefore) return yes({ commit: base, from: { base, pushedBefore } })
+  return yes({ commit: pushedBefore, from: { base: fork, pushedBefore } })
+}
+
+const headOf = (branch: string): string => `refs/heads/${branch}`
+
+function pairOf(line: string): [name: string, commit: string] {
+  const space = line.indexOf(' ')
+  return [line.slice(space + 1), line.slice(0, space)]
+}

@@ -1,0 +1,61 @@
+/** A change in figures, and its first files, for people. Reckoned outside, so that the figures are true. */
+
+import { type Answer, yes } from '../../core/result.ts'
+import { cut } from '../../core/safe-text.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import type { Git } from './git.ts'
+import type { Collected } from './git-ports.ts'
+
+const LOCAL_MS_MAX = 60_000
+const FILES_SHOWN = 40
+const TEXT_CHARS_MAX = 8 * 1024
+
+export async function figures(
+  git: Git,
+  folder: string,
+  head: string,
+  base: string,
+): Promise<Answer<Collected>> {
+  const [counted, shown] = await Promise.all([
+    git.done('counting commits', {
+      args: ['rev-list', '--count', `${base}..${head}`],
+      folder,
+      wary: true,
+      timeoutMs: LOCAL_MS_MAX,
+    }),
+    git.run({ args: diffArguments(base, head), folder, wary: true, timeoutMs: LOCAL_MS_MAX }),
+  ])
+  if (!counted.ok) return counted
+  // A change too large to be summed up in time is a change all the same.
+  const text = shown.ok && shown.value.code === 0 ? shown.value.output : 'the change is too large to be shown'
+  return yes({ head, commits: Number(counted.value.output), diff: { ...totals(text), text: legible(text) } })
+}
+
+function diffArguments(base: string, head: string): string[] {
+  return [
+    'diff',
+    '--no-ext-diff',
+    '--no-textconv',
+    '--no-renames',
+    '--no-color',
+    '--stat=100',
+    `--stat-count=${FILES_SHOWN}`,
+    base,
+    head,
+  ]
+}
+
+function totals(text: string): Omit<Collected['diff'], 'text'> {
+  const last = text.trimEnd().split('\n').at(-1) ?? ''
+  const figure = (pattern: RegExp) => Number(pattern.exec(last)?.[1] ?? 0)
+  return {
+    files: figure(/(\d+) files? changed/),
+    additions: figure(/(\d+) insertions?\(\+\)/),
+    deletions: figure(/(\d+) deletions?\(-\)/),
+  }
+}
+
+function legible(text: string): string {
+  const lines = text.trimEnd().split('\n')
+  return cut(lines.map((line) => printable(line.trimEnd())).join('\n'), TEXT_CHARS_MAX)
+}

@@ -1,0 +1,211 @@
+/**
+ * What git inside does for a follow-up: bringing the checkout to the pull request's branch, rebasing it, and what is
+ * left at the end.
+ *
+ * A checkout that an agent had for itself may be in any state. What it holds that is nowhere else is put on a branch
+ * before anything is changed; one that cannot be used at all is moved out of the way, never deleted.
+ */
+
+import { OUT_REF } from './bundle-import.ts'
+import { COMMIT_LEFT, OWN_GIT } from './collect.ts'
+import { CACHE_INSIDE, EXCHANGE_INSIDE } from './git-inside-sandbox.ts'
+
+/** Where the copy of the repository appears that the branch lies in; of a fork it is another one than the base's. */
+export const HEAD_CACHE_INSIDE = '/cache-head'
+/** In a commit's header, where nobody reads it but us: by which follow-up the branch was pushed. */
+export const SEAL = 'switchyard-follow-up'
+/** In front of what a script answers. */
+export const SAYS = 'follow-up: '
+const FILES_SAID_MAX = 50
+const MERGES_SAID_MAX = 10
+
+const BEGIN = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
+says() { printf '${SAYS}%s %s\\n' "$1" "$2"; }
+`
+
+/** $base, $base_commit, $head, $head_commit, $name, $email */
+const PARTS = `${OWN_GIT}
+fetched() {
+  find .git -name '*.lock' -delete
+  g fetch --quiet --force --prune --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
+    ${CACHE_INSIDE} '+refs/heads/*:refs/remotes/origin/*'
+  g fetch --quiet --force --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
+    ${HEAD_CACHE_INSIDE} "+refs/heads/$head:refs/switchyard/head"
+  g cat-file -e "$head_commit^{commit}"
+  g cat-file -e "$base_commit^{commit}"
+}
+rebased() {
+  g -c rerere.enabled=false -c rebase.updateRefs=false rebase --merge --quiet --no-fork-point --no-autosquash \\
+    --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-said 2>&1
+}
+merges() { g rev-list --merges --max-count=${MERGES_SAID_MAX} "$1..$head_commit"; }
+# A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put
+# back. Where they do not, nobody can tell from here whether something is lost.
+lost=
+onto() {
+  rebased "$1" || return 1
+  [ -n "$(merges "$1")" ] || return 0
+  whole=$(g merge-tree --write-tree "$1" "$head_commit" 2> /dev/null) || { lost=maybe; return 0; }
+  [ "$whole" != "$(g rev-parse 'HEAD^{tree}')" ] || return 0
+  kept=$(echo "Keep what was changed in merges" | g commit-tree "$whole" -p HEAD) || return 1
+  g reset --quiet --hard "$kept"
+}
+`
+
+/**
+ * $1 kept, fresh or aside, $2 base, $3 its commit, $4 head, $5 its commit, $6 origin, $7 name, $8 email, $9 number
+ *
+ * Links in the place of git's own folder are not followed. What is left of an operation halfway is in the tree that is
+ * kept, so it may be forgotten.
+ */
+export const BRING = `${BEGIN}
+mode=$1 base=$2 base_commit=$3 head=$4 head_commit=$5 origin=$6 name=$7 email=$8 number=$9
+${PARTS}
+kept_branch() {
+  n=1 kept="switchyard/before-follow-up-$number"
+  while g show-ref --verify --quiet "refs/heads/$kept"; do n=$((n + 1)); kept="switchyard/before-follow-up-$number-$n"; done
+  g update-ref "refs/heads/$kept" "$1"
+  says kept "$kept"
+}
+is_known() { g merge-base --is-ancestor "$1" "$head_commit" || g merge-base --is-ancestor "$1" "$base_commit"; }
+what_is_here() {
+  was=$(g rev-parse --verify --quiet 'HEAD^{commit}') || return 0
+  (
+    export GIT_INDEX_FILE=/tmp/.switchyard-index
+    cp .git/index "$GIT_INDEX_FILE" 2>/dev/null || :
+    g add --all --ignore-errors > /dev/null 2>&1 || :
+    tree=$(g write-tree)
+    if [ "$tree" = "$(g rev-parse "$was^{tree}")" ]; then echo "$was"; else
+      echo "What was left in the sandbox." | g commit-tree "$tree" -p "$was"
+    fi
+  )
+}
+if [ "$mode" = aside ]; then
+  chmod -R u+rwX /work || :
+  aside=$(mktemp -d "$HOME/before-follow-up-$number.XXXXXX")
+  find /work -mindepth 1 -maxdepth 1 -exec mv -t "$aside" {} +
+  says aside "$aside"
+fi
+if [ "$mode" = again ]; then find /work -mindepth 1 -delete; fi
+if [ "$mode" != kept ]; then
+  g clone --quiet --no-hardlinks --no-checkout --template= --branch "$base" -c user.name="$name" -c user.email="$email" ${CACHE_INSIDE} /work
+fi
+cd /work
+[ -d .git ] && [ ! -L .git ]
+mkdir -p .git/hooks .git/info
+g config remote.origin.url "$origin"
+here=
+if [ "$mode" = kept ]; then here=$(what_is_here); fi
+fetched
+if [ -n "$here" ] && ! is_known "$here"; then kept_branch "$here"; fi
+other=$(g rev-parse --verify --quiet "refs/heads/$head^{commit}") || other=
+if [ "$mode" = kept ] && [ -n "$other" ] && ! is_known "$other" && ! g merge-base --is-ancestor "$other" "\${here:-$head_commit}"; then kept_branch "$other"; fi
+rm -rf .git/rebase-merge .git/rebase-apply .git/sequencer
+rm -f .git/MERGE_HEAD .git/MERGE_MSG .git/MERGE_MODE .git/AUTO_MERGE .git/CHERRY_PICK_HEAD .git/REVERT_HEAD .git/REBASE_HEAD .git/BISECT_*
+g checkout --quiet --force --detach "$head_commit" || { rm -f .git/index; g checkout --quiet --force --detach "$head_commit"; }
+if [ "$mode" = kept ]; then g clean -fdq; fi
+g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
+if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
+if g merge-base --is-ancestor "$base_commit" HEAD; then says state level; says tip "$head_commit"; exit 0; fi
+says_merges() { merges "$base_commit" | sed 's/^/${SAYS}merge /'; }
+if onto "$base_commit"; then
+  says state rebased
+  says tip "$(g rev-parse HEAD)"
+  if [ -n "$lost" ]; then says_merges; fi
+  exit 0
+fi
+if [ -d .git/rebase-merge ] && [ -n "$(g ls-files --unmerged | head -c 1)" ]; then
+  says state conflict
+  says_merges
+  g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_SAID_MAX} | sed 's/^/${SAYS}file /'
+  exit 0
+fi
+tail -n 5 /tmp/.switchyard-said >&2
+exit 1
+`
+
+/** $1 base's commit, $2 branch, $3 the commit that was fetched, $4 message, $5 name, $6 email, $7 the follow-up's seal, $8 the bundle */
+export const COLLECT_FOLLOW_UP = `${BEGIN}
+base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 seal=$7
+${OWN_GIT}
+cd /work
+state=$(g rev-parse --absolute-git-dir)
+if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then says state unfinished; exit 0; fi
+if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then says state unmerged; exit 0; fi
+${COMMIT_LEFT}
+tip=$(g rev-parse --verify 'HEAD^{commit}')
+if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then says state same; exit 0; fi
+if g merge-base --is-ancestor "$tip" "$base"; then says state nothing; exit 0; fi
+if ! g merge-base --is-ancestor "$base" "$tip"; then says state astray; exit 0; fi
+if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL} $seal"; then
+  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL} $seal\\n/" | g hash-object -t commit -w --stdin)
+  g update-ref -m 'follow-up' HEAD "$sealed" "$tip"
+  tip=$sealed
+fi
+says state new
+g update-ref ${OUT_REF} "$tip"
+g bundle create --quiet ${EXCHANGE_INSIDE}/$8 ${OUT_REF} "^$base"
+`
+
+/**
+ * Somebody pushed meanwhile. When it was our own agent, all of it is in our work already. Else that goes onto theirs:
+ * their branch is rebased as the old one was, and the agent's commits follow. When the rebase was the agent's own, theirs
+ * is put on top of ours instead, as long as they only added.
+ *
+ * $1 base, $2 its newest commit, $3 the base's commit that our work is on, $4 head, $5 its newest commit, $6 the one that our
+ * work began from, $7 where it stood after the rebase, or nothing, $8 name, $9 email
+ */
+export const GO_ONTO = `${BEGIN}
+base=$1 base_commit=$2 old_base=$3 head=$4 head_commit=$5 old_head=$6 tip=$7 name=$8 email=$9
+${PARTS}
+cd /work
+fetched
+ours=$(g rev-parse --verify 'HEAD^{commit}')
+undone() {
+  if [ -d .git/rebase-merge ]; then g rebase --quit; fi
+  g checkout --quiet --force --detach "$ours"
+  return 1
+}
+# But for its header a commit that bears a seal is the one that it was made of.
+bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL} /d;}'; }
+is_same() { [ "$(bare "$ours")" = "$(bare "$1")" ]; }
+is_tip() { is_same "$tip"; }
+theirs_is_ours() {
+  g merge-base --is-ancestor "$head_commit" "$old_head" && return 1
+  # Somebody took all of it back.
+  g merge-base --is-ancestor "$head_commit" "$old_base" && return 1
+  g merge-base --is-ancestor "$old_base" "$head_commit" || return 1
+  is_same "$head_commit" || g merge-base --is-ancestor "$head_commit" "$ours" || return 1
+  says base "$old_base"
+  if [ -n "$tip" ]; then says tip "$tip"; fi
+}
+ours_after_theirs() {
+  [ -n "$tip" ] || return 1
+  is_tip || g merge-base --is-ancestor "$tip" "$ours" || return 1
+  g checkout --quiet --detach "$head_commit" || undone || return 1
+  if ! g merge-base --is-ancestor "$base_commit" HEAD; then onto "$base_commit" || undone || return 1; fi
+  [ -z "$lost" ] || undone || return 1
+  new_tip=$(g rev-parse HEAD)
+  if ! is_tip; then
+    g checkout --quiet --detach "$ours" || undone || return 1
+    rebased --onto "$new_tip" "$tip" || undone || return 1
+  fi
+  says base "$base_commit"
+  says tip "$new_tip"
+}
+theirs_after_ours() {
+  g merge-base --is-ancestor "$old_head" "$head_commit" || return 1
+  [ -z "$(g rev-list --merges "$old_head..$head_commit" | head -n 1)" ] || return 1
+  [ "$(g rev-list --count "$old_head..$head_commit")" = "$(g rev-list --count "$head_commit" "^$old_head" "^$base_commit")" ] || return 1
+  g checkout --quiet --detach "$head_commit" || undone || return 1
+  rebased --onto "$ours" "$old_head" || undone || return 1
+  says base "$old_base"
+}
+if theirs_is_ours || ours_after_theirs || theirs_after_ours; then
+  g checkout --quiet --ignore-other-worktrees --no-track -B "$head" HEAD
+  says state moved
+else
+  g checkout --quiet --force --ignore-other-worktrees --no-track -B "$head" "$ours"
+  says state clash
+fi
+`

@@ -1,0 +1,181 @@
+/**
+ * A run's way with git, from the code host into a sandbox and back out: what the execution asks of it.
+ *
+ * Types only. Whatever touches the agent's tree runs inside (`Inside`); outside, git sees bare repositories of the
+ * worker's own, made of bundles.
+ */
+import type { CodeHost } from '../../core/ports.ts'
+import type { Answer } from '../../core/result.ts'
+import type { Job } from '../../protocol/frames.ts'
+
+export interface InsideResult {
+  /** Absent when a signal ended it, or the sandbox could not be made. */
+  readonly code?: number
+  /** The last part of what it printed, both streams, bounded. */
+  readonly output: string
+  readonly unmade?: string
+}
+
+/** Runs one command in a short sandbox with the run's /work and home, without agent and without a way out. */
+export interface Inside {
+  run(
+    command: readonly string[],
+    options?: {
+      readonly mounts?: readonly {
+        readonly from: string
+        readonly to: string
+        readonly writable?: boolean
+      }[]
+      readonly stdin?: string
+      readonly timeoutMs?: number
+    },
+  ): Promise<InsideResult>
+}
+
+/** Where a run's things lie on the worker's disk. */
+export interface RunFolders {
+  /** Owned by the slot's user, seen inside as /work. */
+  readonly work: string
+  readonly home: string
+  /** The worker's own, never seen by the agent: bundles come out here, and the clean bare repository. */
+  readonly desk: string
+  /** The slot's, seen inside as a mount only by the worker's own short commands. */
+  readonly exchange: string
+}
+
+export interface CheckedOut {
+  /** The commit that the work starts from. */
+  readonly base: string
+  /** The commit the run's branch had on the code host before, when it is there already. */
+  readonly pushedBefore?: string
+}
+
+export interface Collected {
+  /** undefined: nothing was changed. */
+  readonly head?: string
+  readonly commits: number
+  /** `git diff --stat`-like figures and the first files, for people. */
+  readonly diff: {
+    readonly files: number
+    readonly additions: number
+    readonly deletions: number
+    readonly text: string
+  }
+}
+
+export interface Published {
+  readonly pushed: string
+  readonly prUrl: string
+  readonly prState: 'open' | 'draft'
+  readonly adopted: boolean
+}
+
+/** A line for whoever looks at the run: why something takes its time. */
+export type TellWhy = (line: string) => void
+
+export interface Sources {
+  /** Brings the bare cache of the repository up to date, outside, then checks the branch out inside. */
+  checkOut(
+    job: Job,
+    folders: RunFolders,
+    inside: Inside,
+    signal: AbortSignal,
+    told?: TellWhy,
+  ): Promise<Answer<CheckedOut>>
+  /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
+  collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Answer<Collected>>
+  /**
+   * Pushes with the expected commit and opens the pull request, or adopts the one that is there. `fence` is asked
+   * right before each step that others can see: false when the lease is gone.
+   */
+  publish(
+    order: {
+      readonly job: Job
+      readonly leaseId: string
+      readonly folders: RunFolders
+      readonly from: CheckedOut
+      readonly collected: Collected
+      readonly summary: string
+      readonly told?: TellWhy
+    },
+    codehost: CodeHost,
+    fence: () => boolean,
+    signal: AbortSignal,
+  ): Promise<Answer<Published>>
+  readonly followUps: FollowUpSources
+}
+
+// ---- follow-ups ----------------------------------------------------------------------------------------------------
+
+/** How a pull request's branch stands in the sandbox, before an agent sees it. */
+export interface Begun {
+  /**
+   * `pushed`: an earlier attempt of this follow-up did. `level`: it holds the newest base already. `rebased`: onto it,
+   * without a conflict. `conflict`: the rebase has stopped in the middle, and waits for somebody who goes on with it.
+   */
+  readonly state: 'pushed' | 'level' | 'rebased' | 'conflict'
+  /** The commit of the branch that was fetched: what a push may replace, and nothing else. */
+  readonly head: string
+  /** The newest commit of the base. */
+  readonly base: string
+  /** Where the branch stands after the rebase; undefined while that is not over. */
+  readonly tip: string | undefined
+  /** In conflict, the first of them. */
+  readonly files: readonly string[]
+  /**
+   * In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. When
+   * rebased, only if that could not be put back.
+   */
+  readonly merges?: readonly string[]
+  /** The checkout is a new one, in which nothing has been set up. */
+  readonly isFresh: boolean
+  /** Branches or folders inside, on which is what the sandbox held and nobody else has. */
+  readonly kept: readonly string[]
+}
+
+export interface FollowUpWork {
+  readonly job: Job
+  readonly folders: RunFolders
+  readonly inside: Inside
+  readonly begun: Begun
+  readonly told?: TellWhy
+}
+
+export interface FollowedUp {
+  /** undefined: what is on the code host is as it should be. */
+  readonly pushed: string | undefined
+  /** The newest base has all of the branch. */
+  readonly isContained: boolean
+  readonly diff: Collected['diff'] | undefined
+}
+
+export interface FollowUpSources {
+  /** `kept`: the sandbox of an earlier execution, with its checkout. */
+  begin(
+    order: {
+      readonly job: Job
+      readonly folders: RunFolders
+      readonly inside: Inside
+      readonly kept: boolean
+      readonly told?: TellWhy
+    },
+    signal: AbortSignal,
+  ): Promise<Answer<Begun>>
+  /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
+  push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Answer<FollowedUp>>
+  /** Whether a comment with this text is there. */
+  isSaid(job: Job, marker: string, signal: AbortSignal, told?: TellWhy): Promise<Answer<boolean>>
+  /** Once, whatever becomes of the answer: `body` holds `marker`. */
+  say(
+    order: {
+      readonly job: Job
+      readonly marker: string
+      readonly body: string
+      /** An earlier attempt of this follow-up may have come so far. */
+      readonly isTakenOver: boolean
+      readonly told?: TellWhy
+    },
+    fence: () => boolean,
+    signal: AbortSignal,
+  ): Promise<Answer<void>>
+}

@@ -1,0 +1,41 @@
+/**
+ * What a pull request says: its title and its body, made of the ticket and of the agent's last words.
+ *
+ * Those words are a stranger's: they may not hide what follows them, nor pass for the marker at the end, by which the
+ * service knows its own pull requests.
+ */
+import { cut, oneLine } from '../../core/safe-text.ts'
+import type { Ticket } from '../../protocol/run.ts'
+
+const TITLE_CHARS_MAX = 240
+/** Code hosts take some 65,000 characters. */
+const SUMMARY_CHARS_MAX = 40_000
+
+type Subject = Pick<Ticket, 'identifier' | 'title' | 'url'>
+
+export function pullTitle({ identifier, title }: Subject): string {
+  return cut(oneLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
+}
+
+export function pullBody(
+  ticket: Subject,
+  summary: string,
+  run: { readonly runId: string; readonly leaseId: string },
+): string {
+  const said = cut(harmless(summary).trim(), SUMMARY_CHARS_MAX)
+  return [...(said === '' ? [] : [said]), `Ticket: ${ticketLink(ticket)}`, markerOf(run)].join('\n\n')
+}
+
+export function markerOf({ runId, leaseId }: { readonly runId: string; readonly leaseId: string }): string {
+  return `<!-- switchyard run=${runId} lease=${leaseId} -->`
+}
+
+/** Only what a browser opens as a page; a file on the host is nobody else's. */
+function ticketLink({ identifier, url }: Subject): string {
+  const name = oneLine(identifier).replace(/[\\[\]<>`*_]/g, '\\$&')
+  return /^https?:\/\/[^\s()<>]+$/.test(url) ? `[${name}](${url})` : name
+}
+
+export function harmless(text: string): string {
+  return text.replaceAll('<!--', '&lt;!--').replace(/[^\P{Cc}\n\t]/gu, '')
+}

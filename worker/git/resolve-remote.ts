@@ -1,0 +1,75 @@
+/**
+ * Where a job's repository is, and with which token: what the job says, checked.
+ *
+ * A job comes from the host, which is believed, yet a slip there must not become a path or an option here.
+ */
+import type { CodeHost } from '../../core/ports.ts'
+import { type Answer, no, yes } from '../../core/result.ts'
+import type { Job } from '../../protocol/frames.ts'
+import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
+import { printable } from '../../protocol/schema-errors.ts'
+import { isRemote } from '../../providers/codehost/remote-name.ts'
+import { isSameHost, wayTo } from './address.ts'
+import type { Wanted } from './mirror-cache.ts'
+
+export function placeOf(job: Job, codehost: CodeHost): Answer<Wanted> {
+  const { remote } = job.repo
+  const bad = badName(remote, [job.branch, job.base])
+  if (bad !== undefined) return bad
+  if (job.branch === job.base || job.branch === job.repo.defaultBranch) {
+    return no('invalid', `a run never works on ${job.branch} itself; give the ticket another branch name`)
+  }
+  return addressOf(job, codehost, job.repo.cloneUrl)
+}
+
+/** Where a pull request's branch lies, and where it is to go: of a fork these are two repositories. */
+export interface PullPlaces {
+  readonly base: Wanted
+  readonly head: Wanted
+}
+
+export function pullPlacesOf(job: Job, codehost: CodeHost): Answer<PullPlaces> {
+  const { pull, repo } = job
+  if (pull === undefined) return no('invalid', 'a follow-up needs the pull request that it is for')
+  const { headRemote, headBranch, baseBranch } = pull
+  const bad = badName(repo.remote, [headBranch, baseBranch]) ?? badName(headRemote, [])
+  if (bad !== undefined) return bad
+  const base = addressOf(job, codehost, repo.cloneUrl)
+  if (!base.ok) return base
+  if (headRemote.toLowerCase() !== repo.remote.toLowerCase()) {
+    const head = addressOf({ ...job, repo: { ...repo, remote: headRemote } }, codehost, undefined)
+    return head.ok ? yes({ base: base.value, head: head.value }) : head
+  }
+  if (headBranch === baseBranch || headBranch === repo.defaultBranch) {
+    return no(
+      'invalid',
+      `a follow-up never rewrites ${headBranch} of ${repo.remote}; follow this one up by hand`,
+    )
+  }
+  return yes({ base: base.value, head: base.value })
+}
+
+function badName(remote: string, branches: readonly string[]) {
+  if (!isRemote(remote))
+    return no('invalid', `${printable(remote)} is no repository as owner/name; correct remote`)
+  const bad = branches.find((name) => !isGitBranch(name))
+  return bad === undefined ? undefined : no('invalid', `${printable(bad)} is no branch name that git takes`)
+}
+
+/** The token is for the code host; an address that leads to another machine is used without. */
+function addressOf(job: Job, codehost: CodeHost, cloneUrl: string | undefined): Answer<Wanted> {
+  const own = codehost.gitAddress(job.repo.remote)
+  const address = cloneUrl ?? own
+  const way = wayTo(address)
+  if (!way.ok) return way
+  const token = job.credentials.codehost
+  const mayShow = token !== undefined && isSameHost(address, own)
+  return yes({ name: job.repo.remote, remote: { address, ...(mayShow ? { token } : {}) } })
+}
+
+/** What git takes as a branch, less what could be read as an option. */
+function isGitBranch(name: string): boolean {
+  if (name === '' || name === 'HEAD' || name.length > NAME_CHARS_MAX || name.startsWith('refs/')) return false
+  if (/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[-/]|[/.]$/.test(name)) return false
+  return name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
+}

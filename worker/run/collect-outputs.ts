@@ -1,0 +1,220 @@
+/**
+ * What an agent leaves for others to have: artifacts and memories, out of a folder that it filled as it liked.
+ *
+ * It is read only when nobody is left inside, and even so nothing is believed: links are not followed, only regular
+ * files with one name count, and everything has a bound. What is left out is said, once for each reason.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Telling } from '../../core/daemon/ports.ts'
+import { contentTypeOf } from '../../core/run/content-type.ts'
+import { cut, oneLine } from '../../core/safe-text.ts'
+import {
+  ARTIFACT_BYTES_MAX,
+  ARTIFACT_NAME_BYTES_MAX,
+  ARTIFACT_PART_BYTES_MAX,
+  MEMORY_CHARS_MAX,
+  RUN_MEMORIES_FACTS_MAX,
+} from '../../protocol/limits.ts'
+
+const ARTIFACTS_MAX = 200
+const ARTIFACTS_BYTES_MAX = Math.min(ARTIFACT_BYTES_MAX, 512 * 1024 * 1024)
+const ARTIFACT_DEPTH_MAX = 8
+const ENTRIES_SEEN_MAX = 10_000
+const MEMORIES_BYTES_MAX = 256 * 1024
+
+export interface Leavings {
+  readonly artifacts: readonly string[]
+  readonly facts: readonly string[]
+  /** Sentences for the run's log. */
+  readonly leftOut: readonly string[]
+}
+
+export async function tellLeavings(
+  out: string,
+  telling: Telling,
+  instant: () => string,
+  goesOn: () => boolean,
+): Promise<Leavings> {
+  const facts = await factsIn(join(out, 'memories'))
+  if (facts.length > 0) telling.tell({ is: 'memories', facts })
+  const found = await filesBelow(join(out, 'artifacts'))
+  const artifacts: string[] = []
+  const leftOut = [...found.leftOut]
+  let bytesLeft = ARTIFACTS_BYTES_MAX
+  for (const { path, name } of found.files) {
+    if (!goesOn()) break
+    const sent = await sendFile(path, name, bytesLeft, telling, instant)
+    if (typeof sent === 'string') leftOut.push(`artifact ${name} is left out: ${sent}`)
+    else {
+      bytesLeft -= sent
+      artifacts.push(name)
+    }
+  }
+  return { artifacts, facts, leftOut }
+}
+
+// ---- memories ----------------------------------------------------------------------------------------------------
+
+async function factsIn(path: string): Promise<readonly string[]> {
+  const text = await readBounded(path, MEMORIES_BYTES_MAX)
+  const lines = text
+    .split('\n')
+    .map((line) => cut(oneLine(line.replace(/^\s*[-*]\s+/, '')), MEMORY_CHARS_MAX))
+    .filter((line) => line !== '')
+  return [...new Set(lines)].slice(0, RUN_MEMORIES_FACTS_MAX)
+}
+
+async function readBounded(path: string, bytesMax: number): Promise<string> {
+  const file = await openPlain(path)
+  if (typeof file === 'string') return ''
+  try {
+    const buffer = Buffer.alloc(bytesMax)
+    const { bytesRead } = await file.handle.read(buffer, 0, bytesMax, 0)
+    return buffer.subarray(0, bytesRead).toString('utf8')
+  } finally {
+    await file.handle.close()
+  }
+}
+
+// ---- artifacts ---------------------------------------------------------------------------------------------------
+
+interface Found {
+  readonly files: { readonly path: string; readonly name: string }[]
+  readonly leftOut: string[]
+}
+
+/** Folders are flattened into names, for a run's artifacts lie in one folder. */
+async function filesBelow(folder: string): Promise<Found> {
+  const found: Found = { files: [], leftOut: [] }
+  const names = new Set<string>()
+  let seen = 0
+  const visit = async (path: string, prefix: string, depth: number): Promise<void> => {
+    for (const entry of await entriesOf(path)) {
+      seen += 1
+      if (seen > ENTRIES_SEEN_MAX) return
+      const name = `${prefix}${entry.name}`
+      if (entry.isDirectory() && depth < ARTIFACT_DEPTH_MAX)
+        await visit(join(path, entry.name), `${name}-`, depth + 1)
+      else if (!entry.isFile())
+        found.leftOut.push(`artifact ${shown(name)} is left out: it is not a plain file`)
+      else if (found.files.length < ARTIFACTS_MAX)
+        found.files.push({ path: join(path, entry.name), name: freeName(name, names) })
+      else seen = ENTRIES_SEEN_MAX + 1
+    }
+  }
+  const top = await lstat(folder).catch(() => undefined)
+  // A link in its place would lead to where the worker may read and the agent may not.
+  if (top?.isDirectory() === true) await visit(folder, '', 1)
+  else if (top !== undefined)
+    found.leftOut.push('no artifacts are taken: their folder was replaced by something else')
+  if (seen > ENTRIES_SEEN_MAX)
+    found.leftOut.push(`more artifacts than ${ARTIFACTS_MAX} were left; those beyond are left out`)
+  found.leftOut.splice(ARTIFACTS_MAX)
+  return found
+}
+
+async function entriesOf(path: string) {
+  const entries = []
+  const folder = await opendir(path).catch(() => undefined)
+  if (folder === undefined) return []
+  for await (const entry of folder) {
+    entries.push(entry)
+    if (entries.length > ENTRIES_SEEN_MAX) break
+  }
+  return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** One that every file system takes and nobody mistakes for another. */
+function freeName(wanted: string, taken: Set<string>): string {
+  const plain = shown(wanted)
+  let name = plain
+  for (let n = 2; taken.has(name); n += 1) name = `${n}-${plain}`
+  taken.add(name)
+  return name
+}
+
+function shown(name: string): string {
+  const plain = name
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}/\\\uFFFD]/gu, '_')
+    .trim()
+    .replace(/^\.+/, '_')
+  return cutBytes(plain === '' ? '_' : plain, ARTIFACT_NAME_BYTES_MAX - 8)
+}
+
+/** The end is what tells the type, so the beginning gives way. */
+function cutBytes(name: string, bytesMax: number): string {
+  let cutName = name
+  while (Buffer.byteLength(cutName) > bytesMax) cutName = [...cutName].slice(1).join('')
+  return cutName
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------------
+
+type Opened = { readonly handle: FileHandle; readonly size: number } | string
+
+/** `NONBLOCK`: opening a pipe that nobody writes to would never come back. */
+async function openPlain(path: string): Promise<Opened> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const handle = await open(path, flags).catch(() => undefined)
+  if (handle === undefined) return 'it cannot be opened'
+  const stats = await handle.stat()
+  const objection = !stats.isFile()
+    ? 'it is not a plain file'
+    : stats.nlink !== 1
+      ? 'it has several names'
+      : undefined
+  if (objection === undefined) return { handle, size: stats.size }
+  await handle.close()
+  return objection
+}
+
+/** Answers how many bytes it had, or why it was left out. */
+async function sendFile(
+  path: string,
+  name: string,
+  bytesMax: number,
+  telling: Telling,
+  instant: () => string,
+): Promise<number | string> {
+  const file = await openPlain(path)
+  if (typeof file === 'string') return file
+  const { handle, size } = file
+  try {
+    if (size > bytesMax)
+      return `it has ${size} bytes, and all artifacts of a run together at most ${ARTIFACTS_BYTES_MAX}`
+    await sendParts(handle, name, size, telling)
+  } finally {
+    await handle.close()
+  }
+  const { contentType } = contentTypeOf(name)
+  telling.tell({ is: 'event', event: { type: 'artifact', at: instant(), name, size, contentType } })
+  return size
+}
+
+/** The last part says so, and an empty file has one part, too. */
+async function sendParts(handle: FileHandle, name: string, size: number, telling: Telling): Promise<void> {
+  const buffer = Buffer.alloc(Math.min(ARTIFACT_PART_BYTES_MAX, Math.max(size, 1)))
+  let sent = 0
+  for (let part = 0; ; part += 1) {
+    const bytesRead = await filled(handle, buffer, sent, size)
+    sent += bytesRead
+    const final = sent >= size || bytesRead === 0
+    const data = buffer.subarray(0, bytesRead).toString('base64')
+    telling.tell({ is: 'artifact', name, part, final, data })
+    if (final) return
+    await telling.room()
+  }
+}
+
+async function filled(handle: FileHandle, buffer: Buffer, from: number, size: number): Promise<number> {
+  const wanted = Math.min(buffer.byteLength, size - from)
+  let have = 0
+  while (have < wanted) {
+    const { bytesRead } = await handle.read(buffer, have, wanted - have, from + have)
+    if (bytesRead === 0) break
+    have += bytesRead
+  }
+  return have
+}

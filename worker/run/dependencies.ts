@@ -1,0 +1,39 @@
+/** What executions are made from: everything of the world that a run on this machine touches. */
+import type { Clock, CodeHost, Log } from '../../core/ports.ts'
+import type { Answer } from '../../core/result.ts'
+import type { AgentProvider } from '../../protocol/config.ts'
+import type { Job } from '../../protocol/frames.ts'
+import type { AgentDriver } from '../agents/agent.ts'
+import type { Sources } from '../git/git-ports.ts'
+import type { WayOut, WayOutOrder } from '../sandbox/egress/egress-proxy.ts'
+import type { Launcher, Slot } from '../sandbox/process.ts'
+
+export interface HandsParts {
+  /** Where sandboxes may lie: see `ground.ts`. */
+  readonly folder: string
+  readonly clock: Clock
+  readonly log: Log
+  /** A new random UUID. */
+  readonly uuid: () => string
+  readonly launcher: Launcher
+  /** Whom the sandbox of a number runs as. */
+  readonly slotOf: (number: number) => Slot
+  /** Of the sandboxes that are made from now on: another than that of any other worker here. */
+  readonly firstNumber: number
+  /** The worker is root, so that folders have to be given to whom they are for. */
+  readonly giveAway: boolean
+  readonly removeFolder: (folder: string) => Promise<void>
+  readonly sources: Sources
+  readonly codehostFor: (job: Job) => Answer<CodeHost>
+  readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
+  readonly wayOut: (order: WayOutOrder) => Promise<WayOut>
+  /** Our own programs that run inside, as the build left them. */
+  readonly insidePrograms: string
+  /** The Node that runs them, and host paths it needs shown. */
+  readonly node: { readonly program: string; readonly shown: readonly string[] }
+  readonly gitconfig: string
+  readonly stallMs: number
+  readonly freeBytes: () => Promise<number>
+  /** Nothing here is used any more. */
+  readonly closed: () => Promise<void>
+}

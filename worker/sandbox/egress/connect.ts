@@ -1,0 +1,105 @@
+/**
+ * From a name to an open connection, to the very address that was judged.
+ *
+ * A name is looked up once. If any of its addresses may not be reached none is, for a name with both kinds is either
+ * broken or an attempt to be asked twice. The connection is then made to an address, never to the name.
+ */
+import { NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
+import { connect, isIPv4, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import type { Clock } from '../../../core/ports.ts'
+import { type Answer, no, yes } from '../../../core/result.ts'
+import { isElsewhere } from './addresses.ts'
+import type { Target } from './policy.ts'
+
+/** The addresses of a name, [] when there are none; rejects when nobody could be asked. */
+export type Resolve = (host: string) => Promise<readonly string[]>
+export type MayReach = (address: string, port: number) => boolean
+
+const LOOKUP_MS_MAX = 3_000
+const LOOKUP_TRIES = 2
+const CONNECT_MS_MAX = 7_000
+const ADDRESSES_TRIED_MAX = 3
+
+/**
+ * Asks the machine's name servers directly. The system's own function would wait in one of the few threads that all
+ * of the worker's file work shares, and a sandbox that asks for dead names could hold every one of them. What a
+ * person put into /etc/hosts is not seen.
+ */
+export function resolver(asker = new Resolver({ timeout: LOOKUP_MS_MAX, tries: LOOKUP_TRIES })): Resolve {
+  return async (host) => {
+    const answers = await Promise.allSettled([asker.resolve4(host), asker.resolve6(host)])
+    const unanswered = answers.find((one) => one.status === 'rejected' && !isEmpty(one.reason))
+    const found = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+    if (found.length === 0 && unanswered !== undefined) throw new Error('no name server answered')
+    return found
+  }
+}
+
+export function outInTheWorld(address: string): boolean {
+  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
+  return isElsewhere(
+    address,
+    own.map(({ address: mine }) => mine),
+  )
+}
+
+export async function addressesOf(
+  { host, port, literal }: Target,
+  resolve: Resolve,
+  mayReach: MayReach,
+): Promise<Answer<readonly string[]>> {
+  const found = literal ? [host] : await resolve(host).catch(() => undefined)
+  if (found === undefined) return no('unavailable', 'its name could not be looked up; try again later')
+  if (found.length === 0) return no('unavailable', 'there is no such host')
+  if (found.every((address) => mayReach(address, port))) return yes(found)
+  return no(
+    'forbidden',
+    'it is not at a public address, and sandboxes reach no others, whatever is configured',
+  )
+}
+
+/** One address after the other, until one takes the connection or nobody waits for it any more. */
+export async function open(
+  addresses: readonly string[],
+  port: number,
+  clock: Clock,
+  abandoned: AbortSignal,
+): Promise<Answer<Socket>> {
+  // Where a network lacks one of the two, that one fails at once; where one is broken, it is IPv6.
+  const inOrder = [...addresses].sort((a, b) => Number(isIPv4(b)) - Number(isIPv4(a)))
+  let last: Answer<Socket> = no('unavailable', 'it has no address')
+  for (const address of inOrder.slice(0, ADDRESSES_TRIED_MAX)) {
+    last = await dial(address, port, clock, abandoned)
+    if (last.ok || abandoned.aborted) return last
+  }
+  return last
+}
+
+function dial(host: string, port: number, clock: Clock, abandoned: AbortSignal): Promise<Answer<Socket>> {
+  if (abandoned.aborted) return Promise.resolve(no('gone', 'nobody waits for it any more'))
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
+    const settle = (answer: Answer<Socket>) => {
+      cancel()
+      abandoned.removeEventListener('abort', giveUp)
+      socket.off('connect', succeed).off('close', giveUp)
+      if (!answer.ok) socket.destroy()
+      resolve(answer)
+    }
+    const succeed = () => settle(yes(socket))
+    const giveUp = () => settle(no('unavailable', 'it does not take connections there'))
+    const cancel = clock.after(CONNECT_MS_MAX, () => settle(no('unavailable', 'it does not answer')))
+    abandoned.addEventListener('abort', giveUp)
+    // An error is followed by the close; this listener stays, for the tunnel's errors are told by the close as well.
+    socket
+      .on('error', () => {})
+      .on('connect', succeed)
+      .on('close', giveUp)
+  })
+}
+
+function isEmpty(reason: unknown): boolean {
+  const code: unknown = Object(reason).code
+  return code === NODATA || code === NOTFOUND
+}
