@@ -1,7 +1,7 @@
 /** The real clock and the real dice: the only ones in the house. */
 import { randomBytes } from 'node:crypto'
 import { uptime } from 'node:os'
-import type { Cancel, Chance, Clock } from '../core/ports.ts'
+import type { Cancel, Clock, RandomSource } from '../core/ports.ts'
 
 export const realClock: Clock = {
   now: () => Date.now(),
@@ -59,7 +59,7 @@ export function wakefulClock(base: Clock, uptimeMs = () => uptime() * 1_000): Cl
   }
 }
 
-export const realChance: Chance = {
+export const realChance: RandomSource = {
   bytes: (count) => randomBytes(count),
   fraction: () => Math.random(),
 }

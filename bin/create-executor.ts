@@ -57,7 +57,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   const launcher = makeLauncher({ bwrap, clock, machine })
   const limits = launcher.limitsTold()
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
-  const http = makeHttp({ clock, chance: realChance, ...network })
+  const http = makeHttp({ clock, random: realChance, ...network })
   const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
   const hands = await openHands({
     folder: ground.folder,
@@ -72,7 +72,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     sources: makeSources({
       folder: join(ground.folder, 'sources'),
       clock,
-      chance: realChance,
+      random: realChance,
       log,
       codehostFor,
       ...(network.proxies === undefined ? {} : { proxies: network.proxies }),

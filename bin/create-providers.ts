@@ -38,10 +38,10 @@ export function makeNeighbours({
 }: NeighbourParts): Neighbours {
   const network = web(environment)
   if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
-  const chance = realChance
-  const http = makeHttp({ clock, chance, ...network.value })
+  const random = realChance
+  const http = makeHttp({ clock, random, ...network.value })
   const end = new AbortController()
-  const couriers = makeCouriers({ http, clock, chance, log })
+  const couriers = makeCouriers({ http, clock, random, log })
   const bucket = wranglerBucket({
     environment,
     clock,
@@ -56,7 +56,7 @@ export function makeNeighbours({
       http,
       couriers,
       clock,
-      chance,
+      random,
       environment,
       inheritable,
       stopped: end.signal,

@@ -4,7 +4,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import type { HttpParts, Proxies } from '../providers/http/http.ts'
 import { proxyOf } from '../providers/http/proxy-selection.ts'
 import { textOf } from '../store/errors.ts'
@@ -20,7 +20,7 @@ const SYSTEM_FILES = [
 ]
 
 /** Those that Node comes with, those of the system, and the ones that were named. */
-export function authorities(caFile: string | undefined, env: Environment): Answer<readonly string[]> {
+export function authorities(caFile: string | undefined, env: Environment): Result<readonly string[]> {
   const known = [...rootCertificates, ...firstOf([env.SSL_CERT_FILE, ...SYSTEM_FILES])]
   const extra = firstOf([env.NODE_EXTRA_CA_CERTS])
   if (caFile === undefined) return yes([...known, ...extra])
@@ -51,7 +51,7 @@ function readText(file: string): string | undefined {
 }
 
 /** Undefined when no proxy is named. The small letters win, as everywhere. */
-export function proxies(env: Environment): Answer<Proxies | undefined> {
+export function proxies(env: Environment): Result<Proxies | undefined> {
   const all = env.all_proxy ?? env.ALL_PROXY ?? ''
   const http = env.http_proxy ?? env.HTTP_PROXY ?? all
   const https = env.https_proxy ?? env.HTTPS_PROXY ?? all
@@ -64,7 +64,7 @@ export function proxies(env: Environment): Answer<Proxies | undefined> {
 }
 
 /** As every reader of it takes it: with a scheme, and with a login that can be decoded. */
-function spelt(text: string): Answer<string> {
+function spelt(text: string): Result<string> {
   if (text === '') return yes('')
   const proxy = proxyOf(text)
   if (!proxy.ok) return proxy
@@ -75,7 +75,7 @@ function spelt(text: string): Answer<string> {
 }
 
 /** What a door to the web is told of this machine. */
-export function web(env: Environment): Answer<Pick<HttpParts, 'proxies' | 'authorities'>> {
+export function web(env: Environment): Result<Pick<HttpParts, 'proxies' | 'authorities'>> {
   const trusted = authorities(undefined, env)
   const around = proxies(env)
   if (!trusted.ok) return trusted

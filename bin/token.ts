@@ -1,7 +1,7 @@
 /**
  * The launch token: new at each start, or given by the program that starts the host.
  */
-import type { Chance } from '../core/ports.ts'
+import type { RandomSource } from '../core/ports.ts'
 import { LAUNCH_TOKEN_CHARS_MAX, LAUNCH_TOKEN_CHARS_MIN } from '../protocol/limits.ts'
 
 export interface LaunchToken {
@@ -12,9 +12,9 @@ export interface LaunchToken {
 /** Longer than the door reads from a header, it would lock everybody out. */
 const USABLE = new RegExp(`^[\\x21-\\x7e]{${LAUNCH_TOKEN_CHARS_MIN},${LAUNCH_TOKEN_CHARS_MAX}}$`)
 
-export function launchToken(given: string | undefined, chance: Chance): LaunchToken {
+export function launchToken(given: string | undefined, random: RandomSource): LaunchToken {
   if (given !== undefined && USABLE.test(given)) return { token: given }
-  const token = Buffer.from(chance.bytes(32)).toString('base64url')
+  const token = Buffer.from(random.bytes(32)).toString('base64url')
   if (given === undefined || given === '') return { token }
   return {
     token,

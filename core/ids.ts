@@ -5,7 +5,7 @@
  * behind where it has been, the last of them are counted up instead, so the order holds within a process whatever the
  * clock does. Ids are no secrets.
  */
-import type { Chance, Clock } from './ports.ts'
+import type { Clock, RandomSource } from './ports.ts'
 
 const TIME_MAX = 2 ** 48 - 1
 const RANDOM_BITS = 74n
@@ -25,8 +25,8 @@ export interface Ids {
   followUp(): string
 }
 
-export function ids(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): Ids {
-  const next = counter(clock, chance)
+export function ids(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): Ids {
+  const next = counter(clock, random)
   return {
     run: () => `run-${next()}`,
     lease: () => `ls-${next()}`,
@@ -46,12 +46,12 @@ export function madeAt(id: string): string | undefined {
 const COUNTED_DIGITS = 8
 const COUNTED_END = 16 ** COUNTED_DIGITS
 
-function counter(clock: Pick<Clock, 'now'>, chance: Pick<Chance, 'bytes'>): () => string {
+function counter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): () => string {
   let time = -1
   let head = ''
   let count = 0
   const begin = (at: number) => {
-    const whole = uuidv7Hex(at, chance.bytes(RANDOM_BYTES))
+    const whole = uuidv7Hex(at, random.bytes(RANDOM_BYTES))
     time = at
     head = whole.slice(0, -COUNTED_DIGITS)
     count = Number.parseInt(whole.slice(-COUNTED_DIGITS), 16)

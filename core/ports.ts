@@ -7,7 +7,7 @@
 import type { ServiceConfig } from '../protocol/config.ts'
 import type { Run, RunEvent, RunStatus, Ticket } from '../protocol/run.ts'
 import type { TrackerProject } from '../protocol/tracker.ts'
-import type { Answer } from './result.ts'
+import type { Result } from './result.ts'
 
 // ---- time and chance -------------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ export interface Clock {
   endOfTick(run: () => void): void
 }
 
-export interface Chance {
+export interface RandomSource {
   bytes(count: number): Uint8Array
   /** 0 ≤ x < 1 */
   fraction(): number
@@ -41,7 +41,7 @@ export interface Log {
 // ---- memory ----------------------------------------------------------------------------------------------------
 
 /** One life as it is stored: the version of its layout, the code of its state, its plain fields, its deadlines. */
-export interface LifeRecord {
+export interface ActorSnapshot {
   readonly v: number
   readonly s: string
   readonly c: unknown
@@ -52,10 +52,10 @@ export interface LifeRecord {
 /** One change to the control database. `null` removes. */
 export type Write =
   | {
-      readonly table: 'life'
+      readonly table: 'snapshot'
       readonly kind: string
       readonly key: string
-      readonly record: LifeRecord | null
+      readonly record: ActorSnapshot | null
     }
   | { readonly table: 'run'; readonly id: string; readonly run: Run | null }
   /**
@@ -70,7 +70,12 @@ export type Write =
       readonly lines: string
     }
   /** A small plain value that is nobody's life: what outlives the lives it was learnt from. */
-  | { readonly table: 'fact'; readonly shelf: FactShelf; readonly key: string; readonly value: object | null }
+  | {
+      readonly table: 'key-value'
+      readonly collection: KeyValueCollection
+      readonly key: string
+      readonly value: object | null
+    }
 
 /**
  * `ended-lease`: how a lease ended, by its id, for frames that come late. `mark`: how far a live lease's frames are
@@ -80,7 +85,7 @@ export type Write =
  * is known of the costs of a session that a person went on with, by the session's id. `told`: which remarks on its pull
  * request follow-ups of a run were told, by the run's id.
  */
-export type FactShelf =
+export type KeyValueCollection =
   | 'ended-lease'
   | 'mark'
   | 'memory'
@@ -101,10 +106,10 @@ export type StoreState =
   | { readonly is: 'degraded'; readonly reason: string }
   | { readonly is: 'broken'; readonly reason: string }
 
-export interface LifeShelf {
-  get(kind: string, key: string): LifeRecord | undefined
+export interface Snapshots {
+  get(kind: string, key: string): ActorSnapshot | undefined
   /** In key order. */
-  all(kind: string): Iterable<readonly [key: string, record: LifeRecord]>
+  all(kind: string): Iterable<readonly [key: string, record: ActorSnapshot]>
   kinds(): readonly string[]
 }
 
@@ -117,26 +122,26 @@ export interface RunQuery {
 }
 
 /** Every run, finished or not. Run ids sort by creation time; lists are newest first. */
-export interface RunShelf {
+export interface RunRecords {
   get(id: string): Run | undefined
   list(query: RunQuery): Run[]
   count(status?: RunStatus): number
 }
 
-export interface Facts {
-  get(shelf: FactShelf, key: string): object | undefined
+export interface KeyValues {
+  get(shelf: KeyValueCollection, key: string): object | undefined
   /** In key order; `after` and `until` bound the keys, both exclusive. */
   all(
-    shelf: FactShelf,
+    shelf: KeyValueCollection,
     between?: { readonly after?: string; readonly until?: string },
   ): Iterable<readonly [key: string, value: object]>
 }
 
 /** The control database: reads see only what is durable. */
-export interface Ledger {
-  readonly lives: LifeShelf
-  readonly runs: RunShelf
-  readonly facts: Facts
+export interface ControlDatabase {
+  readonly snapshots: Snapshots
+  readonly runs: RunRecords
+  readonly keyValues: KeyValues
   /**
    * All or nothing, in the order of the calls. Resolves when these writes are on disk; calls within one turn of the
    * loop share one transaction and one sync. Rejects only when the store is broken (or was closed before).
@@ -219,7 +224,7 @@ export interface ConfigFile {
 }
 
 export interface Store {
-  readonly ledger: Ledger
+  readonly database: ControlDatabase
   readonly events: EventLogs
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
@@ -239,14 +244,14 @@ export interface TrackedTicket {
   readonly otherNames?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
 }
 
-export interface TrackerPicture {
+export interface TrackerListing {
   readonly tickets: readonly TrackedTicket[]
   /** What could not be read, one sentence each; the other tickets are right all the same. */
   readonly problems: readonly string[]
 }
 
 /** What a look at a tracker is to answer. */
-export interface TrackerWish {
+export interface TrackerQuery {
   readonly rules: ServiceConfig['tracker']['eligible']
   /** Tickets that are cared about whatever has become of them (ids): those with a run that is not at rest. */
   readonly tickets: readonly string[]
@@ -263,28 +268,28 @@ export interface Tracker {
    * Everything it has that could be or become eligible, and what was asked for besides. Refused: `unauthorized` when
    * it does not take our credential, all else passes.
    */
-  look(wish: TrackerWish): Promise<Answer<TrackerPicture>>
+  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>>
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
   watch(changed: () => void): Cancel
   /**
    * `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good.
    * Without it, one that is closed stays closed.
    */
-  moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>>
+  moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>>
   /** Twice is once. Absent where a ticket has no place for links. */
-  linkPull?(ticketId: string, link: PullLink): Promise<Answer<void>>
+  linkPull?(ticketId: string, link: PullLink): Promise<Result<void>>
   /** For choosing which tickets are eligible. */
-  projects(): Promise<Answer<readonly TrackerProject[]>>
+  projects(): Promise<Result<readonly TrackerProject[]>>
 }
 
 /** A pull request as its code host has it, as far as a run needs to know. */
-export interface OpenPull {
+export interface OpenPullRequest {
   readonly number: number
   readonly url: string
   readonly state: 'open' | 'draft'
 }
 
-export interface PullOrder {
+export interface NewPullRequest {
   /** owner/name */
   readonly remote: string
   readonly head: string
@@ -300,21 +305,21 @@ export interface CodeHost {
   /** What git clones from, fetches from and pushes to; without a credential in it. */
   gitAddress(remote: string): string
   /** The one open pull request of this head branch, whoever opened it. */
-  findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>>
-  openPull(order: PullOrder): Promise<Answer<OpenPull>>
+  findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>>
+  openPull(order: NewPullRequest): Promise<Result<OpenPullRequest>>
   /** Whether a comment in the pull request's conversation holds this text. */
-  hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>>
-  comment(remote: string, number: number, body: string): Promise<Answer<void>>
+  hasComment(remote: string, number: number, text: string): Promise<Result<boolean>>
+  comment(remote: string, number: number, body: string): Promise<Result<void>>
   /**
    * Of the comments that end with this text the first stays; those of the same author after it are taken away. Answers
    * how many.
    */
-  dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>>
+  dropRepeats(remote: string, number: number, text: string): Promise<Result<number>>
 }
 
 // ---- the worker on this machine ----------------------------------------------------------------------------------
 
-export interface LocalWorkerOrder {
+export interface LocalWorkerOptions {
   readonly concurrency: number
   /** Its credential is good for nothing any more. */
   readonly anew: boolean
@@ -322,7 +327,7 @@ export interface LocalWorkerOrder {
   readonly invite: () => string
 }
 
-export interface LocalWorkerEnd {
+export interface LocalWorkerExit {
   /** Absent when a signal ended it. */
   readonly code?: number
   readonly signal?: string
@@ -336,12 +341,12 @@ export interface LocalWorkerProcess {
   stop(): void
   kill(): void
   /** Never rejects. */
-  readonly ended: Promise<LocalWorkerEnd>
+  readonly ended: Promise<LocalWorkerExit>
 }
 
 /** Starts worker daemons on this machine, each in a process of its own; one at a time. */
 export interface LocalWorkerPort {
-  start(order: LocalWorkerOrder): Promise<Answer<LocalWorkerProcess>>
+  start(order: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
 }
 
 // ---- measuring -------------------------------------------------------------------------------------------------

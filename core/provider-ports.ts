@@ -18,7 +18,7 @@ import type {
   ReviewRequest,
 } from '../protocol/pulls.ts'
 import type { PullState } from '../protocol/run.ts'
-import type { Answer } from './result.ts'
+import type { Result } from './result.ts'
 
 /** Who waits: a person who clicked, or nobody. What nobody waits for gives way, and stops before a quota is gone. */
 export type Urgency = 'person' | 'background'
@@ -47,26 +47,26 @@ export interface PullOrigin {
 /** The code host as people use it, and the host on their behalf. A driver holds its own credential. */
 export interface PullHost {
   /** Those that the account can reach, most recently pushed first. */
-  repos(): Promise<Answer<readonly CodehostRepo[]>>
+  repos(): Promise<Result<readonly CodehostRepo[]>>
   /** Every open one and the newest of the others, newest activity first. */
-  list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>>
-  detail(place: PullPlace): Promise<Answer<PullDetailFacts>>
-  origin(place: PullPlace): Promise<Answer<PullOrigin>>
+  list(remote: string, urgency: Urgency): Promise<Result<readonly PullFacts[]>>
+  detail(place: PullPlace): Promise<Result<PullDetailFacts>>
+  origin(place: PullPlace): Promise<Result<PullOrigin>>
   /** One that is not there is left out. */
   states(
     remote: string,
     numbers: readonly number[],
     urgency: Urgency,
-  ): Promise<Answer<ReadonlyMap<number, PullState>>>
+  ): Promise<Result<ReadonlyMap<number, PullState>>>
   /** Answers the code host's own sentence about it. */
-  merge(place: PullPlace, method: MergeRequest['method']): Promise<Answer<string>>
-  close(place: PullPlace): Promise<Answer<void>>
-  reopen(place: PullPlace): Promise<Answer<void>>
-  ready(place: PullPlace): Promise<Answer<void>>
-  comment(place: PullPlace, body: string): Promise<Answer<void>>
-  review(place: PullPlace, review: ReviewRequest): Promise<Answer<void>>
-  reply(place: PullPlace, reply: ReplyRequest): Promise<Answer<void>>
-  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Answer<void>>
+  merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>>
+  close(place: PullPlace): Promise<Result<void>>
+  reopen(place: PullPlace): Promise<Result<void>>
+  ready(place: PullPlace): Promise<Result<void>>
+  comment(place: PullPlace, body: string): Promise<Result<void>>
+  review(place: PullPlace, review: ReviewRequest): Promise<Result<void>>
+  reply(place: PullPlace, reply: ReplyRequest): Promise<Result<void>>
+  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Result<void>>
   /** Of which pull request this is the address; undefined when it is none of this code host's. */
   placeOf(url: string): PullPlace | undefined
 }
@@ -139,29 +139,29 @@ export interface Accounts {
   authorizeTracker(
     config: ServiceConfig,
     order: { readonly state: string; readonly port: number },
-  ): Answer<Journey>
+  ): Result<Journey>
   exchangeTracker(
     config: ServiceConfig,
     order: { readonly code: string; readonly port: number; readonly verifier?: string },
-  ): Promise<Answer<TokenPair>>
+  ): Promise<Result<TokenPair>>
   /** Refused as `unauthorized` only when the refresh token is dead for good; all else passes. */
-  refreshTracker(config: ServiceConfig, refreshToken: string): Promise<Answer<TokenPair>>
+  refreshTracker(config: ServiceConfig, refreshToken: string): Promise<Result<TokenPair>>
   /** Answers whose credential `tracker.apiKey` is, for people. */
-  checkTracker(config: ServiceConfig): Promise<Answer<string>>
+  checkTracker(config: ServiceConfig): Promise<Result<string>>
 
   /** Refused (`invalid`) where only a token given by hand is possible. */
-  startDevice(config: ServiceConfig): Promise<Answer<DeviceStart>>
+  startDevice(config: ServiceConfig): Promise<Result<DeviceStart>>
   /** Refused: nobody could be asked just now. */
-  pollDevice(config: ServiceConfig, deviceCode: string): Promise<Answer<DevicePoll>>
-  checkCodehost(config: ServiceConfig): Promise<Answer<string>>
+  pollDevice(config: ServiceConfig, deviceCode: string): Promise<Result<DevicePoll>>
+  checkCodehost(config: ServiceConfig): Promise<Result<string>>
 
   /** Whether a key works; the key is in its place in the configuration. */
   checkAgent(
     config: ServiceConfig,
     provider: Extract<ConnectProvider, AgentProvider>,
-  ): Promise<Answer<string>>
+  ): Promise<Result<string>>
   /** Refused with the reason for which the person has to give a key, or log in first. */
-  findAgentLogin(provider: AgentProvider): Promise<Answer<FoundLogin>>
+  findAgentLogin(provider: AgentProvider): Promise<Result<FoundLogin>>
 }
 
 // ---- the bucket --------------------------------------------------------------------------------------------------
@@ -185,9 +185,9 @@ export interface UploadOrder {
 export interface Bucket {
   look(): Promise<BucketLook>
   /** Starts the command's own login; one at a time. Answers what the person is to do. */
-  login(): Promise<Answer<string>>
+  login(): Promise<Result<string>>
   /** Refused as `invalid` when asking again is pointless. */
-  upload(order: UploadOrder): Promise<Answer<void>>
+  upload(order: UploadOrder): Promise<Result<void>>
   /** Ends what it started. */
   stop(): void
 }

@@ -19,19 +19,19 @@ export interface Refusal {
   readonly kind: RefusalKind
   readonly message: string
   /** Whoever refused says that asking again any sooner is in vain. */
-  readonly againAfterMs?: number
+  readonly retryAfterMs?: number
 }
 
-export type Answer<T> =
+export type Result<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly refusal: Refusal }
 
 /** Assignable to every answer. */
-export type No = { readonly ok: false; readonly refusal: Refusal }
+export type Refused = { readonly ok: false; readonly refusal: Refusal }
 
-export const yes = <T>(value: T): Answer<T> => ({ ok: true, value })
+export const yes = <T>(value: T): Result<T> => ({ ok: true, value })
 
-export const no = (kind: RefusalKind, message: string, againAfterMs?: number): No => ({
+export const no = (kind: RefusalKind, message: string, againAfterMs?: number): Refused => ({
   ok: false,
-  refusal: { kind, message, ...(againAfterMs === undefined ? {} : { againAfterMs }) },
+  refusal: { kind, message, ...(againAfterMs === undefined ? {} : { retryAfterMs: againAfterMs }) },
 })

@@ -2,16 +2,16 @@
  * Neighbours that never answer must not hold up whoever asks: after a while, silence is a refusal that passes.
  */
 import type { Clock } from './ports.ts'
-import { type Answer, no } from './result.ts'
+import { no, type Result } from './result.ts'
 
 /** What comes later than that falls on the floor. */
 export function answerWithin<T>(
   clock: Pick<Clock, 'after'>,
   ms: number,
-  asked: Promise<Answer<T>>,
+  asked: Promise<Result<T>>,
   /** As a person knows it: `the tracker`. */
   who: string,
-): Promise<Answer<T>> {
+): Promise<Result<T>> {
   return new Promise((resolve, reject) => {
     const late = `${who} did not answer within ${ms / 1000} seconds`
     const enough = clock.after(ms, () => resolve(no('unavailable', late)))

@@ -6,7 +6,7 @@
  * asks from a script says so with an Origin, and is refused. Any number of helpers can stand behind a balancer.
  */
 import type { Cancel, Clock, Log } from '../core/ports.ts'
-import { type Answer, yes } from '../core/result.ts'
+import { type Result, yes } from '../core/result.ts'
 import { HELPER_BODY_BYTES_MAX, HELPER_DRAIN_MS_MAX } from '../protocol/limits.ts'
 import { helperRoutes } from '../protocol/routes.ts'
 import type { Http } from '../providers/http/http.ts'
@@ -44,7 +44,7 @@ export interface Helper {
   close(): Promise<void>
 }
 
-export function openHelper(parts: HelperParts): Answer<Helper> {
+export function openHelper(parts: HelperParts): Result<Helper> {
   const { settings, http, clock, log, address } = parts
   const made = newApp()
   if (!made.ok) return made

@@ -4,7 +4,7 @@
  * They come from whoever deploys it. What is missing or cannot be right is named before a port is opened; a value is
  * never repeated.
  */
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import { NAME_CHARS_MAX } from '../protocol/limits.ts'
 
 export const SECRET_NAMES = ['CODEHOST_CLIENT_ID', 'TRACKER_CLIENT_ID', 'TRACKER_CLIENT_SECRET'] as const
@@ -36,7 +36,7 @@ const TRACKER_API = 'https://api.linear.app'
 const SECRET = new RegExp(`^[!-~]{1,${NAME_CHARS_MAX}}$`)
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export function helperSettings({ secrets, trackerUrl, codehostUrl }: GivenSettings): Answer<HelperSettings> {
+export function helperSettings({ secrets, trackerUrl, codehostUrl }: GivenSettings): Result<HelperSettings> {
   const wrong = SECRET_NAMES.filter((name) => !SECRET.test(secrets[name] ?? ''))
   if (wrong.length > 0) return no('invalid', `${wrong.join(', ')}: ${MISSING}`)
   const tracker = base('SWITCHYARD_TRACKER_URL', trackerUrl)
@@ -59,7 +59,7 @@ const MISSING =
   'must be set to a client id or secret of printable characters without spaces; set it in the environment, or name a file that holds it with the same name and _FILE behind it'
 
 /** undefined: the service's own. */
-function base(name: string, given: string | undefined): Answer<string | undefined> {
+function base(name: string, given: string | undefined): Result<string | undefined> {
   if (given === undefined || given === '') return yes(undefined)
   if (!URL.canParse(given)) return no('invalid', `${name}: must be an address that begins with https://`)
   const { protocol, hostname, origin, pathname, username, password, search, hash } = new URL(given)

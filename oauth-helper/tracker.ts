@@ -4,7 +4,7 @@
  * The redirect is a fixed template in which only a port number varies, so no code can be led to another machine than
  * the caller's own. What comes back to the caller are three fields, whatever else the tracker said.
  */
-import type { Answer } from '../core/result.ts'
+import type { Result } from '../core/result.ts'
 import {
   type TrackerAuthorizeQuery,
   type TrackerRefreshRequest,
@@ -77,7 +77,7 @@ function replyTo(heard: Heard, refused: string): Reply {
 
 const checkTokens = checker(TrackerTokens)
 
-function tokensIn(fields: Readonly<Record<string, unknown>>): Answer<TrackerTokens> | { readonly ok: false } {
+function tokensIn(fields: Readonly<Record<string, unknown>>): Result<TrackerTokens> | { readonly ok: false } {
   const { access_token, refresh_token, expires_in } = fields
   if (typeof access_token !== 'string' || !TOKEN.test(access_token)) return { ok: false }
   return checkTokens({

@@ -14,13 +14,13 @@ import { isNativeError } from 'node:util/types'
 import type {
   Cancel,
   Clock,
-  LocalWorkerEnd,
-  LocalWorkerOrder,
+  LocalWorkerExit,
+  LocalWorkerOptions,
   LocalWorkerPort,
   LocalWorkerProcess,
   Log,
 } from '../core/ports.ts'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 
 export interface LocalWorkerParts {
   /** What starts this very program: node, its switches, the script. */
@@ -50,7 +50,7 @@ const NOT_PASSED_ON = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASS
 
 export function localWorker(parts: LocalWorkerParts): LocalWorkerPort {
   return {
-    async start(order): Promise<Answer<LocalWorkerProcess>> {
+    async start(order): Promise<Result<LocalWorkerProcess>> {
       const url = parts.url()
       if (url === undefined) return no('unavailable', 'the host does not listen yet')
       try {
@@ -64,7 +64,11 @@ export function localWorker(parts: LocalWorkerParts): LocalWorkerPort {
 
 // ---- starting ------------------------------------------------------------------------------------------------------
 
-async function started(parts: LocalWorkerParts, order: LocalWorkerOrder, url: string): Promise<ChildProcess> {
+async function started(
+  parts: LocalWorkerParts,
+  order: LocalWorkerOptions,
+  url: string,
+): Promise<ChildProcess> {
   const { dataDir, environment, inheritable } = parts
   const [program = '', ...args] = [...parts.program, ...argumentsFor(parts, order, url)]
   const nothing = openSync('/dev/null', 'r+')
@@ -82,7 +86,7 @@ async function started(parts: LocalWorkerParts, order: LocalWorkerOrder, url: st
   }
 }
 
-function argumentsFor(parts: LocalWorkerParts, order: LocalWorkerOrder, url: string): string[] {
+function argumentsFor(parts: LocalWorkerParts, order: LocalWorkerOptions, url: string): string[] {
   const { dataDir, name, logLevel } = parts
   const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
@@ -112,7 +116,7 @@ function isThere(file: string): boolean {
 // ---- running -------------------------------------------------------------------------------------------------------
 
 class OwnProcess implements LocalWorkerProcess {
-  readonly ended: Promise<LocalWorkerEnd>
+  readonly ended: Promise<LocalWorkerExit>
   readonly #child: ChildProcess
 
   constructor({ clock, log }: LocalWorkerParts, child: ChildProcess) {
@@ -144,7 +148,7 @@ class OwnProcess implements LocalWorkerProcess {
   }
 }
 
-function ending(child: ChildProcess, clock: Clock): Promise<LocalWorkerEnd> {
+function ending(child: ChildProcess, clock: Clock): Promise<LocalWorkerExit> {
   return new Promise((resolve) => {
     let late: Cancel = () => {}
     const over = () => {

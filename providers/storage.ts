@@ -8,7 +8,7 @@
 
 import type { Clock, Log } from '../core/ports.ts'
 import type { Bucket, BucketLook, UploadOrder } from '../core/provider-ports.ts'
-import { type Answer, type No, no } from '../core/result.ts'
+import { no, type Refused, type Result } from '../core/result.ts'
 import {
   PROGRAM_MS_MAX,
   STORAGE_LOGIN_MS_MAX,
@@ -78,7 +78,7 @@ class WranglerBucket implements Bucket {
     return this.#looking
   }
 
-  async login(): Promise<Answer<string>> {
+  async login(): Promise<Result<string>> {
     if (this.#wrangler.isStopped) return STOPPED
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
@@ -91,7 +91,7 @@ class WranglerBucket implements Bucket {
     }
   }
 
-  async upload(order: UploadOrder): Promise<Answer<void>> {
+  async upload(order: UploadOrder): Promise<Result<void>> {
     const problem = uploadProblem(order)
     if (problem !== undefined) return no('invalid', problem)
     if (this.#waiting >= UPLOADS_WAITING_MAX)
@@ -154,7 +154,7 @@ class WranglerBucket implements Bucket {
   }
 
   /** The page is shown as well as opened: this machine may have no browser, or nobody before it. */
-  async #invitation(login: RunningProgram): Promise<Answer<string>> {
+  async #invitation(login: RunningProgram): Promise<Result<string>> {
     const { clock, environment } = this.#parts
     const until = clock.monotonic() + PAGE_MS_MAX
     let end: ProgramEnd | undefined
@@ -168,11 +168,11 @@ class WranglerBucket implements Bucket {
 
   // ---- uploading ---------------------------------------------------------------------------------------------------
 
-  async #upload(order: UploadOrder): Promise<Answer<void>> {
+  async #upload(order: UploadOrder): Promise<Result<void>> {
     if (this.#wrangler.isStopped) return STOPPED
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
-    const work = this.#inFolder<Answer<void>>(async (folder) => {
+    const work = this.#inFolder<Result<void>>(async (folder) => {
       const file = await spooled(folder, order)
       if (!file.ok) return file
       const { bucket, key, contentType } = order
@@ -194,7 +194,7 @@ class WranglerBucket implements Bucket {
     return withFolder(this.#parts.tempFolder, work)
   }
 
-  #noFolder(error: unknown): No {
+  #noFolder(error: unknown): Refused {
     this.#parts.log.warn({ err: error }, 'there is no folder for what wrangler works with')
     return no('failed', `no folder for temporary files could be made in ${this.#parts.tempFolder}`)
   }

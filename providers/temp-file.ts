@@ -1,7 +1,7 @@
 /** A stream put into a file of this process alone, for a program that takes files; gone when the work is done. */
 import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 
 export interface Spooled {
   readonly path: string
@@ -38,7 +38,7 @@ async function remove(folder: string): Promise<void> {
 }
 
 /** Exactly as many bytes as were announced, or none. */
-export async function spooled(folder: string, { size, read }: Spoolable): Promise<Answer<Spooled>> {
+export async function spooled(folder: string, { size, read }: Spoolable): Promise<Result<Spooled>> {
   const path = join(folder, 'object')
   const emptyFolder = join(folder, 'empty')
   let file: FileHandle | undefined

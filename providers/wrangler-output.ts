@@ -4,7 +4,7 @@
  * It speaks to people, and in other words from version to version; whatever is not recognised counts as a failure.
  */
 import type { UploadOrder } from '../core/provider-ports.ts'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import {
   NAME_CHARS_MAX,
   STORAGE_LOGIN_MS_MAX,
@@ -38,7 +38,7 @@ export function uploadProblem({ bucket, key, contentType, size }: UploadOrder): 
 }
 
 /** @param environment what must not be repeated is in it */
-export function uploadAnswer(end: ProgramEnd, environment: Environment): Answer<void> {
+export function uploadAnswer(end: ProgramEnd, environment: Environment): Result<void> {
   if (end.is === 'late') return no('unavailable', 'the upload took too long; try again later')
   if (end.is === 'unstartable') return no('failed', `wrangler could not be started (${end.reason})`)
   const { code, out, err } = end
@@ -48,7 +48,7 @@ export function uploadAnswer(end: ProgramEnd, environment: Environment): Answer<
 }
 
 /** Lasting reasons are told apart, because for them a person has to do something. */
-function failure(text: string): Answer<void> {
+function failure(text: string): Result<void> {
   if (
     /authentication error|CLOUDFLARE_API_TOKEN|not (authenticated|logged in)|code: 1000[01]\b/i.test(text)
   ) {
@@ -109,7 +109,7 @@ export function loginAnswer(
   said: string,
   end: ProgramEnd | undefined,
   environment: Environment,
-): Answer<string> {
+): Result<string> {
   const page = loginPageIn(said)
   if (end !== undefined && page === undefined) return loginEnded(end, environment)
   if (page === undefined) {
@@ -124,7 +124,7 @@ export function loginAnswer(
 
 const LOGIN_MINUTES = STORAGE_LOGIN_MS_MAX / 60_000
 
-function loginEnded(end: ProgramEnd, environment: Environment): Answer<string> {
+function loginEnded(end: ProgramEnd, environment: Environment): Result<string> {
   if (end.is !== 'ended') return no('failed', 'wrangler login could not be started; run it on this machine')
   if (end.code === 0) return yes('wrangler says that the login is done')
   const why = tail(withoutKeys(`${end.err}\n${end.out}`, environment))

@@ -13,7 +13,7 @@
 import { execFileSync } from 'node:child_process'
 import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Chance } from '../core/ports.ts'
+import type { RandomSource } from '../core/ports.ts'
 import { codeOf, DataDirInUse, textOf } from './errors.ts'
 
 const LOCK = /^lock\.(\d+)$/
@@ -36,12 +36,12 @@ export interface Lock {
 }
 
 /** Throws DataDirInUse while another live process, or another store of this one, holds the directory. */
-export function acquireLock(dataDir: string, chance: Chance): Lock {
+export function acquireLock(dataDir: string, random: RandomSource): Lock {
   const own: Holder = {
     pid: process.pid,
     began: beginOf(process.pid) ?? 'unknown',
     boot: bootId(),
-    nonce: Buffer.from(chance.bytes(16)).toString('hex'),
+    nonce: Buffer.from(random.bytes(16)).toString('hex'),
   }
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     const highest = highestIn(dataDir)

@@ -6,32 +6,32 @@
  * has landed. With one clock it is deterministic: every commit lands through `clock.endOfTick`.
  */
 import type { Clock, Store } from '../core/ports.ts'
-import { VolatileArtifacts } from './memory/artifacts.ts'
-import { VolatileConfigFile } from './memory/config-file.ts'
-import { VolatileLedger } from './memory/control-database.ts'
-import { VolatileEventLogs } from './memory/event-logs.ts'
-import { VolatileUsageArchive } from './memory/usage.ts'
+import { MemoryArtifacts } from './memory/artifacts.ts'
+import { MemoryConfigFile } from './memory/config-file.ts'
+import { MemoryControlDatabase } from './memory/control-database.ts'
+import { MemoryEventLogs } from './memory/event-logs.ts'
+import { MemoryUsageArchive } from './memory/usage.ts'
 
-export interface VolatileStoreOptions {
+export interface MemoryStoreOptions {
   readonly clock: Clock
   /** What the configuration file holds at first. */
   readonly config?: string
 }
 
-export interface VolatileStore extends Store {
-  readonly ledger: VolatileLedger
-  readonly events: VolatileEventLogs
-  readonly config: VolatileConfigFile
+export interface MemoryStore extends Store {
+  readonly database: MemoryControlDatabase
+  readonly events: MemoryEventLogs
+  readonly config: MemoryConfigFile
 }
 
-export function volatileStore(options: VolatileStoreOptions): VolatileStore {
-  const events = new VolatileEventLogs()
-  const ledger = new VolatileLedger(options.clock, events)
-  const artifacts = new VolatileArtifacts()
-  const usage = new VolatileUsageArchive()
-  const config = new VolatileConfigFile(options.clock, options.config)
+export function createMemoryStore(options: MemoryStoreOptions): MemoryStore {
+  const events = new MemoryEventLogs()
+  const database = new MemoryControlDatabase(options.clock, events)
+  const artifacts = new MemoryArtifacts()
+  const usage = new MemoryUsageArchive()
+  const config = new MemoryConfigFile(options.clock, options.config)
   return {
-    ledger,
+    database,
     events,
     artifacts,
     usage,
@@ -41,7 +41,7 @@ export function volatileStore(options: VolatileStoreOptions): VolatileStore {
       events.close()
       artifacts.close()
       usage.close()
-      return ledger.close()
+      return database.close()
     },
   }
 }

@@ -5,7 +5,7 @@
  * ledger closes, and only then is it at rest. The lock is taken first and let go last.
  */
 import { join } from 'node:path'
-import type { Chance, Clock, Log, Meters, Store } from '../core/ports.ts'
+import type { Clock, Log, Meters, RandomSource, Store } from '../core/ports.ts'
 import { makeOwnerOnly, withBallast } from './data-folder.ts'
 import { ArtifactsOnDisk } from './files/artifacts.ts'
 import { makeFolder, sweepDrafts } from './files/atomic.ts'
@@ -13,13 +13,13 @@ import { ConfigFileOnDisk } from './files/config-file.ts'
 import { EventLogsOnDisk } from './files/event-log.ts'
 import { adoptEventFiles } from './files/migrate-event-files.ts'
 import { UsageOnDisk } from './files/usage.ts'
-import { LmdbLedger } from './lmdb/control-database.ts'
+import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   /** Room kept for the day on which the disk is full; 16 MiB unless told. */
@@ -30,7 +30,7 @@ export interface StoreOptions {
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
 export async function openStore(options: StoreOptions): Promise<Store> {
   await makeOwnerOnly(options.dataDir, ['state', 'config.json'])
-  const lock = await withBallast(options.dataDir, () => acquireLock(options.dataDir, options.chance))
+  const lock = await withBallast(options.dataDir, () => acquireLock(options.dataDir, options.random))
   try {
     return await withBallast(options.dataDir, () => openLocked(options, lock))
   } catch (error) {
@@ -48,20 +48,20 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   await sweepDrafts(dataDir, 'launch.json')
   const artifacts = new ArtifactsOnDisk(runs)
   const usage = new UsageOnDisk(join(dataDir, 'usage'))
-  const ledger = new LmdbLedger({ ...options, folder: join(dataDir, 'state') })
-  const events = await openEvents(options, runs, ledger)
+  const database = new LmdbControlDatabase({ ...options, folder: join(dataDir, 'state') })
+  const events = await openEvents(options, runs, database)
   const inOrder = [
     async () => events.stop(),
     () => config.close(),
     () => artifacts.close(),
     () => usage.close(),
-    () => ledger.close(),
+    () => database.close(),
     () => events.settled(),
     async () => lock.release(),
   ]
   let closing: Promise<void> | undefined
   return {
-    ledger,
+    database,
     events,
     artifacts,
     usage,
@@ -73,12 +73,12 @@ async function openLocked(options: StoreOptions, lock: Lock): Promise<Store> {
   }
 }
 
-async function openEvents({ clock, log }: StoreOptions, runs: string, ledger: LmdbLedger) {
+async function openEvents({ clock, log }: StoreOptions, runs: string, database: LmdbControlDatabase) {
   try {
-    await adoptEventFiles(runs, ledger, log)
-    return new EventLogsOnDisk({ runs, ledger, clock, log })
+    await adoptEventFiles(runs, database, log)
+    return new EventLogsOnDisk({ runs, database, clock, log })
   } catch (error) {
-    await ledger.close()
+    await database.close()
     throw error
   }
 }

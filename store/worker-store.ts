@@ -5,24 +5,24 @@
  * a crash at any instant leaves whole commits and no halves of them, and one daemon works here at a time.
  */
 import { join } from 'node:path'
-import type { Spool } from '../core/daemon/ports.ts'
-import type { Chance, Clock, Log, Meters } from '../core/ports.ts'
+import type { WorkerDatabase } from '../core/daemon/ports.ts'
+import type { Clock, Log, Meters, RandomSource } from '../core/ports.ts'
 import { makeOwnerOnly, withBallast } from './data-folder.ts'
 import { NotADataDir } from './errors.ts'
 import { namesIn, sweepDrafts } from './files/atomic.ts'
-import { LmdbLedger } from './lmdb/control-database.ts'
+import { LmdbControlDatabase } from './lmdb/control-database.ts'
 import { acquireLock, type Lock } from './lock.ts'
 
 export interface SpoolOptions {
   readonly dataDir: string
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly ballastBytes?: number
 }
 
-export interface OpenSpool extends Spool {
+export interface OpenWorkerStore extends WorkerDatabase {
   /** Waits for what is under way, then lets go of the directory. */
   close(): Promise<void>
 }
@@ -33,11 +33,11 @@ const BALLAST_BYTES = 4 * 1024 * 1024
 const MAP_BYTES = 16 * 1024 ** 3
 
 /** Rejects with DataDirInUse, NotADataDir, StoreFull, StoreTooNew or StoreUnreadable. */
-export async function openSpool(options: SpoolOptions): Promise<OpenSpool> {
-  const { dataDir, chance } = options
+export async function openSpool(options: SpoolOptions): Promise<OpenWorkerStore> {
+  const { dataDir, random } = options
   await makeOwnerOnly(dataDir, ['state', 'credential.json'])
   await refuseHosts(dataDir)
-  const lock = await withBallast(dataDir, () => acquireLock(dataDir, chance))
+  const lock = await withBallast(dataDir, () => acquireLock(dataDir, random))
   try {
     return await withBallast(dataDir, () => openLocked(options, lock))
   } catch (error) {
@@ -56,21 +56,21 @@ async function refuseHosts(dataDir: string): Promise<void> {
   }
 }
 
-async function openLocked(options: SpoolOptions, lock: Lock): Promise<OpenSpool> {
+async function openLocked(options: SpoolOptions, lock: Lock): Promise<OpenWorkerStore> {
   const { dataDir, clock, log, meters, ballastBytes = BALLAST_BYTES } = options
   await sweepDrafts(dataDir)
   const folder = join(dataDir, 'state')
-  const ledger = new LmdbLedger({ folder, clock, log, meters, ballastBytes, mapBytes: MAP_BYTES })
-  const { lives, facts } = ledger
+  const database = new LmdbControlDatabase({ folder, clock, log, meters, ballastBytes, mapBytes: MAP_BYTES })
+  const { snapshots: lives, keyValues: facts } = database
   let closing: Promise<void> | undefined
   return {
-    lives,
-    facts,
-    commit: (writes) => ledger.commit(writes),
-    state: () => ledger.state(),
-    onState: (listener) => ledger.onState(listener),
+    snapshots: lives,
+    keyValues: facts,
+    commit: (writes) => database.commit(writes),
+    state: () => database.state(),
+    onState: (listener) => database.onState(listener),
     close: () => {
-      closing ??= ledger.close().finally(() => lock.release())
+      closing ??= database.close().finally(() => lock.release())
       return closing
     },
   }

@@ -13,7 +13,7 @@
 import uWS, { type TemplatedApp, type us_listen_socket } from 'uWebSockets.js'
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 
 export interface Address {
   readonly host: string
@@ -32,7 +32,7 @@ export interface Listening {
 }
 
 /** An app that serves nothing yet. With TLS, only once the files have proved to be a certificate and its key. */
-export function newApp(tls?: TlsFiles): Answer<TemplatedApp> {
+export function newApp(tls?: TlsFiles): Result<TemplatedApp> {
   silence()
   if (tls === undefined) return yes(uWS.App())
   const fault = tlsFault(tls)
@@ -41,7 +41,7 @@ export function newApp(tls?: TlsFiles): Answer<TemplatedApp> {
 }
 
 /** Binds exactly this address, alone. Port 0 picks a free one. */
-export function listen(app: TemplatedApp, { host, port }: Address): Answer<Listening> {
+export function listen(app: TemplatedApp, { host, port }: Address): Result<Listening> {
   let socket: us_listen_socket | false = false
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   listenAlone(app, bare, port, (got) => {
@@ -68,7 +68,7 @@ function listenAlone(
   widened.listen(host, port, EXCLUSIVE_PORT, done)
 }
 
-function opened(socket: us_listen_socket | false, host: string, port: number): Answer<Listening> {
+function opened(socket: us_listen_socket | false, host: string, port: number): Result<Listening> {
   if (socket === false) {
     const why = 'another program listens there, or this machine has no such address'
     return no('conflict', `cannot listen on ${host}:${port}: ${why}; stop it, or configure another port`)

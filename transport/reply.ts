@@ -5,7 +5,7 @@
  * checked as a reply is made, because the listener would pass a line break in one straight through to the wire.
  */
 import type { HttpResponse } from 'uWebSockets.js'
-import type { Answer, Refusal } from '../core/result.ts'
+import type { Refusal, Result } from '../core/result.ts'
 import { STATUS_OF, statusLine } from './status.ts'
 
 export type Headers = readonly (readonly [name: string, value: string])[]
@@ -57,7 +57,7 @@ export function refused({ kind, message }: Refusal): Reply {
 }
 
 /** What the desk answered, as it is. */
-export function answered<T>(answer: Answer<T>): Reply {
+export function answered<T>(answer: Result<T>): Reply {
   return answer.ok ? json(answer.value) : refused(answer.refusal)
 }
 

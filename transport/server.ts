@@ -8,7 +8,7 @@
 import type { TemplatedApp } from 'uWebSockets.js'
 import type { FrontDesk } from '../actors/api/host-api.ts'
 import type { Clock, Log, Meters } from '../core/ports.ts'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import { routes } from '../protocol/routes.ts'
 import { isLoopbackHost } from './authentication.ts'
 import { CLOSING, type HttpDoor, httpDoor } from './http.ts'
@@ -64,7 +64,7 @@ const CLOSE_LOOK_MS = 20
 
 const DASHBOARDS_FULL = refusal(503, 'too many dashboards are connected; close one')
 
-export async function openDoors(parts: DoorsParts): Promise<Answer<Doors>> {
+export async function openDoors(parts: DoorsParts): Promise<Result<Doors>> {
   const { management, fleet } = parts
   if (!isLoopbackHost(bracketed(management.host))) {
     return no(
@@ -122,7 +122,7 @@ interface Door {
   readonly rooms: readonly SocketRoom[]
 }
 
-function openManagement(hall: Hall): Answer<Door> {
+function openManagement(hall: Hall): Result<Door> {
   const { parts, table, counts } = hall
   const made = newApp()
   if (!made.ok) return made
@@ -134,7 +134,7 @@ function openManagement(hall: Hall): Answer<Door> {
   return opened({ app: made.value, http, rooms: Object.values(rooms) }, parts.management)
 }
 
-function openFleet(hall: Hall, fleet: NonNullable<DoorsParts['fleet']>): Answer<Door> {
+function openFleet(hall: Hall, fleet: NonNullable<DoorsParts['fleet']>): Result<Door> {
   const { parts, table, counts } = hall
   const made = newApp(fleet.tls)
   if (!made.ok) return made
@@ -145,7 +145,7 @@ function openFleet(hall: Hall, fleet: NonNullable<DoorsParts['fleet']>): Answer<
   return opened({ app: made.value, http, rooms }, fleet)
 }
 
-function opened(door: Omit<Door, 'listening'>, address: Address): Answer<Door> {
+function opened(door: Omit<Door, 'listening'>, address: Address): Result<Door> {
   door.app.any('/*', door.http.answer)
   const listening = listen(door.app, address)
   if (!listening.ok) for (const room of door.rooms) room.stop()

@@ -17,7 +17,7 @@ import type {
 } from '../core/daemon/ports.ts'
 import type { BootedSandbox, BootOrder } from '../core/daemon/terminal.ts'
 import type { Cancel } from '../core/ports.ts'
-import { type Answer, no } from '../core/result.ts'
+import { no, type Result } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
 import { agentFiles } from './agents/agent-files.ts'
 import { billOf } from './run/agent-start.ts'
@@ -68,7 +68,7 @@ class HandsOnThisMachine implements Hands {
   readonly #sandboxes: Sandboxes
   readonly #busy = new Map<string, RunExecution>()
   /** From the first step of booting until nothing but the disk is left. */
-  readonly #booted = new Map<string, Promise<Answer<BootedSandbox>>>()
+  readonly #booted = new Map<string, Promise<Result<BootedSandbox>>>()
 
   constructor(parts: HandsParts, sandboxes: Sandboxes) {
     this.#parts = parts
@@ -136,7 +136,7 @@ class HandsOnThisMachine implements Hands {
     }
   }
 
-  async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+  async boot(order: BootOrder): Promise<Result<BootedSandbox>> {
     const { runId } = order
     if (this.#busy.has(runId))
       return no(

@@ -5,7 +5,7 @@
  * this machine alone, and beyond it for those who ask for them by name.
  */
 import { isIPv4 } from 'node:net'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 
 export interface HostUrl {
   /** ws:// or wss://, the path of the worker channel included. */
@@ -26,7 +26,7 @@ const ENCRYPTED: Readonly<Record<string, boolean>> = {
 }
 const FORM = 'write it like https://host.example:4401, or http://127.0.0.1:4400 for this machine'
 
-export function hostUrl(said: string, insecure: boolean): Answer<HostUrl> {
+export function hostUrl(said: string, insecure: boolean): Result<HostUrl> {
   const url = URL.canParse(said) ? new URL(said) : undefined
   const encrypted = url === undefined ? undefined : ENCRYPTED[url.protocol]
   if (url === undefined || encrypted === undefined)

@@ -11,7 +11,7 @@ import { isNativeError } from 'node:util/types'
 import type { Identity, WorkerCredential } from '../core/daemon/ports.ts'
 import { hashOf, sameHash } from '../core/fleet/token.ts'
 import type { Log } from '../core/ports.ts'
-import { type Answer, no, yes } from '../core/result.ts'
+import { no, type Result, yes } from '../core/result.ts'
 import { readOwn } from './secret-file.ts'
 
 export interface IdentityParts {
@@ -42,7 +42,7 @@ export interface OpenIdentity extends Identity {
 }
 
 /** Refused when a file is there and can't be used; that there is none is for the host and the daemon to judge. */
-export async function openIdentity(parts: IdentityParts): Promise<Answer<OpenIdentity>> {
+export async function openIdentity(parts: IdentityParts): Promise<Result<OpenIdentity>> {
   const token = await readToken(parts)
   if (!token.ok) return token
   const kept = await readCredential(parts, token.value !== undefined)
@@ -159,7 +159,7 @@ class FileIdentity implements OpenIdentity {
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-async function readToken({ tokenFile, log }: IdentityParts): Promise<Answer<string | undefined>> {
+async function readToken({ tokenFile, log }: IdentityParts): Promise<Result<string | undefined>> {
   if (tokenFile === undefined) return yes(undefined)
   try {
     const file = await readOwn(tokenFile)
@@ -182,7 +182,7 @@ async function readToken({ tokenFile, log }: IdentityParts): Promise<Answer<stri
 async function readCredential(
   { credentialFile, log }: IdentityParts,
   hasToken: boolean,
-): Promise<Answer<Kept | undefined>> {
+): Promise<Result<Kept | undefined>> {
   try {
     const file = await readOwn(credentialFile, 0o600)
     if (file === undefined) return yes(undefined)

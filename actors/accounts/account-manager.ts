@@ -7,9 +7,9 @@
  * flow ends, and none is there after a restart: then the person begins anew.
  */
 
-import type { Chance, Clock, Log } from '../../core/ports.ts'
+import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Bucket } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
   ConnectPollResponse,
@@ -21,7 +21,7 @@ import type {
   StorageStatus,
   TrackerCallbackQuery,
 } from '../../protocol/connect.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { AgentLogins } from './agent-logins.ts'
 import { Storage } from './bucket-status.ts'
 import { type CallbackPage, callbackPage } from './callback-page.ts'
@@ -38,9 +38,9 @@ export type ConnectEffect = DeviceFlowEffect | JourneyEffect
 
 export interface ConnectRoomPorts {
   readonly clock: Clock
-  readonly chance: Pick<Chance, 'bytes'>
+  readonly random: Pick<RandomSource, 'bytes'>
   readonly log: Log
-  readonly host: Pick<ActorHost, 'bear' | 'tell' | 'peek'>
+  readonly system: Pick<ActorSystem, 'spawn' | 'send' | 'peek'>
   readonly config: () => ServiceConfig
   readonly redacted: () => ServiceConfig
   readonly accounts: Accounts
@@ -81,7 +81,7 @@ export class ConnectRoom {
     return this.#devices.size + this.#journeys.size + this.#questions.size
   }
 
-  async connect(provider: ConnectProvider): Promise<Answer<ConnectResponse>> {
+  async connect(provider: ConnectProvider): Promise<Result<ConnectResponse>> {
     if (this.#questions.isOver) return STOPPING
     if (provider === 'tracker') return this.#journeys.begin()
     if (provider !== 'codehost') return this.#agents.connect(provider)
@@ -98,7 +98,7 @@ export class ConnectRoom {
   }
 
   /** The same, brought by a person. */
-  async paste(address: string): Promise<Answer<ConnectPollResponse>> {
+  async paste(address: string): Promise<Result<ConnectPollResponse>> {
     const query = readPasted(address)
     if (!query.ok) return query
     const arrived = await this.#arrived(query.value)
@@ -117,7 +117,7 @@ export class ConnectRoom {
     return this.#storage.connect()
   }
 
-  async changeCredentials(request: CredentialsRequest): Promise<Answer<CredentialsResponse>> {
+  async changeCredentials(request: CredentialsRequest): Promise<Result<CredentialsResponse>> {
     return this.#questions.isOver ? STOPPING : this.#credentials.change(request)
   }
 
@@ -135,12 +135,12 @@ export class ConnectRoom {
     this.#journeys.stop(STOPPING)
   }
 
-  async #arrived(query: TrackerCallbackQuery): Promise<Answer<string>> {
+  async #arrived(query: TrackerCallbackQuery): Promise<Result<string>> {
     return this.#questions.isOver ? STOPPING : this.#journeys.arrive(query)
   }
 
   /** The other shapes ask a person for something, and nothing is needed. */
-  #local(): Answer<ConnectResponse> {
+  #local(): Result<ConnectResponse> {
     const detail = 'the local code host is a folder on this machine; it needs no account'
     return yes({ status: 'connected', provider: 'codehost', detail, config: this.#ports.redacted() })
   }

@@ -6,7 +6,7 @@
 
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, FoundLogin } from '../../core/provider-ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectResponse } from '../../protocol/connect.ts'
 import { agentChange } from './credential-rules.ts'
@@ -32,7 +32,7 @@ export class AgentLogins {
     this.#keeping = keeping
   }
 
-  async connect(provider: AgentProvider): Promise<Answer<ConnectResponse>> {
+  async connect(provider: AgentProvider): Promise<Result<ConnectResponse>> {
     const stance = this.#keeping.stance(provider)
     const found = await this.#questions.ask(NAMES[provider], () =>
       this.#ports.accounts.findAgentLogin(provider),
@@ -46,7 +46,7 @@ export class AgentLogins {
     stance: Stance,
     provider: AgentProvider,
     { credential, detail }: FoundLogin,
-  ): Promise<Answer<ConnectResponse>> {
+  ): Promise<Result<ConnectResponse>> {
     const { log, redacted } = this.#ports
     const change = agentChange(provider, credential)
     const secrets = secretsIn(change)

@@ -4,7 +4,7 @@
  * Nothing but text: no script, style, link or picture, so that it works under the strictest policy. All of it is
  * escaped, for some of it was said by others; the address that led here holds a code, so no referrer leaves the page.
  */
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 
 /** 200 exactly when the account is connected. */
 export interface CallbackPage {
@@ -16,7 +16,7 @@ export interface CallbackPage {
 const CLOSE = 'You can close this window.'
 
 /** @param arrived whose account is connected, or why none is */
-export function callbackPage(arrived: Answer<string>): CallbackPage {
+export function callbackPage(arrived: Result<string>): CallbackPage {
   if (arrived.ok)
     return {
       status: 200,

@@ -8,7 +8,7 @@ export interface ConnectCrashed {
 
 export const closedWithWord: Supervision = {
   ...closedAtOnce,
-  lastWords: (flow) => {
+  finalOutputs: (flow) => {
     const effect: ConnectCrashed = { type: 'connect.crashed', flow }
     return [{ is: 'effect', effect }]
   },

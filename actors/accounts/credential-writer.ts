@@ -7,7 +7,7 @@
  * be the same, too: a token must not end up with another provider.
  */
 import type { CredentialChange } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { merge } from '../../core/settings/merge.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectProvider } from '../../protocol/connect.ts'
@@ -27,7 +27,7 @@ export interface Stance {
 export type Save = (
   change: CredentialChange,
   still?: (config: ServiceConfig) => boolean,
-) => Promise<Answer<void>>
+) => Promise<Result<void>>
 
 export interface KeepingPorts {
   readonly config: () => ServiceConfig
@@ -76,9 +76,9 @@ export class Keeping {
   async establish(
     stance: Stance,
     change: CredentialChange,
-    check: (config: ServiceConfig) => Promise<Answer<string>>,
+    check: (config: ServiceConfig) => Promise<Result<string>>,
     who: string,
-  ): Promise<Answer<string>> {
+  ): Promise<Result<string>> {
     const secrets = secretsIn(change)
     const unsound = keysIn(change)
       .map(credentialProblem)
@@ -92,7 +92,7 @@ export class Keeping {
   }
 
   /** From now on these have the last word, on disk or not: whoever began earlier comes to nothing. */
-  async keep(stances: readonly Stance[], change: CredentialChange): Promise<Answer<void>> {
+  async keep(stances: readonly Stance[], change: CredentialChange): Promise<Result<void>> {
     const problem = this.#firstProblem(stances)
     if (problem !== undefined) return no('conflict', problem)
     for (const { provider, turn } of stances) {

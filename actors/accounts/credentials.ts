@@ -5,7 +5,7 @@
 
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, CredentialChange } from '../../core/provider-ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
   ConnectProvider,
@@ -60,7 +60,7 @@ export class Credentials {
     this.#keeping = keeping
   }
 
-  async change(request: CredentialsRequest): Promise<Answer<CredentialsResponse>> {
+  async change(request: CredentialsRequest): Promise<Result<CredentialsResponse>> {
     const results: Results = {}
     const sent = Object.keys(PROVIDERS).filter((name): name is Field => Object.hasOwn(request, name))
     const checked = await Promise.all(
@@ -93,7 +93,7 @@ export class Credentials {
     return undefined
   }
 
-  #check(field: Field, config: ServiceConfig): Promise<Answer<string>> {
+  #check(field: Field, config: ServiceConfig): Promise<Result<string>> {
     const { accounts } = this.#ports
     if (field === 'trackerApiKey') return accounts.checkTracker(config)
     if (field === 'codehostToken') return accounts.checkCodehost(config)

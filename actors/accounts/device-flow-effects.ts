@@ -6,11 +6,11 @@
 
 import type { Clock, Log } from '../../core/ports.ts'
 import type { Accounts, DevicePoll, DeviceStart } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Drawer } from '../runtime/pending-requests.ts'
+import type { PendingRequests } from '../runtime/pending-requests.ts'
 import type { Keeping, Stance } from './credential-writer.ts'
 import type { DeviceFlowEvent } from './device-flow.machine.ts'
 import { isPage, NAMES, unbegun } from './messages.ts'
@@ -31,10 +31,10 @@ export interface DeviceErrandPorts {
 export interface DeviceFlow {
   readonly key: string
   readonly stance: Stance
-  readonly opening: Drawer<null, ConnectResponse>
-  readonly polls: Drawer<null, ConnectPollResponse>
+  readonly opening: PendingRequests<null, ConnectResponse>
+  readonly polls: PendingRequests<null, ConnectPollResponse>
   /** What whoever began it is to hear. */
-  opened: Answer<ConnectResponse>
+  opened: Result<ConnectResponse>
   deviceCode: string
   token: string
 }

@@ -6,8 +6,8 @@
  * until a newer one takes its place. Device code and token lie in the room, never in here.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind } from '../runtime/actor-kind.ts'
 import { DEVICE_FLOW } from './connect.names.ts'
 import { type ConnectCrashed, closedWithWord } from './crash-policy.ts'
 
@@ -78,7 +78,7 @@ const STEP_MS = 5_000
 const UNANSWERED_MS_MAX = 30_000
 const EXPIRED = 'the code was not entered in time; connect the code host again'
 
-const { queue, setDeadline, cancelDeadline, end } = deeds<
+const { recordEffect, setDeadline, cancelDeadline, endActor } = defineActions<
   DeviceFlowContext,
   DeviceFlowEvent,
   DeviceFlowEffect
@@ -105,28 +105,28 @@ export const deviceFlowMachine = setup({
     isLate: ({ context }) => context.isLate,
   },
   actions: {
-    start: queue(({ context }) => ({ type: 'connect.start device', flow: context.flow })),
-    show: queue(({ context }) => ({ type: 'connect.show device', flow: context.flow })),
-    ask: queue(({ context }) => ({ type: 'connect.ask device', flow: context.flow })),
-    save: queue(({ context }) => ({ type: 'connect.save device', flow: context.flow })),
-    sayPending: queue(({ context, event }) => ({
+    start: recordEffect(({ context }) => ({ type: 'connect.start device', flow: context.flow })),
+    show: recordEffect(({ context }) => ({ type: 'connect.show device', flow: context.flow })),
+    ask: recordEffect(({ context }) => ({ type: 'connect.ask device', flow: context.flow })),
+    save: recordEffect(({ context }) => ({ type: 'connect.save device', flow: context.flow })),
+    sayPending: recordEffect(({ context, event }) => ({
       type: 'connect.say pending',
       flow: context.flow,
       handle: handleOf(event),
     })),
-    sayConnected: queue(({ context, event }) => ({
+    sayConnected: recordEffect(({ context, event }) => ({
       type: 'connect.say connected',
       flow: context.flow,
       handle: handleOf(event),
       detail: context.word,
     })),
-    sayOver: queue(({ context, event }) => ({
+    sayOver: recordEffect(({ context, event }) => ({
       type: 'connect.say over',
       flow: context.flow,
       handle: handleOf(event),
       reason: context.word,
     })),
-    forget: queue(({ context }) => ({ type: 'connect.forget device', flow: context.flow })),
+    forget: recordEffect(({ context }) => ({ type: 'connect.forget device', flow: context.flow })),
     noteStart: assign(({ event }) =>
       event.type === 'started'
         ? { intervalMs: event.intervalMs, askAgainAt: event.now + event.intervalMs }
@@ -150,7 +150,7 @@ export const deviceFlowMachine = setup({
     noteExpiry: assign({ word: EXPIRED }),
     noteReason: assign(({ event }) => ('reason' in event ? { word: event.reason } : {})),
     noteAccount: assign(({ event }) => (event.type === 'saved' ? { word: event.detail } : {})),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: DEVICE_FLOW,
@@ -213,7 +213,7 @@ export const deviceFlowMachine = setup({
   },
 })
 
-export const deviceFlowKind: Kind = {
+export const deviceFlowKind: ActorKind = {
   name: DEVICE_FLOW,
   logic: deviceFlowMachine,
   supervision: closedWithWord,

@@ -3,11 +3,11 @@
  *
  * There is one flow that counts; a newer one takes its place.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import { Drawer } from '../runtime/pending-requests.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import { PendingRequests } from '../runtime/pending-requests.ts'
 import { DEVICE_FLOW } from './connect.names.ts'
 import type { Keeping } from './credential-writer.ts'
 import type { DeviceFlowEffect, DeviceFlowEvent, DeviceFlowInput } from './device-flow.machine.ts'
@@ -22,7 +22,7 @@ const REPLACED = 'connecting the code host was begun anew; go on with the newest
 const BROKEN = 'connecting the code host failed; begin again'
 
 export interface DeviceFlowPorts extends DeviceErrandPorts {
-  readonly host: Pick<ActorHost, 'bear' | 'tell'>
+  readonly system: Pick<ActorSystem, 'spawn' | 'send'>
   readonly redacted: () => ServiceConfig
 }
 
@@ -43,15 +43,15 @@ export class DeviceFlows {
     return this.#flows.size
   }
 
-  begin(): Promise<Answer<ConnectResponse>> {
+  begin(): Promise<Result<ConnectResponse>> {
     const flow = this.#newFlow()
-    const { answer } = flow.opening.put(null)
+    const { answer } = flow.opening.add(null)
     const earlier = this.#current
     if (earlier !== undefined) this.#tell(earlier, { type: 'replaced' })
     this.#flows.set(flow.key, flow)
     this.#current = flow
     const input: DeviceFlowInput = { flow: flow.key }
-    const born = this.#ports.host.bear(DEVICE_FLOW, flow.key, input)
+    const born = this.#ports.system.spawn(DEVICE_FLOW, flow.key, input)
     if (!born.ok) this.#forget(flow, born.refusal.message)
     return answer
   }
@@ -60,7 +60,7 @@ export class DeviceFlows {
     const flow = this.#current
     if (flow === undefined) return { status: 'error', detail: NO_FLOW }
     if (flow.polls.size >= POLLS_WAITING_MAX) return { status: 'pending' }
-    const { handle, answer } = flow.polls.put(null)
+    const { handle, answer } = flow.polls.add(null)
     const told = this.#tell(flow, { type: 'polled', handle, now: this.#ports.clock.monotonic() })
     if (!told) this.#forget(flow, BROKEN)
     const polled = await answer
@@ -110,7 +110,7 @@ export class DeviceFlows {
       if (flow.stance.turn < turn) this.#tell(flow, { type: 'superseded', reason })
   }
 
-  stop(answer: Answer<never>): void {
+  stop(answer: Result<never>): void {
     for (const flow of this.#flows.values()) this.#end(flow, answer)
     this.#flows.clear()
     this.#current = undefined
@@ -123,8 +123,8 @@ export class DeviceFlows {
     return {
       key: `device-${stance.turn}`,
       stance,
-      opening: new Drawer(),
-      polls: new Drawer(),
+      opening: new PendingRequests(),
+      polls: new PendingRequests(),
       opened: no('failed', BROKEN),
       deviceCode: '',
       token: '',
@@ -137,7 +137,7 @@ export class DeviceFlows {
   }
 
   #tell(flow: DeviceFlow, event: DeviceFlowEvent): boolean {
-    return this.#ports.host.tell(DEVICE_FLOW, flow.key, event)
+    return this.#ports.system.send(DEVICE_FLOW, flow.key, event)
   }
 
   #forget(flow: DeviceFlow, reason: string): void {
@@ -147,7 +147,7 @@ export class DeviceFlows {
   }
 
   /** What waits for it is answered, and its secrets are let go. */
-  #end(flow: DeviceFlow, answer: Answer<never>): void {
+  #end(flow: DeviceFlow, answer: Result<never>): void {
     flow.opening.settleAll(answer)
     flow.polls.settleAll(answer)
     flow.deviceCode = ''

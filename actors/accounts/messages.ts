@@ -1,5 +1,5 @@
 /** What people are told and shown while they connect. */
-import { type Answer, no, type Refusal, yes } from '../../core/result.ts'
+import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { ConnectProvider, ConnectResponse } from '../../protocol/connect.ts'
 import { URL_CHARS_MAX } from '../../protocol/limits.ts'
 import { sentence } from './safe-text.ts'
@@ -13,7 +13,7 @@ export const NAMES: Readonly<Record<ConnectProvider, string>> = {
 }
 
 /** The dashboard shows a form for a key. */
-export function manual(provider: ConnectProvider, reason: string): Answer<ConnectResponse> {
+export function manual(provider: ConnectProvider, reason: string): Result<ConnectResponse> {
   return yes({ status: 'manual', provider, reason })
 }
 
@@ -21,7 +21,7 @@ export function manual(provider: ConnectProvider, reason: string): Answer<Connec
  * Where no flow is possible, a credential given by hand is. Any other reason is the provider's: it is nothing of ours
  * that failed, and nobody has to say anew who he is.
  */
-export function unbegun(provider: ConnectProvider, { kind, message }: Refusal): Answer<ConnectResponse> {
+export function unbegun(provider: ConnectProvider, { kind, message }: Refusal): Result<ConnectResponse> {
   if (kind === 'invalid') return manual(provider, sentence(message))
   return no(kind === 'unavailable' || kind === 'conflict' ? kind : 'invalid', sentence(message))
 }

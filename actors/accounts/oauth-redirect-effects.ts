@@ -7,7 +7,7 @@
 import type { Log } from '../../core/ports.ts'
 import type { Accounts, TokenPair } from '../../core/provider-ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Drawer } from '../runtime/pending-requests.ts'
+import type { PendingRequests } from '../runtime/pending-requests.ts'
 import type { Keeping, Stance } from './credential-writer.ts'
 import { NAMES } from './messages.ts'
 import type { JourneyEvent } from './oauth-redirect.machine.ts'
@@ -29,7 +29,7 @@ export interface Travel {
   readonly stateHash: string
   readonly port: number
   /** The codes that were brought back; only the first is used. */
-  readonly arrivals: Drawer<string, string>
+  readonly arrivals: PendingRequests<string, string>
   verifier: string | undefined
   pair: TokenPair | undefined
 }

@@ -6,8 +6,8 @@
  * decided where credentials are saved. State, verifier, code and tokens lie in the room, never in here.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind } from '../runtime/actor-kind.ts'
 import { JOURNEY } from './connect.names.ts'
 import { type ConnectCrashed, closedWithWord } from './crash-policy.ts'
 
@@ -58,7 +58,7 @@ export type JourneyEffect =
 
 const EXPIRED = 'the consent page was left open for too long; connect the tracker again'
 
-const { queue, setDeadline, end } = deeds<JourneyContext, JourneyEvent, JourneyEffect>()
+const { recordEffect, setDeadline, endActor } = defineActions<JourneyContext, JourneyEvent, JourneyEffect>()
 
 export const journeyMachine = setup({
   types: {} as { context: JourneyContext; events: JourneyEvent; input: JourneyInput },
@@ -68,18 +68,18 @@ export const journeyMachine = setup({
   actions: {
     endConsentInTime: setDeadline(({ context }) => ({ name: 'consent', at: context.consentUntil })),
     forgetInTime: setDeadline(({ context }) => ({ name: 'memory', at: context.keptUntil })),
-    exchange: queue(({ context, event }) =>
+    exchange: recordEffect(({ context, event }) =>
       event.type === 'came back'
         ? { type: 'connect.exchange', flow: context.flow, handle: event.handle }
         : [],
     ),
-    save: queue(({ context }) => ({ type: 'connect.save journey', flow: context.flow })),
-    sayArrived: queue(({ context }) => ({
+    save: recordEffect(({ context }) => ({ type: 'connect.save journey', flow: context.flow })),
+    sayArrived: recordEffect(({ context }) => ({
       type: 'connect.say arrived',
       flow: context.flow,
       detail: context.word,
     })),
-    sayArrivedBefore: queue(({ context, event }) =>
+    sayArrivedBefore: recordEffect(({ context, event }) =>
       event.type === 'came back'
         ? {
             type: 'connect.say arrived before',
@@ -89,13 +89,13 @@ export const journeyMachine = setup({
           }
         : [],
     ),
-    sayStranded: queue(({ context }) => ({
+    sayStranded: recordEffect(({ context }) => ({
       type: 'connect.say stranded',
       flow: context.flow,
       handle: null,
       reason: context.word,
     })),
-    sayStrandedBefore: queue(({ context, event }) =>
+    sayStrandedBefore: recordEffect(({ context, event }) =>
       event.type === 'came back'
         ? {
             type: 'connect.say stranded',
@@ -105,14 +105,14 @@ export const journeyMachine = setup({
           }
         : [],
     ),
-    forget: queue(({ context }) => ({ type: 'connect.forget journey', flow: context.flow })),
+    forget: recordEffect(({ context }) => ({ type: 'connect.forget journey', flow: context.flow })),
     noteRefusal: assign(({ event }) =>
       event.type === 'came back' && event.refusal !== null ? { word: event.refusal } : {},
     ),
     noteReason: assign(({ event }) => ('reason' in event ? { word: event.reason } : {})),
     noteExpiry: assign({ word: EXPIRED }),
     noteAccount: assign(({ event }) => (event.type === 'saved' ? { word: event.detail } : {})),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: JOURNEY,
@@ -166,7 +166,7 @@ export const journeyMachine = setup({
   },
 })
 
-export const journeyKind: Kind = {
+export const journeyKind: ActorKind = {
   name: JOURNEY,
   logic: journeyMachine,
   supervision: closedWithWord,

@@ -5,13 +5,13 @@
  * journeys from an address that somebody else made up: without it nothing is exchanged, and nothing ends.
  */
 import { hashOf, sameHash } from '../../core/fleet/token.ts'
-import type { Chance, Clock } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Journey } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
 import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import { Drawer } from '../runtime/pending-requests.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import { PendingRequests } from '../runtime/pending-requests.ts'
 import { JOURNEY } from './connect.names.ts'
 import type { Keeping, Stance } from './credential-writer.ts'
 import { isPage, NAMES, unbegun } from './messages.ts'
@@ -40,9 +40,9 @@ const NO_PORT = no('unavailable', 'the service is still opening its doors; try a
 
 export interface JourneyPorts extends JourneyErrandPorts {
   readonly clock: Clock
-  readonly host: Pick<ActorHost, 'bear' | 'tell' | 'peek'>
+  readonly system: Pick<ActorSystem, 'spawn' | 'send' | 'peek'>
   readonly accounts: JourneyErrandPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
-  readonly chance: Pick<Chance, 'bytes'>
+  readonly random: Pick<RandomSource, 'bytes'>
   /** On which browsers reach the callback; undefined while that is not known. */
   readonly port: () => number | undefined
 }
@@ -68,7 +68,7 @@ export class Journeys {
     return this.#travels.size
   }
 
-  async begin(): Promise<Answer<ConnectResponse>> {
+  async begin(): Promise<Result<ConnectResponse>> {
     const { accounts, config, port: bound } = this.#ports
     const port = bound()
     if (port === undefined) return NO_PORT
@@ -82,14 +82,14 @@ export class Journeys {
   }
 
   /** Whoever brings back a state of ours hears how its journey ends: whose account is connected, or why none is. */
-  async arrive(query: TrackerCallbackQuery): Promise<Answer<string>> {
+  async arrive(query: TrackerCallbackQuery): Promise<Result<string>> {
     const travel = this.#withState(query.state ?? '')
     if (travel === undefined) return no('invalid', STRANGE)
     if (travel.arrivals.size >= ARRIVALS_WAITING_MAX)
       return no('unavailable', 'this connection is being made; wait a moment')
     const refusal = refusalIn(query)
     if (refusal === null && (query.code ?? '') === '') return no('invalid', WITHOUT_CODE)
-    const { handle, answer } = travel.arrivals.put(query.code ?? '')
+    const { handle, answer } = travel.arrivals.add(query.code ?? '')
     if (!this.#tell(travel, { type: 'came back', handle, refusal })) this.#forget(travel, STRAYED)
     return answer
   }
@@ -99,7 +99,7 @@ export class Journeys {
     if (travel === undefined) return
     switch (effect.type) {
       case 'connect.exchange':
-        void this.#errands.exchange(travel, travel.arrivals.question(effect.handle) ?? '')
+        void this.#errands.exchange(travel, travel.arrivals.request(effect.handle) ?? '')
         return
       case 'connect.save journey':
         void this.#errands.save(travel)
@@ -125,7 +125,7 @@ export class Journeys {
       if (travel.stance.turn < turn) this.#tell(travel, { type: 'superseded', reason })
   }
 
-  stop(answer: Answer<never>): void {
+  stop(answer: Result<never>): void {
     for (const travel of this.#travels.values()) this.#end(travel, answer)
     this.#travels.clear()
   }
@@ -137,7 +137,7 @@ export class Journeys {
     stateHash: string,
     port: number,
     { url, verifier }: Journey,
-  ): Answer<ConnectResponse> {
+  ): Result<ConnectResponse> {
     if (!isPage(url)) return no('invalid', 'the address of the consent page is none that a browser can open')
     this.#makeRoom()
     const key = `journey-${stance.turn}`
@@ -146,13 +146,13 @@ export class Journeys {
       stance,
       stateHash,
       port,
-      arrivals: new Drawer(),
+      arrivals: new PendingRequests(),
       verifier,
       pair: undefined,
     }
     const consentUntil = this.#ports.clock.now() + JOURNEY_MS_MAX
     const input: JourneyInput = { flow: key, consentUntil, keptUntil: consentUntil + JOURNEY_KEPT_MS }
-    const born = this.#ports.host.bear(JOURNEY, key, input)
+    const born = this.#ports.system.spawn(JOURNEY, key, input)
     if (!born.ok) return born
     this.#travels.set(key, travel)
     return yes({ status: 'redirect', provider: 'tracker', url })
@@ -169,12 +169,12 @@ export class Journeys {
   }
 
   #isAtWork({ key }: Travel): boolean {
-    const state = this.#ports.host.peek(JOURNEY, key)?.value
+    const state = this.#ports.system.peek(JOURNEY, key)?.value
     return state === 'exchanging' || state === 'saving'
   }
 
   #newState(): string {
-    const bytes = this.#ports.chance.bytes(STATE_BYTES)
+    const bytes = this.#ports.random.bytes(STATE_BYTES)
     // Fewer would be a state that can be guessed: a bug, and never sent out.
     if (bytes.length < STATE_BYTES) throw new RangeError(`needs ${STATE_BYTES} random bytes`)
     return Buffer.from(bytes).toString('base64url')
@@ -198,7 +198,7 @@ export class Journeys {
   }
 
   #tell(travel: Travel, event: JourneyEvent): boolean {
-    return this.#ports.host.tell(JOURNEY, travel.key, event)
+    return this.#ports.system.send(JOURNEY, travel.key, event)
   }
 
   #forget(travel: Travel, reason: string): void {
@@ -206,7 +206,7 @@ export class Journeys {
     this.#travels.delete(travel.key)
   }
 
-  #end(travel: Travel, answer: Answer<never>): void {
+  #end(travel: Travel, answer: Result<never>): void {
     travel.arrivals.settleAll(answer)
     travel.verifier = undefined
     travel.pair = undefined

@@ -2,7 +2,7 @@
  * The address that a browser could not open, because it runs on another machine than the service: as it stands in its
  * address bar, or only what follows the question mark.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { TrackerCallbackQuery } from '../../protocol/connect.ts'
 import { readQuery } from '../../protocol/parse.ts'
 import { routes } from '../../protocol/routes.ts'
@@ -11,7 +11,7 @@ const { path } = routes.trackerCallback
 const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
 
 /** What the callback would have been asked. */
-export function readPasted(pasted: string): Answer<TrackerCallbackQuery> {
+export function readPasted(pasted: string): Result<TrackerCallbackQuery> {
   const query = queryIn(pasted.trim())
   if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
   const read = readQuery(TrackerCallbackQuery, query)

@@ -6,7 +6,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Clock, Log } from '../../core/ports.ts'
-import { type Answer, type No, no } from '../../core/result.ts'
+import { no, type Refused, type Result } from '../../core/result.ts'
 import { answerWithin } from '../../core/with-timeout.ts'
 
 /** Questions under way at once, from everybody. */
@@ -20,7 +20,7 @@ const CROWD = no(
   `${QUESTIONS_MAX} questions to providers are under way already; try again in a moment`,
 )
 
-type Question<T> = () => Promise<Answer<T>> | Answer<T>
+type Question<T> = () => Promise<Result<T>> | Result<T>
 
 export interface QuestionPorts {
   readonly clock: Pick<Clock, 'after'>
@@ -29,7 +29,7 @@ export interface QuestionPorts {
 
 export class Questions {
   readonly #ports: QuestionPorts
-  readonly #open = new Set<(answer: No) => void>()
+  readonly #open = new Set<(answer: Refused) => void>()
   #isOver = false
 
   constructor(ports: QuestionPorts) {
@@ -49,15 +49,15 @@ export class Questions {
    *
    * @param who as a person knows it: `the tracker`
    */
-  async ask<T>(who: string, question: Question<T>): Promise<Answer<T>> {
+  async ask<T>(who: string, question: Question<T>): Promise<Result<T>> {
     return this.#open.size >= QUESTIONS_MAX ? CROWD : this.goOn(who, question)
   }
 
   /** A later one, of what is bounded by itself: a code that was given out must not be lost to a crowd. */
-  async goOn<T>(who: string, question: Question<T>): Promise<Answer<T>> {
+  async goOn<T>(who: string, question: Question<T>): Promise<Result<T>> {
     if (this.#isOver) return STOPPING
-    let stop: (answer: No) => void = () => {}
-    const asked = new Promise<Answer<T>>((settle) => {
+    let stop: (answer: Refused) => void = () => {}
+    const asked = new Promise<Result<T>>((settle) => {
       stop = settle
       void this.#answered(who, question).then(settle)
     })
@@ -72,7 +72,7 @@ export class Questions {
     for (const stop of this.#open) stop(STOPPING)
   }
 
-  async #answered<T>(who: string, question: Question<T>): Promise<Answer<T>> {
+  async #answered<T>(who: string, question: Question<T>): Promise<Result<T>> {
     try {
       return await question()
     } catch (error) {

@@ -2,7 +2,7 @@
  * The front desk's part about credentials, connecting and the bucket. Who may not change anything just now may not
  * connect either: what comes of it could not be kept.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ConnectRoom } from '../accounts/account-manager.ts'
 import { renderPage } from '../accounts/callback-page.ts'
 import type { LinkRoom } from '../tracker/tracker-connection.ts'
@@ -12,7 +12,7 @@ import { asTold } from './pull-requests.ts'
 export interface ConnectDeskParts {
   readonly connect: ConnectRoom
   readonly link: LinkRoom
-  readonly mayChange: () => Answer<void>
+  readonly mayChange: () => Result<void>
 }
 
 type ConnectPart = Pick<
@@ -29,7 +29,7 @@ type ConnectPart = Pick<
 
 export function connectDesk({ connect, link, mayChange }: ConnectDeskParts): ConnectPart {
   /** Asked first, whatever else is wrong. */
-  const whileOpen = async <T>(ask: () => Promise<Answer<T>>): Promise<Answer<T>> => {
+  const whileOpen = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
     const may = mayChange()
     return may.ok ? ask() : may
   }

@@ -2,9 +2,9 @@
  * The front desk, staffed: each thing the doors may ask is a look at what is durable, or an event for a life.
  */
 
-import type { Clock, Ledger, Store } from '../../core/ports.ts'
+import type { Clock, ControlDatabase, Store } from '../../core/ports.ts'
 import type { PullHost } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
@@ -14,8 +14,8 @@ import { ROOT } from '../root/actor-kinds.ts'
 import type { Pushes } from '../root/dashboard-broadcast.ts'
 import type { Yard } from '../root/host-lifecycle.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import type { Landings } from '../runtime/commit-waiters.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { CommitWaiters } from '../runtime/commit-waiters.ts'
 import type { ConfigVault } from '../settings/current-config.ts'
 import type { SettingsWish } from '../settings/settings.effects.ts'
 import { connectDesk } from './accounts.ts'
@@ -28,28 +28,28 @@ import { fleetDesk } from './workers.ts'
 
 export interface DeskParts {
   readonly clock: Clock
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly vault: ConfigVault
   /** Asks the settings, and answers once it is decided, on disk and told. */
-  readonly settle: (wish: SettingsWish) => Promise<Answer<SettingsUpdateResponse>>
+  readonly settle: (wish: SettingsWish) => Promise<Result<SettingsUpdateResponse>>
   readonly pushes: Pushes
   readonly health: HealthResponse
   readonly store: Store
   readonly yard: Yard
-  readonly landings: Landings
+  readonly landings: CommitWaiters
   /** Refused while no code host is connected. */
-  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullHost>
 }
 
 export function frontDesk(parts: DeskParts): FrontDesk {
-  const { host, vault, pushes, health, store, yard, landings } = parts
+  const { system, vault, pushes, health, store, yard, landings } = parts
   const { rooms } = yard
-  const { ledger } = store
+  const { database } = store
   const config = () => vault.configuration.effective
-  const open = () => isOpen(host)
-  const mayChange = (): Answer<void> => {
+  const open = () => isOpen(system)
+  const mayChange = (): Result<void> => {
     if (!open()) return no('unavailable', 'the service is stopping')
-    const state = ledger.state()
+    const state = database.state()
     return state.is === 'ready'
       ? yes(undefined)
       : no('unavailable', `the disk takes no writes: ${state.reason}`)
@@ -57,28 +57,28 @@ export function frontDesk(parts: DeskParts): FrontDesk {
   const landed = () =>
     landings.wait((handle) => {
       const effect: RunEffect = { type: 'run.landed', handle }
-      host.afterwards(effect)
+      system.runAfterCommit(effect)
     })
   return {
     ...runDesk({
       clock: parts.clock,
-      host,
+      system,
       store,
       rooms,
       mayChange,
       landed,
       pulls: () => parts.pulls(config()),
     }),
-    ...fleetDesk({ host, rooms, mayChange, landed }),
+    ...fleetDesk({ system, rooms, mayChange, landed }),
     ...attachDesk({
-      ledger,
+      database,
       clock: parts.clock,
       rooms,
       followUpStarting: (id) => rooms.followUps.isStarting(id),
       open,
       mayChange,
     }),
-    ...followUpDesk({ host, rooms, mayChange, landed, pulls: () => parts.pulls(config()), ledger }),
+    ...followUpDesk({ system, rooms, mayChange, landed, pulls: () => parts.pulls(config()), database }),
     ...connectDesk({ connect: rooms.connect, link: rooms.link, mayChange }),
     ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,
@@ -89,7 +89,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(ledger).map((run) => rooms.runs.seen(run)),
+      runs: helloRuns(database).map((run) => rooms.runs.seen(run)),
       tickets: [...rooms.intake.eligible()],
       config: vault.redacted,
       linearStatus: yard.trackerStatus(),
@@ -98,15 +98,15 @@ export function frontDesk(parts: DeskParts): FrontDesk {
     onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,
     open,
-    storeState: () => ledger.state(),
+    storeState: () => database.state(),
     measure: () => yard.measure(),
-    actorsByKind: () => host.count(),
+    actorsByKind: () => system.count(),
   }
 }
 
 /** From the moment the doors are being opened: a request may come in before the root has heard that they are. */
-export function isOpen(host: ActorHost): boolean {
-  const state = host.peek(ROOT, ROOT)?.value
+export function isOpen(system: ActorSystem): boolean {
+  const state = system.peek(ROOT, ROOT)?.value
   return state === 'recovering' || state === 'serving'
 }
 
@@ -114,8 +114,8 @@ const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'fin
 const FINISHED: readonly RunStatus[] = ['completed', 'failed', 'cancelled']
 
 /** Every unfinished run and the newest finished ones, newest first. */
-function helloRuns(ledger: Ledger): Run[] {
-  const unfinished = ledger.runs.list({ status: UNFINISHED })
-  const finished = ledger.runs.list({ status: FINISHED, limit: HELLO_FINISHED_RUNS })
+function helloRuns(database: ControlDatabase): Run[] {
+  const unfinished = database.runs.list({ status: UNFINISHED })
+  const finished = database.runs.list({ status: FINISHED, limit: HELLO_FINISHED_RUNS })
   return [...unfinished, ...finished].sort((a, b) => (a.id < b.id ? 1 : -1))
 }

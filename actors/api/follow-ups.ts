@@ -5,9 +5,9 @@
  * answer, because anything may have happened meanwhile.
  */
 
-import type { Ledger } from '../../core/ports.ts'
+import type { ControlDatabase } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { nextFollowUp } from '../../core/run/follow-up.ts'
 import { mayFollowPull, mayFollowUp } from '../../core/run/permission.ts'
@@ -16,35 +16,35 @@ import type { PullState, Run } from '../../protocol/run.ts'
 import type { Rooms } from '../root/modules.ts'
 import type { RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { FrontDesk } from './host-api.ts'
 import { asTold } from './pull-requests.ts'
 
 export interface FollowUpDeskParts {
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly rooms: Rooms
   /** Refused while nothing may be changed. */
-  readonly mayChange: () => Answer<void>
+  readonly mayChange: () => Result<void>
   /** Everything up to now is on disk. */
-  readonly landed: () => Promise<Answer<void>>
+  readonly landed: () => Promise<Result<void>>
   /** Refused while no code host is connected. */
-  readonly pulls: () => Answer<PullHost>
-  readonly ledger: Ledger
+  readonly pulls: () => Result<PullHost>
+  readonly database: ControlDatabase
 }
 
 type FollowUpPart = Pick<FrontDesk, 'followUpRun'>
 
 export function followUpDesk({
-  host,
+  system,
   rooms,
   mayChange,
   landed,
   pulls,
-  ledger,
+  database,
 }: FollowUpDeskParts): FollowUpPart {
   const { attach, callings, followUps, runs } = rooms
 
-  const may = (id: string, starting: boolean): Answer<{ run: Run; place: PullPlace }> => {
+  const may = (id: string, starting: boolean): Result<{ run: Run; place: PullPlace }> => {
     const open = mayChange()
     if (!open.ok) return open
     const run = runs.newest(id)
@@ -59,14 +59,14 @@ export function followUpDesk({
     return place.ok ? yes({ run, place: place.value }) : place
   }
 
-  const stateOf = async ({ remote, number }: PullPlace): Promise<Answer<PullState | undefined>> => {
+  const stateOf = async ({ remote, number }: PullPlace): Promise<Result<PullState | undefined>> => {
     const asked = pulls()
     const states = asked.ok ? await asked.value.states(remote, [number], 'person') : asked
     if (states.ok) return yes(states.value.get(number))
     return no('invalid', states.refusal.message)
   }
 
-  const queue = (run: Run): Answer<void> => {
+  const queue = (run: Run): Result<void> => {
     const room = runs.hasRoom()
     if (!room.ok) return room
     const input: RunInput = {
@@ -77,11 +77,11 @@ export function followUpDesk({
       attempts: attemptsOf(run.costs),
       followUp: { id: rooms.newFollowUpId(), number: nextFollowUp(run.costs) },
     }
-    const born = host.bear(RUN, run.id, input)
+    const born = system.spawn(RUN, run.id, input)
     return born.ok ? yes(undefined) : born
   }
 
-  const start = async (id: string, before: { run: Run; place: PullPlace }): Promise<Answer<void>> => {
+  const start = async (id: string, before: { run: Run; place: PullPlace }): Promise<Result<void>> => {
     const state = await stateOf(before.place)
     if (!state.ok) return state
     const url = before.run.prUrl
@@ -99,7 +99,7 @@ export function followUpDesk({
       const started = await followUps.starting(id, () => start(id, first.value))
       const done = started.ok ? await landed() : started
       if (!done.ok) return done
-      const run = ledger.runs.get(id)
+      const run = database.runs.get(id)
       return run === undefined ? no('unknown', `there is no run ${id}`) : yes(runs.seen(run))
     },
   }

@@ -6,7 +6,7 @@
  */
 
 import type { ArtifactFound, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
   ConnectPollResponse,
@@ -48,78 +48,78 @@ export interface FrontDesk {
   /** Redacted. The same object until something changes, so that its text can be kept. */
   config(): ServiceConfig
   /** The patch as it came in, already parsed and of the route's schema. */
-  changeSettings(patch: Record<string, unknown>): Promise<Answer<SettingsUpdateResponse>>
+  changeSettings(patch: Record<string, unknown>): Promise<Result<SettingsUpdateResponse>>
 
   // ---- tickets and runs
   /** Those eligible, in the order in which they will be taken. */
   tickets(): readonly Ticket[]
   /** By id or identifier. */
-  runTicket(ticket: string): Promise<Answer<Run>>
-  runs(query: RunQuery): Answer<RunPage>
-  run(id: string): Answer<Run>
+  runTicket(ticket: string): Promise<Result<Run>>
+  runs(query: RunQuery): Result<RunPage>
+  run(id: string): Result<Run>
   runEvents(
     id: string,
     query: { readonly after?: number; readonly limit?: number },
-  ): Promise<Answer<RunEvent[]>>
-  artifact(id: string, name: string): Promise<Answer<ArtifactFile>>
-  cancelRun(id: string): Promise<Answer<Run>>
-  retryRun(id: string): Promise<Answer<Run>>
-  discardRun(id: string): Promise<Answer<Run>>
-  followUpRun(id: string): Promise<Answer<Run>>
-  resumeRun(id: string): Promise<Answer<ResumeRunResponse>>
+  ): Promise<Result<RunEvent[]>>
+  artifact(id: string, name: string): Promise<Result<ArtifactFile>>
+  cancelRun(id: string): Promise<Result<Run>>
+  retryRun(id: string): Promise<Result<Run>>
+  discardRun(id: string): Promise<Result<Run>>
+  followUpRun(id: string): Promise<Result<Run>>
+  resumeRun(id: string): Promise<Result<ResumeRunResponse>>
   /** Nothing happens when nothing is booted. */
-  releaseRun(id: string): Promise<Answer<Run>>
+  releaseRun(id: string): Promise<Result<Run>>
   /** Somebody opened a terminal. What keeps it from the session is told on it, as everything is. */
   attachView(id: string, view: ViewLink): ViewLine
-  placement(id: string): Answer<Placement>
+  placement(id: string): Result<Placement>
 
   /** The run's pull request as it is right now. */
-  runPull(id: string): Promise<Answer<RunPullResponse>>
+  runPull(id: string): Promise<Result<RunPullResponse>>
 
   // ---- credentials and connecting
   /** Each field by itself: what one provider refuses keeps no other from being saved. */
-  changeCredentials(request: CredentialsRequest): Promise<Answer<CredentialsResponse>>
-  connect(provider: ConnectProvider): Promise<Answer<ConnectResponse>>
+  changeCredentials(request: CredentialsRequest): Promise<Result<CredentialsResponse>>
+  connect(provider: ConnectProvider): Promise<Result<ConnectResponse>>
   pollCodehost(): Promise<ConnectPollResponse>
   /** The browser is back from the tracker's consent page. */
   trackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage>
-  pasteTrackerAddress(address: string): Promise<Answer<ConnectPollResponse>>
+  pasteTrackerAddress(address: string): Promise<Result<ConnectPollResponse>>
   storage(): Promise<StorageStatus>
-  connectStorage(): Promise<Answer<StorageConnectResponse>>
+  connectStorage(): Promise<Result<StorageConnectResponse>>
 
   // ---- code host and tracker: refused as `unknown`, `conflict` or `invalid`
-  codehostRepos(): Promise<Answer<readonly CodehostRepo[]>>
-  pulls(): Promise<Answer<PullListResponse>>
+  codehostRepos(): Promise<Result<readonly CodehostRepo[]>>
+  pulls(): Promise<Result<PullListResponse>>
   /** By the key of the repository's mapping. */
-  pull(repo: string, number: number): Promise<Answer<PullDetail>>
-  mergePull(repo: string, number: number, wish: MergeRequest): Promise<Answer<MergeResponse>>
-  closePull(repo: string, number: number): Promise<Answer<void>>
-  reopenPull(repo: string, number: number): Promise<Answer<void>>
-  readyPull(repo: string, number: number): Promise<Answer<void>>
-  commentPull(repo: string, number: number, comment: CommentRequest): Promise<Answer<void>>
-  reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Answer<void>>
-  replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Answer<void>>
-  resolveThread(repo: string, number: number, wish: ResolveThreadRequest): Promise<Answer<void>>
-  trackerProjects(): Promise<Answer<readonly TrackerProject[]>>
+  pull(repo: string, number: number): Promise<Result<PullDetail>>
+  mergePull(repo: string, number: number, wish: MergeRequest): Promise<Result<MergeResponse>>
+  closePull(repo: string, number: number): Promise<Result<void>>
+  reopenPull(repo: string, number: number): Promise<Result<void>>
+  readyPull(repo: string, number: number): Promise<Result<void>>
+  commentPull(repo: string, number: number, comment: CommentRequest): Promise<Result<void>>
+  reviewPull(repo: string, number: number, review: ReviewRequest): Promise<Result<void>>
+  replyPull(repo: string, number: number, reply: ReplyRequest): Promise<Result<void>>
+  resolveThread(repo: string, number: number, wish: ResolveThreadRequest): Promise<Result<void>>
+  trackerProjects(): Promise<Result<readonly TrackerProject[]>>
 
   // ---- memories
   memories(): MemoriesResponse
-  forgetMemory(repo: string, id: string): Promise<Answer<MemoriesResponse>>
-  clearMemories(repo: string): Promise<Answer<MemoriesResponse>>
+  forgetMemory(repo: string, id: string): Promise<Result<MemoriesResponse>>
+  clearMemories(repo: string): Promise<Result<MemoriesResponse>>
 
   // ---- workers
   fleet(): FleetResponse
-  renameWorker(id: string, name: string): Promise<Answer<FleetResponse>>
-  drainWorker(id: string): Promise<Answer<FleetResponse>>
-  enableWorker(id: string): Promise<Answer<FleetResponse>>
-  revokeWorker(id: string): Promise<Answer<FleetResponse>>
-  mintPairingToken(): Answer<PairingTokenResponse>
+  renameWorker(id: string, name: string): Promise<Result<FleetResponse>>
+  drainWorker(id: string): Promise<Result<FleetResponse>>
+  enableWorker(id: string): Promise<Result<FleetResponse>>
+  revokeWorker(id: string): Promise<Result<FleetResponse>>
+  mintPairingToken(): Result<PairingTokenResponse>
   /** Constant time, whatever is queued. */
-  demand(workerId: string): Answer<FleetDemandResponse>
+  demand(workerId: string): Result<FleetDemandResponse>
   /** Answered once the change is durable and in force. */
-  changeWorkerState(workerId: string, state: WorkerState): Promise<Answer<FleetDemandResponse>>
+  changeWorkerState(workerId: string, state: WorkerState): Promise<Result<FleetDemandResponse>>
   /** Somebody connected who may turn out to be a worker. Refused while stopping, and when too many have not said who they are. */
-  workerConnected(link: WorkerLink): Answer<WorkerLine>
+  workerConnected(link: WorkerLink): Result<WorkerLine>
 
   /** What a dashboard sees first. Redacted. */
   hello(): HelloFrame
@@ -128,7 +128,7 @@ export interface FrontDesk {
   /** Origins beyond the built-in ones, as configured right now. */
   allowedOrigins(): readonly string[]
   /** Does this credential belong to that worker? The same refusal for every wrong pair. */
-  admitWorker(workerId: string, secret: string): Answer<{ readonly workerId: string }>
+  admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }>
   /** Whether new work may be accepted: not while stopping. */
   open(): boolean
   storeState(): StoreState

@@ -5,7 +5,7 @@
  * and everything else as a request that can't be met.
  */
 import type { PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
@@ -15,7 +15,7 @@ import type { FrontDesk } from './host-api.ts'
 
 export interface PullDeskParts {
   readonly config: () => ServiceConfig
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
   readonly watch: PullWatch
 }
 
@@ -38,7 +38,7 @@ type Mapped = readonly [key: string, remote: string]
 
 export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
   /** Not connected comes first: it says what to do, whatever was asked for. */
-  const placed = (repo: string, number: number): Answer<{ host: PullHost; place: PullPlace }> => {
+  const placed = (repo: string, number: number): Result<{ host: PullHost; place: PullPlace }> => {
     const host = pulls()
     if (!host.ok) return asTold(host)
     const { repos } = config()
@@ -50,8 +50,8 @@ export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
   const done = async <T>(
     repo: string,
     number: number,
-    deed: (host: PullHost, place: PullPlace) => Promise<Answer<T>>,
-  ): Promise<Answer<T>> => {
+    deed: (host: PullHost, place: PullPlace) => Promise<Result<T>>,
+  ): Promise<Result<T>> => {
     const where = placed(repo, number)
     if (!where.ok) return where
     const answer = await deed(where.value.host, where.value.place)
@@ -94,7 +94,7 @@ export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
 }
 
 /** A code host that is away is nothing of ours that failed. */
-export function asTold<T>(answer: Answer<T>): Answer<T> {
+export function asTold<T>(answer: Result<T>): Result<T> {
   if (answer.ok || answer.refusal.kind === 'unknown' || answer.refusal.kind === 'conflict') return answer
   return no('invalid', answer.refusal.message)
 }
@@ -104,7 +104,7 @@ export function asTold<T>(answer: Answer<T>): Answer<T> {
 /** A repository that two keys stand for is asked once. */
 async function listed(host: PullHost, repos: readonly Mapped[]): Promise<PullListResponse> {
   const remotes = [...new Set(repos.map(([, remote]) => remote))]
-  const answers = new Map<string, Answer<readonly PullFacts[]>>()
+  const answers = new Map<string, Result<readonly PullFacts[]>>()
   const line = remotes.values()
   const asker = async () => {
     for (const remote of line) answers.set(remote, await host.list(remote, 'person'))
@@ -115,7 +115,7 @@ async function listed(host: PullHost, repos: readonly Mapped[]): Promise<PullLis
 
 function together(
   repos: readonly Mapped[],
-  answers: ReadonlyMap<string, Answer<readonly PullFacts[]>>,
+  answers: ReadonlyMap<string, Result<readonly PullFacts[]>>,
 ): PullListResponse {
   const pulls: PullSummary[] = []
   const errors: PullListResponse['errors'] = []

@@ -6,7 +6,7 @@
 
 import type { Clock, RunQuery, Store } from '../../core/ports.ts'
 import type { PullHost } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
 import { discarded, isTerminal, retried } from '../../core/run/run-transitions.ts'
@@ -17,7 +17,7 @@ import type { Rooms } from '../root/modules.ts'
 import type { RunContext, RunInput } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { FrontDesk } from './host-api.ts'
 import { asTold } from './pull-requests.ts'
 
@@ -27,15 +27,15 @@ const LATER = 'what was to be forgotten is forgotten as soon as the disk takes i
 
 export interface RunDeskParts {
   readonly clock: Pick<Clock, 'after'>
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly store: Store
   readonly rooms: Rooms
   /** Refused while nothing may be changed. */
-  readonly mayChange: () => Answer<void>
+  readonly mayChange: () => Result<void>
   /** Everything up to now is on disk. */
-  readonly landed: () => Promise<Answer<void>>
+  readonly landed: () => Promise<Result<void>>
   /** Refused while no code host is connected. */
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
 }
 
 type RunPart = Pick<
@@ -56,29 +56,29 @@ type RunPart = Pick<
   | 'clearMemories'
 >
 
-export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
-  const { runs: shelf } = store.ledger
+export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls }: RunDeskParts): RunPart {
+  const { runs: shelf } = store.database
 
   /** What is on disk of it. */
   const durable = (id: string): Run | undefined => {
-    const alive = host.peekDurable(RUN, id)?.context as RunContext | undefined
+    const alive = system.peekDurable(RUN, id)?.context as RunContext | undefined
     return alive?.run ?? shelf.get(id)
   }
   const newest = (id: string): Run | undefined => {
-    const alive = host.peek(RUN, id)?.context as RunContext | undefined
+    const alive = system.peek(RUN, id)?.context as RunContext | undefined
     return alive?.run ?? rooms.resting.newest(id)
   }
   const unknown = (id: string) => no('unknown', `there is no run ${id}`)
-  const shown = (id: string): Answer<Run> => {
+  const shown = (id: string): Result<Run> => {
     const run = durable(id)
     return run === undefined ? unknown(id) : yes(rooms.runs.seen(run))
   }
-  const afterLanding = async (id: string): Promise<Answer<Run>> => {
+  const afterLanding = async (id: string): Promise<Result<Run>> => {
     const done = await landed()
     return done.ok ? shown(id) : done
   }
 
-  async function runTicket(asked: string): Promise<Answer<Run>> {
+  async function runTicket(asked: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     const ticket = rooms.intake.find(asked)
@@ -97,7 +97,7 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
     return yes({ runs: found.map((run) => rooms.runs.seen(run)), more })
   }
 
-  async function cancelRun(id: string): Promise<Answer<Run>> {
+  async function cancelRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     if (newest(id) === undefined) return unknown(id)
@@ -105,7 +105,7 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
     return afterLanding(id)
   }
 
-  async function retryRun(id: string): Promise<Answer<Run>> {
+  async function retryRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     const run = newest(id)
@@ -123,11 +123,11 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
       earlier: null,
       attempts: attemptsOf(run.costs),
     }
-    const born = host.bear(RUN, id, input)
+    const born = system.spawn(RUN, id, input)
     return born.ok ? afterLanding(id) : born
   }
 
-  async function discardRun(id: string): Promise<Answer<Run>> {
+  async function discardRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     const run = newest(id)
@@ -139,7 +139,7 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
     if (workerId !== undefined && rooms.fleet.member(workerId) !== undefined) {
       rooms.errands.add({ workerId, runId: id })
       const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
-      host.afterwards(tellWorker)
+      system.runAfterCommit(tellWorker)
     }
     const answer = await afterLanding(id)
     if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.tell(answer.value)
@@ -147,13 +147,13 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
   }
 
   /** Opening a run also asks after its pull request; whoever opened it hears of a change as everybody does. */
-  function opened(id: string): Answer<Run> {
+  function opened(id: string): Result<Run> {
     const run = shown(id)
     if (run.ok) rooms.pullWatch.opened(run.value)
     return run
   }
 
-  async function runPull(id: string): Promise<Answer<RunPullResponse>> {
+  async function runPull(id: string): Promise<Result<RunPullResponse>> {
     const run = durable(id)
     if (run === undefined) return unknown(id)
     const url = run.prUrl
@@ -173,15 +173,15 @@ export function runDesk({ clock, host, store, rooms, mayChange, landed, pulls }:
   }
 
   /** A deletion that the disk does not take has failed, as these routes have always called it. */
-  async function changeMemory(change: () => Answer<void>) {
+  async function changeMemory(change: () => Result<void>) {
     const open = mayChange()
-    const { is } = store.ledger.state()
+    const { is } = store.database.state()
     if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
     const changed = change()
     if (!changed.ok) return changed
     const done = await answerWithin(clock, DELETION_MS_MAX, landed(), 'the disk')
     if (done.ok) return yes(rooms.memories.durable())
-    const state = store.ledger.state()
+    const state = store.database.state()
     // It had room when this was asked for.
     return state.is === 'ready' ? done : no('failed', `${state.reason}; ${LATER}`)
   }

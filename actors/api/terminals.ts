@@ -3,8 +3,8 @@
  *
  * Whoever opens a terminal asks for the same as whoever resumes, and is refused in the same words.
  */
-import type { Clock, Ledger } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Clock, ControlDatabase } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { mayRelease, mayResume } from '../../core/run/permission.ts'
 import type { ResumeRunResponse } from '../../protocol/routes.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -12,7 +12,7 @@ import type { Rooms } from '../root/modules.ts'
 import type { FrontDesk, ViewLine, ViewLink } from './host-api.ts'
 
 export interface AttachDeskParts {
-  readonly ledger: Ledger
+  readonly database: ControlDatabase
   readonly clock: Clock
   readonly rooms: Rooms
   /** Somebody has just asked for a follow-up of it. */
@@ -20,25 +20,25 @@ export interface AttachDeskParts {
   /** The service is not being stopped. */
   readonly open: () => boolean
   /** Refused while nothing may be changed. */
-  readonly mayChange: () => Answer<void>
+  readonly mayChange: () => Result<void>
 }
 
 type AttachPart = Pick<FrontDesk, 'resumeRun' | 'releaseRun' | 'attachView'>
 
 export function attachDesk(parts: AttachDeskParts): AttachPart {
-  const { ledger, clock, rooms, mayChange } = parts
+  const { database, clock, rooms, mayChange } = parts
   const { attach, fleet, sessionCosts } = rooms
-  const shown = (run: Run): Run => rooms.runs.seen(ledger.runs.get(run.id) ?? run)
+  const shown = (run: Run): Run => rooms.runs.seen(database.runs.get(run.id) ?? run)
   /** Who goes on with what is booted, or ends it, changes nothing on disk, and is not held up by a full one. */
-  const mayGoOn = (): Answer<void> =>
+  const mayGoOn = (): Result<void> =>
     parts.open() ? yes(undefined) : no('unavailable', 'the service is stopping')
-  const known = (id: string, may: Answer<void>): Answer<Run> => {
+  const known = (id: string, may: Result<void>): Result<Run> => {
     if (!may.ok) return may
     const run = rooms.runs.newest(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
 
-  async function resumeRun(id: string): Promise<Answer<ResumeRunResponse>> {
+  async function resumeRun(id: string): Promise<Result<ResumeRunResponse>> {
     const booted = attach.isBooted(id)
     const asked = known(id, booted ? mayGoOn() : mayChange())
     if (!asked.ok) return asked
@@ -55,7 +55,7 @@ export function attachDesk(parts: AttachDeskParts): AttachPart {
     return yes({ run: shown(run), attach: { kind: 'worker', workerId, workerName } })
   }
 
-  async function releaseRun(id: string): Promise<Answer<Run>> {
+  async function releaseRun(id: string): Promise<Result<Run>> {
     const asked = known(id, mayGoOn())
     if (!asked.ok) return asked
     const may = mayRelease(asked.value)

@@ -3,11 +3,11 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { workerName } from '../../core/fleet/naming.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
 import type { Rooms } from '../root/modules.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { WORKER } from '../workers/fleet.names.ts'
 import type { WorkerEvent } from '../workers/worker.machine.ts'
 import { proves } from '../workers/worker-registration.ts'
@@ -15,10 +15,10 @@ import type { Member } from '../workers/worker-registry.ts'
 import type { FrontDesk } from './host-api.ts'
 
 export interface FleetDeskParts {
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly rooms: Rooms
-  readonly mayChange: () => Answer<void>
-  readonly landed: () => Promise<Answer<void>>
+  readonly mayChange: () => Result<void>
+  readonly landed: () => Promise<Result<void>>
 }
 
 type FleetPart = Pick<
@@ -39,27 +39,27 @@ const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong cred
 /** Credentials that were right a moment ago; more are not remembered. */
 const REMEMBERED_MAX = 4_096
 
-export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
+export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
   const { attach, fleet, channel, enrollment, holds, scheduler } = rooms
   const views = (): FleetResponse => ({ workers: fleet.views() })
   const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
 
   async function change(
     id: string,
-    permitted: (member: Member) => Answer<WorkerEvent>,
-  ): Promise<Answer<FleetResponse>> {
+    permitted: (member: Member) => Result<WorkerEvent>,
+  ): Promise<Result<FleetResponse>> {
     const open = mayChange()
     if (!open.ok) return open
     const member = fleet.member(id)
     if (member === undefined) return no('unknown', `no worker ${id} is enrolled`)
     const event = permitted(member)
     if (!event.ok) return event
-    host.tell(WORKER, id, event.value)
+    system.send(WORKER, id, event.value)
     const done = await landed()
     return done.ok ? yes(views()) : done
   }
 
-  function renamed(member: Member, asked: string): Answer<WorkerEvent> {
+  function renamed(member: Member, asked: string): Result<WorkerEvent> {
     if (member.context.local) return no('invalid', 'the local worker keeps its name')
     const name = workerName(asked)
     if (name === '')
@@ -68,7 +68,7 @@ export function fleetDesk({ host, rooms, mayChange, landed }: FleetDeskParts): F
   }
 
   /** Hashing anew at each poll would cost more than all the rest of it. */
-  function admitWorker(workerId: string, secret: string): Answer<{ readonly workerId: string }> {
+  function admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }> {
     const member = fleet.member(workerId)
     const known = remembered.get(workerId)
     const presented = Buffer.from(secret)

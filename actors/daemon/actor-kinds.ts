@@ -1,8 +1,8 @@
 /** Every kind of life a worker daemon knows, with what happens to it when it throws. */
-import type { Kind } from '../runtime/actor-kind.ts'
+import type { ActorKind } from '../runtime/actor-kind.ts'
 import { daemonKind } from './daemon.machine.ts'
 import { executionKind } from './execution.machine.ts'
 import { linkKind } from './host-connection.machine.ts'
 import { bootedKind } from './resumed-sandbox.machine.ts'
 
-export const daemonKinds: readonly Kind[] = [daemonKind, linkKind, executionKind, bootedKind]
+export const daemonKinds: readonly ActorKind[] = [daemonKind, linkKind, executionKind, bootedKind]

@@ -4,8 +4,8 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { StoreState } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
-import { ActorHost } from '../runtime/actor-system.ts'
+import { no, type Result, yes } from '../../core/result.ts'
+import { ActorSystem } from '../runtime/actor-system.ts'
 import type { Effect } from '../runtime/transition-output.ts'
 import { daemonKinds } from './actor-kinds.ts'
 import { DAEMON_TIMER, daemonEffects } from './daemon.effects.ts'
@@ -37,13 +37,13 @@ const STATES: Readonly<Record<string, DaemonStatus['state']>> = {
 }
 
 export function buildDaemon(parts: DaemonParts): BuiltDaemon {
-  const { clock, chance, log, meters, spool, executor } = parts
+  const { clock, random, log, meters, spool, executor } = parts
   let started = false
   let ended = false
 
-  const tell = (event: DaemonEvent) => void host.tell(DAEMON, DAEMON, event)
-  const tellLink = (event: LinkEvent) => void host.tell(LINK, LINK, event)
-  const stateOf = (kind: string) => host.peek(kind, kind)?.value
+  const tell = (event: DaemonEvent) => void system.send(DAEMON, DAEMON, event)
+  const tellLink = (event: LinkEvent) => void system.send(LINK, LINK, event)
+  const stateOf = (kind: string) => system.peek(kind, kind)?.value
 
   const count = () => {
     if (stateOf(DAEMON) === undefined || stateOf(DAEMON) === 'serving') return
@@ -59,14 +59,14 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     ended = true
     unhear()
     timers.stop()
-    host.stop()
+    system.stop()
     parts.onEnd(end)
   }
 
   const fatal = (reason: string) => {
     if (ended) return
     log.error({ reason }, 'the worker cannot go on')
-    if (host.peek(DAEMON, DAEMON) === undefined) finish({ is: 'broken', detail: reason })
+    if (system.peek(DAEMON, DAEMON) === undefined) finish({ is: 'broken', detail: reason })
     else tell({ type: 'broken', reason })
   }
 
@@ -91,16 +91,16 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     else if (key.startsWith(TIMER)) executions.rang(key, name)
   })
   const post = new Post({
-    facts: spool.facts,
+    facts: spool.keyValues,
     store: () => spool.state(),
     log,
     timers,
     line: () => line,
-    stir: () => host.stir(),
+    requestCommit: () => system.requestCommit(),
   })
   const line: Line = new Line({
     timers,
-    chance,
+    random,
     log,
     dialer: parts.dialer,
     identity: parts.identity,
@@ -128,24 +128,24 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     execution: (effect) => executions.do(effect as ExecutionEffect),
     daemon: (effect) => doDaemon(effect as DaemonEffect),
   }
-  const host: ActorHost = new ActorHost({
+  const system: ActorSystem = new ActorSystem({
     clock,
-    ledger: spool,
+    database: spool,
     log,
     meters,
     kinds: daemonKinds,
-    effects: (effect) => rooms[effect.type.slice(0, effect.type.indexOf('.'))]?.(effect),
-    guests: [post],
-    watch: (change) => {
+    runEffect: (effect) => rooms[effect.type.slice(0, effect.type.indexOf('.'))]?.(effect),
+    participants: [post],
+    onStateChange: (change) => {
       if (change.kind === EXECUTION) executions.executionIs(change)
     },
-    fatal,
+    onFatal: fatal,
   })
-  const lives = new Lives(host)
+  const lives = new Lives(system)
   const reports = new Reports({ log, lives, post })
   const workshop = new Workshop({ clock, log, executor, lives, reports, post, changed: count })
   const executions: Executions = new Executions({
-    host,
+    system,
     timers,
     line,
     lives,
@@ -158,7 +158,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     log,
     timers,
     line,
-    host,
+    system,
     executor,
     makeScreen: parts.screen,
     objection: (runId) => {
@@ -191,27 +191,27 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     drainMsMax: parts.drainMsMax,
     go: () => tellLink({ type: 'go' }),
     hangUp: () => tellLink({ type: 'hang up' }),
-    settled: () => host.settled(),
+    settled: () => system.settled(),
     tell,
     count,
     finish,
   })
 
   const hear = (state: StoreState) => {
-    if (state.is === 'broken') host.storeBroke(state.reason)
+    if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     else if (state.is === 'degraded')
       log.warn({ reason: state.reason }, 'the disk is full; reports wait for room')
   }
   const unhear = spool.onState(hear)
 
-  const start = (): Answer<void> => {
-    const restored = host.restore()
+  const start = (): Result<void> => {
+    const restored = system.restore()
     if (!restored.ok) return restored
     for (const problem of restored.value.damaged)
       log.error({ problem }, 'a stored record could not be read; it was left alone')
     post.sweep()
-    host.bear(LINK, LINK, {})
-    host.bear(DAEMON, DAEMON, {})
+    system.spawn(LINK, LINK, {})
+    system.spawn(DAEMON, DAEMON, {})
     void reclaim()
     // It may have broken before anybody listened.
     hear(spool.state())
@@ -228,7 +228,7 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     handBack: () => tell({ type: 'hand back requested' }),
     stopNow: () => tell({ type: 'stop requested' }),
     status() {
-      const link = host.peek(LINK, LINK)?.context as LinkContext | undefined
+      const link = system.peek(LINK, LINK)?.context as LinkContext | undefined
       const { workerId } = line
       const state = stateOf(DAEMON)
       return {

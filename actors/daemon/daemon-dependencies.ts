@@ -1,19 +1,19 @@
 /**
  * What a worker daemon is built from, and what is then to be had of it.
  */
-import type { Dialer, Executor, Identity, Spool } from '../../core/daemon/ports.ts'
+import type { Dialer, Executor, Identity, WorkerDatabase } from '../../core/daemon/ports.ts'
 import type { MakeScreen } from '../../core/daemon/terminal.ts'
-import type { Chance, Clock, Log, Meters } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
+import type { Result } from '../../core/result.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 
 export interface DaemonParts {
   /** `monotonic` must count the time that the machine sleeps: leases run out on it. */
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
-  readonly spool: Spool
+  readonly spool: WorkerDatabase
   readonly dialer: Dialer
   readonly identity: Identity
   readonly executor: Executor
@@ -71,7 +71,7 @@ export interface ExecutionStatus {
 
 export interface BuiltDaemon {
   /** Brings back what is on disk, then dials. Refused: what is on disk can't be read. */
-  start(): Answer<void>
+  start(): Result<void>
   /** Takes no more runs; ends when those it has are done and the host knows, and nobody is in a sandbox any more. */
   drain(): void
   /** Kills what is running without claiming it any more, so that the host queues it again; then ends. */

@@ -6,8 +6,8 @@
  */
 import { assign, setup } from 'xstate'
 import { interruption } from '../../core/run/interruption.ts'
-import { deeds } from '../runtime/actions.ts'
-import { fatalAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, fatalAtOnce } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
@@ -42,7 +42,7 @@ export type DaemonEffect =
   | { readonly type: 'daemon.flush' }
   | { readonly type: 'daemon.finish'; readonly end: DaemonEnd }
 
-const { queue } = deeds<DaemonContext, DaemonEvent, DaemonEffect>()
+const { recordEffect } = defineActions<DaemonContext, DaemonEvent, DaemonEffect>()
 
 /** The host has no use for what it runs: these leases are others' by now, or nobody's. */
 const FORSAKEN: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
@@ -64,22 +64,22 @@ export const daemonMachine = setup({
     nothingRuns: ({ event }) => event.type === 'counted' && event.running === 0,
   },
   actions: {
-    go: queue(() => ({ type: 'daemon.go' })),
-    boundDrain: queue(() => ({ type: 'daemon.drain' })),
-    waitForHost: queue(() => ({ type: 'daemon.wait for host' })),
-    handBack: queue(() => ({
+    go: recordEffect(() => ({ type: 'daemon.go' })),
+    boundDrain: recordEffect(() => ({ type: 'daemon.drain' })),
+    waitForHost: recordEffect(() => ({ type: 'daemon.wait for host' })),
+    handBack: recordEffect(() => ({
       type: 'daemon.hand back',
       reason: 'the worker ends, and does not wait for it',
     })),
-    abandon: queue(({ context }) => ({
+    abandon: recordEffect(({ context }) => ({
       type: 'daemon.abandon',
       how: context.end.is === 'replaced' ? 'kill' : 'interrupt',
       reason: context.end.detail,
     })),
-    kill: queue(() => ({ type: 'daemon.kill', reason: interruption('the worker was stopped') })),
-    count: queue(() => ({ type: 'daemon.count' })),
-    flush: queue(() => ({ type: 'daemon.flush' })),
-    finish: queue(({ context }) => ({ type: 'daemon.finish', end: context.end })),
+    kill: recordEffect(() => ({ type: 'daemon.kill', reason: interruption('the worker was stopped') })),
+    count: recordEffect(() => ({ type: 'daemon.count' })),
+    flush: recordEffect(() => ({ type: 'daemon.flush' })),
+    finish: recordEffect(({ context }) => ({ type: 'daemon.finish', end: context.end })),
     noteEnd: assign(({ event }) => (event.type === 'link ended' ? { end: event.end } : {})),
     noteBroken: assign(({ event }) =>
       event.type === 'broken' ? { end: { is: 'broken' as const, detail: event.reason } } : {},
@@ -161,7 +161,7 @@ export const daemonMachine = setup({
   },
 })
 
-export const daemonKind: Kind = {
+export const daemonKind: ActorKind = {
   name: DAEMON,
   logic: daemonMachine,
   supervision: fatalAtOnce,

@@ -8,7 +8,7 @@ import { isNativeError } from 'node:util/types'
 import { failed } from '../../core/daemon/outcome.ts'
 import type { Execution, Progress, StopOrder, Worked } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 
 export interface HandlePorts {
@@ -42,7 +42,7 @@ export class Handle {
   }
 
   prepare(): void {
-    const refused = (reason: string): Answer<Progress> => no('failed', reason)
+    const refused = (reason: string): Result<Progress> => no('failed', reason)
     void this.#phase(() => this.#execution.prepare(), refused).then((answer) => {
       if (this.#order !== undefined) void this.#close(stoppedBy(this.#order))
       else if (answer.ok) this.#ports.prepared(answer.value)

@@ -1,5 +1,5 @@
 /** The executions that there are, as their host sees them now: state and fields, be they on disk or not yet. */
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionContext, ExecutionEvent } from './execution.machine.ts'
 
@@ -9,18 +9,18 @@ export interface SeenExecution {
 }
 
 export class Lives {
-  readonly #host: ActorHost
+  readonly #system: ActorSystem
 
-  constructor(host: ActorHost) {
-    this.#host = host
+  constructor(system: ActorSystem) {
+    this.#system = system
   }
 
   all(): SeenExecution[] {
-    return [...this.#host.keys(EXECUTION)].flatMap((leaseId) => this.one(leaseId) ?? [])
+    return [...this.#system.keys(EXECUTION)].flatMap((leaseId) => this.one(leaseId) ?? [])
   }
 
   one(leaseId: string): SeenExecution | undefined {
-    const life = this.#host.peek(EXECUTION, leaseId)
+    const life = this.#system.peek(EXECUTION, leaseId)
     return life === undefined
       ? undefined
       : { state: String(life.value), fields: life.context as ExecutionContext }
@@ -35,6 +35,6 @@ export class Lives {
   }
 
   tell(leaseId: string, event: ExecutionEvent): void {
-    this.#host.tell(EXECUTION, leaseId, event)
+    this.#system.send(EXECUTION, leaseId, event)
   }
 }

@@ -16,9 +16,9 @@ import { ExecutionFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind, Outgoing } from '../runtime/actor-kind.ts'
-import { layout } from '../runtime/snapshot-codec.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { EXECUTION } from './daemon.names.ts'
 
 export type ExecutionContext = ExecutionFields
@@ -60,7 +60,7 @@ export type ExecutionEffect =
   | { readonly type: 'execution.salvage'; readonly leaseId: string }
   | { readonly type: 'execution.report'; readonly leaseId: string }
 
-const { queue, end } = deeds<ExecutionContext, ExecutionEvent, ExecutionEffect>()
+const { recordEffect, endActor } = defineActions<ExecutionContext, ExecutionEvent, ExecutionEffect>()
 
 /** Where an agent or what prepares for it may be at work. */
 const busy = {
@@ -75,16 +75,16 @@ const busy = {
 export const executionMachine = setup({
   types: {} as { context: ExecutionContext; events: ExecutionEvent; input: ExecutionInput },
   actions: {
-    accept: queue(({ context }) => ({ type: 'execution.accept', leaseId: context.leaseId })),
-    begin: queue(({ context }) => ({ type: 'execution.begin', leaseId: context.leaseId })),
-    work: queue(({ context }) => ({ type: 'execution.work', leaseId: context.leaseId })),
-    finish: queue(({ context, event }) => ({
+    accept: recordEffect(({ context }) => ({ type: 'execution.accept', leaseId: context.leaseId })),
+    begin: recordEffect(({ context }) => ({ type: 'execution.begin', leaseId: context.leaseId })),
+    work: recordEffect(({ context }) => ({ type: 'execution.work', leaseId: context.leaseId })),
+    finish: recordEffect(({ context, event }) => ({
       type: 'execution.finish',
       leaseId: context.leaseId,
       worked: workedOf(event),
     })),
-    salvage: queue(({ context }) => ({ type: 'execution.salvage', leaseId: context.leaseId })),
-    report: queue(({ context }) => ({ type: 'execution.report', leaseId: context.leaseId })),
+    salvage: recordEffect(({ context }) => ({ type: 'execution.salvage', leaseId: context.leaseId })),
+    report: recordEffect(({ context }) => ({ type: 'execution.report', leaseId: context.leaseId })),
     noteProgress: assign(({ context, event }) =>
       'progress' in event ? { progress: { ...context.progress, ...event.progress } } : {},
     ),
@@ -115,7 +115,7 @@ export const executionMachine = setup({
     noteOutcome: assign(({ context, event }) => ({
       outcome: outcomeOf(context, event.type === 'ended' ? event.said : null),
     })),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'execution',
@@ -212,8 +212,8 @@ const PHASES: Readonly<Record<string, string>> = {
   stopping: 'being stopped',
 }
 
-const implied: NonNullable<Kind['implied']> = (key, { value }): readonly Outgoing[] => {
-  const effect = (made: ExecutionEffect): Outgoing => ({ is: 'effect', effect: made })
+const implied: NonNullable<ActorKind['impliedOutputs']> = (key, { value }): readonly ImpliedOutput[] => {
+  const effect = (made: ExecutionEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   if (value === 'finished') return [effect({ type: 'execution.report', leaseId: key })]
   if (value === 'salvaging') return [effect({ type: 'execution.salvage', leaseId: key })]
   const phase = PHASES[String(value)] ?? 'on its way'
@@ -224,10 +224,10 @@ const implied: NonNullable<Kind['implied']> = (key, { value }): readonly Outgoin
   return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
 }
 
-export const executionKind: Kind = {
+export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
-  layout: layout({
+  codec: createSnapshotCodec({
     v: 1,
     states: {
       accepted: 'a',
@@ -240,7 +240,7 @@ export const executionKind: Kind = {
       finished: 'd',
       over: 'x',
     },
-    shape: shapeOf(ExecutionFields),
+    schema: shapeOf(ExecutionFields),
     lifts: {},
   }),
   supervision: {
@@ -250,5 +250,5 @@ export const executionKind: Kind = {
     // Unclaimed, so the host queues the run again.
     finally: 'closed',
   },
-  implied,
+  impliedOutputs: implied,
 }

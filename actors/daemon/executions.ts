@@ -9,7 +9,7 @@
 import type { StopOrder } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionStatus } from './daemon-dependencies.ts'
 import type { ExecutionContext, ExecutionEffect, ExecutionInput } from './execution.machine.ts'
@@ -21,7 +21,7 @@ import type { Reports } from './reports.ts'
 import type { Timers } from './timers.ts'
 
 export interface ExecutionPorts {
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly timers: Timers
   readonly line: Line
   readonly lives: Lives
@@ -140,7 +140,7 @@ export class Executions {
 
   /** Answers whether it was taken; then its acceptance is said once it is on disk. */
   take(lease: GrantedLease, job: Job, workerId: string, arrivedAt: number): boolean {
-    const { host, lives, post, reports, workshop } = this.#ports
+    const { system, lives, post, reports, workshop } = this.#ports
     const { id, runId, expiresAt, remainingMs } = lease
     // The newer lease of a run fences the older one off.
     for (const { fields } of lives.all())
@@ -154,7 +154,7 @@ export class Executions {
       expiresAt,
       retentionHours: job.retentionHours,
     }
-    if (!host.bear(EXECUTION, id, input).ok) {
+    if (!system.spawn(EXECUTION, id, input).ok) {
       workshop.forget(id)
       reports.close(id)
       return false
@@ -166,8 +166,9 @@ export class Executions {
 
   /** The host asks again. What is not on disk yet is said when it is. */
   acceptAgain(leaseId: string): void {
-    const { host, line } = this.#ports
-    if (host.peekDurable(EXECUTION, leaseId) !== undefined) line.send({ type: 'dispatch-accepted', leaseId })
+    const { system, line } = this.#ports
+    if (system.peekDurable(EXECUTION, leaseId) !== undefined)
+      line.send({ type: 'dispatch-accepted', leaseId })
   }
 
   /** @param since when this worker last gave a sign of life that the host has answered */
@@ -254,7 +255,7 @@ export class Executions {
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  executionIs({ key, before, after, over, restored }: Change): void {
+  executionIs({ key, before, after, over, restored }: StateChange): void {
     const { post, timers } = this.#ports
     const { stop } = after.context as ExecutionContext
     const stoppedBefore = (before?.context as ExecutionContext | undefined)?.stop

@@ -15,7 +15,7 @@ import {
   type SpooledFrame,
   type Taken,
 } from '../../core/lease/outbox.ts'
-import type { Facts, Log, StoreState, Write } from '../../core/ports.ts'
+import type { KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
 import { frameText } from '../../protocol/frame-budget.ts'
 import {
   checkWorkerFrame,
@@ -25,17 +25,17 @@ import {
   type WorkerFrameOf,
 } from '../../protocol/frames.ts'
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { Line } from './host-connection.ts'
 import type { Timers } from './timers.ts'
 
 export interface PostPorts {
-  readonly facts: Facts
+  readonly facts: KeyValues
   readonly store: () => StoreState
   readonly log: Log
   readonly timers: Timers
   readonly line: () => Line
-  readonly stir: () => void
+  readonly requestCommit: () => void
 }
 
 /** What may lie on the line unsent. */
@@ -75,7 +75,7 @@ type Report = Unnumbered<
   >
 >
 
-export class Post implements CutGuest {
+export class Post implements CommitParticipant {
   readonly #ports: PostPorts
   readonly #boxes = new Map<string, Box>()
   readonly #changed = new Set<Box>()
@@ -124,10 +124,10 @@ export class Post implements CutGuest {
     this.#boxes.delete(leaseId)
     this.#changed.delete(box)
     for (const seq of new Set(box.outbox.spooled()))
-      this.#erasures.push({ table: 'fact', shelf: 'frame', key: keyOf(leaseId, seq), value: null })
-    this.#erasures.push({ table: 'fact', shelf: 'outbox', key: leaseId, value: null })
+      this.#erasures.push({ table: 'key-value', collection: 'frame', key: keyOf(leaseId, seq), value: null })
+    this.#erasures.push({ table: 'key-value', collection: 'outbox', key: leaseId, value: null })
     for (const resolve of box.waiting.splice(0)) resolve()
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
   /** What no execution answers for: of leases whose record is gone. */
@@ -139,13 +139,14 @@ export class Post implements CutGuest {
     }
     this.#eraseFrames({ after })
     for (const [key] of this.#ports.facts.all('outbox'))
-      if (!this.#boxes.has(key)) this.#erasures.push({ table: 'fact', shelf: 'outbox', key, value: null })
-    if (this.#erasures.length > 0) this.#ports.stir()
+      if (!this.#boxes.has(key))
+        this.#erasures.push({ table: 'key-value', collection: 'outbox', key, value: null })
+    if (this.#erasures.length > 0) this.#ports.requestCommit()
   }
 
   #eraseFrames(between: { readonly after: string; readonly until?: string }): void {
     for (const [key] of this.#ports.facts.all('frame', between))
-      this.#erasures.push({ table: 'fact', shelf: 'frame', key, value: null })
+      this.#erasures.push({ table: 'key-value', collection: 'frame', key, value: null })
   }
 
   // ---- asking ------------------------------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ export class Post implements CutGuest {
 
   #change(box: Box): void {
     this.#changed.add(box)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
   // ---- the host's word ---------------------------------------------------------------------------------------------
@@ -337,7 +338,7 @@ export class Post implements CutGuest {
 
   // ---- cuts --------------------------------------------------------------------------------------------------------
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     const writes = this.#erasures.splice(0)
     const taken: { readonly box: Box; readonly share: Taken }[] = []
     for (const box of this.#changed) {
@@ -348,7 +349,7 @@ export class Post implements CutGuest {
     }
     this.#changed.clear()
     if (writes.length === 0) return undefined
-    return { writes, landed: () => this.#landed(taken) }
+    return { writes, onCommitted: () => this.#landed(taken) }
   }
 
   #landed(taken: readonly { readonly box: Box; readonly share: Taken }[]): void {
@@ -385,8 +386,9 @@ const behind = (leaseId: string): string => `${leaseId}0`
 
 function writesOf(leaseId: string, { frames, acked }: Taken, writes: Write[]): void {
   for (const [seq, value] of frames)
-    writes.push({ table: 'fact', shelf: 'frame', key: keyOf(leaseId, seq), value })
-  if (acked !== undefined) writes.push({ table: 'fact', shelf: 'outbox', key: leaseId, value: { acked } })
+    writes.push({ table: 'key-value', collection: 'frame', key: keyOf(leaseId, seq), value })
+  if (acked !== undefined)
+    writes.push({ table: 'key-value', collection: 'outbox', key: leaseId, value: { acked } })
 }
 
 /** The text of a frame, as its reader accepts it; undefined when no cutting makes it so. */

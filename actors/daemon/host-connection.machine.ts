@@ -5,8 +5,8 @@
  * be able to say that it lives, so nothing of this waits for a commit.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import { type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
 import { DAEMON, LINK } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
@@ -40,7 +40,7 @@ export type LinkEffect =
   | { readonly type: 'link.wait long' }
   | { readonly type: 'link.hang up' }
 
-const { queue, tell, end } = deeds<LinkContext, LinkEvent, LinkEffect>()
+const { recordEffect, sendEvent, endActor } = defineActions<LinkContext, LinkEvent, LinkEffect>()
 
 const ends = {
   refused: { target: 'ended', actions: ['noteEnd', 'tellEnd'] },
@@ -56,24 +56,24 @@ const losses = {
 export const linkMachine = setup({
   types: {} as { context: LinkContext; events: LinkEvent },
   actions: {
-    dial: queue(() => ({ type: 'link.dial' })),
-    register: queue(() => ({ type: 'link.register' })),
-    beat: queue(() => ({ type: 'link.beat' })),
-    wait: queue(({ context }) => ({ type: 'link.wait', failures: context.failures })),
-    waitLong: queue(() => ({ type: 'link.wait long' })),
-    hangUp: queue(() => ({ type: 'link.hang up' })),
+    dial: recordEffect(() => ({ type: 'link.dial' })),
+    register: recordEffect(() => ({ type: 'link.register' })),
+    beat: recordEffect(() => ({ type: 'link.beat' })),
+    wait: recordEffect(({ context }) => ({ type: 'link.wait', failures: context.failures })),
+    waitLong: recordEffect(() => ({ type: 'link.wait long' })),
+    hangUp: recordEffect(() => ({ type: 'link.hang up' })),
     noteLoss: assign(({ context, event }) => ({
       failures: context.failures + 1,
       trouble: 'reason' in event ? event.reason : context.trouble,
     })),
     noteWelcome: assign({ failures: 0, trouble: null }),
     noteEnd: assign(({ event }) => (event.type === 'refused' ? { end: event.end } : {})),
-    tellEnd: tell(({ event }) =>
+    tellEnd: sendEvent(({ event }) =>
       event.type === 'refused'
         ? { to: { kind: DAEMON, key: DAEMON }, event: { type: 'link ended', end: event.end } }
         : [],
     ),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'link',
@@ -118,7 +118,7 @@ export const linkMachine = setup({
   },
 })
 
-export const linkKind: Kind = {
+export const linkKind: ActorKind = {
   name: LINK,
   logic: linkMachine,
   supervision: restartedOrFatal,

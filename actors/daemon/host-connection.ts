@@ -8,7 +8,7 @@ import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
 import type { Dialer, DialledLine, Identity } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
-import type { Chance, Log } from '../../core/ports.ts'
+import type { Log, RandomSource } from '../../core/ports.ts'
 import { frameText } from '../../protocol/frame-budget.ts'
 import {
   type HostFrame,
@@ -26,7 +26,7 @@ import type { Timers } from './timers.ts'
 
 export interface LinePorts {
   readonly timers: Timers
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly dialer: Dialer
   readonly identity: Identity
@@ -85,7 +85,7 @@ export class Line {
   }
 
   do(effect: LinkEffect): void {
-    const { timers, chance } = this.#ports
+    const { timers, random } = this.#ports
     switch (effect.type) {
       case 'link.dial':
         this.#dial()
@@ -100,7 +100,7 @@ export class Line {
         timers.in(
           LINE,
           'wait',
-          backoffMs(effect.failures, BACKOFF_MS_FIRST, BACKOFF_MS_MAX, chance.fraction()),
+          backoffMs(effect.failures, BACKOFF_MS_FIRST, BACKOFF_MS_MAX, random.fraction()),
         )
         return
       case 'link.wait long':

@@ -6,8 +6,8 @@
  * was booted is gone with the daemon.
  */
 import { setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import { closedAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
 import { BOOTED } from './daemon.names.ts'
 
 export interface BootedContext {
@@ -39,7 +39,7 @@ export type BootedEffect =
 
 export type BootedWait = 'booted.wait for a view' | 'booted.wait for a return' | 'booted.wait for the line'
 
-const { queue, end } = deeds<BootedContext, BootedEvent, BootedEffect>()
+const { recordEffect, endActor } = defineActions<BootedContext, BootedEvent, BootedEffect>()
 
 const anyway = { 'release requested': 'closing', 'session ended': 'closing' } as const
 const unwatched = { ...anyway, viewed: 'attended', 'time is up': 'closing' } as const
@@ -47,13 +47,13 @@ const unwatched = { ...anyway, viewed: 'attended', 'time is up': 'closing' } as 
 export const bootedMachine = setup({
   types: {} as { context: BootedContext; events: BootedEvent; input: BootedInput },
   actions: {
-    boot: queue(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
-    awaitView: queue(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
-    awaitReturn: queue(({ context }) => ({ type: 'booted.wait for a return', runId: context.runId })),
-    awaitLine: queue(({ context }) => ({ type: 'booted.wait for the line', runId: context.runId })),
-    close: queue(({ context }) => ({ type: 'booted.close', runId: context.runId })),
-    tellOver: queue(({ context }) => ({ type: 'booted.over', runId: context.runId })),
-    end: end(),
+    boot: recordEffect(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
+    awaitView: recordEffect(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
+    awaitReturn: recordEffect(({ context }) => ({ type: 'booted.wait for a return', runId: context.runId })),
+    awaitLine: recordEffect(({ context }) => ({ type: 'booted.wait for the line', runId: context.runId })),
+    close: recordEffect(({ context }) => ({ type: 'booted.close', runId: context.runId })),
+    tellOver: recordEffect(({ context }) => ({ type: 'booted.over', runId: context.runId })),
+    end: endActor(),
   },
 }).createMachine({
   id: 'booted',
@@ -102,12 +102,12 @@ export const bootedMachine = setup({
   },
 })
 
-export const bootedKind: Kind = {
+export const bootedKind: ActorKind = {
   name: BOOTED,
   logic: bootedMachine,
   supervision: {
     ...closedAtOnce,
-    lastWords: (key) => [
+    finalOutputs: (key) => [
       { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies BootedEffect },
     ],
   },

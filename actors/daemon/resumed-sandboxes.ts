@@ -10,12 +10,12 @@ import type { Executor } from '../../core/daemon/ports.ts'
 import { bootRefusalText } from '../../core/daemon/resume-refusal.ts'
 import type { BootedSandbox, MakeScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 import { cut } from '../../core/safe-text.ts'
 import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { BOOTED } from './daemon.names.ts'
 import type { Line } from './host-connection.ts'
 import type { BootedEffect, BootedEvent, BootedWait } from './resumed-sandbox.machine.ts'
@@ -26,7 +26,7 @@ export interface BootedPorts {
   readonly log: Log
   readonly timers: Timers
   readonly line: Line
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly executor: Pick<Executor, 'boot'>
   readonly makeScreen: MakeScreen
   /** Why none may be booted for this run right now. */
@@ -105,7 +105,7 @@ export class BootedRoom {
   }
 
   get count(): number {
-    return new Set([...this.#ports.host.keys(BOOTED), ...this.#sandboxes.keys()]).size
+    return new Set([...this.#ports.system.keys(BOOTED), ...this.#sandboxes.keys()]).size
   }
 
   get views(): number {
@@ -144,7 +144,7 @@ export class BootedRoom {
   #begin(runId: string, wish: Wish): void {
     this.#endings.delete(runId)
     this.#wishes.set(runId, wish)
-    if (this.#ports.host.bear(BOOTED, runId, { runId }).ok) this.#ports.changed()
+    if (this.#ports.system.spawn(BOOTED, runId, { runId }).ok) this.#ports.changed()
     else this.#failWish(runId, 'internal error: it could not be begun')
   }
 
@@ -166,7 +166,7 @@ export class BootedRoom {
     else this.#tell(runId, { type: 'ready' })
   }
 
-  async #booted(runId: string, credentials: RunCredentials): Promise<Answer<BootedSandbox>> {
+  async #booted(runId: string, credentials: RunCredentials): Promise<Result<BootedSandbox>> {
     try {
       return await this.#ports.executor.boot({ runId, credentials })
     } catch (error) {
@@ -202,7 +202,7 @@ export class BootedRoom {
   }
 
   releaseAll(message: string): void {
-    for (const runId of [...this.#ports.host.keys(BOOTED)]) this.release(runId, message)
+    for (const runId of [...this.#ports.system.keys(BOOTED)]) this.release(runId, message)
     // Those whose life broke are closed all the same.
     for (const runId of this.#sandboxes.keys())
       if (this.#stateOf(runId) === undefined) void this.#close(runId)
@@ -361,7 +361,7 @@ export class BootedRoom {
 
   lineDown(): void {
     for (const showing of this.#showings.values()) showing.cutOff()
-    for (const runId of [...this.#ports.host.keys(BOOTED)]) this.#tell(runId, { type: 'line lost' })
+    for (const runId of [...this.#ports.system.keys(BOOTED)]) this.#tell(runId, { type: 'line lost' })
   }
 
   #tellUsage(snapshots: readonly UsageSnapshot[]): void {
@@ -386,12 +386,12 @@ export class BootedRoom {
   // ---- the lives ---------------------------------------------------------------------------------------------------
 
   #stateOf(runId: string): string | undefined {
-    const value = this.#ports.host.peek(BOOTED, runId)?.value
+    const value = this.#ports.system.peek(BOOTED, runId)?.value
     return value === undefined ? undefined : String(value)
   }
 
   #tell(runId: string, event: BootedEvent): void {
-    this.#ports.host.tell(BOOTED, runId, event)
+    this.#ports.system.send(BOOTED, runId, event)
   }
 }
 

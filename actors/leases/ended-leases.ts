@@ -4,9 +4,9 @@
  * A completion may be acknowledged again only when it is on disk; one that is still on its way is not answered at
  * all, because its own acknowledgement is about to be sent.
  */
-import type { Facts, Write } from '../../core/ports.ts'
+import type { KeyValues, Write } from '../../core/ports.ts'
 import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
 
 interface Ended {
@@ -19,23 +19,23 @@ interface Ended {
 /** So many old ones are dropped with one cut. */
 const PRUNED_AT_ONCE = 1_000
 
-export class EndedLeases implements CutGuest {
-  readonly #facts: Facts
-  readonly #stir: () => void
+export class EndedLeases implements CommitParticipant {
+  readonly #facts: KeyValues
+  readonly #requestCommit: () => void
   #toWrite = new Map<string, Ended>()
   readonly #landing = new Set<string>()
   #toPrune: string[] = []
   #now = 0
 
-  constructor(facts: Facts, stir: () => void) {
+  constructor(facts: KeyValues, requestCommit: () => void) {
     this.#facts = facts
-    this.#stir = stir
+    this.#requestCommit = requestCommit
   }
 
   ended({ id, runId, workerId, end }: LeaseContext, now: number): void {
     this.#toWrite.set(id, { runId, workerId, how: end ?? 'lost', at: now })
     this.#landing.add(id)
-    this.#stir()
+    this.#requestCommit()
   }
 
   /** `landing`: it ended a moment ago, and whoever has to know is being told. */
@@ -55,25 +55,25 @@ export class EndedLeases implements CutGuest {
       this.#toPrune.push(key)
       if (this.#toPrune.length >= PRUNED_AT_ONCE) break
     }
-    if (this.#toPrune.length > 0) this.#stir()
+    if (this.#toPrune.length > 0) this.#requestCommit()
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0 && this.#toPrune.length === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     const writes: Write[] = [...written].map(([key, value]) => ({
-      table: 'fact',
-      shelf: 'ended-lease',
+      table: 'key-value',
+      collection: 'ended-lease',
       key,
       value,
     }))
     const pruned = this.#toPrune
     this.#toPrune = []
-    for (const key of pruned) writes.push({ table: 'fact', shelf: 'ended-lease', key, value: null })
+    for (const key of pruned) writes.push({ table: 'key-value', collection: 'ended-lease', key, value: null })
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         for (const id of written.keys()) this.#landing.delete(id)
         if (pruned.length >= PRUNED_AT_ONCE) this.prune(this.#now)
       },

@@ -8,7 +8,7 @@
  */
 import { isNativeError } from 'node:util/types'
 import { judge, judgeGap, type LeaseMark, UNMARKED, withLost } from '../../core/lease/watermark.ts'
-import type { Artifacts, Clock, Ledger, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
+import type { Artifacts, Clock, ControlDatabase, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
 import { usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import {
@@ -18,7 +18,7 @@ import {
   LEASE_PENDING_BYTES_MAX,
 } from '../../protocol/limits.ts'
 import type { Journal } from '../runs/run-event-log.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
 
 export type Report =
@@ -36,7 +36,7 @@ export interface BookPorts {
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
-  readonly facts: Ledger['facts']
+  readonly facts: ControlDatabase['keyValues']
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly journal: Journal
@@ -48,7 +48,7 @@ export interface BookPorts {
   readonly retentionHours: () => number
   /** Enough was put on disk since the last acknowledgement to send one. */
   readonly ackDue: (workerId: string, leaseId: string) => void
-  readonly stir: () => void
+  readonly requestCommit: () => void
   /** An acknowledged number was about to fall. */
   readonly violated: () => void
 }
@@ -83,7 +83,7 @@ interface Page {
   crashes: number[]
 }
 
-export class Book implements CutGuest {
+export class Book implements CommitParticipant {
   readonly #ports: BookPorts
   readonly #pages = new Map<string, Page>()
   readonly #dirty = new Set<Page>()
@@ -135,7 +135,7 @@ export class Book implements CutGuest {
     page.pendingBytes = 0
     if (page.written) {
       this.#closed.push(page)
-      this.#ports.stir()
+      this.#ports.requestCommit()
     }
   }
 
@@ -272,7 +272,7 @@ export class Book implements CutGuest {
     page.framesSinceAck += 1
     page.bytesSinceAck += bytes
     this.#dirty.add(page)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
   #skip(page: Page, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
@@ -372,20 +372,20 @@ export class Book implements CutGuest {
 
   // ---- cuts --------------------------------------------------------------------------------------------------------
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0 && this.#closed.length === 0) return undefined
     const writes: Write[] = []
     const taken: { page: Page; at: LeaseMark; bytes: number }[] = []
     for (const page of this.#dirty) {
-      writes.push({ table: 'fact', shelf: 'mark', key: page.leaseId, value: page.at })
+      writes.push({ table: 'key-value', collection: 'mark', key: page.leaseId, value: page.at })
       page.written = true
       taken.push({ page, at: page.at, bytes: page.appliedBytes })
       page.appliedBytes = 0
     }
     for (const { leaseId } of this.#closed.splice(0))
-      writes.push({ table: 'fact', shelf: 'mark', key: leaseId, value: null })
+      writes.push({ table: 'key-value', collection: 'mark', key: leaseId, value: null })
     this.#dirty.clear()
-    return { writes, landed: () => this.#landed(taken) }
+    return { writes, onCommitted: () => this.#landed(taken) }
   }
 
   #landed(taken: readonly { readonly page: Page; readonly at: LeaseMark; readonly bytes: number }[]): void {

@@ -5,22 +5,22 @@
  * What is done to the world is done after the commit that made it true, and may be done twice.
  */
 import {
-  livesAfterRestart,
-  livesUntil,
-  livesUntilIfArrived,
-  type Patience,
-  termMs,
+  type LeaseTimeouts,
+  leaseDeadline,
+  leaseTermMs,
+  restoredLeaseDeadline,
+  unansweredLeaseDeadline,
 } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { RunEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
-import { Counts } from '../runtime/counter.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import { Counter } from '../runtime/counter.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { Holds } from '../workers/dispatch-backoff.ts'
 import { WORKER } from '../workers/fleet.names.ts'
 import type { Lines } from '../workers/worker-connections.ts'
@@ -36,16 +36,16 @@ export interface LeasePorts {
   readonly instant: () => string
   readonly newId: () => string
   readonly log: Log
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
   readonly lines: Lines
   readonly holds: Holds
   readonly book: Book
   readonly ended: EndedLeases
-  readonly alarms: Alarms
-  readonly patience: () => Patience
+  readonly timers: MonotonicTimers
+  readonly timeouts: () => LeaseTimeouts
   /** The job of the run that this lease is for, with everything it needs, secrets included. */
-  readonly job: (lease: LeaseContext) => Answer<Job>
+  readonly job: (lease: LeaseContext) => Result<Job>
   /** Something that may let a run be placed. */
   readonly look: () => void
   readonly violated: (law: 'one live lease a run' | 'durable before dispatch') => void
@@ -60,17 +60,17 @@ export class LeaseRoom {
   /** Told to cancel: the time for that runs once, however often the worker comes back. */
   readonly #cancelling = new Set<string>()
   readonly #startedAt: number
-  readonly #ends = new Counts('leases_ended_total', 'how')
-  readonly #dispatches = new Counts('dispatches_total', 'outcome')
+  readonly #ends = new Counter('leases_ended_total', 'how')
+  readonly #dispatches = new Counter('dispatches_total', 'outcome')
 
   constructor(ports: LeasePorts) {
     this.#ports = ports
-    this.#startedAt = ports.alarms.now()
+    this.#startedAt = ports.timers.now()
   }
 
   measure(meters: Meters): void {
-    this.#ends.tell(meters)
-    this.#dispatches.tell(meters)
+    this.#ends.report(meters)
+    this.#dispatches.report(meters)
   }
 
   do(effect: LeaseEffect): void {
@@ -100,22 +100,22 @@ export class LeaseRoom {
   // ---- following the lives -----------------------------------------------------------------------------------------
 
   grant(run: Run, worker: Member): void {
-    const { fleet, host, instant, newId, patience } = this.#ports
+    const { fleet, system, instant, newId, timeouts } = this.#ports
     // One that recovers from a crash has not heard of its lease yet.
     if (fleet.leaseOf(run.id) !== undefined) return
     const id = newId()
-    const born = host.bear(LEASE, id, {
+    const born = system.spawn(LEASE, id, {
       id,
       runId: run.id,
       workerId: worker.id,
-      termMs: termMs(patience()),
+      termMs: leaseTermMs(timeouts()),
       grantedAt: instant(),
     })
     const granted: RunEvent = { type: 'granted', leaseId: id }
-    if (born.ok) host.tell(RUN, run.id, granted)
+    if (born.ok) system.send(RUN, run.id, granted)
   }
 
-  leaseIs({ key, before, after, over, restored }: Change): void {
+  leaseIs({ key, before, after, over, restored }: StateChange): void {
     const { book, fleet, violated } = this.#ports
     const lease = after.context as LeaseContext
     if (over) {
@@ -124,14 +124,14 @@ export class LeaseRoom {
     }
     if (before === undefined && fleet.leaseIs(lease) !== undefined) violated('one live lease a run')
     book.open(lease, restored, after.value !== 'offered' && after.value !== 'unsure')
-    if (before !== undefined && before.value !== after.value) this.#ports.alarms.cancelAll(alarmOf(key))
+    if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(alarmOf(key))
   }
 
   #isOver(lease: LeaseContext): void {
-    const { alarms, book, clock, ended, fleet, look } = this.#ports
+    const { timers, book, clock, ended, fleet, look } = this.#ports
     fleet.leaseEnded(lease)
     book.close(lease.id)
-    alarms.cancelAll(alarmOf(lease.id))
+    timers.cancelAll(alarmOf(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelling.delete(lease.id)
     ended.ended(lease, clock.now())
@@ -158,8 +158,8 @@ export class LeaseRoom {
   // ---- dispatch ----------------------------------------------------------------------------------------------------
 
   #dispatch(leaseId: string): void {
-    const { host } = this.#ports
-    const life = host.peek(LEASE, leaseId)
+    const { system } = this.#ports
+    const life = system.peek(LEASE, leaseId)
     // It ended between the commit and now, or its worker went away.
     if (life === undefined || (life.value !== 'offered' && life.value !== 'unsure')) return
     const lease = life.context as LeaseContext
@@ -171,18 +171,18 @@ export class LeaseRoom {
 
   /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
   #send(lease: LeaseContext): string | undefined {
-    const { host, fleet, lines, holds, clock, alarms, log } = this.#ports
+    const { system, fleet, lines, holds, clock, timers, log } = this.#ports
     const member = fleet.member(lease.workerId)
-    if (host.peekDurable(LEASE, lease.id) === undefined) {
+    if (system.peekDurable(LEASE, lease.id) === undefined) {
       this.#ports.violated('durable before dispatch')
       return 'the lease is not on disk'
     }
     if (member === undefined || !member.online) return 'the worker is not connected'
-    const durable = host.peekDurable(WORKER, lease.workerId)
+    const durable = system.peekDurable(WORKER, lease.workerId)
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
     // Before anything that could throw: a lease that nobody answers for must come to an end.
-    alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)
+    timers.set(alarmOf(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
     const job = this.#ports.job(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
@@ -203,47 +203,47 @@ export class LeaseRoom {
       holds.refused(member, 'its line takes nothing more')
       return 'the worker reads too slowly'
     }
-    this.#sentAt.set(lease.id, alarms.now())
+    this.#sentAt.set(lease.id, timers.now())
     return undefined
   }
 
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
   #awaitWorker(leaseId: string, arrived: boolean): void {
-    const { fleet, alarms } = this.#ports
+    const { fleet, timers } = this.#ports
     const lease = fleet.lease(leaseId)
     if (lease === undefined) return
-    alarms.cancelAll(alarmOf(leaseId))
-    alarms.set(alarmOf(leaseId), 'away', this.#until(lease, arrived))
+    timers.cancelAll(alarmOf(leaseId))
+    timers.set(alarmOf(leaseId), 'away', this.#until(lease, arrived))
   }
 
   #until({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
-    const { fleet, alarms, patience } = this.#ports
-    const heardAt = fleet.member(workerId)?.heardAt ?? alarms.now()
+    const { fleet, timers, timeouts } = this.#ports
+    const heardAt = fleet.member(workerId)?.heardAt ?? timers.now()
     // Not heard of since this process began: what was promised before it did may still be counted on.
     if (heardAt <= this.#startedAt)
       return arrived
-        ? livesUntil(this.#startedAt, termMs)
-        : livesAfterRestart(this.#startedAt, termMs, patience())
-    if (arrived) return livesUntil(heardAt, termMs)
+        ? leaseDeadline(this.#startedAt, termMs)
+        : restoredLeaseDeadline(this.#startedAt, termMs, timeouts())
+    if (arrived) return leaseDeadline(heardAt, termMs)
     return Math.max(
-      livesUntil(heardAt, termMs),
-      livesUntilIfArrived(this.#sentAt.get(id) ?? alarms.now(), termMs, patience()),
+      leaseDeadline(heardAt, termMs),
+      unansweredLeaseDeadline(this.#sentAt.get(id) ?? timers.now(), termMs, timeouts()),
     )
   }
 
   #sendCancel({ leaseId, workerId, reason }: Extract<LeaseEffect, { type: 'lease.send cancel' }>): void {
-    const { alarms, lines, host } = this.#ports
-    if (host.peek(LEASE, leaseId)?.value !== 'cancelling') return
+    const { timers, lines, system } = this.#ports
+    if (system.peek(LEASE, leaseId)?.value !== 'cancelling') return
     lines.sendTo(workerId, { type: 'cancel', leaseId, reason })
     if (!this.#cancelling.has(leaseId)) {
       this.#cancelling.add(leaseId)
-      alarms.cancelAll(alarmOf(leaseId))
-      alarms.set(alarmOf(leaseId), 'cancel', alarms.now() + CANCEL_ANSWER_MS)
+      timers.cancelAll(alarmOf(leaseId))
+      timers.set(alarmOf(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)
     }
   }
 
   #tell(leaseId: string, event: LeaseEvent): void {
-    this.#ports.host.tell(LEASE, leaseId, event)
+    this.#ports.system.send(LEASE, leaseId, event)
   }
 }

@@ -9,9 +9,9 @@ import { LeaseFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import type { RunEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind, Outgoing } from '../runtime/actor-kind.ts'
-import { layout } from '../runtime/snapshot-codec.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { LEASE } from './lease.names.ts'
 
 /** How a lease ended. Only `completed` is acknowledged to whoever repeats its completion. */
@@ -68,7 +68,7 @@ export type LeaseEffect =
       readonly reason: string
     }
 
-const { queue, tell, end } = deeds<LeaseContext, LeaseEvent, LeaseEffect>()
+const { recordEffect, sendEvent, endActor } = defineActions<LeaseContext, LeaseEvent, LeaseEffect>()
 
 const at = (event: LeaseEvent): string => ('at' in event ? event.at : '')
 const run = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
@@ -76,21 +76,29 @@ const run = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
 export const leaseMachine = setup({
   types: {} as { context: LeaseContext; events: LeaseEvent; input: LeaseInput },
   actions: {
-    dispatch: queue(({ context }) => ({ type: 'lease.dispatch', leaseId: context.id })),
-    awaitClaim: queue(({ context }) => ({ type: 'lease.await worker', leaseId: context.id, arrived: false })),
-    awaitReturn: queue(({ context }) => ({ type: 'lease.await worker', leaseId: context.id, arrived: true })),
-    sendCancel: queue(({ context }) => ({
+    dispatch: recordEffect(({ context }) => ({ type: 'lease.dispatch', leaseId: context.id })),
+    awaitClaim: recordEffect(({ context }) => ({
+      type: 'lease.await worker',
+      leaseId: context.id,
+      arrived: false,
+    })),
+    awaitReturn: recordEffect(({ context }) => ({
+      type: 'lease.await worker',
+      leaseId: context.id,
+      arrived: true,
+    })),
+    sendCancel: recordEffect(({ context }) => ({
       type: 'lease.send cancel',
       leaseId: context.id,
       workerId: context.workerId,
       reason: context.why ?? 'cancelled',
     })),
-    acknowledgeCompletion: queue(({ context }) => ({
+    acknowledgeCompletion: recordEffect(({ context }) => ({
       type: 'lease.acknowledge completion',
       leaseId: context.id,
       workerId: context.workerId,
     })),
-    fence: queue(({ context }) => ({
+    fence: recordEffect(({ context }) => ({
       type: 'lease.fence',
       leaseId: context.id,
       workerId: context.workerId,
@@ -111,19 +119,19 @@ export const leaseMachine = setup({
       end: 'fenced' as const,
       why: context.why ?? 'the run was cancelled',
     })),
-    tellAccepted: tell(({ context, event }) => ({
+    tellAccepted: sendEvent(({ context, event }) => ({
       to: run(context),
       event: { type: 'accepted', leaseId: context.id, workerId: context.workerId, at: at(event) },
     })),
-    tellDeclined: tell(({ context, event }) => ({
+    tellDeclined: sendEvent(({ context, event }) => ({
       to: run(context),
       event: { type: 'declined', leaseId: context.id, at: at(event) },
     })),
-    tellLost: tell(({ context, event }) => ({
+    tellLost: sendEvent(({ context, event }) => ({
       to: run(context),
       event: { type: 'lease lost', leaseId: context.id, at: at(event), reason: context.why ?? 'lost' },
     })),
-    tellOutcome: tell(({ context, event }) =>
+    tellOutcome: sendEvent(({ context, event }) =>
       event.type === 'completed'
         ? {
             to: run(context),
@@ -140,11 +148,11 @@ export const leaseMachine = setup({
           }
         : [],
     ),
-    tellEnforced: tell(({ context, event }) => ({
+    tellEnforced: sendEvent(({ context, event }) => ({
       to: run(context),
       event: { type: 'cancel enforced', leaseId: context.id, at: at(event) },
     })),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'lease',
@@ -224,13 +232,16 @@ export const leaseMachine = setup({
 })
 
 /** After a restart no worker is connected yet, so every lease waits for its own. */
-const implied: NonNullable<Kind['implied']> = (key, { value, context }): readonly Outgoing[] => {
+const implied: NonNullable<ActorKind['impliedOutputs']> = (
+  key,
+  { value, context },
+): readonly ImpliedOutput[] => {
   const lease = context as LeaseContext
-  const event = (made: LeaseEvent): Outgoing => ({ is: 'event', to: { kind: LEASE, key }, event: made })
-  const effect = (made: LeaseEffect): Outgoing => ({ is: 'effect', effect: made })
+  const event = (made: LeaseEvent): ImpliedOutput => ({ is: 'event', to: { kind: LEASE, key }, event: made })
+  const effect = (made: LeaseEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   // It outranks its run's record: what was accepted is not waiting for a worker. A run that knows takes no notice.
   const word: RunEvent = { type: 'accepted', leaseId: key, workerId: lease.workerId, at: lease.grantedAt }
-  const accepted: Outgoing = { is: 'event', to: run(lease), event: word }
+  const accepted: ImpliedOutput = { is: 'event', to: run(lease), event: word }
   if (value === 'cancelling')
     return [
       accepted,
@@ -248,13 +259,13 @@ const implied: NonNullable<Kind['implied']> = (key, { value, context }): readonl
   return [event({ type: 'worker lost' })]
 }
 
-export const leaseKind: Kind = {
+export const leaseKind: ActorKind = {
   name: LEASE,
   logic: leaseMachine,
-  layout: layout({
+  codec: createSnapshotCodec({
     v: 1,
     states: { offered: 'o', unsure: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
-    shape: shapeOf(LeaseFields),
+    schema: shapeOf(LeaseFields),
     lifts: {},
   }),
   supervision: {
@@ -262,7 +273,7 @@ export const leaseKind: Kind = {
     crashesMax: 3,
     withinMs: 60_000,
     finally: 'closed',
-    lastWords: (_key, last, reason, at) => {
+    finalOutputs: (_key, last, reason, at) => {
       const { runId } = last.context as LeaseContext
       return [
         {
@@ -273,5 +284,5 @@ export const leaseKind: Kind = {
       ]
     },
   },
-  implied,
+  impliedOutputs: implied,
 }

@@ -5,7 +5,7 @@
 import { connectKinds } from '../accounts/connect.kinds.ts'
 import { leaseKind } from '../leases/lease.machine.ts'
 import { runKind } from '../runs/run.machine.ts'
-import { fatalAtOnce, type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, fatalAtOnce, restartedOrFatal } from '../runtime/actor-kind.ts'
 import { settingsMachine } from '../settings/settings.machine.ts'
 import { attachKind } from '../terminals/terminal-session.machine.ts'
 import { linkKind } from '../tracker/tracker-connection.machine.ts'
@@ -19,10 +19,10 @@ import { rootMachine } from './root.machine.ts'
 export const ROOT = 'root'
 export const SETTINGS = 'settings'
 
-const root: Kind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
-const settings: Kind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
+const root: ActorKind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
+const settings: ActorKind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
 
-export const hostKinds: readonly Kind[] = [
+export const hostKinds: readonly ActorKind[] = [
   root,
   settings,
   intakeKind,

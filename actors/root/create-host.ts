@@ -5,28 +5,28 @@
 
 import type {
   Cancel,
-  Chance,
   Clock,
   LocalWorkerPort,
   Log,
   Meters,
+  RandomSource,
   Store,
   StoreState,
   Tracker,
 } from '../../core/ports.ts'
 import type { Accounts, Bucket, PullHost } from '../../core/provider-ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { STOP_MS_MAX } from '../../protocol/limits.ts'
 import type { HealthResponse } from '../../protocol/worker.ts'
 import { frontDesk, isOpen } from '../api/create-host-api.ts'
 import type { FrontDesk } from '../api/host-api.ts'
-import { ActorHost } from '../runtime/actor-system.ts'
-import type { CutGuest } from '../runtime/commit-loop.ts'
-import { Landings } from '../runtime/commit-waiters.ts'
-import { joinEffects } from '../runtime/effect-router.ts'
-import { Drawer } from '../runtime/pending-requests.ts'
+import { ActorSystem } from '../runtime/actor-system.ts'
+import type { CommitParticipant } from '../runtime/commit-loop.ts'
+import { CommitWaiters } from '../runtime/commit-waiters.ts'
+import { routeEffects } from '../runtime/effect-router.ts'
+import { PendingRequests } from '../runtime/pending-requests.ts'
 import type { Effect } from '../runtime/transition-output.ts'
 import { ConfigVault } from '../settings/current-config.ts'
 import { type SettingsDrawer, type SettingsWish, settingsEffects } from '../settings/settings.effects.ts'
@@ -45,7 +45,7 @@ import { runEffects } from './run.effects.ts'
 
 export interface HostParts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly store: Store
@@ -60,12 +60,12 @@ export interface HostParts {
   readonly accounts: Accounts
   readonly bucket: Bucket
   /** The code host of a configuration; refused while none is connected. */
-  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullHost>
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
   readonly localWorker?: LocalWorkerPort
-  readonly openDoors: (desk: FrontDesk) => Promise<Answer<{ close(): Promise<void> }>>
+  readonly openDoors: (desk: FrontDesk) => Promise<Result<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
 }
@@ -85,17 +85,17 @@ export interface BuiltHost {
 export function buildHost(parts: HostParts): BuiltHost {
   const { clock, store, log, meters } = parts
   const vault = new ConfigVault(parts.configuration, parts.configText, parts.onConfig)
-  const drawer: SettingsDrawer = new Drawer()
+  const drawer: SettingsDrawer = new PendingRequests()
   const pushes = new Pushes(log)
   const doors = new DoorKeeper(() => parts.openDoors(desk))
   let unwatch: Cancel = () => {}
   let forced: Cancel | undefined
   let finished = false
 
-  const tellRoot = (event: RootEvent) => void host.tell(ROOT, ROOT, event)
-  const tellSettings = (event: SettingsEvent) => host.tell(SETTINGS, SETTINGS, event)
+  const tellRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
+  const tellSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
   const settle = (wish: SettingsWish) => {
-    const { handle, answer } = drawer.put(wish)
+    const { handle, answer } = drawer.add(wish)
     if (!tellSettings({ type: 'patch arrived', handle }))
       drawer.settle(handle, no('unavailable', 'the service is stopping'))
     return answer
@@ -112,7 +112,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     if (finished) return
     log.error({ reason }, 'the host cannot go on')
     // A dead root can't stop anything in order any more.
-    if (host.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
+    if (system.peek(ROOT, ROOT) === undefined) finish(EXIT_BROKEN, reason)
     else requestStop(EXIT_BROKEN, reason)
   }
 
@@ -125,17 +125,17 @@ export function buildHost(parts: HostParts): BuiltHost {
     drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
     landings.abandon()
     yard.stop()
-    host.stop()
+    system.stop()
     parts.finish(exitCode, reason)
   }
 
-  const landings = new Landings()
+  const landings = new CommitWaiters()
   // The host is told of its guests before they are there: they need the host themselves.
-  const guests: CutGuest[] = []
-  const effects = joinEffects<RootEffect | SettingsEffect | RoomEffect>({
+  const guests: CommitParticipant[] = []
+  const effects = routeEffects<RootEffect | SettingsEffect | RoomEffect>({
     run: runEffects(
       () => yard.rooms,
-      (handle) => landings.landed(handle),
+      (handle) => landings.onCommitted(handle),
     ),
     lease: (effect) => yard.rooms.leases.do(effect),
     fleet: (effect) => yard.rooms.workers.do(effect),
@@ -146,7 +146,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     local: (effect) => yard.rooms.localWorker.do(effect),
     root: rootEffects({
       restore: () => {
-        const restored = host.restore()
+        const restored = system.restore()
         for (const problem of restored.ok ? restored.value.damaged : []) {
           log.error({ problem }, 'a stored record could not be read; it was left alone')
         }
@@ -184,26 +184,26 @@ export function buildHost(parts: HostParts): BuiltHost {
     }),
   })
 
-  const host: ActorHost = new ActorHost({
+  const system: ActorSystem = new ActorSystem({
     clock,
-    ledger: store.ledger,
+    database: store.database,
     log,
     meters,
     kinds: hostKinds,
-    effects: effects as (effect: Effect) => void,
-    guests,
-    beforeCut: () => yard.beforeCut(),
-    watch: (change) => {
+    runEffect: effects as (effect: Effect) => void,
+    participants: guests,
+    beforeCommit: () => yard.beforeCut(),
+    onStateChange: (change) => {
       if (change.kind === ROOT) {
         if (change.after.value === 'serving') yard.start()
       } else yard.watch(change)
     },
-    fatal,
+    onFatal: fatal,
   })
   const yard: Yard = new Yard(
     {
       clock,
-      chance: parts.chance,
+      random: parts.random,
       log,
       meters,
       store,
@@ -221,21 +221,21 @@ export function buildHost(parts: HostParts): BuiltHost {
       },
       localWorker: parts.localWorker,
       version: parts.health.version,
-      serving: () => host.peek(ROOT, ROOT)?.value === 'serving',
-      open: () => isOpen(host),
+      serving: () => system.peek(ROOT, ROOT)?.value === 'serving',
+      open: () => isOpen(system),
     },
-    host,
+    system,
   )
   guests.push(...yard.guests)
   const hear = (state: StoreState) => {
-    if (state.is === 'broken') host.storeBroke(state.reason)
+    if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     // What was queued meanwhile was not granted.
     if (state.is === 'ready') yard.rooms.scheduler.look()
   }
-  const unhear = store.ledger.onState(hear)
+  const unhear = store.database.onState(hear)
   const desk = frontDesk({
     clock,
-    host,
+    system,
     vault,
     settle,
     pushes,
@@ -249,18 +249,18 @@ export function buildHost(parts: HostParts): BuiltHost {
   return {
     desk,
     start() {
-      host.bear(ROOT, ROOT, {})
-      host.bear(SETTINGS, SETTINGS, {})
-      host.bear(INTAKE, INTAKE, {})
-      host.bear(LINK, LINK, {})
-      host.bear(LOCAL_WORKER, LOCAL_WORKER, {})
+      system.spawn(ROOT, ROOT, {})
+      system.spawn(SETTINGS, SETTINGS, {})
+      system.spawn(INTAKE, INTAKE, {})
+      system.spawn(LINK, LINK, {})
+      system.spawn(LOCAL_WORKER, LOCAL_WORKER, {})
       // It may have broken before anybody listened.
-      hear(store.ledger.state())
+      hear(store.database.state())
     },
     stop: (reason) => requestStop(0, reason),
     census: () => ({
-      ...Object.fromEntries(host.count()),
-      deadlines: host.pendingDeadlines(),
+      ...Object.fromEntries(system.count()),
+      deadlines: system.pendingDeadlines(),
       waitingForSettings: drawer.size,
       waitingForTheDisk: landings.size,
       ...yard.census(),

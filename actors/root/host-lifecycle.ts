@@ -12,8 +12,8 @@ import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
-import type { CutGuest } from '../runtime/commit-loop.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { CommitParticipant } from '../runtime/commit-loop.ts'
 import { ATTACH } from '../terminals/attach.names.ts'
 import { LINK, type LinkContext } from '../tracker/tracker-connection.machine.ts'
 import { statusOf } from '../tracker/tracker-connection.ts'
@@ -26,16 +26,16 @@ const PRUNE_MS = 6 * 3_600_000
 export class Yard {
   readonly rooms: Rooms
   readonly #parts: RoomParts
-  readonly #host: ActorHost
+  readonly #system: ActorSystem
   #prune: Cancel = () => {}
 
-  constructor(parts: RoomParts, host: ActorHost) {
+  constructor(parts: RoomParts, system: ActorSystem) {
     this.#parts = parts
-    this.#host = host
-    this.rooms = furnish(parts, host)
+    this.#system = system
+    this.rooms = furnish(parts, system)
   }
 
-  get guests(): readonly CutGuest[] {
+  get guests(): readonly CommitParticipant[] {
     const {
       journal,
       resting,
@@ -82,7 +82,7 @@ export class Yard {
     for (const lease of [...this.rooms.fleet.leases()]) {
       const run = this.#runOf(lease.runId)
       if (run === undefined || (run.lease !== null && run.lease !== lease.id))
-        this.#host.tell(LEASE, lease.id, orphaned)
+        this.#system.send(LEASE, lease.id, orphaned)
       // The lease outranks what the run's record says.
       else if (run.lease === null) this.rooms.runs.tell(lease.runId, { type: 'granted', leaseId: lease.id })
     }
@@ -92,7 +92,7 @@ export class Yard {
     const { fleet, instant, runs } = this.rooms
     const at = instant()
     const reason = 'the lease was gone after a restart'
-    for (const id of [...this.#host.keys(RUN)]) {
+    for (const id of [...this.#system.keys(RUN)]) {
       const leaseId = this.#runOf(id)?.lease ?? null
       if (leaseId !== null && fleet.lease(leaseId) === undefined)
         runs.tell(id, { type: 'lease lost', leaseId, at, reason })
@@ -101,18 +101,19 @@ export class Yard {
 
   /** Records that no life belongs to: its own was damaged, or they are from a time before. */
   #runsWithoutLife(): void {
-    for (const run of this.#parts.store.ledger.runs.list({ status: UNFINISHED }))
-      if (this.#runOf(run.id) === undefined && !this.#host.isDamaged(RUN, run.id)) this.rooms.runs.revive(run)
+    for (const run of this.#parts.store.database.runs.list({ status: UNFINISHED }))
+      if (this.#runOf(run.id) === undefined && !this.#system.isDamaged(RUN, run.id))
+        this.rooms.runs.revive(run)
   }
 
   #runOf(id: string): RunContext | undefined {
-    return this.#host.peek(RUN, id)?.context as RunContext | undefined
+    return this.#system.peek(RUN, id)?.context as RunContext | undefined
   }
 
   start(): void {
-    const { alarms, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler, sessionCosts } =
+    const { timers, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler, sessionCosts } =
       this.rooms
-    alarms.start()
+    timers.start()
     sessionCosts.start()
     this.#pruneNow()
     link.configure()
@@ -126,7 +127,7 @@ export class Yard {
 
   stop(): void {
     const {
-      alarms,
+      timers,
       connect,
       evidence,
       followUps,
@@ -138,7 +139,7 @@ export class Yard {
       runPushes,
       workers,
     } = this.rooms
-    alarms.stop()
+    timers.stop()
     connect.stop()
     link.stop()
     pullLinks.stop()
@@ -177,7 +178,7 @@ export class Yard {
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  watch(change: Change): void {
+  watch(change: StateChange): void {
     const { rooms } = this
     if (change.kind === RUN) this.#runIs(change)
     else if (change.kind === ATTACH) rooms.attach.attachIs(change)
@@ -187,12 +188,12 @@ export class Yard {
     else if (change.kind === LINK) this.#linkIs(change)
   }
 
-  #runIs(change: Change): void {
+  #runIs(change: StateChange): void {
     this.rooms.runs.runIs(change)
     if (change.over) this.rooms.sessionCosts.rests(change.key)
   }
 
-  #linkIs({ before, after }: Change): void {
+  #linkIs({ before, after }: StateChange): void {
     this.rooms.link.stands(after.value)
     const status = statusOf(after.value, after.context as LinkContext)
     if (before === undefined || sameStatus(statusOf(before.value, before.context as LinkContext), status))
@@ -201,7 +202,7 @@ export class Yard {
   }
 
   trackerStatus(): TrackerStatus {
-    const link = this.#host.peek(LINK, LINK)
+    const link = this.#system.peek(LINK, LINK)
     return link === undefined ? { state: 'disconnected' } : statusOf(link.value, link.context as LinkContext)
   }
 
@@ -221,7 +222,7 @@ export class Yard {
   /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
   census() {
     const {
-      alarms,
+      timers,
       attach,
       book,
       connect,
@@ -236,7 +237,7 @@ export class Yard {
       scheduler,
     } = this.rooms
     return {
-      alarms: alarms.pending,
+      monotonicTimers: timers.pending,
       connections: lines.size,
       workers: fleet.size,
       leases: fleet.liveLeases,

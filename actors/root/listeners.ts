@@ -1,21 +1,21 @@
 /**
  * Opens the doors once and closes them once, also when the second is asked for while the first is still under way.
  */
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 
 export interface Closable {
   close(): Promise<void>
 }
 
 export class DoorKeeper {
-  readonly #openDoors: () => Promise<Answer<Closable>>
-  #opening: Promise<Answer<Closable>> | undefined
+  readonly #openDoors: () => Promise<Result<Closable>>
+  #opening: Promise<Result<Closable>> | undefined
 
-  constructor(openDoors: () => Promise<Answer<Closable>>) {
+  constructor(openDoors: () => Promise<Result<Closable>>) {
     this.#openDoors = openDoors
   }
 
-  async open(): Promise<Answer<void>> {
+  async open(): Promise<Result<void>> {
     this.#opening ??= this.#openDoors()
     const opened = await this.#opening
     return opened.ok ? yes(undefined) : opened

@@ -6,10 +6,10 @@
  */
 
 import { ids } from '../../core/ids.ts'
-import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
-import type { Chance, Clock, LocalWorkerPort, Log, Meters, Store, Tracker } from '../../core/ports.ts'
+import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
+import type { Clock, LocalWorkerPort, Log, Meters, RandomSource, Store, Tracker } from '../../core/ports.ts'
 import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/provider-ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { agentCredential } from '../../core/run/job.ts'
 import { instants } from '../../core/timestamps.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -31,8 +31,8 @@ import { Journal } from '../runs/run-event-log.ts'
 import { type RunEffect, RunRoom } from '../runs/run-manager.ts'
 import { RunPushes } from '../runs/run-pushes.ts'
 import { Errands } from '../runs/undelivered-discards.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import { SessionCosts } from '../terminals/session-costs.ts'
 import type { AttachEffect } from '../terminals/terminal-session.machine.ts'
 import { AttachRoom } from '../terminals/terminal-sessions.ts'
@@ -67,7 +67,7 @@ export type RoomEffect =
 
 export interface RoomParts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly store: Store
@@ -77,7 +77,7 @@ export interface RoomParts {
   readonly accounts: Accounts
   readonly bucket: Bucket
   /** Refused while no code host is connected. */
-  readonly pulls: (config: ServiceConfig) => Answer<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullHost>
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** The configuration in force, masked. */
@@ -96,22 +96,22 @@ export interface RoomParts {
 export type SaveCredentials = (
   change: CredentialChange,
   still: (config: ServiceConfig) => boolean,
-) => Promise<Answer<void>>
+) => Promise<Result<void>>
 
 /** The laws that are cheap enough to be watched while working; each break is a bug, counted and logged. */
 type WatchedLaw = 'one live lease a run' | 'durable before dispatch' | 'acknowledged never falls'
 
 export type Rooms = ReturnType<typeof furnish>
 
-export function furnish(parts: RoomParts, host: ActorHost) {
-  const { clock, chance, log, meters, store, config, pushes } = parts
-  const { facts, runs: records } = store.ledger
-  const newIds = ids(clock, chance)
+export function furnish(parts: RoomParts, system: ActorSystem) {
+  const { clock, random, log, meters, store, config, pushes } = parts
+  const { keyValues: facts, runs: records } = store.database
+  const newIds = ids(clock, random)
   const instant = instants(clock)
-  const stir = () => host.stir()
+  const requestCommit = () => system.requestCommit()
   const look = () => scheduler.look()
   const anybody = () => pushes.anybody
-  const patience = (): Patience => config().fleet
+  const timeouts = (): LeaseTimeouts => config().fleet
   const violated = (law: WatchedLaw) => {
     meters.count('invariant_violations_total', { law })
     log.error({ law }, 'a law was broken; please report this')
@@ -120,24 +120,24 @@ export function furnish(parts: RoomParts, host: ActorHost) {
   // ---- books -------------------------------------------------------------------------------------------------------
 
   const fleet = new Fleet()
-  const alarms = new Alarms(
+  const timers = new MonotonicTimers(
     clock,
-    () => timeoutMs(patience()),
+    () => heartbeatTimeoutMs(timeouts()),
     (key, name) => rang(key, name),
   )
-  const enrollment = new Enrollment(clock, chance)
+  const enrollment = new Enrollment(clock, random)
   const journal = new Journal({
     events: store.events,
-    stir,
+    requestCommit,
     tell: (event, json) => {
       if (pushes.anybody) pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
     },
   })
-  const resting = new RestingRuns(records, stir)
-  const memories = new Memories({ facts, newId: () => newIds.memory(), stir })
-  const errands = new Errands(facts, stir)
-  const told = new ToldRemarks({ facts, stir })
-  const ended = new EndedLeases(facts, stir)
+  const resting = new RestingRuns(records, requestCommit)
+  const memories = new Memories({ facts, newId: () => newIds.memory(), requestCommit })
+  const errands = new Errands(facts, requestCommit)
+  const told = new ToldRemarks({ facts, requestCommit })
+  const ended = new EndedLeases(facts, requestCommit)
   const runPushes = new RunPushes({
     clock,
     anybody,
@@ -147,28 +147,41 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     facts,
     usage: store.usage,
     now: () => clock.now(),
-    resting: (runId) => (host.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
+    resting: (runId) => (system.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
     change: (run) => {
       resting.change(run)
       runPushes.changed(run)
     },
-    stir,
+    requestCommit,
   })
   const scheduler = new Scheduler({
     fleet,
-    now: () => alarms.now(),
+    now: () => timers.now(),
     wall: () => clock.now(),
-    mayGrant: () => parts.serving() && store.ledger.state().is === 'ready',
+    mayGrant: () => parts.serving() && store.database.state().is === 'ready',
     waitingFor: (run) => callings.waitingFor(run),
     holderOf: (run) => callings.holderOf(run),
     readiness: (run) => callings.readiness(run),
     ticketOf: (run) => intake.current(run.ticket),
     grant: (run, worker) => leases.grant(run, worker),
-    stir,
+    requestCommit,
   })
 
   /** What nearly everybody asks for. */
-  const common = { clock, chance, instant, log, meters, host, config, patience, fleet, alarms, look, stir }
+  const common = {
+    clock,
+    random,
+    instant,
+    log,
+    meters,
+    system,
+    config,
+    timeouts,
+    fleet,
+    timers,
+    look,
+    requestCommit,
+  }
 
   const book = new Book({
     ...common,
@@ -176,8 +189,8 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     artifacts: store.artifacts,
     usage: store.usage,
     journal,
-    tellLease: (leaseId, event) => void host.tell(LEASE, leaseId, event),
-    takesReports: (runId) => host.isWell(RUN, runId),
+    tellLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
+    takesReports: (runId) => system.isRunning(RUN, runId),
     patchRun: (runId, workerId, patch) => {
       const type =
         patch.status === 'running' || patch.status === 'finalizing'
@@ -255,7 +268,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     ...common,
     enrollment,
     port: parts.localWorker,
-    tell: (event) => void host.tell(LOCAL_WORKER, LOCAL_WORKER, event),
+    tell: (event) => void system.send(LOCAL_WORKER, LOCAL_WORKER, event),
   })
 
   // ---- tickets and runs --------------------------------------------------------------------------------------------
@@ -265,14 +278,14 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     trackerFor: parts.trackerFor,
     refresh: (config, token) => parts.accounts.refreshTracker(config, token),
     save: parts.save,
-    tell: (event) => void host.tell(LINK, LINK, event),
+    tell: (event) => void system.send(LINK, LINK, event),
     replaced: (tracker) => intake.replaced(tracker),
   })
   const intake: IntakeRoom = new IntakeRoom({
     ...common,
     facts,
     link,
-    tell: (event: IntakeEvent) => void host.tell(INTAKE, INTAKE, event),
+    tell: (event: IntakeEvent) => void system.send(INTAKE, INTAKE, event),
     activeRun: (ticketId) => runs.activeOf(ticketId),
     busy: () => runs.busy(),
     lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
@@ -363,7 +376,7 @@ export function furnish(parts: RoomParts, host: ActorHost) {
     instant,
     newFollowUpId: () => newIds.followUp(),
     fleet,
-    alarms,
+    timers,
     enrollment,
     journal,
     resting,

@@ -4,15 +4,15 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Log } from '../../core/ports.ts'
-import { type Answer, no, type Refusal } from '../../core/result.ts'
+import { no, type Refusal, type Result } from '../../core/result.ts'
 import type { RestoreReport } from '../runtime/actor-system.ts'
 import type { RootEffect, RootEvent } from './root.machine.ts'
 
 export interface RootPorts {
   /** Refused as `gone` when a record is newer than this version. */
-  readonly restore: () => Answer<RestoreReport>
+  readonly restore: () => Result<RestoreReport>
   /** Refused when a port is taken, with a sentence that names it. */
-  readonly openDoors: () => Promise<Answer<void>>
+  readonly openDoors: () => Promise<Result<void>>
   readonly closeDoors: () => Promise<unknown>
   readonly finish: (exitCode: number, reason: string) => void
   readonly log: Log

@@ -5,7 +5,7 @@
  */
 import { assign, setup } from 'xstate'
 import { DRAIN_MS_MAX } from '../../protocol/limits.ts'
-import { deeds } from '../runtime/actions.ts'
+import { defineActions } from '../runtime/actions.ts'
 
 export interface RootContext {
   readonly exitCode: number
@@ -34,7 +34,7 @@ export type RootEffect =
   | { readonly type: 'root.close doors' }
   | { readonly type: 'root.finish'; readonly exitCode: number; readonly reason: string }
 
-const { queue, setDeadline, cancelDeadline } = deeds<RootContext, RootEvent, RootEffect>()
+const { recordEffect, setDeadline, cancelDeadline } = defineActions<RootContext, RootEvent, RootEffect>()
 
 export const rootMachine = setup({
   types: {} as { context: RootContext; events: RootEvent },
@@ -42,15 +42,15 @@ export const rootMachine = setup({
     noteEnd: assign(({ event }) =>
       'exitCode' in event ? { exitCode: event.exitCode, reason: event.reason } : {},
     ),
-    readRecords: queue(() => ({ type: 'root.read records' })),
-    openDoors: queue(() => ({ type: 'root.open doors' })),
-    closeDoors: queue(() => ({ type: 'root.close doors' })),
+    readRecords: recordEffect(() => ({ type: 'root.read records' })),
+    openDoors: recordEffect(() => ({ type: 'root.open doors' })),
+    closeDoors: recordEffect(() => ({ type: 'root.close doors' })),
     boundDraining: setDeadline(({ event }) => ({
       name: 'drain',
       at: ('at' in event ? event.at : 0) + DRAIN_MS_MAX,
     })),
     unboundDraining: cancelDeadline('drain'),
-    finish: queue(({ context }) => ({
+    finish: recordEffect(({ context }) => ({
       type: 'root.finish',
       exitCode: context.exitCode,
       reason: context.reason,

@@ -5,8 +5,8 @@
  * A remark counts as told once a follow-up that had it came to a good end. One that is begun again may have done its work
  * in any of its attempts, so only what all of them had counts. What is not known for sure is told once more.
  */
-import type { Facts, Write } from '../../core/ports.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { KeyValues, Write } from '../../core/ports.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 /** As it is on disk. */
 interface Kept {
@@ -30,11 +30,11 @@ export interface Offer {
 }
 
 export interface ToldPorts {
-  readonly facts: Facts
-  readonly stir: () => void
+  readonly facts: KeyValues
+  readonly requestCommit: () => void
 }
 
-export class ToldRemarks implements CutGuest {
+export class ToldRemarks implements CommitParticipant {
   readonly #ports: ToldPorts
   /** Changed, and not landed yet. */
   readonly #newest = new Map<string, Kept>()
@@ -66,13 +66,15 @@ export class ToldRemarks implements CutGuest {
     this.#set(runId, isDone ? { url, answered: offered.keys } : { ...kept, url })
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     return {
-      writes: [...written].map(([key, value]): Write => ({ table: 'fact', shelf: 'told', key, value })),
-      landed: () => {
+      writes: [...written].map(
+        ([key, value]): Write => ({ table: 'key-value', collection: 'told', key, value }),
+      ),
+      onCommitted: () => {
         for (const [runId, kept] of written) if (this.#newest.get(runId) === kept) this.#newest.delete(runId)
       },
     }
@@ -86,6 +88,6 @@ export class ToldRemarks implements CutGuest {
   #set(runId: string, kept: Kept): void {
     this.#newest.set(runId, kept)
     this.#toWrite.set(runId, kept)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 }

@@ -5,9 +5,9 @@
  * be uploaded is said in the run's own log, and keeps nothing else from going on.
  */
 
-import type { Artifacts, Ledger } from '../../core/ports.ts'
+import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import type { Bucket, PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, type RefusalKind, yes } from '../../core/result.ts'
+import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
   type EvidenceItem,
   evidenceComment,
@@ -18,15 +18,18 @@ import {
 } from '../../core/run/evidence.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
-import { type ChorePorts, Chores } from '../runtime/durable-tasks.ts'
+import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
 
 export interface EvidencePorts
-  extends Omit<ChorePorts<EvidenceChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
+  extends Omit<
+    DurableTaskPorts<EvidenceChore>,
+    'prefix' | 'attempt' | 'attemptsMax' | 'unreachable' | 'onGivenUp'
+  > {
   readonly config: () => ServiceConfig
-  readonly runs: Ledger['runs']
+  readonly runs: ControlDatabase['runs']
   readonly artifacts: Artifacts
   readonly bucket: Bucket
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
   /** A sentence in the run's own log. */
   readonly say: (runId: string, text: string) => void
 }
@@ -40,17 +43,17 @@ const TRIES_MAX = 12
 const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 
-export class Evidence extends Chores<EvidenceChore> {
+export class Evidence extends DurableTasks<EvidenceChore> {
   readonly #ports: EvidencePorts
 
   constructor(ports: EvidencePorts) {
     super({
       ...ports,
       prefix: 'evidence/',
-      triesMax: TRIES_MAX,
-      away: AWAY,
-      try: (runId, chore) => this.#deliver(runId, chore),
-      givenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
+      attemptsMax: TRIES_MAX,
+      unreachable: AWAY,
+      attempt: (runId, chore) => this.#deliver(runId, chore),
+      onGivenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
     })
     this.#ports = ports
   }
@@ -63,7 +66,7 @@ export class Evidence extends Chores<EvidenceChore> {
     this.add(run.id, { finishedAt })
   }
 
-  async #deliver(runId: string, { finishedAt }: EvidenceChore): Promise<Answer<void>> {
+  async #deliver(runId: string, { finishedAt }: EvidenceChore): Promise<Result<void>> {
     const run = this.#ports.runs.get(runId)
     // Woken since then: its next end brings evidence of its own.
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
@@ -85,21 +88,21 @@ export class Evidence extends Chores<EvidenceChore> {
     return counted(await pulls.value.comment(place, evidenceComment(run, items.value)))
   }
 
-  async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Answer<boolean>> {
+  async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Result<boolean>> {
     const detail = await pulls.detail(place)
     if (!detail.ok) return detail
     const marker = evidenceMarker(run)
     return yes(detail.value.conversation.comments.some(({ body }) => body.includes(marker)))
   }
 
-  async #ready(): Promise<Answer<void>> {
+  async #ready(): Promise<Result<void>> {
     const { installed, loggedIn } = await this.#ports.bucket.look()
     if (!installed) return no('invalid', 'the command of the bucket is not installed on the host')
     if (!loggedIn) return no('invalid', 'nobody is logged in to the bucket; connect storage')
     return yes(undefined)
   }
 
-  async #uploaded(run: Run): Promise<Answer<EvidenceItem[]>> {
+  async #uploaded(run: Run): Promise<Result<EvidenceItem[]>> {
     const items: EvidenceItem[] = []
     for (const name of (run.result?.artifacts ?? []).slice(0, UPLOADS_MAX)) {
       const uploaded = await this.#upload(run, name)
@@ -110,7 +113,7 @@ export class Evidence extends Chores<EvidenceChore> {
     return yes(items)
   }
 
-  async #upload(run: Run, name: string): Promise<Answer<EvidenceItem>> {
+  async #upload(run: Run, name: string): Promise<Result<EvidenceItem>> {
     const { artifacts, bucket, config } = this.#ports
     const { storage } = config()
     const found = await artifacts.find(run.id, name)
@@ -134,6 +137,6 @@ export class Evidence extends Chores<EvidenceChore> {
 }
 
 /** Whatever it is called, it was a try: the next one uploads everything again. */
-function counted<T>(answer: Answer<T>): Answer<T> {
+function counted<T>(answer: Result<T>): Result<T> {
   return answer.ok || !AWAY.has(answer.refusal.kind) ? answer : no('failed', answer.refusal.message)
 }

@@ -4,21 +4,21 @@
  * The newest word on a run may be on its way to the disk: a life that just ended, a change made here. It is kept here
  * until it has landed, so that whoever decides on a run never decides on an old record.
  */
-import type { Ledger } from '../../core/ports.ts'
+import type { ControlDatabase } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export class RestingRuns implements CutGuest {
-  readonly #runs: Ledger['runs']
-  readonly #stir: () => void
+export class RestingRuns implements CommitParticipant {
+  readonly #runs: ControlDatabase['runs']
+  readonly #requestCommit: () => void
   /** Ended or changed, and not landed yet. */
   readonly #newest = new Map<string, Run>()
   #toWrite = new Map<string, Run>()
   #ended = new Map<string, Run>()
 
-  constructor(runs: Ledger['runs'], stir: () => void) {
+  constructor(runs: ControlDatabase['runs'], requestCommit: () => void) {
     this.#runs = runs
-    this.#stir = stir
+    this.#requestCommit = requestCommit
   }
 
   /** The newest word, be it on disk or not. Only for runs without a life. */
@@ -51,10 +51,10 @@ export class RestingRuns implements CutGuest {
   change(run: Run): void {
     this.#newest.set(run.id, run)
     this.#toWrite.set(run.id, run)
-    this.#stir()
+    this.#requestCommit()
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0 && this.#ended.size === 0) return undefined
     const changed = this.#toWrite
     const ended = this.#ended
@@ -62,7 +62,7 @@ export class RestingRuns implements CutGuest {
     this.#ended = new Map()
     return {
       writes: [...changed].map(([id, run]) => ({ table: 'run', id, run })),
-      landed: () => {
+      onCommitted: () => {
         for (const runs of [changed, ended])
           for (const [id, run] of runs) if (this.#newest.get(id) === run) this.#newest.delete(id)
       },

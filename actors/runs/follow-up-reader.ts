@@ -7,9 +7,9 @@
  * less often. Nothing in here is durable: after a restart everything is read anew.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Chance, Clock, Log } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { type PullTalk, talkOf } from '../../core/run/follow-up.ts'
 import {
   FOLLOW_UP_FRESH_MS,
@@ -22,10 +22,10 @@ import type { PullState, Run } from '../../protocol/run.ts'
 
 export interface FollowUpPorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   /** Refused while no code host is connected. */
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
   /** What keeps this run from a worker may have changed. */
   readonly changed: (runId: string) => void
   /** Something that may let any of them be placed. */
@@ -55,7 +55,7 @@ interface Page {
 
 interface Asked {
   readonly state: PullState
-  readonly talk: Answer<PullTalk>
+  readonly talk: Result<PullTalk>
 }
 
 export class FollowUps {
@@ -147,7 +147,7 @@ export class FollowUps {
     return 'held'
   }
 
-  talk(runId: string): Answer<PullTalk> {
+  talk(runId: string): Result<PullTalk> {
     const talk = this.#pages.get(runId)?.talk
     return talk === undefined ? no('unavailable', 'its pull request has not been read yet') : yes(talk)
   }
@@ -171,7 +171,7 @@ export class FollowUps {
     this.#ports.look()
   }
 
-  #take(runId: string, url: string, tries: number, asked: Answer<Asked>): void {
+  #take(runId: string, url: string, tries: number, asked: Result<Asked>): void {
     if (!asked.ok) {
       if (asked.refusal.kind === 'unknown')
         this.#gone(runId, 'the code host does not know its pull request any more')
@@ -191,7 +191,7 @@ export class FollowUps {
     this.#ports.changed(runId)
   }
 
-  async #ask(runId: string, url: string): Promise<Answer<Asked>> {
+  async #ask(runId: string, url: string): Promise<Result<Asked>> {
     try {
       const pulls = this.#ports.pulls()
       if (!pulls.ok) return pulls
@@ -210,11 +210,11 @@ export class FollowUps {
   }
 
   #away(runId: string, tries: number, reason: string): void {
-    const { chance, changed, clock, log } = this.#ports
+    const { random, changed, clock, log } = this.#ports
     const says = `its pull request cannot be read: ${reason}`
     log.debug({ run: runId, reason }, 'the pull request of a follow-up cannot be read')
     this.#write(runId, { is: 'away', tries, says })
-    const waitMs = backoffMs(tries, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, chance.fraction())
+    const waitMs = backoffMs(tries, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, random.fraction())
     this.#wakes.set(
       runId,
       clock.after(waitMs, () => this.#due(runId, tries)),
@@ -250,7 +250,7 @@ async function asked(
   place: PullPlace,
   url: string,
   answered: ReadonlySet<string> | undefined,
-): Promise<Answer<Asked>> {
+): Promise<Result<Asked>> {
   const [detail, origin] = await Promise.all([pulls.detail(place), pulls.origin(place)])
   if (!detail.ok) return detail
   // Of one that is over, nobody asks any more where it came from.

@@ -8,7 +8,7 @@
 
 import type { Clock } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { holderOf, nextFollowUp, remarkKeys, repoOfPull } from '../../core/run/follow-up.ts'
 import { followUpJobFor, jobFor } from '../../core/run/job.ts'
 import { type RepoChoice, repoOf } from '../../core/tickets/repo.ts'
@@ -16,7 +16,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { Scheduler } from '../workers/scheduler.ts'
 import type { Fleet } from '../workers/worker-registry.ts'
 import type { ToldRemarks } from './answered-remarks.ts'
@@ -31,7 +31,7 @@ export interface CallingPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly config: () => ServiceConfig
   readonly fleet: Fleet
   readonly journal: Journal
@@ -43,7 +43,7 @@ export interface CallingPorts {
   /** The blockers of a ticket, as a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
 }
 
 export class Callings {
@@ -88,7 +88,7 @@ export class Callings {
   }
 
   /** Where a run's pull request is, when it can be followed up at all. */
-  placeOf(run: Run): Answer<PullPlace> {
+  placeOf(run: Run): Result<PullPlace> {
     const place = this.#pullOf(run)
     const repo = place.ok ? this.#repoAt(place.value, run) : place
     return repo.ok ? place : repo
@@ -97,7 +97,7 @@ export class Callings {
   // ---- a worker has it ---------------------------------------------------------------------------------------------
 
   /** What the worker of this lease is to do, with everything it needs, secrets included. */
-  job({ runId }: LeaseContext): Answer<Job> {
+  job({ runId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
     if (context.job === 'follow-up') return this.#followUpJob(context)
@@ -109,7 +109,7 @@ export class Callings {
     return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
   }
 
-  #followUpJob({ run, interruptions, ...context }: RunContext): Answer<Job> {
+  #followUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
     const { config, followUps, memories, told } = this.#ports
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
@@ -150,20 +150,20 @@ export class Callings {
 
   // ---- the repository of each --------------------------------------------------------------------------------------
 
-  #repoOf({ job, run }: RunContext): Answer<RepoChoice> {
+  #repoOf({ job, run }: RunContext): Result<RepoChoice> {
     return job === 'follow-up' ? this.#repoOfFollowUp(run) : repoOf(run.ticket, this.#ports.config().repos)
   }
 
-  #repoOfFollowUp(run: Run): Answer<RepoChoice> {
+  #repoOfFollowUp(run: Run): Result<RepoChoice> {
     const place = this.#pullOf(run)
     return place.ok ? this.#repoAt(place.value, run) : place
   }
 
-  #repoAt({ remote }: PullPlace, { ticket }: Run): Answer<RepoChoice> {
+  #repoAt({ remote }: PullPlace, { ticket }: Run): Result<RepoChoice> {
     return repoOfPull(remote, ticket, this.#ports.config().repos)
   }
 
-  #pullOf({ id, prUrl }: Run): Answer<PullPlace> {
+  #pullOf({ id, prUrl }: Run): Result<PullPlace> {
     if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
     const pulls = this.#ports.pulls()
     if (!pulls.ok) return pulls
@@ -178,6 +178,6 @@ export class Callings {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#ports.host.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 }

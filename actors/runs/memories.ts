@@ -3,23 +3,23 @@
  *
  * Decisions are made on the newest word; what is told is what is on disk.
  */
-import type { Facts, Write } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import type { KeyValues, Write } from '../../core/ports.ts'
+import { no, type Result } from '../../core/result.ts'
 import { forgotten, remembered } from '../../core/run/memory.ts'
 import type { MemoriesResponse, RepoMemory } from '../../protocol/run.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 interface Kept {
   readonly memories: readonly RepoMemory[]
 }
 
 export interface MemoriesPorts {
-  readonly facts: Facts
+  readonly facts: KeyValues
   readonly newId: () => string
-  readonly stir: () => void
+  readonly requestCommit: () => void
 }
 
-export class Memories implements CutGuest {
+export class Memories implements CommitParticipant {
   readonly #ports: MemoriesPorts
   /** Changed, and not landed yet. */
   readonly #newest = new Map<string, Kept>()
@@ -39,14 +39,14 @@ export class Memories implements CutGuest {
     this.#set(repo, remembered(this.of(repo), facts, { ...by, newId }))
   }
 
-  forget(repo: string, id: string): Answer<void> {
+  forget(repo: string, id: string): Result<void> {
     const left = forgotten(this.of(repo), id)
     if (!left.ok) return left
     this.#set(repo, left.value)
     return { ok: true, value: undefined }
   }
 
-  clear(repo: string): Answer<void> {
+  clear(repo: string): Result<void> {
     if (this.of(repo).length === 0) return no('unknown', `nothing is remembered about ${repo}`)
     this.#set(repo, [])
     return { ok: true, value: undefined }
@@ -62,21 +62,21 @@ export class Memories implements CutGuest {
     return { repos }
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     const writes = [...written].map(
       ([key, kept]): Write => ({
-        table: 'fact',
-        shelf: 'memory',
+        table: 'key-value',
+        collection: 'memory',
         key,
         value: kept.memories.length === 0 ? null : kept,
       }),
     )
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         for (const [repo, kept] of written) if (this.#newest.get(repo) === kept) this.#newest.delete(repo)
       },
     }
@@ -91,6 +91,6 @@ export class Memories implements CutGuest {
     const kept = { memories }
     this.#newest.set(repo, kept)
     this.#toWrite.set(repo, kept)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 }

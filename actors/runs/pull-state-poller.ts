@@ -5,9 +5,9 @@
  * Whatever the code host does not say, because it is away or its budget is used up, stays as it was.
  */
 
-import type { Cancel, Clock, Ledger, Log } from '../../core/ports.ts'
+import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullHost, PullPlace, Urgency } from '../../core/provider-ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { PULL_WATCH_MS, PULL_WATCH_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
@@ -15,9 +15,9 @@ import type { PullState, Run } from '../../protocol/run.ts'
 export interface PullWatchPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly runs: Ledger['runs']
+  readonly runs: ControlDatabase['runs']
   /** Refused while no code host is connected. */
-  readonly pulls: () => Answer<PullHost>
+  readonly pulls: () => Result<PullHost>
   readonly newest: (id: string) => Run | undefined
   readonly observed: (runId: string, url: string, state: PullState) => void
 }

@@ -6,11 +6,11 @@
  */
 import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface JournalPorts {
   readonly events: Pick<EventLogs, 'next'>
-  readonly stir: () => void
+  readonly requestCommit: () => void
   /** Told of each event once it is on disk, with its JSON. */
   readonly tell: (event: RunEvent, json: string) => void
 }
@@ -27,7 +27,7 @@ interface Page {
 /** Pages of runs in which nothing happens are dropped once there are more than this; the store knows their ends. */
 const PAGES_KEPT = 4_096
 
-export class Journal implements CutGuest {
+export class Journal implements CommitParticipant {
   readonly #ports: JournalPorts
   readonly #pages = new Map<string, Page>()
   readonly #dirty = new Set<string>()
@@ -46,7 +46,7 @@ export class Journal implements CutGuest {
     page.events.push(event)
     page.lines.push(json)
     this.#dirty.add(runId)
-    this.#ports.stir()
+    this.#ports.requestCommit()
     return json.length
   }
 
@@ -60,7 +60,7 @@ export class Journal implements CutGuest {
     return this.#pages.size
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []
     const taken: { runId: string; page: Page; events: RunEvent[]; lines: string[] }[] = []
@@ -78,7 +78,7 @@ export class Journal implements CutGuest {
     this.#dirty.clear()
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         for (const { page, events, lines } of taken) {
           page.inFlight -= 1
           for (let at = 0; at < events.length; at++)

@@ -4,8 +4,8 @@
  *
  * It keeps the first of these itself, for as long as the process lives; all else is in the books beside it.
  */
-import type { Clock, Ledger, Meters } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Clock, ControlDatabase, Meters } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { holderOf } from '../../core/run/follow-up.ts'
 import { failed, isTerminal, newRun, notFollowedUp, pullSeen } from '../../core/run/run-transitions.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -14,7 +14,7 @@ import type { PullState, Run, RunStatus, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { PullLinks } from '../tracker/pull-request-links.ts'
 import type { IntakeRoom } from '../tracker/ticket-intake.ts'
 import type { LinkRoom } from '../tracker/tracker-connection.ts'
@@ -42,10 +42,10 @@ export interface RunRoomPorts {
   readonly instant: () => string
   readonly newId: () => string
   readonly meters: Meters
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly config: () => ServiceConfig
   /** The records on disk. */
-  readonly runs: Ledger['runs']
+  readonly runs: ControlDatabase['runs']
   readonly journal: Journal
   readonly resting: RestingRuns
   readonly runPushes: RunPushes
@@ -74,13 +74,13 @@ export class RunRoom {
   // ---- runs begin --------------------------------------------------------------------------------------------------
 
   /** Whether one more may wait. */
-  hasRoom(): Answer<void> {
+  hasRoom(): Result<void> {
     if (this.#ports.scheduler.queue.size < QUEUED_RUNS_MAX) return yes(undefined)
     return no('unavailable', `${QUEUED_RUNS_MAX} runs are waiting already; cancel some first`)
   }
 
   /** Refused for want of room, a ticket comes back with the next look at its tracker. */
-  take(ticket: Ticket): Answer<string> {
+  take(ticket: Ticket): Result<string> {
     const room = this.hasRoom()
     if (!room.ok) return room
     const id = this.#ports.newId()
@@ -91,7 +91,7 @@ export class RunRoom {
       earlier: null,
       attempts: 0,
     }
-    const born = this.#ports.host.bear(RUN, id, input)
+    const born = this.#ports.system.spawn(RUN, id, input)
     return born.ok ? { ok: true, value: id } : born
   }
 
@@ -109,7 +109,7 @@ export class RunRoom {
       queueReason: 'interrupted: its life was lost in a restart',
     }
     const input: RunInput = { run: queued, job: 'run', woken: run.status, earlier: null, attempts: 0 }
-    this.#ports.host.bear(RUN, run.id, input)
+    this.#ports.system.spawn(RUN, run.id, input)
   }
 
   // ---- asking and telling ------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ export class RunRoom {
   }
 
   tell(runId: string, event: RunEvent): boolean {
-    return this.#ports.host.tell(RUN, runId, event)
+    return this.#ports.system.send(RUN, runId, event)
   }
 
   /** Somebody took its ticket out of the eligible ones. A follow-up leaves its ticket alone, and the ticket it. */
@@ -170,7 +170,7 @@ export class RunRoom {
   }
 
   #contextOf(runId: string): RunContext | undefined {
-    return this.#ports.host.peek(RUN, runId)?.context as RunContext | undefined
+    return this.#ports.system.peek(RUN, runId)?.context as RunContext | undefined
   }
 
   // ---- what people see ---------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ export class RunRoom {
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  runIs({ key, before, after, over, restored }: Change): void {
+  runIs({ key, before, after, over, restored }: StateChange): void {
     const { resting, runPushes, scheduler } = this.#ports
     const { run, lease, woken, job } = after.context as RunContext
     const was = before?.context as RunContext | undefined
@@ -283,7 +283,7 @@ export class RunRoom {
   }
 
   #rests(key: string, run: Run): void {
-    const { evidence, followUps, host, resting, scheduler } = this.#ports
+    const { evidence, followUps, system, resting, scheduler } = this.#ports
     evidence.ended(run)
     followUps.forget(key)
     scheduler.left(key)
@@ -291,7 +291,7 @@ export class RunRoom {
     if (isTerminal(run.status)) this.#noLongerActive(run)
     else {
       const bury: RunEffect = { type: 'run.bury', runId: key }
-      host.afterwards(bury)
+      system.runAfterCommit(bury)
     }
   }
 
@@ -301,12 +301,12 @@ export class RunRoom {
 
   /** Its life was given up. People must not wait for it, and no worker may go on with it. */
   bury(runId: string): void {
-    const { fleet, host, instant, resting } = this.#ports
+    const { fleet, system, instant, resting } = this.#ports
     const run = resting.newest(runId)
     const lease = fleet.leaseOf(runId)
     const orphaned: LeaseEvent = { type: 'orphaned' }
-    if (lease !== undefined) host.tell(LEASE, lease.id, orphaned)
-    if (run === undefined || isTerminal(run.status) || host.peek(RUN, runId) !== undefined) return
+    if (lease !== undefined) system.send(LEASE, lease.id, orphaned)
+    if (run === undefined || isTerminal(run.status) || system.peek(RUN, runId) !== undefined) return
     const why = 'internal error: the run could not be carried on; the log says why'
     if (run.result === undefined) this.#laidToRest(run, failed(run, why, instant()))
     else this.#restsAsBefore(run, why)

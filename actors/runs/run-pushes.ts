@@ -6,7 +6,7 @@
 import type { Cancel, Clock } from '../../core/ports.ts'
 import { RUN_PUSH_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface RunPushPorts {
   readonly clock: Clock
@@ -21,7 +21,7 @@ interface Recent {
   readonly wake: Cancel
 }
 
-export class RunPushes implements CutGuest {
+export class RunPushes implements CommitParticipant {
   readonly #ports: RunPushPorts
   #changed = new Map<string, Run>()
   /** Told of a moment ago. */
@@ -35,13 +35,13 @@ export class RunPushes implements CutGuest {
     if (this.#ports.anybody()) this.#changed.set(run.id, run)
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#changed.size === 0) return undefined
     const changed = this.#changed
     this.#changed = new Map()
     return {
       writes: [],
-      landed: () => {
+      onCommitted: () => {
         for (const run of changed.values()) this.tell(run)
       },
     }

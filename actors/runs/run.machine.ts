@@ -6,7 +6,7 @@
  * retries it wakes a new life from there.
  */
 import { assign, setup } from 'xstate'
-import type { LifeRecord, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
 import { interruption, wasInterrupted } from '../../core/run/interruption.ts'
 import {
@@ -25,9 +25,9 @@ import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
 import { INTERRUPTIONS_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind, Split } from '../runtime/actor-kind.ts'
-import { layout } from '../runtime/snapshot-codec.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind, SnapshotSplit } from '../runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { RUN } from './run.names.ts'
 
 export interface RunContext extends RunFields {
@@ -77,7 +77,7 @@ export type RunEvent =
   /** A bug of ours: nothing can go on with it. */
   | { readonly type: 'broken'; readonly at: string; readonly reason: string }
 
-const { tell, end } = deeds<RunContext, RunEvent, never>()
+const { sendEvent, endActor } = defineActions<RunContext, RunEvent, never>()
 
 type Facts = { readonly context: RunContext; readonly event: RunEvent }
 
@@ -265,7 +265,7 @@ export const runMachine = setup({
       ),
       lease: null,
     })),
-    askToCancel: tell(({ context, event }) =>
+    askToCancel: sendEvent(({ context, event }) =>
       context.lease === null
         ? []
         : {
@@ -276,7 +276,7 @@ export const runMachine = setup({
             },
           },
     ),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'run',
@@ -354,7 +354,7 @@ export const runMachine = setup({
 
 // ---- on disk -------------------------------------------------------------------------------------------------------
 
-const split: Split = {
+const split: SnapshotSplit = {
   keep(context) {
     const { run: _, ...fields } = context as RunContext
     return fields
@@ -364,23 +364,23 @@ const split: Split = {
     if (run === (durable as RunContext | undefined)?.run) return []
     return [{ table: 'run', id: key, run }]
   },
-  join(key, kept, ledger) {
-    const run = ledger.runs.get(key)
+  join(key, kept, database) {
+    const run = database.runs.get(key)
     return run === undefined ? undefined : { ...(kept as RunFields), run }
   },
 }
 
 /** Version 1 knew neither which follow-up it was, nor when the run had started before it. */
-function numbered({ c, ...record }: LifeRecord): LifeRecord {
+function numbered({ c, ...record }: ActorSnapshot): ActorSnapshot {
   const { earlier, ...fields } = c as { readonly earlier: object | null }
   const before = earlier === null ? null : { ...earlier, startedAt: null }
   return { ...record, v: 2, c: { ...fields, earlier: before, followUp: null } }
 }
 
-export const runKind: Kind = {
+export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
-  layout: layout({
+  codec: createSnapshotCodec({
     v: 2,
     states: {
       queued: 'q',
@@ -391,7 +391,7 @@ export const runKind: Kind = {
       failed: 'F',
       cancelled: 'X',
     },
-    shape: shapeOf(RunFields),
+    schema: shapeOf(RunFields),
     lifts: { 1: numbered },
   }),
   split,

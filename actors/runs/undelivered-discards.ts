@@ -1,8 +1,8 @@
 /**
  * What a worker is to be told about a run that is over, kept until it was told: it may be away for days.
  */
-import type { Facts, Write } from '../../core/ports.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { KeyValues, Write } from '../../core/ports.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface Errand {
   readonly workerId: string
@@ -11,24 +11,24 @@ export interface Errand {
 
 const keyOf = ({ workerId, runId }: Errand): string => `${workerId}/${runId}`
 
-export class Errands implements CutGuest {
-  readonly #facts: Facts
-  readonly #stir: () => void
+export class Errands implements CommitParticipant {
+  readonly #facts: KeyValues
+  readonly #requestCommit: () => void
   #toWrite = new Map<string, Errand | null>()
 
-  constructor(facts: Facts, stir: () => void) {
+  constructor(facts: KeyValues, requestCommit: () => void) {
     this.#facts = facts
-    this.#stir = stir
+    this.#requestCommit = requestCommit
   }
 
   add(errand: Errand): void {
     this.#toWrite.set(keyOf(errand), errand)
-    this.#stir()
+    this.#requestCommit()
   }
 
   done(errand: Errand): void {
     this.#toWrite.set(keyOf(errand), null)
-    this.#stir()
+    this.#requestCommit()
   }
 
   /** The worker will not be told any more: it is enrolled no longer. */
@@ -44,12 +44,12 @@ export class Errands implements CutGuest {
     return [...found].map(([, errand]) => errand as Errand)
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const writes = [...this.#toWrite].map(
-      ([key, value]): Write => ({ table: 'fact', shelf: 'errand', key, value }),
+      ([key, value]): Write => ({ table: 'key-value', collection: 'errand', key, value }),
     )
     this.#toWrite = new Map()
-    return { writes, landed: () => {} }
+    return { writes, onCommitted: () => {} }
   }
 }

@@ -3,19 +3,19 @@
  */
 import type { AnyActorRef, AnyMachineSnapshot, AnyStateMachine } from 'xstate'
 import { createActor, fromTransition } from 'xstate'
-import type { Kind } from './actor-kind.ts'
-import type { Life } from './live-actor.ts'
-import { quickened } from './quick-steps.ts'
-import type { Restored } from './snapshot-codec.ts'
-import type { Tray } from './transition-output.ts'
-import { newTray } from './transition-output.ts'
+import type { ActorKind } from './actor-kind.ts'
+import type { LiveActor } from './live-actor.ts'
+import { withQuickSteps } from './quick-steps.ts'
+import type { DecodedSnapshot } from './snapshot-codec.ts'
+import type { TransitionOutput } from './transition-output.ts'
+import { createTransitionOutput } from './transition-output.ts'
 
 /**
  * The parent of every life. It does nothing of its own: what becomes of a life that ends or throws is decided by the
  * host, right after the event that did it, and not in a second place by way of the parent's mailbox. Only a parent may
  * stop its children, so that is what it is asked to do.
  */
-const ground = fromTransition(
+const parentLogic = fromTransition(
   (
     state: Record<string, never>,
     event: { type: 'stop'; child: AnyActorRef } | { type: `xstate.${string}` },
@@ -27,22 +27,22 @@ const ground = fromTransition(
   {},
 )
 
-export class Nursery {
-  readonly tray: Tray
-  readonly #quick = new Map<Kind, AnyStateMachine>()
-  readonly #ground = createActor(ground, { id: 'ground' })
+export class ActorFactory {
+  readonly output: TransitionOutput
+  readonly #quickLogic = new Map<ActorKind, AnyStateMachine>()
+  readonly #parent = createActor(parentLogic, { id: 'ground' })
 
   constructor() {
-    this.#ground.start()
-    this.tray = newTray(this.#ground.system)
+    this.#parent.start()
+    this.output = createTransitionOutput(this.#parent.system)
   }
 
   /** Its snapshot may say `error`: it threw while being born. */
-  born(kind: Kind, key: string, input: unknown): Life {
-    return this.#living(kind, key, { input })
+  create(kind: ActorKind, key: string, input: unknown): LiveActor {
+    return this.#start(kind, key, { input })
   }
 
-  restored(kind: Kind, key: string, { value, context }: Restored): Life {
+  restore(kind: ActorKind, key: string, { value, context }: DecodedSnapshot): LiveActor {
     // The shape of a persisted machine snapshot; xstate exports no type for building one by hand.
     const snapshot = {
       status: 'active',
@@ -53,55 +53,55 @@ export class Nursery {
       value,
       context,
     }
-    const life = this.#living(kind, key, { snapshot: snapshot as never, input: undefined })
-    life.durable = life.good
+    const life = this.#start(kind, key, { snapshot: snapshot as never, input: undefined })
+    life.durable = life.lastGood
     return life
   }
 
   /** A new actor for a life whose old one threw, from the last state that was good. */
-  renew(life: Life): void {
+  restart(life: LiveActor): void {
     const { kind } = life
-    const snapshot = kind.logic.getPersistedSnapshot(life.good)
+    const snapshot = kind.logic.getPersistedSnapshot(life.lastGood)
     life.actor = createActor(this.#logicOf(kind), {
       id: kind.name,
-      parent: this.#ground,
+      parent: this.#parent,
       snapshot,
       input: undefined,
     })
     life.actor.start()
   }
 
-  letGo(life: Life): void {
-    this.#ground.send({ type: 'stop', child: life.actor })
+  stop(life: LiveActor): void {
+    this.#parent.send({ type: 'stop', child: life.actor })
   }
 
   close(): void {
-    this.#ground.stop()
+    this.#parent.stop()
   }
 
-  #logicOf(kind: Kind): AnyStateMachine {
-    const known = this.#quick.get(kind)
+  #logicOf(kind: ActorKind): AnyStateMachine {
+    const known = this.#quickLogic.get(kind)
     if (known !== undefined) return known
-    const quick = quickened(kind.logic)
-    this.#quick.set(kind, quick)
+    const quick = withQuickSteps(kind.logic)
+    this.#quickLogic.set(kind, quick)
     return quick
   }
 
-  #living(kind: Kind, key: string, from: { input: unknown; snapshot?: never }): Life {
-    const actor = createActor(this.#logicOf(kind), { id: kind.name, parent: this.#ground, ...from })
+  #start(kind: ActorKind, key: string, from: { input: unknown; snapshot?: never }): LiveActor {
+    const actor = createActor(this.#logicOf(kind), { id: kind.name, parent: this.#parent, ...from })
     actor.start()
     return {
       kind,
       key,
       actor,
-      good: actor.getSnapshot() as AnyMachineSnapshot,
+      lastGood: actor.getSnapshot() as AnyMachineSnapshot,
       durable: undefined,
       deadlines: undefined,
-      gone: false,
-      erased: false,
+      removed: false,
+      erase: false,
       recovery: undefined,
       crashes: [],
-      suspect: undefined,
+      suspectEvent: undefined,
     }
   }
 }

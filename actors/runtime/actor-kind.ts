@@ -2,14 +2,14 @@
  * A kind of life: its logic, how it is written down, and what happens when it throws.
  */
 import type { AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate'
-import type { Ledger, Write } from '../../core/ports.ts'
-import type { RecordLayout } from './snapshot-codec.ts'
-import type { Address, Effect } from './transition-output.ts'
+import type { ControlDatabase, Write } from '../../core/ports.ts'
+import type { SnapshotCodec } from './snapshot-codec.ts'
+import type { ActorAddress, Effect } from './transition-output.ts'
 
 /** What a rule outside a transition may ask for: an effect after the next commit, or an event for a life. */
-export type Outgoing =
+export type ImpliedOutput =
   | { readonly is: 'effect'; readonly effect: Effect }
-  | { readonly is: 'event'; readonly to: Address; readonly event: EventObject }
+  | { readonly is: 'event'; readonly to: ActorAddress; readonly event: EventObject }
 
 export interface Supervision {
   /** Pauses before the first, second … restart; the last one repeats. Empty: never restarted. */
@@ -18,7 +18,7 @@ export interface Supervision {
    * An event that crashes its life twice is recorded, and the life goes on without it. Not so for lives in which
    * somebody waits for the answer to every event: going on without one would leave them waiting for ever.
    */
-  readonly poison?: 'give up'
+  readonly onRepeatedCrash?: 'give up'
   /** With this many crashes within `withinMs` it is given up. */
   readonly crashesMax: number
   readonly withinMs: number
@@ -30,35 +30,35 @@ export interface Supervision {
    */
   readonly finally: 'closed' | 'kept' | 'fatal'
   /** What others must be told when it is given up, or throws while being born (then `last` says `error`). */
-  readonly lastWords?: (
+  readonly finalOutputs?: (
     key: string,
     last: AnyMachineSnapshot,
     reason: string,
     /** Wall milliseconds. */
     at: number,
-  ) => readonly Outgoing[]
+  ) => readonly ImpliedOutput[]
 }
 
 /**
  * For lives a part of which is kept where others look for it: a run's record lies among all runs, be they alive or
  * not. The rest of its fields make up the life's own record.
  */
-export interface Split {
+export interface SnapshotSplit {
   /** What goes into the life's own record, of the layout's shape. */
   keep(context: unknown): unknown
   /** What is written beside it, in the same commit. `durable`: the context as it was written last. */
   rows(key: string, context: unknown, durable: unknown): readonly Write[]
   /** Both parts together again; undefined when the other part is missing. */
-  join(key: string, kept: unknown, ledger: { readonly runs: Pick<Ledger['runs'], 'get'> }): unknown
+  join(key: string, kept: unknown, database: { readonly runs: Pick<ControlDatabase['runs'], 'get'> }): unknown
 }
 
-export interface Kind {
+export interface ActorKind {
   /** Also the actor id of every life of this kind: an id of its own for each would leak in the parent. */
   readonly name: string
   readonly logic: AnyStateMachine
   /** Absent: lives of this kind do not outlive the process. */
-  readonly layout?: RecordLayout
-  readonly split?: Split
+  readonly codec?: SnapshotCodec
+  readonly split?: SnapshotSplit
   readonly supervision: Supervision
   /**
    * Its effects run at the end of the tick, whatever the disk does, and it hears events even after the store broke.
@@ -69,13 +69,13 @@ export interface Kind {
    * What a restored state implies: an effect may have been lost between its commit and its running, so every state
    * must be able to say which effect it is waiting for.
    */
-  readonly implied?: (key: string, restored: AnyMachineSnapshot) => readonly Outgoing[]
+  readonly impliedOutputs?: (key: string, restored: AnyMachineSnapshot) => readonly ImpliedOutput[]
 }
 
 /** Links, watchers and the like: brought back again and again, the host stops when that does not help. */
 export const restartedOrFatal: Supervision = {
   restartAfterMs: [1_000, 2_000, 4_000],
-  poison: 'give up',
+  onRepeatedCrash: 'give up',
   crashesMax: 5,
   withinMs: 60_000,
   finally: 'fatal',

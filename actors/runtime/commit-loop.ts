@@ -7,155 +7,155 @@
  * a transaction follows the load by itself.
  */
 import { isNativeError } from 'node:util/types'
-import type { Clock, Ledger, Log, Write } from '../../core/ports.ts'
-import type { Life } from './live-actor.ts'
-import type { RecordLayout } from './snapshot-codec.ts'
+import type { Clock, ControlDatabase, Log, Write } from '../../core/ports.ts'
+import type { LiveActor } from './live-actor.ts'
+import type { SnapshotCodec } from './snapshot-codec.ts'
 import type { Effect } from './transition-output.ts'
 
 /** Somebody who has something of his own to write with each cut. */
-export interface CutGuest {
+export interface CommitParticipant {
   /** Called when a cut is taken: what is to be written with it, and what to do once that is on disk. */
-  join(): CutShare | undefined
+  contribute(): CommitContribution | undefined
 }
 
-export interface CutShare {
+export interface CommitContribution {
   readonly writes: readonly Write[]
   /** On disk now. Called before the cut's effects run. */
-  landed(): void
+  onCommitted(): void
 }
 
-export interface CommitPorts {
+export interface CommitLoopPorts {
   readonly clock: Clock
-  readonly ledger: Pick<Ledger, 'commit'>
+  readonly database: Pick<ControlDatabase, 'commit'>
   readonly log: Log
-  readonly run: (effect: Effect) => void
-  readonly guests: readonly CutGuest[]
+  readonly runEffect: (effect: Effect) => void
+  readonly participants: readonly CommitParticipant[]
   /** The last moment to tell lives something that is still part of this cut. */
-  readonly beforeCut: () => void
-  readonly cutTaken: () => void
+  readonly beforeCommit: () => void
+  readonly onCommitStarted: () => void
   /** Memory is ahead of a disk that takes no more: nothing may be acknowledged from now on. */
-  readonly broken: (reason: string) => void
+  readonly onFailed: (reason: string) => void
 }
 
 export class CommitLoop {
-  readonly #ports: CommitPorts
-  #dirty = new Set<Life>()
-  #outbox: Effect[] = []
-  #waking = false
+  readonly #ports: CommitLoopPorts
+  #dirty = new Set<LiveActor>()
+  #effects: Effect[] = []
+  #scheduled = false
   /** Somebody wants a cut, be it only a guest. */
-  #wanted = false
+  #requested = false
   #committing = false
   #halted = false
   #idle: (() => void)[] = []
 
-  constructor(ports: CommitPorts) {
+  constructor(ports: CommitLoopPorts) {
     this.#ports = ports
   }
 
   /** To run after the next commit. Only effects of transitions that succeeded come here. */
-  queue(effect: Effect): void {
-    this.#outbox.push(effect)
+  addEffect(effect: Effect): void {
+    this.#effects.push(effect)
   }
 
-  markDirty(life: Life): void {
+  markDirty(life: LiveActor): void {
     this.#dirty.add(life)
   }
 
   /** There may be something to cut; take it when this turn is over. */
-  wake(): void {
-    this.#wanted = true
-    if (this.#waking || this.#committing || this.#halted) return
-    this.#waking = true
+  requestCommit(): void {
+    this.#requested = true
+    if (this.#scheduled || this.#committing || this.#halted) return
+    this.#scheduled = true
     this.#ports.clock.endOfTick(() => {
-      this.#waking = false
-      void this.#cut()
+      this.#scheduled = false
+      void this.#runCommit()
     })
   }
 
   /** Resolves when nothing is dirty, queued or in flight. Never resolves while the disk is full. */
   async settled(): Promise<void> {
-    while (this.#waking || this.#committing) await new Promise<void>((resolve) => this.#idle.push(resolve))
+    while (this.#scheduled || this.#committing) await new Promise<void>((resolve) => this.#idle.push(resolve))
   }
 
   /** Forgets everything that is not on disk; from now on nothing is written and no effect runs. */
   halt(): void {
     this.#halted = true
     this.#dirty.clear()
-    this.#outbox = []
+    this.#effects = []
   }
 
-  async #cut(): Promise<void> {
+  async #runCommit(): Promise<void> {
     // From here on: what is decided right before the cut is part of it, and must not ask for another one beside it.
     this.#committing = true
-    this.#ports.beforeCut()
-    if (this.#halted) return this.#rest()
-    this.#wanted = false
+    this.#ports.beforeCommit()
+    if (this.#halted) return this.#finishCommit()
+    this.#requested = false
     const dirty = this.#dirty
-    const effects = this.#outbox
+    const effects = this.#effects
     this.#dirty = new Set()
-    this.#outbox = []
-    this.#ports.cutTaken()
-    const shares = await this.#commit(dirty)
-    if (shares !== undefined) this.#follow(shares, effects)
-    this.#rest()
+    this.#effects = []
+    this.#ports.onCommitStarted()
+    const shares = await this.#write(dirty)
+    if (shares !== undefined) this.#runFollowUps(shares, effects)
+    this.#finishCommit()
   }
 
   /** What is true now that the cut is on disk. */
-  #follow(shares: readonly CutShare[], effects: readonly Effect[]): void {
-    for (const share of shares) this.#land(share)
+  #runFollowUps(shares: readonly CommitContribution[], effects: readonly Effect[]): void {
+    for (const share of shares) this.#confirm(share)
     for (const effect of effects) {
       if (this.#halted) return
-      this.#do(effect)
+      this.#run(effect)
     }
   }
 
-  #rest(): void {
+  #finishCommit(): void {
     this.#committing = false
     // Whoever the effects answered gets to ask again first: the next cut then holds all of them.
-    if (this.#wanted || this.#dirty.size > 0 || this.#outbox.length > 0) this.wake()
-    if (!this.#waking) for (const resolve of this.#idle.splice(0)) resolve()
+    if (this.#requested || this.#dirty.size > 0 || this.#effects.length > 0) this.requestCommit()
+    if (!this.#scheduled) for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   /** Answers what the guests wrote with it; undefined when it is not on disk, and nothing may follow from it. */
-  async #commit(dirty: Iterable<Life>): Promise<readonly CutShare[] | undefined> {
-    const shares: CutShare[] = []
-    const lives: Life[] = []
-    const states: Life['good'][] = []
+  async #write(dirty: Iterable<LiveActor>): Promise<readonly CommitContribution[] | undefined> {
+    const shares: CommitContribution[] = []
+    const lives: LiveActor[] = []
+    const states: LiveActor['lastGood'][] = []
     try {
       const writes: Write[] = []
       for (const life of dirty) {
-        if (life.kind.layout === undefined) continue
-        writesOf(life, life.kind.layout, writes)
+        if (life.kind.codec === undefined) continue
+        writesOf(life, life.kind.codec, writes)
         lives.push(life)
-        states.push(life.good)
+        states.push(life.lastGood)
       }
       // Behind the lives: a run that has just ended may have been changed since, and that is the last word on it.
-      for (const guest of this.#ports.guests) {
-        const share = guest.join()
+      for (const guest of this.#ports.participants) {
+        const share = guest.contribute()
         if (share === undefined) continue
         shares.push(share)
         for (const write of share.writes) writes.push(write)
       }
-      if (writes.length > 0) await this.#ports.ledger.commit(writes)
+      if (writes.length > 0) await this.#ports.database.commit(writes)
     } catch (error) {
-      this.#ports.broken(isNativeError(error) ? error.message : String(error))
+      this.#ports.onFailed(isNativeError(error) ? error.message : String(error))
       return undefined
     }
-    for (let at = 0; at < lives.length; at++) (lives[at] as Life).durable = states[at]
+    for (let at = 0; at < lives.length; at++) (lives[at] as LiveActor).durable = states[at]
     return this.#halted ? undefined : shares
   }
 
-  #land(share: CutShare): void {
+  #confirm(share: CommitContribution): void {
     try {
-      share.landed()
+      share.onCommitted()
     } catch (error) {
       this.#ports.log.error({ err: error }, 'what was written could not be told')
     }
   }
 
-  #do(effect: Effect): void {
+  #run(effect: Effect): void {
     try {
-      this.#ports.run(effect)
+      this.#ports.runEffect(effect)
     } catch (error) {
       // One effect that fails must not keep the others from happening; its state implies it at the next start.
       this.#ports.log.error({ err: error, effect: effect.type }, 'an effect failed')
@@ -163,13 +163,13 @@ export class CommitLoop {
   }
 }
 
-function writesOf(life: Life, layout: RecordLayout, writes: Write[]): void {
-  const { kind, key, erased, good, durable, deadlines } = life
+function writesOf(life: LiveActor, layout: SnapshotCodec, writes: Write[]): void {
+  const { kind, key, erase: erased, lastGood: good, durable, deadlines } = life
   const { split } = kind
   // Born and over within one cut: there is nothing of it on disk.
   if (!erased || durable !== undefined) {
     const record = erased ? null : layout.encode(good, deadlines, split?.keep(good.context))
-    writes.push({ table: 'life', kind: kind.name, key, record })
+    writes.push({ table: 'snapshot', kind: kind.name, key, record })
   }
   if (split !== undefined) for (const row of split.rows(key, good.context, durable?.context)) writes.push(row)
 }

@@ -1,16 +1,16 @@
 /**
  * Those who wait until everything that has happened so far is on disk: an answer is given only then.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 
-export class Landings {
-  readonly #waiting = new Map<number, (answer: Answer<void>) => void>()
+export class CommitWaiters {
+  readonly #waiting = new Map<number, (answer: Result<void>) => void>()
   #next = 1
 
   /** @param queue asks for `landed(handle)` once the disk has everything up to now */
-  wait(queue: (handle: number) => void): Promise<Answer<void>> {
+  wait(queue: (handle: number) => void): Promise<Result<void>> {
     const handle = this.#next++
-    const waited = new Promise<Answer<void>>((settle) => this.#waiting.set(handle, settle))
+    const waited = new Promise<Result<void>>((settle) => this.#waiting.set(handle, settle))
     queue(handle)
     return waited
   }
@@ -19,7 +19,7 @@ export class Landings {
     return this.#waiting.size
   }
 
-  landed(handle: number): void {
+  onCommitted(handle: number): void {
     this.#waiting.get(handle)?.(yes(undefined))
     this.#waiting.delete(handle)
   }

@@ -4,7 +4,7 @@
  */
 import type { MeterName, Meters } from '../../core/ports.ts'
 
-export class Counts {
+export class Counter {
   readonly #name: MeterName
   readonly #label: string
   readonly #values = new Map<string, { counted: number; told: number }>()
@@ -20,7 +20,7 @@ export class Counts {
     else counts.counted++
   }
 
-  tell(meters: Meters): void {
+  report(meters: Meters): void {
     for (const [value, counts] of this.#values) {
       if (counts.counted === counts.told) continue
       meters.count(this.#name, { [this.#label]: value }, counts.counted - counts.told)

@@ -7,33 +7,33 @@
  * that harmless.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
-import type { Answer, RefusalKind } from '../../core/result.ts'
-import type { CutGuest, CutShare } from './commit-loop.ts'
+import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
+import type { RefusalKind, Result } from '../../core/result.ts'
+import type { CommitContribution, CommitParticipant } from './commit-loop.ts'
 
-export interface ChorePorts<T extends object> {
+export interface DurableTaskPorts<T extends object> {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
-  readonly facts: Facts
-  readonly stir: () => void
+  readonly facts: KeyValues
+  readonly requestCommit: () => void
   /** Ends with `/`; nobody else's begins with it. */
   readonly prefix: string
   /** Refused as `invalid`, `forbidden`, `unknown`, `gone` or `conflict` it is given up; all else is tried again. */
-  readonly try: (key: string, chore: T) => Promise<Answer<void>>
-  readonly triesMax: number
+  readonly attempt: (key: string, chore: T) => Promise<Result<void>>
+  readonly attemptsMax: number
   /** Refused as one of these it was no try: nobody has looked at it yet. */
-  readonly away?: ReadonlySet<RefusalKind>
-  readonly givenUp: (key: string, chore: T, reason: string) => void
+  readonly unreachable?: ReadonlySet<RefusalKind>
+  readonly onGivenUp: (key: string, chore: T, reason: string) => void
 }
 
 const RETRY_MS_FIRST = 2_000
 const RETRY_MS_MAX = 10 * 60_000
 /** Under way at once, so that a day's work after an outage does not go out in one burst. */
-const AT_ONCE = 2
+const CONCURRENT_MAX = 2
 const FINAL = new Set<RefusalKind>(['invalid', 'forbidden', 'unknown', 'gone', 'conflict'])
 
-interface Turn<T> {
+interface TaskAttempt<T> {
   readonly key: string
   readonly chore: T
   /** How often its turn came. */
@@ -46,18 +46,18 @@ interface Failure {
   readonly says: string
 }
 
-export class Chores<T extends object> implements CutGuest {
-  readonly #ports: ChorePorts<T>
+export class DurableTasks<T extends object> implements CommitParticipant {
+  readonly #ports: DurableTaskPorts<T>
   readonly #pending = new Map<string, T>()
   readonly #wakes = new Set<Cancel>()
-  #ready: Turn<T>[] = []
+  #ready: TaskAttempt<T>[] = []
   #underWay = 0
   #toWrite = new Map<string, T | null>()
   /** With the cut that is on its way to the disk. */
   #inCut: ReadonlyMap<string, T | null> = new Map()
   #isOver = false
 
-  constructor(ports: ChorePorts<T>) {
+  constructor(ports: DurableTaskPorts<T>) {
     this.#ports = ports
   }
 
@@ -85,10 +85,10 @@ export class Chores<T extends object> implements CutGuest {
   /** Begins once it is on disk. One of the same key takes the place of an earlier one. */
   add(key: string, chore: T): void {
     this.#toWrite.set(key, chore)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
@@ -96,9 +96,14 @@ export class Chores<T extends object> implements CutGuest {
     const { prefix } = this.#ports
     return {
       writes: [...written].map(
-        ([key, value]): Write => ({ table: 'fact', shelf: 'errand', key: `${prefix}${key}`, value }),
+        ([key, value]): Write => ({
+          table: 'key-value',
+          collection: 'errand',
+          key: `${prefix}${key}`,
+          value,
+        }),
       ),
-      landed: () => {
+      onCommitted: () => {
         this.#inCut = new Map()
         for (const [key, chore] of written) if (chore !== null) this.#take(key, chore)
       },
@@ -110,13 +115,13 @@ export class Chores<T extends object> implements CutGuest {
     this.#queue({ key, chore, turns: 0, tries: 0 })
   }
 
-  #queue(turn: Turn<T>): void {
+  #queue(turn: TaskAttempt<T>): void {
     this.#ready.push(turn)
     this.#goOn()
   }
 
   #goOn(): void {
-    while (!this.#isOver && this.#underWay < AT_ONCE) {
+    while (!this.#isOver && this.#underWay < CONCURRENT_MAX) {
       const next = this.#ready.shift()
       if (next === undefined) return
       if (this.#pending.get(next.key) !== next.chore) continue
@@ -125,14 +130,14 @@ export class Chores<T extends object> implements CutGuest {
     }
   }
 
-  async #try({ key, chore, turns, tries }: Turn<T>): Promise<void> {
+  async #try({ key, chore, turns, tries }: TaskAttempt<T>): Promise<void> {
     const failure = await this.#outcome(key, chore)
     this.#underWay -= 1
     if (this.#isOver) return
     // Another took its place meanwhile.
     const isCurrent = this.#pending.get(key) === chore
     const tried = failure?.is === 'away' ? tries : tries + 1
-    const isOver = failure === undefined || failure.is === 'final' || tried >= this.#ports.triesMax
+    const isOver = failure === undefined || failure.is === 'final' || tried >= this.#ports.attemptsMax
     if (isCurrent && isOver) this.#done(key, chore, failure?.says)
     else if (isCurrent) this.#later({ key, chore, turns: turns + 1, tries: tried })
     this.#goOn()
@@ -140,10 +145,10 @@ export class Chores<T extends object> implements CutGuest {
 
   async #outcome(key: string, chore: T): Promise<Failure | undefined> {
     try {
-      const tried = await this.#ports.try(key, chore)
+      const tried = await this.#ports.attempt(key, chore)
       if (tried.ok) return undefined
       const { kind, message } = tried.refusal
-      const isAway = this.#ports.away?.has(kind) === true
+      const isAway = this.#ports.unreachable?.has(kind) === true
       return { is: FINAL.has(kind) ? 'final' : isAway ? 'away' : 'passing', says: message }
     } catch (error) {
       this.#ports.log.error({ key, err: error }, 'a chore failed')
@@ -151,9 +156,9 @@ export class Chores<T extends object> implements CutGuest {
     }
   }
 
-  #later(turn: Turn<T>): void {
-    const { clock, chance } = this.#ports
-    const waitMs = backoffMs(turn.turns, RETRY_MS_FIRST, RETRY_MS_MAX, chance.fraction())
+  #later(turn: TaskAttempt<T>): void {
+    const { clock, random } = this.#ports
+    const waitMs = backoffMs(turn.turns, RETRY_MS_FIRST, RETRY_MS_MAX, random.fraction())
     const wake = clock.after(waitMs, () => {
       this.#wakes.delete(wake)
       this.#queue(turn)
@@ -166,7 +171,7 @@ export class Chores<T extends object> implements CutGuest {
     // One that is about to take its place is not done with it.
     const isFollowed = this.#toWrite.has(key) || (this.#inCut.get(key) ?? null) !== null
     if (!isFollowed) this.#toWrite.set(key, null)
-    this.#ports.stir()
-    if (reason !== undefined) this.#ports.givenUp(key, chore, reason)
+    this.#ports.requestCommit()
+    if (reason !== undefined) this.#ports.onGivenUp(key, chore, reason)
   }
 }

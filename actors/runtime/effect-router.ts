@@ -3,12 +3,12 @@
  */
 import type { Effect } from './transition-output.ts'
 
-type RoomOf<F extends Effect> = F['type'] extends `${infer Room}.${string}` ? Room : never
-type Rooms<F extends Effect> = {
-  readonly [R in RoomOf<F>]: (effect: Extract<F, { readonly type: `${R}.${string}` }>) => void
+type EffectGroup<F extends Effect> = F['type'] extends `${infer Room}.${string}` ? Room : never
+type EffectHandlers<F extends Effect> = {
+  readonly [R in EffectGroup<F>]: (effect: Extract<F, { readonly type: `${R}.${string}` }>) => void
 }
 
-export function joinEffects<F extends Effect>(rooms: Rooms<F>): (effect: F) => void {
+export function routeEffects<F extends Effect>(rooms: EffectHandlers<F>): (effect: F) => void {
   const byName = new Map<string, (effect: never) => void>(Object.entries(rooms))
   return (effect) => {
     const room = byName.get(effect.type.slice(0, effect.type.indexOf('.')))

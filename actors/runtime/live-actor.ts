@@ -3,32 +3,32 @@
  */
 import type { AnyActor, AnyMachineSnapshot, EventObject } from 'xstate'
 import type { Cancel } from '../../core/ports.ts'
-import type { Kind } from './actor-kind.ts'
+import type { ActorKind } from './actor-kind.ts'
 
-export interface Life {
-  readonly kind: Kind
+export interface LiveActor {
+  readonly kind: ActorKind
   readonly key: string
   actor: AnyActor
   /** The state after the last transition that did not throw: what a restart goes back to, what a commit writes. */
-  good: AnyMachineSnapshot
+  lastGood: AnyMachineSnapshot
   /** The state as of the last commit: what may be told to anyone. */
   durable: AnyMachineSnapshot | undefined
   /** Pending deadlines by name; made only for lives that have some. */
   deadlines: Map<string, number> | undefined
   /** Out of the registry: nothing reaches it any more. */
-  gone: boolean
+  removed: boolean
   /** To be taken off the disk. One that was given up may be gone and yet kept there. */
-  erased: boolean
+  erase: boolean
   /** Present while it recovers from a crash. */
   recovery: Recovery | undefined
   /** Monotonic instants of recent crashes. */
   crashes: readonly number[]
   /** The event it crashed on last. It is tried once more; crashing on it again, the life goes on without it. */
-  suspect: EventObject | undefined
+  suspectEvent: EventObject | undefined
 }
 
 export interface Recovery {
   /** What arrived meanwhile, oldest first. */
-  readonly parked: EventObject[]
-  readonly wake: Cancel
+  readonly heldEvents: EventObject[]
+  readonly cancel: Cancel
 }

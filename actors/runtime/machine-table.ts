@@ -42,7 +42,7 @@ function* walk(node: AnyStateNode): Iterable<AnyStateNode> {
   for (const child of Object.values(node.states)) yield* walk(child)
 }
 
-const pathOf = (node: AnyStateNode): string => node.path.join('.')
+const nodePath = (node: AnyStateNode): string => node.path.join('.')
 
 function stateOf(node: AnyStateNode): ChartState {
   if (node.type === 'parallel' || node.type === 'history') {
@@ -50,9 +50,9 @@ function stateOf(node: AnyStateNode): ChartState {
   }
   const initial = node.initial?.target[0]
   return {
-    path: pathOf(node),
+    path: nodePath(node),
     kind: node.type === 'final' ? 'final' : node.type === 'compound' ? 'nested' : 'plain',
-    initial: initial === undefined ? undefined : pathOf(initial),
+    initial: initial === undefined ? undefined : nodePath(initial),
     description: node.description,
     entry: node.entry.map((deed) => nameOf(deed, `an entry deed of ${node.id}`)),
     exit: node.exit.map((deed) => nameOf(deed, `an exit deed of ${node.id}`)),
@@ -74,8 +74,8 @@ function arrowOf(
 ): ChartArrow {
   const where = `of ${node.id} on ${event ?? 'always'}`
   return {
-    from: pathOf(node),
-    to: pathOf(transition.target?.[0] ?? node),
+    from: nodePath(node),
+    to: nodePath(transition.target?.[0] ?? node),
     event,
     guard: transition.guard === undefined ? undefined : nameOf(transition.guard, `the guard ${where}`),
     deeds: transition.actions.map((deed) => nameOf(deed, `a deed ${where}`)),

@@ -3,32 +3,34 @@
  * stacks. What a letter makes others write goes to the end of the queue.
  */
 import type { EventObject } from 'xstate'
-import type { Life } from './live-actor.ts'
-import type { Mail } from './transition-output.ts'
+import type { LiveActor } from './live-actor.ts'
+import type { ActorMessage } from './transition-output.ts'
 
 /** Mail by address, as lives write it; or handed to a life that the host holds in its hand already. */
-export type Letter = Mail | { readonly is: 'handed'; readonly life: Life; readonly event: EventObject }
+export type MailboxItem =
+  | ActorMessage
+  | { readonly is: 'handed'; readonly life: LiveActor; readonly event: EventObject }
 
 /** More than this within one tick means that lives keep answering each other for ever. */
-const MAIL_PER_TICK_MAX = 100_000
+const MESSAGES_PER_TICK_MAX = 100_000
 /** An array that grew longer than this in a flood is given back. */
 const QUEUE_KEPT = 4_096
 
 export class Mailbox {
-  readonly #deliver: (letter: Letter) => void
+  readonly #deliver: (letter: MailboxItem) => void
   readonly #trouble: (error: unknown) => void
-  #queue: Letter[] = []
+  #queue: MailboxItem[] = []
   #emptying = false
   #closed = false
 
   /** @param trouble told when delivery itself threw, or never ended; what was still in the queue is gone then */
-  constructor(deliver: (letter: Letter) => void, trouble: (error: unknown) => void) {
+  constructor(deliver: (letter: MailboxItem) => void, trouble: (error: unknown) => void) {
     this.#deliver = deliver
     this.#trouble = trouble
   }
 
   /** Delivered when this returns, unless mail is just being delivered: then it is when that is through. */
-  post(letter: Letter): void {
+  post(letter: MailboxItem): void {
     this.#queue.push(letter)
     if (!this.#emptying) this.#empty()
   }
@@ -42,9 +44,9 @@ export class Mailbox {
     let trouble: { readonly error: unknown } | undefined
     try {
       for (let at = 0; at < this.#queue.length && !this.#closed; at++) {
-        if (at === MAIL_PER_TICK_MAX)
+        if (at === MESSAGES_PER_TICK_MAX)
           throw new Error('lives keep answering each other: too much mail in one tick')
-        this.#deliver(this.#queue[at] as Letter)
+        this.#deliver(this.#queue[at] as MailboxItem)
       }
     } catch (error) {
       trouble = { error }

@@ -9,27 +9,27 @@ import type { Cancel, Clock } from '../../core/ports.ts'
 import { Deadlines } from './deadlines.ts'
 
 /** How often we look whether time has passed without us. */
-const LOOK_MS = 5_000
+const CLOCK_CHECK_MS = 5_000
 /** More than this later than planned, and we were asleep. */
-const NAP_MS = 5_000
+const SUSPEND_MS_MIN = 5_000
 
-export class Alarms {
+export class MonotonicTimers {
   readonly #clock: Clock
   readonly #deadlines: Deadlines<string>
-  readonly #ring: (key: string, name: string) => void
+  readonly #onTimer: (key: string, name: string) => void
   readonly #graceMs: () => number
-  #wall: number
-  #looked: number
-  #look: Cancel = () => {}
-  #patientUntil = 0
+  #wallAtCheck: number
+  #checkedAt: number
+  #cancelCheck: Cancel = () => {}
+  #graceUntil = 0
 
   /** @param graceMs how long everybody may take to be heard of again after a sleep */
   constructor(clock: Clock, graceMs: () => number, ring: (key: string, name: string) => void) {
     this.#clock = clock
-    this.#ring = ring
+    this.#onTimer = ring
     this.#graceMs = graceMs
-    this.#wall = clock.now()
-    this.#looked = clock.monotonic()
+    this.#wallAtCheck = clock.now()
+    this.#checkedAt = clock.monotonic()
     const monotonic: Clock = {
       ...clock,
       now: () => clock.monotonic(),
@@ -39,13 +39,13 @@ export class Alarms {
   }
 
   start(): void {
-    this.#looked = this.#clock.monotonic()
-    this.#wall = this.#clock.now()
-    this.#look = this.#clock.after(LOOK_MS, () => this.#lookAtClocks())
+    this.#checkedAt = this.#clock.monotonic()
+    this.#wallAtCheck = this.#clock.now()
+    this.#cancelCheck = this.#clock.after(CLOCK_CHECK_MS, () => this.#checkClocks())
   }
 
   stop(): void {
-    this.#look()
+    this.#cancelCheck()
     this.#deadlines.stop()
   }
 
@@ -67,27 +67,27 @@ export class Alarms {
   }
 
   #due(key: string, name: string): void {
-    this.#notice()
-    if (this.now() < this.#patientUntil) this.#deadlines.set(key, name, this.#patientUntil)
-    else this.#ring(key, name)
+    this.#detectSuspend()
+    if (this.now() < this.#graceUntil) this.#deadlines.set(key, name, this.#graceUntil)
+    else this.#onTimer(key, name)
   }
 
-  #lookAtClocks(): void {
-    this.#notice()
-    this.#look = this.#clock.after(LOOK_MS, () => this.#lookAtClocks())
+  #checkClocks(): void {
+    this.#detectSuspend()
+    this.#cancelCheck = this.#clock.after(CLOCK_CHECK_MS, () => this.#checkClocks())
   }
 
   /**
    * A laptop that slept has a wall clock far ahead of the other; a process that was stopped finds both ahead of the
    * look it had planned. Neither heard anybody meanwhile.
    */
-  #notice(): void {
+  #detectSuspend(): void {
     const now = this.now()
     const wall = this.#clock.now()
-    const passed = now - this.#looked
-    const slept = wall - this.#wall - passed > NAP_MS
-    if (slept || passed > LOOK_MS + NAP_MS) this.#patientUntil = now + this.#graceMs()
-    this.#looked = now
-    this.#wall = wall
+    const passed = now - this.#checkedAt
+    const slept = wall - this.#wallAtCheck - passed > SUSPEND_MS_MIN
+    if (slept || passed > CLOCK_CHECK_MS + SUSPEND_MS_MIN) this.#graceUntil = now + this.#graceMs()
+    this.#checkedAt = now
+    this.#wallAtCheck = wall
   }
 }

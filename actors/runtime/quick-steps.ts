@@ -27,24 +27,24 @@ interface Args {
   readonly system: unknown
 }
 
-type Run = (args: Args, params: unknown) => unknown
+type StepRun = (args: Args, params: unknown) => unknown
 
-type Deed =
+type StepAction =
   | {
       readonly is: 'assign'
       readonly params: unknown
-      readonly assignment: Run | Readonly<Record<string, unknown>>
+      readonly assignment: StepRun | Readonly<Record<string, unknown>>
     }
-  | { readonly is: 'run'; readonly params: unknown; readonly type: string; readonly exec: Run }
+  | { readonly is: 'run'; readonly params: unknown; readonly type: string; readonly exec: StepRun }
 
-interface Plan {
-  readonly deeds: readonly Deed[]
+interface StepPlan {
+  readonly deeds: readonly StepAction[]
   /** What xstate made of the first step: all of the later ones but the context. undefined: the state is not left. */
   readonly mould: AnyMachineSnapshot | undefined
 }
 
 /** The same machine, whose plain steps are quick. Shares everything else with it. */
-export function quickened(machine: AnyStateMachine): AnyStateMachine {
+export function withQuickSteps(machine: AnyStateMachine): AnyStateMachine {
   if (!isPlain(machine.root)) return machine
   const steps = new QuickSteps(machine)
   // Inherits every method, so that only `transition` differs; nothing is copied that could fall out of step.
@@ -57,9 +57,9 @@ export function quickened(machine: AnyStateMachine): AnyStateMachine {
 class QuickSteps {
   readonly #machine: AnyStateMachine
   /** By leaf, then by event. null: not plain, xstate's for good. */
-  readonly #plans = new Map<AnyStateNode, Map<string, Plan | null>>()
+  readonly #plans = new Map<AnyStateNode, Map<string, StepPlan | null>>()
   /** undefined: nobody was born yet. null: a birth is not plain, and xstate's for good. */
-  #cradle: Plan | null | undefined
+  #cradle: StepPlan | null | undefined
 
   constructor(machine: AnyStateMachine) {
     this.#machine = machine
@@ -96,7 +96,7 @@ class QuickSteps {
   }
 
   /** Straight into one leaf, with nothing on the way but what that leaf does when it is entered. */
-  #cradleOf(born: AnyMachineSnapshot): Plan | null {
+  #cradleOf(born: AnyMachineSnapshot): StepPlan | null {
     const { root } = this.#machine
     const leaf = leafOf(born)
     const way = [root.initial?.actions, root.entry]
@@ -123,13 +123,13 @@ class QuickSteps {
     const arrow = arrowOf(leaf, event.type)
     const after = this.#machine.transition(from, event, scope)
     if (arrow === undefined) return after
-    const plans = this.#plans.get(leaf) ?? new Map<string, Plan | null>()
+    const plans = this.#plans.get(leaf) ?? new Map<string, StepPlan | null>()
     plans.set(event.type, this.#plan(leaf, arrow, after))
     this.#plans.set(leaf, plans)
     return after
   }
 
-  #plan(leaf: AnyStateNode, arrow: Arrow, after: AnyMachineSnapshot): Plan | null {
+  #plan(leaf: AnyStateNode, arrow: Arrow, after: AnyMachineSnapshot): StepPlan | null {
     const { transition } = arrow
     if (transition === undefined) return null
     const [target, ...others] = transition.target ?? []
@@ -143,7 +143,7 @@ class QuickSteps {
     return deeds.every((deed) => deed !== null) ? { deeds, mould: stays ? undefined : after } : null
   }
 
-  #deed(action: unknown): Deed | null {
+  #deed(action: unknown): StepAction | null {
     const named =
       typeof action === 'object' && action !== null && 'type' in action ? action : { type: action }
     if (typeof named.type !== 'string') return null
@@ -151,9 +151,13 @@ class QuickSteps {
     const made: unknown = this.#machine.implementations.actions[named.type as never]
     if (typeof made !== 'function') return null
     // Functions xstate made itself carry what they are on themselves.
-    if (!('resolve' in made)) return { is: 'run', params, type: named.type, exec: made as Run }
+    if (!('resolve' in made)) return { is: 'run', params, type: named.type, exec: made as StepRun }
     if (!('assignment' in made) || !('type' in made) || made.type !== 'xstate.assign') return null
-    return { is: 'assign', params, assignment: made.assignment as Run | Readonly<Record<string, unknown>> }
+    return {
+      is: 'assign',
+      params,
+      assignment: made.assignment as StepRun | Readonly<Record<string, unknown>>,
+    }
   }
 }
 
@@ -164,7 +168,12 @@ function refuseToSpawn(): never {
 // ---- doing -------------------------------------------------------------------------------------------------------
 
 /** In order, each seeing what the assigns before it made of the context. Answers the last context. */
-function perform(deeds: readonly Deed[], first: object, event: EventObject, scope: AnyActorScope): object {
+function perform(
+  deeds: readonly StepAction[],
+  first: object,
+  event: EventObject,
+  scope: AnyActorScope,
+): object {
   let context = first
   for (const deed of deeds) {
     const args: Args = { context, event, self: scope.self, system: scope.system }
@@ -175,7 +184,11 @@ function perform(deeds: readonly Deed[], first: object, event: EventObject, scop
   return context
 }
 
-function assigned(assignment: Run | Readonly<Record<string, unknown>>, args: Args, params: unknown): object {
+function assigned(
+  assignment: StepRun | Readonly<Record<string, unknown>>,
+  args: Args,
+  params: unknown,
+): object {
   if (typeof assignment === 'function') return assignment(args, params) as object
   const update: Record<string, unknown> = {}
   for (const key of Object.keys(assignment)) {

@@ -7,49 +7,49 @@
  */
 import { createHash } from 'node:crypto'
 import type { AnyMachineSnapshot, StateValue } from 'xstate'
-import type { LifeRecord } from '../../core/ports.ts'
+import type { ActorSnapshot } from '../../core/ports.ts'
 
 /** What the fields of a life look like: a check that names the wrong field, and a text that is the same only for the same shape. */
-export interface Shape<C> {
+export interface ContextSchema<C> {
   readonly check: (
     value: unknown,
   ) => { readonly ok: true; readonly value: C } | { readonly ok: false; readonly error: string }
   readonly text: string
 }
 
-export interface LayoutOptions<C> {
+export interface SnapshotCodecOptions<C> {
   readonly v: number
   /** Every state, dotted (`held.streaming`), with its code. */
   readonly states: Readonly<Record<string, string>>
-  readonly shape: Shape<C>
+  readonly schema: ContextSchema<C>
   /** By the version they lift from; each answers a record of the next version. */
-  readonly lifts: Readonly<Record<number, (record: LifeRecord) => LifeRecord>>
+  readonly lifts: Readonly<Record<number, (record: ActorSnapshot) => ActorSnapshot>>
 }
 
-export interface Restored {
+export interface DecodedSnapshot {
   readonly value: StateValue
   readonly context: unknown
   readonly deadlines: Readonly<Record<string, number>>
 }
 
-export type Decoded =
-  | { readonly is: 'life'; readonly life: Restored }
+export type DecodeResult =
+  | { readonly is: 'snapshot'; readonly life: DecodedSnapshot }
   | { readonly is: 'newer'; readonly reason: string }
   | { readonly is: 'damaged'; readonly reason: string }
 
-export interface RecordLayout {
+export interface SnapshotCodec {
   readonly v: number
   /** `context`: in place of the snapshot's own, where only a part of it is kept. */
   encode(
     snapshot: AnyMachineSnapshot,
     deadlines: ReadonlyMap<string, number> | undefined,
     context?: unknown,
-  ): LifeRecord
-  decode(record: LifeRecord): Decoded
+  ): ActorSnapshot
+  decode(record: ActorSnapshot): DecodeResult
   fingerprint(): string
 }
 
-export function layout<C>(options: LayoutOptions<C>): RecordLayout {
+export function createSnapshotCodec<C>(options: SnapshotCodecOptions<C>): SnapshotCodec {
   const codes = new Map(Object.entries(options.states))
   const values = new Map([...codes].map(([state, code]) => [code, stateOf(state)]))
   if (values.size !== codes.size) throw new Error('two states of one layout share a code')
@@ -57,7 +57,7 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
   return {
     v: options.v,
     encode(snapshot, deadlines, context = snapshot.context) {
-      const state = pathOf(snapshot.value)
+      const state = statePath(snapshot.value)
       const s = codes.get(state)
       if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
       const record = { v: options.v, s, c: context }
@@ -72,7 +72,7 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
           reason: `layout ${record.v} was written by a newer version; this one knows ${options.v}`,
         }
       }
-      const lifted = lift(record, options)
+      const lifted = liftToCurrent(record, options)
       if (lifted === undefined)
         return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.v}` }
       const value = values.get(lifted.s)
@@ -83,19 +83,22 @@ export function layout<C>(options: LayoutOptions<C>): RecordLayout {
       if (!Object.values(deadlines).every(Number.isFinite)) {
         return { is: 'damaged', reason: 'a deadline is not a number' }
       }
-      const fields = options.shape.check(lifted.c)
+      const fields = options.schema.check(lifted.c)
       if (!fields.ok) return { is: 'damaged', reason: fields.error }
-      return { is: 'life', life: { value, context: fields.value, deadlines } }
+      return { is: 'snapshot', life: { value, context: fields.value, deadlines } }
     },
     fingerprint: () =>
       createHash('sha256')
-        .update(JSON.stringify([options.v, [...codes].sort(), options.shape.text]))
+        .update(JSON.stringify([options.v, [...codes].sort(), options.schema.text]))
         .digest('hex')
         .slice(0, 16),
   }
 }
 
-function lift<C>(record: LifeRecord, options: LayoutOptions<C>): LifeRecord | undefined {
+function liftToCurrent<C>(
+  record: ActorSnapshot,
+  options: SnapshotCodecOptions<C>,
+): ActorSnapshot | undefined {
   let lifted = record
   while (lifted.v < options.v) {
     const step = options.lifts[lifted.v]
@@ -108,13 +111,13 @@ function lift<C>(record: LifeRecord, options: LayoutOptions<C>): LifeRecord | un
 }
 
 /** `{ held: 'streaming' }` → `held.streaming`. Parallel states are not allowed in persisted kinds. */
-export function pathOf(value: StateValue): string {
+export function statePath(value: StateValue): string {
   if (typeof value === 'string') return value
   const [entry, ...others] = Object.entries(value)
   if (entry === undefined || entry[1] === undefined || others.length > 0) {
     throw new Error('a persisted life may not have parallel states')
   }
-  return `${entry[0]}.${pathOf(entry[1])}`
+  return `${entry[0]}.${statePath(entry[1])}`
 }
 
 function stateOf(path: string): StateValue {

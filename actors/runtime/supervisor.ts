@@ -7,19 +7,19 @@
 import type { EventObject } from 'xstate'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
 import type { Supervision } from './actor-kind.ts'
-import type { Life } from './live-actor.ts'
+import type { LiveActor } from './live-actor.ts'
 
 /** What may arrive for a life while it recovers from a crash. More than that, and it is given up. */
-export const PARKED_EVENTS_MAX = 10_000
+export const HELD_EVENTS_MAX = 10_000
 
 export interface SupervisorPorts {
   readonly clock: Clock
   readonly log: Log
   readonly meters: Meters
   /** It has an actor again; what was parked goes to it, oldest first. */
-  readonly recovered: (life: Life, parked: readonly EventObject[]) => void
-  readonly skipped: (life: Life, event: EventObject) => void
-  readonly givenUp: (life: Life, reason: string) => void
+  readonly onRecovered: (life: LiveActor, parked: readonly EventObject[]) => void
+  readonly onSkipped: (life: LiveActor, event: EventObject) => void
+  readonly onGivenUp: (life: LiveActor, reason: string) => void
 }
 
 export class Supervisor {
@@ -29,7 +29,7 @@ export class Supervisor {
     this.#ports = ports
   }
 
-  crashed(life: Life, event: EventObject, error: unknown): void {
+  onCrash(life: LiveActor, event: EventObject, error: unknown): void {
     const { clock, log, meters } = this.#ports
     const { name, supervision } = life.kind
     const now = clock.monotonic()
@@ -38,41 +38,41 @@ export class Supervisor {
     meters.count('actor_crashes_total', { kind: name })
     log.error({ kind: name, key: life.key, event: event.type, crashes, err: error }, `a ${name} threw`)
 
-    const verdict = crashVerdict(supervision, crashes)
+    const verdict = judgeCrash(supervision, crashes)
     if (verdict.is === 'given up') {
-      this.#ports.givenUp(life, `crashed ${crashes} times`)
+      this.#ports.onGivenUp(life, `crashed ${crashes} times`)
       return
     }
-    const again = life.suspect !== event
-    if (!again && supervision.poison === 'give up') {
-      this.#ports.givenUp(life, `crashed twice on ${event.type}`)
+    const again = life.suspectEvent !== event
+    if (!again && supervision.onRepeatedCrash === 'give up') {
+      this.#ports.onGivenUp(life, `crashed twice on ${event.type}`)
       return
     }
-    life.suspect = again ? event : undefined
+    life.suspectEvent = again ? event : undefined
     life.recovery = {
-      parked: again ? [event] : [],
-      wake: clock.after(verdict.pauseMs, () => this.#recover(life)),
+      heldEvents: again ? [event] : [],
+      cancel: clock.after(verdict.pauseMs, () => this.#recover(life)),
     }
     if (again) return
     log.error(
       { kind: name, key: life.key, event: event.type },
       'an event that crashed its life twice is skipped',
     )
-    this.#ports.skipped(life, event)
+    this.#ports.onSkipped(life, event)
   }
 
-  park(life: Life, event: EventObject): void {
-    const parked = life.recovery?.parked ?? []
+  holdEvent(life: LiveActor, event: EventObject): void {
+    const parked = life.recovery?.heldEvents ?? []
     parked.push(event)
-    if (parked.length > PARKED_EVENTS_MAX) {
-      this.#ports.givenUp(life, `${parked.length} events arrived while it recovered`)
+    if (parked.length > HELD_EVENTS_MAX) {
+      this.#ports.onGivenUp(life, `${parked.length} events arrived while it recovered`)
     }
   }
 
-  #recover(life: Life): void {
-    const parked = life.recovery?.parked ?? []
+  #recover(life: LiveActor): void {
+    const parked = life.recovery?.heldEvents ?? []
     life.recovery = undefined
-    this.#ports.recovered(life, parked)
+    this.#ports.onRecovered(life, parked)
   }
 }
 
@@ -85,7 +85,7 @@ export function recentCrashes(crashes: readonly number[], now: number, withinMs:
 }
 
 /** `count`: crashes within the policy's window, this one included. */
-export function crashVerdict(policy: Supervision, count: number): CrashVerdict {
+export function judgeCrash(policy: Supervision, count: number): CrashVerdict {
   const pauseMs = policy.restartAfterMs[Math.min(count, policy.restartAfterMs.length) - 1]
   if (pauseMs === undefined || count >= policy.crashesMax) return { is: 'given up' }
   return { is: 'restart', pauseMs }

@@ -13,22 +13,22 @@ export interface Effect {
 }
 
 /** Which life: its kind, and its key within the kind. */
-export interface Address {
+export interface ActorAddress {
   readonly kind: string
   readonly key: string
 }
 
-export type Mail =
-  | { readonly is: 'event'; readonly to: Address; readonly event: EventObject }
-  | { readonly is: 'birth'; readonly to: Address; readonly input: unknown }
+export type ActorMessage =
+  | { readonly is: 'event'; readonly to: ActorAddress; readonly event: EventObject }
+  | { readonly is: 'birth'; readonly to: ActorAddress; readonly input: unknown }
 
 export type DeadlineChange =
   | { readonly is: 'set'; readonly name: string; readonly at: number }
   | { readonly is: 'cancel'; readonly name: string }
 
-export interface Tray {
+export interface TransitionOutput {
   readonly effects: Effect[]
-  readonly mail: Mail[]
+  readonly messages: ActorMessage[]
   readonly deadlines: DeadlineChange[]
   /** The life is over with this transition: it leaves the registry and the disk. */
   ended: boolean
@@ -36,16 +36,16 @@ export interface Tray {
 
 type System = AnyActorRef['system']
 
-const trays = new WeakMap<System, Tray>()
+const outputs = new WeakMap<System, TransitionOutput>()
 
-export function newTray(system: System): Tray {
-  const tray: Tray = { effects: [], mail: [], deadlines: [], ended: false }
-  trays.set(system, tray)
+export function createTransitionOutput(system: System): TransitionOutput {
+  const tray: TransitionOutput = { effects: [], messages: [], deadlines: [], ended: false }
+  outputs.set(system, tray)
   return tray
 }
 
-export function trayOf(system: System): Tray {
-  const tray = trays.get(system)
+export function transitionOutputOf(system: System): TransitionOutput {
+  const tray = outputs.get(system)
   if (tray === undefined)
     throw new Error('this actor was not started by a host: its deeds have no tray to land on')
   return tray

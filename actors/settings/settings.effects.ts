@@ -5,7 +5,7 @@
 import { isNativeError } from 'node:util/types'
 import type { ConfigFile, Log, Meters } from '../../core/ports.ts'
 import type { CredentialChange } from '../../core/provider-ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import { type DecidedChange, decideChange, decideCredentials } from '../../core/settings/change.ts'
 import { adoptEdit } from '../../core/settings/edit.ts'
@@ -13,7 +13,7 @@ import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
-import type { Drawer } from '../runtime/pending-requests.ts'
+import type { PendingRequests } from '../runtime/pending-requests.ts'
 import type { ConfigVault } from './current-config.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
@@ -27,7 +27,7 @@ export type SettingsWish =
       readonly still: (config: ServiceConfig) => boolean
     }
 
-export type SettingsDrawer = Drawer<SettingsWish, SettingsUpdateResponse>
+export type SettingsDrawer = PendingRequests<SettingsWish, SettingsUpdateResponse>
 
 export interface SettingsPorts {
   readonly file: ConfigFile
@@ -44,7 +44,7 @@ export interface SettingsPorts {
 export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) => void {
   const { drawer } = ports
   /** Decided, and waiting for the settings to say that it may be told. */
-  const outcomes = new Map<number, Answer<SettingsUpdateResponse>>()
+  const outcomes = new Map<number, Result<SettingsUpdateResponse>>()
 
   return (effect) => {
     switch (effect.type) {
@@ -87,15 +87,15 @@ export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) 
 async function change(
   { file, vault, drawer, log, meters }: SettingsPorts,
   handle: number,
-  outcomes: Map<number, Answer<SettingsUpdateResponse>>,
+  outcomes: Map<number, Result<SettingsUpdateResponse>>,
 ): Promise<SettingsEvent> {
-  const refuse = (answer: Answer<never>): SettingsEvent => {
+  const refuse = (answer: Result<never>): SettingsEvent => {
     outcomes.set(handle, answer)
     meters.count('settings_changes_total', { outcome: answer.ok ? 'ok' : answer.refusal.kind })
     return { type: 'change refused' }
   }
   try {
-    const wish = drawer.question(handle)
+    const wish = drawer.request(handle)
     if (wish === undefined) return { type: 'change refused' }
     const decided = decide(vault.configuration, wish)
     if (!decided.ok) return refuse(decided)
@@ -124,7 +124,7 @@ async function change(
   }
 }
 
-function decide(current: CompletedConfig, wish: SettingsWish): Answer<DecidedChange> {
+function decide(current: CompletedConfig, wish: SettingsWish): Result<DecidedChange> {
   if (wish.is === 'patch') return decideChange(current, wish.patch)
   if (wish.still(current.effective)) return decideCredentials(current, wish.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')

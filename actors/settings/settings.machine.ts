@@ -7,7 +7,7 @@
  */
 import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
-import { deeds } from '../runtime/actions.ts'
+import { defineActions } from '../runtime/actions.ts'
 
 interface Change {
   readonly handle: number
@@ -40,7 +40,7 @@ export type SettingsEffect =
   | { readonly type: 'settings.refuse restless'; readonly handle: number }
   | { readonly type: 'settings.announce' }
 
-const { queue } = deeds<SettingsContext, SettingsEvent, SettingsEffect>()
+const { recordEffect } = defineActions<SettingsContext, SettingsEvent, SettingsEffect>()
 
 export const settingsMachine = setup({
   types: {} as { context: SettingsContext; events: SettingsEvent },
@@ -56,7 +56,7 @@ export const settingsMachine = setup({
         ? { waiting: [...context.waiting, { handle: event.handle, tries: 0 }] }
         : {},
     ),
-    refuseCrowd: queue(({ event }) =>
+    refuseCrowd: recordEffect(({ event }) =>
       event.type === 'patch arrived' ? { type: 'settings.refuse crowd', handle: event.handle } : [],
     ),
     noteTouch: assign({ touched: true }),
@@ -64,21 +64,21 @@ export const settingsMachine = setup({
       current: context.waiting[0] ?? null,
       waiting: context.waiting.slice(1),
     })),
-    decideAndWrite: queue(({ context }) =>
+    decideAndWrite: recordEffect(({ context }) =>
       context.current === null ? [] : { type: 'settings.change', handle: context.current.handle },
     ),
-    lookAtFile: queue(() => ({ type: 'settings.look' })),
+    lookAtFile: recordEffect(() => ({ type: 'settings.look' })),
     forgetTouch: assign({ touched: false }),
-    answerAndAnnounce: queue(({ context }) => [
+    answerAndAnnounce: recordEffect(({ context }) => [
       { type: 'settings.announce' },
       ...(context.current === null
         ? []
         : [{ type: 'settings.answer', handle: context.current.handle } as const]),
     ]),
-    answer: queue(({ context }) =>
+    answer: recordEffect(({ context }) =>
       context.current === null ? [] : { type: 'settings.answer', handle: context.current.handle },
     ),
-    announce: queue(() => ({ type: 'settings.announce' })),
+    announce: recordEffect(() => ({ type: 'settings.announce' })),
     lookAndTryAgain: assign(({ context }) => ({
       current: null,
       touched: true,
@@ -87,7 +87,7 @@ export const settingsMachine = setup({
           ? context.waiting
           : [{ handle: context.current.handle, tries: context.current.tries + 1 }, ...context.waiting],
     })),
-    refuseRestless: queue(({ context }) =>
+    refuseRestless: recordEffect(({ context }) =>
       context.current === null ? [] : { type: 'settings.refuse restless', handle: context.current.handle },
     ),
     lookAndGiveUp: assign({ current: null, touched: true }),

@@ -6,7 +6,7 @@
  * what is archived, and kept; from then on a session's cost is worked out anew from what it says, so that an export
  * that comes twice changes nothing. Costs are written to runs at rest only. For one that is not, they wait.
  */
-import type { Facts, UsageArchive, UsageKey, Write } from '../../core/ports.ts'
+import type { KeyValues, UsageArchive, UsageKey, Write } from '../../core/ports.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import {
   newestOf,
@@ -19,17 +19,17 @@ import {
 import { SESSIONS_KEPT_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface SessionCostPorts {
-  readonly facts: Facts
+  readonly facts: KeyValues
   readonly usage: UsageArchive
   /** Wall milliseconds. */
   readonly now: () => number
   /** The newest word on a run that is at rest; undefined for one that is not. */
   readonly resting: (runId: string) => Run | undefined
   readonly change: (run: Run) => void
-  readonly stir: () => void
+  readonly requestCommit: () => void
 }
 
 /** As it is on disk. */
@@ -60,7 +60,7 @@ const PARTS_MAX = 1_024
 const SESSION_ID = /^[A-Za-z0-9._-]{1,200}$/
 const keyOf = (workerId: string, sessionId: string): string => `${workerId}/${sessionId}`
 
-export class SessionCosts implements CutGuest {
+export class SessionCosts implements CommitParticipant {
   readonly #ports: SessionCostPorts
   /** Not on disk yet. */
   #toWrite = new Map<string, Session | null>()
@@ -126,7 +126,7 @@ export class SessionCosts implements CutGuest {
       if (bootedAt < before && owed === undefined) this.#write(key, null)
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     const waiting = this.#whenLanded
@@ -134,11 +134,11 @@ export class SessionCosts implements CutGuest {
     this.#whenLanded = []
     for (const [key, session] of written) this.#writing.set(key, session)
     const writes = [...written].map(
-      ([key, value]): Write => ({ table: 'fact', shelf: 'session', key, value }),
+      ([key, value]): Write => ({ table: 'key-value', collection: 'session', key, value }),
     )
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         for (const [key, session] of written)
           if (this.#writing.get(key) === session) this.#writing.delete(key)
         for (const landed of waiting) landed()
@@ -207,7 +207,7 @@ export class SessionCosts implements CutGuest {
 
   #write(key: string, session: Session | null): void {
     this.#toWrite.set(key, session)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 }
 

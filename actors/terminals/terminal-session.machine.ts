@@ -7,8 +7,8 @@
  * answers at once when somebody does.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import { closedAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
 import { ATTACH } from './attach.names.ts'
 
 export interface AttachContext {
@@ -45,7 +45,7 @@ export type AttachEffect =
   /** Stops what may be left of it on its worker. */
   | { readonly type: 'attach.release'; readonly runId: string; readonly workerId: string }
 
-const { queue, end } = deeds<AttachContext, AttachEvent, AttachEffect>()
+const { recordEffect, endActor } = defineActions<AttachContext, AttachEvent, AttachEffect>()
 
 const BOOT_FAILED = 'the sandbox could not be booted in time; try again'
 const WORKER_LOST = 'the worker was lost while it booted the sandbox; try again once it is back'
@@ -75,10 +75,14 @@ export const attachMachine = setup({
     noteUnwatched: assign({ watched: false }),
     give: assign((_, { reason }: { reason: string }) => ({ reason })),
     giveReason: assign(({ event }) => ('reason' in event ? { reason: event.reason } : {})),
-    boot: queue(({ context: { runId, requestId } }) => ({ type: 'attach.boot', runId, requestId })),
-    reopen: queue(({ context }) => ({ type: 'attach.reopen', runId: context.runId })),
-    release: queue(({ context: { runId, workerId } }) => ({ type: 'attach.release', runId, workerId })),
-    end: end(),
+    boot: recordEffect(({ context: { runId, requestId } }) => ({ type: 'attach.boot', runId, requestId })),
+    reopen: recordEffect(({ context }) => ({ type: 'attach.reopen', runId: context.runId })),
+    release: recordEffect(({ context: { runId, workerId } }) => ({
+      type: 'attach.release',
+      runId,
+      workerId,
+    })),
+    end: endActor(),
   },
 }).createMachine({
   id: ATTACH,
@@ -140,12 +144,12 @@ export const attachMachine = setup({
   },
 })
 
-export const attachKind: Kind = {
+export const attachKind: ActorKind = {
   name: ATTACH,
   logic: attachMachine,
   supervision: {
     ...closedAtOnce,
-    lastWords: (runId, { context }) => {
+    finalOutputs: (runId, { context }) => {
       const effect: AttachEffect = { type: 'attach.release', runId, workerId: context.workerId }
       return [{ is: 'effect', effect }]
     },

@@ -7,9 +7,9 @@
  */
 import { bootRefusalOf } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
-import type { Patience } from '../../core/lease/deadline.ts'
-import type { Chance, Clock, Log } from '../../core/ports.ts'
-import { type Answer, no, type Refusal, yes } from '../../core/result.ts'
+import type { LeaseTimeouts } from '../../core/lease/deadline.ts'
+import type { Clock, Log, RandomSource } from '../../core/ports.ts'
+import { no, type Refusal, type Result, yes } from '../../core/result.ts'
 import type { AttachData } from '../../protocol/attach-text.ts'
 import type { RunCredentials, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import {
@@ -21,8 +21,8 @@ import {
 } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { ViewLine, ViewLink } from '../api/host-api.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { Lines } from '../workers/worker-connections.ts'
 import type { Fleet } from '../workers/worker-registry.ts'
 import { ATTACH } from './attach.names.ts'
@@ -31,13 +31,13 @@ import { type Mouth, View } from './terminal-view.ts'
 
 export interface AttachPorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
-  readonly alarms: Alarms
+  readonly timers: MonotonicTimers
   readonly lines: Lines
-  readonly patience: () => Patience
+  readonly timeouts: () => LeaseTimeouts
   /** For the agent, as the configuration has it now. */
   readonly credentials: () => RunCredentials
 }
@@ -56,8 +56,8 @@ interface Booted extends Held {
   readonly mouth: Mouth
   readonly views: Set<View>
   /** Resolves once it is ready to be looked at, or never will be. */
-  readonly ready: Promise<Answer<void>>
-  readonly settle: (answer: Answer<void>) => void
+  readonly ready: Promise<Result<void>>
+  readonly settle: (answer: Result<void>) => void
   /** How its session's process ended. */
   code: number | undefined
 }
@@ -106,7 +106,7 @@ export class AttachRoom {
   // ---- what people want --------------------------------------------------------------------------------------------
 
   /** Answered once its session can be looked at. Whether that is allowed was asked before. */
-  boot(held: Held): Promise<Answer<void>> {
+  boot(held: Held): Promise<Result<void>> {
     const known = this.#booted.get(held.runId) ?? this.#begin(held)
     if (known.code === undefined) return known.ready
     return Promise.resolve(no('conflict', `the session of ${held.runId} has just ended; try again`))
@@ -117,9 +117,9 @@ export class AttachRoom {
   }
 
   /** `resume`: has its sandbox booted, or says why not. */
-  attach(runId: string, link: ViewLink, resume: () => Promise<Answer<unknown>>): ViewLine {
-    const { chance, clock } = this.#ports
-    const sessionId = `as-${uuidv7Hex(clock.now(), chance.bytes(10))}`
+  attach(runId: string, link: ViewLink, resume: () => Promise<Result<unknown>>): ViewLine {
+    const { random, clock } = this.#ports
+    const sessionId = `as-${uuidv7Hex(clock.now(), random.bytes(10))}`
     const view = new View(runId, sessionId, link, {
       after: (ms, run) => clock.after(ms, run),
       left: (one) => this.#viewLeft(one),
@@ -139,7 +139,7 @@ export class AttachRoom {
     return `${ATTACH_VIEWS_PER_RUN_MAX} terminals of this run are open already; close one`
   }
 
-  async #join(view: View, resume: () => Promise<Answer<unknown>>): Promise<void> {
+  async #join(view: View, resume: () => Promise<Result<unknown>>): Promise<void> {
     const resumed = await resume()
     const booted = this.#booted.get(view.runId)
     if (!resumed.ok) view.refused(resumed.refusal.message, codeOf(resumed.refusal))
@@ -265,7 +265,7 @@ export class AttachRoom {
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  attachIs({ key, before, after, over }: Change): void {
+  attachIs({ key, before, after, over }: StateChange): void {
     const booted = this.#booted.get(key)
     if (booted === undefined) return
     if (over) this.#over(booted, (after.context as AttachContext).reason)
@@ -273,10 +273,10 @@ export class AttachRoom {
   }
 
   #stands(booted: Booted, state: string): void {
-    const { alarms } = this.#ports
-    alarms.cancelAll(alarmOf(booted.runId))
+    const { timers } = this.#ports
+    timers.cancelAll(alarmOf(booted.runId))
     const ms = this.#mayTake(state)
-    if (ms !== undefined) alarms.set(alarmOf(booted.runId), state, alarms.now() + ms)
+    if (ms !== undefined) timers.set(alarmOf(booted.runId), state, timers.now() + ms)
     if (state === 'unwatched') booted.settle(yes(undefined))
     if (state === 'waiting') for (const view of [...booted.views]) view.lineLost()
   }
@@ -286,7 +286,7 @@ export class AttachRoom {
     if (state === 'booting') return ATTACH_BOOT_MS_MAX
     if (state === 'unwatched') return ATTACH_GRACE_MS
     if (state === 'ending') return ATTACH_EXIT_MS_MAX
-    return state === 'waiting' ? this.#ports.patience().reconnectGraceSeconds * 1000 : undefined
+    return state === 'waiting' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined
   }
 
   /** An alarm that was set here came due. */
@@ -296,7 +296,7 @@ export class AttachRoom {
 
   #over(booted: Booted, reason: string): void {
     this.#booted.delete(booted.runId)
-    this.#ports.alarms.cancelAll(alarmOf(booted.runId))
+    this.#ports.timers.cancelAll(alarmOf(booted.runId))
     this.#ports.log.info(
       { run: booted.runId, worker: booted.workerId, reason },
       'a sandbox is not booted any more',
@@ -347,11 +347,11 @@ export class AttachRoom {
   }
 
   #begin(held: Held): Booted {
-    const { chance, clock, host, lines, log } = this.#ports
+    const { random, clock, system, lines, log } = this.#ports
     const { runId, workerId } = held
-    const requestId = `bt-${uuidv7Hex(clock.now(), chance.bytes(10))}`
+    const requestId = `bt-${uuidv7Hex(clock.now(), random.bytes(10))}`
     let settle: Booted['settle'] = () => {}
-    const ready = new Promise<Answer<void>>((resolve) => {
+    const ready = new Promise<Result<void>>((resolve) => {
       settle = resolve
     })
     const mouth: Mouth = { runId, workerId, say: (frame) => lines.sendTo(workerId, frame) }
@@ -359,7 +359,7 @@ export class AttachRoom {
     this.#booted.set(runId, booted)
     const input: AttachInput = { runId, workerId, requestId }
     log.info({ run: runId, worker: workerId }, 'a sandbox is booted for a person')
-    const born = host.bear(ATTACH, runId, input)
+    const born = system.spawn(ATTACH, runId, input)
     if (!born.ok) {
       this.#booted.delete(runId)
       settle(born)
@@ -368,7 +368,7 @@ export class AttachRoom {
   }
 
   #tell(runId: string, event: AttachEvent): void {
-    this.#ports.host.tell(ATTACH, runId, event)
+    this.#ports.system.send(ATTACH, runId, event)
   }
 }
 

@@ -3,7 +3,7 @@ import type { PullLink } from '../../core/ports.ts'
 import { type RefusalKind, yes } from '../../core/result.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
-import { type ChorePorts, Chores } from '../runtime/durable-tasks.ts'
+import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
 import type { LinkRoom } from './tracker-connection.ts'
 
 interface LinkChore extends PullLink {
@@ -11,7 +11,10 @@ interface LinkChore extends PullLink {
 }
 
 export interface PullLinkPorts
-  extends Omit<ChorePorts<LinkChore>, 'prefix' | 'try' | 'triesMax' | 'away' | 'givenUp'> {
+  extends Omit<
+    DurableTaskPorts<LinkChore>,
+    'prefix' | 'attempt' | 'attemptsMax' | 'unreachable' | 'onGivenUp'
+  > {
   readonly ask: LinkRoom['ask']
 }
 
@@ -19,16 +22,16 @@ const TRIES_MAX = 50
 /** A weekend may go by before a person connects the tracker again. */
 const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 
-export class PullLinks extends Chores<LinkChore> {
+export class PullLinks extends DurableTasks<LinkChore> {
   constructor(ports: PullLinkPorts) {
     super({
       ...ports,
       prefix: 'link/',
-      triesMax: TRIES_MAX,
-      away: AWAY,
-      try: (_, { ticketId, url, title }) =>
+      attemptsMax: TRIES_MAX,
+      unreachable: AWAY,
+      attempt: (_, { ticketId, url, title }) =>
         ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
-      givenUp: (_, { ticketId, url }, reason) =>
+      onGivenUp: (_, { ticketId, url }, reason) =>
         ports.log.warn({ ticketId, url, reason }, 'a pull request could not be linked in its ticket'),
     })
   }

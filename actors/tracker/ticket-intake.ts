@@ -5,16 +5,16 @@
 
 import type {
   Cancel,
-  Chance,
   Clock,
-  Facts,
+  KeyValues,
   Log,
+  RandomSource,
   TrackedTicket,
   Tracker,
-  TrackerPicture,
+  TrackerListing,
   Write,
 } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { openBlockers, waitingCircle, waitingFor } from '../../core/tickets/blockers.ts'
 import { isEligible } from '../../core/tickets/eligibility.ts'
 import { sameName } from '../../core/tickets/names.ts'
@@ -32,16 +32,16 @@ import {
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_ID_BYTES_MAX, TICKET_MOVE_SHOWS_MS_MAX } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import { type Move, Moves } from './ticket-moves.ts'
 import type { LinkRoom } from './tracker-connection.ts'
 import type { IntakeEffect, IntakeEvent } from './tracker-poll.machine.ts'
 
 export interface IntakePorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
-  readonly facts: Facts
+  readonly facts: KeyValues
   readonly link: LinkRoom
   readonly config: () => ServiceConfig
   readonly tell: (event: IntakeEvent) => void
@@ -55,10 +55,10 @@ export interface IntakePorts {
   readonly left: (ticket: Ticket) => void
   /** What is eligible, or who blocks whom, may be another now. */
   readonly changed: (eligible: boolean) => void
-  readonly stir: () => void
+  readonly requestCommit: () => void
 }
 
-export class IntakeRoom implements CutGuest {
+export class IntakeRoom implements CommitParticipant {
   readonly moves: Moves
   readonly #ports: IntakePorts
   /** Moved while the current look was under way: what that look says of their states may be the past. */
@@ -148,7 +148,7 @@ export class IntakeRoom implements CutGuest {
     const { epoch } = link
     this.#movedMeanwhile = new Set()
     const wish = { rules: config().tracker.eligible, tickets: [...busy()] }
-    const looked = await link.ask((tracker) => tracker.look(wish))
+    const looked = await link.ask((tracker) => tracker.listTickets(wish))
     // Another one was configured meanwhile: its own look is under way.
     if (epoch !== link.epoch) return
     if (looked.ok) this.#picture(looked.value)
@@ -159,7 +159,7 @@ export class IntakeRoom implements CutGuest {
 
   // ---- what follows ------------------------------------------------------------------------------------------------
 
-  #picture({ tickets }: TrackerPicture): void {
+  #picture({ tickets }: TrackerListing): void {
     // A longer id could not be remembered: one such ticket must not keep the others from being.
     const known = tickets.filter(({ ticket }) => Buffer.byteLength(ticket.id) <= TICKET_ID_BYTES_MAX)
     if (known.length < tickets.length)
@@ -296,23 +296,25 @@ export class IntakeRoom implements CutGuest {
   #keep(ticketId: string, memory: TicketMemory): void {
     this.#memories.set(ticketId, memory)
     this.#toWrite.set(ticketId, memory)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     return {
-      writes: [...written].map(([key, value]): Write => ({ table: 'fact', shelf: 'ticket', key, value })),
-      landed: () => {
+      writes: [...written].map(
+        ([key, value]): Write => ({ table: 'key-value', collection: 'ticket', key, value }),
+      ),
+      onCommitted: () => {
         for (const [id, memory] of written) if (this.#memories.get(id) === memory) this.#memories.delete(id)
       },
     }
   }
 }
 
-function problemOf(looked: Answer<TrackerPicture>): string | undefined {
+function problemOf(looked: Result<TrackerListing>): string | undefined {
   if (!looked.ok) return looked.refusal.message
   return looked.value.problems.length === 0 ? undefined : looked.value.problems.join('; ')
 }

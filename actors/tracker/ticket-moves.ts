@@ -6,10 +6,10 @@
  * under way at a time: asked for two at once, a tracker may do the first one last.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Chance, Clock, Facts, Log, Write } from '../../core/ports.ts'
+import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../core/ports.ts'
 import type { RefusalKind } from '../../core/result.ts'
 import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
-import type { CutGuest, CutShare } from '../runtime/commit-loop.ts'
+import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LinkRoom } from './tracker-connection.ts'
 
 export interface Move {
@@ -21,13 +21,13 @@ export interface Move {
 
 export interface MovesPorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
-  readonly facts: Facts
+  readonly facts: KeyValues
   readonly ask: LinkRoom['ask']
   /** The only states out of which it may be taken; undefined: any. */
   readonly origins: (move: Move) => readonly string[] | undefined
-  readonly stir: () => void
+  readonly requestCommit: () => void
   /** A move was made, or refused for good: what was looked at before is old. */
   readonly answered: (move: Move, how: 'moved' | 'refused') => void
 }
@@ -37,7 +37,7 @@ const RETRY_MS_FIRST = 1_000
 /** Asking again and again would use up the quota of those who look. */
 const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
 
-export class Moves implements CutGuest {
+export class Moves implements CommitParticipant {
   readonly #ports: MovesPorts
   readonly #pending = new Map<string, Move>()
   readonly #waking = new Map<string, Cancel>()
@@ -80,19 +80,19 @@ export class Moves implements CutGuest {
     this.#waking.delete(ticketId)
     this.#pending.set(ticketId, move)
     this.#toWrite.set(ticketId, move)
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
     const writes = [...written].map(
-      ([id, value]): Write => ({ table: 'fact', shelf: 'errand', key: `${PREFIX}${id}`, value }),
+      ([id, value]): Write => ({ table: 'key-value', collection: 'errand', key: `${PREFIX}${id}`, value }),
     )
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         for (const move of written.values()) if (move !== null) void this.#try(move, 0)
       },
     }
@@ -120,14 +120,14 @@ export class Moves implements CutGuest {
   #done(move: Move, how: 'moved' | 'refused'): void {
     this.#pending.delete(move.ticketId)
     this.#toWrite.set(move.ticketId, null)
-    this.#ports.stir()
+    this.#ports.requestCommit()
     this.#ports.answered(move, how)
   }
 
   #later(move: Move, tries: number, problem: string): void {
-    const { clock, chance, log } = this.#ports
+    const { clock, random, log } = this.#ports
     if (tries === 0) log.warn({ ...move, problem }, 'a ticket could not be moved; it is tried again')
-    const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, chance.fraction())
+    const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, random.fraction())
     this.#waking.set(
       move.ticketId,
       clock.after(wait, () => void this.#try(move, tries + 1)),
@@ -138,7 +138,7 @@ export class Moves implements CutGuest {
   async #moved(move: Move): Promise<Tried> {
     const { ticketId, state } = move
     const from = this.#ports.origins(move)
-    const moved = await this.#ports.ask((tracker) => tracker.moveTo(ticketId, state, from))
+    const moved = await this.#ports.ask((tracker) => tracker.moveTicket(ticketId, state, from))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
     if (!FINAL.has(kind)) return { is: 'passing', problem: message }

@@ -8,8 +8,8 @@
  * The tokens themselves stay in the room beside it.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import { type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
 import { INTAKE, type IntakeEvent } from './tracker-poll.machine.ts'
 
 export const LINK = 'tracker'
@@ -55,7 +55,7 @@ export type LinkEffect =
   /** Whoever was refused need not wait for another credential. */
   | { readonly type: 'tracker.settle' }
 
-const { queue, tell } = deeds<LinkContext, LinkEvent, LinkEffect>()
+const { recordEffect, sendEvent } = defineActions<LinkContext, LinkEvent, LinkEffect>()
 
 const toIntake = (event: IntakeEvent) => ({ to: { kind: INTAKE, key: INTAKE }, event })
 
@@ -95,13 +95,13 @@ export const linkMachine = setup({
         : {},
     ),
     forget: assign({ error: null, refreshable: false, refreshAt: null, failures: 0 }),
-    awaitExpiry: queue(({ context }) => ({ type: 'tracker.await', at: context.refreshAt })),
-    refresh: queue(() => ({ type: 'tracker.refresh' })),
-    rest: queue(({ context }) => ({ type: 'tracker.rest', failures: context.failures })),
-    settle: queue(() => ({ type: 'tracker.settle' })),
-    stopAwaiting: queue(() => ({ type: 'tracker.await', at: null })),
-    resumeIntake: tell(({ context }) => toIntake({ type: 'resumed', pollMs: context.pollMs })),
-    pauseIntake: tell(() => toIntake({ type: 'paused' })),
+    awaitExpiry: recordEffect(({ context }) => ({ type: 'tracker.await', at: context.refreshAt })),
+    refresh: recordEffect(() => ({ type: 'tracker.refresh' })),
+    rest: recordEffect(({ context }) => ({ type: 'tracker.rest', failures: context.failures })),
+    settle: recordEffect(() => ({ type: 'tracker.settle' })),
+    stopAwaiting: recordEffect(() => ({ type: 'tracker.await', at: null })),
+    resumeIntake: sendEvent(({ context }) => toIntake({ type: 'resumed', pollMs: context.pollMs })),
+    pauseIntake: sendEvent(() => toIntake({ type: 'paused' })),
   },
 }).createMachine({
   id: 'tracker',
@@ -185,4 +185,4 @@ export const linkMachine = setup({
   },
 })
 
-export const linkKind: Kind = { name: LINK, logic: linkMachine, supervision: restartedOrFatal }
+export const linkKind: ActorKind = { name: LINK, logic: linkMachine, supervision: restartedOrFatal }

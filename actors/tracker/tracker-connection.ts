@@ -6,10 +6,10 @@
  * given out. While it can't be written it is kept, and written as soon as that works, rather than asked for again.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Cancel, Chance, Clock, Log, Tracker } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
 import type { Accounts, CredentialChange, TokenPair } from '../../core/provider-ports.ts'
 import { strike } from '../../core/redact-secrets.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { answerWithin } from '../../core/with-timeout.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
@@ -24,7 +24,7 @@ import type { LinkContext, LinkEffect, LinkEvent } from './tracker-connection.ma
 
 export interface LinkRoomPorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
@@ -33,7 +33,7 @@ export interface LinkRoomPorts {
   readonly save: (
     change: CredentialChange,
     still: (config: ServiceConfig) => boolean,
-  ) => Promise<Answer<void>>
+  ) => Promise<Result<void>>
   readonly tell: (event: LinkEvent) => void
   /** What is known of the tickets was another tracker's word. */
   readonly replaced: (tracker: Tracker | undefined) => void
@@ -70,7 +70,7 @@ export class LinkRoom {
   #refreshing: Refreshing | undefined
   #waiting: (() => void)[] = []
   /** Why nobody is asked just now: the credential is known to be dead, or has run out. */
-  #shut: No | undefined
+  #shut: Refused | undefined
   #timer: Cancel = () => {}
 
   constructor(ports: LinkRoomPorts) {
@@ -166,7 +166,7 @@ export class LinkRoom {
   // ---- asking ------------------------------------------------------------------------------------------------------
 
   /** Refused at the first try for want of a good credential, it is asked once more with a fresh one. */
-  async ask<T>(errand: (tracker: Tracker) => Promise<Answer<T>>): Promise<Answer<T>> {
+  async ask<T>(errand: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
     if (this.#shut !== undefined) return this.#shut
     const first = await this.#tried(errand)
     if (!isRefused(first.answer)) return first.answer
@@ -177,7 +177,7 @@ export class LinkRoom {
     return second.answer
   }
 
-  async #tried<T>(errand: (tracker: Tracker) => Promise<Answer<T>>): Promise<Tried<T>> {
+  async #tried<T>(errand: (tracker: Tracker) => Promise<Result<T>>): Promise<Tried<T>> {
     const tracker = this.#tracker
     const generation = this.#generation
     const { clock, log } = this.#ports
@@ -289,7 +289,7 @@ export class LinkRoom {
     )
   }
 
-  async #newPair(spent: string): Promise<Answer<TokenPair>> {
+  async #newPair(spent: string): Promise<Result<TokenPair>> {
     if (this.#unsaved?.spent === spent) return yes(this.#unsaved.pair)
     const { clock, config, refresh } = this.#ports
     return answerWithin(clock, TRACKER_ANSWER_MS_MAX, refresh(config(), spent), 'the tracker')
@@ -330,19 +330,19 @@ export class LinkRoom {
   }
 
   #pauseMs(failures: number): number {
-    const roll = this.#ports.chance.fraction()
+    const roll = this.#ports.random.fraction()
     return backoffMs(failures, TOKEN_REFRESH_RETRY_MS_FIRST, TOKEN_REFRESH_RETRY_MS_MAX, roll)
   }
 }
 
 interface Tried<T> {
   readonly generation: number
-  readonly answer: Answer<T>
+  readonly answer: Result<T>
 }
 
 const NONE = 'no tracker is connected; connect one, or set tracker in the configuration'
 
-const isRefused = (answer: Answer<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
+const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
 
 /**
  * Where issues are tickets, which there are depends on the repositories and on the code host's account, and in which
@@ -366,7 +366,7 @@ function wordOf(value: unknown): TrackerStatus['state'] {
 }
 
 /** Asking with what is known to be refused answers nothing, and looks like an attack from the other side. */
-function shutIn(state: TrackerStatus['state']): No | undefined {
+function shutIn(state: TrackerStatus['state']): Refused | undefined {
   if (state === 'auth-error') return no('unauthorized', DEAD)
   return state === 'refresh-failing' ? no('unavailable', FAILING) : undefined
 }

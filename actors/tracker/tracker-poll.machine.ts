@@ -6,8 +6,8 @@
  * credential, is the link's to say.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../runtime/actions.ts'
-import { type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
 
 export const INTAKE = 'intake'
 
@@ -32,7 +32,7 @@ export type IntakeEffect =
   | { readonly type: 'intake.look' }
   | { readonly type: 'intake.rest'; readonly ms: number }
 
-const { queue } = deeds<IntakeContext, IntakeEvent, IntakeEffect>()
+const { recordEffect } = defineActions<IntakeContext, IntakeEvent, IntakeEffect>()
 
 const looked = {
   looked: [{ guard: 'wasTouched', target: 'looking', reenter: true }, { target: 'resting' }],
@@ -47,11 +47,11 @@ export const intakeMachine = setup({
   types: {} as { context: IntakeContext; events: IntakeEvent },
   guards: { wasTouched: ({ context }) => context.touched },
   actions: {
-    look: queue(() => ({ type: 'intake.look' })),
+    look: recordEffect(() => ({ type: 'intake.look' })),
     notePace: assign(({ event }) => (event.type === 'resumed' ? { pollMs: event.pollMs } : {})),
     noteTouch: assign({ touched: true }),
     forgetTouch: assign({ touched: false }),
-    rest: queue(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
+    rest: recordEffect(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
   },
 }).createMachine({
   id: 'intake',
@@ -77,4 +77,4 @@ export const intakeMachine = setup({
   },
 })
 
-export const intakeKind: Kind = { name: INTAKE, logic: intakeMachine, supervision: restartedOrFatal }
+export const intakeKind: ActorKind = { name: INTAKE, logic: intakeMachine, supervision: restartedOrFatal }

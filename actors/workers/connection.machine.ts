@@ -6,8 +6,8 @@
  */
 import { assign, setup } from 'xstate'
 import type { RejectionCode } from '../../protocol/frames.ts'
-import { deeds } from '../runtime/actions.ts'
-import { closedAtOnce, type Kind } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
 import { CONNECTION } from './fleet.names.ts'
 
 export interface ConnectionContext {
@@ -39,7 +39,7 @@ export type ConnectionEffect =
   | { readonly type: 'fleet.hang up'; readonly connection: number; readonly reason: string }
   | { readonly type: 'fleet.say revoked'; readonly connection: number; readonly reason: string }
 
-const { queue, end } = deeds<ConnectionContext, ConnectionEvent, ConnectionEffect>()
+const { recordEffect, endActor } = defineActions<ConnectionContext, ConnectionEvent, ConnectionEffect>()
 
 const ends = {
   refused: { target: 'closed', actions: 'reject' },
@@ -52,28 +52,28 @@ export const connectionMachine = setup({
     noteWorker: assign(({ event }) =>
       event.type === 'registered' ? { workerId: event.workerId, since: event.at } : {},
     ),
-    reject: queue(({ context, event }) =>
+    reject: recordEffect(({ context, event }) =>
       event.type === 'refused'
         ? { type: 'fleet.reject', connection: context.number, code: event.code, reason: event.reason }
         : [],
     ),
-    rejectReplaced: queue(({ context }) => ({
+    rejectReplaced: recordEffect(({ context }) => ({
       type: 'fleet.reject',
       connection: context.number,
       code: 'protocol',
       reason: 'replaced by a newer connection',
     })),
-    hangUp: queue(({ context }) => ({
+    hangUp: recordEffect(({ context }) => ({
       type: 'fleet.hang up',
       connection: context.number,
       reason: 'nothing was heard for longer than the heartbeat timeout',
     })),
-    sayRevoked: queue(({ context, event }) => ({
+    sayRevoked: recordEffect(({ context, event }) => ({
       type: 'fleet.say revoked',
       connection: context.number,
       reason: event.type === 'revoked' ? event.reason : 'revoked',
     })),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'connection',
@@ -98,7 +98,7 @@ export const connectionMachine = setup({
   },
 })
 
-export const connectionKind: Kind = {
+export const connectionKind: ActorKind = {
   name: CONNECTION,
   logic: connectionMachine,
   supervision: closedAtOnce,

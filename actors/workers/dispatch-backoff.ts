@@ -8,13 +8,13 @@
 import { holdAfter, holdEndsAt, rejectionOf, stillCounting } from '../../core/fleet/rejection.ts'
 import type { Log } from '../../core/ports.ts'
 import { WORKER_REFUSED_PAUSE_MS } from '../../protocol/limits.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { Fleet, Member } from './worker-registry.ts'
 
 export interface HoldPorts {
   readonly log: Log
   readonly fleet: Fleet
-  readonly alarms: Alarms
+  readonly timers: MonotonicTimers
   /** Something that may let a run be placed. */
   readonly look: () => void
 }
@@ -32,11 +32,11 @@ export class Holds {
 
   /** It did not take a run: it is left alone for a while, and longer when its machine seems to be the reason. */
   refused(member: Member, reason: string): void {
-    const { alarms, log } = this.#ports
-    const now = alarms.now()
+    const { timers, log } = this.#ports
+    const now = timers.now()
     const rejection = rejectionOf(reason)
     member.pausedUntil = now + WORKER_REFUSED_PAUSE_MS
-    alarms.set(alarmOf(member.id), 'pause', member.pausedUntil)
+    timers.set(alarmOf(member.id), 'pause', member.pausedUntil)
     if (rejection.class === 'draining') this.#ending.add(member.id)
     else this.#ending.delete(member.id)
     const history = stillCounting([...member.refusals, { at: now, ...rejection }], now)
@@ -44,7 +44,7 @@ export class Holds {
     const hold = holdAfter(history, now)
     if (hold === undefined) return
     member.hold = hold
-    alarms.set(alarmOf(member.id), 'hold', holdEndsAt(history, now) ?? now)
+    timers.set(alarmOf(member.id), 'hold', holdEndsAt(history, now) ?? now)
     log.warn({ worker: member.id, reason: hold }, 'a worker is put on hold for dispatch')
   }
 
@@ -73,6 +73,6 @@ export class Holds {
   /** It is enrolled no more. */
   forget(workerId: string): void {
     this.#ending.delete(workerId)
-    this.#ports.alarms.cancelAll(alarmOf(workerId))
+    this.#ports.timers.cancelAll(alarmOf(workerId))
   }
 }

@@ -4,13 +4,13 @@
  *
  * All of it is answered at once from what is on disk already, so that a full disk stops no heart.
  */
-import { livesUntil } from '../../core/lease/deadline.ts'
+import { leaseDeadline } from '../../core/lease/deadline.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Book } from '../leases/frame-receiver.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import { WORKER } from './fleet.names.ts'
 import type { Claims } from './lease-reconciliation.ts'
 import type { WorkerEvent } from './worker.machine.ts'
@@ -21,10 +21,10 @@ export interface HeartbeatPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
   readonly book: Book
-  readonly alarms: Alarms
+  readonly timers: MonotonicTimers
   readonly lines: Lines
   readonly claims: Claims
   /** Something that may let a run be placed. */
@@ -41,19 +41,19 @@ export class Heartbeats {
   }
 
   beat(connection: Connection, member: Member, frame: WorkerFrameOf<'heartbeat'>): void {
-    const { clock, host, claims, lines } = this.#ports
+    const { clock, system, claims, lines } = this.#ports
     member.lastSeenAt = clock.now()
     member.attachSessions = frame.attachSessions
     const { capabilities } = frame
     if (capabilities !== undefined && !same(capabilities, member.context.capabilities)) {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
-      host.tell(WORKER, member.id, seen)
+      system.send(WORKER, member.id, seen)
       this.#ports.changed()
       this.#ports.look()
     }
     if (!member.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }
-      host.tell(WORKER, member.id, proven)
+      system.send(WORKER, member.id, proven)
     }
     claims.compare(connection, member, frame.leases)
     lines.send(connection, { type: 'heartbeat-ack', state: member.state, echo: frame.sentAt })
@@ -85,8 +85,8 @@ export class Heartbeats {
   }
 
   #standing(lease: LeaseContext, member: Member) {
-    const { alarms, clock, book } = this.#ports
-    const remainingMs = Math.max(0, Math.floor(livesUntil(member.heardAt, lease.termMs) - alarms.now()))
+    const { timers, clock, book } = this.#ports
+    const remainingMs = Math.max(0, Math.floor(leaseDeadline(member.heardAt, lease.termMs) - timers.now()))
     return {
       leaseId: lease.id,
       seq: book.acknowledge(lease.id),

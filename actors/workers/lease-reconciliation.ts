@@ -8,14 +8,14 @@ import type { RunLease } from '../../protocol/frames.ts'
 import type { EndedLeases } from '../leases/ended-leases.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { Connection, Lines } from './worker-connections.ts'
 import type { Member } from './worker-registry.ts'
 
 export interface ClaimPorts {
   /** The wall clock, as records write it down. */
   readonly instant: () => string
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly ended: EndedLeases
   readonly lines: Lines
 }
@@ -68,6 +68,6 @@ export class Claims {
   }
 
   #tell(leaseId: string, event: LeaseEvent): void {
-    this.#ports.host.tell(LEASE, leaseId, event)
+    this.#ports.system.send(LEASE, leaseId, event)
   }
 }

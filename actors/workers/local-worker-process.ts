@@ -8,12 +8,12 @@ import { backoffMs } from '../../core/backoff.ts'
 import { describedEnd, localEnding } from '../../core/fleet/local-worker-exit.ts'
 import type {
   Cancel,
-  Chance,
   Clock,
-  LocalWorkerEnd,
+  LocalWorkerExit,
   LocalWorkerPort,
   LocalWorkerProcess,
   Log,
+  RandomSource,
 } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
@@ -28,7 +28,7 @@ import type { Enrollment } from './pairing-tokens.ts'
 
 export interface LocalWorkerRoomPorts {
   readonly clock: Clock
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly enrollment: Enrollment
@@ -111,7 +111,7 @@ export class LocalWorkerRoom {
     this.#tellAfter(LOCAL_WORKER_STEADY_MS, { type: 'steady' })
   }
 
-  #ended(daemon: LocalWorkerProcess, end: LocalWorkerEnd): void {
+  #ended(daemon: LocalWorkerProcess, end: LocalWorkerExit): void {
     if (this.#daemon !== daemon) return
     this.#daemon = undefined
     if (this.#isOver) return
@@ -129,7 +129,7 @@ export class LocalWorkerRoom {
 
   #pauseMs(failures: number, hopeless: boolean): number {
     if (hopeless) return LOCAL_WORKER_HOPELESS_MS
-    const roll = this.#ports.chance.fraction()
+    const roll = this.#ports.random.fraction()
     return backoffMs(failures, LOCAL_WORKER_RESTART_MS_FIRST, LOCAL_WORKER_RESTART_MS_MAX, roll)
   }
 }

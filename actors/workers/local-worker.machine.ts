@@ -7,8 +7,8 @@
  */
 import { assign, setup } from 'xstate'
 import type { LocalEnding } from '../../core/fleet/local-worker-exit.ts'
-import { deeds } from '../runtime/actions.ts'
-import { type Kind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { defineActions } from '../runtime/actions.ts'
+import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
 
 export const LOCAL_WORKER = 'local-worker'
 
@@ -37,7 +37,7 @@ export type LocalWorkerEffect =
   | { readonly type: 'local.drain' }
   | { readonly type: 'local.rest'; readonly failures: number; readonly hopeless: boolean }
 
-const { queue } = deeds<LocalWorkerContext, LocalWorkerEvent, LocalWorkerEffect>()
+const { recordEffect } = defineActions<LocalWorkerContext, LocalWorkerEvent, LocalWorkerEffect>()
 
 export const localWorkerMachine = setup({
   types: {} as { context: LocalWorkerContext; events: LocalWorkerEvent },
@@ -55,7 +55,7 @@ export const localWorkerMachine = setup({
       ending: event.type === 'ended' ? event.ending : ('died' as const),
     })),
     noteWell: assign({ failures: 0, ending: 'died' as const }),
-    start: queue(({ context }) =>
+    start: recordEffect(({ context }) =>
       context.given === null
         ? []
         : {
@@ -64,8 +64,8 @@ export const localWorkerMachine = setup({
             anew: context.ending === 'turned away',
           },
     ),
-    drain: queue(() => ({ type: 'local.drain' })),
-    rest: queue(({ context }) => ({
+    drain: recordEffect(() => ({ type: 'local.drain' })),
+    rest: recordEffect(({ context }) => ({
       type: 'local.rest',
       failures: context.failures,
       hopeless: context.ending === 'hopeless',
@@ -109,7 +109,7 @@ export const localWorkerMachine = setup({
   },
 })
 
-export const localWorkerKind: Kind = {
+export const localWorkerKind: ActorKind = {
   name: LOCAL_WORKER,
   logic: localWorkerMachine,
   supervision: restartedOrFatal,

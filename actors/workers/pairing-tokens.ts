@@ -5,7 +5,7 @@
  * in which it is looked at, so that two who present it at once can't both get in.
  */
 import { hashOf, newPairingToken } from '../../core/fleet/token.ts'
-import type { Chance, Clock } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
 import { PAIRING_TOKEN_MS, PAIRING_TOKENS_MAX } from '../../protocol/limits.ts'
 
 export interface Invitation {
@@ -21,17 +21,17 @@ export type Redeemed =
 
 export class Enrollment {
   readonly #clock: Clock
-  readonly #chance: Chance
+  readonly #random: RandomSource
   readonly #invitations = new Map<string, Invitation>()
 
-  constructor(clock: Clock, chance: Chance) {
+  constructor(clock: Clock, random: RandomSource) {
     this.#clock = clock
-    this.#chance = chance
+    this.#random = random
   }
 
   /** `local`: for the worker that the host starts itself. */
   invite(local = false): { readonly token: string; readonly expiresAt: string } {
-    const token = newPairingToken(this.#chance.bytes(32))
+    const token = newPairingToken(this.#random.bytes(32))
     this.#makeRoom()
     this.#invitations.set(hashOf(token), { local, diesAt: this.#clock.monotonic() + PAIRING_TOKEN_MS })
     return { token, expiresAt: new Date(this.#clock.now() + PAIRING_TOKEN_MS).toISOString() }

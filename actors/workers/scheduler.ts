@@ -29,7 +29,7 @@ export interface SchedulerPorts {
   /** The lease is granted and told when this returns. */
   readonly grant: (run: Run, worker: Member) => void
   /** There is something to look at before the next cut, and so there must be one. */
-  readonly stir: () => void
+  readonly requestCommit: () => void
 }
 
 export class Scheduler {
@@ -68,7 +68,7 @@ export class Scheduler {
   look(): void {
     this.#stale = true
     this.#reason = undefined
-    this.#ports.stir()
+    this.#ports.requestCommit()
   }
 
   /** Called before each cut. */

@@ -5,14 +5,14 @@
  * place. It goes deaf before it closes: from then on nothing that still comes of it counts. What is heard on a line is
  * the channel's to understand.
  */
-import { type Patience, timeoutMs } from '../../core/lease/deadline.ts'
+import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, Meters } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { HostFrame, RejectionCode, RunLease } from '../../protocol/frames.ts'
 import { WORKER_FIRST_FRAME_MS, WORKERS_UNREGISTERED_MAX } from '../../protocol/limits.ts'
 import type { WorkerLink } from '../api/host-api.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
 import { CONNECTION } from './fleet.names.ts'
 import type { Fleet, Member } from './worker-registry.ts'
@@ -53,10 +53,10 @@ export interface LinesPorts {
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
-  readonly alarms: Alarms
-  readonly patience: () => Patience
+  readonly timers: MonotonicTimers
+  readonly timeouts: () => LeaseTimeouts
   /** Lines may come in. */
   readonly open: () => boolean
 }
@@ -76,7 +76,7 @@ export class Lines {
 
   // ---- lines come and go -------------------------------------------------------------------------------------------
 
-  connect(link: WorkerLink): Answer<Connection> {
+  connect(link: WorkerLink): Result<Connection> {
     if (!this.#ports.open()) return no('unavailable', 'the service is stopping')
     if (this.#unregistered >= WORKERS_UNREGISTERED_MAX)
       return no('unavailable', 'too many connections have not said who they are; try again later')
@@ -85,7 +85,7 @@ export class Lines {
       number,
       link,
       workerId: undefined,
-      heardAt: this.#ports.alarms.now(),
+      heardAt: this.#ports.timers.now(),
       deaf: false,
       told: undefined,
       welcome: undefined,
@@ -93,20 +93,20 @@ export class Lines {
     }
     this.#connections.set(number, connection)
     this.#unregistered += 1
-    this.#ports.host.bear(CONNECTION, keyOf(number), { number })
-    this.#ports.alarms.set(alarmOf(number), 'first frame', connection.heardAt + WORKER_FIRST_FRAME_MS)
+    this.#ports.system.spawn(CONNECTION, keyOf(number), { number })
+    this.#ports.timers.set(alarmOf(number), 'first frame', connection.heardAt + WORKER_FIRST_FRAME_MS)
     return yes(connection)
   }
 
   /** It has said who it is, and that is true. From now on it is this worker's line, and an older one is not. */
   registered(connection: Connection, workerId: string): void {
-    const { alarms, fleet, patience } = this.#ports
+    const { timers, fleet, timeouts } = this.#ports
     const older = fleet.member(workerId)?.line
     if (older !== undefined) this.tell(older.connection, { type: 'replaced' })
     connection.workerId = workerId
     this.#unregistered -= 1
-    alarms.cancelAll(alarmOf(connection.number))
-    alarms.set(alarmOf(connection.number), 'silence', connection.heardAt + timeoutMs(patience()))
+    timers.cancelAll(alarmOf(connection.number))
+    timers.set(alarmOf(connection.number), 'silence', connection.heardAt + heartbeatTimeoutMs(timeouts()))
     this.tell(connection.number, { type: 'registered', workerId, at: this.#ports.instant() })
     const member = fleet.member(workerId)
     if (member !== undefined) {
@@ -123,9 +123,9 @@ export class Lines {
       this.#neverSaid(connection)
       return
     }
-    const until = connection.heardAt + timeoutMs(this.#ports.patience())
-    if (this.#ports.alarms.now() >= until) this.tell(connection.number, { type: 'fell silent' })
-    else this.#ports.alarms.set(key, 'silence', until)
+    const until = connection.heardAt + heartbeatTimeoutMs(this.#ports.timeouts())
+    if (this.#ports.timers.now() >= until) this.tell(connection.number, { type: 'fell silent' })
+    else this.#ports.timers.set(key, 'silence', until)
   }
 
   #neverSaid(connection: Connection): void {
@@ -142,7 +142,7 @@ export class Lines {
     const connection = this.#connections.get(number)
     if (connection === undefined || connection.deaf) return
     connection.deaf = true
-    this.#ports.alarms.cancelAll(alarmOf(number))
+    this.#ports.timers.cancelAll(alarmOf(number))
     if (connection.workerId === undefined) this.#unregistered -= 1
   }
 
@@ -155,10 +155,10 @@ export class Lines {
 
   /** The patience may be another now: whoever is connected is measured by the new one. */
   configured(): void {
-    const timeout = timeoutMs(this.#ports.patience())
+    const timeout = heartbeatTimeoutMs(this.#ports.timeouts())
     for (const { number, workerId, deaf, heardAt } of this.#connections.values())
       if (workerId !== undefined && !deaf)
-        this.#ports.alarms.set(alarmOf(number), 'silence', heardAt + timeout)
+        this.#ports.timers.set(alarmOf(number), 'silence', heardAt + timeout)
   }
 
   /** Nothing that this worker says counts any more; it is told once that is on disk. */
@@ -166,9 +166,9 @@ export class Lines {
     for (const connection of this.#connections.values()) {
       if (connection.workerId !== workerId || connection.deaf) continue
       connection.deaf = true
-      this.#ports.alarms.cancelAll(alarmOf(connection.number))
+      this.#ports.timers.cancelAll(alarmOf(connection.number))
       const part: FleetEffect = { type: 'fleet.part', connection: connection.number, reason }
-      this.#ports.host.afterwards(part)
+      this.#ports.system.runAfterCommit(part)
     }
   }
 
@@ -240,7 +240,7 @@ export class Lines {
 
   /** To the life of a line. */
   tell(number: number, event: ConnectionEvent): void {
-    this.#ports.host.tell(CONNECTION, keyOf(number), event)
+    this.#ports.system.send(CONNECTION, keyOf(number), event)
   }
 }
 

@@ -5,14 +5,14 @@
  * to where it is meant. Only the current line of a worker is listened to; a line that is being closed is deaf.
  */
 import type { Log, Meters, UsageArchive } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { readAttachData } from '../../protocol/attach-text.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { WorkerLine, WorkerLink } from '../api/host-api.ts'
 import type { Book } from '../leases/frame-receiver.ts'
-import { Counts } from '../runtime/counter.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import { Counter } from '../runtime/counter.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
 import type { AttachRoom } from '../terminals/terminal-sessions.ts'
 import type { Holds } from './dispatch-backoff.ts'
@@ -29,7 +29,7 @@ export interface ChannelPorts {
   readonly log: Log
   readonly fleet: Fleet
   readonly book: Book
-  readonly alarms: Alarms
+  readonly timers: MonotonicTimers
   readonly lines: Lines
   readonly introductions: Introductions
   readonly heartbeats: Heartbeats
@@ -43,7 +43,7 @@ export interface ChannelPorts {
 export class Channel {
   readonly #ports: ChannelPorts
   readonly #loose: LooseUsage
-  readonly #frames = new Counts('frames_total', 'type')
+  readonly #frames = new Counter('frames_total', 'type')
 
   constructor(ports: ChannelPorts) {
     this.#ports = ports
@@ -51,10 +51,10 @@ export class Channel {
   }
 
   measure(meters: Meters): void {
-    this.#frames.tell(meters)
+    this.#frames.report(meters)
   }
 
-  connect(link: WorkerLink): Answer<WorkerLine> {
+  connect(link: WorkerLink): Result<WorkerLine> {
     const connected = this.#ports.lines.connect(link)
     return connected.ok ? yes(new ChannelLine(this, connected.value)) : connected
   }
@@ -77,7 +77,7 @@ export class Channel {
       )
       return
     }
-    connection.heardAt = this.#ports.alarms.now()
+    connection.heardAt = this.#ports.timers.now()
     if (connection.workerId === undefined) this.#ports.introductions.introduce(connection, text)
     else this.#frame(connection, connection.workerId, text)
   }

@@ -10,8 +10,8 @@ import type { Book } from '../leases/frame-receiver.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { Errands } from '../runs/undelivered-discards.ts'
-import type { ActorHost, Change } from '../runtime/actor-system.ts'
-import type { Alarms } from '../runtime/monotonic-timers.ts'
+import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
+import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { AttachRoom } from '../terminals/terminal-sessions.ts'
 import type { ConnectionContext } from './connection.machine.ts'
 import type { Holds } from './dispatch-backoff.ts'
@@ -23,9 +23,9 @@ import type { Fleet } from './worker-registry.ts'
 
 export interface FleetRoomPorts {
   readonly clock: Clock
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
-  readonly alarms: Alarms
+  readonly timers: MonotonicTimers
   readonly lines: Lines
   readonly introductions: Introductions
   readonly holds: Holds
@@ -94,13 +94,13 @@ export class FleetRoom {
 
   // ---- workers -----------------------------------------------------------------------------------------------------
 
-  workerIs({ key, before, after, over }: Change): void {
+  workerIs({ key, before, after, over }: StateChange): void {
     const context = after.context as WorkerContext
     if (over) {
       this.#workerLeft(key, after.value === 'revoked')
       return
     }
-    const { fleet, holds, host, look } = this.#ports
+    const { fleet, holds, system, look } = this.#ports
     const state = after.value === 'draining' ? 'draining' : 'active'
     const was = before === undefined ? undefined : before.value === 'draining' ? 'draining' : 'active'
     const member = fleet.workerIs(context, state)
@@ -109,7 +109,7 @@ export class FleetRoom {
     if (was !== undefined && was !== state) {
       if (state === 'active') holds.forgive(member)
       const tell: FleetEffect = { type: 'fleet.tell state', workerId: key }
-      host.afterwards(tell)
+      system.runAfterCommit(tell)
       look()
     }
     if (was !== state || named !== context.name) this.changed()
@@ -117,19 +117,19 @@ export class FleetRoom {
 
   /** On the clock that never jumps, and anew after a restart: a wall clock set right must not cost an enrollment. */
   #awaitProof(id: string, proven: boolean, fresh: boolean): void {
-    const { alarms } = this.#ports
-    if (!proven && fresh) alarms.set(alarmOf(id), 'proof', alarms.now() + ENROLLMENT_PROOF_MS)
-    else if (proven && !fresh) alarms.cancelAll(alarmOf(id))
+    const { timers } = this.#ports
+    if (!proven && fresh) timers.set(alarmOf(id), 'proof', timers.now() + ENROLLMENT_PROOF_MS)
+    else if (proven && !fresh) timers.cancelAll(alarmOf(id))
   }
 
   /** An alarm that was set here came due. */
   rang(key: string): void {
     const event: WorkerEvent = { type: 'never proved' }
-    this.#ports.host.tell(WORKER, key.slice('enrollment '.length), event)
+    this.#ports.system.send(WORKER, key.slice('enrollment '.length), event)
   }
 
   #workerLeft(id: string, revoked: boolean): void {
-    const { alarms, attach, book, errands, fleet, holds, lines, look } = this.#ports
+    const { timers, attach, book, errands, fleet, holds, lines, look } = this.#ports
     const leases = [...(fleet.member(id)?.leases ?? [])]
     if (revoked) {
       lines.revoked(id, 'the enrollment of this worker was revoked')
@@ -139,7 +139,7 @@ export class FleetRoom {
     fleet.workerLeft(id)
     holds.forget(id)
     attach.workerLeft(id)
-    alarms.cancelAll(alarmOf(id))
+    timers.cancelAll(alarmOf(id))
     this.#tellLost(leases)
     look()
     this.changed()
@@ -147,7 +147,7 @@ export class FleetRoom {
 
   // ---- lines -------------------------------------------------------------------------------------------------------
 
-  connectionIs({ after, before, over }: Change): void {
+  connectionIs({ after, before, over }: StateChange): void {
     const { fleet, lines, look } = this.#ports
     const { number, workerId, since } = after.context as ConnectionContext
     if (over) {
@@ -170,7 +170,7 @@ export class FleetRoom {
 
   #tellLost(leases: readonly string[]): void {
     const event: LeaseEvent = { type: 'worker lost' }
-    for (const id of leases) this.#ports.host.tell(LEASE, id, event)
+    for (const id of leases) this.#ports.system.send(LEASE, id, event)
   }
 
   // ---- what is told ------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ export class FleetRoom {
     this.#push = this.#ports.clock.after(WORKERS_PUSH_MS, () => {
       this.#push = undefined
       const push: FleetEffect = { type: 'fleet.push workers' }
-      this.#ports.host.afterwards(push)
+      this.#ports.system.runAfterCommit(push)
     })
   }
 }

@@ -8,10 +8,10 @@
 import { admitRegister } from '../../core/fleet/admission.ts'
 import { workerNameOr } from '../../core/fleet/naming.ts'
 import { hashOf, newCredential, newWorkerId, sameHash } from '../../core/fleet/token.ts'
-import type { Chance, Meters } from '../../core/ports.ts'
+import type { Meters, RandomSource } from '../../core/ports.ts'
 import { type RunLease, readRegister, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION, WORKER_HEARTBEAT_MS, WORKERS_MAX } from '../../protocol/limits.ts'
-import type { ActorHost } from '../runtime/actor-system.ts'
+import type { ActorSystem } from '../runtime/actor-system.ts'
 import { WORKER } from './fleet.names.ts'
 import type { Heartbeats } from './heartbeats.ts'
 import type { Claims } from './lease-reconciliation.ts'
@@ -23,9 +23,9 @@ import type { Fleet, Member } from './worker-registry.ts'
 export interface IntroductionPorts {
   /** The wall clock, as records write it down. */
   readonly instant: () => string
-  readonly chance: Chance
+  readonly random: RandomSource
   readonly meters: Meters
-  readonly host: ActorHost
+  readonly system: ActorSystem
   readonly fleet: Fleet
   readonly enrollment: Enrollment
   readonly lines: Lines
@@ -81,7 +81,7 @@ export class Introductions {
   }
 
   #enroll(connection: Connection, frame: WorkerFrameOf<'register'>, token: string): void {
-    const { host, fleet, chance, enrollment, lines } = this.#ports
+    const { system, fleet, random, enrollment, lines } = this.#ports
     if (fleet.size >= WORKERS_MAX) {
       lines.refuse(connection, 'protocol', `this host has ${WORKERS_MAX} workers already; revoke one`)
       return
@@ -93,8 +93,8 @@ export class Introductions {
       lines.refuse(connection, verdict.code, verdict.reason)
       return
     }
-    const id = newWorkerId(chance.bytes(8))
-    const credential = newCredential(chance.bytes(32))
+    const id = newWorkerId(random.bytes(8))
+    const credential = newCredential(random.bytes(32))
     const input: WorkerInput = {
       id,
       name: workerNameOr(frame.name, id),
@@ -103,7 +103,7 @@ export class Introductions {
       local: verdict.local,
       capabilities: frame.capabilities,
     }
-    if (!host.bear(WORKER, id, input).ok) {
+    if (!system.spawn(WORKER, id, input).ok) {
       lines.hangUp(connection, 'the enrollment could not be recorded')
       return
     }
@@ -111,15 +111,15 @@ export class Introductions {
     connection.welcome = { credential, claims: frame.activeLeases }
     lines.registered(connection, id)
     const welcome: FleetEffect = { type: 'fleet.welcome', connection: connection.number }
-    host.afterwards(welcome)
+    system.runAfterCommit(welcome)
   }
 
   /** This machine has one worker of the host's own: it enrolls anew only when its old credential is gone. */
   #replaceLocal(id: string): void {
-    const { fleet, host } = this.#ports
+    const { fleet, system } = this.#ports
     const revoked: WorkerEvent = { type: 'revoked' }
     for (const { context } of [...fleet.members()])
-      if (context.local && context.id !== id) host.tell(WORKER, context.id, revoked)
+      if (context.local && context.id !== id) system.send(WORKER, context.id, revoked)
   }
 
   #recognise(
@@ -128,9 +128,9 @@ export class Introductions {
     workerId: string,
     secret: string,
   ): void {
-    const { host, fleet, lines } = this.#ports
+    const { system, fleet, lines } = this.#ports
     // Somebody's record could not be read: nobody can say that it is not enrolled.
-    if (host.isDamaged(WORKER, workerId)) {
+    if (system.isDamaged(WORKER, workerId)) {
       lines.hangUp(connection, 'the enrollment could not be read')
       return
     }
@@ -142,7 +142,7 @@ export class Introductions {
     }
     this.#count('ok')
     const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities: frame.capabilities }
-    host.tell(WORKER, workerId, seen)
+    system.send(WORKER, workerId, seen)
     lines.registered(connection, workerId)
     this.#greet(connection, member, undefined)
     this.#settle(connection, member, frame.activeLeases)
@@ -158,7 +158,7 @@ export class Introductions {
       code: 'unauthorized',
       reason: 'this worker is not enrolled here, or its credential is another',
     }
-    this.#ports.host.afterwards(refuse)
+    this.#ports.system.runAfterCommit(refuse)
   }
 
   #greet(connection: Connection, member: Member, credential: string | undefined): void {

@@ -7,9 +7,9 @@
 import { assign, setup } from 'xstate'
 import { shapeOf, WorkerFields } from '../../protocol/actor-snapshots.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
-import { deeds } from '../runtime/actions.ts'
-import type { Kind } from '../runtime/actor-kind.ts'
-import { layout } from '../runtime/snapshot-codec.ts'
+import { defineActions } from '../runtime/actions.ts'
+import type { ActorKind } from '../runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
 import { WORKER } from './fleet.names.ts'
 
 export type WorkerContext = WorkerFields
@@ -33,7 +33,7 @@ export type WorkerEvent =
   /** It had time enough to show that it got its credential. */
   | { readonly type: 'never proved' }
 
-const { end } = deeds<WorkerContext, WorkerEvent, never>()
+const { endActor } = defineActions<WorkerContext, WorkerEvent, never>()
 
 const known = {
   seen: { actions: 'noteSeen' },
@@ -51,7 +51,7 @@ export const workerMachine = setup({
     ),
     noteProof: assign({ proven: true }),
     rename: assign(({ event }) => (event.type === 'renamed' ? { name: event.name } : {})),
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'worker',
@@ -82,13 +82,13 @@ export const workerMachine = setup({
   },
 })
 
-export const workerKind: Kind = {
+export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
-  layout: layout({
+  codec: createSnapshotCodec({
     v: 2,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
-    shape: shapeOf(WorkerFields),
+    schema: shapeOf(WorkerFields),
     // 2: capabilities may say what holds a run down; an older worker did not.
     lifts: { 1: (record) => ({ ...record, v: 2 }) },
   }),

@@ -73,7 +73,7 @@ export const durable: Entry = {
   name: 'durable',
   about: 'durable writes and transitions a second / lmdb-js group commit',
   async measure(effort, workshop) {
-    const same = { raw: byHand, ledger: byLedger, lives: byHost }
+    const same = { raw: byHand, database: byLedger, lives: byHost }
     const [hotBytes, spreadBytes] = [await lengthOf(hot(), workshop), await lengthOf(spreadOut(), workshop)]
     return [
       ...(await measure(hot(), hotBytes, { ...same, ready: readyBytes(hotBytes) }, effort, workshop)),
@@ -90,7 +90,7 @@ async function lengthOf({ contexts }: Workload, workshop: Workshop): Promise<num
   return bytes
 }
 
-type Who = 'raw' | 'ledger' | 'lives' | 'ready'
+type Who = 'raw' | 'database' | 'lives' | 'ready'
 type Makers = Readonly<Record<Exclude<Who, 'ready'>, MakeStepper>> & { readonly ready?: MakeStepper }
 
 async function measure(
@@ -137,7 +137,7 @@ async function withCallers(
   }
   const work = `raw: lmdb encodes the same changing record, ${bytes} bytes; ${amount(contexts.length)} lives`
   const figures = [
-    figure('ledger commit', 'ledger', 'raw', TARGET, work),
+    figure('ledger commit', 'database', 'raw', TARGET, work),
     figure('life transition', 'lives', 'raw', TARGET, work),
   ]
   if (contestants.some(({ who }) => who === 'ready')) {

@@ -3,9 +3,9 @@
  * effect. Beside it the same step done by hand to a record that looks the same on disk.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../../actors/runtime/actions.ts'
-import type { Kind } from '../../actors/runtime/actor-kind.ts'
-import { layout } from '../../actors/runtime/snapshot-codec.ts'
+import { defineActions } from '../../actors/runtime/actions.ts'
+import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
 
 export interface CounterContext extends Readonly<Record<string, unknown>> {
   readonly name: string
@@ -23,7 +23,7 @@ export interface CounterEffect {
   readonly caller: number
 }
 
-const { queue } = deeds<CounterContext, CounterEvent, CounterEffect>()
+const { recordEffect } = defineActions<CounterContext, CounterEvent, CounterEffect>()
 
 export const COUNTER = 'counter'
 
@@ -73,7 +73,7 @@ const machine = setup({
   types: {} as { context: CounterContext; events: CounterEvent; input: CounterContext },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    say: queue(({ event }) => ({ type: 'counter.stepped', caller: event.caller })),
+    say: recordEffect(({ event }) => ({ type: 'counter.stepped', caller: event.caller })),
   },
 }).createMachine({
   id: COUNTER,
@@ -85,13 +85,13 @@ const machine = setup({
   },
 })
 
-export const counterKind: Kind = {
+export const counterKind: ActorKind = {
   name: COUNTER,
   logic: machine,
-  layout: layout<CounterContext>({
+  codec: createSnapshotCodec<CounterContext>({
     v: 1,
     states: { even: 'e', odd: 'o' },
-    shape: { check: (value) => ({ ok: true, value: value as CounterContext }), text: 'counter' },
+    schema: { check: (value) => ({ ok: true, value: value as CounterContext }), text: 'counter' },
     lifts: {},
   }),
   supervision: { restartAfterMs: [], crashesMax: 1, withinMs: 1, finally: 'closed' },

@@ -4,9 +4,9 @@
  * All but the one with ready bytes do the same work: the record really changes, is encoded anew, and is read back
  * from a freshly opened database at the end, where it must say as many steps as were answered.
  */
-import { ActorHost } from '../../actors/runtime/actor-system.ts'
+import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
-import type { LifeRecord, Store, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, Store, Write } from '../../core/ports.ts'
 import { openStore } from '../../store/store.ts'
 import { mute, noMeters } from '../silent-log.ts'
 import {
@@ -80,14 +80,14 @@ export const byLedger: MakeStepper = async (folder, contexts) => {
   const store = await open(folder)
   const records = contexts.map(recordOf)
   const write = (record: CounterRecord): Write => ({
-    table: 'life',
+    table: 'snapshot',
     kind: COUNTER,
     key: record.c.name,
-    record: record as LifeRecord,
+    record: record as ActorSnapshot,
   })
-  await store.ledger.commit(records.map(write))
+  await store.database.commit(records.map(write))
   return {
-    step: (life) => store.ledger.commit([write(stepByHand(records[life] as CounterRecord))]),
+    step: (life) => store.database.commit([write(stepByHand(records[life] as CounterRecord))]),
     finish: () => closedAndCounted(store, folder, contexts),
   }
 }
@@ -95,37 +95,37 @@ export const byLedger: MakeStepper = async (folder, contexts) => {
 export const byHost: MakeStepper = async (folder, contexts) => {
   const store = await open(folder)
   const waiting: (() => void)[] = []
-  const host = new ActorHost({
+  const system = new ActorSystem({
     clock: realClock,
-    ledger: store.ledger,
+    database: store.database,
     log: mute,
     meters: noMeters,
     kinds: [counterKind],
     // The only kind there is has only this effect.
-    effects: (effect) => waiting[(effect as CounterEffect).caller]?.(),
-    fatal: (reason) => {
+    runEffect: (effect) => waiting[(effect as CounterEffect).caller]?.(),
+    onFatal: (reason) => {
       throw new Error(reason)
     },
   })
-  for (const context of contexts) host.bear(COUNTER, context.name, context)
-  await host.settled()
+  for (const context of contexts) system.spawn(COUNTER, context.name, context)
+  await system.settled()
   const keys = contexts.map(({ name }) => name)
   return {
     step: (life, caller) =>
       new Promise((resolve, reject) => {
         waiting[caller] = resolve as () => void
         const event: CounterEvent = { type: 'step', caller }
-        if (!host.tell(COUNTER, keys[life] ?? '', event)) reject(new Error(`there is no life ${life}`))
+        if (!system.send(COUNTER, keys[life] ?? '', event)) reject(new Error(`there is no life ${life}`))
       }),
     finish: () => {
-      host.stop()
+      system.stop()
       return closedAndCounted(store, folder, contexts)
     },
   }
 }
 
 function open(dataDir: string): Promise<Store> {
-  return openStore({ dataDir, clock: realClock, chance: realChance, log: mute, meters: noMeters })
+  return openStore({ dataDir, clock: realClock, random: realChance, log: mute, meters: noMeters })
 }
 
 async function closedAndCounted(
@@ -136,7 +136,7 @@ async function closedAndCounted(
   await store.close()
   const again = await open(folder)
   const counts = contexts.map(({ name }) => {
-    const fields = again.ledger.lives.get(COUNTER, name)?.c as CounterContext | undefined
+    const fields = again.database.snapshots.get(COUNTER, name)?.c as CounterContext | undefined
     return fields?.n ?? -1
   })
   await again.close()

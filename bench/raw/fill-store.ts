@@ -20,23 +20,23 @@ const [finishedRuns = 0, heldRuns = 0, waitingRuns = 0] = counts.map(Number)
 const store = await openStore({
   dataDir: folder,
   clock: realClock,
-  chance: realChance,
+  random: realChance,
   log: mute,
   meters: noMeters,
 })
-const before = store.ledger.runs.count()
+const before = store.database.runs.count()
 await add(finishedRuns, (_, at) => finished(at))
 await add(heldRuns, (nth, at) => held(at, nth))
 await add(waitingRuns, (_, at) => waiting(at))
-const [found, wanted] = [store.ledger.runs.count(), before + finishedRuns + heldRuns + waitingRuns]
+const [found, wanted] = [store.database.runs.count(), before + finishedRuns + heldRuns + waitingRuns]
 await store.close()
 if (found !== wanted) throw new Error(`the store counts ${found} runs, not ${wanted}`)
 
 async function add(count: number, writesOf: (nth: number, at: number) => readonly Write[]): Promise<void> {
-  const first = store.ledger.runs.count()
+  const first = store.database.runs.count()
   for (let from = 0; from < count; from += BATCH) {
     const size = Math.min(BATCH, count - from)
     const writes = Array.from({ length: size }, (_, each) => writesOf(from + each, first + from + each))
-    await store.ledger.commit(writes.flat())
+    await store.database.commit(writes.flat())
   }
 }

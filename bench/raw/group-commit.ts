@@ -37,7 +37,7 @@ function opened<V>(
     overlappingSync: false,
     encoding: 'binary',
   })
-  const table = root.openDB<V, string>({ name: 'life', ...encoded })
+  const table = root.openDB<V, string>({ name: 'snapshot', ...encoded })
   return {
     put: (key, value) => table.put(key, value),
     remove: (key) => table.remove(key),

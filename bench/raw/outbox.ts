@@ -14,7 +14,7 @@ import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { openSpool } from '../../store/worker-store.ts'
 import { makeDialer } from '../../worker/dial.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
@@ -85,14 +85,14 @@ async function daemon(): Promise<Contestant> {
   const spool = await openSpool({
     dataDir: folder,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: mute,
     meters: noMeters,
   })
   const hands = new Hands()
   buildDaemon({
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: mute,
     meters: noMeters,
     spool,
@@ -137,7 +137,7 @@ class Hands implements Executor {
   }
 
   async objection(): Promise<undefined> {}
-  async boot(): Promise<Answer<BootedSandbox>> {
+  async boot(): Promise<Result<BootedSandbox>> {
     return no('unbuilt', 'nobody boots anything here')
   }
   async discard(): Promise<void> {}

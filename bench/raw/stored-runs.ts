@@ -103,7 +103,7 @@ export function held(at: number, nth: number): readonly Write[] {
     end: null,
     why: null,
   }
-  const lease: Write = { table: 'life', kind: 'lease', key: c.id, record: { v: 1, s: 'h', c } }
+  const lease: Write = { table: 'snapshot', kind: 'lease', key: c.id, record: { v: 1, s: 'h', c } }
   const enrolled = nth % SLOTS === 0 ? [workerOf(workerId)] : []
   return [...lifeOf(run, 'r', c.id), lease, ...enrolled]
 }
@@ -122,7 +122,7 @@ function lifeOf(run: Run, s: string, lease: string | null): Write[] {
   }
   return [
     { table: 'run', id: run.id, run },
-    { table: 'life', kind: 'run', key: run.id, record: { v: 2, s, c } },
+    { table: 'snapshot', kind: 'run', key: run.id, record: { v: 2, s, c } },
   ]
 }
 
@@ -137,5 +137,5 @@ function workerOf(id: string): Write {
     lastSeenAt: instantOf(0, 0),
     proven: true,
   }
-  return { table: 'life', kind: 'worker', key: id, record: { v: 1, s: 'a', c } }
+  return { table: 'snapshot', kind: 'worker', key: id, record: { v: 1, s: 'a', c } }
 }

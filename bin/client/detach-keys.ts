@@ -5,7 +5,7 @@
  * key tells whether it is one. A program in the session may have switched the terminal to a keyboard protocol in which
  * Ctrl-] is no longer one byte, so a key is known in all of its spellings: the byte, `CSI 93;5u`, `CSI 27;5;93~`.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 
 interface Key {
   readonly ctrl: boolean
@@ -26,7 +26,7 @@ const KEYS_MAX = 8
 const SPELT = /^(?<ctrl>ctrl-)?(?<sign>[\x21-\x7e])$/i
 const WITH_CTRL = /^[a-z@\\\]^_]$/
 
-export function readDetachKeys(said: string): Answer<DetachKeys> {
+export function readDetachKeys(said: string): Result<DetachKeys> {
   const wrong = (what: string) =>
     no('invalid', `--detach-keys: ${what}; write them like ${DETACH_KEYS_USUAL}`)
   const words = said.split(',')

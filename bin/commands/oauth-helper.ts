@@ -6,7 +6,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import type { Log } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { type Helper, openHelper } from '../../oauth-helper/server.ts'
 import {
   type HelperSettings,
@@ -85,10 +85,10 @@ function opened(parts: {
 
 /** Through the proxy of the network that it stands in, trusting whom the machine trusts. */
 function httpHere(environment: Environment): Http {
-  return makeHttp({ clock: realClock, chance: realChance, ...wanted(web(environment), EXIT.config) })
+  return makeHttp({ clock: realClock, random: realChance, ...wanted(web(environment), EXIT.config) })
 }
 
-function wanted<T>(answer: Answer<T>, code: number): T {
+function wanted<T>(answer: Result<T>, code: number): T {
   if (answer.ok) return answer.value
   throw new Ending(code, answer.refusal.message)
 }

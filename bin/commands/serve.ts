@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { FrontDesk } from '../../actors/api/host-api.ts'
 import { buildHost } from '../../actors/root/create-host.ts'
 import type { LocalWorkerPort, Log, Meters, Store } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
@@ -76,7 +76,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   await new Promise<void>((ended) => {
     const host = buildHost({
       clock: realClock,
-      chance: realChance,
+      random: realChance,
       log,
       meters: metrics,
       store,
@@ -122,7 +122,7 @@ function whenStdinEnds(stop: () => void): void {
 
 async function open(dataDir: string, log: Log, meters: Meters): Promise<Store> {
   try {
-    return await openStore({ dataDir, clock: realClock, chance: realChance, log, meters })
+    return await openStore({ dataDir, clock: realClock, random: realChance, log, meters })
   } catch (error) {
     throw storeEnding(error, dataDir)
   }
@@ -199,7 +199,7 @@ async function openAll(
   desk: FrontDesk,
   launching: Launching,
   tell: (url: string) => void,
-): Promise<Answer<Opened>> {
+): Promise<Result<Opened>> {
   const { dataDir, token, startedAt, configuration, log, metrics } = launching
   const { server, fleet } = configuration.effective
   const opened = await openDoors({

@@ -12,9 +12,9 @@ import type { BuiltDaemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/
 import type { Dialer } from '../../core/daemon/ports.ts'
 import { workerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { dropFile, replaceFile } from '../../store/files/atomic.ts'
-import { type OpenSpool, openSpool } from '../../store/worker-store.ts'
+import { type OpenWorkerStore, openSpool } from '../../store/worker-store.ts'
 import { makeDialer } from '../../worker/dial.ts'
 import { type HostUrl, hostUrl } from '../../worker/host-url.ts'
 import { type OpenIdentity, openIdentity } from '../../worker/identity.ts'
@@ -123,7 +123,7 @@ function dialerTo({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Lo
   return makeDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
 }
 
-function wanted<T>(answer: Answer<T>): T {
+function wanted<T>(answer: Result<T>): T {
   if (answer.ok) return answer.value
   throw new Ending(EXIT.usage, answer.refusal.message)
 }
@@ -135,9 +135,9 @@ async function sandboxHere(): Promise<string> {
   throw new Ending(EXIT.unavailable, `no run can be executed on this machine: ${probed.detail}`)
 }
 
-async function open(dataDir: string, log: Log): Promise<OpenSpool> {
+async function open(dataDir: string, log: Log): Promise<OpenWorkerStore> {
   try {
-    return await openSpool({ dataDir, clock: realClock, chance: realChance, log, meters: noMeters })
+    return await openSpool({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
   } catch (error) {
     throw storeEnding(error, dataDir)
   }
@@ -170,7 +170,7 @@ interface Workplace {
   readonly name: string
   readonly dialer: Dialer
   readonly identity: OpenIdentity
-  readonly spool: OpenSpool
+  readonly spool: OpenWorkerStore
   readonly dataDir: string
   readonly bwrap: string
   readonly url: string
@@ -196,7 +196,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
   const end = await new Promise<DaemonEnd>((ended) => {
     const daemon = buildDaemon({
       clock,
-      chance: realChance,
+      random: realChance,
       log,
       meters: noMeters,
       spool: place.spool,
@@ -241,7 +241,7 @@ function obey(daemon: BuiltDaemon, { options, signals, log }: Workplace): void {
 
 // ---- the end -------------------------------------------------------------------------------------------------------
 
-async function finish(end: DaemonEnd, spool: OpenSpool, log: Log, scrubber: Scrubber): Promise<void> {
+async function finish(end: DaemonEnd, spool: OpenWorkerStore, log: Log, scrubber: Scrubber): Promise<void> {
   const code = EXIT_OF[end.is]
   const reason = scrubber.scrub(end.detail)
   await spool.close().catch((error) => log.error({ err: error }, 'not everything closed in order'))

@@ -8,8 +8,8 @@
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/frames.ts'
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
-import type { Ledger } from '../ports.ts'
-import type { Answer } from '../result.ts'
+import type { ControlDatabase } from '../ports.ts'
+import type { Result } from '../result.ts'
 import type { BootedSandbox, BootOrder } from './terminal.ts'
 
 // ---- what an execution tells -------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ export interface StopOrder {
  */
 export interface Execution {
   /** Fetches, checks out, builds the sandbox, runs the repository's setup. */
-  prepare(): Promise<Answer<Progress>>
+  prepare(): Promise<Result<Progress>>
   work(): Promise<Worked>
   /**
    * Collects what is left (memories, artifacts, usage, costs), publishes it when the agent is done, and answers what
@@ -107,7 +107,7 @@ export interface Executor {
    * it is booted. Refused: `gone`, it is not here any more; `invalid`, there is no session in it that could go on;
    * `conflict`, something is being executed in it.
    */
-  boot(order: BootOrder): Promise<Answer<BootedSandbox>>
+  boot(order: BootOrder): Promise<Result<BootedSandbox>>
   /** Deletes the retained sandbox of a run; nothing happens when there is none. */
   discard(runId: string): Promise<void>
   /**
@@ -165,4 +165,4 @@ export interface Identity {
 // ---- the worker's memory -----------------------------------------------------------------------------------------
 
 /** The worker's own small database: lives, and facts (`frame`, `outbox`). Reads see only what is durable. */
-export type Spool = Pick<Ledger, 'commit' | 'lives' | 'facts' | 'state' | 'onState'>
+export type WorkerDatabase = Pick<ControlDatabase, 'commit' | 'snapshots' | 'keyValues' | 'state' | 'onState'>

@@ -3,7 +3,7 @@
  *
  * What lasts has its kind in front, as a refused dispatch has its class; whatever else is wrong may pass.
  */
-import { type No, no, type Refusal } from '../result.ts'
+import { no, type Refusal, type Refused } from '../result.ts'
 
 const LASTING = ['gone', 'invalid'] as const
 
@@ -11,7 +11,7 @@ export function bootRefusalText({ kind, message }: Refusal): string {
   return LASTING.some((lasting) => lasting === kind) ? `${kind}: ${message}` : message
 }
 
-export function bootRefusalOf(text: string): No {
+export function bootRefusalOf(text: string): Refused {
   const kind = LASTING.find((lasting) => text.startsWith(`${lasting}: `))
   return kind === undefined ? no('conflict', text) : no(kind, text.slice(`${kind}: `.length))
 }

@@ -1,7 +1,7 @@
 /**
  * What the end of the host's own worker means for starting it again, from how its process ended.
  */
-import type { LocalWorkerEnd } from '../ports.ts'
+import type { LocalWorkerExit } from '../ports.ts'
 
 /**
  * `turned away`: the host doesn't know it any more; with an invitation it is let in. `hopeless`: a person is needed,
@@ -23,12 +23,12 @@ const SAID: Readonly<Record<number, string>> = {
   77: 'this host did not know it any more',
 }
 
-export function localEnding({ code }: LocalWorkerEnd): LocalEnding {
+export function localEnding({ code }: LocalWorkerExit): LocalEnding {
   if (code === TURNED_AWAY) return 'turned away'
   return code !== undefined && HOPELESS.has(code) ? 'hopeless' : 'died'
 }
 
-export function describedEnd({ code, signal }: LocalWorkerEnd): string {
+export function describedEnd({ code, signal }: LocalWorkerExit): string {
   if (code === undefined) return `it was ended by ${signal ?? 'a signal'}`
   return SAID[code] ?? `it ended with exit code ${code}`
 }

@@ -20,7 +20,7 @@ import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.t
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { madeAt } from '../ids.ts'
 import type { PullDetailFacts, PullOrigin } from '../provider-ports.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { cut } from '../safe-text.ts'
 import { sameName } from '../tickets/names.ts'
 import { type RepoChoice, repoOf } from '../tickets/repo.ts'
@@ -42,7 +42,7 @@ export function repoOfPull(
   remote: string,
   ticket: Ticket,
   repos: ServiceConfig['repos'],
-): Answer<RepoChoice> {
+): Result<RepoChoice> {
   const isIts = ({ mapping }: RepoChoice): boolean => sameName(mapping.remote, remote)
   const own = repoOf(ticket, repos)
   if (own.ok && isIts(own.value)) return own
@@ -92,7 +92,7 @@ export function talkOf(
   detail: PullDetailFacts,
   origin: PullOrigin,
   answered?: ReadonlySet<string>,
-): Answer<PullTalk> {
+): Result<PullTalk> {
   const { headRemote, headBranch, baseBranch } = origin
   if (headRemote === undefined)
     return no('gone', 'the repository that its branch lies in is gone, so nothing can be pushed to it')

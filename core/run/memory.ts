@@ -8,7 +8,7 @@
  */
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { cut, oneLine } from '../safe-text.ts'
 
 export interface MemoryAuthor {
@@ -31,7 +31,7 @@ export function remembered(
   return mostValuable([...recorded, ...others], fresh).sort((a, b) => order(b.updatedAt, a.updatedAt))
 }
 
-export function forgotten(memories: readonly RepoMemory[], id: string): Answer<RepoMemory[]> {
+export function forgotten(memories: readonly RepoMemory[], id: string): Result<RepoMemory[]> {
   const left = memories.filter((memory) => memory.id !== id)
   return left.length < memories.length ? yes(left) : no('unknown', `no memory ${id} of this repository`)
 }

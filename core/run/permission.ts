@@ -7,14 +7,14 @@
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { PullPlace } from '../provider-ports.ts'
-import { type Answer, type No, no, yes } from '../result.ts'
+import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'
 
 /** `asked` is what the person called the ticket. */
 export function mayRunTicket(
   asked: string,
   facts: { readonly ticket: Ticket | undefined; readonly activeRun: string | undefined },
-): Answer<Ticket> {
+): Result<Ticket> {
   const { ticket, activeRun } = facts
   if (ticket === undefined)
     return no('unknown', `no ticket ${printable(asked)} among those that the tracker shows`)
@@ -25,7 +25,7 @@ export function mayRunTicket(
 export function mayRetry(
   run: Run,
   facts: { readonly otherActiveRun: string | undefined; readonly booted: boolean },
-): Answer<void> {
+): Result<void> {
   if (!isTerminal(run.status)) {
     return no('conflict', `${run.id} is ${run.status}: wait for its end or cancel it before a retry`)
   }
@@ -34,7 +34,7 @@ export function mayRetry(
   return yes(undefined)
 }
 
-export function mayDiscard(run: Run, facts: { readonly booted: boolean }): Answer<void> {
+export function mayDiscard(run: Run, facts: { readonly booted: boolean }): Result<void> {
   if (!isTerminal(run.status)) {
     return no(
       'conflict',
@@ -56,7 +56,7 @@ export interface ResumeFacts {
 }
 
 /** With the session to go on with. */
-export function mayResume(run: Run, facts: ResumeFacts): Answer<{ readonly sessionId: string }> {
+export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessionId: string }> {
   const { id, status, sandbox, agentSessionId } = run
   if (!isTerminal(status))
     return no('conflict', `${id} is ${status}: wait for its end before opening its session`)
@@ -84,12 +84,12 @@ function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: Res
 const whyGone = ({ id }: Run['sandbox']): string =>
   id === undefined ? 'it was discarded, or its worker took the disk back' : 'it is kept no longer'
 
-export function mayRelease(run: Run): Answer<void> {
+export function mayRelease(run: Run): Result<void> {
   if (isTerminal(run.status)) return yes(undefined)
   return no('conflict', `${run.id} is ${run.status}: there is no session of it to release`)
 }
 
-function inUse({ id }: Run): No {
+function inUse({ id }: Run): Refused {
   return no('conflict', `the sandbox of ${id} is in use: close its terminals or release it first`)
 }
 
@@ -97,7 +97,7 @@ function busy(ticket: Ticket, activeRun: string): string {
   return `ticket ${printable(ticket.identifier)} has an active run, ${activeRun}: wait for its end or cancel it`
 }
 
-function notThere({ id, sandbox }: Run): Answer<void> {
+function notThere({ id, sandbox }: Run): Result<void> {
   return sandbox.retainedUntil === undefined
     ? no('conflict', `${id} has left no sandbox to discard`)
     : no('gone', `the sandbox of ${id} is gone already`)
@@ -105,7 +105,7 @@ function notThere({ id, sandbox }: Run): Answer<void> {
 
 export interface FollowUpFacts {
   /** Where its pull request is at the code host of now; refused when there is none, or no code host. */
-  readonly place: Answer<PullPlace>
+  readonly place: Result<PullPlace>
   /** Another run of its ticket that is not at rest. */
   readonly otherActiveRun: string | undefined
   /** Somebody has just asked for one. */
@@ -115,7 +115,7 @@ export interface FollowUpFacts {
 }
 
 /** Whether its pull request is still open only the code host knows. */
-export function mayFollowUp(run: Run, facts: FollowUpFacts): Answer<PullPlace> {
+export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullPlace> {
   const { id, status } = run
   if (status === 'failed' || status === 'cancelled')
     return no('conflict', `${id} is ${status}, so there is nothing to follow up: retry it`)
@@ -128,7 +128,7 @@ export function mayFollowUp(run: Run, facts: FollowUpFacts): Answer<PullPlace> {
 }
 
 /** What its code host said of the pull request a moment ago; undefined when it does not know it. */
-export function mayFollowPull({ id }: Run, state: PullState | undefined): Answer<void> {
+export function mayFollowPull({ id }: Run, state: PullState | undefined): Result<void> {
   if (state === undefined)
     return no('invalid', `the code host does not know the pull request of ${id} any more`)
   if (state === 'merged') return no('conflict', `the pull request of ${id} is merged already`)

@@ -11,12 +11,12 @@ import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { WORKER_MAX_USAGE_SNAPSHOT_BYTES } from '../../protocol/limits.ts'
 import { type UsageEntry, usageText } from '../../protocol/usage.ts'
 import type { UsageKey } from '../ports.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 
 /** Stricter than the schema in one thing: some file systems take `.JSON` for `.json`. */
 const PATH_PART = /^(?!.*\.json$)[A-Z0-9_-][A-Z0-9._-]{0,199}$/i
 
-export function usageToArchive(snapshot: UsageSnapshot): Answer<{ key: UsageKey; text: string }> {
+export function usageToArchive(snapshot: UsageSnapshot): Result<{ key: UsageKey; text: string }> {
   const { projectKey, sessionId, subagentId, entries, sha256 } = snapshot
   const key = { projectKey, sessionId, ...(subagentId === undefined ? {} : { subagentId }) }
   const unsafe = Object.entries(key).find(([, part]) => !PATH_PART.test(part))

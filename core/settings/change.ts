@@ -6,7 +6,7 @@
  */
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import type { CredentialChange } from '../provider-ports.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { same } from './json-equal.ts'
 import { soundness } from './json-safety.ts'
 import { isObject, merge } from './merge.ts'
@@ -23,7 +23,7 @@ export interface DecidedChange extends CompletedConfig {
   readonly changed: boolean
 }
 
-export function decideChange(current: CompletedConfig, patch: unknown): Answer<DecidedChange> {
+export function decideChange(current: CompletedConfig, patch: unknown): Result<DecidedChange> {
   if (!isObject(patch)) return no('invalid', '/patch: must be an object')
   const sound = soundness(patch)
   if (!sound.ok) return inPatch(sound)
@@ -36,7 +36,7 @@ export function decideChange(current: CompletedConfig, patch: unknown): Answer<D
  * Credentials that were checked with their provider, in place of those that are stored; `null` removes one. Taken by
  * their paths, so that nothing else can come in with them.
  */
-export function decideCredentials(current: CompletedConfig, change: CredentialChange): Answer<DecidedChange> {
+export function decideCredentials(current: CompletedConfig, change: CredentialChange): Result<DecidedChange> {
   const merged = CREDENTIAL_PATHS.reduce<unknown>((config, path) => {
     const value = valueAt(change, path)
     return value === undefined ? config : merge(config, onlyAt(path, value))
@@ -45,7 +45,7 @@ export function decideCredentials(current: CompletedConfig, change: CredentialCh
 }
 
 /** What was stored is sound, so whatever is wrong came with the patch: that is where the path starts. */
-function inPatch<T>(answer: Answer<T>): Answer<T> {
+function inPatch<T>(answer: Result<T>): Result<T> {
   if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
   return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
 }
@@ -55,7 +55,7 @@ export function renderConfig(stored: unknown): string {
   return `${JSON.stringify(stored, undefined, 2)}\n`
 }
 
-function settle(current: CompletedConfig, merged: unknown): Answer<DecidedChange> {
+function settle(current: CompletedConfig, merged: unknown): Result<DecidedChange> {
   const text = renderConfig(merged)
   const read = readConfig(text)
   if (!read.ok) return read

@@ -5,7 +5,7 @@
  * refuse is refused here with the same words, so that a running service and a restarted one never disagree.
  */
 import type { CompletedConfig } from '../../protocol/config.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
 
@@ -15,7 +15,7 @@ export interface AdoptedEdit extends CompletedConfig {
 }
 
 /** @param text what the file holds now; undefined when it is gone, which no editor means as "every default" */
-export function adoptEdit(current: CompletedConfig, text: string | undefined): Answer<AdoptedEdit> {
+export function adoptEdit(current: CompletedConfig, text: string | undefined): Result<AdoptedEdit> {
   if (text === undefined)
     return no('invalid', '/: is gone; what was loaded last stays in force until the file is back')
   const read = readConfig(text)

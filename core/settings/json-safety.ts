@@ -7,10 +7,10 @@
 
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX, JSON_KEYS_REFUSED } from '../../protocol/limits.ts'
 import { at } from '../../protocol/schema-errors.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { isObject } from './merge.ts'
 
-export function soundness(value: unknown): Answer<true> {
+export function soundness(value: unknown): Result<true> {
   const fault = firstFault(value, [], { keysLeft: JSON_KEYS_MAX })
   return fault === undefined ? yes(true) : no('invalid', fault)
 }

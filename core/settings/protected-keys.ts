@@ -7,11 +7,11 @@
  * The tracker's client secret is not one of them; that the mask is no secret is `completeConfig`'s to say.
  */
 import { CREDENTIAL_PATHS } from '../../protocol/config.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { same } from './json-equal.ts'
 import { valueAt } from './path.ts'
 
-export function guardCredentials(current: unknown, merged: unknown): Answer<true> {
+export function guardCredentials(current: unknown, merged: unknown): Result<true> {
   const touched = CREDENTIAL_PATHS.find((path) => !same(valueAt(current, path), valueAt(merged, path)))
   if (touched === undefined) return yes(true)
   return no('invalid', `${touched}: is a credential; use PUT /api/settings/credentials or a connect flow`)

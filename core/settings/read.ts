@@ -7,12 +7,12 @@
  */
 import { type CompletedConfig, completeConfig } from '../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
-import { type Answer, no, yes } from '../result.ts'
+import { no, type Result, yes } from '../result.ts'
 import { soundness } from './json-safety.ts'
 import { syntaxFault } from './json-syntax-error.ts'
 import { isObject } from './merge.ts'
 
-export function readConfig(text: string | undefined): Answer<CompletedConfig> {
+export function readConfig(text: string | undefined): Result<CompletedConfig> {
   if (text === undefined) return complete({})
   const bytes = Buffer.byteLength(text)
   if (bytes > CONFIG_BYTES_MAX)
@@ -22,7 +22,7 @@ export function readConfig(text: string | undefined): Answer<CompletedConfig> {
 }
 
 /** From a JSON value of any shape to a configuration, or the first reason why not. */
-function complete(value: unknown): Answer<CompletedConfig> {
+function complete(value: unknown): Result<CompletedConfig> {
   if (!isObject(value)) return no('invalid', '/: must be an object')
   const sound = soundness(value)
   if (!sound.ok) return sound
@@ -30,7 +30,7 @@ function complete(value: unknown): Answer<CompletedConfig> {
   return completed.ok ? yes(completed.value) : no('invalid', completed.error)
 }
 
-function parse(text: string): Answer<unknown> {
+function parse(text: string): Result<unknown> {
   try {
     return yes(JSON.parse(text))
   } catch {

@@ -8,7 +8,7 @@
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { type Answer, type No, no, yes } from '../result.ts'
+import { no, type Refused, type Result, yes } from '../result.ts'
 import { listed, sameName } from './names.ts'
 
 export interface RepoChoice {
@@ -16,7 +16,7 @@ export interface RepoChoice {
   readonly mapping: RepoMapping
 }
 
-export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Answer<RepoChoice> {
+export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Result<RepoChoice> {
   const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
   if (all.length === 0) {
     return no(
@@ -35,7 +35,7 @@ export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Answer<Re
 
 // ---- what fits ---------------------------------------------------------------------------------------------------
 
-function named(ticket: Ticket, key: string, all: readonly RepoChoice[]): Answer<RepoChoice> {
+function named(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
   const choice = all.find((one) => one.key === key)
   if (choice !== undefined) return yes(choice)
   return no(
@@ -79,7 +79,7 @@ function narrowed(
 
 // ---- what does not -----------------------------------------------------------------------------------------------
 
-function none(ticket: Ticket, all: readonly RepoChoice[]): No {
+function none(ticket: Ticket, all: readonly RepoChoice[]): Refused {
   const labels = all.flatMap(({ mapping }) => mapping.label ?? [])
   const projects = all.flatMap(({ mapping }) => mapping.trackerProject ?? [])
   const cures = [
@@ -90,7 +90,7 @@ function none(ticket: Ticket, all: readonly RepoChoice[]): No {
   return no('invalid', `no repository is for ${nameOf(ticket)}: ${cures.join(', or ')}`)
 }
 
-function several(ticket: Ticket, found: readonly RepoChoice[]): No {
+function several(ticket: Ticket, found: readonly RepoChoice[]): Refused {
   return no(
     'invalid',
     `${nameOf(ticket)} fits more than one repository (${keys(found)}): ` +

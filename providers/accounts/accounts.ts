@@ -5,9 +5,9 @@
  * is asked itself. What is no more than a folder on this machine needs no account, and says so.
  */
 
-import type { Chance, Clock } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Urgency } from '../../core/provider-ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Couriers } from '../http/client-types.ts'
 import { githubTrackerAccount } from '../tracker/github-account.ts'
@@ -24,7 +24,7 @@ import { tokenDoor } from './token-request.ts'
 export interface AccountsParts extends LoginsParts {
   readonly couriers: Couriers
   readonly clock: Clock
-  readonly chance: Pick<Chance, 'bytes'>
+  readonly random: Pick<RandomSource, 'bytes'>
   /** In place of this build's own. */
   readonly helperBase?: string
 }
@@ -46,8 +46,8 @@ const TRACKER_BY_HAND =
   'give an API key of Linear (Settings, Security & access), set connect.trackerClientId to an application of your own'
 
 function trackerAccounts(parts: AccountsParts): TrackerAccounts {
-  const { couriers, clock, chance } = parts
-  const helper = (config: ServiceConfig, urgency: Urgency): Answer<HelperClient> => {
+  const { couriers, clock, random } = parts
+  const helper = (config: ServiceConfig, urgency: Urgency): Result<HelperClient> => {
     const http = tokenDoor(couriers, 'the OAuth helper', urgency)
     return helperFor(config, TRACKER_BY_HAND, { http, clock }, parts.helperBase)
   }
@@ -55,7 +55,7 @@ function trackerAccounts(parts: AccountsParts): TrackerAccounts {
     authorizeTracker(config, order) {
       const folder = withoutConsent(config)
       if (folder !== undefined) return folder
-      if (hasOwnTrackerClient(config)) return authorizeLinear(config, order, chance)
+      if (hasOwnTrackerClient(config)) return authorizeLinear(config, order, random)
       const client = helper(config, 'person')
       return client.ok ? { ok: true, value: client.value.authorize(order) } : client
     },
@@ -96,7 +96,7 @@ const LOCAL_TRACKER = no('invalid', 'the tracker is a folder on this machine, wh
 
 const NO_TOKEN = no('invalid', 'there is no token to check; give one')
 
-async function checkTracker(config: ServiceConfig, { couriers }: AccountsParts): Promise<Answer<string>> {
+async function checkTracker(config: ServiceConfig, { couriers }: AccountsParts): Promise<Result<string>> {
   const { driver, apiKey = '', apiUrl } = config.tracker
   if (driver === 'local') return LOCAL_TRACKER
   if (driver === 'github') {
@@ -118,7 +118,7 @@ const LOCAL_CODEHOST = no('invalid', 'the code host is a folder on this machine,
 
 function codehostAccounts(parts: AccountsParts): CodehostAccounts {
   const { http, clock, couriers } = parts
-  const helper = (config: ServiceConfig): Answer<HelperClient> =>
+  const helper = (config: ServiceConfig): Result<HelperClient> =>
     helperFor(config, CODEHOST_BY_HAND, parts, parts.helperBase)
   return {
     async startDevice(config) {

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import type { FoundLogin } from '../../core/provider-ports.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { type AgentProvider, configDefaults } from '../../protocol/config.ts'
 import { LOGIN_CHARS_MAX, LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../protocol/limits.ts'
 import {
@@ -38,7 +38,7 @@ export interface LoginsParts extends AgentsParts {
   readonly stopped?: AbortSignal
 }
 
-export function findAgentLogin(provider: AgentProvider, parts: LoginsParts): Promise<Answer<FoundLogin>> {
+export function findAgentLogin(provider: AgentProvider, parts: LoginsParts): Promise<Result<FoundLogin>> {
   return { agentA: findClaude, agentB: findCodex, agentC: findGemini }[provider](parts)
 }
 
@@ -47,7 +47,7 @@ export function findAgentLogin(provider: AgentProvider, parts: LoginsParts): Pro
 const SETUP = 'run claude setup-token there and paste what it prints, or give an API key'
 
 /** What was put into the environment was put there for programs to use; of the two the one that is made for this. */
-async function findClaude(parts: LoginsParts): Promise<Answer<FoundLogin>> {
+async function findClaude(parts: LoginsParts): Promise<Result<FoundLogin>> {
   const { CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = parts.environment
   for (const [name, value] of Object.entries({ CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY })) {
     if (value !== undefined && value !== '') return inEnvironment(name, value, parts)
@@ -66,7 +66,7 @@ async function findClaude(parts: LoginsParts): Promise<Answer<FoundLogin>> {
   return yes({ detail, credential: { agentAOauthToken: token } })
 }
 
-async function inEnvironment(name: string, value: string, parts: LoginsParts): Promise<Answer<FoundLogin>> {
+async function inEnvironment(name: string, value: string, parts: LoginsParts): Promise<Result<FoundLogin>> {
   if (!isCredential(value)) return no('invalid', `${name} of this machine holds no key; correct or remove it`)
   const credential = { [placeOfKey(value)]: value }
   const config = { ...configDefaults, agent: { ...configDefaults.agent, ...credential } }
@@ -78,7 +78,7 @@ async function inEnvironment(name: string, value: string, parts: LoginsParts): P
 
 const CODEX = 'run codex login on this machine and connect again'
 
-async function findCodex(parts: LoginsParts): Promise<Answer<FoundLogin>> {
+async function findCodex(parts: LoginsParts): Promise<Result<FoundLogin>> {
   const status = await asked('codex', ['login', 'status'], parts)
   if (!status.ok) return reasonFor('Codex', status.refusal.message, CODEX)
   if (status.value.code !== 0) return reasonFor('Codex', 'nobody is logged in on this machine', CODEX)
@@ -92,13 +92,13 @@ async function findCodex(parts: LoginsParts): Promise<Answer<FoundLogin>> {
   return key === undefined ? foundCodex(text) : foundCodexKey(key, parts)
 }
 
-function foundCodex(text: string): Answer<FoundLogin> {
+function foundCodex(text: string): Result<FoundLogin> {
   const login = codexLogin(text)
   if (!login.ok) return reasonFor('Codex', 'its file holds no login', CODEX)
   return yes({ detail: login.value, credential: { agentBLogin: text } })
 }
 
-async function foundCodexKey(key: string, parts: LoginsParts): Promise<Answer<FoundLogin>> {
+async function foundCodexKey(key: string, parts: LoginsParts): Promise<Result<FoundLogin>> {
   const config = { ...configDefaults, agent: { ...configDefaults.agent, agentBApiKey: key } }
   const checked = await checkAgent(config, 'agentB', parts)
   return checked.ok
@@ -109,7 +109,7 @@ async function foundCodexKey(key: string, parts: LoginsParts): Promise<Answer<Fo
 // ---- Gemini --------------------------------------------------------------------------------------------------------
 
 /** Its command cannot be asked, and its own login is not for use by other programs any more. */
-async function findGemini(parts: LoginsParts): Promise<Answer<FoundLogin>> {
+async function findGemini(parts: LoginsParts): Promise<Result<FoundLogin>> {
   const key = parts.environment.GEMINI_API_KEY
   if (key === undefined || key === '') return foundGemini(parts)
   if (!isCredential(key))
@@ -125,7 +125,7 @@ const GEMINI =
   'Gemini works with an API key: make one at https://aistudio.google.com/apikey and give it; a login of gemini works for enterprise accounts'
 
 /** A login that its command has kept. It is believed by its form: only its vendor's own programs can show it works. */
-async function foundGemini({ environment, uid }: LoginsParts): Promise<Answer<FoundLogin>> {
+async function foundGemini({ environment, uid }: LoginsParts): Promise<Result<FoundLogin>> {
   const home = folderOf(environment, 'GEMINI_CLI_HOME', '')
   const path = home === undefined ? undefined : join(home, '.gemini', 'oauth_creds.json')
   const text = path === undefined ? undefined : await ownText(path, uid)
@@ -136,7 +136,8 @@ async function foundGemini({ environment, uid }: LoginsParts): Promise<Answer<Fo
 
 // ---- asking and reading --------------------------------------------------------------------------------------------
 
-const reasonFor = (who: string, why: string, cure: string): No => no('invalid', `${who}: ${why}; ${cure}`)
+const reasonFor = (who: string, why: string, cure: string): Refused =>
+  no('invalid', `${who}: ${why}; ${cure}`)
 
 /** What they need to find their own files and nothing of what could be a credential. */
 const OF_AGENTS = /^(CLAUDE_CONFIG_DIR|CODEX_HOME)$/
@@ -146,7 +147,7 @@ async function asked(
   name: string,
   args: readonly string[],
   { environment, clock, inheritable, stopped }: LoginsParts,
-): Promise<Answer<Extract<ProgramEnd, { is: 'ended' }>>> {
+): Promise<Result<Extract<ProgramEnd, { is: 'ended' }>>> {
   const program = await programOnPath(name, environment.PATH)
   if (program === undefined) return no('invalid', `${name} is not installed on this machine`)
   const order = {

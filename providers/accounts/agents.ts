@@ -6,7 +6,7 @@
  */
 
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
 import type { Http, HttpReply } from '../http/http.ts'
 import { codexLogin, geminiLogin } from './login-files.ts'
@@ -32,7 +32,7 @@ export async function checkAgent(
   { agent }: ServiceConfig,
   provider: AgentProvider,
   parts: AgentsParts,
-): Promise<Answer<string>> {
+): Promise<Result<string>> {
   if (provider === 'agentA') return checkClaude(agent.agentAApiKey || agent.agentAOauthToken || '', parts)
   if (provider === 'agentB') {
     if (agent.agentBApiKey) return checkOpenAi(agent.agentBApiKey, parts)
@@ -54,7 +54,7 @@ export function placeOfKey(value: string): 'agentAApiKey' | 'agentAOauthToken' {
 const SETUP_TOKEN = /^sk-ant-oat\d{2}-[\w-]{20,}$/
 const ANTHROPIC_VERSION = '2023-06-01'
 
-async function checkClaude(value: string, parts: AgentsParts): Promise<Answer<string>> {
+async function checkClaude(value: string, parts: AgentsParts): Promise<Result<string>> {
   if (value === '') return NOTHING
   if (value.startsWith('sk-ant-ort')) {
     return no('invalid', 'this is the part of a login that renews it, not a key; run: claude setup-token')
@@ -72,7 +72,7 @@ async function checkClaude(value: string, parts: AgentsParts): Promise<Answer<st
 
 // ---- Codex ---------------------------------------------------------------------------------------------------------
 
-async function checkOpenAi(key: string, parts: AgentsParts): Promise<Answer<string>> {
+async function checkOpenAi(key: string, parts: AgentsParts): Promise<Result<string>> {
   const reply = await get(parts, 'agentB', '/v1/models', { authorization: `Bearer ${key}` })
   if (!reply.ok) return reply
   // A key that may do a few things only need not be allowed to list models; that it is known is what was asked.
@@ -83,7 +83,7 @@ async function checkOpenAi(key: string, parts: AgentsParts): Promise<Answer<stri
 
 // ---- Gemini --------------------------------------------------------------------------------------------------------
 
-async function checkGemini(key: string, parts: AgentsParts): Promise<Answer<string>> {
+async function checkGemini(key: string, parts: AgentsParts): Promise<Result<string>> {
   const reply = await get(parts, 'agentC', '/v1beta/models?pageSize=1', { 'x-goog-api-key': key })
   if (!reply.ok) return reply
   // Said with 400, like a question that is wrong itself; but this one is not.
@@ -98,7 +98,7 @@ function get(
   provider: AgentProvider,
   path: string,
   headers: Readonly<Record<string, string>>,
-): Promise<Answer<HttpReply>> {
+): Promise<Result<HttpReply>> {
   const url = `${bases?.[provider] ?? BASES[provider]}${path}`
   const plain = { accept: 'application/json', 'user-agent': 'switchyard' }
   return http.ask({ method: 'GET', url, tries: TRIES, headers: { ...plain, ...headers } })
@@ -109,7 +109,7 @@ interface Asked {
   readonly key: string
 }
 
-function meaning({ who, key }: Asked, reply: HttpReply, { clock }: AgentsParts): Answer<string> {
+function meaning({ who, key }: Asked, reply: HttpReply, { clock }: AgentsParts): Result<string> {
   if (reply.status === 200) return yes(`an API key of ${who}`)
   if (isTooOften(reply)) return tooOften(who, reply, clock.now())
   if (reply.status === 401 || reply.status === 403) return refusedKey(who, reply, key)
@@ -117,7 +117,7 @@ function meaning({ who, key }: Asked, reply: HttpReply, { clock }: AgentsParts):
 }
 
 /** Their reason may repeat the key. */
-function refusedKey(who: string, reply: HttpReply, key: string): No {
+function refusedKey(who: string, reply: HttpReply, key: string): Refused {
   const why = reasonIn(reply)?.replaceAll(key, '***')
   return no('unauthorized', `${who} does not take this key${why === undefined ? '' : ` (${said(why)})`}`)
 }

@@ -7,7 +7,7 @@
 
 import type { Clock } from '../../core/ports.ts'
 import type { DevicePoll, DeviceStart } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
@@ -27,7 +27,7 @@ export async function startOwnDevice(
   http: Http,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
-): Promise<Answer<DeviceStart>> {
+): Promise<Result<DeviceStart>> {
   const form = { client_id: config.connect.codehostClientId ?? '', scope: SCOPE }
   const reply = await post(http, `${siteOf(config)}/login/device/code`, form)
   if (!reply.ok) return reply
@@ -42,7 +42,7 @@ export async function pollOwnDevice(
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   deviceCode: string,
-): Promise<Answer<DevicePoll>> {
+): Promise<Result<DevicePoll>> {
   const reply = await post(http, `${siteOf(config)}/login/oauth/access_token`, {
     client_id: config.connect.codehostClientId ?? '',
     device_code: deviceCode,
@@ -60,7 +60,7 @@ function siteOf({ codehost: { apiUrl = CLOUD_API } }: ServiceConfig): string {
   return `${protocol}//${isBeside ? host.slice('api.'.length) : host}`
 }
 
-function post(http: Http, url: string, form: Readonly<Record<string, string>>): Promise<Answer<HttpReply>> {
+function post(http: Http, url: string, form: Readonly<Record<string, string>>): Promise<Result<HttpReply>> {
   return http.ask({
     method: 'POST',
     url,
@@ -81,7 +81,7 @@ function post(http: Http, url: string, form: Readonly<Record<string, string>>): 
 const checkCode = checker(DeviceCode)
 const checkToken = checker(DeviceToken)
 
-export function startedOf(who: string, reply: HttpReply, now: number, cure: string): Answer<DeviceStart> {
+export function startedOf(who: string, reply: HttpReply, now: number, cure: string): Result<DeviceStart> {
   if (isTooOften(reply)) return tooOften(who, reply, now)
   const fields = fieldsIn(reply.text)
   const over = isAnswer(reply) ? OVER.get(textAt(fields, 'error') ?? '') : undefined
@@ -101,7 +101,7 @@ export function startedOf(who: string, reply: HttpReply, now: number, cure: stri
   })
 }
 
-export function pollOf(who: string, reply: HttpReply, now: number, cure: string): Answer<DevicePoll> {
+export function pollOf(who: string, reply: HttpReply, now: number, cure: string): Result<DevicePoll> {
   if (isTooOften(reply)) return tooOften(who, reply, now)
   if (!isAnswer(reply)) return unexpected(who, reply.status, cure)
   const checked = checkToken(fieldsIn(reply.text))

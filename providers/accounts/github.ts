@@ -4,7 +4,7 @@
  * GitHub tells what a classic token may do, and of a fine-grained one only when it lacks something: that one is believed
  * until then.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { type GithubAccount, githubApi, valueIn } from '../codehost/github/api.ts'
@@ -17,7 +17,7 @@ const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'
 
 /** Answers whose token it is, for people. */
-export async function checkGithub(couriers: Couriers, account: GithubAccount): Promise<Answer<string>> {
+export async function checkGithub(couriers: Couriers, account: GithubAccount): Promise<Result<string>> {
   if (account.token === '') return no('invalid', 'there is no token to check; give one')
   const api = githubApi(account, couriers)
   if (!api.ok) return api

@@ -6,10 +6,10 @@
  * answers never comes back with one of our secrets in it.
  */
 import { createHash } from 'node:crypto'
-import type { Chance, Clock } from '../../core/ports.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Journey, TokenPair } from '../../core/provider-ports.ts'
 import { strike } from '../../core/redact-secrets.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
@@ -42,11 +42,11 @@ const VIEWER = 'query Viewer { viewer { id name displayName } organization { id 
 export function authorizeLinear(
   config: ServiceConfig,
   { state, port }: { readonly state: string; readonly port: number },
-  chance: Pick<Chance, 'bytes'>,
-): Answer<Journey> {
+  random: Pick<RandomSource, 'bytes'>,
+): Result<Journey> {
   const client = clientOf(config)
   if (!client.ok) return client
-  const verifier = Buffer.from(chance.bytes(VERIFIER_BYTES)).toString('base64url')
+  const verifier = Buffer.from(random.bytes(VERIFIER_BYTES)).toString('base64url')
   const query = new URLSearchParams({
     client_id: client.value.id,
     redirect_uri: redirectUri(port),
@@ -64,7 +64,7 @@ export async function exchangeLinear(
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   { code, port, verifier }: LinearCode,
-): Promise<Answer<TokenPair>> {
+): Promise<Result<TokenPair>> {
   const fields = { grant_type: 'authorization_code', code, redirect_uri: redirectUri(port) }
   const form = verifier === undefined ? fields : { ...fields, code_verifier: verifier }
   return tokens(http, clock, config, form, 'the code of this consent')
@@ -76,13 +76,13 @@ export async function refreshLinear(
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   refreshToken: string,
-): Promise<Answer<TokenPair>> {
+): Promise<Result<TokenPair>> {
   const form = { grant_type: 'refresh_token', refresh_token: refreshToken }
   return tokens(http, clock, config, form, 'the authorization that was given once')
 }
 
 /** Whose credential it is, for people: `Ada in Acme`. */
-export async function checkLinear(courier: Courier, config: ServiceConfig): Promise<Answer<string>> {
+export async function checkLinear(courier: Courier, config: ServiceConfig): Promise<Result<string>> {
   const { apiKey, apiUrl } = config.tracker
   if (apiKey === undefined || apiKey === '') {
     return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
@@ -112,7 +112,7 @@ interface Client {
 
 type Form = Readonly<Record<string, string>>
 
-function clientOf({ connect, tracker }: ServiceConfig): Answer<Client> {
+function clientOf({ connect, tracker }: ServiceConfig): Result<Client> {
   const { trackerClientId: id, trackerClientSecret: secret } = connect
   if (id === undefined || id === '') {
     return no('invalid', 'connect.trackerClientId is not set; set it, or give an API key of Linear by hand')
@@ -132,7 +132,7 @@ async function tokens(
   config: ServiceConfig,
   own: Form,
   grant: string,
-): Promise<Answer<TokenPair>> {
+): Promise<Result<TokenPair>> {
   const client = clientOf(config)
   if (!client.ok) return client
   const { id, secret, tokenUrl } = client.value
@@ -156,7 +156,7 @@ async function tokens(
   return pairOf(reply.value, askedAt)
 }
 
-function pairOf({ text }: HttpReply, askedAt: number): Answer<TokenPair> {
+function pairOf({ text }: HttpReply, askedAt: number): Result<TokenPair> {
   const parsed = parseJson(text)
   const body = parsed.ok ? parsed.value : undefined
   const [accessToken, refreshToken] = [tokenAt(body, 'access_token'), tokenAt(body, 'refresh_token')]
@@ -180,10 +180,10 @@ function tokenAt(body: unknown, name: string): string | undefined {
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
-const strange = (): No =>
+const strange = (): Refused =>
   no('failed', 'Linear answered with something else than a token; see tracker.apiUrl, and try again')
 
-function refusalFor(reply: HttpReply, form: Form, grant: string, now: number): No {
+function refusalFor(reply: HttpReply, form: Form, grant: string, now: number): Refused {
   const { status, headers } = reply
   const parsed = parseJson(reply.text)
   const error = parsed.ok ? textAt(parsed.value, 'error') : undefined
@@ -199,12 +199,12 @@ function refusalFor(reply: HttpReply, form: Form, grant: string, now: number): N
   return no('failed', `Linear says: ${withoutSecrets(`${error}: ${said ?? 'no reason given'}`, form)}`)
 }
 
-function tooOften(waitMs: number | undefined): No {
+function tooOften(waitMs: number | undefined): Refused {
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(waitMs / 1000)} s`
   return no('unavailable', `Linear wants fewer requests just now; try again ${when}`)
 }
 
-function wrongClient(form: Form): No {
+function wrongClient(form: Form): Refused {
   const settings =
     form.client_secret === undefined
       ? 'correct connect.trackerClientId, or set connect.trackerClientSecret'

@@ -4,7 +4,7 @@
  *
  * Nothing here is verified but the form; a name or a plan in a token is somebody's claim, and shown as a word only.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { LOGIN_LEFT_MS_MIN } from '../../protocol/limits.ts'
 import { asFields, type Fields, fieldsIn, isCredential, said, textAt } from './reply-fields.ts'
 
@@ -19,7 +19,7 @@ export interface ClaudeLogin {
  * Only the access token is taken. The part that renews it stays with its owner: two who renew one login lock each
  * other out. So the token has to last for a while by itself, and whoever wants one that lasts makes it.
  */
-export function claudeLogin(text: string, now: number): Answer<ClaudeLogin> {
+export function claudeLogin(text: string, now: number): Result<ClaudeLogin> {
   const login = asFields(fieldsIn(text)?.claudeAiOauth)
   const token = textAt(login, 'accessToken')
   if (!isCredential(token)) return no('invalid', 'its file holds no login')
@@ -46,7 +46,7 @@ export function codexKey(text: string): string | undefined {
 }
 
 /** The whole file is the login: Codex on a worker reads it as it is. Answers whose it is. */
-export function codexLogin(text: string): Answer<string> {
+export function codexLogin(text: string): Result<string> {
   const fields = fieldsIn(text)
   if (!hasTokens(fields)) return no('invalid', 'this is no login of Codex: the text of its auth.json is')
   const claims = claimsIn(textAt(asFields(fields?.tokens), 'id_token'))
@@ -67,7 +67,7 @@ function claimsIn(token: string | undefined): Fields | undefined {
 
 // ---- Gemini --------------------------------------------------------------------------------------------------------
 
-export function geminiLogin(text: string): Answer<string> {
+export function geminiLogin(text: string): Result<string> {
   const fields = fieldsIn(text)
   const isLogin = textAt(fields, 'refresh_token') ?? textAt(fields, 'access_token')
   if (isLogin === undefined)

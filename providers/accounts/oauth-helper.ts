@@ -10,7 +10,7 @@
 import type { Clock } from '../../core/ports.ts'
 import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/provider-ports.ts'
 import { strike } from '../../core/redact-secrets.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
@@ -25,10 +25,10 @@ export const DEFAULT_API_BASE: string | undefined = undefined
 
 export interface HelperClient {
   authorize(order: { readonly state: string; readonly port: number }): Journey
-  exchange(order: { readonly code: string; readonly port: number }): Promise<Answer<TokenPair>>
-  refresh(refreshToken: string): Promise<Answer<TokenPair>>
-  startDevice(): Promise<Answer<DeviceStart>>
-  pollDevice(deviceCode: string): Promise<Answer<DevicePoll>>
+  exchange(order: { readonly code: string; readonly port: number }): Promise<Result<TokenPair>>
+  refresh(refreshToken: string): Promise<Result<TokenPair>>
+  startDevice(): Promise<Result<DeviceStart>>
+  pollDevice(deviceCode: string): Promise<Result<DevicePoll>>
 }
 
 const WHO = 'the OAuth helper'
@@ -42,7 +42,7 @@ export function helperFor(
   cure: string,
   { http, clock }: { readonly http: TokenDoor; readonly clock: Pick<Clock, 'now'> },
   ownBase: string | undefined = DEFAULT_API_BASE,
-): Answer<HelperClient> {
+): Result<HelperClient> {
   const base = baseOf(config.connect.apiBase, ownBase)
   if (base === undefined) {
     return no(
@@ -82,7 +82,7 @@ async function asked(
   http: TokenDoor,
   url: string,
   body: Readonly<Record<string, unknown>> | undefined,
-): Promise<Answer<HttpReply>> {
+): Promise<Result<HttpReply>> {
   const reply = await http.ask({
     method: 'POST',
     url,
@@ -106,7 +106,7 @@ function withoutWhatWasSent(reply: HttpReply, body: Readonly<Record<string, unkn
 }
 
 /** What the helper says of itself or of the service behind it, before it is asked what the answer is. */
-function heard(reply: Answer<HttpReply>, now: number): Answer<HttpReply> {
+function heard(reply: Result<HttpReply>, now: number): Result<HttpReply> {
   if (!reply.ok) return reply
   if (isTooOften(reply.value)) return tooOften(WHO, reply.value, now)
   const { status, text } = reply.value
@@ -116,7 +116,7 @@ function heard(reply: Answer<HttpReply>, now: number): Answer<HttpReply> {
 
 const checkTokens = checker(TrackerTokens)
 
-function tokensOf(reply: Answer<HttpReply>, now: number): Answer<TokenPair> {
+function tokensOf(reply: Result<HttpReply>, now: number): Result<TokenPair> {
   if (!reply.ok) return reply
   const { status, text } = reply.value
   const fields = fieldsIn(text)

@@ -1,6 +1,6 @@
 /** Reading what the services that give out credentials answer: a stranger's JSON, field by field. */
 import type { RefusalKind } from '../../core/result.ts'
-import { type No, no } from '../../core/result.ts'
+import { no, type Refused } from '../../core/result.ts'
 import { CREDENTIAL_CHARS_MAX, HTTP_PAUSE_MS } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -39,7 +39,7 @@ export function said(text: string): string {
 }
 
 /** `unavailable`, naming the wait when there is one. */
-export function tooOften(who: string, reply: HttpReply, now: number): No {
+export function tooOften(who: string, reply: HttpReply, now: number): Refused {
   const waitMs = retryAfterMs(reply.headers['retry-after'], now)
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(Math.max(waitMs, HTTP_PAUSE_MS) / 1000)} s`
   return no('unavailable', `${who} wants fewer requests; try again ${when}`)
@@ -49,7 +49,7 @@ export const isTooOften = ({ status, headers }: HttpReply): boolean =>
   status === 429 || (status === 403 && headers['retry-after'] !== undefined)
 
 /** What is left when no rule knew the status: an outage passes, anything else is not what was asked for. */
-export function unexpected(who: string, status: number, cure: string): No {
+export function unexpected(who: string, status: number, cure: string): Refused {
   const kind: RefusalKind = status >= 500 ? 'unavailable' : 'failed'
   return no(kind, `${who} answered with status ${status}; ${status >= 500 ? 'try again later' : cure}`)
 }

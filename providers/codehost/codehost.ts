@@ -1,6 +1,6 @@
 /** Which code host a job asks for, with the credential that it brings. */
 import type { Clock, CodeHost } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
 import type { Http } from '../http/http.ts'
 import { githubCodeHost } from './github.ts'
@@ -17,7 +17,7 @@ export function codeHostFor(
   codehost: JobCodehost | undefined,
   token: string | undefined,
   ports: CodeHostPorts,
-): Answer<CodeHost> {
+): Result<CodeHost> {
   const { driver, apiUrl, path } = codehost ?? GITHUB
   if (driver === 'github') {
     return githubCodeHost({

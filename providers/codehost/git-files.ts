@@ -5,7 +5,7 @@
  * something else; the patches quote names, stand in the list's order, and are told apart by a line that no content
  * can begin with. Patches that are too long are left out, never torn: half a patch looks like a whole one.
  */
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PULL_FILES_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullFile } from '../../protocol/pulls.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
@@ -53,7 +53,7 @@ const DIFF = [
 ]
 
 /** From a commit or tree to another. */
-export async function changesBetween(run: RunGit, from: string, to: string): Promise<Answer<Changes>> {
+export async function changesBetween(run: RunGit, from: string, to: string): Promise<Result<Changes>> {
   if (from === to) return yes(NOTHING)
   const listed = { args: [...DIFF, '-z', '--raw', from, to, '--'], bytesMax: LIST_BYTES_MAX }
   const counted = { args: [...DIFF, '-z', '--numstat', from, to, '--'], bytesMax: LIST_BYTES_MAX }
@@ -77,7 +77,7 @@ export async function changesBetween(run: RunGit, from: string, to: string): Pro
   return yes({ ...totals, files: withinBounds(files) })
 }
 
-async function sumsOf(run: RunGit, from: string, to: string): Promise<Answer<Omit<Changes, 'files'>>> {
+async function sumsOf(run: RunGit, from: string, to: string): Promise<Result<Omit<Changes, 'files'>>> {
   const shown = await gitText(run, { args: [...DIFF, '--shortstat', from, to, '--'] })
   if (!shown.ok) return shown
   const number = (what: RegExp) => Number(what.exec(shown.value)?.[1] ?? 0)

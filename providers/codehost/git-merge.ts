@@ -8,7 +8,7 @@
  * A repository may name programs that merge certain files. None of them is run: such a repository is for its owner to
  * merge in.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { ANYWHERE, commitsToMove, type GitCommit, memoryRef, moveRefs, treeOf } from './git-repository.ts'
 import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
 import {
@@ -60,7 +60,7 @@ export async function mergePull(
   run: RunGit,
   method: 'merge' | 'squash' | 'rebase',
   order: MergeOrder,
-): Promise<Answer<'merged' | 'moved'>> {
+): Promise<Result<'merged' | 'moved'>> {
   const made = await MAKE[method](run, order)
   if (!made.ok) return made
   const { number, baseRef, base, head } = order
@@ -79,7 +79,7 @@ export async function mergePull(
 }
 
 /** As the two would merge now; only objects that belong to nothing are written. */
-export async function tryMerge(run: RunGit, into: string, from: string): Promise<Answer<Merged>> {
+export async function tryMerge(run: RunGit, into: string, from: string): Promise<Result<Merged>> {
   const safe = await mayMerge(run)
   if (!safe.ok) return safe
   const order = { args: ['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', into, from] }
@@ -88,7 +88,7 @@ export async function tryMerge(run: RunGit, into: string, from: string): Promise
   return mergedOf(order, done.value)
 }
 
-function mergedOf(order: { readonly args: readonly string[] }, done: GitDone): Answer<Merged> {
+function mergedOf(order: { readonly args: readonly string[] }, done: GitDone): Result<Merged> {
   const [tree = '', ...files] = done.output.toString('utf8').split('\0')
   if (done.code === 0) return yes({ is: 'clean', tree: tree.trim() })
   if (done.code === 1) return yes({ is: 'dirty', files: [...new Set(files.filter((name) => name !== ''))] })
@@ -98,7 +98,7 @@ function mergedOf(order: { readonly args: readonly string[] }, done: GitDone): A
   return gitFailed(order, done)
 }
 
-async function mayMerge(run: RunGit): Promise<Answer<void>> {
+async function mayMerge(run: RunGit): Promise<Result<void>> {
   const order = { args: ['config', '--name-only', '--get-regexp', String.raw`^merge\..*\.driver$`] }
   const done = await run(order)
   if (!done.ok) return done
@@ -112,7 +112,7 @@ async function mayMerge(run: RunGit): Promise<Answer<void>> {
 
 // ---- the three ways ----------------------------------------------------------------------------------------------
 
-type Make = (run: RunGit, order: MergeOrder) => Promise<Answer<string>>
+type Make = (run: RunGit, order: MergeOrder) => Promise<Result<string>>
 
 const MAKE: Readonly<Record<'merge' | 'squash' | 'rebase', Make>> = {
   async merge(run, order) {
@@ -161,7 +161,7 @@ async function cleanTree(
   order: MergeOrder,
   into: string,
   from: string,
-): Promise<Answer<string>> {
+): Promise<Result<string>> {
   const merged = await tryMerge(run, into, from)
   if (!merged.ok) return merged
   return merged.value.is === 'clean' ? yes(merged.value.tree) : conflictsIn(order, merged.value.files)
@@ -177,7 +177,7 @@ async function movedOnto(
   order: MergeOrder,
   one: GitCommit,
   tip: string,
-): Promise<Answer<string>> {
+): Promise<Result<string>> {
   if (one.parent === tip) return rewritten(run, order, one, one.tree, tip)
   const before = await treeOf(run, tip)
   if (!before.ok) return before
@@ -192,7 +192,7 @@ function rewritten(run: RunGit, order: MergeOrder, one: GitCommit, tree: string,
   return commit(run, order, { tree, parents: [tip], message: one.message, author: one.author })
 }
 
-async function commit(run: RunGit, order: MergeOrder, made: NewCommit): Promise<Answer<string>> {
+async function commit(run: RunGit, order: MergeOrder, made: NewCommit): Promise<Result<string>> {
   const { person, at } = order
   const date = `@${Math.floor(at / 1000)} +0000`
   const author = made.author ?? { ...person, date }

@@ -8,7 +8,7 @@
  */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX, PROSE_CHARS_MAX, PULL_COMMITS_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullCommit } from '../../protocol/pulls.ts'
 import { gitFailed, gitText, type RunGit } from './git-run.ts'
@@ -66,7 +66,7 @@ export async function isRepository(folder: string): Promise<boolean> {
 }
 
 /** All branches, and what is remembered of pull requests; with `holding`, only those whose commits that one holds. */
-export async function refsOf(run: RunGit, holding?: string): Promise<Answer<Refs>> {
+export async function refsOf(run: RunGit, holding?: string): Promise<Result<Refs>> {
   const listed = await gitText(run, {
     args: [
       'for-each-ref',
@@ -82,7 +82,7 @@ export async function refsOf(run: RunGit, holding?: string): Promise<Answer<Refs
 }
 
 /** All or none of them. Refused as `conflict` when one is not where it was expected. */
-export async function moveRefs(run: RunGit, moves: readonly RefMove[]): Promise<Answer<void>> {
+export async function moveRefs(run: RunGit, moves: readonly RefMove[]): Promise<Result<void>> {
   const lines = moves.map(moveLine)
   const order = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n`, ends: true }
   const done = await run(order)
@@ -105,7 +105,7 @@ export async function mergeBaseOf(
   run: RunGit,
   one: string,
   other: string,
-): Promise<Answer<string | undefined>> {
+): Promise<Result<string | undefined>> {
   const order = { args: ['merge-base', one, other] }
   const done = await run(order)
   if (!done.ok) return done
@@ -115,7 +115,7 @@ export async function mergeBaseOf(
 }
 
 /** Those that `head` has and `base` has not, the newest of them, oldest first. */
-export async function commitsBetween(run: RunGit, base: string, head: string): Promise<Answer<PullCommit[]>> {
+export async function commitsBetween(run: RunGit, base: string, head: string): Promise<Result<PullCommit[]>> {
   const log = await logOf(run, '%H%n%an%n%ct%n%B', [
     `--max-count=${PULL_COMMITS_LISTED_MAX}`,
     '--topo-order',
@@ -146,7 +146,7 @@ export async function commitsToMove(
   base: string,
   head: string,
   countMax: number,
-): Promise<Answer<GitCommit[]>> {
+): Promise<Result<GitCommit[]>> {
   const log = await logOf(run, '%H%n%T%n%P%n%an%n%ae%n%ad%n%B', [
     '--date=raw',
     `--max-count=${countMax}`,
@@ -172,13 +172,13 @@ export async function commitsToMove(
   return yes(commits.reverse())
 }
 
-export async function treeOf(run: RunGit, sha: string): Promise<Answer<string>> {
+export async function treeOf(run: RunGit, sha: string): Promise<Result<string>> {
   const shown = await gitText(run, { args: ['rev-parse', '--verify', '--end-of-options', `${sha}^{tree}`] })
   return shown.ok ? yes(shown.value.trim()) : shown
 }
 
 /** The tree that holds nothing, by its name in this repository. */
-export async function emptyTree(run: RunGit): Promise<Answer<string>> {
+export async function emptyTree(run: RunGit): Promise<Result<string>> {
   const shown = await gitText(run, { args: ['hash-object', '-t', 'tree', '--stdin'] })
   return shown.ok ? yes(shown.value.trim()) : shown
 }
@@ -202,7 +202,7 @@ interface Log {
   readonly isCut: boolean
 }
 
-async function logOf(run: RunGit, format: string, args: readonly string[]): Promise<Answer<Log>> {
+async function logOf(run: RunGit, format: string, args: readonly string[]): Promise<Result<Log>> {
   const order = {
     args: ['log', '-z', '--no-patch', '--no-mailmap', '--no-color', `--format=${format}`, ...args, '--'],
     bytesMax: LOG_BYTES_MAX,

@@ -12,7 +12,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
 export interface GitOrder {
@@ -34,7 +34,7 @@ export interface GitDone {
   readonly complaint: string
 }
 
-export type RunGit = (order: GitOrder) => Promise<Answer<GitDone>>
+export type RunGit = (order: GitOrder) => Promise<Result<GitDone>>
 
 const GIT_MS_MAX = 20_000
 const GIT_AT_ONCE = 8
@@ -96,7 +96,7 @@ export function gitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunG
 }
 
 /** Where nothing but success will do, and all of the output. */
-export async function gitText(run: RunGit, order: GitOrder): Promise<Answer<string>> {
+export async function gitText(run: RunGit, order: GitOrder): Promise<Result<string>> {
   const done = await run(order)
   if (!done.ok) return done
   if (done.value.code === 0) return yes(done.value.output.toString('utf8'))
@@ -110,7 +110,7 @@ export function gitFailed({ args }: GitOrder, { code, complaint }: GitDone) {
 
 // ---- one process -------------------------------------------------------------------------------------------------
 
-async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>): Promise<Answer<GitDone>> {
+async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>): Promise<Result<GitDone>> {
   try {
     return await ended(started(folder, order), order, clock)
   } catch (error) {
@@ -138,7 +138,7 @@ async function ended(
   child: ChildProcess,
   order: GitOrder,
   clock: Pick<Clock, 'after'>,
-): Promise<Answer<GitDone>> {
+): Promise<Result<GitDone>> {
   const { input = '', bytesMax = OUTPUT_BYTES_MAX } = order
   let isLate = false
   const alarm: Cancel = clock.after(GIT_MS_MAX, () => {

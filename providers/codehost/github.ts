@@ -5,8 +5,8 @@
  * answers is a stranger's: it is read field by field, and a pull request counts only when it is of the very branches
  * that were asked for, for a filter that GitHub does not understand it ignores.
  */
-import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
-import { type Answer, no, type RefusalKind, yes } from '../../core/result.ts'
+import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
+import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { type Http, type HttpReply, type HttpRequest, retryAfterMs } from '../http/http.ts'
@@ -41,7 +41,7 @@ interface CommentPage {
   readonly pages: number
 }
 
-export function githubCodeHost(parts: GithubParts): Answer<CodeHost> {
+export function githubCodeHost(parts: GithubParts): Result<CodeHost> {
   const address = githubAddress(parts.apiUrl)
   return address.ok ? yes(new GithubCodeHost(parts, address.value)) : address
 }
@@ -63,7 +63,7 @@ class GithubCodeHost implements CodeHost {
     return `${this.#address.site}/${remote}.git`
   }
 
-  async findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>> {
+  async findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>> {
     const query = new URLSearchParams({
       state: 'open',
       head: `${ownerOf(remote)}:${head}`,
@@ -80,7 +80,14 @@ class GithubCodeHost implements CodeHost {
     return openPullOf(pull, remote)
   }
 
-  async openPull({ remote, head, base, title, body, draft }: PullOrder): Promise<Answer<OpenPull>> {
+  async openPull({
+    remote,
+    head,
+    base,
+    title,
+    body,
+    draft,
+  }: NewPullRequest): Promise<Result<OpenPullRequest>> {
     const order = { title, head, base, body, draft, maintainer_can_modify: true }
     const reply = await this.#ask('POST', remote, 'pulls', JSON.stringify(order))
     if (!reply.ok) return reply
@@ -89,7 +96,7 @@ class GithubCodeHost implements CodeHost {
     return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
   }
 
-  async hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>> {
+  async hasComment(remote: string, number: number, text: string): Promise<Result<boolean>> {
     for await (const page of this.#commentPages(remote, number)) {
       if (!page.ok) return page
       if (page.value.some((comment) => bodyOf(comment).includes(text))) return yes(true)
@@ -97,7 +104,7 @@ class GithubCodeHost implements CodeHost {
     return yes(false)
   }
 
-  async comment(remote: string, number: number, body: string): Promise<Answer<void>> {
+  async comment(remote: string, number: number, body: string): Promise<Result<void>> {
     const path = `issues/${number}/comments`
     const reply = await this.#ask('POST', remote, path, JSON.stringify({ body }))
     if (!reply.ok) return reply
@@ -105,7 +112,7 @@ class GithubCodeHost implements CodeHost {
   }
 
   /** Repeats come soon after the first: behind it, a page without any ends the search. */
-  async dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>> {
+  async dropRepeats(remote: string, number: number, text: string): Promise<Result<number>> {
     const found: unknown[] = []
     for await (const page of this.#commentPages(remote, number)) {
       if (!page.ok) return page
@@ -124,7 +131,7 @@ class GithubCodeHost implements CodeHost {
   }
 
   /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
-  async *#commentPages(remote: string, number: number): AsyncGenerator<Answer<readonly unknown[]>> {
+  async *#commentPages(remote: string, number: number): AsyncGenerator<Result<readonly unknown[]>> {
     const first = await this.#comments(remote, number, 1)
     yield first.ok ? yes(first.value.comments) : first
     const pages = first.ok ? first.value.pages : 1
@@ -135,7 +142,7 @@ class GithubCodeHost implements CodeHost {
     }
   }
 
-  async #comments(remote: string, number: number, page: number): Promise<Answer<CommentPage>> {
+  async #comments(remote: string, number: number, page: number): Promise<Result<CommentPage>> {
     const query = `per_page=${COMMENTS_PER_PAGE}&page=${page}`
     const reply = await this.#ask('GET', remote, `issues/${number}/comments?${query}`)
     if (!reply.ok) return reply
@@ -154,7 +161,7 @@ class GithubCodeHost implements CodeHost {
     remote: string,
     path: string,
     body?: string,
-  ): Promise<Answer<HttpReply>> {
+  ): Promise<Result<HttpReply>> {
     if (!isRemote(remote)) return no('invalid', `${printable(remote)} is no repository as owner/name`)
     return this.#http.ask({
       method,
@@ -189,7 +196,7 @@ function isSameRepository(from: string, pull: unknown, remote: string): boolean 
   return from.toLowerCase() === (typeof into === 'string' ? into : remote).toLowerCase()
 }
 
-function openPullOf(pull: unknown, remote: string): Answer<OpenPull> {
+function openPullOf(pull: unknown, remote: string): Result<OpenPullRequest> {
   const [number, url, draft] = ['number', 'html_url', 'draft'].map((name) => fieldOf(pull, name))
   if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 1) return strange(remote)
   if (typeof url !== 'string' || !LINK.test(url)) return strange(remote)

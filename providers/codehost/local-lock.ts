@@ -7,7 +7,7 @@
  */
 import { link, lstat, open, rename, rm } from 'node:fs/promises'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 import { codeOf } from './local-pull-file.ts'
 
 type LockClock = Pick<Clock, 'now' | 'after'>
@@ -22,8 +22,8 @@ let taken = 0
 export function locked<T>(
   path: string,
   clock: LockClock,
-  work: () => Promise<Answer<T>>,
-): Promise<Answer<T>> {
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
   const before = queues.get(path) ?? Promise.resolve()
   const mine = before.then(() => heldWhile(path, clock, work))
   const settled = mine.then(forget, forget)
@@ -38,8 +38,8 @@ export function locked<T>(
 async function heldWhile<T>(
   path: string,
   clock: LockClock,
-  work: () => Promise<Answer<T>>,
-): Promise<Answer<T>> {
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
   for (let tries = 0; tries < LOCK_TRIES_MAX; tries++) {
     const lock = await acquired(path)
     if (lock !== undefined) {

@@ -2,7 +2,7 @@
  * What people do to a pull request of the local code host, as changes of its record: allowed when GitHub would allow
  * it, and refused for the same reasons. Nothing here touches a file or a repository.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { FOLLOW_UP_ITEMS_MAX } from '../../protocol/limits.ts'
 import type {
   PullComment,
@@ -39,34 +39,34 @@ export const isOpen = ({ state }: DatedPull): boolean => state === 'open' || sta
 
 // ---- its state ---------------------------------------------------------------------------------------------------
 
-export function closed(pull: DatedPull, at: string): Answer<DatedPull> {
+export function closed(pull: DatedPull, at: string): Result<DatedPull> {
   if (!isOpen(pull)) return no('conflict', `the pull request is ${pull.state} already`)
   const draft = stateOf(pull) === 'draft'
   return yes({ ...pull, state: 'closed', draft, updatedAt: at })
 }
 
 /** What was a draft is one again. */
-export function reopened(pull: DatedPull, at: string): Answer<DatedPull> {
+export function reopened(pull: DatedPull, at: string): Result<DatedPull> {
   if (isOpen(pull)) return no('conflict', 'the pull request is open already')
   if (pull.state === 'merged') return no('conflict', 'the pull request is merged, and cannot be opened again')
   return yes({ ...pull, state: pull.draft === true ? 'draft' : 'open', updatedAt: at })
 }
 
-export function readied(pull: DatedPull, at: string): Answer<DatedPull> {
+export function readied(pull: DatedPull, at: string): Result<DatedPull> {
   const state = stateOf(pull)
   if (state === 'draft') return yes({ ...pull, state: 'open', draft: false, updatedAt: at })
   return no('conflict', state === 'open' ? 'the pull request is no draft' : `the pull request is ${state}`)
 }
 
 /** Its commits are in the base branch: that also counts for one that somebody closed at the same moment. */
-export function merged(pull: DatedPull, at: string): Answer<DatedPull> {
+export function merged(pull: DatedPull, at: string): Result<DatedPull> {
   if (pull.state === 'merged') return yes(pull)
   return yes({ ...pull, state: 'merged', draft: false, updatedAt: at, mergedAt: at })
 }
 
 // ---- the conversation --------------------------------------------------------------------------------------------
 
-export function commented(pull: DatedPull, body: string, deed: Deed): Answer<DatedPull> {
+export function commented(pull: DatedPull, body: string, deed: Deed): Result<DatedPull> {
   if (body.trim() === '') return no('invalid', '/body: must say something')
   const comments = [...(pull.comments ?? []), commentOf(pull, body, deed)]
   return within(comments) ?? yes({ ...pull, comments, updatedAt: deed.at })
@@ -80,7 +80,7 @@ export function withoutRepeats(pull: DatedPull, text: string): DatedPull {
   return repeats.size === 0 ? pull : { ...pull, comments: comments.filter((one) => !repeats.has(one)) }
 }
 
-export function reviewed(pull: DatedPull, { event, body }: ReviewRequest, deed: Deed): Answer<DatedPull> {
+export function reviewed(pull: DatedPull, { event, body }: ReviewRequest, deed: Deed): Result<DatedPull> {
   if (event !== 'APPROVE' && body.trim() === '') return no('invalid', `/body: ${event} must say something`)
   if (event !== 'COMMENT' && pull.author === deed.author) {
     const what = event === 'APPROVE' ? 'approve' : 'request changes on'
@@ -93,7 +93,7 @@ export function reviewed(pull: DatedPull, { event, body }: ReviewRequest, deed: 
 }
 
 /** To whichever comment of a thread, it goes to the thread's end. */
-export function replied(pull: DatedPull, { commentId, body }: ReplyRequest, deed: Deed): Answer<DatedPull> {
+export function replied(pull: DatedPull, { commentId, body }: ReplyRequest, deed: Deed): Result<DatedPull> {
   if (body.trim() === '') return no('invalid', '/body: must say something')
   const thread = pull.threads?.find(({ comments }) => comments.some(({ id }) => id === commentId))
   if (thread === undefined) {
@@ -103,7 +103,7 @@ export function replied(pull: DatedPull, { commentId, body }: ReplyRequest, deed
   return within(comments) ?? yes({ ...withThread(pull, thread, { ...thread, comments }), updatedAt: deed.at })
 }
 
-export function resolved(pull: DatedPull, wish: ResolveThreadRequest, at: string): Answer<DatedPull> {
+export function resolved(pull: DatedPull, wish: ResolveThreadRequest, at: string): Result<DatedPull> {
   const thread = pull.threads?.find(({ id }) => id === wish.threadId)
   if (thread === undefined) {
     return no('unknown', `this pull request has no review thread ${printable(wish.threadId)}`)

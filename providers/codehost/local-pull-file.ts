@@ -4,7 +4,7 @@
  */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { PULL_FILE_BYTES_MAX } from '../../protocol/limits.ts'
 import { checker, parseJson } from '../../protocol/parse.ts'
 import { KeptPull } from '../../protocol/pulls.ts'
@@ -23,7 +23,7 @@ const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const check = checker(KeptPull)
 
 /** Whatever would not be read again is not written. */
-export function writable(pull: KeptPull, number: number): Answer<Buffer> {
+export function writable(pull: KeptPull, number: number): Result<Buffer> {
   const checked = check(pull)
   if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
   const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)
@@ -34,7 +34,7 @@ export function writable(pull: KeptPull, number: number): Answer<Buffer> {
   )
 }
 
-export function pullIn({ bytes, stats }: PullFile, number: number): Answer<DatedPull> {
+export function pullIn({ bytes, stats }: PullFile, number: number): Result<DatedPull> {
   const name = `${number}.json`
   const parsed = parseJson(bytes.toString('utf8'), KEYS_MAX)
   const pull = parsed.ok ? check(parsed.value) : parsed
@@ -52,7 +52,7 @@ function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
 const earlier = (one: string, other = one): string => (one < other ? one : other)
 const later = (one: string, other: string): string => (one > other ? one : other)
 
-export async function readPlain(path: string, name: string): Promise<Answer<PullFile>> {
+export async function readPlain(path: string, name: string): Promise<Result<PullFile>> {
   let handle: FileHandle | undefined
   try {
     // A pipe would keep us waiting for a writer, a link could lead anywhere.

@@ -11,7 +11,7 @@
 
 import type { Clock } from '../../core/ports.ts'
 import type { PullDetailFacts, PullFacts } from '../../core/provider-ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { type Changes, changesBetween } from './git-files.ts'
 import { tryMerge } from './git-merge.ts'
 import {
@@ -59,7 +59,7 @@ export async function sightOf(
   repository: LocalRepository,
   pulls: readonly DatedPull[],
   clock: SightClock,
-): Promise<Answer<Sight>> {
+): Promise<Result<Sight>> {
   const refs = await refsOf(repository.run)
   if (!refs.ok) return refs
   const open = pulls.filter(isOpen)
@@ -121,7 +121,7 @@ export async function detailOf(
   pull: DatedPull,
   facts: PullFacts,
   refs: Refs,
-): Promise<Answer<PullDetailFacts>> {
+): Promise<Result<PullDetailFacts>> {
   const { base, head } = endsOf(pull, refs)
   const [changes, commits, mergeableState] = await Promise.all([
     base === undefined || head === undefined ? yes(UNCHANGED) : changesOf(run, base, head),
@@ -148,7 +148,7 @@ export async function detailOf(
 }
 
 /** As people compare branches: from where they parted. Without a common history, all of it is new. */
-async function changesOf(run: RunGit, base: string, head: string): Promise<Answer<Changes>> {
+async function changesOf(run: RunGit, base: string, head: string): Promise<Result<Changes>> {
   const parted = await mergeBaseOf(run, base, head)
   if (!parted.ok) return parted
   const from = parted.value === undefined ? await emptyTree(run) : yes(parted.value)
@@ -171,7 +171,7 @@ async function mergeableStateOf(run: RunGit, pull: DatedPull, refs: Refs): Promi
 type Held = (pull: DatedPull) => Refs | undefined
 
 /** What each base branch holds; undefined for one that is gone. */
-async function heldBy(run: RunGit, open: readonly DatedPull[], refs: Refs): Promise<Answer<Held>> {
+async function heldBy(run: RunGit, open: readonly DatedPull[], refs: Refs): Promise<Result<Held>> {
   const bases = new Set(open.flatMap(({ baseBranch }) => refs.get(branchRef(baseBranch))?.sha ?? []))
   const asked = await Promise.all([...bases].map(async (base) => [base, await refsOf(run, base)] as const))
   const held = new Map<string, Refs>()
@@ -219,4 +219,4 @@ async function remember(run: RunGit, each: readonly (readonly RefMove[])[]): Pro
   for (const moves of each) await moveRefs(run, moves)
 }
 
-const orItself = (answer: Answer<DatedPull>, pull: DatedPull): DatedPull => (answer.ok ? answer.value : pull)
+const orItself = (answer: Result<DatedPull>, pull: DatedPull): DatedPull => (answer.ok ? answer.value : pull)

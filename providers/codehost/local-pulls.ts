@@ -16,7 +16,7 @@ import type {
   PullPlace,
   Urgency,
 } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../protocol/limits.ts'
 import type {
   CodehostRepo,
@@ -91,12 +91,12 @@ class LocalPulls implements PullHost {
 
   // ---- looking ---------------------------------------------------------------------------------------------------
 
-  repos(): Promise<Answer<readonly CodehostRepo[]>> {
+  repos(): Promise<Result<readonly CodehostRepo[]>> {
     return reposBelow(this.#path, this.#runIn, this.#clock.now())
   }
 
   /** Nobody has to give way to anybody here. */
-  async list(remote: string, _urgency: Urgency): Promise<Answer<readonly PullFacts[]>> {
+  async list(remote: string, _urgency: Urgency): Promise<Result<readonly PullFacts[]>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
     const found = await repository.value.folder.look()
@@ -117,7 +117,7 @@ class LocalPulls implements PullHost {
     return yes(facts.sort(byActivity))
   }
 
-  async detail(place: PullPlace): Promise<Answer<PullDetailFacts>> {
+  async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
     const found = await this.#find(place)
     if (!found.ok) return found
     const { repository, pull, refs } = found.value
@@ -125,7 +125,7 @@ class LocalPulls implements PullHost {
   }
 
   /** There are no forks here: its branch is beside the one that it goes into. */
-  async origin(place: PullPlace): Promise<Answer<PullOrigin>> {
+  async origin(place: PullPlace): Promise<Result<PullOrigin>> {
     const found = await this.#find(place)
     if (!found.ok) return found
     const { pull, refs } = found.value
@@ -137,7 +137,7 @@ class LocalPulls implements PullHost {
     remote: string,
     numbers: readonly number[],
     _urgency: Urgency,
-  ): Promise<Answer<ReadonlyMap<number, PullState>>> {
+  ): Promise<Result<ReadonlyMap<number, PullState>>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
     const read = await Promise.all(numbers.map((number) => repository.value.folder.read(number)))
@@ -159,7 +159,7 @@ class LocalPulls implements PullHost {
 
   // ---- its state -------------------------------------------------------------------------------------------------
 
-  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Answer<string>> {
+  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>> {
     for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
       const found = await this.#find(place)
       if (!found.ok) return found
@@ -181,36 +181,36 @@ class LocalPulls implements PullHost {
     )
   }
 
-  close(place: PullPlace): Promise<Answer<void>> {
+  close(place: PullPlace): Promise<Result<void>> {
     return this.#change(place, (pull, { at }) => closed(pull, at))
   }
 
-  async reopen(place: PullPlace): Promise<Answer<void>> {
+  async reopen(place: PullPlace): Promise<Result<void>> {
     const found = await this.#find(place)
     if (!found.ok) return found
     const may = found.value.pull.state === 'closed' ? await mayReopen(found.value) : yes(undefined)
     return may.ok ? this.#changeFound(found.value, (pull, { at }) => reopened(pull, at)) : may
   }
 
-  ready(place: PullPlace): Promise<Answer<void>> {
+  ready(place: PullPlace): Promise<Result<void>> {
     return this.#change(place, (pull, { at }) => readied(pull, at))
   }
 
   // ---- the conversation ------------------------------------------------------------------------------------------
 
-  comment(place: PullPlace, body: string): Promise<Answer<void>> {
+  comment(place: PullPlace, body: string): Promise<Result<void>> {
     return this.#change(place, (pull, deed) => commented(pull, body, deed))
   }
 
-  review(place: PullPlace, review: ReviewRequest): Promise<Answer<void>> {
+  review(place: PullPlace, review: ReviewRequest): Promise<Result<void>> {
     return this.#change(place, (pull, deed) => reviewed(pull, review, deed))
   }
 
-  reply(place: PullPlace, reply: ReplyRequest): Promise<Answer<void>> {
+  reply(place: PullPlace, reply: ReplyRequest): Promise<Result<void>> {
     return this.#change(place, (pull, deed) => replied(pull, reply, deed))
   }
 
-  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Answer<void>> {
+  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Result<void>> {
     return this.#change(place, (pull, { at }) => resolved(pull, wish, at))
   }
 
@@ -218,23 +218,23 @@ class LocalPulls implements PullHost {
 
   async #change(
     place: PullPlace,
-    edit: (pull: DatedPull, deed: Deed) => Answer<DatedPull>,
-  ): Promise<Answer<void>> {
+    edit: (pull: DatedPull, deed: Deed) => Result<DatedPull>,
+  ): Promise<Result<void>> {
     const found = await this.#find(place)
     return found.ok ? this.#changeFound(found.value, edit) : found
   }
 
   async #changeFound(
     { repository, pull }: Found,
-    edit: (pull: DatedPull, deed: Deed) => Answer<DatedPull>,
-  ): Promise<Answer<void>> {
+    edit: (pull: DatedPull, deed: Deed) => Result<DatedPull>,
+  ): Promise<Result<void>> {
     const { name } = await this.#person(repository)
     const deed = { author: name, at: instantAt(this.#clock.now()), url: repository.urlOf(pull.number) }
     const changed = await repository.folder.change(pull.number, (now) => edit(now, deed), this.#clock)
     return changed.ok ? yes(undefined) : changed
   }
 
-  async #find({ remote, number }: PullPlace): Promise<Answer<Found>> {
+  async #find({ remote, number }: PullPlace): Promise<Result<Found>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
     const read = await repository.value.folder.read(number)
@@ -245,7 +245,7 @@ class LocalPulls implements PullHost {
     return yes({ repository: repository.value, pull: pulls[0] ?? read.value, refs })
   }
 
-  async #repository(remote: string): Promise<Answer<LocalRepository>> {
+  async #repository(remote: string): Promise<Result<LocalRepository>> {
     const folder = this.#host.pulls(remote)
     if (!folder.ok) return folder
     const address = this.#host.gitAddress(remote)

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { CODEHOST_REPOS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { CodehostRepo } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -19,7 +19,7 @@ export async function reposBelow(
   path: string,
   runIn: (folder: string) => RunGit,
   now: number,
-): Promise<Answer<CodehostRepo[]>> {
+): Promise<Result<CodehostRepo[]>> {
   const names = await namesBelow(path)
   if (!names.ok) return names
   const looked = await Promise.all(
@@ -32,7 +32,7 @@ export async function reposBelow(
   return yes(repos.sort((a, b) => b.pushedAt.localeCompare(a.pushedAt)))
 }
 
-async function namesBelow(path: string): Promise<Answer<string[]>> {
+async function namesBelow(path: string): Promise<Result<string[]>> {
   try {
     const owners = (await readdir(path)).filter((owner) => isRemote(`${owner}/x`)).sort()
     const inside = await Promise.all(

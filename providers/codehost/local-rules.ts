@@ -2,7 +2,7 @@
  * What has to be so before a pull request of the local code host is merged or opened again: what GitHub asks, asked of
  * the branches as they are.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { MergeOrder } from './git-merge.ts'
 import { branchRef, memoryRef, mergeBaseOf, type Refs } from './git-repository.ts'
@@ -25,7 +25,7 @@ export async function mayMerge({
   repository,
   pull,
   refs,
-}: Found): Promise<Answer<Branches & { readonly baseRef: string }>> {
+}: Found): Promise<Result<Branches & { readonly baseRef: string }>> {
   const state = stateOf(pull)
   if (state === 'draft') return no('conflict', 'the pull request is a draft; mark it ready, then merge it')
   if (state !== 'open') return no('conflict', `the pull request is ${state} already`)
@@ -40,7 +40,7 @@ export async function mayMerge({
 }
 
 /** What GitHub asks before: both branches are there, the head was only added to, and nobody took its place. */
-export async function mayReopen({ repository, pull, refs }: Found): Promise<Answer<void>> {
+export async function mayReopen({ repository, pull, refs }: Found): Promise<Result<void>> {
   const branches = branchesOf(pull, refs)
   if (!branches.ok) return branches
   const { base, head } = branches.value
@@ -55,13 +55,13 @@ export async function mayReopen({ repository, pull, refs }: Found): Promise<Answ
   return parted.value === head ? nothingToMerge(pull) : standsAlone(repository, pull)
 }
 
-function branchesOf({ baseBranch, headBranch }: DatedPull, refs: Refs): Answer<Branches> {
+function branchesOf({ baseBranch, headBranch }: DatedPull, refs: Refs): Result<Branches> {
   const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
   if (base === undefined) return branchGone(baseBranch)
   return head === undefined ? branchGone(headBranch) : yes({ base, head })
 }
 
-async function standsAlone({ folder }: LocalRepository, pull: DatedPull): Promise<Answer<void>> {
+async function standsAlone({ folder }: LocalRepository, pull: DatedPull): Promise<Result<void>> {
   const found = await folder.look()
   if (!found.ok) return found
   const isSame = (one: DatedPull) => one.headBranch === pull.headBranch && one.baseBranch === pull.baseBranch

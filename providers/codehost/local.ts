@@ -6,8 +6,8 @@
  */
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { Clock, CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { commented, withoutRepeats } from './local-pull-actions.ts'
@@ -42,7 +42,7 @@ export class LocalCodeHost implements CodeHost {
     return join(this.#path, `${remote}.git`)
   }
 
-  async findPull(remote: string, head: string, base: string): Promise<Answer<OpenPull | undefined>> {
+  async findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>> {
     const folder = this.pulls(remote)
     if (!folder.ok) return folder
     const pull = await firstOpen(folder.value, head, base)
@@ -51,7 +51,7 @@ export class LocalCodeHost implements CodeHost {
   }
 
   /** Of two at the same time, the one with the higher number steps back, as if it had come later. */
-  async openPull(order: PullOrder): Promise<Answer<OpenPull>> {
+  async openPull(order: NewPullRequest): Promise<Result<OpenPullRequest>> {
     const folder = this.pulls(order.remote)
     if (!folder.ok) return folder
     const there = await firstOpen(folder.value, order.head, order.base)
@@ -67,14 +67,14 @@ export class LocalCodeHost implements CodeHost {
     return yes(this.#openPullOf(folder.value, made.value))
   }
 
-  async hasComment(remote: string, number: number, text: string): Promise<Answer<boolean>> {
+  async hasComment(remote: string, number: number, text: string): Promise<Result<boolean>> {
     const folder = this.pulls(remote)
     const pull = folder.ok ? await folder.value.read(number) : folder
     if (!pull.ok) return pull
     return yes(pull.value.comments?.some(({ body }) => body.includes(text)) ?? false)
   }
 
-  async comment(remote: string, number: number, body: string): Promise<Answer<void>> {
+  async comment(remote: string, number: number, body: string): Promise<Result<void>> {
     const folder = this.pulls(remote)
     if (!folder.ok) return folder
     const at = new Date(this.#clock.now()).toISOString()
@@ -84,7 +84,7 @@ export class LocalCodeHost implements CodeHost {
     return changed.ok ? yes(undefined) : changed
   }
 
-  async dropRepeats(remote: string, number: number, text: string): Promise<Answer<number>> {
+  async dropRepeats(remote: string, number: number, text: string): Promise<Result<number>> {
     const folder = this.pulls(remote)
     if (!folder.ok) return folder
     let dropped = 0
@@ -98,17 +98,17 @@ export class LocalCodeHost implements CodeHost {
   }
 
   /** The pull requests of a repository, as their files have them. */
-  pulls(remote: string): Answer<PullFolder> {
+  pulls(remote: string): Result<PullFolder> {
     if (isRemote(remote)) return yes(new PullFolder(join(this.#path, `${remote}.pulls`)))
     return no('invalid', `${printable(remote)} is no repository as owner/name`)
   }
 
-  #openPullOf(folder: PullFolder, pull: KeptPull): OpenPull {
+  #openPullOf(folder: PullFolder, pull: KeptPull): OpenPullRequest {
     const url = pathToFileURL(folder.pathOf(pull.number)).href
     return { number: pull.number, url, state: isDraft(pull) ? 'draft' : 'open' }
   }
 
-  #pullOf({ head, base, title, body, draft }: PullOrder, number: number): KeptPull {
+  #pullOf({ head, base, title, body, draft }: NewPullRequest, number: number): KeptPull {
     const now = new Date(this.#clock.now()).toISOString()
     return {
       number,
@@ -132,7 +132,7 @@ async function firstOpen(
   folder: PullFolder,
   head: string,
   base: string,
-): Promise<Answer<KeptPull | undefined>> {
+): Promise<Result<KeptPull | undefined>> {
   const found = await folder.look()
   if (!found.ok) return found
   const isWanted = (pull: KeptPull) => isOpen(pull) && pull.headBranch === head && pull.baseBranch === base
@@ -142,6 +142,6 @@ async function firstOpen(
 const isOpen = ({ state }: KeptPull): boolean => state === 'open' || state === 'draft'
 const isDraft = ({ state, draft }: KeptPull): boolean => state === 'draft' || draft === true
 
-function alreadyThere({ head }: PullOrder, number: number) {
+function alreadyThere({ head }: NewPullRequest, number: number) {
   return no('conflict', `a pull request of ${printable(head)} already exists: number ${number}`)
 }

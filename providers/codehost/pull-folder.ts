@@ -11,7 +11,7 @@ import { constants } from 'node:fs'
 import { link, lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -45,7 +45,7 @@ export class PullFolder {
     return join(this.#path, `${number}.json`)
   }
 
-  async look(): Promise<Answer<PullPicture>> {
+  async look(): Promise<Result<PullPicture>> {
     const numbers = await this.#numbers()
     if (!numbers.ok) return numbers
     const pulls: DatedPull[] = []
@@ -58,12 +58,12 @@ export class PullFolder {
     return yes({ pulls, problems: problems.slice(0, PULL_PROBLEMS_MAX) })
   }
 
-  async read(number: number): Promise<Answer<DatedPull>> {
+  async read(number: number): Promise<Result<DatedPull>> {
     const folder = await lstat(this.#path).catch(() => undefined)
     return folder?.isSymbolicLink() === true ? notOwn(this.#path) : this.#read(number)
   }
 
-  async #read(number: number): Promise<Answer<DatedPull>> {
+  async #read(number: number): Promise<Result<DatedPull>> {
     const file = await readPlain(this.pathOf(number), `${number}.json`)
     return file.ok ? pullIn(file.value, number) : file
   }
@@ -71,9 +71,9 @@ export class PullFolder {
   /** Decided anew when the file was changed meanwhile. `edit` answers what it was given when there is nothing to do. */
   async change(
     number: number,
-    edit: (pull: DatedPull) => Answer<DatedPull>,
+    edit: (pull: DatedPull) => Result<DatedPull>,
     clock: Pick<Clock, 'now' | 'after'>,
-  ): Promise<Answer<DatedPull>> {
+  ): Promise<Result<DatedPull>> {
     const path = this.pathOf(number)
     // Asked before anything is written beside it: what is not there is not locked.
     const there = await this.read(number)
@@ -89,7 +89,7 @@ export class PullFolder {
   }
 
   /** Under the next free number. */
-  async create(fill: (number: number) => KeptPull): Promise<Answer<KeptPull>> {
+  async create(fill: (number: number) => KeptPull): Promise<Result<KeptPull>> {
     try {
       await mkdir(this.#path, { recursive: true })
       for (;;) {
@@ -147,7 +147,7 @@ export class PullFolder {
   }
 
   /** Ascending. Whatever bears a number takes it, also when it cannot be read. */
-  async #numbers(): Promise<Answer<number[]>> {
+  async #numbers(): Promise<Result<number[]>> {
     try {
       if (!(await lstat(this.#path)).isDirectory()) {
         return notOwn(this.#path)
@@ -185,8 +185,8 @@ function notOwn(path: string) {
 async function changed(
   path: string,
   number: number,
-  edit: (pull: DatedPull) => Answer<DatedPull>,
-): Promise<Answer<DatedPull>> {
+  edit: (pull: DatedPull) => Result<DatedPull>,
+): Promise<Result<DatedPull>> {
   for (let tries = 0; tries < CHANGE_TRIES_MAX; tries++) {
     const file = await readPlain(path, `${number}.json`)
     if (!file.ok) return file

@@ -2,7 +2,7 @@
 
 import type { Clock, Log } from '../../core/ports.ts'
 import type { PullHost } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Couriers } from '../http/client-types.ts'
 import { githubApi } from './github/api.ts'
@@ -18,7 +18,7 @@ export interface PullHostPorts {
 export function pullHostFor(
   { codehost }: ServiceConfig,
   { couriers, clock, log }: PullHostPorts,
-): Answer<PullHost> {
+): Result<PullHost> {
   const { driver, apiUrl, token, path } = codehost
   if (driver === 'local') {
     if (path !== undefined && path !== '') return yes(localPullHost({ path, clock, log }))

@@ -6,8 +6,8 @@
  * them never spend from the same budget without knowing of each other.
  */
 import { createHash } from 'node:crypto'
-import type { Chance, Clock, Log } from '../../core/ports.ts'
-import { type Answer, no } from '../../core/result.ts'
+import type { Clock, Log, RandomSource } from '../../core/ports.ts'
+import { no, type Result } from '../../core/result.ts'
 import type { Courier, Couriers, Errand, Manners } from './client-types.ts'
 import { KeptReplies } from './etag-cache.ts'
 import type { Http, HttpReply } from './http.ts'
@@ -16,7 +16,7 @@ import { Rounds } from './rate-limited-client.ts'
 export interface CouriersParts {
   readonly http: Pick<Http, 'ask'>
   readonly clock: Clock
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
@@ -55,7 +55,7 @@ class Office implements OpenCouriers {
     for (const rounds of this.#rounds.values()) rounds.close()
   }
 
-  async #ask(key: string, manners: Manners, place: string, errand: Errand): Promise<Answer<HttpReply>> {
+  async #ask(key: string, manners: Manners, place: string, errand: Errand): Promise<Result<HttpReply>> {
     if (this.#isClosed)
       return no('unavailable', `${manners.name} is not asked any more: this process is stopping`)
     // An address that a service named itself must not carry the credential elsewhere.

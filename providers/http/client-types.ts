@@ -6,7 +6,7 @@
  * clicked, and lets that go first. Of a reply that is kept it is asked only whether it still holds.
  */
 import type { Urgency } from '../../core/provider-ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { HttpReply, HttpRequest } from './http.ts'
 
 export interface Errand extends HttpRequest {
@@ -32,7 +32,7 @@ export interface Courier {
    * Any status but those that mean "too often" is a reply. Refused: `unavailable` when the budget does not allow it
    * now or the service wants fewer requests (the sentence says until when), `failed` when there was no reply.
    */
-  ask(errand: Errand): Promise<Answer<HttpReply>>
+  ask(errand: Errand): Promise<Result<HttpReply>>
 }
 
 /** What a reply says of the budget; what it does not say is absent. One reply names a resource once. */

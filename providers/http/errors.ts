@@ -5,7 +5,7 @@
  * searched for.
  */
 import { isNativeError } from 'node:util/types'
-import { type No, no } from '../../core/result.ts'
+import { no, type Refused } from '../../core/result.ts'
 import { HTTP_ANSWER_MS_MAX } from '../../protocol/limits.ts'
 import { leadsInside, PRIVATE_ADDRESS } from './public-address-guard.ts'
 
@@ -15,7 +15,7 @@ const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
 const TUNNEL = /^Proxy response \((\d{3})\)/
 
 /** @param proxy by whose way it was asked, as host and port */
-export function failureOf(error: unknown, url: string, isLate: boolean, proxy: string | undefined): No {
+export function failureOf(error: unknown, url: string, isLate: boolean, proxy: string | undefined): Refused {
   const place = placeOf(url)
   const way = proxy === undefined ? '' : ` by way of the proxy ${proxy}`
   if (isLate)
@@ -37,11 +37,11 @@ export function failureOf(error: unknown, url: string, isLate: boolean, proxy: s
   return no('failed', `${place} could not be reached${way} (${code}); ${cure}`)
 }
 
-export function stopping(place: string): No {
+export function stopping(place: string): Refused {
   return no('unavailable', `${place} is not asked any more: this process is stopping`)
 }
 
-export function proxyRefusal(place: string, proxy: string, status: string): No {
+export function proxyRefusal(place: string, proxy: string, status: string): Refused {
   const cure =
     status === '407' ? 'give the proxy variable a user and password that it takes' : 'ask who runs it'
   return no('failed', `${place} could not be reached: the proxy ${proxy} answered ${status}; ${cure}`)

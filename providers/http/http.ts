@@ -11,8 +11,8 @@ import type { LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { Agent, type buildConnector, Pool, ProxyAgent } from 'undici'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Chance, Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import {
   HTTP_ANSWER_BYTES_MAX,
   HTTP_ANSWER_MS_MAX,
@@ -49,7 +49,7 @@ export interface HttpReply {
 
 export interface Http {
   /** Any status is a reply; refused (`failed`) is only what brought none, `unavailable` once this is closed. */
-  ask(request: HttpRequest): Promise<Answer<HttpReply>>
+  ask(request: HttpRequest): Promise<Result<HttpReply>>
   close(): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export interface Proxies {
 
 export interface HttpParts {
   readonly clock: Pick<Clock, 'after' | 'now'>
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
   /** Certificates that may vouch for a service; without them, those that Node comes with. */
   readonly authorities?: readonly string[]
   /** The way out of this network; without it services are asked directly. */
@@ -92,7 +92,7 @@ async function patiently(
   network: Network,
   parts: HttpParts,
   request: HttpRequest,
-): Promise<Answer<HttpReply>> {
+): Promise<Result<HttpReply>> {
   for (let tries = 1; ; tries++) {
     const answer = await followed(network, parts, request)
     const waitMs = tries < triesOf(request) ? pauseBefore(answer, request, parts, tries) : undefined
@@ -111,12 +111,12 @@ export function triesOf({ tries = HTTP_TRIES_MAX }: HttpRequest): number {
  * @param tries how often it was sent
  */
 export function pauseBefore(
-  answer: Answer<HttpReply>,
+  answer: Result<HttpReply>,
   { method }: HttpRequest,
-  { clock, chance }: HttpParts,
+  { clock, random }: HttpParts,
   tries: number,
 ): number | undefined {
-  const own = backoffMs(tries, HTTP_PAUSE_MS, HTTP_PAUSE_MS_MAX, chance.fraction())
+  const own = backoffMs(tries, HTTP_PAUSE_MS, HTTP_PAUSE_MS_MAX, random.fraction())
   if (!answer.ok) return answer.refusal.kind === 'failed' && SAFE_TWICE.has(method) ? own : undefined
   const { status, headers } = answer.value
   const asked = retryAfterMs(headers['retry-after'], clock.now())
@@ -142,7 +142,7 @@ async function followed(
   network: Network,
   parts: HttpParts,
   request: HttpRequest,
-): Promise<Answer<HttpReply>> {
+): Promise<Result<HttpReply>> {
   let at = request
   for (let hops = 0; ; hops++) {
     const reply = await once(network, parts, at)
@@ -168,7 +168,7 @@ async function once(
   network: Network,
   { clock, proxies }: HttpParts,
   request: HttpRequest,
-): Promise<Answer<HttpReply>> {
+): Promise<Result<HttpReply>> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     return no('invalid', 'the address of the service is no http address; correct apiUrl')
@@ -202,7 +202,7 @@ function whole(
   request: HttpRequest,
   place: string,
   proxy: WayOut | undefined,
-): Answer<HttpReply> {
+): Result<HttpReply> {
   // A service itself has no reason to say this, and what it says of proxies is not for people.
   if (proxy !== undefined && reply?.status === 407) return proxyRefusal(place, proxy.url.host, '407')
   if (reply === undefined)

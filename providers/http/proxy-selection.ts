@@ -6,7 +6,7 @@
  * directly. No proxy leads there, and a credential that may go to it unencrypted must not pass through somebody else.
  */
 import { BlockList, isIP } from 'node:net'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Proxies } from './http.ts'
 
 export interface WayOut {
@@ -16,14 +16,14 @@ export interface WayOut {
 }
 
 /** Undefined: directly. */
-export function wayTo(target: URL, proxies: Proxies | undefined): Answer<WayOut | undefined> {
+export function wayTo(target: URL, proxies: Proxies | undefined): Result<WayOut | undefined> {
   const text = proxies?.[target.protocol === 'https:' ? 'https' : 'http'] ?? ''
   if (text === '' || isThisMachine(target) || isExcepted(target, proxies?.except ?? '')) return yes(undefined)
   return proxyOf(text)
 }
 
 /** One without a scheme is an http proxy, as everywhere. */
-export function proxyOf(text: string): Answer<WayOut> {
+export function proxyOf(text: string): Result<WayOut> {
   const full = text.includes('://') ? text : `http://${text}`
   const url = URL.canParse(full) ? new URL(full) : undefined
   // Never shown: it may hold a password.

@@ -7,7 +7,7 @@
  */
 import { type LookupAddress, lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { type No, no } from '../../core/result.ts'
+import { no, type Refused } from '../../core/result.ts'
 
 /** As an error of the network says it. */
 export const PRIVATE_ADDRESS = 'PRIVATE_ADDRESS'
@@ -37,7 +37,7 @@ export const isThisMachine = ({ hostname }: URL): boolean => THIS_MACHINE.test(h
 /** Of an address that needs no resolving. */
 export const isWrittenPrivate = ({ hostname }: URL): boolean => isPrivate(hostname.replace(/^\[|\]$/g, ''))
 
-export function leadsInside(place: string): No {
+export function leadsInside(place: string): Refused {
   return no(
     'invalid',
     `${place} is an address of a private network, and is not asked; correct it in the settings`,

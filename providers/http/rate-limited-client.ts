@@ -6,8 +6,8 @@
  * ask the same at once share one reply, unless something was changed in between: whoever has just changed a thing must
  * not be shown how it was.
  */
-import type { Chance, Clock, Log } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Clock, Log, RandomSource } from '../../core/ports.ts'
+import type { Result } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import type { Errand, Manners } from './client-types.ts'
 import { type KeptReplies, keyOf, markOf, refreshed } from './etag-cache.ts'
@@ -22,13 +22,13 @@ export interface RoundsParts {
   readonly owner: string
   readonly kept: KeptReplies
   readonly clock: Clock
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
 interface Flight {
   readonly visit: Visit
-  readonly reply: Promise<Answer<HttpReply>>
+  readonly reply: Promise<Result<HttpReply>>
 }
 
 /** However much is asked: an answer that was good within this time is as good as another when no more may be asked. */
@@ -41,7 +41,7 @@ export const DEAD_MS = 15 * 60_000
 
 /** The credential was not taken. */
 interface Dead {
-  readonly reply: Answer<HttpReply>
+  readonly reply: Result<HttpReply>
   /** Monotonic; then what nobody waits for tries it once more. */
   until: number
 }
@@ -73,7 +73,7 @@ export class Rounds {
     this.#turnstile.close()
   }
 
-  async ask(errand: Errand): Promise<Answer<HttpReply>> {
+  async ask(errand: Errand): Promise<Result<HttpReply>> {
     this.#asked += 1
     try {
       return await this.#take(errand)
@@ -82,7 +82,7 @@ export class Rounds {
     }
   }
 
-  async #take(errand: Errand): Promise<Answer<HttpReply>> {
+  async #take(errand: Errand): Promise<Result<HttpReply>> {
     if (errand.kept === true && errand.method === 'GET') return this.#share(errand)
     const visit = this.#visit(errand)
     if (!visit.writes) return this.#carry(errand, visit)
@@ -106,7 +106,7 @@ export class Rounds {
 
   // ---- replies that are kept -------------------------------------------------------------------------------------------
 
-  #share(errand: Errand): Promise<Answer<HttpReply>> {
+  #share(errand: Errand): Promise<Result<HttpReply>> {
     const key = keyOf(this.#parts.owner, errand, errand.gist?.name)
     const flying = this.#flights.get(key)
     if (flying !== undefined) {
@@ -121,7 +121,7 @@ export class Rounds {
     return flight.reply
   }
 
-  async #revalidate(key: string, errand: Errand, visit: Visit): Promise<Answer<HttpReply>> {
+  async #revalidate(key: string, errand: Errand, visit: Visit): Promise<Result<HttpReply>> {
     const { kept } = this.#parts
     const earlier = kept.get(key)
     if (earlier !== undefined && this.#isProven(key) && this.#turnstile.isCrowded(visit))
@@ -156,7 +156,7 @@ export class Rounds {
 
   // ---- on the way ------------------------------------------------------------------------------------------------------
 
-  async #carry(errand: Errand, visit: Visit): Promise<Answer<HttpReply>> {
+  async #carry(errand: Errand, visit: Visit): Promise<Result<HttpReply>> {
     for (let tries = 1; ; tries++) {
       const { answer, isTooOften } = await this.#once(errand, visit)
       if (isTooOften) {
@@ -173,7 +173,7 @@ export class Rounds {
   async #once(
     errand: Errand,
     visit: Visit,
-  ): Promise<{ readonly answer: Answer<HttpReply>; readonly isTooOften: boolean }> {
+  ): Promise<{ readonly answer: Result<HttpReply>; readonly isTooOften: boolean }> {
     const pass = await this.#turnstile.enter(visit)
     if (!pass.ok) return { answer: pass, isTooOften: false }
     let news: BudgetNews | undefined
@@ -192,7 +192,7 @@ export class Rounds {
   }
 
   /** A person finds out anew each time. */
-  #knownRefusal({ urgency }: Visit): Answer<HttpReply> | undefined {
+  #knownRefusal({ urgency }: Visit): Result<HttpReply> | undefined {
     const now = this.#parts.clock.monotonic()
     if (this.#dead === undefined || urgency === 'person') return undefined
     if (now < this.#dead.until) return this.#dead.reply
@@ -216,7 +216,7 @@ export class Rounds {
 
   /** A write may have been done although nobody said so. */
   #pauseBefore(
-    answer: Answer<HttpReply>,
+    answer: Result<HttpReply>,
     errand: Errand,
     { writes }: Visit,
     tries: number,
@@ -232,7 +232,7 @@ function plainlyTooOften({ status, headers }: HttpReply, now: number): number | 
 }
 
 /** What came during an outage was maybe done, so it is not carried again by itself. */
-const isOutage = (answer: Answer<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE
+const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE
 
 /** One whose end is named is nobody's to be asked in; a short one is waited for. */
 function outageMs({ status, headers }: HttpReply, now: number): number | undefined {

@@ -7,9 +7,9 @@
  * then nothing is sent.
  */
 
-import type { Cancel, Chance, Clock, Log } from '../../core/ports.ts'
+import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Manners } from './client-types.ts'
@@ -19,7 +19,7 @@ import { Budget, type BudgetNews, type BudgetTale, type NamedStop } from './rate
 export interface TurnstileParts {
   readonly manners: Pick<Manners, 'name' | 'atOnce' | 'writePauseMs' | 'minute'>
   readonly clock: Clock
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
@@ -36,7 +36,7 @@ export interface Visit {
 
 interface Waiting {
   readonly visit: Visit
-  readonly settle: (answer: Answer<number>) => void
+  readonly settle: (answer: Result<number>) => void
 }
 
 /** Further ones are refused. A page of all pull requests of all repositories is some thousands. */
@@ -71,13 +71,13 @@ export class Turnstile {
   }
 
   /** Answers the number with which it leaves. Having entered, it must leave. */
-  async enter(visit: Visit): Promise<Answer<number>> {
+  async enter(visit: Visit): Promise<Result<number>> {
     const { name } = this.#parts.manners
     if (this.#isClosed) return no('unavailable', `${name} is not asked any more: this process is stopping`)
     if (this.#waiting.person.size + this.#waiting.background.size >= WAITING_MAX) {
       return no('unavailable', `${WAITING_MAX} requests to ${name} are waiting already; try again in a while`)
     }
-    const answer = new Promise<Answer<number>>((settle) =>
+    const answer = new Promise<Result<number>>((settle) =>
       this.#waiting[visit.urgency].add({ visit, settle }),
     )
     this.#look()
@@ -86,10 +86,10 @@ export class Turnstile {
 
   /** @param news undefined: there was no reply */
   leave(number: number, news: BudgetNews | undefined): void {
-    const { clock, chance } = this.#parts
+    const { clock, random } = this.#parts
     this.#underWay.delete(number)
     const now = { monotonic: clock.monotonic(), wall: clock.now() }
-    this.#budget.end(number, news, now, chance.fraction())
+    this.#budget.end(number, news, now, random.fraction())
     this.#look()
   }
 
@@ -194,7 +194,7 @@ export class Turnstile {
 
   // ---- what is said of it ----------------------------------------------------------------------------------------------
 
-  #refusal({ why, until, resource, limit, remaining }: NamedStop): No {
+  #refusal({ why, until, resource, limit, remaining }: NamedStop): Refused {
     const { name } = this.#parts.manners
     const at = this.#instant(until)
     if (why === 'told')
@@ -209,7 +209,7 @@ export class Turnstile {
     return no('unavailable', `${name}: ${left} are left until ${at}; they are kept for what people ask for`)
   }
 
-  #crowdedOut(until: number): No {
+  #crowdedOut(until: number): Refused {
     const { name } = this.#parts.manners
     return no(
       'unavailable',

@@ -12,7 +12,7 @@ import { type FileHandle, lstat, open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Clock, TrackedTicket } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import {
   TICKET_FILE_BYTES_MAX,
   TICKET_FILES_AT_ONCE,
@@ -58,7 +58,7 @@ export class TicketFolder {
     this.#clock = clock
   }
 
-  async look(): Promise<Answer<FolderPicture>> {
+  async look(): Promise<Result<FolderPicture>> {
     const listed = await this.#names()
     if (!listed.ok) return listed
     const names = listed.value.slice(0, TICKET_FILES_MAX)
@@ -74,7 +74,7 @@ export class TicketFolder {
     return yes({ tickets, problems: [...tooMany(listed.value), ...problems], read })
   }
 
-  async #names(): Promise<Answer<string[]>> {
+  async #names(): Promise<Result<string[]>> {
     try {
       const entries = await readdir(this.#path, { withFileTypes: true })
       const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)

@@ -7,7 +7,7 @@
  * missing from the next whole reading, and is asked for itself before it is believed to be gone.
  */
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
 import { strange } from '../codehost/github/errors.ts'
 import { fieldOf, instantOf, numberOf } from '../codehost/github/fields.ts'
@@ -52,7 +52,7 @@ export class RepoIssues {
   }
 
   /** Refused, what was known is known still. A look so soon after the last one asks nothing. */
-  async look(api: GithubApi, pauseMs: number): Promise<Answer<void>> {
+  async look(api: GithubApi, pauseMs: number): Promise<Result<void>> {
     const now = this.#clock.monotonic()
     if (now - this.#lookedAt < pauseMs) return yes(undefined)
     const isWhole = this.#newest === undefined || now - this.#wholeAt >= WHOLE_LOOK_MS
@@ -62,7 +62,7 @@ export class RepoIssues {
   }
 
   /** One that is asked for by name, whatever has become of it; undefined: nobody knows it. */
-  async find(api: GithubApi, number: number): Promise<Answer<Issue | undefined>> {
+  async find(api: GithubApi, number: number): Promise<Result<Issue | undefined>> {
     const found = await readIssue(api, { remote: this.remote, number })
     if (found.ok) {
       this.#keep(found.value)
@@ -79,7 +79,7 @@ export class RepoIssues {
 
   // ---- reading -----------------------------------------------------------------------------------------------------
 
-  async #readAll(api: GithubApi, now: number): Promise<Answer<void>> {
+  async #readAll(api: GithubApi, now: number): Promise<Result<void>> {
     const listed = await this.#list(api, 'state=open&sort=updated&direction=desc')
     if (!listed.ok) return listed
     const { items, more } = listed.value
@@ -96,7 +96,7 @@ export class RepoIssues {
     return yes(undefined)
   }
 
-  async #readChanges(api: GithubApi): Promise<Answer<void>> {
+  async #readChanges(api: GithubApi): Promise<Result<void>> {
     const from = new Date(Date.parse(this.#newest ?? '') - SINCE_MARGIN_MS).toISOString()
     const since = from.replace(/\.\d{3}Z$/, 'Z')
     const listed = await this.#list(api, `state=all&since=${since}&sort=updated&direction=asc`)
@@ -123,13 +123,13 @@ export class RepoIssues {
   }
 
   /** Only where GitHub says that there are any, and only of those that have changed. */
-  async #askWaits(api: GithubApi, issues: readonly Issue[]): Promise<Answer<void>> {
+  async #askWaits(api: GithubApi, issues: readonly Issue[]): Promise<Result<void>> {
     const fresh = issues.filter(({ number, updatedAt }) => this.#known.get(number)?.updatedAt !== updatedAt)
     const asked = await Promise.all(fresh.map((issue) => this.#askWait(api, issue)))
     return asked.find((answer) => !answer.ok) ?? yes(undefined)
   }
 
-  async #askWait(api: GithubApi, { number, open, waitsForCount }: Issue): Promise<Answer<void>> {
+  async #askWait(api: GithubApi, { number, open, waitsForCount }: Issue): Promise<Result<void>> {
     this.#waitsFor.delete(number)
     if (!open || waitsForCount === 0) return yes(undefined)
     const path = `/repos/${this.remote}/issues/${number}/dependencies/blocked_by?per_page=${BLOCKERS_LISTED_MAX}`
@@ -176,7 +176,7 @@ export class RepoIssues {
 }
 
 /** One that was moved to another repository leads there, where it has another number. */
-export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Answer<Issue>> {
+export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Result<Issue>> {
   const repo = repoPath(place.remote)
   if (!repo.ok) return repo
   const subject = `issue ${place.number} of ${place.remote}`

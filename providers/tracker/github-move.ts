@@ -4,7 +4,7 @@
  * In this order an issue is never without a state, and a move that was cut off is simply made again. A state with a
  * name such as `Done` closes the issue. A closed one is not opened again by a move: a person closed it.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { GithubApi } from '../codehost/github/api.ts'
@@ -30,7 +30,7 @@ export async function moveIssue(
   issue: Issue,
   { state, from }: MoveOrder,
   stateNames: readonly string[],
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const labels = stateLabelsOf(issue, stateNames)
   if (isClosing(state)) return closed(api, issue, state, labels)
   if (!issue.open) {
@@ -61,7 +61,7 @@ async function closed(
   issue: Issue,
   state: string,
   labels: readonly string[],
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   if (issue.open) {
     const reason = isOneOf(state, GIVEN_UP) ? 'not_planned' : 'completed'
     const done = await write(api, issue, 'PATCH', '', { state: 'closed', state_reason: reason })
@@ -71,7 +71,7 @@ async function closed(
 }
 
 /** One that somebody else has taken off meanwhile is off. */
-async function withoutLabels(api: GithubApi, issue: Issue, labels: readonly string[]): Promise<Answer<void>> {
+async function withoutLabels(api: GithubApi, issue: Issue, labels: readonly string[]): Promise<Result<void>> {
   for (const label of labels) {
     const removed = await write(api, issue, 'DELETE', `/labels/${encodeURIComponent(label)}`)
     if (!removed.ok && removed.refusal.kind !== 'unknown') return removed
@@ -85,7 +85,7 @@ async function write(
   method: 'POST' | 'PATCH' | 'DELETE',
   below: string,
   body?: object,
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const path = `/repos/${remote}/issues/${number}${below}`
   const written = await api.write(method, path, `issue ${number} of ${remote}`, body)
   return written.ok ? yes(undefined) : written

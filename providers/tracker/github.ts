@@ -7,8 +7,8 @@
  *
  * Pull requests are not linked: GitHub itself notes in an issue which ones lead to it, and those of the service do.
  */
-import type { Cancel, Clock, Tracker, TrackerPicture, TrackerWish } from '../../core/ports.ts'
-import { type Answer, type No, no, yes } from '../../core/result.ts'
+import type { Cancel, Clock, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
+import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { folded, listed } from '../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
@@ -42,13 +42,13 @@ export function githubTracker(parts: GithubTrackerParts): Tracker {
 class GithubTracker implements Tracker {
   readonly #clock: GithubTrackerParts['clock']
   readonly #tracker: ServiceConfig['tracker']
-  readonly #api: Answer<GithubApi>
+  readonly #api: Result<GithubApi>
   /** By the names of their repositories in small letters, as are the issues. */
   readonly #homes: ReadonlyMap<string, Home>
   readonly #issues: ReadonlyMap<string, RepoIssues>
   /** Where tickets were moved to last: these are states, too, whatever the configuration was when we were made. */
   readonly #targets = new Set<string>()
-  #rules: TrackerWish['rules']
+  #rules: TrackerQuery['rules']
   /** Two looks at once would read everything twice. */
   #looking: Promise<unknown> = Promise.resolve()
 
@@ -64,7 +64,7 @@ class GithubTracker implements Tracker {
     )
   }
 
-  look(wish: TrackerWish): Promise<Answer<TrackerPicture>> {
+  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>> {
     const look = this.#looking.then(() => this.#look(wish))
     this.#looking = look.catch(() => undefined)
     return look
@@ -75,7 +75,7 @@ class GithubTracker implements Tracker {
     return () => undefined
   }
 
-  async moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
+  async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     if (!this.#api.ok) return this.#api
     const place = issuePlaceOf(ticketId)
     if (place === undefined || !this.#homes.has(folded(place.remote))) {
@@ -87,7 +87,7 @@ class GithubTracker implements Tracker {
     return lasting(issue.ok ? await moveIssue(api, issue.value, { state, from }, this.#stateNames()) : issue)
   }
 
-  async projects(): Promise<Answer<readonly TrackerProject[]>> {
+  async projects(): Promise<Result<readonly TrackerProject[]>> {
     if (!this.#api.ok) return this.#api
     const { site } = this.#api.value.address
     const homes = [...this.#homes.values()].slice(0, TRACKER_PROJECTS_MAX)
@@ -107,7 +107,7 @@ class GithubTracker implements Tracker {
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  async #look({ rules, tickets }: TrackerWish): Promise<Answer<TrackerPicture>> {
+  async #look({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
     if (!this.#api.ok) return this.#api
     const api = this.#api.value
     this.#rules = rules
@@ -129,7 +129,7 @@ class GithubTracker implements Tracker {
   }
 
   /** Those that could not be read. */
-  async #readAgain(api: GithubApi): Promise<ReadonlyMap<string, No>> {
+  async #readAgain(api: GithubApi): Promise<ReadonlyMap<string, Refused>> {
     const pauseMs = this.#homes.size * REPO_PAUSE_MS
     const read = await Promise.all(
       [...this.#issues.values()].map(async (issues) => ({ issues, answer: await issues.look(api, pauseMs) })),
@@ -173,7 +173,7 @@ class GithubTracker implements Tracker {
     }
   }
 
-  #find(api: GithubApi, { remote, number }: IssuePlace): Promise<Answer<Issue | undefined>> {
+  #find(api: GithubApi, { remote, number }: IssuePlace): Promise<Result<Issue | undefined>> {
     const issues = this.#issues.get(folded(remote)) ?? new RepoIssues(remote, this.#clock)
     return issues.find(api, number)
   }
@@ -190,13 +190,13 @@ const NO_TOKEN = no('unauthorized', 'GitHub needs a token: connect GitHub, or gi
 const NO_REPOSITORY = 'no repository is configured whose issues could be read; add one under repos'
 
 /** A token that is not taken is taken nowhere. */
-function fatalOf(refused: readonly No[], repos: number): No | undefined {
+function fatalOf(refused: readonly Refused[], repos: number): Refused | undefined {
   const dead = refused.find(({ refusal }) => refusal.kind === 'unauthorized')
   return dead ?? (repos > 0 && refused.length === repos ? refused[0] : undefined)
 }
 
 /** A move that GitHub does not allow is not tried for ever. */
-function lasting(moved: Answer<void> | No): Answer<void> {
+function lasting(moved: Result<void> | Refused): Result<void> {
   if (moved.ok) return moved
   const { kind, message } = moved.refusal
   return kind === 'forbidden' || kind === 'gone' ? no('invalid', message) : moved

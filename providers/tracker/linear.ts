@@ -4,8 +4,8 @@
  * It promises that looking is cheap however often it is done, and that no problem with one issue hides another. What it
  * does not know it does not guess: whether a ticket is eligible is for the host to say, of what is shown here.
  */
-import type { Cancel, Clock, Log, PullLink, Tracker, TrackerPicture, TrackerWish } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import type { Cancel, Clock, Log, PullLink, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import type { Courier } from '../http/client-types.ts'
 import { LinearDesk } from './linear/client.ts'
@@ -48,7 +48,7 @@ class LinearTracker implements Tracker {
   }
 
   /** One after the other: what one has found, the next needs not ask for. */
-  look(wish: TrackerWish): Promise<Answer<TrackerPicture>> {
+  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>> {
     const look = this.#lastLook.then(() => this.#look(wish))
     this.#lastLook = look.catch(() => undefined)
     return look
@@ -59,23 +59,23 @@ class LinearTracker implements Tracker {
     return () => {}
   }
 
-  async moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
+  async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     const moved = await this.#moves.move(ticketId, state, from)
     if (!moved.ok) return moved
     this.#looks.moved(moved.value.id, moved.value.state, moved.value.closed)
     return yes(undefined)
   }
 
-  async linkPull(ticketId: string, { url, title }: PullLink): Promise<Answer<void>> {
+  async linkPull(ticketId: string, { url, title }: PullLink): Promise<Result<void>> {
     // A file on this machine is no link for anybody else.
     return WEB_ADDRESS.test(url) ? this.#moves.attach(ticketId, url, title) : yes(undefined)
   }
 
-  projects(): Promise<Answer<readonly TrackerProject[]>> {
+  projects(): Promise<Result<readonly TrackerProject[]>> {
     return linearProjects(this.#desk)
   }
 
-  async #look(wish: TrackerWish): Promise<Answer<TrackerPicture>> {
+  async #look(wish: TrackerQuery): Promise<Result<TrackerListing>> {
     const looked = await this.#looks.look(wish)
     if (looked.ok) this.#tell(looked.value.problems)
     return looked

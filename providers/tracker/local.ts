@@ -7,8 +7,8 @@
  * file means is `ticket-file`'s to say.
  */
 import { join, resolve } from 'node:path'
-import type { Cancel, Clock, Log, Tracker, TrackerPicture } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { sameName } from '../../core/tickets/names.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -53,7 +53,7 @@ class LocalTracker implements Tracker {
    * file is gone is not reported as closed: an editor replaces a file by removing it for a moment, and what is not in
    * a picture counts as unchanged. So its run goes on, and a person who wants it to end cancels it.
    */
-  async look(): Promise<Answer<TrackerPicture>> {
+  async listTickets(): Promise<Result<TrackerListing>> {
     const found = await this.#folder.look()
     if (!found.ok) return found
     this.#tell(found.value)
@@ -68,14 +68,14 @@ class LocalTracker implements Tracker {
   }
 
   /** One after the other, so that two moves of one ticket do not take each other for a stranger. */
-  moveTo(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<void>> {
+  moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     const move = this.#lastMove.then(() => this.#move(ticketId, state, from))
     this.#lastMove = move.catch(() => undefined)
     return move
   }
 
   /** Those that its tickets name. */
-  async projects(): Promise<Answer<readonly TrackerProject[]>> {
+  async projects(): Promise<Result<readonly TrackerProject[]>> {
     const found = await this.#folder.look()
     if (!found.ok) return found
     const named = found.value.tickets.flatMap(({ tracked }) => tracked.ticket.project ?? [])
@@ -83,7 +83,7 @@ class LocalTracker implements Tracker {
     return yes(names.slice(0, TRACKER_PROJECTS_MAX).map((name) => ({ id: name, name, teams: [] })))
   }
 
-  async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Answer<void>> {
+  async #move(ticketId: string, state: string, from: readonly string[] | undefined): Promise<Result<void>> {
     const found = await this.#folder.look()
     if (!found.ok) return found
     const file = found.value.tickets.find(({ tracked }) => tracked.ticket.id === ticketId)
@@ -127,7 +127,7 @@ async function rewriteState(
   path: string,
   name: string,
   { ticketId, state, from }: MoveOrder,
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const file = await readWhole(path)
   if (file === undefined) return changed(name)
   const facts = factsOf(name, path, file.stats)

@@ -10,7 +10,7 @@ import { dirname } from 'node:path'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { isNoRoom, StoreBroken, StoreClosed, textOf } from '../errors.ts'
-import type { LmdbLedger } from '../lmdb/control-database.ts'
+import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import { type Chunk, type LogRecord, type TailHead, tailKey } from '../lmdb/event-buffer.ts'
 import { syncFolder } from './atomic.ts'
@@ -40,7 +40,7 @@ const RETRY_FULL_MS = 1_000
 
 export interface SpillerOptions {
   readonly runs: string
-  readonly ledger: LmdbLedger
+  readonly database: LmdbControlDatabase
   readonly clock: Clock
   readonly log: Log
   readonly tailBytesMax?: number
@@ -55,7 +55,7 @@ interface Move {
 
 export class Spiller {
   readonly #runs: string
-  readonly #ledger: LmdbLedger
+  readonly #database: LmdbControlDatabase
   readonly #clock: Clock
   readonly #log: Log
   readonly #tailBytesMax: number
@@ -72,13 +72,13 @@ export class Spiller {
 
   constructor(options: SpillerOptions) {
     this.#runs = options.runs
-    this.#ledger = options.ledger
+    this.#database = options.database
     this.#clock = options.clock
     this.#log = options.log
     this.#tailBytesMax = options.tailBytesMax ?? TAIL_BYTES_MAX
-    this.#seen = { chunks: this.#ledger.tail.chunks, at: this.#clock.monotonic(), busy: false }
-    this.#ledger.tail.onGrown(() => this.#wake(TICK_MS))
-    if (this.#ledger.tail.heads.size > 0) this.#wake(0)
+    this.#seen = { chunks: this.#database.tail.chunks, at: this.#clock.monotonic(), busy: false }
+    this.#database.tail.onGrown(() => this.#wake(TICK_MS))
+    if (this.#database.tail.heads.size > 0) this.#wake(0)
   }
 
   /** Alone with a run's file and its place in the tail. */
@@ -100,9 +100,9 @@ export class Spiller {
    * is written next.
    */
   async mend(runId: string): Promise<void> {
-    if (this.#stopped || this.#ledger.state().is !== 'ready') return
+    if (this.#stopped || this.#database.state().is !== 'ready') return
     await this.alone(runId, async () => {
-      const record = this.#ledger.tail.record(runId)
+      const record = this.#database.tail.record(runId)
       const kept = await lastEventBy(eventsFile(this.#runs, runId), record.bytes)
       const missing = record.bytes - kept.end
       if (missing <= 0) return
@@ -110,7 +110,7 @@ export class Spiller {
       const line = Buffer.from(`${JSON.stringify(this.#lossEvent(runId, index, missing))}\n`)
       const key = tailKey(runId, index)
       this.#log.error({ runId, bytes: missing }, 'acknowledged events are missing from the file of a run')
-      await this.#ledger.commitPuts([
+      await this.#database.commitPuts([
         { to: 'tail', key, bytes: line, runId, first: index, count: 1, behind: true },
         { to: 'log', key: runId, record: { bytes: kept.end, next: index }, moved: 0 },
       ])
@@ -146,8 +146,8 @@ export class Spiller {
   }
 
   #begin(): void {
-    if (this.#ledger.tail.heads.size === 0) return
-    const due = this.#ledger.state().is === 'ready' ? this.#due() : []
+    if (this.#database.tail.heads.size === 0) return
+    const due = this.#database.state().is === 'ready' ? this.#due() : []
     if (due.length === 0) {
       this.#wake(TICK_MS)
       return
@@ -162,7 +162,7 @@ export class Spiller {
 
   /** Runs whose tail is to move now, those that have waited longest first. */
   #due(): string[] {
-    const { tail } = this.#ledger
+    const { tail } = this.#database
     const now = this.#clock.monotonic()
     const max = this.#isBusy(now) ? BUSY_ROUND_RUNS_MAX : ROUND_RUNS_MAX
     const due = new Set<string>()
@@ -181,12 +181,12 @@ export class Spiller {
   }
 
   #isAllOut(): boolean {
-    return this.#ledger.tail.bytes > this.#tailBytesMax
+    return this.#database.tail.bytes > this.#tailBytesMax
   }
 
   #isBusy(now: number): boolean {
     if (this.#isAllOut()) return false
-    const { chunks } = this.#ledger.tail
+    const { chunks } = this.#database.tail
     const ms = now - this.#seen.at
     if (ms < TICK_MS / 2) return this.#seen.busy
     const busy = (chunks - this.#seen.chunks) * 1000 > ms * BUSY_CHUNKS_PER_SECOND
@@ -208,7 +208,7 @@ export class Spiller {
     })
     try {
       if (moves.some(({ fresh }) => fresh)) await syncFolder(this.#runs)
-      if (moves.length > 0) await this.#ledger.commitPuts(moves.flatMap(({ puts }) => puts))
+      if (moves.length > 0) await this.#database.commitPuts(moves.flatMap(({ puts }) => puts))
     } catch (error) {
       for (const { runId } of moves) failed(runId, error)
     }
@@ -231,7 +231,7 @@ export class Spiller {
 
   /** Undefined: nothing is to leave the tail. */
   async #toFile(runId: string): Promise<Move | undefined> {
-    const { tail } = this.#ledger
+    const { tail } = this.#database
     const { record, chunks } = tail.portion(runId, MOVE_BYTES_MAX)
     if (chunks.length === 0) return undefined
     const bytes = Buffer.concat(chunks.map((chunk) => chunk.bytes))
@@ -249,7 +249,7 @@ export class Spiller {
   #fail(runId: string, error: unknown): void {
     // The ledger says by itself that it is closed or broken.
     if (error instanceof StoreClosed || error instanceof StoreBroken) return
-    this.#ledger.tail.putOff(runId, isNoRoom(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
+    this.#database.tail.putOff(runId, isNoRoom(error) ? RETRY_FULL_MS : RETRY_RUN_MS)
     if (isNoRoom(error)) return
     this.#log.warn(
       { runId, reason: textOf(error) },

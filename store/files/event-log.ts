@@ -9,7 +9,7 @@ import { dirname } from 'node:path'
 import type { EventLogs } from '../../core/ports.ts'
 import type { RunEvent } from '../../protocol/run.ts'
 import { StoreClosed } from '../errors.ts'
-import type { LmdbLedger } from '../lmdb/control-database.ts'
+import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { Put } from '../lmdb/encode-writes.ts'
 import type { Chunk } from '../lmdb/event-buffer.ts'
 import { openForReading } from './event-file.ts'
@@ -19,19 +19,19 @@ import { eventsFile } from './run-folder.ts'
 
 export class EventLogsOnDisk implements EventLogs {
   readonly #runs: string
-  readonly #ledger: LmdbLedger
+  readonly #database: LmdbControlDatabase
   readonly #spiller: Spiller
   #closed = false
 
   constructor(options: SpillerOptions) {
     this.#runs = options.runs
-    this.#ledger = options.ledger
+    this.#database = options.database
     this.#spiller = new Spiller(options)
   }
 
   next(runId: string): number {
     this.#requireOpen()
-    return this.#ledger.tail.next(runId)
+    return this.#database.tail.next(runId)
   }
 
   async read(
@@ -51,8 +51,8 @@ export class EventLogsOnDisk implements EventLogs {
     this.#requireOpen()
     await this.#spiller.alone(runId, async () => {
       // Again when events came while the others were being removed.
-      do await this.#ledger.commitPuts(this.#removalOf(runId))
-      while (!this.#closed && this.#ledger.tail.keysOf(runId).length > 0)
+      do await this.#database.commitPuts(this.#removalOf(runId))
+      while (!this.#closed && this.#database.tail.keysOf(runId).length > 0)
       await rm(path, { force: true })
       // The artifacts may still be there; whoever removes last removes the folder.
       await rmdir(dirname(path)).catch(() => undefined)
@@ -74,14 +74,14 @@ export class EventLogsOnDisk implements EventLogs {
   async #read(runId: string, after: number, limit: number): Promise<Found> {
     const path = eventsFile(this.#runs, runId)
     this.#requireOpen()
-    const { record, chunks } = this.#ledger.tail.snapshot(runId, after, limit)
+    const { record, chunks } = this.#database.tail.snapshot(runId, after, limit)
     const found = after + 1 < record.next ? await inFile(path, record.bytes, after, limit) : NOTHING
     return { events: [...found.events, ...inTail(chunks, after)].slice(0, limit), short: found.short }
   }
 
   #removalOf(runId: string): Put[] {
     return [
-      ...this.#ledger.tail.keysOf(runId).map((key) => ({ to: 'tail' as const, key, bytes: null })),
+      ...this.#database.tail.keysOf(runId).map((key) => ({ to: 'tail' as const, key, bytes: null })),
       { to: 'log', key: runId, record: null, moved: 0 },
     ]
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Log } from '../../core/ports.ts'
 import { textOf } from '../errors.ts'
 import { isRunId } from '../event-order.ts'
-import type { LmdbLedger } from '../lmdb/control-database.ts'
+import type { LmdbControlDatabase } from '../lmdb/control-database.ts'
 import type { LogPut } from '../lmdb/encode-writes.ts'
 import { FORMAT, FORMAT_WITH_LOGS } from '../lmdb/tables.ts'
 import { isOwnFolder, namesIn } from './atomic.ts'
@@ -19,16 +19,16 @@ import { eventsFile } from './run-folder.ts'
 /** Records in one transaction, whose room is taken beforehand. */
 const PORTION = 500
 
-export async function adoptEventFiles(runs: string, ledger: LmdbLedger, log: Log): Promise<void> {
-  if (ledger.format >= FORMAT_WITH_LOGS) return
+export async function adoptEventFiles(runs: string, database: LmdbControlDatabase, log: Log): Promise<void> {
+  if (database.format >= FORMAT_WITH_LOGS) return
   let puts: LogPut[] = []
   for (const name of await namesIn(runs)) {
     puts.push(...(await recordOf(runs, name, log)))
     if (puts.length < PORTION) continue
-    await ledger.commitPuts(puts)
+    await database.commitPuts(puts)
     puts = []
   }
-  await ledger.commitPuts([...puts, { to: 'meta', key: 'format', text: String(FORMAT) }])
+  await database.commitPuts([...puts, { to: 'meta', key: 'format', text: String(FORMAT) }])
 }
 
 /** Nothing for what is no run's folder, or has no events. */

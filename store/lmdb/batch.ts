@@ -101,13 +101,13 @@ export class Batch {
 
   #apply(put: Put): void {
     switch (put.to) {
-      case 'life':
+      case 'snapshot':
         this.#applyLife(put.kind, put.key, put.bytes)
         break
       case 'run':
         this.#applyRun(put)
         break
-      case 'fact':
+      case 'key-value':
         this.write(this.#tables.facts, put.key, put.bytes)
         break
       case 'tail':

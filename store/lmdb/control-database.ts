@@ -7,7 +7,7 @@
  * failure ends the ledger, because nobody knows what the disk still holds.
  */
 import { join } from 'node:path'
-import type { Cancel, Clock, Ledger, Log, Meters, StoreState, Write } from '../../core/ports.ts'
+import type { Cancel, Clock, ControlDatabase, Log, Meters, StoreState, Write } from '../../core/ports.ts'
 import { StoreBroken, StoreClosed, textOf } from '../errors.ts'
 import { Batch, type Commit } from './batch.ts'
 import { troubleOf } from './commit-error.ts'
@@ -37,10 +37,10 @@ export interface LmdbLedgerOptions {
   readonly mapBytes?: number
 }
 
-export class LmdbLedger implements Ledger {
-  readonly lives: LmdbLives
+export class LmdbControlDatabase implements ControlDatabase {
+  readonly snapshots: LmdbLives
   readonly runs: LmdbRuns
-  readonly facts: LmdbFacts
+  readonly keyValues: LmdbFacts
   /** Events that are not in their files yet. */
   readonly tail: Tail
   /** The layout that was found; whoever brings the rest of the data directory up to ours writes it down. */
@@ -77,9 +77,9 @@ export class LmdbLedger implements Ledger {
     this.#meters = options.meters
     this.#tables = new Tables(options)
     this.#tables.onBeforeCommit(() => this.#depart())
-    this.lives = new LmdbLives(this.#tables)
+    this.snapshots = new LmdbLives(this.#tables)
     this.runs = new LmdbRuns(this.#tables)
-    this.facts = new LmdbFacts(this.#tables)
+    this.keyValues = new LmdbFacts(this.#tables)
     this.tail = new Tail(this.#tables, this.#clock)
     this.format = this.#tables.format
     this.#reserve = new Reserve(join(options.folder, 'data.mdb'), () => this.#tables.usedBytes())
@@ -214,13 +214,13 @@ export class LmdbLedger implements Ledger {
   }
 
   #knows(commit: Commit): boolean {
-    return commit.puts.every((put) => put.to !== 'life' || this.#tables.life(put.kind) !== undefined)
+    return commit.puts.every((put) => put.to !== 'snapshot' || this.#tables.life(put.kind) !== undefined)
   }
 
   #makeTables(commits: readonly Commit[]): void {
     for (const commit of commits) {
       for (const put of commit.puts) {
-        if (put.to === 'life' && this.#tables.life(put.kind) === undefined) this.#tables.addLife(put.kind)
+        if (put.to === 'snapshot' && this.#tables.life(put.kind) === undefined) this.#tables.addLife(put.kind)
       }
     }
   }

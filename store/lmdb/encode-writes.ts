@@ -14,7 +14,7 @@ import { type Head, headOf, stored } from './runs.ts'
 import { isKey, type Tables } from './tables.ts'
 
 interface LifePut {
-  readonly to: 'life'
+  readonly to: 'snapshot'
   readonly kind: string
   readonly key: string
   readonly bytes: Uint8Array | null
@@ -26,7 +26,7 @@ export type RunPut =
   | { readonly to: 'run'; readonly key: string; readonly bytes: null }
 
 interface FactPut {
-  readonly to: 'fact'
+  readonly to: 'key-value'
   readonly key: string
   readonly bytes: Uint8Array | null
 }
@@ -73,18 +73,18 @@ export function encodeWrites(tables: Tables, writes: readonly Write[]): Put[] {
 
 function encode(tables: Tables, write: Write): Put {
   switch (write.table) {
-    case 'life': {
+    case 'snapshot': {
       const bytes = write.record === null ? null : tables.codec.encode(write.record)
-      return { to: 'life', kind: write.kind, key: keyed(write.key), bytes }
+      return { to: 'snapshot', kind: write.kind, key: keyed(write.key), bytes }
     }
     case 'run': {
       const key = keyed(write.id)
       if (write.run === null) return { to: 'run', key, bytes: null }
       return { to: 'run', key, bytes: tables.codec.encode(stored(write.run)), head: headOf(write.run) }
     }
-    case 'fact': {
+    case 'key-value': {
       const bytes = write.value === null ? null : tables.codec.encode(write.value)
-      return { to: 'fact', key: factKey(write.shelf, keyed(write.key)), bytes }
+      return { to: 'key-value', key: factKey(write.collection, keyed(write.key)), bytes }
     }
     case 'events':
       return encodeEvents(write)

@@ -1,7 +1,7 @@
 /**
  * Small plain values in LMDB, all shelves in one table, each behind a letter of its own.
  */
-import type { FactShelf, Facts } from '../../core/ports.ts'
+import type { KeyValueCollection, KeyValues } from '../../core/ports.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
@@ -9,7 +9,7 @@ import { isKey, type Tables } from './tables.ts'
 const PAGE = 256
 const PAGE_BYTES = 4 * 1024 * 1024
 /** Never given twice. */
-const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
+const SHELF_CODE: Readonly<Record<KeyValueCollection, string>> = {
   'ended-lease': 'l',
   mark: 'm',
   memory: 'y',
@@ -21,23 +21,23 @@ const SHELF_CODE: Readonly<Record<FactShelf, string>> = {
   told: 'd',
 }
 
-export const factKey = (shelf: FactShelf, key: string): string => SHELF_CODE[shelf] + key
+export const factKey = (shelf: KeyValueCollection, key: string): string => SHELF_CODE[shelf] + key
 
-export class LmdbFacts implements Facts {
+export class LmdbFacts implements KeyValues {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
     this.#tables = tables
   }
 
-  get(shelf: FactShelf, key: string): object | undefined {
+  get(shelf: KeyValueCollection, key: string): object | undefined {
     if (!isKey(key)) return undefined
     const bytes = this.#tables.facts.get(factKey(shelf, key))
     return bytes === undefined ? undefined : this.#decode(shelf, key, bytes)
   }
 
   *all(
-    shelf: FactShelf,
+    shelf: KeyValueCollection,
     between: { readonly after?: string; readonly until?: string } = {},
   ): Generator<readonly [string, object]> {
     const end = between.until === undefined ? behind(shelf) : factKey(shelf, between.until)
@@ -64,7 +64,7 @@ export class LmdbFacts implements Facts {
     return page
   }
 
-  #decode(shelf: FactShelf, key: string, bytes: Uint8Array): object {
+  #decode(shelf: KeyValueCollection, key: string, bytes: Uint8Array): object {
     const value = this.#tables.codec.decode(bytes)
     if (typeof value === 'object' && value !== null) return value
     throw new StoreUnreadable(`the ${shelf} of ${key} is damaged; restore the state folder from a backup`)
@@ -72,6 +72,6 @@ export class LmdbFacts implements Facts {
 }
 
 /** Above every key of the shelf, at or below every key of the next one. */
-function behind(shelf: FactShelf): string {
+function behind(shelf: KeyValueCollection): string {
   return String.fromCharCode(SHELF_CODE[shelf].charCodeAt(0) + 1)
 }

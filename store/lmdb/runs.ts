@@ -6,7 +6,7 @@
  * each other through `Drafts`. Counts are kept in one small record: counting never walks.
  */
 import { createHash } from 'node:crypto'
-import type { RunQuery, RunShelf } from '../../core/ports.ts'
+import type { RunQuery, RunRecords } from '../../core/ports.ts'
 import { RUN_STATUSES, type Run, type RunStatus } from '../../protocol/run.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Table, type Tables } from './tables.ts'
@@ -114,7 +114,7 @@ export class Drafts {
   }
 }
 
-export class LmdbRuns implements RunShelf {
+export class LmdbRuns implements RunRecords {
   readonly #tables: Tables
   /** As of the last transaction that landed. */
   counts: Counts

@@ -1,26 +1,26 @@
 /**
  * Life records in LMDB, one table a kind. Decodes and nothing else: what a record means is the life's own business.
  */
-import type { LifeRecord, LifeShelf } from '../../core/ports.ts'
+import type { ActorSnapshot, Snapshots } from '../../core/ports.ts'
 import { StoreUnreadable } from '../errors.ts'
 import { isKey, type Tables } from './tables.ts'
 
 /** Read at once, so that walking a kind holds no transaction open while the caller works. */
 const PAGE = 256
 
-export class LmdbLives implements LifeShelf {
+export class LmdbLives implements Snapshots {
   readonly #tables: Tables
 
   constructor(tables: Tables) {
     this.#tables = tables
   }
 
-  get(kind: string, key: string): LifeRecord | undefined {
+  get(kind: string, key: string): ActorSnapshot | undefined {
     const bytes = isKey(key) ? this.#tables.life(kind)?.get(key) : undefined
     return bytes === undefined ? undefined : this.#decode(kind, key, bytes)
   }
 
-  *all(kind: string): Generator<readonly [string, LifeRecord]> {
+  *all(kind: string): Generator<readonly [string, ActorSnapshot]> {
     let after: string | undefined
     for (;;) {
       const from = after === undefined ? {} : { start: after, exclusiveStart: true }
@@ -35,7 +35,7 @@ export class LmdbLives implements LifeShelf {
     return this.#tables.kinds()
   }
 
-  #decode(kind: string, key: string, bytes: Uint8Array): LifeRecord {
+  #decode(kind: string, key: string, bytes: Uint8Array): ActorSnapshot {
     const record = this.#tables.codec.decode(bytes)
     if (isRecord(record)) return record
     throw new StoreUnreadable(
@@ -44,7 +44,7 @@ export class LmdbLives implements LifeShelf {
   }
 }
 
-function isRecord(value: unknown): value is LifeRecord {
+function isRecord(value: unknown): value is ActorSnapshot {
   if (typeof value !== 'object' || value === null) return false
   return (
     'v' in value && typeof value.v === 'number' && 's' in value && typeof value.s === 'string' && 'c' in value

@@ -12,7 +12,7 @@ interface Shelf {
   readonly drafts: Map<string, Buffer[]>
 }
 
-export class VolatileArtifacts implements Artifacts {
+export class MemoryArtifacts implements Artifacts {
   readonly #shelves = new Map<string, Shelf>()
   #closed = false
 

@@ -5,7 +5,7 @@ import { StoreClosed } from '../errors.ts'
 
 const DEBOUNCE_MS = 100
 
-export class VolatileConfigFile implements ConfigFile {
+export class MemoryConfigFile implements ConfigFile {
   readonly path = 'config.json'
   readonly setAsides: string[] = []
   readonly #clock: Clock

@@ -4,21 +4,21 @@
  * Tests can make it full or broken at any moment (`fill`, `drain`, `breakDown`); it then behaves as the real one.
  */
 import type {
+  ActorSnapshot,
   Cancel,
   Clock,
-  FactShelf,
-  Facts,
-  Ledger,
-  LifeRecord,
-  LifeShelf,
-  RunShelf,
+  ControlDatabase,
+  KeyValueCollection,
+  KeyValues,
+  RunRecords,
+  Snapshots,
   StoreState,
   Write,
 } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import { StoreBroken, StoreClosed } from '../errors.ts'
 import { requireWhole } from '../event-order.ts'
-import { VolatileEventLogs } from './event-logs.ts'
+import { MemoryEventLogs } from './event-logs.ts'
 import { shelfOfFacts, shelfOfLives, VolatileRuns } from './queries.ts'
 
 interface Commit {
@@ -27,27 +27,27 @@ interface Commit {
   reject(error: unknown): void
 }
 
-export class VolatileLedger implements Ledger {
+export class MemoryControlDatabase implements ControlDatabase {
   readonly #clock: Clock
-  readonly #lives = new Map<string, Map<string, LifeRecord>>()
+  readonly #lives = new Map<string, Map<string, ActorSnapshot>>()
   readonly #runs = new Map<string, Run>()
-  readonly #facts = new Map<FactShelf, Map<string, object>>()
-  readonly #events: VolatileEventLogs
+  readonly #facts = new Map<KeyValueCollection, Map<string, object>>()
+  readonly #events: MemoryEventLogs
   readonly #listeners = new Set<(state: StoreState) => void>()
   #waiting: Commit[] = []
   #scheduled = false
   #state: StoreState = { is: 'ready' }
   #closed = false
-  readonly lives: LifeShelf
-  readonly runs: RunShelf
-  readonly facts: Facts
+  readonly snapshots: Snapshots
+  readonly runs: RunRecords
+  readonly keyValues: KeyValues
 
   /** `events`: where the events of commits go. */
-  constructor(clock: Clock, events = new VolatileEventLogs()) {
+  constructor(clock: Clock, events = new MemoryEventLogs()) {
     this.#clock = clock
     this.#events = events
-    this.facts = shelfOfFacts(this.#facts)
-    this.lives = shelfOfLives(this.#lives)
+    this.keyValues = shelfOfFacts(this.#facts)
+    this.snapshots = shelfOfLives(this.#lives)
     this.runs = new VolatileRuns(this.#runs)
   }
 
@@ -124,14 +124,14 @@ export class VolatileLedger implements Ledger {
 
   #put(write: Write): void {
     switch (write.table) {
-      case 'life':
+      case 'snapshot':
         replace(shelfIn(this.#lives, write.kind), write.key, write.record)
         break
       case 'run':
         replace(this.#runs, write.id, write.run)
         break
-      case 'fact':
-        replace(shelfIn(this.#facts, write.shelf), write.key, write.value)
+      case 'key-value':
+        replace(shelfIn(this.#facts, write.collection), write.key, write.value)
         break
       case 'events':
         this.#events.add(write)

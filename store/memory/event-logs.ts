@@ -5,7 +5,7 @@ import { StoreClosed } from '../errors.ts'
 import { type EventsWrite, requireNext, requireRunId } from '../event-order.ts'
 import { eventsOf } from '../files/lines.ts'
 
-export class VolatileEventLogs implements EventLogs {
+export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
   #closed = false
 

@@ -1,8 +1,15 @@
 /** What can be asked of the maps that a volatile ledger keeps. What is handed out is a copy. */
-import type { FactShelf, Facts, LifeRecord, LifeShelf, RunQuery, RunShelf } from '../../core/ports.ts'
+import type {
+  ActorSnapshot,
+  KeyValueCollection,
+  KeyValues,
+  RunQuery,
+  RunRecords,
+  Snapshots,
+} from '../../core/ports.ts'
 import type { Run, RunStatus } from '../../protocol/run.ts'
 
-export class VolatileRuns implements RunShelf {
+export class VolatileRuns implements RunRecords {
   readonly #runs: ReadonlyMap<string, Run>
 
   constructor(runs: ReadonlyMap<string, Run>) {
@@ -32,11 +39,11 @@ function matches(run: Run, { before, status, ticket }: RunQuery): boolean {
   return ticket === undefined || run.ticket.id === ticket || run.ticket.identifier === ticket
 }
 
-export function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, LifeRecord>>): LifeShelf {
+export function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, ActorSnapshot>>): Snapshots {
   return {
     get: (kind, key) => structuredClone(lives.get(kind)?.get(key)),
     all: function* (kind) {
-      const records = lives.get(kind) ?? new Map<string, LifeRecord>()
+      const records = lives.get(kind) ?? new Map<string, ActorSnapshot>()
       for (const key of [...records.keys()].sort()) {
         const record = records.get(key)
         if (record !== undefined) yield [key, structuredClone(record)]
@@ -46,7 +53,7 @@ export function shelfOfLives(lives: ReadonlyMap<string, ReadonlyMap<string, Life
   }
 }
 
-export function shelfOfFacts(facts: ReadonlyMap<FactShelf, ReadonlyMap<string, object>>): Facts {
+export function shelfOfFacts(facts: ReadonlyMap<KeyValueCollection, ReadonlyMap<string, object>>): KeyValues {
   return {
     get: (shelf, key) => structuredClone(facts.get(shelf)?.get(key)),
     all: function* (shelf, { after, until } = {}) {

@@ -3,7 +3,7 @@ import type { UsageArchive, UsageKey } from '../../core/ports.ts'
 import { StoreClosed } from '../errors.ts'
 import { byKeyText, isUsageName, keyText } from '../files/usage-name.ts'
 
-export class VolatileUsageArchive implements UsageArchive {
+export class MemoryUsageArchive implements UsageArchive {
   readonly #texts = new Map<string, { readonly key: UsageKey; readonly text: string }>()
   #closed = false
 

@@ -126,7 +126,7 @@ async function handsParts(
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
     nodeProgram: process.execPath,
   })
-  const http = makeHttp({ clock: realClock, chance: realChance })
+  const http = makeHttp({ clock: realClock, random: realChance })
   const codehostFor = ({ codehost, credentials }: Job) =>
     codeHostFor(codehost, credentials.codehost, { http, clock: realClock })
   const sources = join(ground.folder, 'sources')
@@ -140,7 +140,7 @@ async function handsParts(
     firstNumber: 0,
     giveAway: isRoot,
     removeFolder: removeOwned,
-    sources: makeSources({ folder: sources, clock: realClock, chance: realChance, codehostFor }),
+    sources: makeSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
     codehostFor,
     drivers: agentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', asOther: isRoot }),
     wayOut: (order) => wayOut(leadingHere(order)),

@@ -1,6 +1,6 @@
 /** A person steps in: resume, attach and release, as the worker and the person's terminal hear them. */
 import { describe, expect, test } from '@jest/globals'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
 import { back, busy, enroll, rejoin, type Wire, yarn } from './host-conversation.ts'
 import {
@@ -17,7 +17,7 @@ import {
 const GRACE_S = ATTACH_GRACE_MS / 1000
 const AWAY = '"\\r\\n\\u001b[0;2m[the worker is away; waiting for it to come back]\\u001b[0m\\r\\n"'
 
-const verdict = (answer: Answer<unknown>): string =>
+const verdict = (answer: Result<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
 
 describe('resume', () => {
@@ -522,7 +522,7 @@ describe('a break of the worker’s line', () => {
 
 test('a record that cannot be read costs whoever asks for it a terminal, and not the service', async () => {
   const { y, runId } = await aRetainedRun()
-  const { runs } = y.store.ledger
+  const { runs } = y.store.database
   const { get } = runs
   Object.assign(runs, {
     get: () => {

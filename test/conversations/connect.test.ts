@@ -27,7 +27,7 @@ async function connecting(config = QUIET) {
     accounts: hands.accounts,
     bucket: hands.bucket,
     port: () => 4400,
-    chance: {
+    random: {
       bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
       fraction: () => 0.5,
     },
@@ -127,8 +127,8 @@ test('a restart forgets what was under way, and leaves nothing of it on disk', a
   await y.clock.turn()
   expect(await begun).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
   expect(await waiting).toMatchObject({ value: { results: { tracker: { ok: false } } } })
-  expect([...y.store.ledger.lives.all('journey')]).toEqual([])
-  expect([...y.store.ledger.lives.all('device-flow')]).toEqual([])
+  expect([...y.store.database.snapshots.all('journey')]).toEqual([])
+  expect([...y.store.database.snapshots.all('device-flow')]).toEqual([])
 
   const again = await connecting()
   const [state = ''] = y.hands.states

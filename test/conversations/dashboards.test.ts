@@ -345,7 +345,7 @@ test('`hello` carries the newest 200 finished runs', async () => {
   await wire.say(work.complete())
   const old = y.run(work.runId)
   const name = (at: number) => `run-0${String(at).padStart(31, '0')}`
-  void y.store.ledger.commit(
+  void y.store.database.commit(
     Array.from(
       { length: 250 },
       (_, at) => ({ table: 'run', id: name(at), run: { ...old, id: name(at) } }) as const,

@@ -9,7 +9,7 @@ test('a lease is written to durable storage before its dispatch frame is sent', 
   y.beforeLanding('lease', () => y.fill())
   y.tracker.put(ticket('ENG-1'))
   await y.settle()
-  expect([...y.store.ledger.lives.all('lease')]).toEqual([])
+  expect([...y.store.database.snapshots.all('lease')]).toEqual([])
   await y.drain()
   expect(y.said).toEqual(['the disk is full', 'the disk has room again', 'host → worker  dispatch ENG-1'])
 })
@@ -433,8 +433,11 @@ test('a dispatch carries the credentials that one run needs inline', async () =>
 test('no credential of a dispatch is written to disk', async () => {
   const y = await yarn(configWith({ agent: { agentAApiKey: 'key-a-secret' } }))
   const { runId } = await busy(y)
-  const { ledger } = y.store
-  const kept = [ledger.lives.kinds().map((kind) => [...ledger.lives.all(kind)]), ledger.runs.list({})]
+  const { database } = y.store
+  const kept = [
+    database.snapshots.kinds().map((kind) => [...database.snapshots.all(kind)]),
+    database.runs.list({}),
+  ]
   expect(JSON.stringify(kept)).not.toContain('key-a-secret')
   expect(JSON.stringify([y.run(runId), y.desk.hello()])).not.toContain('key-a-secret')
 })

@@ -3,9 +3,9 @@ import { afterEach, expect, test } from '@jest/globals'
 import { EndedLeases } from '../../actors/leases/ended-leases.ts'
 import { runMachine } from '../../actors/runs/run.machine.ts'
 import { workerMachine } from '../../actors/workers/worker.machine.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { Run } from '../../protocol/run.ts'
-import { volatileStore } from '../../store/memory-store.ts'
+import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import {
   busy,
@@ -26,7 +26,7 @@ inHand('a frame does not cross a connection within a moment')(
     const y = await yarn()
     const { wire, work, runId } = await busy(y)
     // While something else is on its way to the disk: the end and the discarding go with the next cut.
-    const discarded = new Promise<Answer<Run>>((resolve) => {
+    const discarded = new Promise<Result<Run>>((resolve) => {
       y.beforeLanding('lease', () => {
         void wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
         resolve(y.desk.discardRun(runId))
@@ -83,8 +83,8 @@ test('a run whose life was given up is no reason for another before it is on rec
   const { id } = y.runOf('ENG-1')
   let looked: () => void = () => {}
   const { tracker } = y
-  const look = tracker.look.bind(tracker)
-  tracker.look = async () => {
+  const look = tracker.listTickets.bind(tracker)
+  tracker.listTickets = async () => {
     await new Promise<void>((resolve) => {
       looked = resolve
     })
@@ -224,22 +224,22 @@ test('what a worker was to be told is forgotten with the worker', async () => {
   await wire.say(work.complete({ sandbox: { id: 'sb-1' } }))
   await wire.drop()
   await y.done(y.desk.discardRun(runId))
-  expect([...y.store.ledger.facts.all('errand')]).toHaveLength(1)
+  expect([...y.store.database.keyValues.all('errand')]).toHaveLength(1)
   await y.done(y.desk.revokeWorker(worker.workerId))
-  expect([...y.store.ledger.facts.all('errand')]).toEqual([])
+  expect([...y.store.database.keyValues.all('errand')]).toEqual([])
 })
 
 test('however many leases end, none is remembered for much longer than a week', async () => {
   const clock = new ManualClock()
-  const store = volatileStore({ clock })
-  const ended = new EndedLeases(store.ledger.facts, () => {})
+  const store = createMemoryStore({ clock })
+  const ended = new EndedLeases(store.database.keyValues, () => {})
   const commit = async () => {
-    const share = ended.join()
+    const share = ended.contribute()
     if (share === undefined) return
-    const landed = store.ledger.commit(share.writes)
+    const landed = store.database.commit(share.writes)
     await clock.turn()
     await landed
-    share.landed()
+    share.onCommitted()
   }
   for (let at = 0; at < 3_500; at++) {
     const id = `ls-${at.toString(16).padStart(12, '0')}`
@@ -248,12 +248,12 @@ test('however many leases end, none is remembered for much longer than a week', 
   await commit()
   ended.prune(8 * 24 * 3_600_000)
   for (let cuts = 0; cuts < 6; cuts++) await commit()
-  expect([...store.ledger.facts.all('ended-lease')]).toEqual([])
+  expect([...store.database.keyValues.all('ended-lease')]).toEqual([])
 })
 
 test('a dispatch that cannot even be made is tried again, and holds no slot for ever', async () => {
   const y = await yarn()
-  const { facts } = y.store.ledger
+  const { keyValues: facts } = y.store.database
   const get = facts.get.bind(facts)
   facts.get = (shelf, key) => (shelf === 'memory' ? throws() : get(shelf, key))
   const { wire } = await enroll(y, 'worker', 1)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { runMachine } from '../../actors/runs/run.machine.ts'
 import type { PullDetailFacts, PullOrigin, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
 import { HandPulls, handPullUrl } from '../support/manual-code-host.ts'
@@ -16,7 +16,7 @@ class Talk extends HandPulls {
   conversation: PullDetailFacts['conversation'] = { comments: [], reviews: [], threads: [] }
   headRemote: string | undefined = 'somebody/name'
   /** In place of a pull request's details alone. */
-  unreadable: Answer<never> | undefined
+  unreadable: Result<never> | undefined
   /** What was asked for does not come before this. */
   gate: Promise<void> = Promise.resolve()
 
@@ -25,14 +25,14 @@ class Talk extends HandPulls {
     this.conversation.comments.push({ id, author, body, createdAt, url: URL })
   }
 
-  override async detail(place: PullPlace): Promise<Answer<PullDetailFacts>> {
+  override async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
     this.reads += 1
     await this.gate
     const found = this.unreadable ?? (await super.detail(place))
     return found.ok ? yes({ ...found.value, conversation: this.conversation }) : found
   }
 
-  override async origin(): Promise<Answer<PullOrigin>> {
+  override async origin(): Promise<Result<PullOrigin>> {
     const { headRemote } = this
     return this.refusal ?? yes({ headRemote, headBranch: 'fix', headSha: 'abc', baseBranch: 'next' })
   }
@@ -42,7 +42,7 @@ class Talk extends HandPulls {
 async function completed(config: object = {}, concurrency = 2) {
   const y: Yarn = new Yarn(configWith(config))
   const pulls = new Talk()
-  let connected: Answer<Talk> = yes(pulls)
+  let connected: Result<Talk> = yes(pulls)
   y.around = { pulls: () => connected }
   await y.start()
   pulls.pulls.set(URL, 'open')
@@ -66,7 +66,7 @@ async function completed(config: object = {}, concurrency = 2) {
   return { y, pulls, worker, wire, runId, disconnect, connect, followUp }
 }
 
-const says = async (y: Yarn, asked: Promise<Answer<Run>>): Promise<string> => {
+const says = async (y: Yarn, asked: Promise<Result<Run>>): Promise<string> => {
   const answer = await y.ask(asked)
   return answer.ok ? `yes: ${answer.value.status}` : `${answer.refusal.kind}: ${answer.refusal.message}`
 }
@@ -145,7 +145,7 @@ describe('refused', () => {
     }
     const asked = y.desk.followUpRun(runId)
     await y.settle()
-    expect(await says(y, y.desk.resumeRun(runId) as Promise<Answer<never>>)).toMatch(
+    expect(await says(y, y.desk.resumeRun(runId) as Promise<Result<never>>)).toMatch(
       /follow-up .* is starting/,
     )
     await y.done(y.desk.retryRun(runId))
@@ -224,7 +224,7 @@ test('it costs as what it is, keeps what the run came to, and moves no ticket', 
     tracker: { driver: 'local', path: '/nowhere', startedState: 'Doing', reviewState: 'Review' },
   })
   const moved: string[] = []
-  y.tracker.moveTo = async (_, state) => {
+  y.tracker.moveTicket = async (_, state) => {
     moved.push(state)
     return yes(undefined)
   }
@@ -779,7 +779,7 @@ test('a follow-up whose life is lost with the disk’s record of it leaves its r
   await wire.drop()
   await followUp()
   await y.restart()
-  void y.store.ledger.commit([{ table: 'life', kind: 'run', key: runId, record: null }])
+  void y.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
   await y.settle()
   await y.crash()
   expect(y.run(runId)).toMatchObject({
@@ -819,11 +819,13 @@ test('one that an older version wrote down is carried on as the next that it can
   const { y, wire, worker, runId, followUp } = await completed()
   await wire.drop()
   await followUp()
-  const record = y.store.ledger.lives.get('run', runId)
+  const record = y.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no life of the run on disk')
   await y.restart()
   const { followUp: _, ...c } = record.c as Record<string, unknown>
-  void y.store.ledger.commit([{ table: 'life', kind: 'run', key: runId, record: { ...record, v: 1, c } }])
+  void y.store.database.commit([
+    { table: 'snapshot', kind: 'run', key: runId, record: { ...record, v: 1, c } },
+  ])
   await y.settle()
   await y.crash()
   const again = await back(y, worker)

@@ -11,16 +11,16 @@ import type { FrontDesk } from '../../actors/api/host-api.ts'
 import type { HostParts } from '../../actors/root/create-host.ts'
 import type {
   Clock,
-  Ledger,
+  ControlDatabase,
   Meters,
   PullLink,
   StoreState,
   TrackedTicket,
   Tracker,
-  TrackerPicture,
+  TrackerListing,
   Write,
 } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { DashboardPush } from '../../protocol/dashboard.ts'
 import type {
   HostFrame,
@@ -34,8 +34,8 @@ import type {
 } from '../../protocol/frames.ts'
 import { WORKER_HEARTBEAT_MS } from '../../protocol/limits.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import type { VolatileLedger } from '../../store/memory/control-database.ts'
-import { type VolatileStore, volatileStore } from '../../store/memory-store.ts'
+import type { MemoryControlDatabase } from '../../store/memory/control-database.ts'
+import { createMemoryStore, type MemoryStore } from '../../store/memory-store.ts'
 import { hostInMemory } from '../support/host-in-memory.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { Random } from '../support/random.ts'
@@ -88,11 +88,11 @@ export function ticket(identifier: string, more: Partial<Ticket> = {}): Ticket {
 export class HandTracker implements Tracker {
   tickets = new Map<string, TrackedTicket>()
   /** Given instead of the tickets, when there is one. */
-  answer: Answer<TrackerPicture> | undefined
+  answer: Result<TrackerListing> | undefined
   looks = 0
   #changed: () => void = () => {}
 
-  async look() {
+  async listTickets() {
     this.looks += 1
     return this.answer ?? yes({ tickets: [...this.tickets.values()], problems: [] })
   }
@@ -102,10 +102,10 @@ export class HandTracker implements Tracker {
       this.#changed = () => {}
     }
   }
-  async moveTo(_ticketId: string, _state: string, _from?: readonly string[]): Promise<Answer<void>> {
+  async moveTicket(_ticketId: string, _state: string, _from?: readonly string[]): Promise<Result<void>> {
     return yes(undefined)
   }
-  async linkPull(_ticketId: string, _link: PullLink): Promise<Answer<void>> {
+  async linkPull(_ticketId: string, _link: PullLink): Promise<Result<void>> {
     return yes(undefined)
   }
   async projects() {
@@ -145,28 +145,28 @@ class Leash implements Clock {
  * The disk as one host sees it. What it asks to be written is on its way for a tick, and for as long as the disk is
  * full; with the host dead, what is on its way is lost.
  */
-class Writing implements Ledger {
+class Writing implements ControlDatabase {
   alive = true
-  readonly lives
+  readonly snapshots
   readonly runs
-  readonly facts
-  readonly #ledger: VolatileLedger
+  readonly keyValues
+  readonly #database: MemoryControlDatabase
   readonly #clock: Clock
   #onTheWay: (() => void)[] = []
   /** Told of each commit that has been asked for. */
   asked: (writes: readonly Write[]) => void = () => {}
 
-  constructor(ledger: VolatileLedger, clock: Clock) {
-    this.#ledger = ledger
+  constructor(database: MemoryControlDatabase, clock: Clock) {
+    this.#database = database
     this.#clock = clock
-    this.lives = ledger.lives
-    this.runs = ledger.runs
-    this.facts = ledger.facts
+    this.snapshots = database.snapshots
+    this.runs = database.runs
+    this.keyValues = database.keyValues
   }
 
   commit(writes: readonly Write[]): Promise<void> {
     const landed = new Promise<void>((resolve, reject) => {
-      this.#onTheWay.push(() => void this.#ledger.commit(writes).then(resolve, reject))
+      this.#onTheWay.push(() => void this.#database.commit(writes).then(resolve, reject))
     })
     this.#clock.endOfTick(() => this.flush())
     this.asked(writes)
@@ -177,12 +177,12 @@ class Writing implements Ledger {
     if (this.alive && this.state().is === 'ready') for (const go of this.#onTheWay.splice(0)) go()
   }
 
-  state = () => this.#ledger.state()
+  state = () => this.#database.state()
   onState = (listener: (state: StoreState) => void) =>
-    this.#ledger.onState((state) => {
+    this.#database.onState((state) => {
       if (this.alive) listener(state)
     })
-  backup = () => this.#ledger.backup()
+  backup = () => this.#database.backup()
 }
 
 type Built = ReturnType<typeof hostInMemory>
@@ -200,7 +200,7 @@ export class Yarn {
   readonly clock = new TalkClock()
   readonly tracker = new HandTracker()
   readonly log: KeptLog
-  readonly store: VolatileStore
+  readonly store: MemoryStore
   said: string[] = []
   /** In place of the tracker in the hand, and of nobody to give out credentials. */
   around: Partial<HostParts> = {}
@@ -220,7 +220,7 @@ export class Yarn {
   constructor(configText: string) {
     if (sockets !== undefined) this.clock.around = (turn) => this.#oneByOne(turn)
     this.#config = configText
-    this.store = volatileStore({ clock: this.clock, config: configText })
+    this.store = createMemoryStore({ clock: this.clock, config: configText })
     const log = keptLog()
     this.log = { ...log, error: (fields, message) => this.write(`!! ${message} ${JSON.stringify(fields)}`) }
   }
@@ -240,16 +240,16 @@ export class Yarn {
       gauge: () => {},
       observe: () => {},
     }
-    const writing = new Writing(this.store.ledger, this.clock)
+    const writing = new Writing(this.store.database, this.clock)
     this.#leash = leash
     this.#writing = writing
     this.#made = hostInMemory((await this.store.config.read()) ?? this.#config, {
       clock: leash,
-      store: { ...this.store, ledger: writing },
+      store: { ...this.store, database: writing },
       log: this.log,
       meters,
       tracker: () => this.tracker,
-      chance: {
+      random: {
         bytes: (count) => Uint8Array.from({ length: count }, () => this.#random.below(256)),
         fraction: () => this.#random.fraction(),
       },
@@ -341,12 +341,12 @@ export class Yarn {
 
   fill(): void {
     this.write('the disk is full')
-    this.store.ledger.fill()
+    this.store.database.fill()
   }
 
   async drain(): Promise<void> {
     this.write('the disk has room again')
-    this.store.ledger.drain()
+    this.store.database.drain()
     this.#writing?.flush()
     await this.settle()
   }
@@ -356,7 +356,7 @@ export class Yarn {
     const writing = this.#writing
     if (writing === undefined) return
     writing.asked = (writes) => {
-      if (!writes.some((write) => write.table === 'life' && write.kind === kind)) return
+      if (!writes.some((write) => write.table === 'snapshot' && write.kind === kind)) return
       writing.asked = () => {}
       does()
     }
@@ -410,12 +410,12 @@ export class Yarn {
   }
 
   /** The answer to what was asked of the desk, once everything it waits for has happened. */
-  async ask<T>(asked: Promise<Answer<T>>): Promise<Answer<T>> {
+  async ask<T>(asked: Promise<Result<T>>): Promise<Result<T>> {
     await this.settle()
     return asked
   }
 
-  async done<T>(asked: Promise<Answer<T>>): Promise<T> {
+  async done<T>(asked: Promise<Result<T>>): Promise<T> {
     const answer = await this.ask(asked)
     if (!answer.ok) throw new Error(answer.refusal.message)
     return answer.value

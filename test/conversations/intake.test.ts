@@ -107,12 +107,12 @@ test('a ticket whose id is too long to be remembered is left out, and the others
 
 test('a tracker that never answers holds nothing up for good: it is asked again', async () => {
   const y = await yarn()
-  const { look } = y.tracker
-  y.tracker.look = () => new Promise(() => {})
+  const { listTickets: look } = y.tracker
+  y.tracker.listTickets = () => new Promise(() => {})
   y.tracker.put(ticket('ENG-1'))
   await y.pass(121)
   expect(y.desk.hello().linearStatus.error).toBe('the tracker did not answer within 120 seconds')
-  y.tracker.look = look
+  y.tracker.listTickets = look
   await y.pass(60)
   expect(y.desk.tickets().map(({ id }) => id)).toEqual(['ENG-1'])
 })

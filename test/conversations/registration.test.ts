@@ -59,7 +59,9 @@ test('the host stores only a SHA-256 hash of each worker credential and never re
   const y = await yarn()
   const { wire, credential } = await enroll(y)
   await wire.beat()
-  const kept = JSON.stringify(y.store.ledger.lives.kinds().map((kind) => [...y.store.ledger.lives.all(kind)]))
+  const kept = JSON.stringify(
+    y.store.database.snapshots.kinds().map((kind) => [...y.store.database.snapshots.all(kind)]),
+  )
   expect(kept).not.toContain(credential)
   expect(kept).toMatch(/"hash":"[0-9a-f]{64}"/)
   expect(JSON.stringify([y.desk.fleet(), y.desk.hello()])).not.toContain(credential)
@@ -165,7 +167,7 @@ test('`unauthorized` is never sent on a read error', async () => {
   const y = await yarn()
   const worker = await enroll(y)
   const record = { v: 1, s: 'a', c: { torn: true } }
-  void y.store.ledger.commit([{ table: 'life', kind: 'worker', key: worker.workerId, record }])
+  void y.store.database.commit([{ table: 'snapshot', kind: 'worker', key: worker.workerId, record }])
   await y.settle()
   await y.quietly(() => y.crash())
   y.fresh()

@@ -23,7 +23,7 @@ const ends = [
 /** Runs as people see them, and the leases as they are on disk. */
 const picture = (y: Yarn) => ({
   runs: y.allRuns().map((run) => ({ ...run, queueReason: undefined })),
-  leases: [...y.store.ledger.lives.all('lease')].map(([id]) => id),
+  leases: [...y.store.database.snapshots.all('lease')].map(([id]) => id),
 })
 
 /** Brings a lease into this state. */
@@ -73,7 +73,7 @@ for (const [how, end] of ends)
       expect(y.run(work.runId).status).toBe(state === 'cancelling' ? 'cancelled' : 'completed')
       expect(y.allRuns()).toHaveLength(1)
       expect(other.wire.has('dispatch')).toBe(false)
-      expect([...y.store.ledger.lives.all('lease')]).toEqual([])
+      expect([...y.store.database.snapshots.all('lease')]).toEqual([])
     },
   )
 
@@ -126,7 +126,7 @@ test('a lease that was on disk when the host was killed before its dispatch: no 
   await y.settle()
   await y.crash()
   await y.drain()
-  expect([...y.store.ledger.lives.all('lease')].length).toBeLessThanOrEqual(1)
+  expect([...y.store.database.snapshots.all('lease')].length).toBeLessThanOrEqual(1)
   const wire = await back(y, worker)
   await y.pass(1)
   expect(wire.count('dispatch')).toBe(1)
@@ -136,14 +136,14 @@ test('a lease that was on disk when the host was killed before its dispatch: no 
 test('a restored lease is authoritative over the run’s recorded status', async () => {
   const y = await yarn()
   const { worker, work, runId } = await busy(y)
-  const record = y.store.ledger.lives.get('run', runId)
+  const record = y.store.database.snapshots.get('run', runId)
   if (record === undefined) throw new Error('no life of the run on disk')
   // As an older record would say it: queued, and no lease known.
   const stale = { ...record, s: 'q', c: { ...(record.c as object), lease: null } }
   const { startedAt: _, ...run } = y.run(runId)
   await y.restart()
-  void y.store.ledger.commit([
-    { table: 'life', kind: 'run', key: runId, record: stale },
+  void y.store.database.commit([
+    { table: 'snapshot', kind: 'run', key: runId, record: stale },
     { table: 'run', id: runId, run: { ...run, status: 'queued' } },
   ])
   await y.settle()
@@ -160,11 +160,11 @@ test('a lease whose run is over, or no more, is no lease after a restart', async
   const y = await yarn()
   const { work, runId } = await busy(y)
   await y.restart()
-  void y.store.ledger.commit([{ table: 'life', kind: 'run', key: runId, record: null }])
-  void y.store.ledger.commit([{ table: 'run', id: runId, run: { ...y.run(runId), status: 'failed' } }])
+  void y.store.database.commit([{ table: 'snapshot', kind: 'run', key: runId, record: null }])
+  void y.store.database.commit([{ table: 'run', id: runId, run: { ...y.run(runId), status: 'failed' } }])
   await y.settle()
   await y.crash()
-  expect([...y.store.ledger.lives.all('lease')]).toEqual([])
+  expect([...y.store.database.snapshots.all('lease')]).toEqual([])
   expect(y.run(runId).status).toBe('failed')
   expect(work.runId).toBe(runId)
 })
@@ -173,7 +173,7 @@ test('a run whose lease is gone after a restart is queued again', async () => {
   const y = await yarn()
   const { work, runId } = await busy(y)
   await y.restart()
-  void y.store.ledger.commit([{ table: 'life', kind: 'lease', key: work.id, record: null }])
+  void y.store.database.commit([{ table: 'snapshot', kind: 'lease', key: work.id, record: null }])
   await y.settle()
   await y.crash()
   expect(y.run(runId).status).toBe('queued')

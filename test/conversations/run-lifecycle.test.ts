@@ -1,6 +1,6 @@
 /** A run's life, row by row: from an eligible ticket to its end, and what people may do to it on the way. */
 import { expect, test } from '@jest/globals'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { back, busy, cost, enroll, inHand, offered, ticket, Work, yarn } from './host-conversation.ts'
 
 const prUrl = 'https://example.com/owner/name/pull/7'
@@ -519,7 +519,7 @@ test('while the disk is full nothing is promised', async () => {
   const y = await yarn()
   const { runId, worker } = await busy(y)
   y.fill()
-  const all: readonly Promise<Answer<unknown>>[] = [
+  const all: readonly Promise<Result<unknown>>[] = [
     y.desk.cancelRun(runId),
     y.desk.retryRun(runId),
     y.desk.runTicket('ENG-1'),

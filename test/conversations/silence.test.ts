@@ -400,7 +400,7 @@ test('a worker that comes back in the moment in which its lease runs out: one of
   y.clock.after(1000, () => void y.connect().say({ ...rejoin(worker), activeLeases: [work.holding] }))
   await y.pass(1)
   const held = y.desk.fleet().workers[0]?.activeRuns
-  const leases = [...y.store.ledger.lives.all('lease')].map(([id]) => id)
+  const leases = [...y.store.database.snapshots.all('lease')].map(([id]) => id)
   expect(leases).toHaveLength(held ?? 0)
   expect(leases.includes(work.id)).toBe(y.run(runId).status === 'preparing')
 })

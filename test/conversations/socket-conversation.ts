@@ -9,7 +9,7 @@
 import { createConnection, type Socket } from 'node:net'
 import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
 import type { Log } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { routes } from '../../protocol/routes.ts'
 import { type Doors, openDoors } from '../../transport/server.ts'
 import { promisesSettled } from '../support/manual-clock.ts'
@@ -100,7 +100,7 @@ export class SocketHouse {
     await this.close('killed')
   }
 
-  #connected(desk: FrontDesk, link: WorkerLink): Answer<WorkerLine> {
+  #connected(desk: FrontDesk, link: WorkerLink): Result<WorkerLine> {
     const line = this.#opening
     if (line === undefined) throw new Error('nobody is connecting')
     let over = false

@@ -11,7 +11,7 @@ const reviewing = configWith({ tracker: { driver: 'local', path: '/nowhere', rev
 /** The states to which tickets were asked to be moved, `ENG-1 → In Review`. */
 function movesOf(y: Yarn): string[] {
   const moves: string[] = []
-  y.tracker.moveTo = async (ticketId: string, state: string) => {
+  y.tracker.moveTicket = async (ticketId: string, state: string) => {
     moves.push(`${ticketId} → ${state}`)
     return yes(undefined)
   }
@@ -21,7 +21,7 @@ function movesOf(y: Yarn): string[] {
 test('work that begins does not bring back a ticket that somebody has just taken away', async () => {
   const y = await yarn(moving)
   const asked: (readonly string[] | undefined)[] = []
-  y.tracker.moveTo = async (_, state, from) => {
+  y.tracker.moveTicket = async (_, state, from) => {
     asked.push(from)
     return state === 'In Progress' ? no('gone', 'it was put in Backlog meanwhile') : yes(undefined)
   }
@@ -37,7 +37,7 @@ test('work that begins does not bring back a ticket that somebody has just taken
 test('a ticket that somebody closes while its run works stays closed, and opened again it is run again', async () => {
   const y = await yarn(moving)
   const asked: string[] = []
-  y.tracker.moveTo = async (_, state) => {
+  y.tracker.moveTicket = async (_, state) => {
     asked.push(state)
     return state === 'In Review' ? no('gone', 'it was put in Done meanwhile') : yes(undefined)
   }
@@ -83,7 +83,7 @@ test('a wall clock that is set back during a run is no reason to run its ticket 
 test('a state that the tracker does not know is no reason to run the ticket again and again', async () => {
   const y = await yarn(reviewing)
   const answers: (() => void)[] = []
-  y.tracker.moveTo = async () => {
+  y.tracker.moveTicket = async () => {
     await new Promise<void>((resolve) => answers.push(resolve))
     return no('invalid', 'there is no state In Review')
   }
@@ -100,7 +100,7 @@ test('a state that the tracker does not know is no reason to run the ticket agai
 
 test('the same when the host is started again before it looks', async () => {
   const y = await yarn(reviewing)
-  y.tracker.moveTo = async () => no('invalid', 'there is no state In Review')
+  y.tracker.moveTicket = async () => no('invalid', 'there is no state In Review')
   const { wire, work } = await busy(y)
   y.tracker.answer = no('unavailable', 'no route to it')
   await wire.say(work.complete())
@@ -127,7 +127,7 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
   const y = await yarn(moving)
   const said: string[] = []
   const answers: (() => void)[] = []
-  y.tracker.moveTo = async (_, state: string) => {
+  y.tracker.moveTicket = async (_, state: string) => {
     said.push(`asked for ${state}`)
     await new Promise<void>((resolve) => answers.push(resolve))
     said.push(`is ${state}`)
@@ -146,7 +146,7 @@ test('a ticket is moved by one move at a time: a slow one does not overtake the 
 test('a move that waits to be tried again gives way to the next', async () => {
   const y = await yarn(moving)
   const asked: string[] = []
-  y.tracker.moveTo = async (_, state: string) => {
+  y.tracker.moveTicket = async (_, state: string) => {
     asked.push(state)
     return state === 'In Progress' ? no('unavailable', 'no route to it') : yes(undefined)
   }
@@ -159,7 +159,7 @@ test('a move that waits to be tried again gives way to the next', async () => {
 test('a ticket that the account may not move is not asked for again and again', async () => {
   const y = await yarn(moving)
   const asked: string[] = []
-  y.tracker.moveTo = async (_, state: string) => {
+  y.tracker.moveTicket = async (_, state: string) => {
     asked.push(state)
     return no('forbidden', 'the key may only read')
   }
@@ -173,7 +173,7 @@ test('a ticket that the account may not move is not asked for again and again', 
 test('a tracker that shows a move only a while later gets no second run of the ticket', async () => {
   const y = await yarn(reviewing)
   let moved = 0
-  y.tracker.moveTo = async () => {
+  y.tracker.moveTicket = async () => {
     moved += 1
     await new Promise<void>((resolve) => y.clock.after(500, resolve))
     return yes(undefined)
@@ -191,7 +191,7 @@ test('a tracker that shows a move only a while later gets no second run of the t
 
 test('nor does one that shows neither of two moves, when the work between them was quick', async () => {
   const y = await yarn(moving)
-  y.tracker.moveTo = async () => {
+  y.tracker.moveTicket = async () => {
     await new Promise<void>((resolve) => y.clock.after(500, resolve))
     return yes(undefined)
   }
@@ -210,7 +210,7 @@ test('nor does one that shows neither of two moves, when the work between them w
 
 test('a ticket that somebody puts back right after it was moved is run again, a little later', async () => {
   const y = await yarn(reviewing)
-  y.tracker.moveTo = async () => {
+  y.tracker.moveTicket = async () => {
     await new Promise<void>((resolve) => y.clock.after(500, resolve))
     return yes(undefined)
   }

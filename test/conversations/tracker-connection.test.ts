@@ -5,7 +5,7 @@
 import { expect, test } from '@jest/globals'
 import type { Tracker } from '../../core/ports.ts'
 import type { TokenPair } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { noNeighbours } from '../support/no-providers.ts'
@@ -23,7 +23,7 @@ class Provider {
   /** The tokens with which it was asked for tickets. */
   used: string[] = []
   /** In place of the next new pair. */
-  refusal: Answer<TokenPair> | undefined
+  refusal: Result<TokenPair> | undefined
   /** Before a new pair is answered. */
   hold: Promise<void> = Promise.resolve()
   expiresAt: () => string | undefined = () => undefined
@@ -32,19 +32,19 @@ class Provider {
 
   tracker({ tracker: { apiKey } }: ServiceConfig): Tracker | undefined {
     if (apiKey === undefined) return undefined
-    const asked = async <T>(answer: () => Promise<Answer<T>>): Promise<Answer<T>> => {
+    const asked = async <T>(answer: () => Promise<Result<T>>): Promise<Result<T>> => {
       this.used.push(apiKey)
       return apiKey === this.good ? answer() : no('unauthorized', 'the token is not valid')
     }
     return {
-      look: () => asked(() => this.tickets.look()),
+      listTickets: () => asked(() => this.tickets.listTickets()),
       watch: () => () => {},
-      moveTo: () => asked(async () => yes(undefined)),
+      moveTicket: () => asked(async () => yes(undefined)),
       projects: () => asked(async () => yes([{ id: 'p', name: 'Lamps', teams: [] }])),
     }
   }
 
-  async refresh(token: string): Promise<Answer<TokenPair>> {
+  async refresh(token: string): Promise<Result<TokenPair>> {
     this.refreshes += 1
     if (this.refusal !== undefined) return this.refusal
     if (token !== this.refreshable) return no('unauthorized', 'invalid_grant: connect Linear again')
@@ -112,8 +112,8 @@ test('a new pair is on disk before it is used', async () => {
   const { refreshToken } = await stored(y)
   expect(refreshToken).toBe('r-0')
   const projects = y.desk.trackerProjects()
-  const original = provider.tickets.look.bind(provider.tickets)
-  provider.tickets.look = async () => {
+  const original = provider.tickets.listTickets.bind(provider.tickets)
+  provider.tickets.listTickets = async () => {
     storedAtFirstUse ??= await stored(y)
     return original()
   }

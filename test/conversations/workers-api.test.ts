@@ -106,10 +106,10 @@ async function withLocalWorker(): Promise<{ readonly y: Yarn; readonly workerId:
   const y = await yarn()
   const { workerId } = await enroll(y)
   await y.restart()
-  const record = y.store.ledger.lives.get('worker', workerId)
+  const record = y.store.database.snapshots.get('worker', workerId)
   if (record === undefined) throw new Error('no worker on disk')
   const local = { ...record, c: { ...(record.c as object), local: true } }
-  void y.store.ledger.commit([{ table: 'life', kind: 'worker', key: workerId, record: local }])
+  void y.store.database.commit([{ table: 'snapshot', kind: 'worker', key: workerId, record: local }])
   await y.settle()
   await y.crash()
   return { y, workerId }

@@ -7,18 +7,18 @@ import {
 } from '../../actors/daemon/execution.machine.ts'
 import { type LeaseEvent, type LeaseInput, leaseKind } from '../../actors/leases/lease.machine.ts'
 import { type RunEvent, type RunInput, runKind } from '../../actors/runs/run.machine.ts'
-import type { Kind } from '../../actors/runtime/actor-kind.ts'
-import { ActorHost, type HostPorts } from '../../actors/runtime/actor-system.ts'
+import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
+import { ActorSystem, type ActorSystemPorts } from '../../actors/runtime/actor-system.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
 import { newRun } from '../../core/run/run-transitions.ts'
 import { aTicket, T0, T1 } from '../rules/run/runs.ts'
-import { CrashLedger } from '../support/crash-database.ts'
+import { CrashDatabase } from '../support/crash-database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { keptLog, noMeters } from '../support/recording-log.ts'
 
 /** One life, brought into one state. */
 export interface Posed {
-  readonly kind: Kind
+  readonly kind: ActorKind
   readonly key: string
   readonly state: string
   readonly input: object
@@ -183,31 +183,31 @@ export const executions = [
 
 /** A host of these lives alone: what they tell others goes to nobody, what they want done is written down. */
 export function alone(
-  ledger = new CrashLedger(),
+  database = new CrashDatabase(),
   clock = new ManualClock(Date.parse(T1)),
-  more: Partial<HostPorts> = {},
+  more: Partial<ActorSystemPorts> = {},
 ) {
   const done: string[] = []
-  const host = new ActorHost({
+  const system = new ActorSystem({
     clock,
-    ledger,
+    database,
     log: keptLog(),
     meters: noMeters,
     kinds: [leaseKind, runKind, workerKind, executionKind],
-    effects: ({ type }) => void done.push(type),
-    fatal: (reason) => void done.push(`fatal: ${reason}`),
+    runEffect: ({ type }) => void done.push(type),
+    onFatal: (reason) => void done.push(`fatal: ${reason}`),
     ...more,
   })
   const flush = async () => {
     await clock.turn()
-    while (ledger.inFlight > 0) {
-      ledger.flush()
+    while (database.inFlight > 0) {
+      database.flush()
       await clock.turn()
     }
   }
   const pose = ({ kind, key, input, way }: Posed) => {
-    host.bear(kind.name, key, input)
-    for (const event of way) host.tell(kind.name, key, event)
+    system.spawn(kind.name, key, input)
+    for (const event of way) system.send(kind.name, key, event)
   }
-  return { host, ledger, clock, done, flush, pose }
+  return { system, database, clock, done, flush, pose }
 }

@@ -11,12 +11,12 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import { daemonKinds } from '../../actors/daemon/actor-kinds.ts'
 import { hostKinds } from '../../actors/root/actor-kinds.ts'
-import type { Kind } from '../../actors/runtime/actor-kind.ts'
-import { layout } from '../../actors/runtime/snapshot-codec.ts'
-import type { LifeRecord } from '../../core/ports.ts'
+import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
+import type { ActorSnapshot } from '../../core/ports.ts'
 import { LeaseFields, RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { Run } from '../../protocol/run.ts'
-import { CrashLedger } from '../support/crash-database.ts'
+import { CrashDatabase } from '../support/crash-database.ts'
 import { alone, executions, leases, type Posed, runs, workers } from './durable-model.ts'
 
 interface Golden {
@@ -24,7 +24,7 @@ interface Golden {
   readonly records: readonly {
     readonly state: string
     readonly key: string
-    readonly record: LifeRecord
+    readonly record: ActorSnapshot
     /** What lies among all runs beside it. */
     readonly run?: Run
   }[]
@@ -38,22 +38,22 @@ const posed: Readonly<Record<string, readonly Posed[]>> = {
   worker: workers,
   execution: executions,
 }
-const durable = [...hostKinds, ...daemonKinds].filter((kind) => kind.layout !== undefined)
-const fileOf = ({ name, layout: written }: Kind): string => `${name}.v${written?.v}.json`
+const durable = [...hostKinds, ...daemonKinds].filter((kind) => kind.codec !== undefined)
+const fileOf = ({ name, codec: written }: ActorKind): string => `${name}.v${written?.v}.json`
 
-async function written(kind: Kind): Promise<Golden> {
+async function written(kind: ActorKind): Promise<Golden> {
   const records = await Promise.all(
     (posed[kind.name] ?? []).map(async (pose) => {
       const stage = alone()
       stage.pose(pose)
       await stage.flush()
-      const record = stage.ledger.disk.get(kind.name)?.get(pose.key)
+      const record = stage.database.disk.get(kind.name)?.get(pose.key)
       if (record === undefined) throw new Error(`no ${pose.state} ${kind.name} was written`)
-      const run = kind.split === undefined ? undefined : stage.ledger.runs.get(pose.key)
+      const run = kind.split === undefined ? undefined : stage.database.runs.get(pose.key)
       return { state: pose.state, key: pose.key, record, ...(run === undefined ? {} : { run }) }
     }),
   )
-  return { fingerprint: kind.layout?.fingerprint() ?? '', records }
+  return { fingerprint: kind.codec?.fingerprint() ?? '', records }
 }
 
 test('every durable kind has golden records of its present version', async () => {
@@ -68,7 +68,7 @@ test('every durable kind has golden records of its present version', async () =>
 
 describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, kind) => {
   test('its states, codes and fields are those of its version: a change needs a new one', () => {
-    expect(kind.layout?.fingerprint()).toBe(read(fileOf(kind)).fingerprint)
+    expect(kind.codec?.fingerprint()).toBe(read(fileOf(kind)).fingerprint)
   })
 
   test('is written today as it was when its version was new', async () => {
@@ -78,12 +78,14 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
   const files = readdirSync(folder).filter((file) => file.startsWith(`${name}.v`))
   test.each(files)('%s: every record comes back alive, in its state', (file) => {
     for (const { state, key, record, run } of read(file).records) {
-      const ledger = new CrashLedger()
-      ledger.disk.set(name, new Map([[key, record]]))
-      if (run !== undefined) ledger.runs.set(key, run)
+      const database = new CrashDatabase()
+      database.disk.set(name, new Map([[key, record]]))
+      if (run !== undefined) database.runs.set(key, run)
       const seen: unknown[] = []
-      const { host } = alone(ledger, undefined, { watch: ({ after }) => void seen.push(after.value) })
-      expect(host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
+      const { system } = alone(database, undefined, {
+        onStateChange: ({ after }) => void seen.push(after.value),
+      })
+      expect(system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
       expect(seen[0]).toBe(state)
     }
   })
@@ -91,13 +93,13 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
 
 test('the lock is a lock: another state, code, field or version has another fingerprint', () => {
   const states = { offered: 'o', held: 'h' }
-  const print = (change: Partial<Parameters<typeof layout>[0]> = {}) =>
-    layout({ v: 1, states, shape: shapeOf(LeaseFields), lifts: {}, ...change }).fingerprint()
+  const print = (change: Partial<Parameters<typeof createSnapshotCodec>[0]> = {}) =>
+    createSnapshotCodec({ v: 1, states, schema: shapeOf(LeaseFields), lifts: {}, ...change }).fingerprint()
   const prints = [
     print(),
     print({ states: { ...states, closed: 'x' } }),
     print({ states: { ...states, held: 'H' } }),
-    print({ shape: shapeOf(RunFields) }),
+    print({ schema: shapeOf(RunFields) }),
     print({ v: 2 }),
   ]
   expect(new Set(prints).size).toBe(prints.length)

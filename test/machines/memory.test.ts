@@ -108,7 +108,7 @@ async function fleet() {
   const doors: FrontDesk[] = []
   const made = hostInMemory(config, {
     tracker: () => tracker,
-    chance: {
+    random: {
       bytes: (count) => Uint8Array.from({ length: count }, () => random.below(256)),
       fraction: () => random.fraction(),
     },
@@ -147,7 +147,7 @@ async function execute(
   // Offered a while ago, and taken back since.
   if (own === undefined) return
   // Refusals are rare: a worker that refuses often is put on hold, and then nothing happens.
-  const way = random.chance(0.04)
+  const way = random.random(0.04)
     ? random.pick(['rejected', 'unanswered'])
     : random.pick(['away', 'artifacts', 'cancelled', 'forgotten', 'plain', 'plain'])
   if (way === 'rejected') {
@@ -219,7 +219,7 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
     timers: y.clock.timers,
   })
   const before = census()
-  expect(before).toMatchObject({ worker: 3, connection: 3, connections: 3, alarms: 3, deadlines: 0 })
+  expect(before).toMatchObject({ worker: 3, connection: 3, connections: 3, monotonicTimers: 3, deadlines: 0 })
 
   for (let n = 0; n < CYCLES; n++) {
     await cycle(y, hands, n, random)
@@ -241,26 +241,26 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
   }
   await pass(y, hands, A_WHILE_MS)
 
-  expect(y.store.ledger.runs.count()).toBe(CYCLES)
-  expect(y.store.ledger.runs.count('completed')).toBeGreaterThan(CYCLES / 4)
+  expect(y.store.database.runs.count()).toBe(CYCLES)
+  expect(y.store.database.runs.count('completed')).toBeGreaterThan(CYCLES / 4)
   const { journalPages, ...after } = census()
   const { journalPages: _, ...was } = before
   expect({ seed, ...after }).toEqual({ seed, ...was })
   // These are kept on purpose, up to a bound.
   expect(journalPages).toBeLessThanOrEqual(CYCLES)
   // On disk: nothing of lives that are over.
-  expect([...y.store.ledger.lives.all('run')]).toEqual([])
-  expect([...y.store.ledger.lives.all('lease')]).toEqual([])
-  expect([...y.store.ledger.facts.all('mark')]).toEqual([])
+  expect([...y.store.database.snapshots.all('run')]).toEqual([])
+  expect([...y.store.database.snapshots.all('lease')]).toEqual([])
+  expect([...y.store.database.keyValues.all('mark')]).toEqual([])
   expect(y.log.lines.filter(({ level }) => level === 'error')).toEqual([])
 }, 240_000)
 
 test('pages of the journal are kept for a while, and never more than a bounded number', async () => {
-  const journal = new Journal({ events: { next: () => 0 }, stir: () => {}, tell: () => {} })
+  const journal = new Journal({ events: { next: () => 0 }, requestCommit: () => {}, tell: () => {} })
   let most = 0
   for (let run = 0; run < 20_000; run++) {
     journal.say(`run-${run}`, T, 'hello')
-    journal.join()?.landed()
+    journal.contribute()?.onCommitted()
     most = Math.max(most, journal.size)
   }
   expect(most).toBeLessThanOrEqual(4_097)

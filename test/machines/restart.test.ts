@@ -13,14 +13,15 @@ async function restarted(posed: Posed, clock?: ManualClock) {
   const first = alone(undefined, clock)
   first.pose(posed)
   await first.flush()
-  const before = first.host.peek(posed.kind.name, posed.key)
+  const before = first.system.peek(posed.kind.name, posed.key)
   expect(before?.value).toBe(posed.state)
-  first.host.stop()
+  first.system.stop()
   const changes: string[] = []
-  const second = alone(first.ledger, first.clock, {
-    watch: ({ after, restored }) => void changes.push(`${restored ? 'restored' : 'then'} ${after.value}`),
+  const second = alone(first.database, first.clock, {
+    onStateChange: ({ after, restored }) =>
+      void changes.push(`${restored ? 'restored' : 'then'} ${after.value}`),
   })
-  expect(second.host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
+  expect(second.system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
   return { ...second, before, changes }
 }
 
@@ -46,30 +47,30 @@ describe('a lease', () => {
   }
 
   test.each(leases.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
-    const { host, flush, done, changes, ledger, before } = await restarted(posed)
+    const { system, flush, done, changes, database, before } = await restarted(posed)
     await flush()
     const [now, effects] = after[state] ?? []
-    expect(host.peek('lease', 'ls-1')?.value).toBe(now)
-    expect(host.peek('lease', 'ls-1')?.context).toEqual(before?.context)
+    expect(system.peek('lease', 'ls-1')?.value).toBe(now)
+    expect(system.peek('lease', 'ls-1')?.context).toEqual(before?.context)
     expect(done).toEqual(effects)
     expect(changes[0]).toBe(`restored ${state}`)
 
-    for (const event of [claims, completed]) host.tell('lease', 'ls-1', event)
+    for (const event of [claims, completed]) system.send('lease', 'ls-1', event)
     await flush()
-    expect(host.peek('lease', 'ls-1')).toBeUndefined()
+    expect(system.peek('lease', 'ls-1')).toBeUndefined()
     expect(done.at(-1)).toBe('lease.acknowledge completion')
-    expect(ledger.disk.get('lease')?.size).toBe(0)
+    expect(database.disk.get('lease')?.size).toBe(0)
   })
 
   test.each(leases.map((posed) => [posed.state, posed] as const))(
     '%s, and its worker comes back without it, or not at all',
     async (state, posed) => {
       for (const event of [denies, state === 'cancelling' ? untold : late]) {
-        const { host, flush, ledger } = await restarted(posed)
-        host.tell('lease', 'ls-1', event)
+        const { system, flush, database } = await restarted(posed)
+        system.send('lease', 'ls-1', event)
         await flush()
-        expect(host.peek('lease', 'ls-1')).toBeUndefined()
-        expect(ledger.disk.get('lease')?.size).toBe(0)
+        expect(system.peek('lease', 'ls-1')).toBeUndefined()
+        expect(database.disk.get('lease')?.size).toBe(0)
       }
     },
   )
@@ -88,23 +89,23 @@ describe('a run', () => {
   }
 
   test.each(runs.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
-    const { host, flush, done, changes, ledger, before } = await restarted(posed)
+    const { system, flush, done, changes, database, before } = await restarted(posed)
     await flush()
-    const now = host.peek('run', 'run-1')
+    const now = system.peek('run', 'run-1')
     expect(now?.value).toBe(state)
     expect(now?.context).toEqual(before?.context)
-    expect(now?.context.run).toEqual(ledger.runs.get('run-1'))
+    expect(now?.context.run).toEqual(database.runs.get('run-1'))
     expect(done).toEqual([])
     expect(changes).toEqual([`restored ${state}`])
     // Nothing changed, so nothing was written.
-    expect(ledger.commits).toBe(1)
+    expect(database.commits).toBe(1)
 
     for (const event of state === 'queued' ? [granted, accepted, ended] : [ended])
-      host.tell('run', 'run-1', event)
+      system.send('run', 'run-1', event)
     await flush()
-    expect(host.peek('run', 'run-1')).toBeUndefined()
-    expect(ledger.disk.get('run')?.size).toBe(0)
-    expect(ledger.runs.get('run-1')?.status).toBe('completed')
+    expect(system.peek('run', 'run-1')).toBeUndefined()
+    expect(database.disk.get('run')?.size).toBe(0)
+    expect(database.runs.get('run-1')?.status).toBe('completed')
   })
 })
 
@@ -121,13 +122,13 @@ test.each(['held', 'adrift', 'cancelling'])(
     const other = alone()
     other.pose(lease)
     await other.flush()
-    first.ledger.disk.set('lease', other.ledger.disk.get('lease') ?? new Map())
-    first.host.stop()
+    first.database.disk.set('lease', other.database.disk.get('lease') ?? new Map())
+    first.system.stop()
 
-    const { host, flush } = alone(first.ledger)
-    expect(host.restore()).toMatchObject({ ok: true, value: { restored: 2 } })
+    const { system, flush } = alone(first.database)
+    expect(system.restore()).toMatchObject({ ok: true, value: { restored: 2 } })
     await flush()
-    expect(host.peek('run', 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })
+    expect(system.peek('run', 'run-1')).toMatchObject({ value: 'preparing', context: { lease: 'ls-1' } })
   },
 )
 
@@ -136,20 +137,20 @@ describe('a worker', () => {
   const revoked: WorkerEvent = { type: 'revoked' }
 
   test.each(workers.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
-    const { host, flush, done, ledger, before } = await restarted(posed)
+    const { system, flush, done, database, before } = await restarted(posed)
     await flush()
-    expect(host.peek('worker', 'wk-1')?.value).toBe(state)
-    expect(host.peek('worker', 'wk-1')?.context).toEqual(before?.context)
+    expect(system.peek('worker', 'wk-1')?.value).toBe(state)
+    expect(system.peek('worker', 'wk-1')?.context).toEqual(before?.context)
     expect(done).toEqual([])
 
-    host.tell('worker', 'wk-1', renamed)
+    system.send('worker', 'wk-1', renamed)
     await flush()
-    expect(ledger.disk.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
-    host.tell('worker', 'wk-1', revoked)
+    expect(database.disk.get('worker')?.get('wk-1')?.c).toMatchObject({ name: 'hammer' })
+    system.send('worker', 'wk-1', revoked)
     await flush()
-    expect(host.peek('worker', 'wk-1')).toBeUndefined()
-    expect(ledger.disk.get('worker')?.size).toBe(0)
-    expect(host.pendingDeadlines()).toBe(0)
+    expect(system.peek('worker', 'wk-1')).toBeUndefined()
+    expect(database.disk.get('worker')?.size).toBe(0)
+    expect(system.pendingDeadlines()).toBe(0)
   })
 })
 
@@ -170,16 +171,16 @@ describe('an execution', () => {
   }
 
   test.each(executions.map((posed) => [posed.state, posed] as const))('%s', async (state, posed) => {
-    const { host, flush, done, changes, ledger } = await restarted(posed)
+    const { system, flush, done, changes, database } = await restarted(posed)
     await flush()
     const [now, effects] = after[state] ?? []
-    expect(host.peek('execution', 'ls-1')?.value).toBe(now)
+    expect(system.peek('execution', 'ls-1')?.value).toBe(now)
     expect(done).toEqual(effects)
     expect(changes[0]).toBe(`restored ${state}`)
 
-    for (const event of [salvaged, acknowledged]) host.tell('execution', 'ls-1', event)
+    for (const event of [salvaged, acknowledged]) system.send('execution', 'ls-1', event)
     await flush()
-    expect(host.peek('execution', 'ls-1')).toBeUndefined()
-    expect(ledger.disk.get('execution')?.size).toBe(0)
+    expect(system.peek('execution', 'ls-1')).toBeUndefined()
+    expect(database.disk.get('execution')?.size).toBe(0)
   })
 })

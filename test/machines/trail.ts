@@ -12,8 +12,8 @@ import {
   type EventObject,
   type InspectionEvent,
 } from 'xstate'
-import { pathOf } from '../../actors/runtime/snapshot-codec.ts'
-import { newTray, type Tray } from '../../actors/runtime/transition-output.ts'
+import { statePath } from '../../actors/runtime/snapshot-codec.ts'
+import { createTransitionOutput, type TransitionOutput } from '../../actors/runtime/transition-output.ts'
 
 export interface Story<E extends EventObject = EventObject> {
   readonly title: string
@@ -37,14 +37,14 @@ export function trail(
       for (const transition of transitionsOf(seen)) taken.add(transition)
     },
   })
-  const tray = newTray(actor.system)
+  const tray = createTransitionOutput(actor.system)
   actor.start()
   let { context } = actor.getSnapshot()
   const look = (name: string): string => {
     const snapshot = actor.getSnapshot()
     const what = [...emptied(tray), ...changes(context, snapshot.context)].join(', ')
     context = snapshot.context
-    return `${name} → ${pathOf(snapshot.value)}${what === '' ? '' : ` : ${what}`}`
+    return `${name} → ${statePath(snapshot.value)}${what === '' ? '' : ` : ${what}`}`
   }
   const lines = [look('start')]
   for (const event of events) {
@@ -83,12 +83,12 @@ const nameOf = ({ source, eventType, guard }: AnyTransitionDefinition): string =
 
 // ---- words -------------------------------------------------------------------------------------------------------
 
-function emptied(tray: Tray): string[] {
+function emptied(tray: TransitionOutput): string[] {
   const words = [
     ...tray.effects
       .splice(0)
       .map((effect) => ('reason' in effect ? `${effect.type} (${effect.reason})` : effect.type)),
-    ...tray.mail
+    ...tray.messages
       .splice(0)
       .map((mail) =>
         mail.is === 'event'

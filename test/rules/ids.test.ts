@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { ids, uuidv7Hex } from '../../core/ids.ts'
 
 const bytes = (fill: number, count = 10): Uint8Array => new Uint8Array(count).fill(fill)
-const chance = (fill: number) => ({ bytes: (count: number) => bytes(fill, count) })
+const random = (fill: number) => ({ bytes: (count: number) => bytes(fill, count) })
 
 test('time, version, variant and the random rest are where RFC 9562 has them', () => {
   expect(uuidv7Hex(0x0195a1b2c3d4, bytes(0))).toBe('0195a1b2c3d470008000000000000000')
@@ -17,7 +17,7 @@ test('too few bytes, or a time that does not fit, is a bug', () => {
 })
 
 test('each kind has its prefix', () => {
-  const made = ids({ now: () => 1 }, chance(0))
+  const made = ids({ now: () => 1 }, random(0))
   expect([made.run(), made.lease(), made.memory()]).toEqual([
     'run-00000000000170008000000000000000',
     'ls-00000000000170008000000000000001',
@@ -26,7 +26,7 @@ test('each kind has its prefix', () => {
 })
 
 test('when the counted digits are used up, the next millisecond is borrowed', () => {
-  const made = ids({ now: () => 1 }, chance(0xff))
+  const made = ids({ now: () => 1 }, random(0xff))
   expect([made.run(), made.run(), made.run()]).toEqual([
     'run-0000000000017fffbfffffffffffffff',
     'run-0000000000027fffbfffffffffffffff',

@@ -5,7 +5,7 @@
  * comment from anybody, as often as they like: that it is made once is their business.
  */
 import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
 import type { Process, Timeline } from './timeline.ts'
@@ -94,7 +94,7 @@ export class SimCodehost {
 
   seenBy(host: Process): PullHost {
     const nobody = async () => no('invalid', 'nobody does that here')
-    const later = <T>(answer: () => Answer<T>) => this.#later(host, answer)
+    const later = <T>(answer: () => Result<T>) => this.#later(host, answer)
     return {
       repos: nobody,
       list: nobody,
@@ -117,10 +117,10 @@ export class SimCodehost {
     }
   }
 
-  #later<T>(host: Process, answer: () => Answer<T>): Promise<Answer<T>> {
+  #later<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
     return new Promise((resolve) => {
       const ms = 20 + this.#random.fraction() * 800
-      const fails = this.#random.chance(0.03)
+      const fails = this.#random.random(0.03)
       if (host.dead) return
       const give = () => resolve(fails ? no('unavailable', 'the code host did not answer') : answer())
       this.#time.in(ms, give, host)
@@ -132,7 +132,7 @@ export class SimCodehost {
     return new Map(found.map(({ number, state }) => [number, state]))
   }
 
-  #detail({ number }: PullPlace): Answer<PullDetailFacts> {
+  #detail({ number }: PullPlace): Result<PullDetailFacts> {
     const pull = this.#pulls.get(`${SITE}${number}`)
     if (pull === undefined) return no('unknown', 'there is no such pull request')
     const comments = pull.comments.map(({ author, body, at }, index) => ({

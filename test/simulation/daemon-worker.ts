@@ -262,10 +262,10 @@ export class DaemonWorker implements SimWorker {
     })
     return {
       clock,
-      chance: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
+      random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),
-      spool: store.ledger,
+      spool: store.database,
       dialer: { dial: (ear) => this.#dial(life(), ear) },
       identity: this.#identity(process),
       executor: hands,

@@ -4,7 +4,7 @@
  * Everything lies there as text, as on a real disk, so that nothing written or read shares anything with whoever
  * wrote or reads it. Values are made of it when somebody looks, once, and frozen: who changes what he has read is told.
  */
-import type { LifeRecord, UsageKey, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, UsageKey, Write } from '../../core/ports.ts'
 import type { Run, RunEvent } from '../../protocol/run.ts'
 
 /** One value, as text and, once somebody has looked, as a frozen value. */
@@ -25,7 +25,12 @@ export class Row<T> {
 
 /** A write as the disk gets it. */
 export type Change =
-  | { readonly is: 'life'; readonly kind: string; readonly key: string; readonly row: Row<LifeRecord> | null }
+  | {
+      readonly is: 'snapshot'
+      readonly kind: string
+      readonly key: string
+      readonly row: Row<ActorSnapshot> | null
+    }
   | { readonly is: 'run'; readonly key: string; readonly row: Row<Run> | null }
   | {
       readonly is: 'events'
@@ -34,7 +39,12 @@ export type Change =
       readonly count: number
       readonly lines: readonly string[]
     }
-  | { readonly is: 'fact'; readonly shelf: string; readonly key: string; readonly row: Row<object> | null }
+  | {
+      readonly is: 'key-value'
+      readonly shelf: string
+      readonly key: string
+      readonly row: Row<object> | null
+    }
 
 /** What one call wrote: all of it or nothing. */
 export interface Batch {
@@ -49,7 +59,7 @@ export interface ArtifactFile {
 }
 
 export class Disk {
-  readonly lives = new Map<string, Map<string, Row<LifeRecord>>>()
+  readonly lives = new Map<string, Map<string, Row<ActorSnapshot>>>()
   readonly runs = new Map<string, Row<Run>>()
   readonly facts = new Map<string, Map<string, Row<object>>>()
   readonly events = new Map<string, string[]>()
@@ -69,10 +79,10 @@ export class Disk {
 
   #apply(change: Change): void {
     switch (change.is) {
-      case 'life':
+      case 'snapshot':
         put(shelf(this.lives, change.kind), change.key, change.row)
         return
-      case 'fact':
+      case 'key-value':
         put(shelf(this.facts, change.shelf), change.key, change.row)
         return
       case 'run': {
@@ -88,7 +98,7 @@ export class Disk {
     }
   }
 
-  life(kind: string, key: string): LifeRecord | undefined {
+  life(kind: string, key: string): ActorSnapshot | undefined {
     return this.lives.get(kind)?.get(key)?.value
   }
 
@@ -114,12 +124,12 @@ export class Disk {
 /** From what somebody wants written to what is written. */
 export function changeOf(write: Write): Change {
   switch (write.table) {
-    case 'life':
-      return { is: 'life', kind: write.kind, key: write.key, row: rowOf(write.record) }
+    case 'snapshot':
+      return { is: 'snapshot', kind: write.kind, key: write.key, row: rowOf(write.record) }
     case 'run':
       return { is: 'run', key: write.id, row: rowOf(write.run) }
-    case 'fact':
-      return { is: 'fact', shelf: write.shelf, key: write.key, row: rowOf(write.value) }
+    case 'key-value':
+      return { is: 'key-value', shelf: write.collection, key: write.key, row: rowOf(write.value) }
     case 'events': {
       const lines = write.lines.split('\n')
       lines.pop()
@@ -131,11 +141,11 @@ export function changeOf(write: Write): Change {
 /** One line of it, for the trace. */
 export function textOf(change: Change): string {
   switch (change.is) {
-    case 'life':
+    case 'snapshot':
       return `${change.kind} ${change.key} = ${change.row?.text ?? 'gone'}`
     case 'run':
       return `record of ${change.key} = ${change.row?.text ?? 'gone'}`
-    case 'fact':
+    case 'key-value':
       return `${change.shelf} of ${change.key} = ${change.row?.text ?? 'gone'}`
     case 'events':
       return `events of ${change.key} from ${change.first}: ${change.lines.join(' ')}`

@@ -21,7 +21,7 @@ import type {
 } from '../../core/daemon/ports.ts'
 import type { BootedSandbox, BootOrder } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
 import type { RunSandbox } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
@@ -85,8 +85,8 @@ export class Hands implements Executor {
 
   async objection(): Promise<Objection | undefined> {
     const { random, plan, isContent } = this.#parts
-    if (random.chance(0.3)) await this.#later(random.chance(0.02) ? SLOW_LOOK_MS : 200)
-    return isContent() || !random.chance(plan.declines) ? undefined : random.pick(OBJECTIONS)
+    if (random.random(0.3)) await this.#later(random.random(0.02) ? SLOW_LOOK_MS : 200)
+    return isContent() || !random.random(plan.declines) ? undefined : random.pick(OBJECTIONS)
   }
 
   begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
@@ -97,11 +97,11 @@ export class Hands implements Executor {
   async salvage(runId: string) {
     const { random, shelf } = this.#parts
     await this.#later(random.fraction() * 2_000)
-    if (random.chance(0.5) || !shelf.kept.has(runId)) return {}
+    if (random.random(0.5) || !shelf.kept.has(runId)) return {}
     return { sandbox: retained(this.#parts, runId) }
   }
 
-  boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+  boot(order: BootOrder): Promise<Result<BootedSandbox>> {
     return this.#boots.boot(order)
   }
 
@@ -133,7 +133,7 @@ const KEPT_MS_MAX = 40 * 60_000
 
 /** From now on it is kept for a while. */
 function retained({ clock, random, shelf }: HandsParts, runId: string): RunSandbox {
-  const ms = random.chance(0.6) ? KEPT_MS : KEPT_MS_MIN + random.fraction() * (KEPT_MS_MAX - KEPT_MS_MIN)
+  const ms = random.random(0.6) ? KEPT_MS : KEPT_MS_MIN + random.fraction() * (KEPT_MS_MAX - KEPT_MS_MIN)
   const until = clock.now() + ms
   shelf.use(runId).until = until
   return { provider: 'bwrap', id: `sb-${runId}`, retainedUntil: new Date(until).toISOString() }
@@ -176,7 +176,7 @@ class HandedExecution implements Execution, DaemonExecution {
     this.#progressed = progressed
     this.#followUp = job.followUp
     this.#pullUrl =
-      parts.random.chance(0.6) || job.followUp !== undefined ? parts.codehost.pullOf(this.runId) : undefined
+      parts.random.random(0.6) || job.followUp !== undefined ? parts.codehost.pullOf(this.runId) : undefined
     this.#gone = new Promise((resolve) => {
       this.#letGo = resolve
     })
@@ -195,11 +195,11 @@ class HandedExecution implements Execution, DaemonExecution {
     return this.#parts.stopAt(this.leaseId)
   }
 
-  async prepare(): Promise<Answer<Progress>> {
+  async prepare(): Promise<Result<Progress>> {
     const { random } = this.#parts
     await this.#pause(200 + random.fraction() * 8_000)
     if (this.#isStopping) return no('failed', 'it was stopped')
-    if (random.chance(0.02)) return no('failed', 'the branch is gone')
+    if (random.random(0.02)) return no('failed', 'the branch is gone')
     return yes({ sandbox: { id: `sb-${this.runId}` } })
   }
 
@@ -210,10 +210,10 @@ class HandedExecution implements Execution, DaemonExecution {
       await this.#pause(at - before)
       before = at
       if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
-      if (random.chance(0.2)) await this.#telling.room()
+      if (random.random(0.2)) await this.#telling.room()
       act()
     }
-    return random.chance(0.1) ? { verdict: 'failed', reason: 'the agent gave up' } : { verdict: 'done' }
+    return random.random(0.1) ? { verdict: 'failed', reason: 'the agent gave up' } : { verdict: 'done' }
   }
 
   async finish({ verdict, reason }: Worked): Promise<RunOutcome> {
@@ -222,7 +222,7 @@ class HandedExecution implements Execution, DaemonExecution {
       await this.#pause(random.fraction() * 2_000)
       this.#snapshot(0)
       this.#sum()
-      if (random.chance(0.3)) this.#remember()
+      if (random.random(0.3)) this.#remember()
     }
     const pull = verdict === 'done' ? await this.#delivered() : {}
     this.#goSoon()
@@ -312,7 +312,7 @@ class HandedExecution implements Execution, DaemonExecution {
     if (this.killed || prUrl === undefined) return {}
     this.#parts.watch.published(this)
     this.#progressed({ branch: `switchyard/${this.runId}`, prUrl, prState: 'open' })
-    await this.#pause(this.#parts.random.fraction() * (this.#parts.random.chance(0.3) ? 20_000 : 1_000))
+    await this.#pause(this.#parts.random.fraction() * (this.#parts.random.random(0.3) ? 20_000 : 1_000))
     return { prUrl }
   }
 
@@ -327,12 +327,12 @@ class HandedExecution implements Execution, DaemonExecution {
     for (let n = random.below(plan.chatter); n > 0; n--) add(anywhere(), () => this.#print())
     for (let n = random.below(3); n > 0; n--) add(anywhere(), () => this.#snapshot(random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, n)
-    if (random.chance(0.3)) add(anywhere(), () => this.#remember())
+    if (random.random(0.3)) add(anywhere(), () => this.#remember())
     // Now and then more than may wait, of what may not be dropped.
-    const patches = random.chance(0.1) ? 40 : random.below(3)
+    const patches = random.random(0.1) ? 40 : random.below(3)
     for (let n = patches; n > 0; n--) add(anywhere(), () => this.#spend())
     // Most agents say which session it is.
-    if (random.chance(0.8)) add(0, () => this.#spend())
+    if (random.random(0.8)) add(0, () => this.#spend())
     add(1, () => {})
     return acts.sort((a, b) => a.at - b.at)
   }

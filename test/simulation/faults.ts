@@ -186,7 +186,7 @@ const STRIKES: Readonly<Record<FaultKind, (strike: Strike) => boolean>> = {
   },
   break: ({ world, fault, worker }) => {
     const dice = diceOf(world.plan.seed, `break ${fault.id}`)
-    const ends = () => (dice.chance(0.3) ? undefined : dice.chance(0.7) ? 20 : dice.fraction() * 20_000)
+    const ends = () => (dice.random(0.3) ? undefined : dice.random(0.7) ? 20 : dice.fraction() * 20_000)
     const [hostMs, workerMs] = [ends(), ends()]
     if (worker?.wire === undefined) return false
     if ([hostMs, workerMs].some((ms) => ms === undefined || ms > NOTICEABLE_MS)) world.view.disturbed = true

@@ -203,7 +203,7 @@ export class HostMachine {
     const pulls = pullsFor(process)
     const parts: HostParts & { tracker: () => Tracker } = {
       clock,
-      chance: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
+      random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),
       store,

@@ -24,8 +24,8 @@ const commit: readonly Mutant[] = [
   {
     name: 'effects run before the flush',
     file: COMMIT,
-    find: 'if (writes.length > 0) await this.#ports.ledger.commit(writes)',
-    replace: 'if (writes.length > 0) void this.#ports.ledger.commit(writes).catch(() => {})',
+    find: 'if (writes.length > 0) await this.#ports.database.commit(writes)',
+    replace: 'if (writes.length > 0) void this.#ports.database.commit(writes).catch(() => {})',
     quick: true,
   },
   {
@@ -37,8 +37,8 @@ const commit: readonly Mutant[] = [
   {
     name: 'two cuts in flight',
     file: COMMIT,
-    find: 'this.#committing = true\n    this.#ports.beforeCut()',
-    replace: 'this.#ports.beforeCut()\n    this.#committing = true',
+    find: 'this.#committing = true\n    this.#ports.beforeCommit()',
+    replace: 'this.#ports.beforeCommit()\n    this.#committing = true',
   },
   {
     name: 'what guests write is a commit of its own',
@@ -49,7 +49,7 @@ const commit: readonly Mutant[] = [
   {
     name: 'restored lives do not do what their state implies',
     file: HOST,
-    find: 'for (const life of restored) this.#send(life.kind.implied?.(life.key, life.good) ?? [])',
+    find: 'for (const life of restored)\n      this.#deliverOutputs(life.kind.impliedOutputs?.(life.key, life.lastGood) ?? [])',
     replace: '',
   },
 ]
@@ -188,31 +188,31 @@ const leases: readonly Mutant[] = [
   {
     name: 'the grace is a third of what was promised',
     file: ROOM,
-    find: 'if (arrived) return livesUntil(heardAt, termMs)',
-    replace: 'if (arrived) return livesUntil(heardAt, termMs / 3)',
+    find: 'if (arrived) return leaseDeadline(heardAt, termMs)',
+    replace: 'if (arrived) return leaseDeadline(heardAt, termMs / 3)',
   },
   {
     name: 'a restart is patient for a second',
     file: ROOM,
-    find: '? livesUntil(this.#startedAt, termMs)',
-    replace: '? livesUntil(this.#startedAt, 1_000)',
+    find: '? leaseDeadline(this.#startedAt, termMs)',
+    replace: '? leaseDeadline(this.#startedAt, 1_000)',
   },
   {
     name: 'the worker is promised twice the time',
     file: 'actors/workers/heartbeats.ts',
-    find: 'livesUntil(member.heardAt, lease.termMs) - alarms.now()',
-    replace: 'livesUntil(member.heardAt, lease.termMs * 2) - alarms.now()',
+    find: 'leaseDeadline(member.heardAt, lease.termMs) - timers.now()',
+    replace: 'leaseDeadline(member.heardAt, lease.termMs * 2) - timers.now()',
   },
   {
     name: 'an offer is waited for without end',
     file: ROOM,
-    find: "alarms.set(alarmOf(lease.id), 'answer', alarms.now() + DISPATCH_ANSWER_MS)",
+    find: "timers.set(alarmOf(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
     replace: '',
   },
   {
     name: 'a cancel is waited for without end',
     file: ROOM,
-    find: "alarms.set(alarmOf(leaseId), 'cancel', alarms.now() + CANCEL_ANSWER_MS)",
+    find: "timers.set(alarmOf(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
     replace: '',
   },
 ]
@@ -448,7 +448,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a worker that is away is waited for without end',
     file: ATTACH_ROOM,
-    find: "return state === 'waiting' ? this.#ports.patience().reconnectGraceSeconds * 1000 : undefined",
+    find: "return state === 'waiting' ? this.#ports.timeouts().reconnectGraceSeconds * 1000 : undefined",
     replace: 'return undefined',
   },
   {

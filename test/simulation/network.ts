@@ -145,15 +145,15 @@ export class Wire {
     this.#flyUp(frame, text)
     if (!this.#isHostile()) return
     const { random, line } = this.#parts
-    if (random.chance(0.4)) this.#flyUp(frame, text)
-    else if (line.invents && random.chance(0.3)) this.#flyUp(undefined, random.pick(GARBAGE))
+    if (random.random(0.4)) this.#flyUp(frame, text)
+    else if (line.invents && random.random(0.3)) this.#flyUp(undefined, random.pick(GARBAGE))
   }
 
   #flyUp(frame: WorkerFrame | undefined, text: string): void {
     const { time, random, watch } = this.#parts
     if (!this.#workerOpen || this.#broken || this.#host === undefined) return
     const hostile = this.#isHostile()
-    if (hostile && random.chance(0.5)) return
+    if (hostile && random.random(0.5)) return
     const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrival('up')
     const deliver = () => {
       settled(this.#up, flight)
@@ -185,7 +185,7 @@ export class Wire {
     }
     watch.hostSends(this, frame, text)
     this.#flyDown(frame, text)
-    if (this.#isHostile() && this.#parts.random.chance(0.4)) this.#flyDown(frame, text)
+    if (this.#isHostile() && this.#parts.random.random(0.4)) this.#flyDown(frame, text)
     return true
   }
 
@@ -193,7 +193,7 @@ export class Wire {
     const { time, random, watch, worker, ear, rogue } = this.#parts
     if (this.#broken) return
     const hostile = this.#isHostile()
-    if (hostile && random.chance(0.5)) return
+    if (hostile && random.random(0.5)) return
     const at = hostile ? time.now + random.fraction() * 5_000 : this.#arrival('down')
     const deliver = () => {
       settled(this.#down, flight)
@@ -258,7 +258,7 @@ export class Wire {
 
   #isHostile(): boolean {
     const { line, time, random } = this.#parts
-    return line.hostileUntil > time.now && random.chance(line.hostility)
+    return line.hostileUntil > time.now && random.random(line.hostility)
   }
 
   /** When what is sent now arrives: never before what was sent earlier in the same direction. */

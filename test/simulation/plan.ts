@@ -149,7 +149,7 @@ export function diceOf(seed: number, concern: string): Random {
 
 export function drawPlan(seed: number): Plan {
   const dice = diceOf(seed, 'plan')
-  const many = dice.chance(0.1)
+  const many = dice.random(0.1)
   const scripts = DAEMON_FAULTS.has(encountered(seed).kind) ? 0 : 0.3
   const workers = list(1 + (many ? dice.below(20) : dice.below(5)), (at) =>
     drawWorker(dice, `w${at + 1}`, scripts),
@@ -164,7 +164,7 @@ export function drawPlan(seed: number): Plan {
     faults: drawFaults(seed),
     visits: drawVisits(diceOf(seed, 'visits'), VISITS_FROM, [CALM + SETTLING, END]),
     latencyMs: 1 + dice.fraction() * 40,
-    flushMs: dice.chance(0.8) ? 4 : 60,
+    flushMs: dice.random(0.8) ? 4 : 60,
   }
 }
 
@@ -172,24 +172,24 @@ export function drawPlan(seed: number): Plan {
 function drawWorker(dice: Random, id: string, scripts: number): WorkerPlan {
   return {
     id,
-    is: dice.chance(scripts) ? 'script' : 'daemon',
-    at: dice.chance(0.7) ? dice.fraction() * 30_000 : dice.fraction() * CALM,
+    is: dice.random(scripts) ? 'script' : 'daemon',
+    at: dice.random(0.7) ? dice.fraction() * 30_000 : dice.fraction() * CALM,
     concurrency: 1 + dice.below(4),
-    bufferMax: dice.chance(0.5) ? 12 + dice.below(20) : 1_000,
-    declines: dice.chance(0.8) ? 0 : dice.fraction() * 0.4,
-    afterCrash: dice.chance(0.5) ? 'forgets' : 'reports failure',
-    cancelMsMax: dice.chance(0.8) ? 3_000 : 30_000,
-    runMsMax: dice.chance(0.7) ? 4 * 60_000 : RUN_MS_MAX,
-    chatter: dice.chance(0.8) ? 15 : 60,
-    dyingMsMax: dice.chance(0.7) ? 500 : dice.chance(0.5) ? 10_000 : 50_000,
-    drainMsMax: dice.chance(0.5) ? undefined : dice.fraction() * 180_000,
+    bufferMax: dice.random(0.5) ? 12 + dice.below(20) : 1_000,
+    declines: dice.random(0.8) ? 0 : dice.fraction() * 0.4,
+    afterCrash: dice.random(0.5) ? 'forgets' : 'reports failure',
+    cancelMsMax: dice.random(0.8) ? 3_000 : 30_000,
+    runMsMax: dice.random(0.7) ? 4 * 60_000 : RUN_MS_MAX,
+    chatter: dice.random(0.8) ? 15 : 60,
+    dyingMsMax: dice.random(0.7) ? 500 : dice.random(0.5) ? 10_000 : 50_000,
+    drainMsMax: dice.random(0.5) ? undefined : dice.fraction() * 180_000,
   }
 }
 
 function drawTicket(dice: Random, earlier: readonly TicketPlan[]): TicketPlan {
   const at = dice.fraction() * CALM * 0.9
-  const blocker = dice.chance(0.15) && earlier.length > 0 ? dice.pick(earlier).id : undefined
-  const moves = dice.chance(0.2) ? list(1 + dice.below(3), () => at + dice.fraction() * (CALM - at)) : []
+  const blocker = dice.random(0.15) && earlier.length > 0 ? dice.pick(earlier).id : undefined
+  const moves = dice.random(0.2) ? list(1 + dice.below(3), () => at + dice.fraction() * (CALM - at)) : []
   return {
     id: `t${earlier.length + 1}`,
     at,
@@ -244,7 +244,7 @@ function drawFault(dice: Random, kind: FaultKind): Fault {
     id: '',
     kind,
     at: 5_000 + dice.fraction() * (CALM - 10_000),
-    met: dice.chance(0.5) ? dice.pick(LEASE_STATES) : undefined,
+    met: dice.random(0.5) ? dice.pick(LEASE_STATES) : undefined,
     target: dice.fraction(),
     ms: drawMs(dice, kind),
     size: dice.fraction(),

@@ -78,7 +78,7 @@ export function drawVisits(dice: Random, from: number, judged: readonly number[]
   const until = judged.at(-1) ?? from
   let [target, at] = [dice.fraction(), from]
   return Array.from({ length: count }, (_, index) => {
-    const joins = index > 0 && dice.chance(0.5)
+    const joins = index > 0 && dice.random(0.5)
     if (!joins) target = dice.fraction()
     at = joins ? at + dice.fraction() * JOINING_MS : from + dice.fraction() * (until - from)
     return { id: `p${index + 1}`, target, deeds: drawDeeds(dice, at, judged) }
@@ -99,8 +99,8 @@ function drawDeeds(dice: Random, from: number, judged: readonly number[]): Deed[
 
 /** Most come to look. Who has seen the host die may make sure of what it has forgotten. */
 function drawNext(dice: Random, last: Doing | undefined): Doing {
-  if (last === undefined && dice.chance(0.7)) return 'attach'
-  if (last === 'kill the host' && dice.chance(0.7)) return dice.pick(AFTERMATH)
+  if (last === undefined && dice.random(0.7)) return 'attach'
+  if (last === 'kill the host' && dice.random(0.7)) return dice.pick(AFTERMATH)
   return drawDoing(dice)
 }
 

@@ -7,7 +7,7 @@
  */
 import type { BootedSandbox, BootOrder, Session, SessionEar } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { Random } from '../support/random.ts'
@@ -92,11 +92,11 @@ export class Boots {
     this.#parts = parts
   }
 
-  async boot({ runId }: BootOrder): Promise<Answer<BootedSandbox>> {
+  async boot({ runId }: BootOrder): Promise<Result<BootedSandbox>> {
     const { worker, process, random, watch } = this.#parts
     const boot = new Boot(worker, runId, process)
     watch.boots(boot)
-    await this.#later(random.chance(0.03) ? SLOW_BOOT_MS : random.fraction() ** 3 * 8_000)
+    await this.#later(random.random(0.03) ? SLOW_BOOT_MS : random.fraction() ** 3 * 8_000)
     const kept = this.#bootable(runId)
     if (!kept.ok) {
       watch.gone(boot)
@@ -107,13 +107,13 @@ export class Boots {
     return yes(new BootedHands(this.#parts, boot, ...kept.value))
   }
 
-  #bootable(runId: string): Answer<[Kept, string]> {
+  #bootable(runId: string): Result<[Kept, string]> {
     const { clock, random, sessionOf, shelf } = this.#parts
     const kept = shelf.kept.get(runId)
     const sessionId = sessionOf(runId)
     if (kept?.until === undefined || kept.until <= clock.now()) return no('gone', 'it is not kept any more')
     if (sessionId === undefined) return no('invalid', 'it has no session')
-    return random.chance(0.05) ? no('failed', 'it does not start') : yes([kept, sessionId])
+    return random.random(0.05) ? no('failed', 'it does not start') : yes([kept, sessionId])
   }
 
   #later(ms: number): Promise<void> {
@@ -174,7 +174,7 @@ class BootedHands implements BootedSandbox, Session {
     const { clock, random, watch } = this.#parts
     this.#boot.stage = 'closing'
     watch.moved(this.#boot)
-    const ms = random.fraction() ** 2 * (random.chance(0.1) ? 12_000 : 2_000)
+    const ms = random.fraction() ** 2 * (random.random(0.1) ? 12_000 : 2_000)
     await new Promise<void>((resolve) => void clock.after(ms, resolve))
     watch.gone(this.#boot)
     return this.#snapshots()
@@ -192,8 +192,8 @@ class BootedHands implements BootedSandbox, Session {
 
   #spend(): void {
     const { clock, random, shelf } = this.#parts
-    if (this.#closing === undefined && random.chance(0.6))
-      shelf.spend(this.#kept, random.chance(0.3), new Date(clock.now()).toISOString())
+    if (this.#closing === undefined && random.random(0.6))
+      shelf.spend(this.#kept, random.random(0.3), new Date(clock.now()).toISOString())
   }
 
   #soon(mostMs: number, then: () => void): void {

@@ -417,7 +417,7 @@ export class ScriptedWorker implements SimWorker {
     if (this.#disk.over.has(leaseId)) return 'busy: this lease is over'
     if (this.#state === 'draining') return 'draining: the worker is draining'
     if (this.#executions.size >= this.plan.concurrency) return 'busy: no room'
-    if (this.#content || !random.chance(this.plan.declines)) return undefined
+    if (this.#content || !random.random(this.plan.declines)) return undefined
     return random.pick(['sandbox: it does not start', 'disk: 200 MB free', 'busy: for no reason'])
   }
 
@@ -572,12 +572,12 @@ export class ScriptedWorker implements SimWorker {
     for (let n = random.below(this.plan.chatter); n > 0; n--) add(anywhere(), () => this.#print(leaseId))
     for (let n = random.below(3); n > 0; n--) add(anywhere(), () => this.#snapshot(leaseId, random.below(3)))
     for (let n = random.below(3); n > 0; n--) this.#addArtifact(add, leaseId, n)
-    if (random.chance(0.3)) add(anywhere(), () => this.#remember(leaseId, execution.remote))
-    if (random.chance(0.5)) add(anywhere(), () => this.#patch(leaseId, { costs: [costOf(leaseId, 500)] }))
-    const prUrl = random.chance(0.5) ? this.#parts.codehost.pullOf(execution.runId) : undefined
+    if (random.random(0.3)) add(anywhere(), () => this.#remember(leaseId, execution.remote))
+    if (random.random(0.5)) add(anywhere(), () => this.#patch(leaseId, { costs: [costOf(leaseId, 500)] }))
+    const prUrl = random.random(0.5) ? this.#parts.codehost.pullOf(execution.runId) : undefined
     if (prUrl !== undefined) add(0.9, () => this.#patch(leaseId, { prUrl, prState: 'open' }))
     add(0.96, () => this.#patch(leaseId, { status: 'finalizing' }))
-    const failed = random.chance(0.1)
+    const failed = random.random(0.1)
     const result = { artifacts: [], ...(prUrl === undefined ? {} : { prUrl }) }
     add(1, () =>
       this.#complete(leaseId, {

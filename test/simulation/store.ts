@@ -11,12 +11,12 @@ import type {
   Artifacts,
   Cancel,
   ConfigFile,
+  ControlDatabase,
   EventLogs,
-  Facts,
-  Ledger,
-  LifeShelf,
+  KeyValues,
   RunQuery,
-  RunShelf,
+  RunRecords,
+  Snapshots,
   Store,
   StoreState,
   UsageArchive,
@@ -65,7 +65,7 @@ interface Asked {
 }
 
 export class SimStore implements Store {
-  readonly ledger: Ledger
+  readonly database: ControlDatabase
   readonly events: EventLogs
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
@@ -80,7 +80,7 @@ export class SimStore implements Store {
 
   constructor(parts: SimStoreParts) {
     this.#parts = parts
-    this.ledger = this.#ledger()
+    this.database = this.#database()
     this.events = this.#events()
     this.artifacts = this.#artifacts()
     this.usage = this.#usage()
@@ -179,12 +179,12 @@ export class SimStore implements Store {
     })
   }
 
-  #ledger(): Ledger {
+  #database(): ControlDatabase {
     const { process, watch, nextNumber } = this.#parts
     return {
-      lives: this.#lives(),
+      snapshots: this.#lives(),
       runs: this.#runs(),
-      facts: this.#facts(),
+      keyValues: this.#facts(),
       commit: (writes) =>
         new Promise((resolve, reject) => {
           if (process.dead) return
@@ -205,7 +205,7 @@ export class SimStore implements Store {
     }
   }
 
-  #lives(): LifeShelf {
+  #lives(): Snapshots {
     const { disk } = this.#parts
     return {
       get: (kind, key) => disk.life(kind, key),
@@ -214,7 +214,7 @@ export class SimStore implements Store {
     }
   }
 
-  #facts(): Facts {
+  #facts(): KeyValues {
     const { disk } = this.#parts
     return {
       get: (shelf, key) => disk.fact(shelf, key),
@@ -225,7 +225,7 @@ export class SimStore implements Store {
     }
   }
 
-  #runs(): RunShelf {
+  #runs(): RunRecords {
     const { disk } = this.#parts
     const all = () => disk.runIds().map((id) => disk.run(id) as Run)
     return {

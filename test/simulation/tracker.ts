@@ -3,8 +3,8 @@
  *
  * It answers late and sometimes not at all. People close a ticket some time after it was moved to review.
  */
-import type { Cancel, Tracker, TrackerPicture } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Cancel, Tracker, TrackerListing } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Random } from '../support/random.ts'
 import type { TicketPlan } from './plan.ts'
 import type { Process, Timeline } from './timeline.ts'
@@ -48,13 +48,13 @@ export class SimTracker {
   /** As one life of the host sees it. */
   seenBy(host: Process): Tracker {
     return {
-      look: () => this.#later(host, () => this.#picture()),
+      listTickets: () => this.#later(host, () => this.#picture()),
       watch: (changed): Cancel => {
         const tell = () => void this.#time.in(100, changed, host)
         this.#watchers.add(tell)
         return () => this.#watchers.delete(tell)
       },
-      moveTo: (ticketId, state) =>
+      moveTicket: (ticketId, state) =>
         this.#later(host, () => {
           const paper = this.#papers.get(ticketId)
           if (paper === undefined) return no('unknown', `there is no ticket ${ticketId}`)
@@ -68,17 +68,17 @@ export class SimTracker {
     }
   }
 
-  #later<T>(host: Process, answer: () => Answer<T>): Promise<Answer<T>> {
+  #later<T>(host: Process, answer: () => Result<T>): Promise<Result<T>> {
     return new Promise((resolve) => {
       const ms = 5 + this.#random.fraction() * 500
-      const fails = this.#random.chance(0.02)
+      const fails = this.#random.random(0.02)
       if (host.dead) return
       const give = () => resolve(fails ? no('failed', 'the tracker did not answer') : answer())
       this.#time.in(ms, give, host)
     })
   }
 
-  #picture(): Answer<TrackerPicture> {
+  #picture(): Result<TrackerListing> {
     const tickets = [...this.#papers.values()].map(({ plan, state, changedAt }) => ({
       closed: state === DONE,
       ticket: {

@@ -20,7 +20,7 @@ export interface SpoolChange {
 
 export function framesIn(changes: readonly Change[]): SpoolChange[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'fact' || change.shelf !== 'frame') return []
+    if (change.is !== 'key-value' || change.shelf !== 'frame') return []
     const [leaseId = '', digits] = change.key.split('/')
     // Only the daemon writes to this shelf, and frames are all it writes.
     const spooled = change.row === null ? null : (change.row.value as SpooledFrame)

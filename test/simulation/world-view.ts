@@ -1,7 +1,7 @@
 /**
  * The world as laws see it: the disk with an index of its leases, and what crossed the wires.
  */
-import type { LifeRecord } from '../../core/ports.ts'
+import type { ActorSnapshot } from '../../core/ports.ts'
 import type { HostFrame, WorkerFrame, WorkerFrameOf } from '../../protocol/frames.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Batch, Change, Disk } from './disk.ts'
@@ -134,7 +134,7 @@ export class View implements Sight {
   }
 
   #notePriced(change: Change): void {
-    if (change.is !== 'fact' || change.shelf !== 'session' || change.row === null) return
+    if (change.is !== 'key-value' || change.shelf !== 'session' || change.row === null) return
     const { runId, sinces, endedAt } = { runId: '', sinces: {}, endedAt: '', ...change.row.value }
     if (Object.values(sinces).includes(endedAt)) this.guessed.add(runId)
   }
@@ -144,7 +144,7 @@ export class View implements Sight {
     const moved: LiveLease[] = []
     for (const change of changes) {
       this.#notePriced(change)
-      if (change.is !== 'life' || change.kind !== 'lease') continue
+      if (change.is !== 'snapshot' || change.kind !== 'lease') continue
       const before = this.#leases.get(change.key)
       if (before !== undefined) this.#forget(before)
       if (change.row === null) continue
@@ -189,7 +189,7 @@ export class View implements Sight {
     return [...(this.#byWorker.get(workerId)?.values() ?? [])]
   }
 
-  worker(id: string): LifeRecord | undefined {
+  worker(id: string): ActorSnapshot | undefined {
     return this.disk.life('worker', id)
   }
 
@@ -246,7 +246,7 @@ export class View implements Sight {
   }
 }
 
-function leaseFrom(id: string, record: LifeRecord): LiveLease {
+function leaseFrom(id: string, record: ActorSnapshot): LiveLease {
   const { runId, workerId } = fieldsOf(record)
   return { id, runId: String(runId), workerId: String(workerId), state: STATES[record.s] ?? record.s }
 }

@@ -418,7 +418,7 @@ export class World {
     this.view.spooled(batch)
     for (const change of batch.changes) {
       this.note(`${id} disk ${batch.number}: ${textOf(change)}`)
-      if (change.is === 'life' && change.row?.value.s === FINISHED)
+      if (change.is === 'snapshot' && change.row?.value.s === FINISHED)
         this.#finishedAt.set(change.key, this.#finishedAt.get(change.key) ?? this.time.now)
     }
   }

@@ -9,7 +9,7 @@
 import { writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildHost } from '../../actors/root/create-host.ts'
-import { ActorHost } from '../../actors/runtime/actor-system.ts'
+import { ActorSystem } from '../../actors/runtime/actor-system.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
@@ -32,7 +32,7 @@ const fail = (reason: string): never => {
 process.on('unhandledRejection', (error) => fail(String(error)))
 
 const log = keptLog()
-const store = await openStore({ dataDir, clock: realClock, chance: realChance, log, meters: noMeters })
+const store = await openStore({ dataDir, clock: realClock, random: realChance, log, meters: noMeters })
 const configText = await store.config.read()
 const configuration = readConfig(configText)
 if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
@@ -40,29 +40,29 @@ if (!configuration.ok) throw new Error(fail(configuration.refusal.message))
 const livesStore = await openStore({
   dataDir: join(dataDir, 'counting'),
   clock: realClock,
-  chance: realChance,
+  random: realChance,
   log,
   meters: noMeters,
 })
 
-const counting: ActorHost = new ActorHost({
+const counting: ActorSystem = new ActorSystem({
   clock: realClock,
-  ledger: livesStore.ledger,
+  database: livesStore.database,
   log,
   meters: noMeters,
   kinds: [tallyKind()],
-  effects: (effect) => {
+  runEffect: (effect) => {
     const told = effect as TallyEffect
     if (told.type !== 'tally.told') return
     say(`told ${told.name} ${told.n}`)
-    setImmediate(() => counting.tell('tally', told.name, { type: 'add' }))
+    setImmediate(() => counting.send('tally', told.name, { type: 'add' }))
   },
-  fatal: (reason) => fail(reason),
+  onFatal: (reason) => fail(reason),
 })
 
 const host = buildHost({
   clock: realClock,
-  chance: realChance,
+  random: realChance,
   log,
   meters: noMeters,
   store,
@@ -93,17 +93,18 @@ const host = buildHost({
 
 const restored = counting.restore()
 if (!restored.ok || restored.value.damaged.length > 0) fail(`did not come back: ${JSON.stringify(restored)}`)
-for (const [key, { c }] of livesStore.ledger.lives.all('tally')) say(`found ${key} ${(c as TallyContext).n}`)
+for (const [key, { c }] of livesStore.database.snapshots.all('tally'))
+  say(`found ${key} ${(c as TallyContext).n}`)
 host.start()
-for (let life = 0; life < LIVES; life++) counting.bear('tally', `life-${life}`, { name: `life-${life}` })
+for (let life = 0; life < LIVES; life++) counting.spawn('tally', `life-${life}`, { name: `life-${life}` })
 
 /** The same run over and over, its title saying how often. */
 async function rewrite(n: number): Promise<void> {
-  const found = store.ledger.runs.get(sampleRun(n).id)?.ticket.title ?? '0'
+  const found = store.database.runs.get(sampleRun(n).id)?.ticket.title ?? '0'
   say(`found run-${n} ${found}`)
   for (let round = Number(found) + 1; ; round++) {
     const run = sampleRun(n, round % 2 === 0 ? 'queued' : 'running')
-    await store.ledger.commit([putRun({ ...run, ticket: { ...run.ticket, title: String(round) } })])
+    await store.database.commit([putRun({ ...run, ticket: { ...run.ticket, title: String(round) } })])
     say(`told run-${n} ${round}`)
   }
 }

@@ -3,9 +3,9 @@
  * demand after it has already laid things on the tray.
  */
 import { assign, setup } from 'xstate'
-import { deeds } from '../../actors/runtime/actions.ts'
-import type { Kind, Supervision } from '../../actors/runtime/actor-kind.ts'
-import { layout } from '../../actors/runtime/snapshot-codec.ts'
+import { defineActions } from '../../actors/runtime/actions.ts'
+import type { ActorKind, Supervision } from '../../actors/runtime/actor-kind.ts'
+import { createSnapshotCodec } from '../../actors/runtime/snapshot-codec.ts'
 
 export interface TallyContext {
   readonly name: string
@@ -28,19 +28,23 @@ export type TallyEffect =
   | { readonly type: 'tally.ended'; readonly name: string }
   | { readonly type: 'tally.never'; readonly name: string }
 
-const { queue, tell, bear, setDeadline, cancelDeadline } = deeds<TallyContext, TallyEvent, TallyEffect>()
+const { recordEffect, sendEvent, spawnActor, setDeadline, cancelDeadline } = defineActions<
+  TallyContext,
+  TallyEvent,
+  TallyEffect
+>()
 
 export const tallyMachine = setup({
   types: {} as { context: TallyContext; events: TallyEvent; input: { name: string } },
   actions: {
     count: assign({ n: ({ context }) => context.n + 1 }),
-    say: queue(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
-    sayNever: queue(({ context }) => ({ type: 'tally.never', name: context.name })),
-    tellOther: tell(({ event }) => ({
+    say: recordEffect(({ context }) => ({ type: 'tally.told', name: context.name, n: context.n })),
+    sayNever: recordEffect(({ context }) => ({ type: 'tally.never', name: context.name })),
+    tellOther: sendEvent(({ event }) => ({
       to: { kind: 'tally', key: event.type === 'pass' ? event.to : '' },
       event: { type: 'add' },
     })),
-    bearOther: bear(({ event }) => {
+    bearOther: spawnActor(({ event }) => {
       const name = event.type === 'bear' ? event.name : ''
       return { to: { kind: 'tally', key: name }, input: { name } }
     }),
@@ -49,7 +53,7 @@ export const tallyMachine = setup({
     },
     nap: setDeadline(({ event }) => ({ name: 'nap', at: event.type === 'wait' ? event.until : 0 })),
     wakeUp: cancelDeadline('nap'),
-    sayEnded: queue(({ context }) => ({ type: 'tally.ended', name: context.name })),
+    sayEnded: recordEffect(({ context }) => ({ type: 'tally.ended', name: context.name })),
   },
 }).createMachine({
   id: 'tally',
@@ -90,20 +94,20 @@ const isContext = (value: unknown): value is TallyContext =>
   'n' in value &&
   typeof value.n === 'number'
 
-export const tallyLayout = layout<TallyContext>({
+export const tallyLayout = createSnapshotCodec<TallyContext>({
   v: 2,
   states: { awake: 'a', napping: 'z', 'resting.lightly': 'rl', 'resting.deeply': 'rd', over: 'o' },
-  shape: {
+  schema: {
     check: (value) => (isContext(value) ? { ok: true, value } : { ok: false, error: '/n: must be a number' }),
     text: 'name:text n:number',
   },
   lifts: { 1: ({ s, c }) => ({ v: 2, s, c: { ...(c as object), n: (c as { count: number }).count } }) },
 })
 
-export const tallyKind = (supervision: Partial<Supervision> = {}): Kind => ({
+export const tallyKind = (supervision: Partial<Supervision> = {}): ActorKind => ({
   name: 'tally',
   logic: tallyMachine,
-  layout: tallyLayout,
+  codec: tallyLayout,
   supervision: {
     restartAfterMs: [1_000, 2_000, 4_000],
     crashesMax: 3,
@@ -111,7 +115,7 @@ export const tallyKind = (supervision: Partial<Supervision> = {}): Kind => ({
     finally: 'closed',
     ...supervision,
   },
-  implied: (_key, restored) => [
+  impliedOutputs: (_key, restored) => [
     { is: 'effect', effect: { type: 'tally.told', ...(restored.context as TallyContext) } },
   ],
 })

@@ -4,7 +4,7 @@
  * Commits wait until the test flushes them, one by one and in order. A crash keeps an arbitrary prefix of what was
  * in flight, as a real disk may, and never settles a promise of the life before.
  */
-import type { FactShelf, LifeRecord, Write } from '../../core/ports.ts'
+import type { ActorSnapshot, KeyValueCollection, Write } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 
 interface InFlight {
@@ -13,18 +13,19 @@ interface InFlight {
   readonly fail: (error: Error) => void
 }
 
-export class CrashLedger {
-  readonly disk = new Map<string, Map<string, LifeRecord>>()
+export class CrashDatabase {
+  readonly disk = new Map<string, Map<string, ActorSnapshot>>()
   readonly runs = new Map<string, Run>()
-  readonly facts = new Map<FactShelf, Map<string, object>>()
+  readonly facts = new Map<KeyValueCollection, Map<string, object>>()
   /** By run, the chunks of lines as they were written. */
   readonly events = new Map<string, { readonly first: number; readonly lines: string }[]>()
   #inFlight: InFlight[] = []
   commits = 0
 
-  readonly lives = {
+  readonly snapshots = {
     get: (kind: string, key: string) => this.disk.get(kind)?.get(key),
-    all: (kind: string): Iterable<readonly [string, LifeRecord]> => [...(this.disk.get(kind) ?? [])].sort(),
+    all: (kind: string): Iterable<readonly [string, ActorSnapshot]> =>
+      [...(this.disk.get(kind) ?? [])].sort(),
     kinds: () => [...this.disk.keys()],
   }
 
@@ -66,14 +67,14 @@ export class CrashLedger {
 
   #put(write: Write): void {
     switch (write.table) {
-      case 'life':
+      case 'snapshot':
         replace(shelfIn(this.disk, write.kind), write.key, write.record)
         break
       case 'run':
         replace(this.runs, write.id, write.run)
         break
-      case 'fact':
-        replace(shelfIn(this.facts, write.shelf), write.key, write.value)
+      case 'key-value':
+        replace(shelfIn(this.facts, write.collection), write.key, write.value)
         break
       case 'events': {
         const { runId, first, lines } = write

@@ -4,7 +4,7 @@
  * It keeps the contract that the doors rely on, and nothing of what the real desk does behind it.
  */
 import type { ArtifactFile, FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { DashboardPush, HelloFrame } from '../../protocol/dashboard.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
@@ -35,7 +35,7 @@ export interface FakeDesk extends FrontDesk, NeighbourAnswers {
   helloAnswer: HelloFrame
   changed(
     patch: Record<string, unknown>,
-  ): Promise<Answer<SettingsUpdateResponse>> | Answer<SettingsUpdateResponse>
+  ): Promise<Result<SettingsUpdateResponse>> | Result<SettingsUpdateResponse>
   push(push: DashboardPush, text?: string): void
   /** What the next connection of a worker is answered instead of a line. */
   turnAway: string | undefined
@@ -152,11 +152,11 @@ export function fakeRun(id: string, status: Run['status'] = 'queued', identifier
 const TERMINAL = ['completed', 'failed', 'cancelled']
 
 function runDesk(desk: () => FakeDesk): Part<RunPart> {
-  const found = (id: string): Answer<Run> => {
+  const found = (id: string): Result<Run> => {
     const run = desk().runsById.get(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
-  const moved = (id: string, to: Run['status'], when: (run: Run) => boolean): Answer<Run> => {
+  const moved = (id: string, to: Run['status'], when: (run: Run) => boolean): Result<Run> => {
     const run = found(id)
     if (!run.ok) return run
     if (!when(run.value)) return no('conflict', `the run is ${run.value.status}`)
@@ -276,7 +276,7 @@ export const fakeWorker = (id: string): WorkerView => ({
 
 function workerDesk(desk: () => FakeDesk): Part<WorkerPart> {
   const fleet = () => ({ workers: [...desk().workersById.values()] })
-  const change = (id: string, made: (worker: WorkerView) => Answer<WorkerView>) => {
+  const change = (id: string, made: (worker: WorkerView) => Result<WorkerView>) => {
     const worker = desk().workersById.get(id)
     const next = worker === undefined ? no('unknown', `no worker ${id} is enrolled`) : made(worker)
     if (!next.ok) return next

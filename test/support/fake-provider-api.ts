@@ -1,10 +1,10 @@
 /** The fake desk's part about neighbours: what is asked is kept, and a test says what is answered. */
 import type { FrontDesk } from '../../actors/api/host-api.ts'
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 
 export interface NeighbourAnswers {
   /** By the name of the question; absent: nothing is connected. */
-  readonly answers: Map<string, Answer<unknown>>
+  readonly answers: Map<string, Result<unknown>>
   readonly neighbourly: { readonly name: string; readonly args: readonly unknown[] }[]
 }
 
@@ -42,7 +42,7 @@ export function neighbourDesk(desk: () => NeighbourAnswers): Pick<FrontDesk, Nei
     async (...args: readonly unknown[]) => {
       desk().neighbourly.push({ name, args })
       // Whoever sets an answer says of which type it is by the question's name.
-      return (desk().answers.get(name) ?? NOT_CONNECTED) as Answer<never>
+      return (desk().answers.get(name) ?? NOT_CONNECTED) as Result<never>
     }
   return {
     runPull: asked('runPull'),

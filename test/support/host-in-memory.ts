@@ -4,7 +4,7 @@
 import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
 import { yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
-import { volatileStore } from '../../store/memory-store.ts'
+import { createMemoryStore } from '../../store/memory-store.ts'
 import { ManualClock } from './manual-clock.ts'
 import { noNeighbours } from './no-providers.ts'
 import { keptLog, noMeters } from './recording-log.ts'
@@ -12,13 +12,13 @@ import { keptLog, noMeters } from './recording-log.ts'
 export function hostInMemory(configText?: string, parts: Partial<HostParts> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
-  const store = volatileStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
+  const store = createMemoryStore({ clock, ...(configText === undefined ? {} : { config: configText }) })
   const configuration = readConfig(configText)
   if (!configuration.ok) throw new Error(configuration.refusal.message)
   const ended: { exitCode: number; reason: string }[] = []
   const host: BuiltHost = buildHost({
     clock,
-    chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+    random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     log,
     meters: noMeters,
     store,

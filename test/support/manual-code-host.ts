@@ -9,7 +9,7 @@ import type {
   PullPlace,
   UploadOrder,
 } from '../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { PullComment } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'
 
@@ -25,18 +25,18 @@ export class HandPulls implements PullHost {
   /** What it was asked, `states owner/name 1,2 background`. */
   asked: string[] = []
   /** In place of every answer. */
-  refusal: Answer<never> | undefined
+  refusal: Result<never> | undefined
 
   async repos() {
     return this.refusal ?? yes([])
   }
 
-  async list(remote: string, urgency: string): Promise<Answer<readonly PullFacts[]>> {
+  async list(remote: string, urgency: string): Promise<Result<readonly PullFacts[]>> {
     this.asked.push(`list ${remote} ${urgency}`)
     return this.refusal ?? yes(this.#of(remote).map(([number, state]) => factsOf(remote, number, state)))
   }
 
-  async detail({ remote, number }: PullPlace): Promise<Answer<PullDetailFacts>> {
+  async detail({ remote, number }: PullPlace): Promise<Result<PullDetailFacts>> {
     const state = this.pulls.get(handPullUrl(remote, number))
     if (this.refusal !== undefined) return this.refusal
     if (state === undefined) return no('unknown', 'there is no such pull request')
@@ -64,7 +64,7 @@ export class HandPulls implements PullHost {
     })
   }
 
-  async origin({ remote, number }: PullPlace): Promise<Answer<PullOrigin>> {
+  async origin({ remote, number }: PullPlace): Promise<Result<PullOrigin>> {
     return (
       this.refusal ??
       yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })
@@ -78,7 +78,7 @@ export class HandPulls implements PullHost {
     return yes(new Map(known))
   }
 
-  async merge(place: PullPlace): Promise<Answer<string>> {
+  async merge(place: PullPlace): Promise<Result<string>> {
     const done = this.#turn(place, ['open'], 'merged')
     return done.ok ? yes('merged it') : done
   }
@@ -95,7 +95,7 @@ export class HandPulls implements PullHost {
     return this.#turn(place, ['draft'], 'open')
   }
 
-  async comment(_: PullPlace, body: string): Promise<Answer<void>> {
+  async comment(_: PullPlace, body: string): Promise<Result<void>> {
     if (this.refusal !== undefined) return this.refusal
     this.comments.push(body)
     return yes(undefined)
@@ -125,7 +125,7 @@ export class HandPulls implements PullHost {
     })
   }
 
-  #turn({ remote, number }: PullPlace, from: readonly PullState[], to: PullState): Answer<void> {
+  #turn({ remote, number }: PullPlace, from: readonly PullState[], to: PullState): Result<void> {
     const url = handPullUrl(remote, number)
     const state = this.pulls.get(url)
     if (this.refusal !== undefined) return this.refusal
@@ -153,7 +153,7 @@ function factsOf(remote: string, number: number, state: PullState): PullFacts {
 export class HandBucket implements Bucket {
   is: BucketLook = { installed: true, loggedIn: true, account: 'Dev' }
   readonly uploads: string[] = []
-  refusal: Answer<never> | undefined
+  refusal: Result<never> | undefined
 
   async look() {
     return this.is
@@ -163,7 +163,7 @@ export class HandBucket implements Bucket {
     return yes('open the page')
   }
 
-  async upload({ bucket, key, contentType, read }: UploadOrder): Promise<Answer<void>> {
+  async upload({ bucket, key, contentType, read }: UploadOrder): Promise<Result<void>> {
     const parts: Uint8Array[] = []
     for await (const part of read()) parts.push(part)
     if (this.refusal !== undefined) return this.refusal

@@ -21,7 +21,7 @@ export class Random {
     return Math.floor(this.fraction() * bound)
   }
 
-  chance(probability: number): boolean {
+  random(probability: number): boolean {
     return this.fraction() < probability
   }
 

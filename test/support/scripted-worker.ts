@@ -46,7 +46,7 @@ export function usualScript({ run }: Job, random: Random): readonly Step[] {
   const name = `${run.ticket.identifier}.txt`
   const artifact: Step = { does: 'artifact', name, parts: somePieces(random) }
   // Often the very last thing: then the completion waits behind a file that is being written.
-  const place = random.chance(0.5) ? lines.length : random.below(lines.length)
+  const place = random.random(0.5) ? lines.length : random.below(lines.length)
   const [before, after] = [lines.slice(0, place), lines.slice(place)]
   return [
     { does: 'patch', patch: { status: 'running', agentSessionId: `session-${run.id}` } },
@@ -514,7 +514,7 @@ export class ScriptedWorker {
 
   /** Agents say several things at once, and then nothing for a while. */
   #pause(): Promise<void> {
-    if (this.#random.chance(0.5)) return Promise.resolve()
+    if (this.#random.random(0.5)) return Promise.resolve()
     return new Promise((resolve) => setTimeout(resolve, this.#random.below(this.#parts.pauseMsMax ?? 5)))
   }
 

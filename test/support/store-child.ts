@@ -14,10 +14,10 @@
  */
 import { mkdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { realChance as chance, realClock as clock } from '../../bin/clock.ts'
+import { realClock as clock, realChance as random } from '../../bin/clock.ts'
 import type { StoreState } from '../../core/ports.ts'
 import { codeOf } from '../../store/errors.ts'
-import { LmdbLedger } from '../../store/lmdb/control-database.ts'
+import { LmdbControlDatabase } from '../../store/lmdb/control-database.ts'
 import { acquireLock } from '../../store/lock.ts'
 import { openStore } from '../../store/store.ts'
 import { openSpool } from '../../store/worker-store.ts'
@@ -30,7 +30,8 @@ const log = keptLog()
 const say = (line: string) => writeSync(1, `${line}\n`)
 process.on('unhandledRejection', (error) => say(`unhandled ${String(error)}`))
 
-const openLedger = (folder: string) => new LmdbLedger({ folder, clock, log, meters, ballastBytes: 64 * 1024 })
+const openLedger = (folder: string) =>
+  new LmdbControlDatabase({ folder, clock, log, meters, ballastBytes: 64 * 1024 })
 const record = (n: number, bytes = 0) => {
   return { v: 1, s: 'held', c: { n, padding: 'x'.repeat(bytes + (n % 300)), [`key${n % 40}`]: n } }
 }
@@ -52,10 +53,10 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   say(`begin ${n}`)
   // An elder that was aborted leaves its fault armed, and opening writes too.
   rmSync(control, { force: true })
-  const ledger = openLedger(own)
+  const database = openLedger(own)
   const states: string[] = []
   const ready = new Promise<void>((resolve) => {
-    ledger.onState((state: StoreState) => {
+    database.onState((state: StoreState) => {
       states.push(state.is)
       if (state.is === 'degraded') rmSync(full, { force: true })
       else resolve()
@@ -64,15 +65,15 @@ async function oneFault(folder: string, what: string, errno: string, lasts: stri
   if (lasts === 'lasting') writeFileSync(full, '')
   rmSync(control, { force: true })
   writeFileSync(control, `${what} ${n} ${errno} ${lasts === 'lasting' ? full : '-'}\n`)
-  await writeWaves(ledger, n, what === 'grow' ? 30_000 : 0)
+  await writeWaves(database, n, what === 'grow' ? 30_000 : 0)
   if (states.length > 0) await ready
   rmSync(control, { force: true })
   say(`states ${n} ${states.join(',')}`)
-  await ledger.close()
+  await database.close()
   say(`closed ${n}`)
 }
 
-async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
+async function writeWaves(database: LmdbControlDatabase, n: number, bytes: number) {
   for (let wave = 0; wave < WAVES; wave++) {
     await Promise.all(
       Array.from({ length: 1 + (wave % 4) }, async (_, i) => {
@@ -80,9 +81,9 @@ async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
         const kind = wave === 20 ? 'late-kind' : 'lease'
         try {
           // What is broken cannot be read any more, and refuses whatever comes.
-          const isBroken = ledger.state().is === 'broken'
-          const event = logEvent(runId(i), isBroken ? 0 : ledger.tail.next(runId(i)))
-          await ledger.commit([
+          const isBroken = database.state().is === 'broken'
+          const event = logEvent(runId(i), isBroken ? 0 : database.tail.next(runId(i)))
+          await database.commit([
             putLife(kind, key, record(wave * 10 + i, bytes)),
             putEvents(runId(i), [event]),
           ])
@@ -96,18 +97,18 @@ async function writeWaves(ledger: LmdbLedger, n: number, bytes: number) {
 }
 
 async function flood(folder: string, first: number) {
-  const ledger = openLedger(folder)
+  const database = openLedger(folder)
   say('open')
   await Promise.all(
     Array.from({ length: 32 }, async (_, caller) => {
       for (let n = first; ; n++) {
         const both = [caller, caller + 1000].map((key) => ({
-          table: 'life' as const,
+          table: 'snapshot' as const,
           kind: n % 7 === 0 ? 'worker' : 'lease',
           key: `k-${key}`,
           record: record(n),
         }))
-        await ledger.commit(both)
+        await database.commit(both)
         say(`ack ${n % 7 === 0 ? 'worker' : 'lease'} ${caller} ${n}`)
       }
     }),
@@ -115,7 +116,7 @@ async function flood(folder: string, first: number) {
 }
 
 async function events(dataDir: string, life: number) {
-  const store = await openStore({ dataDir, clock, chance, log, meters, ballastBytes: 64 * 1024 })
+  const store = await openStore({ dataDir, clock, random, log, meters, ballastBytes: 64 * 1024 })
   say('open')
   await Promise.all(
     Array.from({ length: 12 }, async (_, caller) => {
@@ -126,7 +127,7 @@ async function events(dataDir: string, life: number) {
           const first = store.events.next(id)
           const text = 'x'.repeat(caller === 0 ? 30_000 : (first * 97) % 2_000)
           const chunk = Array.from({ length: 1 + (n % 3) }, (_, i) => logEvent(id, first + i, text))
-          await store.ledger.commit([
+          await store.database.commit([
             putEvents(id, chunk),
             putLife('lease', id, record(first + chunk.length)),
           ])
@@ -141,7 +142,7 @@ async function events(dataDir: string, life: number) {
 const frameText = (n: number) => `${n} ${'x'.repeat(n % 40 === 7 ? 1_000_000 : (n * 7_919) % 3_000)}`
 
 async function frames(dataDir: string, life: number) {
-  const spool = await openSpool({ dataDir, clock, chance, log, meters, ballastBytes: 64 * 1024 })
+  const spool = await openSpool({ dataDir, clock, random, log, meters, ballastBytes: 64 * 1024 })
   say('open')
   await Promise.all(
     Array.from({ length: 6 }, async (_, caller) => {
@@ -150,9 +151,9 @@ async function frames(dataDir: string, life: number) {
         const key = `${lease}/${String(n).padStart(10, '0')}`
         const trimmed = `${lease}/${String(n - 20).padStart(10, '0')}`
         await spool.commit([
-          { table: 'fact', shelf: 'frame', key, value: { text: frameText(n) } },
-          { table: 'fact', shelf: 'frame', key: trimmed, value: null },
-          { table: 'fact', shelf: 'outbox', key: lease, value: { acked: Math.max(0, n - 20) } },
+          { table: 'key-value', collection: 'frame', key, value: { text: frameText(n) } },
+          { table: 'key-value', collection: 'frame', key: trimmed, value: null },
+          { table: 'key-value', collection: 'outbox', key: lease, value: { acked: Math.max(0, n - 20) } },
         ])
         say(`ack ${lease} ${n}`)
       }
@@ -166,7 +167,7 @@ async function lock(folder: string, rounds: number, start: number) {
       // Nothing but the same instant in all processes makes a race.
     }
     try {
-      acquireLock(join(folder, `${round}`), chance)
+      acquireLock(join(folder, `${round}`), random)
       say(`won ${round}`)
     } catch (error) {
       say(`lost ${round} ${error instanceof Error ? error.name : codeOf(error)}`)

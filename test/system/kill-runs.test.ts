@@ -138,7 +138,7 @@ class Story {
     const asked: string[] = []
     for (let n = 0; n < count && this.#dropped < RUNS; n++) {
       const name = `T${String(this.#dropped++).padStart(3, '0')}`
-      const byHand = this.random.chance(0.3)
+      const byHand = this.random.random(0.3)
       const text = `---\nstate: ${byHand ? 'Backlog' : 'Todo'}\npriority: ${this.random.below(5)}\n---\n${name}\n`
       writeFileSync(join(this.tickets, `${name}.md`), text)
       if (byHand) asked.push(name)
@@ -208,13 +208,13 @@ class Story {
   /** Waits for the instant, and kills. */
   async kill(): Promise<void> {
     const { host, random } = this
-    if (random.chance(0.15)) {
+    if (random.random(0.15)) {
       // While it starts.
       await pause(random.below(400))
       return await this.#killNow(host, 'while it started')
     }
     await this.live()
-    if (random.chance(0.3)) {
+    if (random.random(0.3)) {
       const ms = random.below(500)
       await pause(ms)
       return await this.#killNow(host, `${ms} ms after it had started`)
@@ -247,7 +247,7 @@ class Story {
       count: 1 + random.below(10),
       spring: (worker) => {
         this.#slip = this.#nextSlip()
-        if (random.chance(0.5)) worker.drop()
+        if (random.random(0.5)) worker.drop()
         else worker.connectAgain()
       },
     }
@@ -258,7 +258,7 @@ class Story {
       host.process.kill('SIGKILL')
       spring()
     }
-    if (this.random.chance(0.5)) kill()
+    if (this.random.random(0.5)) kill()
     else setTimeout(kill, this.random.below(COMMIT_MS))
   }
 
@@ -312,9 +312,9 @@ async function judge(story: Story): Promise<string[]> {
   const executed = grouped(story.executions, ({ runId }) => runId)
   for (const run of runs) {
     const events = await story.get<RunEvent[]>(`/api/runs/${run.id}/events`)
-    const ledger = executed.get(run.id) ?? []
+    const database = executed.get(run.id) ?? []
     const says = (what: string) => wrong.push(`${run.id} of ${run.ticket.id}: ${what}`)
-    for (const what of faultsOf(run, events, ledger)) says(what)
+    for (const what of faultsOf(run, events, database)) says(what)
     if (hits.get(`fact of ${run.ticket.id}`) !== 1)
       says(`its fact was recorded ${hits.get(`fact of ${run.ticket.id}`)} times`)
     for (const event of events) {
@@ -326,7 +326,7 @@ async function judge(story: Story): Promise<string[]> {
     const end = story.toldEnds.get(run.id)
     if (end !== undefined && end !== `${run.status} ${run.finishedAt}`)
       says(`was told ended as ${end}, is ${run.status} ${run.finishedAt}`)
-    for (const what of await filesOf(story, run, ledger[0])) says(what)
+    for (const what of await filesOf(story, run, database[0])) says(what)
   }
   for (const text of story.told.values()) wrong.push(`was told of ${text}, which is gone`)
   for (const { name, refusals, claims } of story.workers) {
@@ -339,15 +339,17 @@ async function judge(story: Story): Promise<string[]> {
 
 const STATUSES = 'queued, preparing, running, finalizing, completed'
 
-function faultsOf(run: Run, events: readonly RunEvent[], ledger: readonly Execution[]): string[] {
+function faultsOf(run: Run, events: readonly RunEvent[], database: readonly Execution[]): string[] {
   const wrong: string[] = []
   if (run.status !== 'completed') wrong.push(`is ${run.status} (${run.error ?? run.queueReason})`)
   // A killed host is no reason to execute anything anew: its workers keep their leases.
-  if (ledger.length !== 1)
-    wrong.push(`was executed ${ledger.length} times: ${ledger.map(({ worker, how }) => `${worker} ${how}`)}`)
-  const steps = ledger[0]?.steps ?? []
-  if (ledger[0]?.how !== 'completed' || ledger[0].acknowledgedAt === undefined)
-    wrong.push(`for its worker it ended ${ledger[0]?.how}`)
+  if (database.length !== 1)
+    wrong.push(
+      `was executed ${database.length} times: ${database.map(({ worker, how }) => `${worker} ${how}`)}`,
+    )
+  const steps = database[0]?.steps ?? []
+  if (database[0]?.how !== 'completed' || database[0].acknowledgedAt === undefined)
+    wrong.push(`for its worker it ended ${database[0]?.how}`)
 
   const holes = events.findIndex(({ index }, place) => index !== place)
   if (holes >= 0) wrong.push(`event ${holes} has index ${events[holes]?.index}`)
@@ -398,11 +400,11 @@ async function leftOver(dataDir: string): Promise<string[]> {
   const store = await openStore({
     dataDir,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
   })
-  const { lives, facts } = store.ledger
+  const { snapshots: lives, keyValues: facts } = store.database
   const left = [
     ...[...lives.all('lease')].map(([key]) => `the lease ${key}`),
     ...[...lives.all('run')].map(([key]) => `the life of ${key}`),

@@ -520,7 +520,7 @@ describe('the worker that a host runs itself', () => {
         // From the first instant of its life to well after it is enrolled.
         await new Promise((resolve) => setTimeout(resolve, random.below(1_500)))
         const pid = lastPid(host)
-        if (random.chance(0.5)) {
+        if (random.random(0.5)) {
           killIfThere(pid)
         } else {
           host.process.kill('SIGKILL')

@@ -1,6 +1,6 @@
 /** Code host, pull requests and tracker, in the order of the specification's table. */
 import type { FrontDesk } from '../../actors/api/host-api.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import { answered, json, type Reply, refused } from '../reply.ts'
 import type { Handlers } from './route-table.ts'
 
@@ -38,4 +38,4 @@ export function pullHandlers(desk: FrontDesk): Pick<Handlers, PullRoute> {
   }
 }
 
-const done = (answer: Answer<void>): Reply => (answer.ok ? json({ ok: true }) : refused(answer.refusal))
+const done = (answer: Result<void>): Reply => (answer.ok ? json({ ok: true }) : refused(answer.refusal))

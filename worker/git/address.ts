@@ -4,7 +4,7 @@
  * Only four ways lead out: https, ssh, a folder, and plain http, over which no token goes but to this very machine.
  * Everything else (`ext::…` runs a command) is no address.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
 export type Way = 'https' | 'http' | 'ssh' | 'file'
@@ -13,7 +13,7 @@ const CONTROL = /[\p{Cc}\s]/u
 const SCP_LIKE = /^[A-Za-z0-9_][\w.-]*@[A-Za-z0-9.-]+:(?!:)/
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export function wayTo(address: string): Answer<Way> {
+export function wayTo(address: string): Result<Way> {
   const way = /^(https?|ssh|file):\/\/[^-]/.exec(address)?.[1]
   // A folder's name may hold spaces; what goes over a network may not.
   if (address.startsWith('/')) return /[\0\r\n]/.test(address) ? strange(address) : yes('file')

@@ -7,7 +7,7 @@
  */
 import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 
 export interface TakenBundle {
   readonly head: string
@@ -27,7 +27,7 @@ export async function takeBundle(
   from: string,
   pack: string,
   bytesMax: number,
-): Promise<Answer<TakenBundle | undefined>> {
+): Promise<Result<TakenBundle | undefined>> {
   let source: FileHandle
   try {
     source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -44,7 +44,7 @@ export async function takeBundle(
   }
 }
 
-async function taken(source: FileHandle, pack: string, bytesMax: number): Promise<Answer<TakenBundle>> {
+async function taken(source: FileHandle, pack: string, bytesMax: number): Promise<Result<TakenBundle>> {
   const stats = await source.stat()
   if (!stats.isFile() || stats.nlink !== 1) {
     return no(
@@ -65,7 +65,7 @@ interface Header {
   readonly length: number
 }
 
-async function headerOf(source: FileHandle): Promise<Answer<Header>> {
+async function headerOf(source: FileHandle): Promise<Result<Header>> {
   const { buffer, bytesRead } = await source.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0)
   const text = buffer.toString('latin1', 0, bytesRead)
   const end = text.indexOf('\n\n')

@@ -5,7 +5,7 @@
  * whose work has all gone into the base begins again from the base. In the checkout stands nothing that leads back:
  * objects are copied, and `origin` is the repository's address without a credential.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
 import type { Git } from './git.ts'
@@ -48,9 +48,9 @@ export async function checkOut(
   errand: Errand,
   signal: AbortSignal,
   told?: TellWhy,
-): Promise<Answer<CheckedOut>> {
+): Promise<Result<CheckedOut>> {
   const { job, wanted } = errand
-  const work = async (folder: string): Promise<Answer<CheckedOut>> => {
+  const work = async (folder: string): Promise<Result<CheckedOut>> => {
     const start = await startOf(git, folder, job)
     if (!start.ok) return start
     const fault = await cloned(errand, folder, start.value.commit, 'first')
@@ -93,7 +93,7 @@ interface Start {
   readonly from: CheckedOut
 }
 
-async function startOf(git: Git, folder: string, job: Job): Promise<Answer<Start>> {
+async function startOf(git: Git, folder: string, job: Job): Promise<Result<Start>> {
   const refs = await git.done(`looking for ${job.base}`, {
     args: ['for-each-ref', '--format=%(objectname) %(refname)', headOf(job.base), headOf(job.branch)],
     folder,
@@ -118,7 +118,7 @@ async function continued(
   job: Job,
   base: string,
   pushedBefore: string,
-): Promise<Answer<Start>> {
+): Promise<Result<Start>> {
   const ran = await git.run({
     args: ['merge-base', base, pushedBefore],
     folder,

@@ -8,7 +8,7 @@
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { cut, oneLine } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -79,7 +79,7 @@ export async function collect(
   parts: CollectParts,
   errand: Errand,
   from: CheckedOut,
-): Promise<Answer<Collected>> {
+): Promise<Result<Collected>> {
   const { folders } = errand
   const bundle = join(folders.exchange, BUNDLE)
   await rm(bundle, { recursive: true, force: true })
@@ -96,7 +96,7 @@ export async function broughtOut(
   { folders, wanted }: Pick<Errand, 'folders' | 'wanted'>,
   from: CheckedOut,
   also?: Wanted,
-): Promise<Answer<Collected>> {
+): Promise<Result<Collected>> {
   const bundle = join(folders.exchange, BUNDLE)
   await mkdir(folders.desk, { recursive: true, mode: 0o700 })
   const pack = join(folders.desk, PACK)

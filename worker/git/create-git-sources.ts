@@ -2,8 +2,8 @@
  * The whole way of a run's work, put together: `Sources` as the execution knows it.
  */
 import { join } from 'node:path'
-import type { Chance, Clock, CodeHost, Log } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { Clock, CodeHost, Log, RandomSource } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Proxies } from '../../providers/http/http.ts'
@@ -23,10 +23,10 @@ export interface SourcesParts {
   /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
   readonly folder: string
   readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
   readonly log?: Pick<Log, 'warn'>
   /** The code host that a job names. */
-  readonly codehostFor: (job: Job) => Answer<CodeHost>
+  readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly git?: Git
   readonly gitProgram?: string
   readonly sshAgent?: string
@@ -49,13 +49,13 @@ export function makeSources(parts: SourcesParts): Sources {
     folder: join(parts.folder, 'repositories'),
     git,
     clock: parts.clock,
-    chance: parts.chance,
+    random: parts.random,
   })
   return sourcesOf(parts, git, cache)
 }
 
 function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sources {
-  const { clock, chance, bundleBytesMax } = parts
+  const { clock, random, bundleBytesMax } = parts
   const placed = (job: Job) => {
     const codehost = parts.codehostFor(job)
     return codehost.ok ? placeOf(job, codehost.value) : codehost
@@ -87,14 +87,14 @@ function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sourc
         const wanted = placeOf(order.job, codehost)
         if (!wanted.ok) return wanted
         const delivery = { ...order, head, wanted: wanted.value, codehost, fence, signal }
-        return publish({ git, clock, chance }, delivery)
+        return publish({ git, clock, random }, delivery)
       }),
-    followUps: followUpsOf(parts, { git, cache, clock, chance, ...bounds }, prune),
+    followUps: followUpsOf(parts, { git, cache, clock, random, ...bounds }, prune),
   }
 }
 
 function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => void): FollowUpSources {
-  const errandFor = (work: Omit<FollowUpWork, 'begun'>): Answer<FollowUpErrand> => {
+  const errandFor = (work: Omit<FollowUpWork, 'begun'>): Result<FollowUpErrand> => {
     const { pull, followUp } = work.job
     if (pull === undefined || followUp === undefined)
       return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
@@ -131,7 +131,7 @@ function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => voi
   }
 }
 
-function talkPlace({ codehostFor }: SourcesParts, job: Job, told: TellWhy | undefined): Answer<TalkPlace> {
+function talkPlace({ codehostFor }: SourcesParts, job: Job, told: TellWhy | undefined): Result<TalkPlace> {
   const codehost = codehostFor(job)
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
@@ -164,7 +164,7 @@ function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>, log: Sources
 }
 
 /** A disk that is full or broken is no bug: what the system says becomes an answer. */
-async function answering<T>(doing: string, work: () => Promise<Answer<T>>): Promise<Answer<T>> {
+async function answering<T>(doing: string, work: () => Promise<Result<T>>): Promise<Result<T>> {
   try {
     return await work()
   } catch (error) {

@@ -1,6 +1,6 @@
 /** A change in figures, and its first files, for people. Reckoned outside, so that the figures are true. */
 
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import { cut } from '../../core/safe-text.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Git } from './git.ts'
@@ -15,7 +15,7 @@ export async function figures(
   folder: string,
   head: string,
   base: string,
-): Promise<Answer<Collected>> {
+): Promise<Result<Collected>> {
   const [counted, shown] = await Promise.all([
     git.done('counting commits', {
       args: ['rev-list', '--count', `${base}..${head}`],

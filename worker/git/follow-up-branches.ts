@@ -2,7 +2,7 @@
  * Where the two branches of a pull request stand, read from the worker's own copies, and whether this follow-up has
  * been pushed already.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { SEAL } from './follow-up-scripts.ts'
 import type { Git } from './git.ts'
 
@@ -30,7 +30,7 @@ export async function followUpHeads(
   git: Git,
   folders: { readonly base: string; readonly head: string },
   { seal, job, pull }: Asked,
-): Promise<Answer<Heads & { readonly isPushed: boolean }>> {
+): Promise<Result<Heads & { readonly isPushed: boolean }>> {
   const base = await commitOf(git, folders.base, pull.baseBranch)
   if (!base.ok) return base
   if (base.value === undefined) return missing(job.repo.remote, pull.baseBranch)
@@ -45,7 +45,7 @@ function missing(remote: string, branch: string) {
   return no('unknown', `${remote} has no branch ${branch}; restore it, or close the pull request`)
 }
 
-async function commitOf(git: Git, folder: string, branch: string): Promise<Answer<string | undefined>> {
+async function commitOf(git: Git, folder: string, branch: string): Promise<Result<string | undefined>> {
   const ref = `refs/heads/${branch}`
   const args = ['for-each-ref', '--format=%(objectname) %(refname)', ref]
   const found = await git.done(`looking for ${branch}`, { args, folder, timeoutMs: LOCAL_MS_MAX })
@@ -61,7 +61,7 @@ async function bears(
   folder: string,
   { base, head }: Heads,
   seal: string,
-): Promise<Answer<boolean>> {
+): Promise<Result<boolean>> {
   const most = `--max-count=${COMMITS_LOOKED_AT}`
   const listed = await git.done('looking at what was pushed', {
     args: ['rev-list', '--header', '--ignore-missing', most, head, `^${base}`],

@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { BUNDLE, broughtOut, INSIDE_MS_MAX, messageFor, withLeftOut } from './collect.ts'
@@ -31,7 +31,7 @@ export async function collectFollowUp(
   parts: FollowUpParts,
   errand: FollowUpErrand,
   begun: Begun,
-): Promise<Answer<CollectedFollowUp>> {
+): Promise<Result<CollectedFollowUp>> {
   const { pull, folders, places } = errand
   await rm(join(folders.exchange, BUNDLE), { recursive: true, force: true })
   const result = await bundled(errand, begun)

@@ -6,7 +6,7 @@
  * gives it a moment first, and whoever finds or makes the comment takes away what repeats it: all keep the first one.
  */
 import type { CodeHost } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { TellWhy } from './git-ports.ts'
 import { isPassing, type Patience, patiently, pause, publishing, type Tried } from './retry.ts'
 
@@ -25,7 +25,7 @@ export async function isSaid(
   place: TalkPlace,
   marker: string,
   signal: AbortSignal,
-): Promise<Answer<boolean>> {
+): Promise<Result<boolean>> {
   const attempt = async (): Promise<Tried<boolean>> => {
     const found = await place.codehost.hasComment(place.remote, place.number, marker)
     return { answer: found, passes: !found.ok && isPassing(found.refusal.kind) }
@@ -48,7 +48,7 @@ export async function sayOnce(
   { marker, body, isTakenOver }: Words,
   fence: () => boolean,
   signal: AbortSignal,
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const { codehost, remote, number, told } = place
   let mayBeLate = isTakenOver
   const attempt = async (): Promise<Tried<void>> => {

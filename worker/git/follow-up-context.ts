@@ -3,7 +3,7 @@
  * once.
  */
 import { createHash } from 'node:crypto'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { CollectParts } from './collect.ts'
@@ -66,8 +66,8 @@ export function withBoth<T>(
   cache: RepositoryCache,
   { places: { base, head }, told }: Pick<FollowUpErrand, 'places' | 'told'>,
   signal: AbortSignal,
-  work: (folders: BothFolders) => Promise<Answer<T>>,
-): Promise<Answer<T>> {
+  work: (folders: BothFolders) => Promise<Result<T>>,
+): Promise<Result<T>> {
   const endurance = fetching(told)
   const both = { base: cache.folderOf(base), head: cache.folderOf(head) }
   if (both.base === both.head) return cache.use(base, signal, () => work(both), endurance)

@@ -5,7 +5,7 @@
  * meanwhile. A commit that a follow-up pushes bears the follow-up's seal in its header: whoever carries it out once more,
  * here or on another worker, finds it there and pushes nothing. So one follow-up is one push, wherever it was cut off.
  */
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
@@ -47,7 +47,7 @@ export async function beginFollowUp(
   errand: FollowUpErrand,
   isKept: boolean,
   signal: AbortSignal,
-): Promise<Answer<Begun>> {
+): Promise<Result<Begun>> {
   return withBoth(cache, errand, signal, async (folders) => {
     const heads = await followUpHeads(git, folders, errand)
     if (!heads.ok) return heads
@@ -75,7 +75,7 @@ async function isOpen(
   folders: BothFolders,
   { head }: Heads,
   signal: AbortSignal,
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   if (places.head === places.base) return yes(undefined)
   const push = { folder: folders.head, wanted: places.head, branch: pull.headBranch, head, signal }
   const may = await mayPush(git, push)
@@ -97,7 +97,7 @@ async function brought(
   folders: BothFolders,
   { base, head }: Heads,
   mode: Mode,
-): Promise<Answer<Said>> {
+): Promise<Result<Said>> {
   const { pull, number, places } = errand
   const origin = withoutUser(places.base.remote.address)
   const { name, email } = COMMITTER
@@ -121,7 +121,7 @@ async function brought(
   return no('failed', `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`)
 }
 
-function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>, said: Said): Answer<Begun> {
+function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>, said: Said): Result<Begun> {
   const [state] = said('state')
   if (state === 'unrelated') {
     return no(
@@ -148,7 +148,7 @@ export async function pushFollowUp(
   begun: Begun,
   fence: () => boolean,
   signal: AbortSignal,
-): Promise<Answer<FollowedUp>> {
+): Promise<Result<FollowedUp>> {
   let from = begun
   for (let tries = 1; ; tries++) {
     const collected = await collectFollowUp(parts, errand, from)
@@ -178,7 +178,7 @@ function pushedOver(
   parts: FollowUpParts,
   { pull, places, folders, told }: FollowUpErrand,
   { head, expected, fence, signal }: Pushing,
-): Promise<Answer<'pushed' | 'overtaken'>> {
+): Promise<Result<'pushed' | 'overtaken'>> {
   const attempt = async (): Promise<Tried<'pushed' | 'overtaken'>> => {
     if (signal.aborted || !fence()) return { answer: ended, passes: false }
     const push = { wanted: places.head, branch: pull.headBranch, head, expected, desk: folders.desk, signal }
@@ -201,7 +201,7 @@ async function goOnto(
   errand: FollowUpErrand,
   from: Begun,
   signal: AbortSignal,
-): Promise<Answer<Begun>> {
+): Promise<Result<Begun>> {
   return withBoth<Begun>(cache, errand, signal, async (folders) => {
     const heads = await followUpHeads(git, folders, errand)
     if (!heads.ok) return heads

@@ -11,7 +11,7 @@
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { Proxies } from '../../providers/http/http.ts'
 import { askerAt, USER, wayTo } from './address.ts'
 import type { GitCall, GitParts, Remote } from './git.ts'
@@ -82,7 +82,7 @@ export class Surroundings {
     this.#parts = parts
   }
 
-  async environment(remote: Remote | undefined): Promise<Answer<Environment>> {
+  async environment(remote: Remote | undefined): Promise<Result<Environment>> {
     const bare = this.#bare()
     if (remote === undefined) return yes(bare)
     const way = wayTo(remote.address)

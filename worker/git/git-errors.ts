@@ -3,7 +3,7 @@
  *
  * The texts are those of git with `LC_ALL=C`. What is not known here is passed on, its last lines, made printable.
  */
-import { type No, no, type RefusalKind } from '../../core/result.ts'
+import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
 export type Trouble =
@@ -112,7 +112,7 @@ const KNOWN: readonly Known[] = [
 
 export interface Account {
   readonly trouble: Trouble
-  readonly no: No
+  readonly no: Refused
 }
 
 /** @param doing what was being done, such as `fetching owner/name` */

@@ -5,7 +5,7 @@
  * worker's own, made of bundles.
  */
 import type { CodeHost } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 
 export interface InsideResult {
@@ -81,9 +81,9 @@ export interface Sources {
     inside: Inside,
     signal: AbortSignal,
     told?: TellWhy,
-  ): Promise<Answer<CheckedOut>>
+  ): Promise<Result<CheckedOut>>
   /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
-  collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Answer<Collected>>
+  collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Result<Collected>>
   /**
    * Pushes with the expected commit and opens the pull request, or adopts the one that is there. `fence` is asked
    * right before each step that others can see: false when the lease is gone.
@@ -101,7 +101,7 @@ export interface Sources {
     codehost: CodeHost,
     fence: () => boolean,
     signal: AbortSignal,
-  ): Promise<Answer<Published>>
+  ): Promise<Result<Published>>
   readonly followUps: FollowUpSources
 }
 
@@ -160,11 +160,11 @@ export interface FollowUpSources {
       readonly told?: TellWhy
     },
     signal: AbortSignal,
-  ): Promise<Answer<Begun>>
+  ): Promise<Result<Begun>>
   /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
-  push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Answer<FollowedUp>>
+  push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Result<FollowedUp>>
   /** Whether a comment with this text is there. */
-  isSaid(job: Job, marker: string, signal: AbortSignal, told?: TellWhy): Promise<Answer<boolean>>
+  isSaid(job: Job, marker: string, signal: AbortSignal, told?: TellWhy): Promise<Result<boolean>>
   /** Once, whatever becomes of the answer: `body` holds `marker`. */
   say(
     order: {
@@ -177,5 +177,5 @@ export interface FollowUpSources {
     },
     fence: () => boolean,
     signal: AbortSignal,
-  ): Promise<Answer<void>>
+  ): Promise<Result<void>>
 }

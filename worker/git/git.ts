@@ -12,7 +12,7 @@ import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { striker } from '../../core/redact-secrets.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Proxies } from '../../providers/http/http.ts'
 import { covered, inheritable } from '../sandbox/descriptors.ts'
 import { USER } from './address.ts'
@@ -53,9 +53,9 @@ export interface GitDone {
 
 export interface Git {
   /** Refused only when it was stopped or could not begin: a failing git is for the caller to judge. */
-  run(call: GitCall): Promise<Answer<GitDone>>
+  run(call: GitCall): Promise<Result<GitDone>>
   /** The same, where nothing but success will do. */
-  done(doing: string, call: GitCall): Promise<Answer<GitDone>>
+  done(doing: string, call: GitCall): Promise<Result<GitDone>>
 }
 
 export interface GitParts {
@@ -91,7 +91,7 @@ class OutsideGit implements Git {
     this.#surroundings = new Surroundings(parts)
   }
 
-  async run(call: GitCall): Promise<Answer<GitDone>> {
+  async run(call: GitCall): Promise<Result<GitDone>> {
     if (call.signal?.aborted === true) return stopped(call)
     let input: FileHandle | undefined
     try {
@@ -106,7 +106,7 @@ class OutsideGit implements Git {
     }
   }
 
-  async done(doing: string, call: GitCall): Promise<Answer<GitDone>> {
+  async done(doing: string, call: GitCall): Promise<Result<GitDone>> {
     const ran = await this.run(call)
     if (!ran.ok || ran.value.code === 0) return ran
     return accountOf(doing, ran.value.complaint || ran.value.output).no
@@ -147,12 +147,12 @@ function answer(child: ChildProcess, token: string | undefined): void {
   pipe?.on('error', () => {}).end(token === undefined ? '' : `${token}\n`.repeat(ANSWERS))
 }
 
-async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock']): Promise<Answer<GitDone>> {
+async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock']): Promise<Result<GitDone>> {
   const clean = scrubber(call.remote?.token)
   const [output, complaint] = [beginningOf(child.stdout), endOf(child.stderr)]
   const found = call.seeks === undefined ? undefined : seeking(child.stdout, call.seeks)
-  let why: Answer<GitDone> | undefined
-  const stop = (because: Answer<GitDone>) => {
+  let why: Result<GitDone> | undefined
+  const stop = (because: Result<GitDone>) => {
     why ??= because
     killGroup(child)
   }
@@ -161,7 +161,7 @@ async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock'
   // It may have come while git was being started.
   if (call.signal?.aborted === true) abort()
   const cancel = clock.after(call.timeoutMs, () => stop(tooSlow(call)))
-  const end = await new Promise<Answer<GitDone>>((resolve) => {
+  const end = await new Promise<Result<GitDone>>((resolve) => {
     child.on('error', (error) => resolve(unstarted(error.message)))
     // Whatever it left running would keep its pipes open.
     child.on('exit', () => killGroup(child))

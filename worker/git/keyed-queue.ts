@@ -1,7 +1,7 @@
 /**
  * One after the other, by name: whoever wants the same thing waits for those before, and gives up when told to.
  */
-import { type Answer, no } from '../../core/result.ts'
+import { no, type Result } from '../../core/result.ts'
 
 export class Turns {
   readonly #last = new Map<string, Promise<void>>()
@@ -10,8 +10,8 @@ export class Turns {
   async take<T>(
     name: string,
     signal: AbortSignal | undefined,
-    work: () => Promise<Answer<T>>,
-  ): Promise<Answer<T>> {
+    work: () => Promise<Result<T>>,
+  ): Promise<Result<T>> {
     const before = this.#last.get(name) ?? Promise.resolve()
     const { mine, pass } = turn()
     this.#last.set(name, mine)

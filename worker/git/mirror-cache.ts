@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { Git, Remote } from './git.ts'
 import { type Account, accountOf, type Trouble } from './git-errors.ts'
 import { Turns } from './keyed-queue.ts'
@@ -28,11 +28,11 @@ export interface RepositoryCache {
   use<T>(
     wanted: Wanted,
     signal: AbortSignal | undefined,
-    work: (folder: string) => Promise<Answer<T>>,
+    work: (folder: string) => Promise<Result<T>>,
     endurance?: Endurance,
-  ): Promise<Answer<T>>
+  ): Promise<Result<T>>
   /** Throws the copy away and fetches it whole; only from within `use`. */
-  renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>>
+  renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Result<void>>
   folderOf(wanted: Wanted): string
   /** Deletes what nobody has used for long, then the longest unused until the rest fits; tidies up the others. */
   prune(budget: CacheBudget): Promise<void>
@@ -83,7 +83,7 @@ class FolderCache implements RepositoryCache {
   use<T>(
     wanted: Wanted,
     signal: AbortSignal | undefined,
-    work: (folder: string) => Promise<Answer<T>>,
+    work: (folder: string) => Promise<Result<T>>,
     endurance?: Endurance,
   ) {
     const folder = this.folderOf(wanted)
@@ -95,7 +95,7 @@ class FolderCache implements RepositoryCache {
     })
   }
 
-  async renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Answer<void>> {
+  async renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Result<void>> {
     return this.#make(this.folderOf(wanted), wanted, signal, undefined)
   }
 
@@ -118,7 +118,7 @@ class FolderCache implements RepositoryCache {
     wanted: Wanted,
     signal: AbortSignal | undefined,
     endurance: Endurance | undefined,
-  ): Promise<Answer<void>> {
+  ): Promise<Result<void>> {
     if (!(await isFolder(folder))) return this.#make(folder, wanted, signal, endurance)
     const fetched = await this.#fetch(folder, wanted, signal, endurance)
     if (fetched.ok) return yes(undefined)
@@ -133,7 +133,7 @@ class FolderCache implements RepositoryCache {
     wanted: Wanted,
     signal: AbortSignal | undefined,
     endurance: Endurance | undefined,
-  ): Promise<Answer<void>> {
+  ): Promise<Result<void>> {
     const draft = `${folder}.new`
     await makePassable(this.#parts.folder)
     await rm(draft, { recursive: true, force: true })

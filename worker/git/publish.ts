@@ -5,8 +5,8 @@
  * Before each step the lease is asked for. Every step may be repeated after a crash: what is there already is found
  * and taken for done.
  */
-import type { CodeHost, OpenPull, PullOrder } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Git } from './git.ts'
 import type { CheckedOut, Published, RunFolders, TellWhy } from './git-ports.ts'
@@ -38,7 +38,7 @@ const LOOK_MS_MAX = 60_000
 /** Somebody opened one since we looked: then it is found, if not at once. */
 const CONFLICTS_MAX = 3
 
-export async function publish(parts: PublishParts, delivery: Delivery): Promise<Answer<Published>> {
+export async function publish(parts: PublishParts, delivery: Delivery): Promise<Result<Published>> {
   const expected = delivery.from.pushedBefore ?? ABSENT
   const { signal, told } = delivery
   const pushed = await patiently(parts, signal, () => push(parts.git, delivery, expected), publishing(told))
@@ -102,10 +102,10 @@ function overtaken(job: Job, there: string | undefined) {
 
 // ---- the pull request ------------------------------------------------------------------------------------------------
 
-type Pull = OpenPull & { readonly adopted: boolean }
+type Pull = OpenPullRequest & { readonly adopted: boolean }
 
 /** Looked for before each try to open one: the answer to an earlier try may have been lost. */
-async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Answer<Pull>> {
+async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Result<Pull>> {
   let tries = 0
   let conflicts = 0
   const attempt = async (): Promise<Tried<Pull>> => {
@@ -124,11 +124,11 @@ async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Answer<
   return patiently(parts, delivery.signal, attempt, publishing(delivery.told))
 }
 
-function find({ codehost, job }: Delivery): Promise<Answer<OpenPull | undefined>> {
+function find({ codehost, job }: Delivery): Promise<Result<OpenPullRequest | undefined>> {
   return codehost.findPull(job.repo.remote, job.branch, job.base)
 }
 
-function orderOf({ job, leaseId, summary }: Delivery): PullOrder {
+function orderOf({ job, leaseId, summary }: Delivery): NewPullRequest {
   const { ticket, id } = job.run
   return {
     remote: job.repo.remote,

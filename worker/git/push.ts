@@ -3,7 +3,7 @@
  *
  * A refusal is read from git's porcelain lines; whoever pushes decides what follows from having been overtaken.
  */
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { Git, GitDone, Remote } from './git.ts'
 import { accountOf } from './git-errors.ts'
 import type { Wanted } from './mirror-cache.ts'
@@ -27,7 +27,7 @@ export type Pushed =
   | { readonly is: 'pushed' }
   /** Another commit is there than was expected. */
   | { readonly is: 'overtaken' }
-  | { readonly is: 'refused'; readonly answer: Answer<never>; readonly passes: boolean }
+  | { readonly is: 'refused'; readonly answer: Result<never>; readonly passes: boolean }
 
 const PUSH_MS_MAX = 15 * 60_000
 const LOOK_MS_MAX = 60_000
@@ -69,7 +69,7 @@ function howTo({ wanted, branch, head, expected }: Omit<Push, 'desk' | 'signal'>
 export async function mayPush(
   git: Git,
   { folder, wanted, branch, head, signal }: Omit<Push, 'desk' | 'expected'> & { readonly folder: string },
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const ran = await git.run({
     args: ['push', '--dry-run', ...howTo({ wanted, branch, head, expected: head })],
     folder,
@@ -97,7 +97,7 @@ export async function commitAt(
   remote: Remote,
   branch: string,
   signal: AbortSignal,
-): Promise<Answer<string | undefined>> {
+): Promise<Result<string | undefined>> {
   const ref = `refs/heads/${branch}`
   const listed = await git.done(`asking for ${branch}`, {
     args: ['ls-remote', '--refs', remote.address, ref],

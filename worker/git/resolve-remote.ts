@@ -4,7 +4,7 @@
  * A job comes from the host, which is believed, yet a slip there must not become a path or an option here.
  */
 import type { CodeHost } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -12,7 +12,7 @@ import { isRemote } from '../../providers/codehost/remote-name.ts'
 import { isSameHost, wayTo } from './address.ts'
 import type { Wanted } from './mirror-cache.ts'
 
-export function placeOf(job: Job, codehost: CodeHost): Answer<Wanted> {
+export function placeOf(job: Job, codehost: CodeHost): Result<Wanted> {
   const { remote } = job.repo
   const bad = badName(remote, [job.branch, job.base])
   if (bad !== undefined) return bad
@@ -28,7 +28,7 @@ export interface PullPlaces {
   readonly head: Wanted
 }
 
-export function pullPlacesOf(job: Job, codehost: CodeHost): Answer<PullPlaces> {
+export function pullPlacesOf(job: Job, codehost: CodeHost): Result<PullPlaces> {
   const { pull, repo } = job
   if (pull === undefined) return no('invalid', 'a follow-up needs the pull request that it is for')
   const { headRemote, headBranch, baseBranch } = pull
@@ -57,7 +57,7 @@ function badName(remote: string, branches: readonly string[]) {
 }
 
 /** The token is for the code host; an address that leads to another machine is used without. */
-function addressOf(job: Job, codehost: CodeHost, cloneUrl: string | undefined): Answer<Wanted> {
+function addressOf(job: Job, codehost: CodeHost, cloneUrl: string | undefined): Result<Wanted> {
   const own = codehost.gitAddress(job.repo.remote)
   const address = cloneUrl ?? own
   const way = wayTo(address)

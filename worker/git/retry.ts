@@ -6,8 +6,8 @@
  * for is kept, and does not count as trying; one that is longer than anybody should wait for is not begun.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import type { Chance, Clock } from '../../core/ports.ts'
-import { type Answer, no, type Refusal } from '../../core/result.ts'
+import type { Clock, RandomSource } from '../../core/ports.ts'
+import { no, type Refusal, type Result } from '../../core/result.ts'
 
 const TRIES_MAX = 3
 const PAUSE_MS = 500
@@ -30,7 +30,7 @@ const MINUTE_MS = 60_000
 
 export interface Patience {
   readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
-  readonly chance: Pick<Chance, 'fraction'>
+  readonly random: Pick<RandomSource, 'fraction'>
 }
 
 /** For minutes instead of a few times. */
@@ -48,7 +48,7 @@ export const publishing = (told: Endurance['told'] = () => {}): Endurance => ({
 export const fetching = (told: Endurance['told'] = () => {}): Endurance => ({ forMs: FETCHING_MS_MAX, told })
 
 export interface Tried<T> {
-  readonly answer: Answer<T>
+  readonly answer: Result<T>
   /** Whether trying again may help. */
   readonly passes: boolean
 }
@@ -61,7 +61,7 @@ export async function patiently<T>(
   signal: AbortSignal | undefined,
   attempt: () => Promise<Tried<T>>,
   endurance?: Endurance,
-): Promise<Answer<T>> {
+): Promise<Result<T>> {
   const waiting = new Waiting(parts, endurance)
   for (;;) {
     const { answer, passes } = await attempt()
@@ -92,9 +92,9 @@ class Waiting {
   }
 
   /** undefined: it was tried often, or long, enough. */
-  pauseAfter({ message, againAfterMs = 0 }: Refusal): number | undefined {
+  pauseAfter({ message, retryAfterMs: againAfterMs = 0 }: Refusal): number | undefined {
     this.#tries += 1
-    const fraction = this.#parts.chance.fraction()
+    const fraction = this.#parts.random.fraction()
     if (this.#endurance === undefined) {
       const briefMs = backoffMs(this.#tries, PAUSE_MS, PAUSE_MS_MAX, fraction)
       return this.#tries < TRIES_MAX && againAfterMs <= briefMs ? briefMs : undefined
@@ -108,7 +108,7 @@ class Waiting {
     return Math.min(leftMs, ownMs)
   }
 
-  over<T>(answer: Answer<T>): Answer<T> {
+  over<T>(answer: Result<T>): Result<T> {
     if (this.#said === undefined) return answer
     const minutes = inMinutes(this.#parts.clock.monotonic() - this.#began)
     if (!answer.ok)

@@ -4,7 +4,7 @@
  */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { TakenBundle } from './bundle-import.ts'
 import type { Git } from './git.ts'
 import type { RepositoryCache, Wanted } from './mirror-cache.ts'
@@ -32,7 +32,7 @@ export async function cleanRepository(
   desk: string,
   base: string,
   also: Wanted = wanted,
-): Promise<Answer<string>> {
+): Promise<Result<string>> {
   const folder = deskRepository(desk)
   await rm(folder, { recursive: true, force: true })
   const made = await git.done('making a clean repository', {
@@ -56,7 +56,7 @@ export async function receive(
   folder: string,
   { head, pack }: TakenBundle,
   base: string,
-): Promise<Answer<void>> {
+): Promise<Result<void>> {
   const indexed = await git.done('taking the agent’s work', {
     // Strict: every new object is sound, and everything that it names is there.
     args: ['index-pack', '--stdin', '--fix-thin', '--strict'],

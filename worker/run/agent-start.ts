@@ -5,7 +5,7 @@
  * session has filled may hold links to anywhere, and outside they would be followed by somebody who may write anywhere.
  */
 import type { Telling } from '../../core/daemon/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
@@ -24,7 +24,7 @@ export interface AgentStart {
   readonly listener: AgentListener
 }
 
-export async function agentStart(hands: HandsParts, job: Job, errand: Errand): Promise<Answer<AgentStart>> {
+export async function agentStart(hands: HandsParts, job: Job, errand: Errand): Promise<Result<AgentStart>> {
   const driver = hands.drivers[job.agent.provider]
   const found = await driver.find()
   // A command line of the person's own may name a program that is nobody else's.

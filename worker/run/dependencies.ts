@@ -1,6 +1,6 @@
 /** What executions are made from: everything of the world that a run on this machine touches. */
 import type { Clock, CodeHost, Log } from '../../core/ports.ts'
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
@@ -24,7 +24,7 @@ export interface HandsParts {
   readonly giveAway: boolean
   readonly removeFolder: (folder: string) => Promise<void>
   readonly sources: Sources
-  readonly codehostFor: (job: Job) => Answer<CodeHost>
+  readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
   readonly wayOut: (order: WayOutOrder) => Promise<WayOut>
   /** Our own programs that run inside, as the build left them. */

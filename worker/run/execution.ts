@@ -7,7 +7,7 @@
  * lease is gone.
  */
 import type { Execution, Order, Progress, StopOrder, Telling, Worked } from '../../core/daemon/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -74,7 +74,7 @@ export class RunExecution implements Execution {
 
   // ---- the phases ------------------------------------------------------------------------------------------------
 
-  prepare(): Promise<Answer<Progress>> {
+  prepare(): Promise<Result<Progress>> {
     return this.#phase(
       async () => {
         const room = await this.#makeRoom()
@@ -181,7 +181,7 @@ export class RunExecution implements Execution {
     return room
   }
 
-  async #setUp(room: Room): Promise<Answer<never> | undefined> {
+  async #setUp(room: Room): Promise<Result<never> | undefined> {
     const { setup, hooks } = this.#parts.order.job.repo
     const how = this.#course.setup()
     const failed = how === 'not' ? undefined : await this.#scripts(room, [['setup', setup]])
@@ -192,7 +192,7 @@ export class RunExecution implements Execution {
   async #scripts(
     room: Room,
     scripts: readonly (readonly [name: string, text: string | undefined])[],
-  ): Promise<Answer<never> | undefined> {
+  ): Promise<Result<never> | undefined> {
     for (const [name, text] of scripts) {
       if (text === undefined || text.trim() === '') continue
       const end = await room.script(text)
@@ -274,7 +274,7 @@ export class RunExecution implements Execution {
   }
 
   /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
-  async #published(worked: Worked): Promise<Answer<Shown | undefined>> {
+  async #published(worked: Worked): Promise<Result<Shown | undefined>> {
     const { order } = this.#parts
     const room = this.#room
     if (worked.verdict !== 'done' || room === undefined || !this.#checkedOut) return yes(undefined)
@@ -299,7 +299,7 @@ export class RunExecution implements Execution {
     worked: Worked,
     costs: readonly CostEntry[],
     { artifacts }: Leavings,
-    published: Answer<Shown | undefined>,
+    published: Result<Shown | undefined>,
   ): Promise<RunOutcome> {
     const pull = published.ok ? published.value : undefined
     const sandbox = await this.#orElse(this.#retain(worked, published), () => undefined)
@@ -321,7 +321,7 @@ export class RunExecution implements Execution {
     }
   }
 
-  #summary(published: Answer<Shown | undefined>): string {
+  #summary(published: Result<Shown | undefined>): string {
     const said = (published.ok ? published.value?.summary : undefined) ?? this.#ending?.summary ?? ''
     const nothing = published.ok && published.value === undefined && this.#ending?.verdict === 'done'
     return nothing
@@ -329,7 +329,7 @@ export class RunExecution implements Execution {
       : said
   }
 
-  async #retain(worked: Worked, published: Answer<Shown | undefined>) {
+  async #retain(worked: Worked, published: Result<Shown | undefined>) {
     const { sandboxes, order } = this.#parts
     if (this.#room === undefined || this.#stop?.inVain === true) return undefined
     // No agent was there: nothing to go on with, and nothing that the log does not say. Nobody is to wait for it.
@@ -380,7 +380,7 @@ export class RunExecution implements Execution {
     return this.#stop?.how === 'kill'
   }
 
-  #stopped(): Answer<never> {
+  #stopped(): Result<never> {
     return no('conflict', this.#stop?.reason ?? 'stopped')
   }
 
@@ -401,7 +401,7 @@ function courseFor({ hands, sandboxes, order }: ExecutionParts): Course {
 
 function verdictOf(
   worked: Worked,
-  published: Answer<unknown>,
+  published: Result<unknown>,
   stop: StopOrder | undefined,
 ): Pick<RunOutcome, 'status' | 'error'> {
   if (worked.verdict === 'stopped') return { status: 'cancelled', error: sentence(worked.reason) }

@@ -8,7 +8,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Order } from '../../core/daemon/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { agentFiles } from '../agents/agent-files.ts'
@@ -60,7 +60,7 @@ export class FollowUp implements Course {
     return kept ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
-  async checkOut(room: Room, signal: AbortSignal): Promise<Answer<void>> {
+  async checkOut(room: Room, signal: AbortSignal): Promise<Result<void>> {
     const { followUps } = this.#hands.sources
     const told = (line: string) => room.say(line)
     const said = await followUps.isSaid(this.#job, followUpMarker(this.#followUp.id), signal, told)
@@ -112,7 +112,7 @@ export class FollowUp implements Course {
     return this.#stage?.is === 'begun' && this.#stage.begun.kept.length > 0
   }
 
-  async publish(order: Publishing): Promise<Answer<Shown | undefined>> {
+  async publish(order: Publishing): Promise<Result<Shown | undefined>> {
     const stage = this.#stage
     if (stage === undefined) return no('failed', 'the follow-up was not begun')
     if (stage.is === 'said')
@@ -137,7 +137,7 @@ export class FollowUp implements Course {
 
   // ---- steps -----------------------------------------------------------------------------------------------------
 
-  async #pushed({ room, said, fence, signal }: Publishing, begun: Begun): Promise<Answer<FollowedUp>> {
+  async #pushed({ room, said, fence, signal }: Publishing, begun: Begun): Promise<Result<FollowedUp>> {
     if (begun.state === 'pushed') return yes({ pushed: begun.head, isContained: false, diff: undefined })
     await this.#keepWords(room.folders, said)
     const told = (line: string) => room.say(line)

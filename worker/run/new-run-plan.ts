@@ -1,6 +1,6 @@
 /** A run's own course: a new sandbox, the run's branch from its base on, and a pull request at the end. */
 import type { Order } from '../../core/daemon/ports.ts'
-import { type Answer, yes } from '../../core/result.ts'
+import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
 import type { HandsParts } from './dependencies.ts'
 import { promptFor } from './prompt.ts'
@@ -25,7 +25,7 @@ export class NewWork implements Course {
     return this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
-  async checkOut(room: Room, signal: AbortSignal): Promise<Answer<void>> {
+  async checkOut(room: Room, signal: AbortSignal): Promise<Result<void>> {
     const told = (line: string) => room.say(line)
     const { sources } = this.#hands
     const checked = await sources.checkOut(this.#order.job, room.folders, room, signal, told)
@@ -50,7 +50,7 @@ export class NewWork implements Course {
     return false
   }
 
-  async publish({ room, said, fence, signal }: Publishing): Promise<Answer<Shown | undefined>> {
+  async publish({ room, said, fence, signal }: Publishing): Promise<Result<Shown | undefined>> {
     const { job, leaseId } = this.#order
     const from = this.#from
     if (from === undefined) return yes(undefined)

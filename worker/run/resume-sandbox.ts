@@ -15,7 +15,7 @@ import type {
   TerminalSize,
 } from '../../core/daemon/terminal.ts'
 import type { Cancel } from '../../core/ports.ts'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
 import { agentFiles } from '../agents/agent-files.ts'
@@ -41,7 +41,7 @@ const USAGE_MS_MAX = 10_000
 const NEWEST_MS_MAX = 3_000
 
 /** Not while something is executed there, which the caller knows. */
-export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<Answer<BootedSandbox>> {
+export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<Result<BootedSandbox>> {
   const { hands, sandboxes } = parts
   const found = bootable(sandboxes.get(order.runId), hands)
   if (!found.ok) return found
@@ -73,7 +73,7 @@ interface Found {
 
 const GONE = no('gone', 'the sandbox of this run is not kept here any more')
 
-function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsParts): Answer<Found> {
+function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsParts): Result<Found> {
   if (record === undefined) return GONE
   const { agent, sessionId, retainedUntil } = record
   if (retainedUntil === undefined)
@@ -112,7 +112,7 @@ async function commandFor(
   { credentials }: BootOrder,
   { record, driver }: Found,
   resume: string,
-): Promise<Answer<AgentCommand>> {
+): Promise<Result<AgentCommand>> {
   const { agent } = record
   const found = await driver.find()
   if (found.is === 'missing' && agent?.command === undefined) return no('failed', found.reason)
@@ -132,7 +132,7 @@ async function makeBooted(
   parts: BootParts,
   found: Found,
   command: AgentCommand,
-): Promise<Answer<BootedSandbox>> {
+): Promise<Result<BootedSandbox>> {
   try {
     return yes(new Booted(parts, found, command, await roomFor(parts, found.record)))
   } catch (error) {

@@ -2,7 +2,7 @@
  * What differs between a ticket's first work and a follow-up of its pull request: where it begins, what an agent is
  * told, and what is published. Types only; everything else about an execution is the same.
  */
-import type { Answer } from '../../core/result.ts'
+import type { Result } from '../../core/result.ts'
 import type { Room } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
@@ -43,7 +43,7 @@ export interface Shown {
 export interface Course {
   /** Once, at the beginning. */
   folders(): Promise<SandboxFolders & { readonly number: number }>
-  checkOut(room: Room, signal: AbortSignal): Promise<Answer<void>>
+  checkOut(room: Room, signal: AbortSignal): Promise<Result<void>>
   /** Once it is checked out. undefined: there is nothing for an agent to do. */
   errand(): Errand | undefined
   /** Whether the repository's setup is run before an agent, and whether it has to succeed. */
@@ -53,5 +53,5 @@ export interface Course {
   /** It holds what is nowhere else, also once all is published. */
   holdsMore(): boolean
   /** undefined: nothing was changed. */
-  publish(order: Publishing): Promise<Answer<Shown | undefined>>
+  publish(order: Publishing): Promise<Result<Shown | undefined>>
 }

@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, statSync } from 'node:fs'
 import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { type Answer, no, yes } from '../../core/result.ts'
+import { no, type Result, yes } from '../../core/result.ts'
 import type { Slot } from './process.ts'
 
 const OTHERS_WRITE = 0o022
@@ -26,7 +26,7 @@ const AS_BYTES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
 /** Owner-only, and the slot's. The folders above must let its user pass. */
-export async function makeOwned(folder: string, slot: Slot): Promise<Answer<void>> {
+export async function makeOwned(folder: string, slot: Slot): Promise<Result<void>> {
   const own = process.geteuid?.() === slot.uid
   const closed = own ? undefined : closedAbove(folder, slot)
   if (closed !== undefined) {

@@ -5,7 +5,7 @@
  * them, all the rest at once where it says how many there are, and never to another place: the token goes along.
  */
 import type { Urgency } from '../../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { Courier, Couriers, Gist } from '../../http/client-types.ts'
@@ -53,7 +53,7 @@ export interface GraphqlOrder {
   readonly writes?: boolean
 }
 
-export function githubApi(account: GithubAccount, couriers: Couriers): Answer<GithubApi> {
+export function githubApi(account: GithubAccount, couriers: Couriers): Result<GithubApi> {
   const address = githubAddress(account.apiUrl, account.field)
   if (!address.ok) return address
   const courier = couriers.courier(GITHUB_MANNERS, new URL(address.value.api).origin, account.token)
@@ -61,7 +61,7 @@ export function githubApi(account: GithubAccount, couriers: Couriers): Answer<Gi
 }
 
 /** Below a repository, whose name is safe in a path. */
-export function repoPath(remote: string): Answer<string> {
+export function repoPath(remote: string): Result<string> {
   return isRemote(remote)
     ? yes(`/repos/${remote}`)
     : no('invalid', `${printable(remote)} is no repository as owner/name`)
@@ -79,15 +79,15 @@ export class GithubApi {
   }
 
   /** Any status. */
-  get(path: string, urgency: Urgency): Promise<Answer<HttpReply>> {
+  get(path: string, urgency: Urgency): Promise<Result<HttpReply>> {
     return this.#get(`${this.address.api}${path}`, urgency)
   }
 
-  async read(path: string, subject: Subject, urgency: Urgency): Promise<Answer<unknown>> {
+  async read(path: string, subject: Subject, urgency: Urgency): Promise<Result<unknown>> {
     return valueIn(await this.get(path, urgency), subject)
   }
 
-  async list(path: string, order: PageOrder): Promise<Answer<Listed>> {
+  async list(path: string, order: PageOrder): Promise<Result<Listed>> {
     const { pagesMax } = order
     const first = await this.#page(`${this.address.api}${path}`, order)
     if (!first.ok) return first
@@ -106,7 +106,7 @@ export class GithubApi {
   }
 
   /** Any status; a person waits. */
-  send(method: HttpRequest['method'], path: string, body?: object): Promise<Answer<HttpReply>> {
+  send(method: HttpRequest['method'], path: string, body?: object): Promise<Result<HttpReply>> {
     return this.#courier.ask({
       method,
       url: `${this.address.api}${path}`,
@@ -121,12 +121,12 @@ export class GithubApi {
     path: string,
     subject: Subject,
     body?: object,
-  ): Promise<Answer<unknown>> {
+  ): Promise<Result<unknown>> {
     return valueIn(await this.send(method, path, body), subject)
   }
 
   /** Answers `data`. */
-  async graphql({ query, variables, subject, writes = false }: GraphqlOrder): Promise<Answer<unknown>> {
+  async graphql({ query, variables, subject, writes = false }: GraphqlOrder): Promise<Result<unknown>> {
     const reply = await this.#courier.ask({
       method: 'POST',
       url: this.address.graphql,
@@ -144,7 +144,7 @@ export class GithubApi {
     return typeof data === 'object' && data !== null ? yes(data) : strange(subject)
   }
 
-  #get(url: string, urgency: Urgency, gist?: Gist): Promise<Answer<HttpReply>> {
+  #get(url: string, urgency: Urgency, gist?: Gist): Promise<Result<HttpReply>> {
     const headers = this.#headers(false)
     const short = gist === undefined ? {} : { gist }
     return this.#courier.ask({ method: 'GET', url, headers, urgency, kept: true, ...short })
@@ -162,7 +162,7 @@ export class GithubApi {
 
   // ---- pages -------------------------------------------------------------------------------------------------------
 
-  async #page(url: string, { subject, urgency, at, gist }: PageOrder): Promise<Answer<Page>> {
+  async #page(url: string, { subject, urgency, at, gist }: PageOrder): Promise<Result<Page>> {
     const reply = await this.#get(url, urgency, gist)
     const value = valueIn(reply, subject)
     if (!reply.ok || !value.ok) return value.ok ? strange(subject) : value
@@ -172,12 +172,12 @@ export class GithubApi {
   }
 
   /** Where they are linked by a mark, there is no telling how many there are. */
-  async #oneByOne(first: URL, order: PageOrder): Promise<Answer<Listed>> {
+  async #oneByOne(first: URL, order: PageOrder): Promise<Result<Listed>> {
     const items: unknown[] = []
     let next: URL | undefined = first
     for (let pages = 1; next !== undefined; pages++) {
       if (pages >= order.pagesMax) return yes({ items, more: true })
-      const page: Answer<Page> = await this.#page(next.href, order)
+      const page: Result<Page> = await this.#page(next.href, order)
       if (!page.ok) return page
       items.push(...page.value.items)
       next = page.value.next
@@ -189,7 +189,7 @@ export class GithubApi {
     next: URL,
     { from, to }: { readonly from: number; readonly to: number },
     order: PageOrder,
-  ): Promise<Answer<Listed>> {
+  ): Promise<Result<Listed>> {
     const numbers = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index)
     const asked = await Promise.all(numbers.map((number) => this.#page(pageAt(next, number), order)))
     const items: unknown[] = []
@@ -233,7 +233,7 @@ function pageAt(next: URL, number: number): string {
 }
 
 /** What a reply that says yes holds; undefined where it holds nothing. */
-export function valueIn(reply: Answer<HttpReply>, subject: Subject): Answer<unknown> {
+export function valueIn(reply: Result<HttpReply>, subject: Subject): Result<unknown> {
   if (!reply.ok) return reply
   const { status, text } = reply.value
   if (status < 200 || status > 299) return refusalOf(reply.value, subject)

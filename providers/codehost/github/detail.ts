@@ -7,7 +7,7 @@
 
 import type { Clock } from '../../../core/ports.ts'
 import type { PullDetailFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
-import { type Answer, yes } from '../../../core/result.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
   PROSE_CHARS_MAX,
@@ -45,7 +45,7 @@ export interface PullReader {
   readonly subject: string
 }
 
-export async function readDetail(reader: PullReader): Promise<Answer<PullDetailFacts>> {
+export async function readDetail(reader: PullReader): Promise<Result<PullDetailFacts>> {
   const [head, files, commits, conversation] = await Promise.all([
     readHead(reader),
     readFiles(reader),
@@ -86,7 +86,7 @@ function sizeOf(pull: unknown) {
 export async function readPull(
   { api, place, repo, subject }: Omit<PullReader, 'clock'>,
   urgency: Urgency = 'person',
-): Promise<Answer<unknown>> {
+): Promise<Result<unknown>> {
   const pull = await api.read(`${repo}/pulls/${place.number}`, subject, urgency)
   return pull.ok && pullFactsOf(pull.value) === undefined ? strange(subject) : pull
 }
@@ -98,7 +98,7 @@ async function list(
   kind: 'pulls' | 'issues',
   part: string,
   itemsMax: number,
-): Promise<Answer<Listed>> {
+): Promise<Result<Listed>> {
   const isProse = PROSE.has(part)
   const perPage = isProse ? PROSE_PAGE_ITEMS_MAX : PAGE_ITEMS_MAX
   const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${perPage}`, {
@@ -119,7 +119,7 @@ interface Conversation {
   readonly threads: readonly PullThread[]
 }
 
-async function readConversation(reader: PullReader): Promise<Answer<Conversation>> {
+async function readConversation(reader: PullReader): Promise<Result<Conversation>> {
   const [comments, reviews, threads] = await Promise.all([
     list(reader, 'issues', 'comments', FOLLOW_UP_ITEMS_MAX),
     list(reader, 'pulls', 'reviews', FOLLOW_UP_ITEMS_MAX),
@@ -140,7 +140,7 @@ function conversationOf({ comments, reviews, threads }: Conversation, url: strin
 }
 
 /** A difference too large for GitHub to work out is none to show; how many files it has, the pull request says itself. */
-async function readFiles(reader: PullReader): Promise<Answer<Listed>> {
+async function readFiles(reader: PullReader): Promise<Result<Listed>> {
   const files = await list(reader, 'pulls', 'files', PULL_FILES_LISTED_MAX)
   return files.ok || files.refusal.kind !== 'invalid' ? files : yes({ items: [], more: true })
 }
@@ -150,7 +150,7 @@ interface Head {
   readonly checks: Checks
 }
 
-async function readHead(reader: PullReader): Promise<Answer<Head>> {
+async function readHead(reader: PullReader): Promise<Result<Head>> {
   const pull = await readPull(reader)
   if (!pull.ok) return pull
   const [settled, checks] = await Promise.all([

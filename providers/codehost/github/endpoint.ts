@@ -4,7 +4,7 @@
  * One address is configured, that of its API; where its GraphQL and its pages are follows from it. A token goes there,
  * so over plain http it may only be this machine.
  */
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 
 export interface GithubAddress {
   /** Without a slash at its end. */
@@ -21,7 +21,7 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 const OWN_SERVER = /\/api\/v3$/
 
 /** `field`: the one of the configuration that has the address. */
-export function githubAddress(apiUrl = GITHUB_API, field = 'codehost.apiUrl'): Answer<GithubAddress> {
+export function githubAddress(apiUrl = GITHUB_API, field = 'codehost.apiUrl'): Result<GithubAddress> {
   const api = apiUrl.replace(/\/+$/, '')
   if (!URL.canParse(api)) return no('invalid', `${field} is no address; correct it`)
   const { protocol, hostname, username, password, search, hash } = new URL(api)

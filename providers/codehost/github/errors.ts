@@ -4,7 +4,7 @@
  * It says the same with several statuses, and different things with one: 422 is a field that is wrong as well as a pull
  * request that is not in the state for it.
  */
-import { type No, no, type RefusalKind } from '../../../core/result.ts'
+import { no, type RefusalKind, type Refused } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { HttpReply } from '../../http/http.ts'
@@ -20,7 +20,7 @@ const STATE_WORDS =
   /already|cannot be changed|own pull request|has been (merged|deleted)|force-pushed|not open|is closed|still a draft/i
 const NOT_SAID = 'no reason given'
 
-export function refusalOf(reply: HttpReply, subject: Subject): No {
+export function refusalOf(reply: HttpReply, subject: Subject): Refused {
   const { status } = reply
   const said = messageOf(reply)
   if (status === 401) {
@@ -96,7 +96,7 @@ const GRAPHQL_KINDS: Readonly<Record<string, RefusalKind>> = {
 }
 
 /** Its errors come with status 200. undefined: there is none. */
-export function graphqlRefusalOf(body: unknown, subject: Subject): No | undefined {
+export function graphqlRefusalOf(body: unknown, subject: Subject): Refused | undefined {
   const [first] = listOf(fieldOf(body, 'errors'))
   if (first === undefined) return undefined
   const [type, message] = ['type', 'message'].map((name) => fieldOf(first, name))
@@ -107,6 +107,6 @@ export function graphqlRefusalOf(body: unknown, subject: Subject): No | undefine
   return no(kind ?? 'failed', `GitHub says of ${subject}: ${said}`)
 }
 
-export function strange(subject: Subject): No {
+export function strange(subject: Subject): Refused {
   return no('failed', `GitHub answered something else than it should about ${subject}; try again later`)
 }

@@ -4,7 +4,7 @@
  * What has not changed since the last time costs next to nothing, so a list is asked for rather than many single ones.
  */
 import type { PullFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
-import { type Answer, yes } from '../../../core/result.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
 import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
@@ -15,7 +15,7 @@ import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
 
-export async function listRepos(api: GithubApi): Promise<Answer<readonly CodehostRepo[]>> {
+export async function listRepos(api: GithubApi): Promise<Result<readonly CodehostRepo[]>> {
   const pagesMax = CODEHOST_REPOS_MAX / PAGE_ITEMS_MAX
   const listed = await api.list(REPOS, { subject: 'list of repositories', urgency: 'person', pagesMax })
   if (!listed.ok) return listed
@@ -27,7 +27,7 @@ export async function listPulls(
   api: GithubApi,
   remote: string,
   urgency: Urgency,
-): Promise<Answer<readonly PullFacts[]>> {
+): Promise<Result<readonly PullFacts[]>> {
   const [open, done] = await Promise.all([
     listed(api, remote, { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency }),
     listed(api, remote, { state: 'closed', pullsMax: PULLS_DONE_MAX, urgency }),
@@ -45,7 +45,7 @@ export async function pullStates(
   remote: string,
   numbers: readonly number[],
   urgency: Urgency,
-): Promise<Answer<ReadonlyMap<number, PullState>>> {
+): Promise<Result<ReadonlyMap<number, PullState>>> {
   const wanted = [...new Set(numbers)]
   const order = { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency } as const
   const open = wanted.length > 1 ? await listed(api, remote, order) : yes([])
@@ -77,7 +77,7 @@ async function listed(
   api: GithubApi,
   remote: string,
   { state, pullsMax, urgency }: ListOrder,
-): Promise<Answer<PullFacts[]>> {
+): Promise<Result<PullFacts[]>> {
   const repo = repoPath(remote)
   if (!repo.ok) return repo
   const perPage = Math.min(pullsMax, PROSE_PAGE_ITEMS_MAX)
@@ -95,7 +95,7 @@ async function stateAt(
   api: GithubApi,
   { remote, number }: PullPlace,
   urgency: Urgency,
-): Promise<Answer<PullState>> {
+): Promise<Result<PullState>> {
   const repo = repoPath(remote)
   if (!repo.ok) return repo
   const subject = `pull request ${number} of ${remote}`

@@ -15,7 +15,7 @@ import type {
   PullPlace,
   Urgency,
 } from '../../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { TEXT_CHARS_MAX } from '../../../protocol/limits.ts'
 import type {
   CodehostRepo,
@@ -55,20 +55,20 @@ class GithubPullHost implements PullHost {
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  repos(): Promise<Answer<readonly CodehostRepo[]>> {
+  repos(): Promise<Result<readonly CodehostRepo[]>> {
     return listRepos(this.#api)
   }
 
-  list(remote: string, urgency: Urgency): Promise<Answer<readonly PullFacts[]>> {
+  list(remote: string, urgency: Urgency): Promise<Result<readonly PullFacts[]>> {
     return listPulls(this.#api, remote, urgency)
   }
 
-  async detail(place: PullPlace): Promise<Answer<PullDetailFacts>> {
+  async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
     const reader = this.#reader(place)
     return reader.ok ? readDetail(reader.value) : reader
   }
 
-  async origin(place: PullPlace): Promise<Answer<PullOrigin>> {
+  async origin(place: PullPlace): Promise<Result<PullOrigin>> {
     const reader = this.#reader(place)
     if (!reader.ok) return reader
     const pull = await readPull(reader.value)
@@ -79,7 +79,7 @@ class GithubPullHost implements PullHost {
     remote: string,
     numbers: readonly number[],
     urgency: Urgency,
-  ): Promise<Answer<ReadonlyMap<number, PullState>>> {
+  ): Promise<Result<ReadonlyMap<number, PullState>>> {
     return pullStates(this.#api, remote, numbers, urgency)
   }
 
@@ -93,7 +93,7 @@ class GithubPullHost implements PullHost {
 
   // ---- merging, closing --------------------------------------------------------------------------------------------
 
-  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Answer<string>> {
+  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>> {
     const at = await this.#before(place, 'merge')
     if (!at.ok) return at
     const { path, subject, pull } = at.value
@@ -110,14 +110,14 @@ class GithubPullHost implements PullHost {
     return merged.ok ? strange(subject) : merged
   }
 
-  async close(place: PullPlace): Promise<Answer<void>> {
+  async close(place: PullPlace): Promise<Result<void>> {
     const at = await this.#before(place, 'close')
     if (!at.ok) return at
     return done(await this.#api.write('PATCH', at.value.path, at.value.subject, { state: 'closed' }))
   }
 
   /** One that was a draft is one again: GitHub keeps that. */
-  async reopen(place: PullPlace): Promise<Answer<void>> {
+  async reopen(place: PullPlace): Promise<Result<void>> {
     const at = await this.#before(place, 'reopen')
     if (!at.ok) return at
     const opened = await this.#api.write('PATCH', at.value.path, at.value.subject, { state: 'open' })
@@ -126,7 +126,7 @@ class GithubPullHost implements PullHost {
     return done(opened)
   }
 
-  async ready(place: PullPlace): Promise<Answer<void>> {
+  async ready(place: PullPlace): Promise<Result<void>> {
     const at = await this.#before(place, 'ready')
     if (!at.ok) return at
     const { pull, subject } = at.value
@@ -137,7 +137,7 @@ class GithubPullHost implements PullHost {
   // ---- talking -----------------------------------------------------------------------------------------------------
 
   /** Its number may be an issue's, which takes comments too: those were not meant. */
-  async comment(place: PullPlace, body: string): Promise<Answer<void>> {
+  async comment(place: PullPlace, body: string): Promise<Result<void>> {
     if (isBlank(body)) return SAY_SOMETHING
     const at = await this.#before(place, 'talk')
     if (!at.ok) return at
@@ -145,7 +145,7 @@ class GithubPullHost implements PullHost {
     return done(await this.#api.write('POST', `${repo}/issues/${place.number}/comments`, subject, { body }))
   }
 
-  async review(place: PullPlace, { event, body }: ReviewRequest): Promise<Answer<void>> {
+  async review(place: PullPlace, { event, body }: ReviewRequest): Promise<Result<void>> {
     const reader = this.#reader(place)
     if (!reader.ok) return reader
     const { repo, subject } = reader.value
@@ -154,7 +154,7 @@ class GithubPullHost implements PullHost {
     return done(await this.#api.write('POST', `${repo}/pulls/${place.number}/reviews`, subject, order))
   }
 
-  async reply(place: PullPlace, { commentId, body }: ReplyRequest): Promise<Answer<void>> {
+  async reply(place: PullPlace, { commentId, body }: ReplyRequest): Promise<Result<void>> {
     if (isBlank(body)) return SAY_SOMETHING
     const reader = this.#reader(place)
     if (!reader.ok) return reader
@@ -167,7 +167,7 @@ class GithubPullHost implements PullHost {
     return done(await this.#api.write('POST', path, subject, { body }))
   }
 
-  async resolveThread(place: PullPlace, { threadId, resolved }: ResolveThreadRequest): Promise<Answer<void>> {
+  async resolveThread(place: PullPlace, { threadId, resolved }: ResolveThreadRequest): Promise<Result<void>> {
     const reader = this.#reader(place)
     if (!reader.ok) return reader
     const thread = await ownThread(this.#api, place, threadId)
@@ -176,7 +176,7 @@ class GithubPullHost implements PullHost {
 
   // ---- asking ------------------------------------------------------------------------------------------------------
 
-  #reader(place: PullPlace): Answer<PullReader> {
+  #reader(place: PullPlace): Result<PullReader> {
     const repo = repoPath(place.remote)
     if (!repo.ok) return repo
     const subject = `pull request ${place.number} of ${place.remote}`
@@ -184,7 +184,7 @@ class GithubPullHost implements PullHost {
   }
 
   /** The pull request as it is, when this may be done to it. */
-  async #before(place: PullPlace, deed: Deed): Promise<Answer<Before>> {
+  async #before(place: PullPlace, deed: Deed): Promise<Result<Before>> {
     const reader = this.#reader(place)
     if (!reader.ok) return reader
     const { repo, subject } = reader.value
@@ -196,7 +196,7 @@ class GithubPullHost implements PullHost {
   }
 
   /** An answer may get lost on its way, or a proxy may give one of its own, and it was merged all the same. */
-  async #isMergedAt(place: PullPlace, sha: string, reply: Answer<HttpReply>): Promise<boolean> {
+  async #isMergedAt(place: PullPlace, sha: string, reply: Result<HttpReply>): Promise<boolean> {
     const isDoubtful = reply.ok ? reply.value.status >= 500 : reply.refusal.kind === 'failed'
     const reader = this.#reader(place)
     if (!isDoubtful || !reader.ok) return false
@@ -246,4 +246,4 @@ function obstacleTo(deed: Deed, pull: unknown): string | undefined {
 const isBlank = (body: string): boolean => body.trim() === ''
 const SAY_SOMETHING = no('invalid', 'body: must not be empty; say something')
 
-const done = (answer: Answer<unknown>): Answer<void> => (answer.ok ? yes(undefined) : answer)
+const done = (answer: Result<unknown>): Result<void> => (answer.ok ? yes(undefined) : answer)

@@ -6,7 +6,7 @@
  * is asked before anything is done to it: an id may come from anywhere.
  */
 import type { PullPlace } from '../../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
   ID_CHARS_MAX,
@@ -56,12 +56,12 @@ export async function threadsOf(
   api: GithubApi,
   place: PullPlace,
   subject: string,
-): Promise<Answer<readonly PullThread[]>> {
+): Promise<Result<readonly PullThread[]>> {
   const threads: PullThread[] = []
   let before: string | undefined
   for (let pages = 0; pages < PAGES_MAX; pages++) {
     const variables = { ...variablesOf(place), ...(before === undefined ? {} : { before }) }
-    const data: Answer<unknown> = await api.graphql({ query: THREADS, variables, subject })
+    const data: Result<unknown> = await api.graphql({ query: THREADS, variables, subject })
     if (!data.ok) return data
     const page = fieldOf(data.value, 'repository', 'pullRequest', 'reviewThreads')
     threads.unshift(...recordsOf(listOf(fieldOf(page, 'nodes')), threadOf))
@@ -79,7 +79,7 @@ export interface OwnThread {
 }
 
 /** Refused when it is no thread of this pull request. */
-export async function ownThread(api: GithubApi, place: PullPlace, id: string): Promise<Answer<OwnThread>> {
+export async function ownThread(api: GithubApi, place: PullPlace, id: string): Promise<Result<OwnThread>> {
   const { number, remote } = place
   const missing = no('unknown', `pull request ${number} of ${remote} has no such thread; look at it again`)
   if (number > INT_MAX) return missing
@@ -99,7 +99,7 @@ export function threadOfComment(commentId: string): string {
 }
 
 /** Twice is once. */
-export async function settleThread(api: GithubApi, id: string, resolved: boolean): Promise<Answer<void>> {
+export async function settleThread(api: GithubApi, id: string, resolved: boolean): Promise<Result<void>> {
   const query = resolved ? RESOLVE : UNRESOLVE
   const done = await api.graphql({ query, variables: { id }, subject: 'this thread', writes: true })
   return done.ok ? yes(undefined) : done

@@ -5,7 +5,7 @@
  * too often as 400. An answer may have errors and data at once; what is there is used, and what is missing is named.
  */
 import type { Urgency } from '../../../core/provider-ports.ts'
-import { type Answer, type No, no, type RefusalKind, yes } from '../../../core/result.ts'
+import { no, type RefusalKind, type Refused, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { Courier } from '../../http/client-types.ts'
@@ -45,7 +45,7 @@ export class LinearDesk {
     this.#parts = parts
   }
 
-  async ask({ document, variables = {}, urgency, writes }: Question): Promise<Answer<Reply>> {
+  async ask({ document, variables = {}, urgency, writes }: Question): Promise<Result<Reply>> {
     const { courier, graphqlUrl, credential } = this.#parts
     const reply = await courier.ask({
       method: 'POST',
@@ -68,7 +68,7 @@ export class LinearDesk {
 
 // ---- reading ---------------------------------------------------------------------------------------------------------
 
-function read(reply: HttpReply, credential: string): Answer<Reply> {
+function read(reply: HttpReply, credential: string): Result<Reply> {
   const parsed = parseJson(reply.text, KEYS_MAX)
   const body = parsed.ok ? parsed.value : undefined
   const data = at(body, 'data')
@@ -109,7 +109,7 @@ const KINDS: Readonly<Record<string, RefusalKind>> = {
   'network error': 'unavailable',
 }
 
-function byError(error: unknown, credential: string): No {
+function byError(error: unknown, credential: string): Refused {
   if (isAuthentication(error)) return unauthorized()
   const said = sentence(error, credential)
   if (isRateLimit(error))
@@ -120,7 +120,7 @@ function byError(error: unknown, credential: string): No {
   return no(kind ?? 'failed', `Linear says: ${said}`)
 }
 
-function byStatus({ status }: HttpReply): No {
+function byStatus({ status }: HttpReply): Refused {
   if (status === 401) return unauthorized()
   if (status === 403)
     return no('forbidden', 'Linear does not allow this; give the account access, or use another one')
@@ -132,7 +132,7 @@ function byStatus({ status }: HttpReply): No {
   )
 }
 
-function unauthorized(): No {
+function unauthorized(): Refused {
   return no('unauthorized', 'Linear refused the credential; connect Linear again, or set tracker.apiKey')
 }
 

@@ -4,7 +4,7 @@
  * It only spares reading what can't be eligible; whether a ticket is, the host decides. So where a rule could mean
  * several things (a project's name, slug or id), all of them are asked for.
  */
-import type { TrackerWish } from '../../../core/ports.ts'
+import type { TrackerQuery } from '../../../core/ports.ts'
 import { CLOSED_TYPES } from './issue.ts'
 
 export type Filter = Readonly<Record<string, unknown>>
@@ -14,7 +14,7 @@ const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i
 /** What is none, Linear refuses with the whole question. */
 export const isUuid = (text: string): boolean => UUID.test(text)
 
-export function scopeOf({ states, labels, projects, assignees }: TrackerWish['rules']): Filter {
+export function scopeOf({ states, labels, projects, assignees }: TrackerQuery['rules']): Filter {
   return {
     and: [
       { state: { type: { nin: CLOSED_TYPES } } },

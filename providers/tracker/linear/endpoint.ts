@@ -3,7 +3,7 @@
  *
  * A credential goes there, so the way is encrypted or does not leave this machine.
  */
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 
 export interface LinearPlace {
   readonly origin: string
@@ -18,7 +18,7 @@ const SITE = 'https://linear.app'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
 /** `apiUrl` is a base, or the address of its GraphQL itself. */
-export function linearPlace(apiUrl: string = API): Answer<LinearPlace> {
+export function linearPlace(apiUrl: string = API): Result<LinearPlace> {
   if (!URL.canParse(apiUrl)) return no('invalid', 'tracker.apiUrl is no address; correct it')
   const { protocol, hostname, origin, pathname, username, password } = new URL(apiUrl)
   if (username !== '' || password !== '') {

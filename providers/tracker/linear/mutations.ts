@@ -5,7 +5,7 @@
  * before one is said not to be there.
  */
 import type { Clock } from '../../../core/ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { listed, sameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { elsewhere } from '../moved-error.ts'
@@ -74,7 +74,7 @@ export class LinearMoves {
   }
 
   /** An answer that got lost is asked for again by moving it again: where it is then, it stays. */
-  async move(ticketId: string, state: string, from?: readonly string[]): Promise<Answer<MovedTo>> {
+  async move(ticketId: string, state: string, from?: readonly string[]): Promise<Result<MovedTo>> {
     const found = await this.#find(ticketId)
     if (!found.ok) return found
     const { id, team, identifier, state: now } = found.value
@@ -96,7 +96,7 @@ export class LinearMoves {
   }
 
   /** The address is what the attachment is known by: a second one of it only changes the first one's title. */
-  async attach(ticketId: string, url: string, title: string): Promise<Answer<void>> {
+  async attach(ticketId: string, url: string, title: string): Promise<Result<void>> {
     if (!isTicketId(ticketId)) return unknown(ticketId)
     const asked = await this.#desk.ask({
       document: ATTACH,
@@ -109,7 +109,7 @@ export class LinearMoves {
     return no('failed', 'Linear did not take the link to the pull request, and says no reason')
   }
 
-  async #find(ticketId: string): Promise<Answer<Whereabouts>> {
+  async #find(ticketId: string): Promise<Result<Whereabouts>> {
     if (!isTicketId(ticketId)) return unknown(ticketId)
     const asked = await this.#desk.ask({
       document: WHERE,
@@ -126,7 +126,7 @@ export class LinearMoves {
     return yes({ id, identifier, state, team })
   }
 
-  async #stateOf(team: Team, wanted: string): Promise<Answer<State>> {
+  async #stateOf(team: Team, wanted: string): Promise<Result<State>> {
     const cached = this.#states.get(team.id)
     const known = cached !== undefined && this.#clock.monotonic() - cached.at < STATES_MS ? cached.states : []
     const found = known.find((one) => isMeant(one, wanted))
@@ -139,7 +139,7 @@ export class LinearMoves {
     return no('invalid', `the team ${printable(team.key)} has no state ${printable(wanted)}; it has ${names}`)
   }
 
-  async #readStates(team: Team): Promise<Answer<readonly State[]>> {
+  async #readStates(team: Team): Promise<Result<readonly State[]>> {
     const asked = await this.#desk.ask({
       document: STATES,
       variables: { team: team.id },

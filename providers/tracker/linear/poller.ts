@@ -8,8 +8,8 @@
  *
  * Shown besides are those that were wished for, and those that hold up one of the others.
  */
-import type { Clock, TrackerPicture, TrackerWish } from '../../../core/ports.ts'
-import { type Answer, type No, yes } from '../../../core/result.ts'
+import type { Clock, TrackerListing, TrackerQuery } from '../../../core/ports.ts'
+import { type Refused, type Result, yes } from '../../../core/result.ts'
 import { TICKET_PROBLEMS_MAX } from '../../../protocol/limits.ts'
 import { type Filter, isUuid, scopeOf } from './eligible-filter.ts'
 import { KnownIssues } from './issue-cache.ts'
@@ -41,7 +41,7 @@ export class LinearLooks {
   #problems: readonly string[] = []
   /** What the last look could not tell. */
   #passing: readonly string[] = []
-  #failure: No | undefined
+  #failure: Refused | undefined
   #scope = ''
   /** Up to when every change is known; undefined when all is to be read. */
   #mark: string | undefined
@@ -54,7 +54,7 @@ export class LinearLooks {
     this.#pace = new Pace(LOOK_MS, LOOKS_AT_ONCE, clock.monotonic())
   }
 
-  async look({ rules, tickets }: TrackerWish): Promise<Answer<TrackerPicture>> {
+  async look({ rules, tickets }: TrackerQuery): Promise<Result<TrackerListing>> {
     const wished = new Set(tickets.filter(isUuid))
     if (!this.#isTime(wished)) return this.#failure ?? yes(this.#picture())
     const scope = scopeOf(rules)
@@ -74,7 +74,7 @@ export class LinearLooks {
     return this.#failure === undefined && this.#known.unknown(wished).length > 0
   }
 
-  #picture(): TrackerPicture {
+  #picture(): TrackerListing {
     const problems = [...new Set([...this.#problems, ...this.#passing, ...this.#known.notes()])]
     return { tickets: this.#known.tickets(), problems: problems.slice(0, TICKET_PROBLEMS_MAX) }
   }
@@ -87,7 +87,7 @@ export class LinearLooks {
     this.#known.unlistAll()
   }
 
-  async #look(scope: Filter, wished: ReadonlySet<string>): Promise<Answer<unknown>> {
+  async #look(scope: Filter, wished: ReadonlySet<string>): Promise<Result<unknown>> {
     if (this.#mark === undefined) return this.#readAll(scope, wished)
     if (this.#clock.monotonic() < this.#wholeDue) {
       const followed = await this.#follow(scope, this.#mark, wished)
@@ -105,7 +105,7 @@ export class LinearLooks {
     scope: Filter,
     mark: string,
     wished: ReadonlySet<string>,
-  ): Promise<Answer<'followed' | 'too much'>> {
+  ): Promise<Result<'followed' | 'too much'>> {
     const since = new Date(Math.max(0, Date.parse(mark) - MARGIN_MS)).toISOString()
     const asked = await this.#reader.changes(scope, since, mark)
     if (!asked.ok) return asked
@@ -120,7 +120,7 @@ export class LinearLooks {
     return yes('followed')
   }
 
-  async #readChanged(changes: Changes, wished: ReadonlySet<string>): Promise<Answer<string[]>> {
+  async #readChanged(changes: Changes, wished: ReadonlySet<string>): Promise<Result<string[]>> {
     const { entered, touched, blocked } = changes
     for (const id of touched.keys()) this.#known.relist(id, entered.has(id))
     const waitedFor = this.#known.waitedFor()
@@ -138,7 +138,7 @@ export class LinearLooks {
 
   // ---- everything ----------------------------------------------------------------------------------------------------
 
-  async #readAll(scope: Filter, wished: ReadonlySet<string>): Promise<Answer<void>> {
+  async #readAll(scope: Filter, wished: ReadonlySet<string>): Promise<Result<void>> {
     const reading = this.#reading ?? new Reading()
     this.#reading = reading
     const paged = await this.#readPages(scope, reading)
@@ -155,7 +155,7 @@ export class LinearLooks {
     return yes(undefined)
   }
 
-  async #readPages(scope: Filter, reading: Reading): Promise<Answer<void>> {
+  async #readPages(scope: Filter, reading: Reading): Promise<Result<void>> {
     while (!reading.isDone) {
       const page = await this.#reader.page(scope, reading.after)
       // What it does not take may be where we left off.
@@ -170,7 +170,7 @@ export class LinearLooks {
    * Wished for, or no longer listed: these are read one by one, so that it is seen what became of them. What was not
    * listed before either, is forgotten.
    */
-  async #readOthers(reading: Reading, wished: ReadonlySet<string>): Promise<Answer<string[]>> {
+  async #readOthers(reading: Reading, wished: ReadonlySet<string>): Promise<Result<string[]>> {
     const left = this.#known.listedBeyond(reading.known)
     if (reading.isPatchy) reading.known.keep(left, this.#known)
     const ids = reading.known.unknown([...left, ...wished])
@@ -185,7 +185,7 @@ export class LinearLooks {
     wished: ReadonlySet<string>,
     into: KnownIssues,
     isListed: (id: string) => boolean,
-  ): Promise<Answer<string[]>> {
+  ): Promise<Result<string[]>> {
     const read = await this.#readInto(into, [...new Set(ids)], isListed)
     if (!read.ok) return read
     const blockers = into.unknownBlockers(wished).slice(0, SINGLE_MAX)
@@ -197,7 +197,7 @@ export class LinearLooks {
     into: KnownIssues,
     ids: readonly string[],
     isListed: (id: string) => boolean,
-  ): Promise<Answer<readonly string[]>> {
+  ): Promise<Result<readonly string[]>> {
     if (ids.length === 0) return yes([])
     const read = await this.#reader.issues(ids)
     if (!read.ok) return read

@@ -1,5 +1,5 @@
 /** Linear's projects, for choosing which tickets are eligible. A person waits for them. */
-import { type Answer, yes } from '../../../core/result.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import { LABELS_MAX, NAME_CHARS_MAX, TRACKER_PROJECTS_MAX, URL_CHARS_MAX } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { cutToChars } from '../../../protocol/text-budget.ts'
@@ -22,7 +22,7 @@ const PROJECTS = `
 const checkProject = checker(TrackerProject)
 
 /** In order of their names; of very many, those that changed last. */
-export async function linearProjects(desk: LinearDesk): Promise<Answer<readonly TrackerProject[]>> {
+export async function linearProjects(desk: LinearDesk): Promise<Result<readonly TrackerProject[]>> {
   const found = new Map<string, TrackerProject>()
   let after: string | undefined
   for (let pages = 0; pages < TRACKER_PROJECTS_MAX / A_PAGE; pages++) {

@@ -5,7 +5,7 @@
  * be long at most. So changes are asked for with two fields each, and only what changed is read whole. An issue with
  * more labels or relations than the usual is read once more, by itself, with longer lists.
  */
-import { type Answer, type No, no, yes } from '../../../core/result.ts'
+import { no, type Refused, type Result, yes } from '../../../core/result.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { LinearDesk } from './client.ts'
 import type { Filter } from './eligible-filter.ts'
@@ -70,7 +70,7 @@ export class IssueReader {
   }
 
   /** Of the scope, the newest changes first. */
-  async page(scope: Filter, after: string | undefined): Promise<Answer<IssuesPage>> {
+  async page(scope: Filter, after: string | undefined): Promise<Result<IssuesPage>> {
     const variables = { scope, first: ISSUES_A_PAGE, ...(after === undefined ? {} : { after }) }
     const asked = await this.#ask(PAGE, variables)
     if (!asked.ok) return asked
@@ -89,13 +89,13 @@ export class IssueReader {
   }
 
   /** Whatever changed since an instant. What is not newer than `known` may be missing from it. */
-  async changes(scope: Filter, since: string, known: string): Promise<Answer<Changes>> {
+  async changes(scope: Filter, since: string, known: string): Promise<Result<Changes>> {
     const few = await this.#changes(scope, { gte: since }, known, CHANGES_FIRST)
     return few.ok && few.value.isCut ? this.#manyChanges(scope, since, known) : few
   }
 
   /** The newest first, and further back as long as that leads anywhere. */
-  async #manyChanges(scope: Filter, since: string, known: string): Promise<Answer<Changes>> {
+  async #manyChanges(scope: Filter, since: string, known: string): Promise<Result<Changes>> {
     const newest = await this.#changes(scope, { gte: since }, known, CHANGES_MAX)
     let all = newest
     for (let pages = 1; all.ok && all.value.isCut && pages < CHANGES_PAGES_MAX; pages++) {
@@ -110,7 +110,7 @@ export class IssueReader {
     return all
   }
 
-  async issues(ids: readonly string[]): Promise<Answer<IssuesById>> {
+  async issues(ids: readonly string[]): Promise<Result<IssuesById>> {
     const all = {
       issues: [] as Issue[],
       problems: [] as string[],
@@ -128,7 +128,7 @@ export class IssueReader {
     return yes(all)
   }
 
-  async #portion(ids: readonly string[]): Promise<Answer<IssuesById>> {
+  async #portion(ids: readonly string[]): Promise<Result<IssuesById>> {
     const asked = await this.#ask(BY_ID, { filter: { id: { in: ids } }, first: ids.length })
     if (!asked.ok) return asked
     const { data, problems } = asked.value
@@ -142,7 +142,7 @@ export class IssueReader {
     return yes({ ...read.value, missing: gone })
   }
 
-  async #changes(scope: Filter, when: Filter, known: string, first: number): Promise<Answer<Changes>> {
+  async #changes(scope: Filter, when: Filter, known: string, first: number): Promise<Result<Changes>> {
     const touched = { updatedAt: when }
     const asked = await this.#ask(CHANGES, {
       entered: { and: [scope, touched] },
@@ -165,7 +165,7 @@ export class IssueReader {
     })
   }
 
-  async #issuesOf(nodes: readonly unknown[], problems: readonly string[]): Promise<Answer<IssuesRead>> {
+  async #issuesOf(nodes: readonly unknown[], problems: readonly string[]): Promise<Result<IssuesRead>> {
     const read = nodes.filter((node) => node !== null).map((node) => readIssue(node, USUAL))
     const notes = read.flatMap((one) => (one.ok ? [] : [one.note]))
     const issues = read.flatMap((one) => (one.ok ? [one.issue] : []))
@@ -178,7 +178,7 @@ export class IssueReader {
     return yes({ issues, problems, notes })
   }
 
-  async #long(issue: Issue): Promise<Answer<Issue>> {
+  async #long(issue: Issue): Promise<Result<Issue>> {
     const asked = await this.#ask(LONG, { id: issue.tracked.ticket.id })
     if (!asked.ok) return asked.refusal.kind === 'unknown' ? yes(issue) : asked
     const read = readIssue(at(asked.value.data, 'issue'), LARGEST)
@@ -194,7 +194,7 @@ export class IssueReader {
 const isThere = (data: unknown, list: string): boolean => Array.isArray(at(data, list, 'nodes'))
 
 /** A list that is missing as a whole is no empty one. */
-function missing(problems: readonly string[]): No {
+function missing(problems: readonly string[]): Refused {
   return no('failed', problems[0] ?? 'Linear answered without the issues that it was asked for')
 }
 

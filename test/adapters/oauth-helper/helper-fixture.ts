@@ -96,7 +96,7 @@ export async function startHelper(more: Partial<HelperParts> = {}): Promise<Help
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
   const log = keptLog()
-  const http = makeHttp({ clock: realClock, chance: realChance })
+  const http = makeHttp({ clock: realClock, random: realChance })
   const opened = openHelper({
     settings: settings.value,
     http,

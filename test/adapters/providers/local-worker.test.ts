@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
-import type { LocalWorkerOrder, LocalWorkerProcess } from '../../../core/ports.ts'
+import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
 import { type LocalWorkerParts, localWorker } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { openSpool } from '../../../store/worker-store.ts'
@@ -33,7 +33,7 @@ interface Stage {
   readonly log: KeptLog
   readonly dataDir: string
   readonly invitations: string[]
-  start(order?: Partial<LocalWorkerOrder>): Promise<LocalWorkerProcess>
+  start(order?: Partial<LocalWorkerOptions>): Promise<LocalWorkerProcess>
   said(message: string): object | undefined
 }
 
@@ -142,7 +142,7 @@ test('its log comes into ours, level by level, and so does what is no log', asyn
 })
 
 test('a database that we hold open does not reach it, though every child would get it', async () => {
-  const parts = { clock: realClock, chance: realChance, log: keptLog(), meters: noMeters, ballastBytes: 0 }
+  const parts = { clock: realClock, random: realChance, log: keptLog(), meters: noMeters, ballastBytes: 0 }
   const spool = await openSpool({ dataDir: tempFolder(), ...parts })
   afterwards(() => spool.close())
   const careless = stage()
@@ -173,7 +173,7 @@ test('drained it is asked, let go of it notices, killed it is gone', async () =>
 })
 
 test('a program that is not there, and a host that does not listen yet, are said', async () => {
-  const order: LocalWorkerOrder = { concurrency: 1, anew: false, invite: () => 'wp-' }
+  const order: LocalWorkerOptions = { concurrency: 1, anew: false, invite: () => 'wp-' }
   const parts = (more: Partial<LocalWorkerParts>): LocalWorkerParts => ({
     program: ['/nowhere/node'],
     dataDir: join(tempFolder(), 'worker'),

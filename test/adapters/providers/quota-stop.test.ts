@@ -5,7 +5,7 @@
  * What was under way already when the refusal came may be refused as well; nobody can call it back.
  */
 import { afterEach, describe, expect, test } from '@jest/globals'
-import type { Answer } from '../../../core/result.ts'
+import type { Result } from '../../../core/result.ts'
 import { authorizationOf } from '../../../providers/tracker/linear/endpoint.ts'
 import {
   type Neighbourhood,
@@ -43,8 +43,8 @@ afterEach(async () => {
 })
 
 /** What a person is told, which may take a moment. */
-async function told<T>({ clock }: Neighbourhood, asked: Promise<Answer<T>>): Promise<Answer<T>> {
-  let answer: Answer<T> | undefined
+async function told<T>({ clock }: Neighbourhood, asked: Promise<Result<T>>): Promise<Result<T>> {
+  let answer: Result<T> | undefined
   void asked.then((one) => {
     answer = one
   })

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
-import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { compileC, runTypeScript } from '../../support/child-process.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
@@ -76,7 +76,7 @@ async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
   const lacks: string[] = []
   for (const n of new Set(acks.map((ack) => ack.n))) {
     const log = keptLog()
-    const ledger = new LmdbLedger({
+    const database = new LmdbControlDatabase({
       folder: join(folder, n),
       clock: realClock,
       log,
@@ -85,18 +85,18 @@ async function missing(folder: string, acks: Told['acks']): Promise<string[]> {
     })
     const own = acks.filter((each) => each.n === n)
     for (const ack of own) {
-      const found = ledger.lives.get(ack.kind, ack.key)?.c as { readonly n: number } | undefined
+      const found = database.snapshots.get(ack.kind, ack.key)?.c as { readonly n: number } | undefined
       if (found?.n !== ack.value) lacks.push(`${n}: ${ack.key}`)
     }
     for (const i of [0, 1, 2, 3]) {
-      const indexes = ledger.tail
+      const indexes = database.tail
         .snapshot(runId(i), -1, Number.POSITIVE_INFINITY)
         .chunks.map(({ first }) => first)
       const known = own.filter(({ key }) => key.endsWith(`-${i}`)).length
       if (indexes.length < known || indexes.some((index, at) => index !== at))
         lacks.push(`${n}: events of ${i}`)
     }
-    await ledger.close()
+    await database.close()
   }
   return lacks
 }

@@ -20,7 +20,7 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
 import type { RunEvent } from '../../../protocol/run.ts'
 import { EventLogsOnDisk } from '../../../store/files/event-log.ts'
-import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { FORMAT } from '../../../store/lmdb/tables.ts'
 import { openStore } from '../../../store/store.ts'
 import { hastyClock } from '../../support/fast-clock.ts'
@@ -32,7 +32,7 @@ import { logEvent, logEvents, putEvents, runId } from './samples.ts'
 interface World {
   readonly folder: string
   readonly runs: string
-  readonly ledger: LmdbLedger
+  readonly database: LmdbControlDatabase
   readonly events: EventLogsOnDisk
   readonly log: ReturnType<typeof keptLog>
   close(): Promise<void>
@@ -48,7 +48,7 @@ function world(
 ): World {
   mkdirSync(runs, { recursive: true })
   const log = keptLog()
-  const ledger = new LmdbLedger({
+  const database = new LmdbControlDatabase({
     folder: join(folder, 'state'),
     clock,
     log,
@@ -57,17 +57,17 @@ function world(
   })
   const events = new EventLogsOnDisk({
     runs,
-    ledger,
+    database,
     clock,
     log,
     ...(tailBytesMax === undefined ? {} : { tailBytesMax }),
   })
   const close = async () => {
     events.stop()
-    await ledger.close()
+    await database.close()
     await events.settled()
   }
-  const made = { folder, runs, ledger, events, log, close }
+  const made = { folder, runs, database, events, log, close }
   worlds.push(made)
   return made
 }
@@ -81,9 +81,9 @@ afterEach(async () => {
 
 const fileOf = ({ runs }: World, id = runId(1)) => join(runs, id, 'events.jsonl')
 const textOf = (events: readonly RunEvent[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('')
-const moved = ({ ledger }: World) => until('the tail is empty', () => ledger.tail.heads.size === 0)
-const put = ({ ledger }: World, from: number, to: number, id = runId(1)) =>
-  ledger.commit([putEvents(id, logEvents(id, from, to))])
+const moved = ({ database }: World) => until('the tail is empty', () => database.tail.heads.size === 0)
+const put = ({ database }: World, from: number, to: number, id = runId(1)) =>
+  database.commit([putEvents(id, logEvents(id, from, to))])
 
 /** A world whose first run has three events in its file, closed. */
 async function three(): Promise<World> {
@@ -102,8 +102,8 @@ test('events are in the database first, and in the file of their run once it is 
   await moved(here)
   expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 3)))
   expect((statSync(fileOf(here)).mode & 0o777).toString(8)).toBe('600')
-  expect(here.ledger.tail.keysOf(runId(1))).toEqual([])
-  expect(here.ledger.tail.bytes).toBe(0)
+  expect(here.database.tail.keysOf(runId(1))).toEqual([])
+  expect(here.database.tail.bytes).toBe(0)
   expect(here.events.next(runId(1))).toBe(3)
   await here.close()
   const again = world(here.folder)
@@ -174,10 +174,10 @@ test('a tail that is large is moved while it grows, and any index is found in a 
   const here = world()
   const random = new Random(5)
   const all = Array.from({ length: 4_000 }, (_, n) =>
-    logEvent(runId(1), n, 'y'.repeat(random.chance(0.01) ? 300_000 : random.below(900))),
+    logEvent(runId(1), n, 'y'.repeat(random.random(0.01) ? 300_000 : random.below(900))),
   )
   for (let from = 0; from < all.length; from += 100) {
-    await here.ledger.commit([putEvents(runId(1), all.slice(from, from + 100))])
+    await here.database.commit([putEvents(runId(1), all.slice(from, from + 100))])
     if (from % 1_000 === 0) await until('some of it moved', () => existsSync(fileOf(here)))
   }
   for (const after of [
@@ -208,7 +208,7 @@ test('many runs at once all move, a few files at a time, also when the tail is b
       'the tail is empty',
       () => {
         most = Math.max(most, filesOpenIn(here.runs))
-        return here.ledger.tail.heads.size === 0
+        return here.database.tail.heads.size === 0
       },
       100_000,
     )
@@ -231,7 +231,7 @@ test('a file that cannot be written holds nobody up, and is written once it can 
   rmdirSync(fileOf(here))
   await moved(here)
   expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(logEvents(runId(1), 0, 2)))
-  expect(here.ledger.state()).toEqual({ is: 'ready' })
+  expect(here.database.state()).toEqual({ is: 'ready' })
 })
 
 test('a disk without room for files: events stay in the database, and move once there is some', async () => {
@@ -243,14 +243,14 @@ test('a disk without room for files: events stay in the database, and move once 
     const filler = join(mounted, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4k', 'count=240'])
     const all = Array.from({ length: 50 }, (_, n) => logEvent(runId(1), n, 'x'.repeat(10_000)))
-    await here.ledger.commit([putEvents(runId(1), all)])
+    await here.database.commit([putEvents(runId(1), all)])
     await until('it is told', () => here.log.lines.some(({ message }) => message.includes('no room')))
     await until('what was half written is cut off', () => statSync(fileOf(here)).size === 0)
     // It is tried every second meanwhile, and told once.
     await sleep(500)
     expect(here.log.lines.filter(({ message }) => message.includes('no room'))).toHaveLength(1)
     expect(await here.events.read(runId(1))).toEqual(all)
-    expect(here.ledger.state()).toEqual({ is: 'ready' })
+    expect(here.database.state()).toEqual({ is: 'ready' })
     rmSync(filler)
     await moved(here)
     expect(readFileSync(fileOf(here), 'utf8')).toBe(textOf(all))
@@ -267,13 +267,13 @@ test('a run is removed from tail, record and folder, also while it is moved', as
   await until('some moved', () => readdirSync(here.runs).length > 0)
   await Promise.all(ids.map((id) => here.events.remove(id)))
   expect(readdirSync(here.runs)).toEqual([])
-  expect(here.ledger.tail.bytes).toBe(0)
+  expect(here.database.tail.bytes).toBe(0)
   for (const id of ids) {
     expect(await here.events.read(id)).toEqual([])
     expect(here.events.next(id)).toBe(0)
   }
   await here.close()
-  expect(world(here.folder).ledger.tail.heads.size).toBe(0)
+  expect(world(here.folder).database.tail.heads.size).toBe(0)
 })
 
 test('names that are no run ids reach no disk', async () => {
@@ -289,7 +289,7 @@ test('files from before the ledger knew of them are adopted up to their last who
   const options = {
     dataDir,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
     ballastBytes: 0,
@@ -308,7 +308,7 @@ test('files from before the ledger knew of them are adopted up to their last who
   const store = await openStore(options)
   expect(store.events.next(runId(1))).toBe(3)
   expect(store.events.next(runId(2))).toBe(0)
-  await store.ledger.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
+  await store.database.commit([putEvents(runId(1), logEvents(runId(1), 3, 4))])
   expect(await store.events.read(runId(1))).toEqual(logEvents(runId(1), 0, 4))
   await until('it moved', () => readFileSync(path, 'utf8') === textOf(logEvents(runId(1), 0, 4)))
   await store.close()

@@ -23,7 +23,7 @@ import { ArtifactsOnDisk } from '../../../store/files/artifacts.ts'
 import { replaceFile, sweepDrafts } from '../../../store/files/atomic.ts'
 import { ConfigFileOnDisk } from '../../../store/files/config-file.ts'
 import { UsageOnDisk } from '../../../store/files/usage.ts'
-import { VolatileArtifacts } from '../../../store/memory/artifacts.ts'
+import { MemoryArtifacts } from '../../../store/memory/artifacts.ts'
 import { openStore } from '../../../store/store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
@@ -240,7 +240,7 @@ test('a failure of the system is not taken for an odd file', async () => {
 test('artifacts that were begun count against how many a run may have', async () => {
   const runs = tempFolder()
   const artifacts = new ArtifactsOnDisk(runs)
-  const twin = new VolatileArtifacts()
+  const twin = new MemoryArtifacts()
   for (const each of [artifacts, twin]) {
     await each.write(runId(1), 'whole', 0, Buffer.from('x'), true)
     await each.write(runId(1), 'begun', 0, Buffer.from('x'), false)
@@ -294,7 +294,7 @@ test('a store makes its data directory owner-only, refuses a second, and lets go
   const options = {
     dataDir,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
     ballastBytes: 4096,

@@ -1,7 +1,7 @@
 /** A process killed while it writes, at any instant: what it was told is on disk, and the store opens again. */
 import { expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
-import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { openStore } from '../../../store/store.ts'
 import { runTypeScript } from '../../support/child-process.ts'
 import { drawnSeed, Random } from '../../support/random.ts'
@@ -66,7 +66,7 @@ async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>
   const store = await openStore({
     dataDir,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
     ballastBytes: 64 * 1024,
@@ -77,7 +77,7 @@ async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>
     if (events.some(({ index }, at) => index !== at)) wrong.push(`${runId}: not in order, or not each once`)
     if (events.some(({ type }) => type !== 'log')) wrong.push(`${runId}: something else`)
     if (events.length < next) wrong.push(`${runId}: ${next} acknowledged, ${events.length} found`)
-    const n = (store.ledger.lives.get('lease', runId)?.c as { n: number } | undefined)?.n
+    const n = (store.database.snapshots.get('lease', runId)?.c as { n: number } | undefined)?.n
     if (events.length !== n || store.events.next(runId) !== n) wrong.push(`${runId}: half a commit`)
   }
   await store.close()
@@ -94,7 +94,7 @@ function learn(known: Map<string, number>, lines: readonly string[]): void {
 
 /** A later write that was not acknowledged may be there too; an older value may not. Both halves of a commit agree. */
 async function lackingIn(folder: string, known: ReadonlyMap<string, number>): Promise<string[]> {
-  const ledger = new LmdbLedger({
+  const database = new LmdbControlDatabase({
     folder,
     clock: realClock,
     log: keptLog(),
@@ -103,13 +103,13 @@ async function lackingIn(folder: string, known: ReadonlyMap<string, number>): Pr
   })
   const lacking: string[] = []
   const countOf = (kind: string, key: number) =>
-    (ledger.lives.get(kind, `k-${key}`)?.c as { n: number } | undefined)?.n
+    (database.snapshots.get(kind, `k-${key}`)?.c as { n: number } | undefined)?.n
   for (const [key, n] of known) {
     const [kind = '', caller] = key.split(' ')
     const found = countOf(kind, Number(caller))
     if (found === undefined || found < n) lacking.push(`${key}: ${n} was acknowledged, ${found} found`)
     if (found !== countOf(kind, Number(caller) + 1000)) lacking.push(`${key}: half a commit`)
   }
-  await ledger.close()
+  await database.close()
   return lacking
 }

@@ -6,7 +6,7 @@ import { expect, jest, test } from '@jest/globals'
 import { open } from 'lmdb'
 import { realClock } from '../../../bin/clock.ts'
 import { StoreBroken, StoreTooNew, StoreUnreadable } from '../../../store/errors.ts'
-import { LmdbLedger } from '../../../store/lmdb/control-database.ts'
+import { LmdbControlDatabase } from '../../../store/lmdb/control-database.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { costOfPuts, payloadOfPuts } from '../../../store/lmdb/encode-writes.ts'
 import { PAGE_BYTES, Reserve } from '../../../store/lmdb/preallocation.ts'
@@ -18,7 +18,7 @@ import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { life, putLife, putRun, runId, sampleRun } from './samples.ts'
 
 const openLedger = (folder: string, ballastBytes = 0) =>
-  new LmdbLedger({ folder, clock: realClock, log: keptLog(), meters: noMeters, ballastBytes })
+  new LmdbControlDatabase({ folder, clock: realClock, log: keptLog(), meters: noMeters, ballastBytes })
 
 const openRaw = (folder: string) => open({ path: folder, noSubdir: false, overlappingSync: false })
 
@@ -26,14 +26,14 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 
 test('nobody else can read the database or its ballast', async () => {
   const folder = join(tempFolder(), 'state.d')
-  const ledger = openLedger(folder, 32 * 1024)
-  await ledger.commit([putLife('lease', 'a', life(1))])
+  const database = openLedger(folder, 32 * 1024)
+  await database.commit([putLife('lease', 'a', life(1))])
   await until('the ballast is there', () => existsSync(join(folder, 'ballast')))
   expect(modeOf(folder)).toBe('700')
   expect(readdirSync(folder).sort()).toEqual(['ballast', 'data.mdb', 'lock.mdb'])
   for (const name of readdirSync(folder)) expect([name, modeOf(join(folder, name))]).toEqual([name, '600'])
   expect(statSync(join(folder, 'ballast')).blocks * 512).toBeGreaterThanOrEqual(32 * 1024)
-  await ledger.close()
+  await database.close()
 })
 
 test('all is there after closing and opening again', async () => {
@@ -44,8 +44,8 @@ test('all is there after closing and opening again', async () => {
   const second = openLedger(folder)
   expect(second.runs.list({})).toEqual([sampleRun(2, 'failed'), sampleRun(1)])
   expect(second.runs.count('failed')).toBe(1)
-  expect(second.lives.get('lease', 'a')).toEqual(life(1))
-  expect(second.lives.kinds()).toEqual(['lease'])
+  expect(second.snapshots.get('lease', 'a')).toEqual(life(1))
+  expect(second.snapshots.kinds()).toEqual(['lease'])
   await second.close()
 })
 
@@ -53,30 +53,30 @@ test('more shapes than the codec can number are still read back by the next life
   const folder = tempFolder()
   const record = (n: number) => ({ v: 1, s: 'held', c: { [`only${n}`]: { [`inner${n}`]: n, shared: 'x' } } })
   for (const from of [0, 300, 600]) {
-    const ledger = openLedger(folder)
-    for (let n = 0; n < from; n++) expect(ledger.lives.get('lease', `k${n}`)).toEqual(record(n))
+    const database = openLedger(folder)
+    for (let n = 0; n < from; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(record(n))
     await Promise.all(
       Array.from({ length: 300 }, (_, i) =>
-        ledger.commit([putLife('lease', `k${from + i}`, record(from + i))]),
+        database.commit([putLife('lease', `k${from + i}`, record(from + i))]),
       ),
     )
-    for (let n = 0; n < from + 300; n++) expect(ledger.lives.get('lease', `k${n}`)).toEqual(record(n))
-    await ledger.close()
+    for (let n = 0; n < from + 300; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(record(n))
+    await database.close()
   }
 })
 
 test('what cannot be stored is refused alone, and nothing of its commit is written', async () => {
-  const ledger = openLedger(tempFolder())
+  const database = openLedger(tempFolder())
   const odd = { v: 1, s: 'x', c: { odd: Symbol('odd') } }
   const [bad, longKey, good] = await Promise.allSettled([
-    ledger.commit([putLife('lease', 'half', life(1)), putLife('lease', 'odd', odd)]),
-    ledger.commit([putLife('lease', 'x'.repeat(600), life(1))]),
-    ledger.commit([putLife('lease', 'good', life(1))]),
+    database.commit([putLife('lease', 'half', life(1)), putLife('lease', 'odd', odd)]),
+    database.commit([putLife('lease', 'x'.repeat(600), life(1))]),
+    database.commit([putLife('lease', 'good', life(1))]),
   ])
   expect([bad?.status, longKey?.status, good?.status]).toEqual(['rejected', 'rejected', 'fulfilled'])
-  expect([...ledger.lives.all('lease')].map(([key]) => key)).toEqual(['good'])
-  expect(ledger.state()).toEqual({ is: 'ready' })
-  await ledger.close()
+  expect([...database.snapshots.all('lease')].map(([key]) => key)).toEqual(['good'])
+  expect(database.state()).toEqual({ is: 'ready' })
+  await database.close()
 })
 
 test('a database written by a newer program is refused, and left alone', async () => {
@@ -104,21 +104,21 @@ test.each([
   await raw.openDB<Uint8Array, string>({ name: 'runs', encoding: 'binary' }).put(runId(1), bytes)
   await raw.close()
 
-  const ledger = openLedger(folder)
-  const bad = () => ledger.commit([putLife('lease', 'bad', life(1)), putRun(sampleRun(1, 'failed'))])
+  const database = openLedger(folder)
+  const bad = () => database.commit([putLife('lease', 'bad', life(1)), putRun(sampleRun(1, 'failed'))])
   await expect(bad()).rejects.toThrow(StoreUnreadable)
   const odd = { v: 1, s: 'x', c: { aShapeOfItsOwn: 1 } }
   const settled = await Promise.allSettled([
-    ledger.commit([putLife('lease', 'good', odd)]),
+    database.commit([putLife('lease', 'good', odd)]),
     bad(),
-    ledger.commit([putRun(sampleRun(2, 'failed')), putRun(sampleRun(3))]),
+    database.commit([putRun(sampleRun(2, 'failed')), putRun(sampleRun(3))]),
   ])
   expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-  expect(ledger.state()).toEqual({ is: 'ready' })
-  await ledger.close()
+  expect(database.state()).toEqual({ is: 'ready' })
+  await database.close()
 
   const again = openLedger(folder)
-  expect([...again.lives.all('lease')]).toEqual([['good', odd]])
+  expect([...again.snapshots.all('lease')]).toEqual([['good', odd]])
   expect([again.runs.count('queued'), again.runs.count('failed')]).toEqual([2, 1])
   expect(again.runs.get(runId(2))).toEqual(sampleRun(2, 'failed'))
   await again.close()
@@ -126,7 +126,7 @@ test.each([
 
 test('a database that breaks in the middle of a batch lands what was put with its counts and shapes', async () => {
   const folder = tempFolder()
-  const ledger = openLedger(folder)
+  const database = openLedger(folder)
   const put = Drafts.prototype.put
   const spy = jest.spyOn(Drafts.prototype, 'put').mockImplementation(function (
     this: Drafts,
@@ -137,8 +137,8 @@ test('a database that breaks in the middle of a batch lands what was put with it
     if (id === runId(2)) throw new Error('gone from under us')
     put.call(this, id, bytes, head)
   })
-  const commits = [1, 2, 3].map((n) => ledger.commit([putRun(sampleRun(n, 'failed'))]))
-  const closed = ledger.close()
+  const commits = [1, 2, 3].map((n) => database.commit([putRun(sampleRun(n, 'failed'))]))
+  const closed = database.close()
   for (const commit of commits) await expect(commit).rejects.toThrow(StoreBroken)
   await closed
   spy.mockRestore()
@@ -151,9 +151,9 @@ test('a database that breaks in the middle of a batch lands what was put with it
 test('a half-made ballast of an earlier life takes up no room', async () => {
   const folder = tempFolder()
   writeFileSync(join(folder, 'ballast.tmp'), 'x'.repeat(4096))
-  const ledger = openLedger(folder)
+  const database = openLedger(folder)
   expect(existsSync(join(folder, 'ballast.tmp'))).toBe(false)
-  await ledger.close()
+  await database.close()
 })
 
 test.each([
@@ -169,15 +169,17 @@ test.each([
 
 test('a backup taken while writing opens, and holds what was acknowledged before it', async () => {
   const folder = tempFolder()
-  const ledger = openLedger(join(folder, 'state'))
-  for (let n = 0; n < 50; n++) await ledger.commit([putLife('lease', `k${n}`, life(n))])
-  const copying = ledger.backup(join(folder, 'copy'))
-  const writing = Array.from({ length: 50 }, (_, n) => ledger.commit([putLife('lease', `late${n}`, life(n))]))
+  const database = openLedger(join(folder, 'state'))
+  for (let n = 0; n < 50; n++) await database.commit([putLife('lease', `k${n}`, life(n))])
+  const copying = database.backup(join(folder, 'copy'))
+  const writing = Array.from({ length: 50 }, (_, n) =>
+    database.commit([putLife('lease', `late${n}`, life(n))]),
+  )
   await copying
   await Promise.all(writing)
-  await ledger.close()
+  await database.close()
   const copy = openLedger(join(folder, 'copy'))
-  for (let n = 0; n < 50; n++) expect(copy.lives.get('lease', `k${n}`)).toEqual(life(n))
+  for (let n = 0; n < 50; n++) expect(copy.snapshots.get('lease', `k${n}`)).toEqual(life(n))
   expect(modeOf(join(folder, 'copy', 'data.mdb'))).toBe('600')
   await copy.close()
 })
@@ -201,7 +203,7 @@ test('20,000 stored runs do not slow the start down', async () => {
 })
 
 test('what a child would inherit is named, the database among it', async () => {
-  const ledger = openLedger(tempFolder())
+  const database = openLedger(tempFolder())
   const descriptors = inheritableDescriptors()
   expect(descriptors.length).toBeGreaterThan(0)
   const nowhere = openSync('/dev/null', 'r+')
@@ -212,7 +214,7 @@ test('what a child would inherit is named, the database among it', async () => {
   closeSync(nowhere)
   expect(listed).toContain('/dev/null')
   expect(listed).not.toContain('data.mdb')
-  await ledger.close()
+  await database.close()
 })
 
 test('a disk that is really full: nothing is lost, commits go on with the ballast, and all is well once there is room', async () => {
@@ -222,57 +224,57 @@ test('a disk that is really full: nothing is lost, commits go on with the ballas
     return
   }
   const filler = join(mounted, 'filler')
-  const ledger = openLedger(join(mounted, 'state'), 2 * 1024 * 1024)
+  const database = openLedger(join(mounted, 'state'), 2 * 1024 * 1024)
   try {
     await until('the ballast is there', () => existsSync(join(mounted, 'state', 'ballast')))
     const states: string[] = []
-    ledger.onState(({ is }) => states.push(is))
+    database.onState(({ is }) => states.push(is))
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
     const big = (n: number) => ({ ...life(n), c: { n, text: 'x'.repeat(100_000) } })
     const acknowledged = new Set<number>()
     const commits = Array.from({ length: 120 }, async (_, n) => {
-      await ledger.commit([putLife('lease', `k${n}`, big(n))])
+      await database.commit([putLife('lease', `k${n}`, big(n))])
       acknowledged.add(n)
     })
     await until('the full disk is noticed', () => states.includes('degraded'))
     rmSync(filler)
     await Promise.all(commits)
-    await until('the store is ready', () => ledger.state().is === 'ready')
+    await until('the store is ready', () => database.state().is === 'ready')
     expect(states).toEqual(['degraded', 'ready'])
     expect(acknowledged.size).toBe(120)
-    for (let n = 0; n < 120; n++) expect(ledger.lives.get('lease', `k${n}`)).toEqual(big(n))
+    for (let n = 0; n < 120; n++) expect(database.snapshots.get('lease', `k${n}`)).toEqual(big(n))
     // Laid down again behind everybody's back.
     await until('the ballast is back', () => existsSync(join(mounted, 'state', 'ballast')))
   } finally {
-    await ledger.close()
+    await database.close()
     execFileSync('umount', [mounted])
   }
 })
 
 test('no transaction takes more of the file than was reckoned beforehand', async () => {
   const folder = tempFolder()
-  const ledger = openLedger(folder)
+  const database = openLedger(folder)
   const root = openRaw(folder)
   // Every store has its environment; lmdb's types leave it out.
   const { env } = root as unknown as { readonly env: { info(): { lastPageNumber: number } } }
   const usedBytes = () => (env.info().lastPageNumber + 1) * PAGE_BYTES
   const mark = (n: number, chars: number) => ({
-    table: 'fact' as const,
-    shelf: 'mark' as const,
+    table: 'key-value' as const,
+    collection: 'mark' as const,
     key: String(n).padStart(8, '0'),
     value: { text: 'x'.repeat(chars) },
   })
-  await ledger.commit(Array.from({ length: 40_000 }, (_, n) => mark(n, 100)))
+  await database.commit(Array.from({ length: 40_000 }, (_, n) => mark(n, 100)))
   // One record on each full page grows, so that each page is split for the sake of little.
   const grown = Array.from({ length: 1_400 }, (_, n) => mark(n * 28, 450))
-  const puts = grown.map(({ key }) => ({ to: 'fact' as const, key, bytes: Buffer.alloc(450) }))
+  const puts = grown.map(({ key }) => ({ to: 'key-value' as const, key, bytes: Buffer.alloc(450) }))
   const before = usedBytes()
   const reserve = new Reserve(join(folder, 'data.mdb'), usedBytes)
   const atMost = reserve.atMost(costOfPuts(puts), payloadOfPuts(puts))
   reserve.close()
-  await ledger.commit(grown)
+  await database.commit(grown)
   expect(usedBytes() - before).toBeGreaterThan(1.9 * before)
   expect(usedBytes() - before).toBeLessThanOrEqual(atMost)
   await root.close()
-  await ledger.close()
+  await database.close()
 })

@@ -1,5 +1,5 @@
 /** Runs, lives and events that look like real ones, for the store's tests. */
-import type { FactShelf, LifeRecord, Write } from '../../../core/ports.ts'
+import type { ActorSnapshot, KeyValueCollection, Write } from '../../../core/ports.ts'
 import type { Run, RunEvent, RunStatus } from '../../../protocol/run.ts'
 
 const AT = '2026-01-31T12:00:00.000Z'
@@ -32,14 +32,14 @@ export function sampleRun(n: number, status: RunStatus = 'queued', ticket = `t-$
 
 export const putRun = (run: Run): Write => ({ table: 'run', id: run.id, run })
 
-export const life = (n: number): LifeRecord => ({
+export const life = (n: number): ActorSnapshot => ({
   v: 1,
   s: 'held',
   c: { n, list: [1, 'two', null], deep: { at: n } },
 })
 
-export const putLife = (kind: string, key: string, record: LifeRecord | null): Write => ({
-  table: 'life',
+export const putLife = (kind: string, key: string, record: ActorSnapshot | null): Write => ({
+  table: 'snapshot',
   kind,
   key,
   record,
@@ -63,9 +63,9 @@ export function putEvents(run: string, events: readonly RunEvent[]): Write {
   }
 }
 
-export const putFact = (shelf: FactShelf, key: string, value: object | null): Write => ({
-  table: 'fact',
-  shelf,
+export const putFact = (shelf: KeyValueCollection, key: string, value: object | null): Write => ({
+  table: 'key-value',
+  collection: shelf,
   key,
   value,
 })

@@ -19,7 +19,7 @@ const openAt = (dataDir: string): Promise<Store> =>
   openStore({
     dataDir,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
     ballastBytes: BALLAST,
@@ -57,13 +57,13 @@ test('a full disk at the start costs the ballast, not the start', () =>
     const dataDir = join(disk, 'data')
     const ballast = join(dataDir, 'state', 'ballast')
     const first = await openAt(dataDir)
-    await first.ledger.commit([putLife('lease', 'a', life(1))])
+    await first.database.commit([putLife('lease', 'a', life(1))])
     await until('the ballast is there', () => existsSync(ballast))
     await first.close()
     fill(disk)
     const second = await openAt(dataDir)
     expect(existsSync(ballast)).toBe(false)
-    expect(second.ledger.lives.get('lease', 'a')).toEqual(life(1))
+    expect(second.database.snapshots.get('lease', 'a')).toEqual(life(1))
     await second.close()
   }))
 

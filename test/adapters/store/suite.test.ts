@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import type { ArtifactFound, Clock, Store } from '../../../core/ports.ts'
-import { volatileStore } from '../../../store/memory-store.ts'
+import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Random } from '../../support/random.ts'
@@ -22,7 +22,7 @@ import {
 
 const factories: [string, (clock?: Clock) => Promise<Store>][] = [
   ['lmdb and files', (clock) => openOnDisk(tempFolder(), clock)],
-  ['volatile', async (clock = realClock) => volatileStore({ clock })],
+  ['volatile', async (clock = realClock) => createMemoryStore({ clock })],
 ]
 
 const opened: Store[] = []
@@ -31,7 +31,7 @@ function openOnDisk(dataDir: string, clock = realClock): Promise<Store> {
   return openStore({
     dataDir,
     clock,
-    chance: realChance,
+    random: realChance,
     log: keptLog(),
     meters: noMeters,
     ballastBytes: 4096,
@@ -50,82 +50,82 @@ describe.each(factories)('%s', (_name, make) => {
   }
 
   test('a commit cannot be read before it has landed, and is whole then', async () => {
-    const { ledger } = await open()
-    const landing = ledger.commit([putLife('lease', 'a', life(1)), putRun(sampleRun(1))])
-    expect(ledger.lives.get('lease', 'a')).toBeUndefined()
-    expect(ledger.runs.get(runId(1))).toBeUndefined()
+    const { database } = await open()
+    const landing = database.commit([putLife('lease', 'a', life(1)), putRun(sampleRun(1))])
+    expect(database.snapshots.get('lease', 'a')).toBeUndefined()
+    expect(database.runs.get(runId(1))).toBeUndefined()
     await landing
-    expect(ledger.lives.get('lease', 'a')).toEqual(life(1))
-    expect(ledger.runs.get(runId(1))).toEqual(sampleRun(1))
+    expect(database.snapshots.get('lease', 'a')).toEqual(life(1))
+    expect(database.runs.get(runId(1))).toEqual(sampleRun(1))
   })
 
   test('commits of one turn land in the order of the calls', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const order: number[] = []
     await Promise.all(
       [1, 2, 3, 4].map((n) =>
-        ledger.commit(n === 3 ? [] : [putLife('lease', 'a', life(n))]).then(() => order.push(n)),
+        database.commit(n === 3 ? [] : [putLife('lease', 'a', life(n))]).then(() => order.push(n)),
       ),
     )
-    expect(ledger.lives.get('lease', 'a')).toEqual(life(4))
+    expect(database.snapshots.get('lease', 'a')).toEqual(life(4))
     expect(order.filter((n) => n !== 3)).toEqual([1, 2, 4])
   })
 
   test('what is changed after the call is not what was committed', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const fields = { n: 1 }
-    const first = ledger.commit([putLife('lease', 'a', { v: 1, s: 'held', c: fields })])
+    const first = database.commit([putLife('lease', 'a', { v: 1, s: 'held', c: fields })])
     fields.n = 2
     await first
-    expect(ledger.lives.get('lease', 'a')?.c).toEqual({ n: 1 })
+    expect(database.snapshots.get('lease', 'a')?.c).toEqual({ n: 1 })
   })
 
   test('lives are listed by kind in key order; removed ones are gone', async () => {
-    const { ledger } = await open()
-    await ledger.commit(['c', 'a', 'b'].map((key, n) => putLife('worker', key, life(n))))
-    await ledger.commit([putLife('lease', 'x', life(9)), putLife('worker', 'b', null)])
-    expect([...ledger.lives.all('worker')].map(([key]) => key)).toEqual(['a', 'c'])
-    expect([...ledger.lives.all('nothing')]).toEqual([])
-    expect(ledger.lives.kinds()).toEqual(['lease', 'worker'])
+    const { database } = await open()
+    await database.commit(['c', 'a', 'b'].map((key, n) => putLife('worker', key, life(n))))
+    await database.commit([putLife('lease', 'x', life(9)), putLife('worker', 'b', null)])
+    expect([...database.snapshots.all('worker')].map(([key]) => key)).toEqual(['a', 'c'])
+    expect([...database.snapshots.all('nothing')]).toEqual([])
+    expect(database.snapshots.kinds()).toEqual(['lease', 'worker'])
   })
 
   test('many lives are all listed', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
-    await Promise.all(keys.map((key, n) => ledger.commit([putLife('lease', key, life(n))])))
-    expect([...ledger.lives.all('lease')].map(([key]) => key)).toEqual(keys)
+    await Promise.all(keys.map((key, n) => database.commit([putLife('lease', key, life(n))])))
+    expect([...database.snapshots.all('lease')].map(([key]) => key)).toEqual(keys)
   })
 
   test('runs are listed newest first, by status, ticket and page', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const statuses = ['queued', 'running', 'completed'] as const
     const runs = Array.from({ length: 90 }, (_, n) => sampleRun(n, statuses[n % 3], `t-${n % 4}`))
-    await ledger.commit(runs.map(putRun))
+    await database.commit(runs.map(putRun))
     const newest = runs.toReversed()
     const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id)
-    expect(idsOf(ledger.runs.list({}))).toEqual(idsOf(newest))
-    expect(idsOf(ledger.runs.list({ limit: 3, before: runId(50) }))).toEqual([49, 48, 47].map(runId))
+    expect(idsOf(database.runs.list({}))).toEqual(idsOf(newest))
+    expect(idsOf(database.runs.list({ limit: 3, before: runId(50) }))).toEqual([49, 48, 47].map(runId))
     const some = newest.filter(({ status }) => status !== 'running')
-    expect(idsOf(ledger.runs.list({ status: ['queued', 'completed'], limit: 40 }))).toEqual(
+    expect(idsOf(database.runs.list({ status: ['queued', 'completed'], limit: 40 }))).toEqual(
       idsOf(some.slice(0, 40)),
     )
     const ticket = newest.filter(({ ticket }) => ticket.id === 't-2')
-    expect(idsOf(ledger.runs.list({ ticket: 't-2' }))).toEqual(idsOf(ticket))
-    expect(idsOf(ledger.runs.list({ ticket: 'ENG-t-2' }))).toEqual(idsOf(ticket))
+    expect(idsOf(database.runs.list({ ticket: 't-2' }))).toEqual(idsOf(ticket))
+    expect(idsOf(database.runs.list({ ticket: 'ENG-t-2' }))).toEqual(idsOf(ticket))
     const both = ticket.filter(({ status, id }) => status === 'queued' && id < runId(60))
-    expect(idsOf(ledger.runs.list({ ticket: 't-2', status: ['queued'], before: runId(60) }))).toEqual(
+    expect(idsOf(database.runs.list({ ticket: 't-2', status: ['queued'], before: runId(60) }))).toEqual(
       idsOf(both),
     )
-    expect(ledger.runs.list({ status: [] })).toEqual([])
-    expect(ledger.runs.list({ limit: 0 })).toEqual([])
-    expect(ledger.runs.list({ ticket: 't-99' })).toEqual([])
-    expect(ledger.runs.count()).toBe(90)
-    expect(ledger.runs.count('running')).toBe(30)
-    expect(ledger.runs.count('failed')).toBe(0)
+    expect(database.runs.list({ status: [] })).toEqual([])
+    expect(database.runs.list({ limit: 0 })).toEqual([])
+    expect(database.runs.list({ ticket: 't-99' })).toEqual([])
+    expect(database.runs.count()).toBe(90)
+    expect(database.runs.count('running')).toBe(30)
+    expect(database.runs.count('failed')).toBe(0)
   })
 
   test('after any history of changes, indexes and counts say what the records say', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const random = new Random(11)
     const statuses = ['queued', 'running', 'failed', 'cancelled'] as const
     const model = new Map<string, ReturnType<typeof sampleRun>>()
@@ -133,49 +133,49 @@ describe.each(factories)('%s', (_name, make) => {
       const commits = Array.from({ length: 1 + random.below(6) }, () =>
         Array.from({ length: 1 + random.below(3) }, () => {
           const n = random.below(25)
-          const run = random.chance(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
+          const run = random.random(0.15) ? null : sampleRun(n, random.pick(statuses), `t-${random.below(3)}`)
           if (run === null) model.delete(runId(n))
           else model.set(runId(n), run)
           return { table: 'run', id: runId(n), run } as const
         }),
       )
-      const landing = Promise.all(commits.map((writes) => ledger.commit(writes)))
-      if (random.chance(0.6)) await landing
+      const landing = Promise.all(commits.map((writes) => database.commit(writes)))
+      if (random.random(0.6)) await landing
     }
-    await ledger.commit([])
-    await ledger.commit([putLife('lease', 'last', life(0))])
+    await database.commit([])
+    await database.commit([putLife('lease', 'last', life(0))])
     const all = [...model.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
-    expect(ledger.runs.list({})).toEqual(all)
+    expect(database.runs.list({})).toEqual(all)
     for (const status of statuses) {
       const some = all.filter((run) => run.status === status)
-      expect(ledger.runs.list({ status: [status] })).toEqual(some)
-      expect(ledger.runs.count(status)).toBe(some.length)
+      expect(database.runs.list({ status: [status] })).toEqual(some)
+      expect(database.runs.count(status)).toBe(some.length)
     }
     for (const ticket of ['t-0', 't-1', 't-2']) {
-      expect(ledger.runs.list({ ticket })).toEqual(all.filter((run) => run.ticket.id === ticket))
+      expect(database.runs.list({ ticket })).toEqual(all.filter((run) => run.ticket.id === ticket))
     }
-    expect(ledger.runs.count()).toBe(all.length)
+    expect(database.runs.count()).toBe(all.length)
   })
 
   test('after closing, a commit is refused; what was under way has landed', async () => {
     const store = await open()
-    const under = store.ledger.commit([putLife('lease', 'a', life(1))])
+    const under = store.database.commit([putLife('lease', 'a', life(1))])
     await store.close()
     await under
-    await expect(store.ledger.commit([putLife('lease', 'b', life(2))])).rejects.toMatchObject({
+    await expect(store.database.commit([putLife('lease', 'b', life(2))])).rejects.toMatchObject({
       name: 'StoreClosed',
     })
   })
 
   test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
-    const { ledger } = await open()
-    const { facts } = ledger
+    const { database } = await open()
+    const { keyValues: facts } = database
     expect(facts.get('mark', 'a')).toBeUndefined()
     expect([...facts.all('mark')]).toEqual([])
-    const landing = ledger.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
+    const landing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
     expect(facts.get('mark', 'a')).toBeUndefined()
     await landing
-    await ledger.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
+    await database.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
     expect(facts.get('mark', 'a')).toEqual({ n: 1 })
     expect(facts.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
     const keys = (between?: { after?: string; until?: string }) =>
@@ -186,7 +186,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(keys({ after: 'a', until: 'c' })).toEqual(['b'])
     expect(keys({ after: 'c', until: 'a' })).toEqual([])
     expect([...facts.all('ended-lease')]).toEqual([])
-    await ledger.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
+    await database.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
     expect([...facts.all('mark')]).toEqual([
       ['a', { n: 1 }],
       ['c', { n: 9 }],
@@ -195,20 +195,20 @@ describe.each(factories)('%s', (_name, make) => {
   })
 
   test('many facts are all listed', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const keys = Array.from({ length: 1_000 }, (_, n) => `k${String(n).padStart(5, '0')}`)
-    await ledger.commit(keys.map((key, n) => putFact('ended-lease', key, { n })))
-    expect([...ledger.facts.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
-    expect([...ledger.facts.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
+    await database.commit(keys.map((key, n) => putFact('ended-lease', key, { n })))
+    expect([...database.keyValues.all('ended-lease')]).toEqual(keys.map((key, n) => [key, { n }]))
+    expect([...database.keyValues.all('ended-lease', { after: keys[998] ?? '' })]).toHaveLength(1)
   })
 
   test('events come back as they went in, from any index, in any portion', async () => {
-    const { ledger, events } = await open()
+    const { database, events } = await open()
     const id = runId(1)
     expect(events.next(id)).toBe(0)
     const all = logEvents(id, 0, 300)
     for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)]) {
-      await ledger.commit([putEvents(id, portion)])
+      await database.commit([putEvents(id, portion)])
       expect(events.next(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
     }
     expect(await events.read(id)).toEqual(all)
@@ -220,15 +220,15 @@ describe.each(factories)('%s', (_name, make) => {
     await events.remove(id)
     expect(await events.read(id)).toEqual([])
     expect(events.next(id)).toBe(0)
-    await ledger.commit([putEvents(id, all.slice(0, 2))])
+    await database.commit([putEvents(id, all.slice(0, 2))])
     expect(await events.read(id)).toEqual(all.slice(0, 2))
   })
 
   test('events land with all else of their commit, and not before', async () => {
-    const { ledger, events } = await open()
+    const { database, events } = await open()
     const id = runId(1)
-    const landing = ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
-    const next = ledger.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
+    const landing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
+    const next = database.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
     expect(events.next(id)).toBe(0)
     const early = events.read(id)
     expect(await early).toEqual([])
@@ -239,23 +239,23 @@ describe.each(factories)('%s', (_name, make) => {
   })
 
   test('events with a hole, a fall or a repetition in their indexes cost their commit only', async () => {
-    const { ledger, events } = await open()
+    const { database, events } = await open()
     const id = runId(1)
-    await ledger.commit([putEvents(id, logEvents(id, 0, 2))])
+    await database.commit([putEvents(id, logEvents(id, 0, 2))])
     const bad = [0, 1, 3].map((from) =>
-      ledger.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, from, from + 1))]),
+      database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, from, from + 1))]),
     )
-    const good = ledger.commit([putEvents(id, logEvents(id, 2, 4))])
-    const twice = ledger.commit([putEvents(id, logEvents(id, 4, 5)), putEvents(id, logEvents(id, 4, 5))])
+    const good = database.commit([putEvents(id, logEvents(id, 2, 4))])
+    const twice = database.commit([putEvents(id, logEvents(id, 4, 5)), putEvents(id, logEvents(id, 4, 5))])
     for (const commit of [...bad, twice]) await expect(commit).rejects.toThrow(RangeError)
     await good
-    expect(ledger.runs.get(runId(1))).toBeUndefined()
+    expect(database.runs.get(runId(1))).toBeUndefined()
     expect(await events.read(id)).toEqual(logEvents(id, 0, 4))
-    expect(ledger.state()).toEqual({ is: 'ready' })
+    expect(database.state()).toEqual({ is: 'ready' })
   })
 
   test('events that are not the whole lines they are said to be are refused', async () => {
-    const { ledger } = await open()
+    const { database } = await open()
     const write = { table: 'events', runId: runId(1), first: 0, count: 1, lines: '{}\n' } as const
     const wrong = [
       { ...write, lines: '{}' },
@@ -266,12 +266,12 @@ describe.each(factories)('%s', (_name, make) => {
       { ...write, first: 0.5 },
       { ...write, runId: '../x' },
     ]
-    for (const each of wrong) await expect(ledger.commit([each])).rejects.toThrow()
-    await ledger.commit([write])
+    for (const each of wrong) await expect(database.commit([each])).rejects.toThrow()
+    await database.commit([write])
   })
 
   test('a reader sees one log while events come, move and are read', async () => {
-    const { ledger, events } = await open()
+    const { database, events } = await open()
     const ids = Array.from({ length: 5 }, (_, n) => runId(n))
     let done = false
     const writing = (async () => {
@@ -279,7 +279,7 @@ describe.each(factories)('%s', (_name, make) => {
       for (let n = 0; Date.now() < end; n++) {
         const size = (n * 997) % 9_000
         await Promise.all(
-          ids.map((id) => ledger.commit([putEvents(id, [logEvent(id, n, 'x'.repeat(size))])])),
+          ids.map((id) => database.commit([putEvents(id, [logEvent(id, n, 'x'.repeat(size))])])),
         )
       }
       done = true
@@ -308,7 +308,7 @@ describe.each(factories)('%s', (_name, make) => {
     const late = [
       () => store.config.replace(undefined, '{}'),
       () => store.config.setAside('{}'),
-      () => store.ledger.commit([putEvents(id, logEvents(id, 0, 1))]),
+      () => store.database.commit([putEvents(id, logEvents(id, 0, 1))]),
       () => store.events.read(id),
       () => store.events.remove(id),
       () => store.artifacts.write(id, 'a', 0, Buffer.from('x'), true),

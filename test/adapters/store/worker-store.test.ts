@@ -16,7 +16,7 @@ const CYCLES = Number(process.env.KILL_CYCLES ?? 8)
 const seed = drawnSeed()
 const parts = {
   clock: realClock,
-  chance: realChance,
+  random: realChance,
   log: keptLog(),
   meters: noMeters,
   ballastBytes: 64 * 1024,
@@ -29,16 +29,16 @@ test('what was committed is there again, frames of full length included', async 
   const spool = await open(dataDir)
   const text = 'é'.repeat(WORKER_FRAME_BYTES_MAX / 2)
   await spool.commit([
-    { table: 'life', kind: 'execution', key: 'ls-1', record: { v: 1, s: 'w', c: { runId: 'run-1' } } },
-    { table: 'fact', shelf: 'frame', key: keyOf('ls-1', 1), value: { text } },
-    { table: 'fact', shelf: 'outbox', key: 'ls-1', value: { acked: 0 } },
+    { table: 'snapshot', kind: 'execution', key: 'ls-1', record: { v: 1, s: 'w', c: { runId: 'run-1' } } },
+    { table: 'key-value', collection: 'frame', key: keyOf('ls-1', 1), value: { text } },
+    { table: 'key-value', collection: 'outbox', key: 'ls-1', value: { acked: 0 } },
   ])
   await spool.close()
 
   const again = await open(dataDir)
-  expect(again.lives.get('execution', 'ls-1')).toEqual({ v: 1, s: 'w', c: { runId: 'run-1' } })
-  expect(again.facts.get('frame', keyOf('ls-1', 1))).toEqual({ text })
-  expect(again.facts.get('outbox', 'ls-1')).toEqual({ acked: 0 })
+  expect(again.snapshots.get('execution', 'ls-1')).toEqual({ v: 1, s: 'w', c: { runId: 'run-1' } })
+  expect(again.keyValues.get('frame', keyOf('ls-1', 1))).toEqual({ text })
+  expect(again.keyValues.get('outbox', 'ls-1')).toEqual({ acked: 0 })
   await again.close()
 })
 
@@ -47,9 +47,14 @@ test('walking many long frames holds few of them in memory at a time', async () 
   const count = 96
   for (let n = 0; n < count; n++)
     await spool.commit([
-      { table: 'fact', shelf: 'frame', key: keyOf('ls-1', n), value: { text: 'x'.repeat(1_000_000) } },
+      {
+        table: 'key-value',
+        collection: 'frame',
+        key: keyOf('ls-1', n),
+        value: { text: 'x'.repeat(1_000_000) },
+      },
     ])
-  const walk = spool.facts.all('frame')
+  const walk = spool.keyValues.all('frame')
   const before = process.memoryUsage()
   let seen = 0
   for (const [key] of walk) {
@@ -127,7 +132,7 @@ async function wrongFramesIn(dataDir: string, known: ReadonlyMap<string, number>
   const spool = await open(dataDir)
   const wrong: string[] = []
   const held = new Map<string, number[]>()
-  for (const [key, value] of spool.facts.all('frame')) {
+  for (const [key, value] of spool.keyValues.all('frame')) {
     const [lease = '', digits] = key.split('/')
     const n = Number(digits)
     held.set(lease, [...(held.get(lease) ?? []), n])
@@ -137,7 +142,7 @@ async function wrongFramesIn(dataDir: string, known: ReadonlyMap<string, number>
   }
   for (const [lease, acknowledged] of known) {
     const frames = held.get(lease) ?? []
-    const acked = Number(Reflect.get(spool.facts.get('outbox', lease) ?? {}, 'acked'))
+    const acked = Number(Reflect.get(spool.keyValues.get('outbox', lease) ?? {}, 'acked'))
     const last = frames.at(-1) ?? 0
     if (last < acknowledged) wrong.push(`${lease}: ${acknowledged} acknowledged, ${last} found`)
     if (acked !== Math.max(0, last - 20)) wrong.push(`${lease}: half a commit, ${acked} and ${last}`)

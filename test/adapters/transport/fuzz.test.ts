@@ -139,14 +139,14 @@ test(`requests of nonsense, seed ${SEED}`, async () => {
       afterwards(() => client.close())
       while (left-- > 0) {
         const { text, whole } = request(roll)
-        const patience = new AbortController()
+        const timeouts = new AbortController()
         const reply = await Promise.race([
           client.ask(text),
-          sleep(whole ? WHOLE_MS : PATIENCE_MS, 'silence' as const, { signal: patience.signal }).catch(
+          sleep(whole ? WHOLE_MS : PATIENCE_MS, 'silence' as const, { signal: timeouts.signal }).catch(
             () => 'silence' as const,
           ),
         ])
-        patience.abort()
+        timeouts.abort()
         const status = reply === 'silence' ? reply : reply.status
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
         if (!whole) client.close()

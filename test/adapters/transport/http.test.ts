@@ -220,10 +220,10 @@ test('what the parser answers before anybody else is asked', async () => {
   const { port } = await open()
   const once = async (text: string, patienceMs = 30_000) => {
     const client = rawClient(port)
-    const patience = new AbortController()
-    const silence = sleep(patienceMs, 'silence' as const, { signal: patience.signal })
+    const timeouts = new AbortController()
+    const silence = sleep(patienceMs, 'silence' as const, { signal: timeouts.signal })
     const reply = await Promise.race([client.ask(text), silence.catch(() => 'silence' as const)])
-    patience.abort()
+    timeouts.abort()
     client.close()
     return reply === 'silence' ? reply : reply.status
   }

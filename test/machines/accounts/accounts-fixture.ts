@@ -5,13 +5,13 @@
 
 import { type ConnectEffect, ConnectRoom } from '../../../actors/accounts/account-manager.ts'
 import { connectKinds } from '../../../actors/accounts/connect.kinds.ts'
-import { ActorHost } from '../../../actors/runtime/actor-system.ts'
+import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import type { Accounts, Bucket, CredentialChange, Journey } from '../../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { decideCredentials } from '../../../core/settings/change.ts'
 import { redact } from '../../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../../protocol/config.ts'
-import { volatileStore } from '../../../store/memory-store.ts'
+import { createMemoryStore } from '../../../store/memory-store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 import { configured } from '../../support/sample-configs.ts'
@@ -30,7 +30,7 @@ export class Hands {
   /** Everything ever asked, by name. */
   readonly asked: string[] = []
   readonly #turn: () => Promise<void>
-  journey: Answer<Journey> | undefined
+  journey: Result<Journey> | undefined
   readonly states: string[] = []
 
   constructor(turn: () => Promise<void>) {
@@ -105,14 +105,14 @@ export function bench(stored: unknown = {}) {
     port: 4400 as number | undefined,
     /** Set: the next saves wait for it. */
     gate: undefined as Promise<void> | undefined,
-    refuseSave: undefined as Answer<never> | undefined,
+    refuseSave: undefined as Result<never> | undefined,
     breakEffect: undefined as string | undefined,
   }
 
   const save = async (
     change: CredentialChange,
     still?: (config: ServiceConfig) => boolean,
-  ): Promise<Answer<void>> => {
+  ): Promise<Result<void>> => {
     await world.gate
     if (world.refuseSave !== undefined) return world.refuseSave
     if (still?.(config.effective) === false) return no('conflict', 'the settings say no')
@@ -123,23 +123,23 @@ export function bench(stored: unknown = {}) {
     return yes(undefined)
   }
 
-  const host: ActorHost = new ActorHost({
+  const system: ActorSystem = new ActorSystem({
     clock,
-    ledger: volatileStore({ clock }).ledger,
+    database: createMemoryStore({ clock }).database,
     log,
     meters: noMeters,
     kinds: connectKinds,
-    effects: (effect) => room.do(effect as ConnectEffect),
-    fatal: (reason) => {
+    runEffect: (effect) => room.do(effect as ConnectEffect),
+    onFatal: (reason) => {
       throw new Error(reason)
     },
   })
   const room = new ConnectRoom({
     clock,
     log,
-    host,
+    system,
     // Each roll is another one, so that no two states are the same.
-    chance: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
+    random: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
     config: () => config.effective,
     redacted: () => redact(config.effective),
     accounts: hands.accounts,
@@ -151,7 +151,7 @@ export function bench(stored: unknown = {}) {
     clock,
     log,
     hands,
-    host,
+    system,
     room,
     saves,
     world,

@@ -2,11 +2,11 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { callbackPage, renderPage } from '../../../actors/accounts/callback-page.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { firstSeed } from '../../support/random.ts'
 
 test('says that the window can be closed, whatever happened', () => {
-  const ends: Answer<string>[] = [yes('Ada'), no('invalid', 'no'), no('unavailable', 'later')]
+  const ends: Result<string>[] = [yes('Ada'), no('invalid', 'no'), no('unavailable', 'later')]
   for (const arrived of ends)
     expect(renderPage(callbackPage(arrived))).toContain('You can close this window.')
 })

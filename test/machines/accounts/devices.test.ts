@@ -337,7 +337,7 @@ describe('whoever waits is answered', () => {
     expect(await finds).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
     expect(await b.room.connect('codehost')).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
     expect(b.room.size).toBe(0)
-    b.host.stop()
+    b.system.stop()
     expect(b.clock.timers).toBe(0)
   })
 
@@ -345,7 +345,7 @@ describe('whoever waits is answered', () => {
     const b = await begun()
     const { polled } = await asked(b)
     // No such event is ever sent: a guard that reads it throws.
-    b.host.tell(
+    b.system.send(
       'device-flow',
       'device-1',
       new Proxy(

@@ -126,7 +126,7 @@ describe('a state that is not ours', () => {
     const before = bench()
     const state = await departed(before)
     before.room.stop()
-    before.host.stop()
+    before.system.stop()
     const b = bench()
     expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 400 })
     expect(b.hands.asked).toEqual([])
@@ -366,7 +366,7 @@ describe('several journeys', () => {
     const oldest = await departed(b)
     for (let n = 0; n < JOURNEYS_MAX - 1; n++) await departed(b)
     await b.clock.turn()
-    expect(b.host.count().get('journey')).toBe(JOURNEYS_MAX)
+    expect(b.system.count().get('journey')).toBe(JOURNEYS_MAX)
     expect(await visit(b, { code: CODE, state: oldest })).toMatchObject({ status: 400 })
     expect(b.hands.count('exchange')).toBe(1)
     await exchanged(b)
@@ -491,7 +491,7 @@ describe('whoever waits is answered', () => {
         throw new Error('a bug')
       },
     }
-    b.host.tell(
+    b.system.send(
       'journey',
       'journey-1',
       Object.defineProperty({ type: 'not exchanged' }, 'reason', { enumerable: true, ...bug }) as never,

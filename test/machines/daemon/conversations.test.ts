@@ -1119,7 +1119,7 @@ test('what lies on a disk that can not be read for a moment is sent a moment lat
   talk.frames.length = 0
   // As a store that met a full disk is, while it opens its database again.
   talk.disk.fill()
-  const { facts } = talk.disk
+  const { keyValues: facts } = talk.disk
   const { get } = facts
   const closed = () => {
     throw new StoreClosed('the database is just being opened again')

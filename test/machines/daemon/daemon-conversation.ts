@@ -27,11 +27,11 @@ import type {
   TerminalSize,
 } from '../../../core/daemon/terminal.ts'
 import type { Clock } from '../../../core/ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import type { HostFrame, Job, RunOutcome, UsageSnapshot, WorkerFrame } from '../../../protocol/frames.ts'
 import { readWorkerFrame } from '../../../protocol/frames.ts'
-import { VolatileLedger } from '../../../store/memory/control-database.ts'
+import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { plainScreen } from '../../support/plain-screen.ts'
@@ -70,7 +70,7 @@ export class HandExecution implements Execution {
   readonly order: Order
   readonly telling: Telling
   readonly progressed: (progress: Progress) => void
-  readonly prepared = new Later<Answer<Progress>>()
+  readonly prepared = new Later<Result<Progress>>()
   readonly worked = new Later<Worked>()
   readonly finished = new Later<RunOutcome>()
   readonly went = new Later<void>()
@@ -184,9 +184,9 @@ export class Hands implements Executor {
   /** By run, the newest. */
   readonly sandboxes = new Map<string, HandSandbox>()
   /** Without it they boot by themselves. */
-  boots: Later<Answer<void>> | undefined
+  boots: Later<Result<void>> | undefined
 
-  async boot(order: BootOrder): Promise<Answer<BootedSandbox>> {
+  async boot(order: BootOrder): Promise<Result<BootedSandbox>> {
     this.#note(`boot ${order.runId}`)
     const answer = await (this.boots?.promise ?? yes(undefined))
     if (!answer.ok) return answer
@@ -232,7 +232,7 @@ interface WireInHand {
 export class Talk {
   readonly clock = new ManualClock()
   readonly log = keptLog()
-  readonly disk: VolatileLedger
+  readonly disk: MemoryControlDatabase
   readonly ends: DaemonEnd[] = []
   readonly frames: WorkerFrame[] = []
   token: string | undefined
@@ -250,7 +250,7 @@ export class Talk {
 
   constructor(parts: Partial<DaemonParts> = {}) {
     this.#parts = parts
-    this.disk = new VolatileLedger(this.clock)
+    this.disk = new MemoryControlDatabase(this.clock)
     this.#leash = new Leash(this.clock)
     this.hands = new Hands((line) => this.note(line))
     this.daemon = this.#build()
@@ -314,7 +314,7 @@ export class Talk {
     }
     return buildDaemon({
       clock: this.#leash,
-      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
+      random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: this.log,
       meters: noMeters,
       spool: this.disk,
@@ -480,8 +480,12 @@ export class Talk {
 
   /** Everything that the disk holds, as text. */
   spooled(): string {
-    const kinds = this.disk.lives.kinds().map((kind) => [...this.disk.lives.all(kind)])
-    return JSON.stringify([kinds, [...this.disk.facts.all('frame')], [...this.disk.facts.all('outbox')]])
+    const kinds = this.disk.snapshots.kinds().map((kind) => [...this.disk.snapshots.all(kind)])
+    return JSON.stringify([
+      kinds,
+      [...this.disk.keyValues.all('frame')],
+      [...this.disk.keyValues.all('outbox')],
+    ])
   }
 }
 

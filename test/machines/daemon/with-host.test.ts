@@ -21,7 +21,7 @@ import type {
 import type { Clock } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
 import type { RunOutcome } from '../../../protocol/frames.ts'
-import { VolatileLedger } from '../../../store/memory/control-database.ts'
+import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { config, ticket, token, type Yarn, yarn } from '../../conversations/host-conversation.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { plainScreen } from '../../support/plain-screen.ts'
@@ -106,7 +106,7 @@ class ScriptedExecution implements Execution {
       const text = `${this.#order.leaseId} ${said.length}`
       said.push(text)
       this.#telling.tell({ is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text } })
-      await this.#pause(this.#random.chance(0.1) ? 60_000 : 2_000)
+      await this.#pause(this.#random.random(0.1) ? 60_000 : 2_000)
     }
     return this.#stopped ? ({ verdict: 'stopped' } as const) : ({ verdict: 'done' } as const)
   }
@@ -143,7 +143,7 @@ interface Wire {
 
 /** A machine with its disk, and one daemon after another on it. */
 class Machine {
-  readonly disk: VolatileLedger
+  readonly disk: MemoryControlDatabase
   readonly ends: DaemonEnd[] = []
   readonly log = keptLog()
   daemon: BuiltDaemon | undefined
@@ -162,7 +162,7 @@ class Machine {
     this.#random = random
     this.#crowd = crowd
     this.#token = pairingToken
-    this.disk = new VolatileLedger(yarn.clock)
+    this.disk = new MemoryControlDatabase(yarn.clock)
   }
 
   start(): void {
@@ -196,7 +196,7 @@ class Machine {
     this.daemon = buildDaemon({
       screen: plainScreen,
       clock: leash,
-      chance: { bytes: (count) => new Uint8Array(count), fraction: () => this.#random.fraction() },
+      random: { bytes: (count) => new Uint8Array(count), fraction: () => this.#random.fraction() },
       log: this.log,
       meters: noMeters,
       spool: this.disk,
@@ -269,7 +269,7 @@ class Machine {
       }
     })
     const send = (text: string) => {
-      if (wire.leaks && text.includes('"seq":') && this.#random.chance(0.3)) return
+      if (wire.leaks && text.includes('"seq":') && this.#random.random(0.3)) return
       deliver(() => wire.line?.receive(text))
     }
     return { send, backlog: () => 0, close }
@@ -335,8 +335,8 @@ async function told(seed: number): Promise<void> {
     expect(machine.ends).toEqual([])
     expect(machine.daemon?.status()).toMatchObject({ state: 'serving', online: true, executions: [] })
     expect(machine.log.lines.filter(({ level }) => level === 'error')).toEqual([])
-    expect([...machine.disk.facts.all('frame'), ...machine.disk.facts.all('outbox')]).toEqual([])
-    expect([...machine.disk.lives.all('execution')]).toEqual([])
+    expect([...machine.disk.keyValues.all('frame'), ...machine.disk.keyValues.all('outbox')]).toEqual([])
+    expect([...machine.disk.snapshots.all('execution')]).toEqual([])
   }
   const runs = world.allRuns()
   expect(runs.filter(({ status }) => !['completed', 'failed', 'cancelled'].includes(status))).toEqual([])

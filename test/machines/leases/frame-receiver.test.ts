@@ -6,7 +6,7 @@ import { describe, expect, test } from '@jest/globals'
 import { Book, type Report } from '../../../actors/leases/frame-receiver.ts'
 import type { LeaseContext, LeaseEvent } from '../../../actors/leases/lease.machine.ts'
 import { Journal } from '../../../actors/runs/run-event-log.ts'
-import type { Facts, Write } from '../../../core/ports.ts'
+import type { KeyValues, Write } from '../../../core/ports.ts'
 import { LEASE_ACK_BYTES, LEASE_ACK_FRAMES, LEASE_PENDING_BYTES_MAX } from '../../../protocol/limits.ts'
 import type { ReportedEvent } from '../../../protocol/run.ts'
 import { ManualClock, promisesSettled } from '../../support/manual-clock.ts'
@@ -53,7 +53,7 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
       return super.note(runId, event)
     }
   }
-  const journal = new Noting({ events: { next: () => 0 }, stir: () => {}, tell: () => {} })
+  const journal = new Noting({ events: { next: () => 0 }, requestCommit: () => {}, tell: () => {} })
   const filing = <T>(runId: string, seq: number, kept: T, refused: T): Promise<T> =>
     new Promise((resolve, reject) => {
       writing.push({
@@ -72,7 +72,7 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
     log,
     meters: noMeters,
     takesReports: () => true,
-    facts: { get: (_shelf, key) => stored[key], all: () => [] } satisfies Facts,
+    facts: { get: (_shelf, key) => stored[key], all: () => [] } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>
         filing<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {
@@ -101,17 +101,17 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
     remember: (runId, _repo, facts) => apply(runId, Number(facts[0])),
     retentionHours: () => 24,
     ackDue: (_workerId, id) => void acks.push(id),
-    stir: () => {},
+    requestCommit: () => {},
     violated: () => void told.push('a law was broken'),
   })
   const isOpen = (id: string): boolean => !told.includes(`${id} completed`)
   /** Taken, and not on disk yet. */
   const cut = () => {
-    const shares = [journal.join(), book.join()].filter((share) => share !== undefined)
+    const shares = [journal.contribute(), book.contribute()].filter((share) => share !== undefined)
     return {
       writes: shares.flatMap(({ writes }) => writes),
       land: () => {
-        for (const share of shares) share.landed()
+        for (const share of shares) share.onCommitted()
       },
     }
   }
@@ -152,7 +152,7 @@ const complete = (leaseId: string, seq: number): Report => ({
 
 const markIn = (writes: readonly Write[], id: string): unknown =>
   writes.flatMap((write) =>
-    write.table === 'fact' && write.shelf === 'mark' && write.key === id ? [write.value] : [],
+    write.table === 'key-value' && write.collection === 'mark' && write.key === id ? [write.value] : [],
   )[0]
 
 describe('the book of frames', () => {
@@ -394,7 +394,7 @@ function invented(id: string, random: Random): Told {
     from = to
   }
   // Some are so large that few of them may wait at once.
-  const bytes = frames.map(() => (random.chance(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
+  const bytes = frames.map(() => (random.random(0.1) ? LEASE_PENDING_BYTES_MAX / 2 : 1 + random.below(1_000)))
   return { id, frames, bytes, gaps }
 }
 
@@ -423,7 +423,7 @@ async function schedule(seed: number): Promise<void> {
   const leases = ['ls-1', 'ls-2', 'ls-3'].map((id) => invented(id, random))
   const onDisk = new Map<string, number>()
   const flying: { readonly writes: readonly Write[]; land(): void }[] = []
-  for (const { id } of leases) book.open(lease(id), false, random.chance(0.5))
+  for (const { id } of leases) book.open(lease(id), false, random.random(0.5))
 
   const land = () => {
     const first = flying.shift()
@@ -460,9 +460,9 @@ async function schedule(seed: number): Promise<void> {
     const die = random.fraction()
     if (die < 0.6) {
       // From what is asked for onwards, as a worker would; now and then from anywhere.
-      const from = random.chance(0.8) ? due : 1 + random.below(told.frames.length)
+      const from = random.random(0.8) ? due : 1 + random.below(told.frames.length)
       const many = 1 + random.below(8)
-      for (let seq = from; seq < from + many; seq++) if (random.chance(0.95)) say(made, told, seq)
+      for (let seq = from; seq < from + many; seq++) if (random.random(0.95)) say(made, told, seq)
     } else if (die < 0.75) {
       writing
         .splice(random.below(writing.length), 1)[0]

@@ -70,7 +70,7 @@ describe('the root', () => {
     })
     host.start()
     await clock.turn()
-    store.ledger.breakDown('EIO on sync')
+    store.database.breakDown('EIO on sync')
     await clock.turn()
     expect(ended).toEqual([{ exitCode: 70, reason: 'the store is broken: EIO on sync' }])
     expect(closed).toEqual(['doors'])
@@ -80,12 +80,12 @@ describe('the root', () => {
     const { host, clock, store, ended } = hostInMemory()
     host.start()
     await clock.turn()
-    store.ledger.fill('no room left')
+    store.database.fill('no room left')
     expect(await host.desk.changeSettings({ sandbox: { concurrency: 3 } })).toMatchObject({
       ok: false,
       refusal: { kind: 'unavailable', message: expect.stringContaining('no room left') },
     })
-    store.ledger.drain()
+    store.database.drain()
     const change = host.desk.changeSettings({ sandbox: { concurrency: 3 } })
     await clock.turn()
     expect(await change).toMatchObject({ ok: true })
@@ -127,7 +127,7 @@ describe('the root', () => {
     const { host, clock, ended, store } = hostInMemory()
     host.start()
     await clock.turn()
-    store.ledger.fill()
+    store.database.fill()
     host.stop('enough')
     await clock.turn()
     expect(ended).toEqual([{ exitCode: 0, reason: 'enough' }])
@@ -161,7 +161,7 @@ describe('the root', () => {
         throw new Error('not to be opened')
       },
     })
-    store.ledger.lives.kinds = () => {
+    store.database.snapshots.kinds = () => {
       throw new Error('page 7 is damaged')
     }
     host.start()
@@ -171,7 +171,7 @@ describe('the root', () => {
 
   test('a store that was broken before anybody listened is noticed', async () => {
     const { host, clock, ended, store } = hostInMemory()
-    store.ledger.breakDown('EIO')
+    store.database.breakDown('EIO')
     host.start()
     await clock.turn()
     expect(ended).toMatchObject([{ exitCode: 70 }])

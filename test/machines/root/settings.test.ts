@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { ConfigFile } from '../../../core/ports.ts'
 import type { DashboardPush } from '../../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../../protocol/limits.ts'
-import { volatileStore } from '../../../store/memory-store.ts'
+import { createMemoryStore } from '../../../store/memory-store.ts'
 import { hostInMemory } from '../../support/host-in-memory.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -47,7 +47,7 @@ class FileInHand implements ConfigFile {
 
 async function settings(text: string | undefined = '{"repos":{}}') {
   const file = new FileInHand(text)
-  const store = { ...volatileStore({ clock: new ManualClock() }), config: file }
+  const store = { ...createMemoryStore({ clock: new ManualClock() }), config: file }
   const stage = hostInMemory(text, { store })
   const pushes: DashboardPush[] = []
   stage.host.start()

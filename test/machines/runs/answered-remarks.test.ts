@@ -1,23 +1,24 @@
 /** Which remarks count as told: those that every attempt of a follow-up had which came to a good end. */
 import { describe, expect, test } from '@jest/globals'
 import { type Offer, ToldRemarks } from '../../../actors/runs/answered-remarks.ts'
-import type { Facts } from '../../../core/ports.ts'
+import type { KeyValues } from '../../../core/ports.ts'
 
 const URL = 'https://code.example/1'
 
 /** What is written survives; `restart`: nothing else does. */
 function book() {
   const disk = new Map<string, object>()
-  const facts: Pick<Facts, 'get'> = { get: (_, key) => disk.get(key) }
-  const made = () => new ToldRemarks({ facts: facts as Facts, stir: () => {} })
+  const facts: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
+  const made = () => new ToldRemarks({ facts: facts as KeyValues, requestCommit: () => {} })
   let told = made()
   const offer = (keys: readonly string[], more: Partial<Offer> = {}) =>
     told.offered('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })
   const land = () => {
-    const share = told.join()
+    const share = told.contribute()
     for (const write of share?.writes ?? [])
-      if (write.table === 'fact' && write.value !== null) disk.set(write.key, structuredClone(write.value))
-    share?.landed()
+      if (write.table === 'key-value' && write.value !== null)
+        disk.set(write.key, structuredClone(write.value))
+    share?.onCommitted()
   }
   const restart = () => {
     told = made()

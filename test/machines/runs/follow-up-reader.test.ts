@@ -27,7 +27,7 @@ function book() {
   const followUps = new FollowUps({
     clock,
     log,
-    chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+    random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
     pulls: () => yes(pulls),
     answered: () => undefined,
     changed: (id) => void told.push(`changed ${id}`),

@@ -1,78 +1,78 @@
 import { describe, expect, test } from '@jest/globals'
 import { type AnyEventObject, type MachineContext, setup } from 'xstate'
-import { deeds } from '../../../actors/runtime/actions.ts'
-import type { Kind, Supervision } from '../../../actors/runtime/actor-kind.ts'
-import { ActorHost } from '../../../actors/runtime/actor-system.ts'
-import { layout } from '../../../actors/runtime/snapshot-codec.ts'
+import { defineActions } from '../../../actors/runtime/actions.ts'
+import type { ActorKind, Supervision } from '../../../actors/runtime/actor-kind.ts'
+import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
+import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
-import type { LifeRecord } from '../../../core/ports.ts'
+import type { ActorSnapshot } from '../../../core/ports.ts'
 import { type TallyEffect, type TallyEvent, tallyKind, tallyMachine } from '../../support/counter-actor.ts'
-import { CrashLedger } from '../../support/crash-database.ts'
+import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
-function stage(kind: Kind = tallyKind(), ledger = new CrashLedger(), clock = new ManualClock()) {
+function stage(kind: ActorKind = tallyKind(), database = new CrashDatabase(), clock = new ManualClock()) {
   const told: string[] = []
   const fatal: string[] = []
   const log = keptLog()
-  const host = new ActorHost({
+  const system = new ActorSystem({
     clock,
-    ledger,
+    database,
     log,
     meters: noMeters,
     kinds: [kind],
-    effects: (effect) => {
+    runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
       told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
       if (name === 'bad effect') throw new Error('no')
     },
-    fatal: (reason) => fatal.push(reason),
+    onFatal: (reason) => fatal.push(reason),
   })
-  const tell = (key: string, event: TallyEvent) => host.tell('tally', key, event)
-  const bear = (key: string) => host.bear('tally', key, { name: key })
+  const sendEvent = (key: string, event: TallyEvent) => system.send('tally', key, event)
+  const bear = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
     await clock.turn()
-    while (ledger.inFlight > 0) {
-      ledger.flush()
+    while (database.inFlight > 0) {
+      database.flush()
       await clock.turn()
     }
   }
-  return { host, told, fatal, log, tell, bear, flush, ledger, clock }
+  return { system, told, fatal, log, tell: sendEvent, bear, flush, database, clock }
 }
 
 describe('the commit loop', () => {
   test('an effect waits for its cause: nothing is told before the flush, everything after', async () => {
-    const { told, tell, bear, ledger, clock } = stage()
+    const { told, tell, bear, database, clock } = stage()
     bear('a')
     tell('a', { type: 'add' })
     await clock.turn()
     expect(told).toEqual([])
-    ledger.flush()
+    database.flush()
     await clock.turn()
     expect(told).toEqual(['a=0', 'a=1'])
   })
 
   test('everything that happens in one turn shares one commit; what happens meanwhile shares the next', async () => {
-    const { tell, bear, ledger, clock, flush } = stage()
+    const { tell, bear, database, clock, flush } = stage()
     for (const key of ['a', 'b', 'c']) bear(key)
     await clock.turn()
-    expect(ledger.commits).toBe(1)
+    expect(database.commits).toBe(1)
     for (const key of ['a', 'b', 'c']) tell(key, { type: 'add' })
     await clock.turn()
-    expect(ledger.commits).toBe(1)
+    expect(database.commits).toBe(1)
     await flush()
-    expect(ledger.commits).toBe(2)
+    expect(database.commits).toBe(2)
   })
 
   test('what may be told of a life lags behind what it is, until the flush', async () => {
-    const { host, tell, bear, flush } = stage()
+    const { system, tell, bear, flush } = stage()
     bear('a')
     await flush()
     tell('a', { type: 'add' })
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
-    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 0 })
     await flush()
-    expect(host.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peekDurable('tally', 'a')?.context).toMatchObject({ n: 1 })
   })
 
   test('an effect that throws is logged, and the others still happen', async () => {
@@ -85,46 +85,46 @@ describe('the commit loop', () => {
   })
 
   test('a broken store is the end: no effect of what was in flight, and the host says so', async () => {
-    const { told, bear, ledger, clock, fatal } = stage()
+    const { told, bear, database, clock, fatal } = stage()
     bear('a')
     await clock.turn()
-    ledger.break('EIO')
+    database.break('EIO')
     await clock.turn()
     expect(told).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a life that ends leaves no record', async () => {
-    const { host, told, tell, bear, flush, ledger } = stage()
+    const { system, told, tell, bear, flush, database } = stage()
     bear('a')
     await flush()
     tell('a', { type: 'end' })
-    expect(host.tell('tally', 'a', { type: 'add' })).toBe(false)
+    expect(system.send('tally', 'a', { type: 'add' })).toBe(false)
     await flush()
     expect(told).toEqual(['a=0', 'tally.ended a'])
-    expect(ledger.disk.get('tally')?.size).toBe(0)
+    expect(database.disk.get('tally')?.size).toBe(0)
   })
 
   test('a key may be used again within the same turn', async () => {
-    const { tell, bear, flush, ledger } = stage()
+    const { tell, bear, flush, database } = stage()
     bear('a')
     tell('a', { type: 'end' })
     bear('a')
     tell('a', { type: 'add' })
     await flush()
-    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('settled means committed and told', async () => {
-    const { host, told, bear, ledger, clock } = stage()
+    const { system, told, bear, database, clock } = stage()
     bear('a')
     let settled = false
-    const waiting = host.settled().then(() => {
+    const waiting = system.settled().then(() => {
       settled = true
     })
     await clock.turn()
     expect(settled).toBe(false)
-    ledger.flush()
+    database.flush()
     await clock.turn()
     await waiting
     expect(told).toEqual(['a=0'])
@@ -133,18 +133,18 @@ describe('the commit loop', () => {
 
 describe('mail and births', () => {
   test('mail is delivered within the tick, after the transition that sent it', async () => {
-    const { host, tell, bear } = stage()
+    const { system, tell, bear } = stage()
     bear('a')
     bear('b')
     tell('a', { type: 'pass', to: 'b' })
-    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('a life bears another', async () => {
-    const { host, tell, bear } = stage()
+    const { system, tell, bear } = stage()
     bear('a')
     tell('a', { type: 'bear', name: 'child' })
-    expect(host.peek('tally', 'child')?.value).toBe('awake')
+    expect(system.peek('tally', 'child')?.value).toBe('awake')
   })
 
   test('a second one of the same key is refused', () => {
@@ -163,48 +163,48 @@ describe('mail and births', () => {
 
 describe('supervision', () => {
   test('a transition that throws leaves nothing behind: no state, no effect, no mail, no deadline', async () => {
-    const { host, told, tell, bear, flush, clock } = stage()
+    const { system, told, tell, bear, flush, clock } = stage()
     bear('a')
     bear('b')
     tell('a', { type: 'boom' })
     await flush()
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
     expect(told).toEqual(['a=0', 'b=0'])
-    expect(host.pendingDeadlines()).toBe(0)
+    expect(system.pendingDeadlines()).toBe(0)
     await clock.advance(0)
   })
 
   test('one failing life takes no other down', async () => {
-    const { host, tell, bear } = stage()
+    const { system, tell, bear } = stage()
     bear('a')
     bear('b')
     tell('a', { type: 'boom' })
     tell('b', { type: 'add' })
-    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
   })
 
   test('what it had done before the crash is still committed', async () => {
-    const { told, tell, bear, flush, ledger } = stage()
+    const { told, tell, bear, flush, database } = stage()
     bear('a')
     tell('a', { type: 'add' })
     tell('a', { type: 'boom' })
     await flush()
     expect(told).toEqual(['a=0', 'a=1'])
-    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('it comes back after a pause, and what arrived meanwhile is not lost', async () => {
-    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
     bear('a')
     tell('a', { type: 'boom' })
     tell('a', { type: 'add' })
     tell('a', { type: 'add' })
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
     // 1 s: the same event again, which throws again and is skipped; 2 s more: back for good.
     await clock.advance(1_000)
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
     await clock.advance(2_000)
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 2 })
   })
 
   test('an event that crashes it twice is recorded and skipped', async () => {
@@ -216,9 +216,9 @@ describe('supervision', () => {
   })
 
   test('too many crashes in the window: given up, off the disk, and others are told', async () => {
-    const { host, told, tell, bear, flush, ledger, clock } = stage(
+    const { system, told, tell, bear, flush, database, clock } = stage(
       tallyKind({
-        lastWords: (key) => [
+        finalOutputs: (key) => [
           { is: 'effect', effect: { type: 'tally.ended', name: key } as TallyEffect },
           { is: 'event', to: { kind: 'tally', key: 'b' }, event: { type: 'add' } },
         ],
@@ -232,42 +232,42 @@ describe('supervision', () => {
       await clock.advance(5_000)
     }
     await flush()
-    expect(host.peek('tally', 'a')).toBeUndefined()
-    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
-    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(database.disk.get('tally')?.has('a')).toBe(false)
+    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
     expect(told).toContain('tally.ended a')
   })
 
   test('given up but kept: its record stays for the next start', async () => {
-    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    const { system, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
     bear('a')
     await flush()
     tell('a', { type: 'boom' })
     await flush()
-    expect(host.peek('tally', 'a')).toBeUndefined()
-    expect(ledger.disk.get('tally')?.has('a')).toBe(true)
+    expect(system.peek('tally', 'a')).toBeUndefined()
+    expect(database.disk.get('tally')?.has('a')).toBe(true)
   })
 
   test('given up but kept: nobody is born over its record, or may say that there is none', async () => {
-    const { host, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
+    const { system, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: 'kept' }))
     bear('a')
     await flush()
-    const kept = ledger.disk.get('tally')?.get('a')
+    const kept = database.disk.get('tally')?.get('a')
     tell('a', { type: 'boom' })
-    expect(host.isDamaged('tally', 'a')).toBe(true)
-    expect(host.bear('tally', 'a', {})).toMatchObject({ ok: false })
+    expect(system.isDamaged('tally', 'a')).toBe(true)
+    expect(system.spawn('tally', 'a', {})).toMatchObject({ ok: false })
     await flush()
-    expect(ledger.disk.get('tally')?.get('a')).toEqual(kept)
+    expect(database.disk.get('tally')?.get('a')).toEqual(kept)
   })
 
   test('crashes far apart are forgiven', async () => {
-    const { host, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
+    const { system, tell, bear, clock } = stage(tallyKind({ withinMs: 1_000, restartAfterMs: [2_000] }))
     bear('a')
     for (let i = 0; i < 10; i++) {
       tell('a', { type: 'boom' })
       await clock.advance(10_000)
     }
-    expect(host.peek('tally', 'a')).toBeDefined()
+    expect(system.peek('tally', 'a')).toBeDefined()
   })
 
   test('a kind nothing works without stops the host', () => {
@@ -278,15 +278,15 @@ describe('supervision', () => {
   })
 
   test('lives that answer each other for ever are stopped, not waited for', () => {
-    const { tell } = deeds<MachineContext, AnyEventObject, Effect>()
+    const { sendEvent: tell } = defineActions<MachineContext, AnyEventObject, Effect>()
     const echo = setup({
       actions: { pingBack: tell(() => ({ to: { kind: 'tally', key: 'a' }, event: { type: 'ping' } })) },
     }).createMachine({ context: {}, on: { ping: { actions: 'pingBack' } } })
-    const { host, fatal } = stage({ ...tallyKind(), logic: echo })
-    host.bear('tally', 'a', {})
-    host.tell('tally', 'a', { type: 'ping' })
+    const { system, fatal } = stage({ ...tallyKind(), logic: echo })
+    system.spawn('tally', 'a', {})
+    system.send('tally', 'a', { type: 'ping' })
     expect(fatal).toEqual([expect.stringContaining('answering each other')])
-    host.stop()
+    system.stop()
   })
 })
 
@@ -296,13 +296,13 @@ describe('deadlines and restarts', () => {
     first.bear('a')
     first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
     await first.flush()
-    first.host.stop()
+    first.system.stop()
 
-    const second = stage(tallyKind(), first.ledger, first.clock)
-    expect(second.host.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
-    expect(second.host.peek('tally', 'a')?.value).toBe('napping')
+    const second = stage(tallyKind(), first.database, first.clock)
+    expect(second.system.restore()).toMatchObject({ ok: true, value: { restored: 1 } })
+    expect(second.system.peek('tally', 'a')?.value).toBe('napping')
     await second.clock.advance(5_000)
-    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+    expect(second.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
   test('one that came due while nobody was there fires right after the start', async () => {
@@ -310,24 +310,24 @@ describe('deadlines and restarts', () => {
     first.bear('a')
     first.tell('a', { type: 'wait', until: first.clock.now() + 5_000 })
     await first.flush()
-    first.host.stop()
+    first.system.stop()
     await first.clock.advance(60_000)
 
-    const second = stage(tallyKind(), first.ledger, first.clock)
-    second.host.restore()
+    const second = stage(tallyKind(), first.database, first.clock)
+    second.system.restore()
     await second.clock.advance(1)
-    expect(second.host.peek('tally', 'a')?.value).toBe('awake')
+    expect(second.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
   test('a fired or cancelled deadline is gone from the record too', async () => {
-    const { tell, bear, flush, ledger, clock } = stage()
+    const { tell, bear, flush, database, clock } = stage()
     bear('a')
     tell('a', { type: 'wait', until: clock.now() + 100 })
     await flush()
-    expect(ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
+    expect(database.disk.get('tally')?.get('a')?.d).toBeDefined()
     tell('a', { type: 'forget' })
     await flush()
-    expect(ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+    expect(database.disk.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
   test('a restored state says which effect it is waiting for', async () => {
@@ -335,45 +335,45 @@ describe('deadlines and restarts', () => {
     first.bear('a')
     first.tell('a', { type: 'add' })
     await first.clock.turn()
-    first.ledger.flush() // on disk; the process dies before the effects run
-    const second = stage(tallyKind(), first.ledger)
-    second.host.restore()
+    first.database.flush() // on disk; the process dies before the effects run
+    const second = stage(tallyKind(), first.database)
+    second.system.restore()
     await second.flush()
     expect(second.told).toEqual(['a=1'])
   })
 
   test('a damaged record is reported and left alone; the others come back', () => {
-    const ledger = new CrashLedger()
-    ledger.disk.set(
+    const database = new CrashDatabase()
+    database.disk.set(
       'tally',
       new Map([
         ['bad', { v: 2, s: 'a', c: { name: 'bad', n: 'x' } }],
         ['good', { v: 2, s: 'a', c: { name: 'good', n: 1 } }],
       ]),
     )
-    const { host } = stage(tallyKind(), ledger)
-    expect(host.restore()).toMatchObject({
+    const { system } = stage(tallyKind(), database)
+    expect(system.restore()).toMatchObject({
       ok: true,
       value: { restored: 1, damaged: [expect.stringContaining('tally bad')] },
     })
-    expect(ledger.disk.get('tally')?.has('bad')).toBe(true)
+    expect(database.disk.get('tally')?.has('bad')).toBe(true)
   })
 
   test('a record from the future stops the start', () => {
-    const ledger = new CrashLedger()
-    ledger.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
-    expect(stage(tallyKind(), ledger).host.restore()).toMatchObject({ ok: false })
+    const database = new CrashDatabase()
+    database.disk.set('tally', new Map([['a', { v: 99, s: 'a', c: {} }]]))
+    expect(stage(tallyKind(), database).system.restore()).toMatchObject({ ok: false })
   })
 
   test('stopping lets go of every timer', async () => {
-    const { host, tell, bear, clock } = stage()
+    const { system, tell, bear, clock } = stage()
     bear('a')
     tell('a', { type: 'wait', until: clock.now() + 5_000 })
     bear('b')
     tell('b', { type: 'boom' })
-    host.stop()
+    system.stop()
     expect(clock.timers).toBe(0)
-    expect(host.count().get('tally')).toBe(0)
+    expect(system.count().get('tally')).toBe(0)
   })
 })
 
@@ -381,55 +381,55 @@ describe('what is on disk of a life that was given up', () => {
   test.each(['kept', 'fatal'] as const)(
     '%s: its last good state, even if it was not written yet',
     async (end) => {
-      const { told, tell, bear, flush, ledger } = stage(tallyKind({ restartAfterMs: [], finally: end }))
+      const { told, tell, bear, flush, database } = stage(tallyKind({ restartAfterMs: [], finally: end }))
       bear('a')
       await flush()
       tell('a', { type: 'add' })
       tell('a', { type: 'boom' })
       await flush()
-      expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+      expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
       expect(told).toEqual(['a=0', 'a=1'])
     },
   )
 
   test('closed: nothing, even if a commit of it was in flight', async () => {
-    const { tell, bear, flush, ledger, clock } = stage(tallyKind({ restartAfterMs: [], finally: 'closed' }))
+    const { tell, bear, flush, database, clock } = stage(tallyKind({ restartAfterMs: [], finally: 'closed' }))
     bear('a')
     await clock.turn()
     tell('a', { type: 'boom' })
     await flush()
-    expect(ledger.disk.get('tally')?.has('a')).toBe(false)
+    expect(database.disk.get('tally')?.has('a')).toBe(false)
   })
 
   test('an event it may not be without ends it, instead of being skipped', async () => {
-    const { host, tell, bear, clock, fatal } = stage(
-      tallyKind({ crashesMax: 10, poison: 'give up', finally: 'fatal' }),
+    const { system, tell, bear, clock, fatal } = stage(
+      tallyKind({ crashesMax: 10, onRepeatedCrash: 'give up', finally: 'fatal' }),
     )
     bear('a')
     tell('a', { type: 'boom' })
     await clock.advance(1_000)
-    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek('tally', 'a')).toBeUndefined()
     expect(fatal).toEqual(['tally a: crashed twice on boom'])
   })
 
   test('what was parked for it does not reach the next one of its name', async () => {
-    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 2 }))
+    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 2 }))
     bear('a')
     tell('a', { type: 'boom' })
     tell('a', { type: 'add' })
     tell('a', { type: 'boom' })
     await clock.advance(60_000)
-    expect(host.peek('tally', 'a')).toBeUndefined()
+    expect(system.peek('tally', 'a')).toBeUndefined()
     bear('a')
     await clock.advance(60_000)
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 0 })
   })
 
   test('last words that fail are logged, and nothing is wedged', async () => {
-    const { host, tell, bear, log } = stage(
+    const { system, tell, bear, log } = stage(
       tallyKind({
         restartAfterMs: [],
-        lastWords: () => {
+        finalOutputs: () => {
           throw new Error('speechless')
         },
       }),
@@ -438,14 +438,14 @@ describe('what is on disk of a life that was given up', () => {
     bear('b')
     tell('a', { type: 'boom' })
     tell('b', { type: 'add' })
-    expect(host.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
+    expect(system.peek('tally', 'b')?.context).toMatchObject({ n: 1 })
     expect(log.lines.map((line) => line.message)).toContain('last words failed')
   })
 })
 
 describe('deadlines around crashes', () => {
   /** Like the tally, but its nap ends in a crash. */
-  const nightmare = (supervision: Partial<Supervision> = {}): Kind => ({
+  const nightmare = (supervision: Partial<Supervision> = {}): ActorKind => ({
     ...tallyKind({ crashesMax: 100, ...supervision }),
     logic: tallyMachine.provide({
       actions: {
@@ -461,19 +461,19 @@ describe('deadlines around crashes', () => {
     first.bear('a')
     first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
     await first.flush()
-    first.host.stop()
+    first.system.stop()
 
-    const second = stage(nightmare(), first.ledger, first.clock)
-    second.host.restore()
+    const second = stage(nightmare(), first.database, first.clock)
+    second.system.restore()
     await second.clock.advance(1_500)
     await second.flush()
-    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeDefined()
-    second.host.stop()
+    expect(first.database.disk.get('tally')?.get('a')?.d).toBeDefined()
+    second.system.stop()
 
-    const third = stage(tallyKind(), first.ledger, first.clock)
-    third.host.restore()
+    const third = stage(tallyKind(), first.database, first.clock)
+    third.system.restore()
     await third.clock.advance(1)
-    expect(third.host.peek('tally', 'a')?.value).toBe('awake')
+    expect(third.system.peek('tally', 'a')?.value).toBe('awake')
   })
 
   test('one that is skipped at last is gone from the disk too', async () => {
@@ -481,54 +481,54 @@ describe('deadlines around crashes', () => {
     first.bear('a')
     first.tell('a', { type: 'wait', until: first.clock.now() + 1_000 })
     await first.flush()
-    first.host.stop()
-    const second = stage(nightmare(), first.ledger, first.clock)
-    second.host.restore()
+    first.system.stop()
+    const second = stage(nightmare(), first.database, first.clock)
+    second.system.restore()
     await second.clock.advance(10_000)
     await second.flush()
-    expect(first.ledger.disk.get('tally')?.get('a')?.d).toBeUndefined()
+    expect(first.database.disk.get('tally')?.get('a')?.d).toBeUndefined()
   })
 
   test('one that was moved by what waited before it does not fire at its old instant', async () => {
-    const { host, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
+    const { system, tell, bear, clock } = stage(tallyKind({ crashesMax: 10 }))
     bear('a')
     tell('a', { type: 'wait', until: clock.now() + 500 })
     // Crashes; while it recovers, the move is parked, and then the old instant passes.
     tell('a', { type: 'boom' })
-    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    expect(system.peek('tally', 'a')?.value).toBe('napping')
     tell('a', { type: 'wait', until: clock.now() + 60_000 })
     await clock.advance(10_000)
-    expect(host.peek('tally', 'a')?.value).toBe('napping')
+    expect(system.peek('tally', 'a')?.value).toBe('napping')
     await clock.advance(60_000)
-    expect(host.peek('tally', 'a')?.value).toBe('awake')
+    expect(system.peek('tally', 'a')?.value).toBe('awake')
   })
 })
 
 describe('after the store broke', () => {
   test('nothing that is not on disk has an effect any more, and only diskless lives hear anything', async () => {
-    const { host, told, tell, bear, flush, ledger, clock, fatal } = stage()
+    const { system, told, tell, bear, flush, database, clock, fatal } = stage()
     bear('a')
     await flush()
     tell('a', { type: 'add' })
     await clock.turn()
-    ledger.break('EIO')
+    database.break('EIO')
     await clock.turn()
     tell('a', { type: 'add' })
     bear('b')
     await flush()
     expect(told).toEqual(['a=0'])
-    expect(host.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
+    expect(system.peek('tally', 'a')?.context).toMatchObject({ n: 1 })
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a diskless life does not wait for the disk', async () => {
-    const { host, told, bear, clock, ledger } = stage({ ...tallyKind(), diskless: true })
+    const { system, told, bear, clock, database } = stage({ ...tallyKind(), diskless: true })
     bear('a')
     await clock.turn()
     expect(told).toEqual(['a=0'])
-    expect(ledger.inFlight).toBe(1)
-    host.storeBroke('EIO')
-    host.tell('tally', 'a', { type: 'add' })
+    expect(database.inFlight).toBe(1)
+    system.stopAfterStoreFailure('EIO')
+    system.send('tally', 'a', { type: 'add' })
     await clock.turn()
     expect(told).toEqual(['a=0', 'a=1'])
   })
@@ -547,13 +547,13 @@ describe('after the store broke', () => {
   )
 
   test('a state that its layout does not know is the end, not a silence', async () => {
-    const layoutless = layout({
+    const layoutless = createSnapshotCodec({
       v: 2,
       states: { napping: 'z' },
-      shape: { check: (value) => ({ ok: true, value }), text: '' },
+      schema: { check: (value) => ({ ok: true, value }), text: '' },
       lifts: {},
     })
-    const { bear, clock, fatal } = stage({ ...tallyKind(), layout: layoutless })
+    const { bear, clock, fatal } = stage({ ...tallyKind(), codec: layoutless })
     bear('a')
     await clock.turn()
     expect(fatal).toEqual([expect.stringContaining('state awake has no code')])
@@ -561,22 +561,22 @@ describe('after the store broke', () => {
 })
 
 describe('what the disk may hold', () => {
-  const holding = (key: string, record: LifeRecord, kind = 'tally') => {
-    const ledger = new CrashLedger()
-    ledger.disk.set(kind, new Map([[key, record]]))
-    return ledger
+  const holding = (key: string, record: ActorSnapshot, kind = 'tally') => {
+    const database = new CrashDatabase()
+    database.disk.set(kind, new Map([[key, record]]))
+    return database
   }
 
-  test.each<[string, LifeRecord]>([
+  test.each<[string, ActorSnapshot]>([
     [
       'a deadline that is no instant',
       { v: 2, s: 'z', c: { name: 'a', n: 0 }, d: { nap: 'soon' as unknown as number } },
     ],
     ['an old record whose lift throws', { v: 1, s: 'a', c: null }],
   ])('%s is damage: left alone, and nobody is born over it', (_what, record) => {
-    const ledger = holding('a', record)
-    const { host, bear } = stage(tallyKind(), ledger)
-    expect(host.restore()).toMatchObject({
+    const database = holding('a', record)
+    const { system, bear } = stage(tallyKind(), database)
+    expect(system.restore()).toMatchObject({
       ok: true,
       value: { restored: 0, damaged: [expect.stringContaining('tally a')] },
     })
@@ -585,8 +585,8 @@ describe('what the disk may hold', () => {
   })
 
   test('lives of a kind this version does not know stop the start', () => {
-    const { host } = stage(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
-    expect(host.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
+    const { system } = stage(tallyKind(), holding('x', { v: 1, s: 'a', c: {} }, 'from the future'))
+    expect(system.restore()).toMatchObject({ ok: false, refusal: { kind: 'gone' } })
   })
 })
 
@@ -602,7 +602,7 @@ describe('births', () => {
     const words: string[] = []
     const { bear } = stage({
       ...tallyKind({
-        lastWords: (key, _last, reason) => {
+        finalOutputs: (key, _last, reason) => {
           words.push(`${key} ${reason}`)
           return []
         },
@@ -614,15 +614,15 @@ describe('births', () => {
   })
 
   test('a kind nobody knows, asked for by a deed, is the end and not a wedge', () => {
-    const { bear: bearing } = deeds<MachineContext, AnyEventObject, Effect>()
+    const { spawnActor: bearing } = defineActions<MachineContext, AnyEventObject, Effect>()
     const parent = setup({
       actions: { bearNobody: bearing(() => ({ to: { kind: 'nobody', key: 'x' }, input: {} })) },
     }).createMachine({ context: {}, on: { go: { actions: 'bearNobody' } } })
-    const { host, fatal } = stage({ ...tallyKind(), logic: parent })
-    host.bear('tally', 'a', {})
-    host.tell('tally', 'a', { type: 'go' })
+    const { system, fatal } = stage({ ...tallyKind(), logic: parent })
+    system.spawn('tally', 'a', {})
+    system.send('tally', 'a', { type: 'go' })
     expect(fatal).toEqual(['no such kind of life: nobody'])
-    expect(host.tell('tally', 'a', { type: 'go' })).toBe(true)
+    expect(system.send('tally', 'a', { type: 'go' })).toBe(true)
     expect(fatal).toHaveLength(2)
   })
 })

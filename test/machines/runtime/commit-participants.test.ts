@@ -3,9 +3,9 @@
  * watch over good states, and effects that wait for everything before them.
  */
 import { describe, expect, test } from '@jest/globals'
-import type { Kind } from '../../../actors/runtime/actor-kind.ts'
-import { ActorHost, type Change, type HostPorts } from '../../../actors/runtime/actor-system.ts'
-import type { CutGuest, CutShare } from '../../../actors/runtime/commit-loop.ts'
+import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
+import { ActorSystem, type ActorSystemPorts, type StateChange } from '../../../actors/runtime/actor-system.ts'
+import type { CommitContribution, CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import type { Write } from '../../../core/ports.ts'
 import {
   type TallyContext,
@@ -13,12 +13,12 @@ import {
   type TallyEvent,
   tallyKind,
 } from '../../support/counter-actor.ts'
-import { CrashLedger } from '../../support/crash-database.ts'
+import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 /** Writes one fact with the next cut, once it was given one. */
-class Scribe implements CutGuest {
+class Scribe implements CommitParticipant {
   readonly #log: string[]
   #next: string | undefined
   troubleJoining = false
@@ -32,15 +32,15 @@ class Scribe implements CutGuest {
     this.#next = text
   }
 
-  join(): CutShare | undefined {
+  contribute(): CommitContribution | undefined {
     if (this.troubleJoining) throw new Error('no pen')
     const text = this.#next
     if (text === undefined) return undefined
     this.#next = undefined
-    const writes: Write[] = [{ table: 'fact', shelf: 'memory', key: 'scribe', value: { text } }]
+    const writes: Write[] = [{ table: 'key-value', collection: 'memory', key: 'scribe', value: { text } }]
     return {
       writes,
-      landed: () => {
+      onCommitted: () => {
         this.#log.push(`landed ${text}`)
         if (this.troubleLanding) throw new Error('no voice')
       },
@@ -48,15 +48,15 @@ class Scribe implements CutGuest {
   }
 }
 
-interface Options extends Pick<Partial<HostPorts>, 'beforeCut' | 'watch'> {
-  readonly kind?: Kind
-  readonly ledger?: CrashLedger
+interface Options extends Pick<Partial<ActorSystemPorts>, 'beforeCommit' | 'onStateChange'> {
+  readonly kind?: ActorKind
+  readonly database?: CrashDatabase
   readonly clock?: ManualClock
 }
 
 function stage({
   kind = tallyKind(),
-  ledger = new CrashLedger(),
+  database = new CrashDatabase(),
   clock = new ManualClock(),
   ...more
 }: Options = {}) {
@@ -64,51 +64,51 @@ function stage({
   const fatal: string[] = []
   const log = keptLog()
   const scribe = new Scribe(told)
-  const host = new ActorHost({
+  const system = new ActorSystem({
     clock,
-    ledger,
+    database,
     log,
     meters: noMeters,
     kinds: [kind],
-    effects: (effect) => {
+    runEffect: (effect) => {
       const { type, name, n } = effect as TallyEffect & { n?: number }
       told.push(type === 'tally.told' ? `${name}=${n}` : `${type} ${name}`)
     },
-    guests: [scribe],
-    fatal: (reason) => fatal.push(reason),
+    participants: [scribe],
+    onFatal: (reason) => fatal.push(reason),
     ...more,
   })
-  const tell = (key: string, event: TallyEvent) => host.tell('tally', key, event)
-  const bear = (key: string) => host.bear('tally', key, { name: key })
+  const tell = (key: string, event: TallyEvent) => system.send('tally', key, event)
+  const bear = (key: string) => system.spawn('tally', key, { name: key })
   const flush = async () => {
     await clock.turn()
-    while (ledger.inFlight > 0) {
-      ledger.flush()
+    while (database.inFlight > 0) {
+      database.flush()
       await clock.turn()
     }
   }
-  return { host, told, fatal, log, tell, bear, flush, ledger, clock, scribe }
+  return { system, told, fatal, log, tell, bear, flush, database, clock, scribe }
 }
 
 describe('guests of the commit loop', () => {
   test('write in the same commit as the lives', async () => {
-    const { bear, scribe, ledger, clock } = stage()
+    const { bear, scribe, database, clock } = stage()
     bear('a')
     scribe.note('with a')
     await clock.turn()
-    expect(ledger.commits).toBe(1)
-    ledger.crash(1)
-    expect(ledger.facts.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
-    expect(ledger.disk.get('tally')?.has('a')).toBe(true)
+    expect(database.commits).toBe(1)
+    database.crash(1)
+    expect(database.facts.get('memory')?.get('scribe')).toEqual({ text: 'with a' })
+    expect(database.disk.get('tally')?.has('a')).toBe(true)
   })
 
   test('hear that it is on disk before any effect of the cut runs, and not before it is', async () => {
-    const { bear, scribe, told, ledger, clock } = stage()
+    const { bear, scribe, told, database, clock } = stage()
     bear('a')
     scribe.note('with a')
     await clock.turn()
     expect(told).toEqual([])
-    ledger.flush()
+    database.flush()
     await clock.turn()
     expect(told).toEqual(['landed with a', 'a=0'])
   })
@@ -124,55 +124,55 @@ describe('guests of the commit loop', () => {
   })
 
   test('one that cannot say what it has to write is the end: memory would be ahead of the disk unseen', async () => {
-    const { bear, scribe, told, flush, fatal, ledger } = stage()
+    const { bear, scribe, told, flush, fatal, database } = stage()
     scribe.troubleJoining = true
     bear('a')
     await flush()
     expect(fatal).toEqual(['the store is broken: no pen'])
-    expect(ledger.commits).toBe(0)
+    expect(database.commits).toBe(0)
     expect(told).toEqual([])
   })
 
   test('nobody hears of what a broken store did not take', async () => {
-    const { bear, scribe, told, ledger, clock, fatal } = stage()
+    const { bear, scribe, told, database, clock, fatal } = stage()
     bear('a')
     scribe.note('with a')
     await clock.turn()
-    ledger.break('EIO')
+    database.break('EIO')
     await clock.turn()
     expect(told).toEqual([])
     expect(fatal).toEqual(['the store is broken: EIO'])
   })
 
   test('a stir alone leads to a cut', async () => {
-    const { host, scribe, told, flush, ledger } = stage()
+    const { system, scribe, told, flush, database } = stage()
     scribe.note('alone')
-    host.stir()
+    system.requestCommit()
     await flush()
     expect(told).toEqual(['landed alone'])
-    expect(ledger.commits).toBe(1)
+    expect(database.commits).toBe(1)
   })
 
   test('a stir while a commit is in flight leads to the next cut, although no life is dirty', async () => {
-    const { host, bear, scribe, told, ledger, clock, flush } = stage()
+    const { system, bear, scribe, told, database, clock, flush } = stage()
     bear('a')
     await clock.turn()
     scribe.note('meanwhile')
-    host.stir()
+    system.requestCommit()
     await clock.turn()
-    expect(ledger.commits).toBe(1)
+    expect(database.commits).toBe(1)
     await flush()
-    expect(ledger.commits).toBe(2)
+    expect(database.commits).toBe(2)
     expect(told).toEqual(['a=0', 'landed meanwhile'])
   })
 
   test('nothing to write means no commit, and is settled all the same', async () => {
-    const { host, ledger, clock } = stage()
-    host.stir()
-    const settled = host.settled()
+    const { system, database, clock } = stage()
+    system.requestCommit()
+    const settled = system.settled()
     await clock.turn()
     await settled
-    expect(ledger.commits).toBe(0)
+    expect(database.commits).toBe(0)
   })
 })
 
@@ -181,8 +181,8 @@ describe('the word right before a cut', () => {
   const adding = () => {
     const cuts: number[] = []
     const made: ReturnType<typeof stage> = stage({
-      beforeCut: () => {
-        const n = (made.host.peek('tally', 'a')?.context as TallyContext | undefined)?.n ?? -1
+      beforeCommit: () => {
+        const n = (made.system.peek('tally', 'a')?.context as TallyContext | undefined)?.n ?? -1
         cuts.push(n)
         if (n === 0) made.tell('a', { type: 'add' })
       },
@@ -191,45 +191,45 @@ describe('the word right before a cut', () => {
   }
 
   test('is part of the cut: mail, state and effects', async () => {
-    const { bear, told, ledger, clock } = adding()
+    const { bear, told, database, clock } = adding()
     bear('a')
     await clock.turn()
-    expect(ledger.commits).toBe(1)
-    ledger.flush()
+    expect(database.commits).toBe(1)
+    database.flush()
     await clock.turn()
     expect(told).toEqual(['a=0', 'a=1'])
-    expect(ledger.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
+    expect(database.disk.get('tally')?.get('a')?.c).toEqual({ name: 'a', n: 1 })
   })
 
   test('asks for no other cut beside it: one commit is in flight at a time', async () => {
-    const { bear, tell, ledger, clock, cuts, flush } = adding()
+    const { bear, tell, database, clock, cuts, flush } = adding()
     bear('a')
     await clock.turn()
     expect(cuts).toEqual([0])
     tell('a', { type: 'add' })
     await clock.turn()
-    expect(ledger.inFlight).toBe(1)
+    expect(database.inFlight).toBe(1)
     await flush()
     expect(cuts).toEqual([0, 2])
-    expect(ledger.commits).toBe(2)
+    expect(database.commits).toBe(2)
   })
 
   test('a life born in it and over before that is on disk leaves no record', async () => {
     const made: ReturnType<typeof stage> = stage({
-      beforeCut: () => {
-        if (made.ledger.commits === 0) made.bear('b')
+      beforeCommit: () => {
+        if (made.database.commits === 0) made.bear('b')
       },
     })
     made.bear('a')
     await made.clock.turn()
     made.tell('b', { type: 'end' })
     await made.flush()
-    expect([...(made.ledger.disk.get('tally')?.keys() ?? [])]).toEqual(['a'])
+    expect([...(made.database.disk.get('tally')?.keys() ?? [])]).toEqual(['a'])
   })
 
   test('one that throws stops the host', async () => {
     const { bear, clock, fatal, log } = stage({
-      beforeCut: () => {
+      beforeCommit: () => {
         throw new Error('undecided')
       },
     })
@@ -243,12 +243,13 @@ describe('the word right before a cut', () => {
 describe('the watch', () => {
   const watched = (options: Options = {}) => {
     const seen: string[] = []
-    const n = (snapshot: Change['after'] | undefined) => (snapshot?.context as TallyContext | undefined)?.n
-    const watch = ({ key, before, after, over, restored }: Change) =>
+    const n = (snapshot: StateChange['after'] | undefined) =>
+      (snapshot?.context as TallyContext | undefined)?.n
+    const watch = ({ key, before, after, over, restored }: StateChange) =>
       void seen.push(
         `${key} ${n(before) ?? 'nothing'} → ${n(after)}${over ? ' over' : ''}${restored ? ' restored' : ''}`,
       )
-    return { ...stage({ ...options, watch }), seen }
+    return { ...stage({ ...options, onStateChange: watch }), seen }
   }
 
   test('sees births, changes and ends in the tick of their transition, and no failed one', () => {
@@ -274,8 +275,8 @@ describe('the watch', () => {
     first.bear('b')
     first.tell('b', { type: 'add' })
     await first.flush()
-    const { host, seen } = watched({ ledger: first.ledger, clock: first.clock })
-    host.restore()
+    const { system, seen } = watched({ database: first.database, clock: first.clock })
+    system.restore()
     expect(seen).toEqual(['a nothing → 0 restored', 'b nothing → 1 restored'])
   })
 
@@ -290,7 +291,7 @@ describe('the watch', () => {
 
   test('one that throws stops the host: what is known of the lives would not be what they are', () => {
     const { bear, fatal } = stage({
-      watch: () => {
+      onStateChange: () => {
         throw new Error('blind')
       },
     })
@@ -303,26 +304,26 @@ describe('afterwards', () => {
   const last: TallyEffect = { type: 'tally.ended', name: 'afterwards' }
 
   test('runs once everything before it is on disk', async () => {
-    const { host, bear, tell, told, ledger, clock } = stage()
+    const { system, bear, tell, told, database, clock } = stage()
     bear('a')
     await clock.turn()
     tell('a', { type: 'add' })
-    host.afterwards(last)
-    ledger.flush()
+    system.runAfterCommit(last)
+    database.flush()
     await clock.turn()
     expect(told).toEqual(['a=0'])
-    expect(ledger.inFlight).toBe(1)
-    ledger.flush()
+    expect(database.inFlight).toBe(1)
+    database.flush()
     await clock.turn()
     expect(told).toEqual(['a=0', 'a=1', 'tally.ended afterwards'])
   })
 
   test('runs at the end of the turn when there is nothing to wait for', async () => {
-    const { host, told, clock, ledger } = stage()
-    host.afterwards(last)
+    const { system, told, clock, database } = stage()
+    system.runAfterCommit(last)
     expect(told).toEqual([])
     await clock.turn()
     expect(told).toEqual(['tally.ended afterwards'])
-    expect(ledger.commits).toBe(0)
+    expect(database.commits).toBe(0)
   })
 })

@@ -2,8 +2,8 @@
  * Thousands of random crash schedules: whatever dies and whenever, no effect runs whose cause is not on disk.
  */
 import { expect, test } from '@jest/globals'
-import { ActorHost } from '../../../actors/runtime/actor-system.ts'
-import type { CutGuest } from '../../../actors/runtime/commit-loop.ts'
+import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
+import type { CommitParticipant } from '../../../actors/runtime/commit-loop.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import {
   type TallyContext,
@@ -11,7 +11,7 @@ import {
   type TallyEvent,
   tallyKind,
 } from '../../support/counter-actor.ts'
-import { CrashLedger } from '../../support/crash-database.ts'
+import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { firstSeed, Random } from '../../support/random.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
@@ -21,7 +21,7 @@ const SCHEDULES = Number(process.env.CRASH_SCHEDULES ?? 3_000)
 interface World {
   readonly random: Random
   readonly clock: ManualClock
-  readonly ledger: CrashLedger
+  readonly database: CrashDatabase
   readonly broken: string[]
   /** Keys to talk to. One that was told to end is never used again, so that an end can be told from a rebirth. */
   keys: string[]
@@ -37,7 +37,7 @@ interface World {
 function check(world: World, effect: TallyEffect): void {
   world.effects++
   if (effect.type === 'tally.never') world.broken.push(`effect of a transition that threw: ${effect.name}`)
-  const record = world.ledger.disk.get('tally')?.get(effect.name)
+  const record = world.database.disk.get('tally')?.get(effect.name)
   const n = (record?.c as TallyContext | undefined)?.n ?? -1
   if (effect.type === 'tally.ended' && record !== undefined)
     world.broken.push(`${effect.name} told as ended, but is on disk`)
@@ -49,15 +49,16 @@ function check(world: World, effect: TallyEffect): void {
 }
 
 /** Counts its cuts; what it has heard to be on disk must be there. */
-function guestOf(world: World): CutGuest {
-  let count = (world.ledger.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+function guestOf(world: World): CommitParticipant {
+  let count = (world.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
   return {
-    join: () => {
+    contribute: () => {
       const n = ++count
       return {
-        writes: [{ table: 'fact', shelf: 'memory', key: 'cuts', value: { n } }],
-        landed: () => {
-          const stored = (world.ledger.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
+        writes: [{ table: 'key-value', collection: 'memory', key: 'cuts', value: { n } }],
+        onCommitted: () => {
+          const stored =
+            (world.database.facts.get('memory')?.get('cuts') as { n: number } | undefined)?.n ?? 0
           if (stored < n) world.broken.push(`cut ${n} landed, but ${stored} is on disk`)
         },
       }
@@ -65,9 +66,9 @@ function guestOf(world: World): CutGuest {
   }
 }
 
-function incarnation(world: World): ActorHost {
+function incarnation(world: World): ActorSystem {
   let alive = true
-  const host: ActorHost = new ActorHost({
+  const system: ActorSystem = new ActorSystem({
     // Handles of one incarnation: dead after its crash, so nothing of the old life runs again.
     clock: {
       now: world.clock.now,
@@ -75,23 +76,23 @@ function incarnation(world: World): ActorHost {
       after: (ms, run) => world.clock.after(ms, () => alive && run()),
       endOfTick: (run) => world.clock.endOfTick(() => alive && run()),
     },
-    ledger: world.ledger,
+    database: world.database,
     log: keptLog(),
     meters: noMeters,
     kinds: [tallyKind({ crashesMax: 100 })],
-    effects: (effect: Effect) => alive && check(world, effect as TallyEffect),
+    runEffect: (effect: Effect) => alive && check(world, effect as TallyEffect),
     // Whoever decides right before a cut tells lives something too, now and then.
-    beforeCut: () => {
-      if (alive && world.random.chance(0.2))
-        host.tell('tally', world.random.pick(world.keys), { type: 'add' })
+    beforeCommit: () => {
+      if (alive && world.random.random(0.2))
+        system.send('tally', world.random.pick(world.keys), { type: 'add' })
     },
-    guests: [guestOf(world)],
-    fatal: (reason) => world.broken.push(`fatal: ${reason}`),
+    participants: [guestOf(world)],
+    onFatal: (reason) => world.broken.push(`fatal: ${reason}`),
   })
   world.kill = () => {
     alive = false
   }
-  return host
+  return system
 }
 
 function randomEvent(random: Random, { clock, keys, unborn }: World): TallyEvent {
@@ -115,12 +116,12 @@ function newKey(keys: string[]): string {
   return key
 }
 
-function talk(world: World, host: ActorHost, random: Random): void {
-  world.keys.push(...world.unborn.filter((key) => host.peek('tally', key) !== undefined))
+function talk(world: World, system: ActorSystem, random: Random): void {
+  world.keys.push(...world.unborn.filter((key) => system.peek('tally', key) !== undefined))
   world.unborn = world.unborn.filter((key) => !world.keys.includes(key))
   const key = random.pick(world.keys)
   const event = randomEvent(random, world)
-  if (!host.tell('tally', key, event)) host.bear('tally', key, { name: key })
+  if (!system.send('tally', key, event)) system.spawn('tally', key, { name: key })
   else if (event.type === 'end') {
     world.retired.add(key)
     world.keys = world.keys.filter((other) => other !== key)
@@ -133,7 +134,7 @@ async function schedule(seed: number, faulty = false): Promise<World> {
   const world: World = {
     random,
     clock: new ManualClock(),
-    ledger: new CrashLedger(),
+    database: new CrashDatabase(),
     broken: [],
     keys: ['a', 'b', 'c', 'd'],
     retired: new Set(),
@@ -142,45 +143,45 @@ async function schedule(seed: number, faulty = false): Promise<World> {
     effects: 0,
     crashes: 0,
   }
-  let host = incarnation(world)
+  let system = incarnation(world)
   const steps = 10 + random.below(60)
   for (let step = 0; step < steps; step++) {
-    if (world.ledger.inFlight > 1) world.broken.push('two commits are in flight')
+    if (world.database.inFlight > 1) world.broken.push('two commits are in flight')
     const die = random.fraction()
     if (die < 0.55) {
-      talk(world, host, random)
+      talk(world, system, random)
     } else if (die < 0.75) {
       await world.clock.turn()
     } else if (die < 0.9) {
-      if (faulty && random.chance(0.3)) world.ledger.lie()
-      else world.ledger.flush()
+      if (faulty && random.random(0.3)) world.database.lie()
+      else world.database.flush()
       await world.clock.turn()
     } else if (die < 0.95) {
       await world.clock.advance(random.below(3_000))
     } else {
       world.crashes++
       world.kill()
-      world.ledger.crash(random.below(world.ledger.inFlight + 1))
-      host = incarnation(world)
-      const restored = host.restore()
+      world.database.crash(random.below(world.database.inFlight + 1))
+      system = incarnation(world)
+      const restored = system.restore()
       if (!restored.ok || restored.value.damaged.length > 0)
         world.broken.push('what was on disk did not come back')
       let pending = 0
-      for (const [key, record] of world.ledger.lives.all('tally')) {
-        const now = host.peek('tally', key)
+      for (const [key, record] of world.database.snapshots.all('tally')) {
+        const now = system.peek('tally', key)
         if (JSON.stringify(now?.context) !== JSON.stringify(record.c))
           world.broken.push(`${key} came back different`)
         if (record.d !== undefined) pending += Object.keys(record.d).length
       }
-      if (host.pendingDeadlines() !== pending) world.broken.push('deadlines on disk did not come back')
+      if (system.pendingDeadlines() !== pending) world.broken.push('deadlines on disk did not come back')
     }
   }
   // Let it finish: everything told is now committed and its effects have run, and every deadline is in the future.
-  for (let i = 0; i < 50 && (world.ledger.inFlight > 0 || i < 2); i++) {
-    world.ledger.flush()
+  for (let i = 0; i < 50 && (world.database.inFlight > 0 || i < 2); i++) {
+    world.database.flush()
     await world.clock.turn()
   }
-  host.stop()
+  system.stop()
   return world
 }
 

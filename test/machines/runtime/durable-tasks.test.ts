@@ -1,8 +1,8 @@
 /** What is still to be done at a neighbour's, through the moments in which it could be forgotten. */
 import { expect, test } from '@jest/globals'
-import { Chores } from '../../../actors/runtime/durable-tasks.ts'
-import type { Facts } from '../../../core/ports.ts'
-import { type Answer, yes } from '../../../core/result.ts'
+import { DurableTasks } from '../../../actors/runtime/durable-tasks.ts'
+import type { KeyValues } from '../../../core/ports.ts'
+import { type Result, yes } from '../../../core/result.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog } from '../../support/recording-log.ts'
 
@@ -13,30 +13,30 @@ interface Chore {
 /** The disk, and everybody who does a chore in the hand. */
 function bench() {
   const disk = new Map<string, object>()
-  const facts: Facts = { get: (_, key) => disk.get(key), all: () => disk.entries() }
-  const tried: { readonly name: string; readonly end: (answer: Answer<void>) => void }[] = []
+  const facts: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }
+  const tried: { readonly name: string; readonly end: (answer: Result<void>) => void }[] = []
   const open = () =>
-    new Chores<Chore>({
+    new DurableTasks<Chore>({
       clock: new ManualClock(),
-      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
+      random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: keptLog(),
       facts,
-      stir: () => {},
+      requestCommit: () => {},
       prefix: 'test/',
-      triesMax: 3,
-      try: (_, { name }) => new Promise((end) => void tried.push({ name, end })),
-      givenUp: () => {},
+      attemptsMax: 3,
+      attempt: (_, { name }) => new Promise((end) => void tried.push({ name, end })),
+      onGivenUp: () => {},
     })
   /** Answers what lets the cut land on the disk. */
-  const cut = (chores: Chores<Chore>) => {
-    const share = chores.join()
+  const cut = (chores: DurableTasks<Chore>) => {
+    const share = chores.contribute()
     return () => {
       for (const write of share?.writes ?? []) {
-        if (write.table !== 'fact') continue
+        if (write.table !== 'key-value') continue
         if (write.value === null) disk.delete(write.key)
         else disk.set(write.key, write.value)
       }
-      share?.landed()
+      share?.onCommitted()
     }
   }
   return { disk, tried, open, cut }

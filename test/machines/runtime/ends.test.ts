@@ -4,31 +4,31 @@
 import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, setup } from 'xstate'
 import { type RunEvent, type RunInput, runKind } from '../../../actors/runs/run.machine.ts'
-import { deeds } from '../../../actors/runtime/actions.ts'
-import { closedAtOnce, type Kind } from '../../../actors/runtime/actor-kind.ts'
-import { ActorHost } from '../../../actors/runtime/actor-system.ts'
-import { layout } from '../../../actors/runtime/snapshot-codec.ts'
+import { defineActions } from '../../../actors/runtime/actions.ts'
+import { type ActorKind, closedAtOnce } from '../../../actors/runtime/actor-kind.ts'
+import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
+import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { aTicket, T0 } from '../../rules/run/runs.ts'
-import { CrashLedger } from '../../support/crash-database.ts'
+import { CrashDatabase } from '../../support/crash-database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { keptLog, noMeters } from '../../support/recording-log.ts'
 
 type Event = { type: 'add' } | { type: 'leave' } | { type: 'leave badly' } | { type: 'tell' }
 
-const { queue, tell, setDeadline, end } = deeds<{ n: number }, Event, Effect>()
-let system: AnyActorRef['system'] | undefined
+const { recordEffect, sendEvent, setDeadline, endActor } = defineActions<{ n: number }, Event, Effect>()
+let xstateSystem: AnyActorRef['system'] | undefined
 
 const guestMachine = setup({
   types: {} as { context: { n: number }; events: Event },
   actions: {
     add: assign({ n: ({ context }) => context.n + 1 }),
     look: (args) => {
-      system = args.system
+      xstateSystem = args.system
     },
-    say: queue(({ context }) => ({ type: `said.${context.n}` })),
-    tellThree: tell(({ context }) =>
+    say: recordEffect(({ context }) => ({ type: `said.${context.n}` })),
+    tellThree: sendEvent(({ context }) =>
       Array.from({ length: context.n }, (_, at) => ({
         to: { kind: 'guest', key: `g${at}` },
         event: { type: 'add' },
@@ -38,7 +38,7 @@ const guestMachine = setup({
     throwUp: () => {
       throw new Error('no')
     },
-    end: end(),
+    end: endActor(),
   },
 }).createMachine({
   id: 'guest',
@@ -58,93 +58,96 @@ const guestMachine = setup({
   },
 })
 
-const guestKind: Kind = {
+const guestKind: ActorKind = {
   name: 'guest',
   logic: guestMachine,
-  layout: layout({
+  codec: createSnapshotCodec({
     v: 1,
     states: { here: 'h', left: 'l' },
-    shape: { check: (value) => ({ ok: true, value }), text: 'n:number' },
+    schema: { check: (value) => ({ ok: true, value }), text: 'n:number' },
     lifts: {},
   }),
   supervision: { ...closedAtOnce, restartAfterMs: [1_000], crashesMax: 10 },
 }
 
-function stage(kinds: readonly Kind[] = [guestKind], ledger = new CrashLedger()) {
+function stage(kinds: readonly ActorKind[] = [guestKind], database = new CrashDatabase()) {
   const clock = new ManualClock()
   const told: string[] = []
-  const host = new ActorHost({
+  const system = new ActorSystem({
     clock,
-    ledger,
+    database,
     log: keptLog(),
     meters: noMeters,
     kinds,
-    effects: ({ type }) => void told.push(type),
-    fatal: (reason) => void told.push(`fatal: ${reason}`),
+    runEffect: ({ type }) => void told.push(type),
+    onFatal: (reason) => void told.push(`fatal: ${reason}`),
   })
   const flush = async () => {
     await clock.turn()
-    while (ledger.inFlight > 0) {
-      ledger.flush()
+    while (database.inFlight > 0) {
+      database.flush()
       await clock.turn()
     }
   }
-  return { host, clock, ledger, told, flush }
+  return { system, clock, database, told, flush }
 }
 
 describe('a life that ends by a deed', () => {
   test('leaves registry, deadlines and disk with that transition, whose effects still run', async () => {
-    const { host, ledger, told, flush } = stage()
-    host.bear('guest', 'g', {})
+    const { system, database, told, flush } = stage()
+    system.spawn('guest', 'g', {})
     await flush()
-    expect(host.pendingDeadlines()).toBe(1)
-    host.tell('guest', 'g', { type: 'leave' })
-    expect(host.peek('guest', 'g')).toBeUndefined()
-    expect(host.tell('guest', 'g', { type: 'add' })).toBe(false)
-    expect(host.pendingDeadlines()).toBe(0)
+    expect(system.pendingDeadlines()).toBe(1)
+    system.send('guest', 'g', { type: 'leave' })
+    expect(system.peek('guest', 'g')).toBeUndefined()
+    expect(system.send('guest', 'g', { type: 'add' })).toBe(false)
+    expect(system.pendingDeadlines()).toBe(0)
     await flush()
     expect(told).toEqual(['said.0'])
-    expect(ledger.disk.get('guest')?.size).toBe(0)
+    expect(database.disk.get('guest')?.size).toBe(0)
   })
 
   test('does not end when the transition throws after all', async () => {
-    const { host, told, flush, ledger } = stage()
-    host.bear('guest', 'g', {})
-    host.tell('guest', 'g', { type: 'leave badly' })
+    const { system, told, flush, database } = stage()
+    system.spawn('guest', 'g', {})
+    system.send('guest', 'g', { type: 'leave badly' })
     await flush()
     expect(told).toEqual([])
-    expect(host.peek('guest', 'g')?.value).toBe('here')
-    expect(ledger.disk.get('guest')?.has('g')).toBe(true)
+    expect(system.peek('guest', 'g')?.value).toBe('here')
+    expect(database.disk.get('guest')?.has('g')).toBe(true)
     // Nor does the next one, which has nothing to do with it.
-    host.bear('guest', 'h', {})
-    expect(host.peek('guest', 'h')?.value).toBe('here')
+    system.spawn('guest', 'h', {})
+    expect(system.peek('guest', 'h')?.value).toBe('here')
   })
 
   test('born and over within one cut, it is never written', async () => {
-    const { host, ledger, told, flush } = stage()
-    host.bear('guest', 'g', {})
-    host.tell('guest', 'g', { type: 'leave' })
+    const { system, database, told, flush } = stage()
+    system.spawn('guest', 'g', {})
+    system.send('guest', 'g', { type: 'leave' })
     await flush()
     expect(told).toEqual(['said.0'])
-    expect(ledger.commits).toBe(0)
+    expect(database.commits).toBe(0)
   })
 
   test('over while the commit of its birth is in flight, it is taken off the disk with the next', async () => {
-    const { host, clock, ledger, flush } = stage()
-    host.bear('guest', 'g', {})
+    const { system, clock, database, flush } = stage()
+    system.spawn('guest', 'g', {})
     await clock.turn()
-    host.tell('guest', 'g', { type: 'leave' })
+    system.send('guest', 'g', { type: 'leave' })
     await flush()
-    expect(ledger.commits).toBe(2)
-    expect(ledger.disk.get('guest')?.size).toBe(0)
+    expect(database.commits).toBe(2)
+    expect(database.disk.get('guest')?.size).toBe(0)
   })
 
   test('ten thousand of them leave nothing behind in xstate’s own books', async () => {
-    const { host, flush } = stage()
-    host.bear('guest', 'first', {})
-    if (system === undefined) throw new Error('the system was not seen')
+    const { system, flush } = stage()
+    system.spawn('guest', 'first', {})
+    if (xstateSystem === undefined) throw new Error('the system was not seen')
     // The books themselves are private; who enters and who leaves them is not.
-    const own = system as unknown as Record<'_register' | '_unregister', (...args: unknown[]) => unknown>
+    const own = xstateSystem as unknown as Record<
+      '_register' | '_unregister',
+      (...args: unknown[]) => unknown
+    >
     let inside = 0
     const { _register, _unregister } = own
     own._register = (...args) => {
@@ -156,25 +159,25 @@ describe('a life that ends by a deed', () => {
       return _unregister.apply(own, args)
     }
     for (let at = 0; at < 10_000; at++) {
-      host.bear('guest', `g${at}`, {})
+      system.spawn('guest', `g${at}`, {})
       if (at === 0) expect(inside).toBe(1)
-      host.tell('guest', `g${at}`, { type: 'leave' })
+      system.send('guest', `g${at}`, { type: 'leave' })
     }
     expect(inside).toBe(0)
-    expect(host.count().get('guest')).toBe(1)
-    expect(host.pendingDeadlines()).toBe(1)
+    expect(system.count().get('guest')).toBe(1)
+    expect(system.pendingDeadlines()).toBe(1)
     await flush()
   })
 })
 
 test('a deed may tell nobody, one, or many, in order and within the tick', () => {
-  const { host } = stage()
-  for (const key of ['g0', 'g1', 'g2']) host.bear('guest', key, {})
-  const counts = () => ['g0', 'g1', 'g2'].map((key) => host.peek('guest', key)?.context.n)
-  host.tell('guest', 'g0', { type: 'tell' })
+  const { system } = stage()
+  for (const key of ['g0', 'g1', 'g2']) system.spawn('guest', key, {})
+  const counts = () => ['g0', 'g1', 'g2'].map((key) => system.peek('guest', key)?.context.n)
+  system.send('guest', 'g0', { type: 'tell' })
   expect(counts()).toEqual([0, 0, 0])
-  for (const key of ['g0', 'g0', 'g0']) host.tell('guest', key, { type: 'add' })
-  host.tell('guest', 'g0', { type: 'tell' })
+  for (const key of ['g0', 'g0', 'g0']) system.send('guest', key, { type: 'add' })
+  system.send('guest', 'g0', { type: 'tell' })
   expect(counts()).toEqual([4, 1, 1])
 })
 
@@ -189,79 +192,79 @@ describe('a life a part of which is kept elsewhere', () => {
 
   /** The tables of each commit, in order. */
   const writing = () => {
-    const ledger = new CrashLedger()
+    const database = new CrashDatabase()
     const written: string[] = []
-    const { commit } = ledger
-    ledger.commit = (writes) => {
+    const { commit } = database
+    database.commit = (writes) => {
       written.push(writes.map(({ table }) => table).join(' '))
       return commit(writes)
     }
-    const made = stage([runKind], ledger)
-    const tell = (event: RunEvent) => made.host.tell('run', 'run-1', event)
+    const made = stage([runKind], database)
+    const tell = (event: RunEvent) => made.system.send('run', 'run-1', event)
     return { ...made, tell, written }
   }
 
   test('writes the other part only when it changed', async () => {
-    const { host, tell, written, flush } = writing()
-    host.bear('run', 'run-1', input)
+    const { system, tell, written, flush } = writing()
+    system.spawn('run', 'run-1', input)
     await flush()
     tell({ type: 'granted', leaseId: 'ls-1' })
     await flush()
     tell({ type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T0 })
     await flush()
-    expect(written).toEqual(['life run', 'life', 'life run'])
+    expect(written).toEqual(['snapshot run', 'snapshot', 'snapshot run'])
   })
 
   test('keeps nothing of the other part in its own record, and finds both again', async () => {
-    const { host, ledger, flush } = writing()
-    host.bear('run', 'run-1', input)
+    const { system, database, flush } = writing()
+    system.spawn('run', 'run-1', input)
     await flush()
-    expect(ledger.disk.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
-    const again = stage([runKind], ledger)
-    expect(again.host.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
-    expect(again.host.peek('run', 'run-1')?.context).toEqual(host.peek('run', 'run-1')?.context)
+    expect(database.disk.get('run')?.get('run-1')?.c).not.toHaveProperty('run')
+    const again = stage([runKind], database)
+    expect(again.system.restore()).toMatchObject({ ok: true, value: { restored: 1, damaged: [] } })
+    expect(again.system.peek('run', 'run-1')?.context).toEqual(system.peek('run', 'run-1')?.context)
   })
 
   test('born and over within one cut, only the other part is written', async () => {
-    const { host, tell, ledger, written, flush } = writing()
-    host.bear('run', 'run-1', input)
+    const { system, tell, database, written, flush } = writing()
+    system.spawn('run', 'run-1', input)
     tell({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
     expect(written).toEqual(['run'])
-    expect(ledger.runs.get('run-1')?.status).toBe('cancelled')
+    expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
   test('over, its own record goes and the other part stays', async () => {
-    const { host, tell, ledger, written, flush } = writing()
-    host.bear('run', 'run-1', input)
+    const { system, tell, database, written, flush } = writing()
+    system.spawn('run', 'run-1', input)
     await flush()
     tell({ type: 'cancel requested', at: T0, reason: 'no' })
     await flush()
-    expect(written).toEqual(['life run', 'life run'])
-    expect(ledger.disk.get('run')?.size).toBe(0)
-    expect(ledger.runs.get('run-1')?.status).toBe('cancelled')
+    expect(written).toEqual(['snapshot run', 'snapshot run'])
+    expect(database.disk.get('run')?.size).toBe(0)
+    expect(database.runs.get('run-1')?.status).toBe('cancelled')
   })
 
   test('the other part missing is damage, left alone', async () => {
-    const { host, ledger, flush } = writing()
-    host.bear('run', 'run-1', input)
+    const { system, database, flush } = writing()
+    system.spawn('run', 'run-1', input)
     await flush()
-    ledger.runs.clear()
-    const again = stage([runKind], ledger)
-    expect(again.host.restore()).toMatchObject({
+    database.runs.clear()
+    const again = stage([runKind], database)
+    expect(again.system.restore()).toMatchObject({
       ok: true,
       value: { restored: 0, damaged: ['run run-1: the other part of it is missing'] },
     })
-    expect(again.host.isDamaged('run', 'run-1')).toBe(true)
-    expect(again.host.isDamaged('run', 'run-2')).toBe(false)
-    expect(ledger.disk.get('run')?.size).toBe(1)
+    expect(again.system.isDamaged('run', 'run-1')).toBe(true)
+    expect(again.system.isDamaged('run', 'run-2')).toBe(false)
+    expect(database.disk.get('run')?.size).toBe(1)
   })
 
   test('who is alive, by key', () => {
-    const { host } = writing()
+    const { system } = writing()
     const born = ['run-1', 'run-2']
-    for (const id of born) host.bear('run', id, { ...input, run: { ...input.run, id } })
-    expect([...host.keys('run')]).toEqual(born)
-    expect(host.peek('run', 'run-2')?.context).toMatchObject({ run: { id: 'run-2' } })
+    for (const id of born) system.spawn('run', id, { ...input, run: { ...input.run, id } })
+    expect([...system.keys('run')]).toEqual(born)
+    expect(system.peek('run', 'run-2')?.context).toMatchObject({ run: { id: 'run-2' } })
   })
 })

@@ -6,9 +6,9 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type AnyActorLogic, type AnyStateMachine, assign, createActor, setup } from 'xstate'
 import { hostKinds } from '../../../actors/root/actor-kinds.ts'
-import { deeds } from '../../../actors/runtime/actions.ts'
-import { quickened } from '../../../actors/runtime/quick-steps.ts'
-import { newTray, type Tray } from '../../../actors/runtime/transition-output.ts'
+import { defineActions } from '../../../actors/runtime/actions.ts'
+import { withQuickSteps } from '../../../actors/runtime/quick-steps.ts'
+import { createTransitionOutput, type TransitionOutput } from '../../../actors/runtime/transition-output.ts'
 import { tallyMachine } from '../../support/counter-actor.ts'
 
 const EVENTS = ['e0', 'e1', 'e2', 'unknown'] as const
@@ -16,7 +16,7 @@ const ACTIONS = ['inc', 'dbl', 'note', 'noteWith', 'noteParams', 'boom', 'tellSo
 
 type Drawable = { readonly n: number; readonly m: number }
 type Happening = { readonly type: string; readonly x: number }
-const { tell, end } = deeds<Drawable, Happening, never>()
+const { sendEvent, endActor } = defineActions<Drawable, Happening, never>()
 
 /** Deeds of every sort; `log` hears of those that are not assigns and lay nothing on the tray. */
 function base(log: string[]) {
@@ -32,21 +32,21 @@ function base(log: string[]) {
       boom: ({ context }) => {
         if (context.n % 5 === 4) throw new Error('boom')
       },
-      tellSome: tell(({ context, event }) =>
+      tellSome: sendEvent(({ context, event }) =>
         Array.from({ length: context.n % 3 }, (_, at) => ({
           to: { kind: 'other', key: `${at} of ${context.n}` },
           event,
         })),
       ),
-      leave: end(),
+      leave: endActor(),
     },
   })
 }
 
 /** What was laid on the tray since it was looked at last. */
-function emptied(tray: Tray): string {
+function emptied(tray: TransitionOutput): string {
   const seen = JSON.stringify(tray)
-  tray.mail.length = 0
+  tray.messages.length = 0
   tray.ended = false
   return seen
 }
@@ -136,7 +136,7 @@ function trail(
 ): string[] {
   const seen: string[] = []
   const actor = createActor(logic, { input })
-  const tray = newTray(actor.system)
+  const tray = createTransitionOutput(actor.system)
   actor.subscribe({ error: () => {} })
   actor.start()
   const look = () => {
@@ -169,7 +169,7 @@ describe('a quickened machine', () => {
       fc.property(anyMachine, anyEvents, (drawn, events) => {
         const log: string[] = []
         const machine = machineOf(drawn, log)
-        expect(trail(quickened(machine), log, events)).toEqual(trail(machine, log, events))
+        expect(trail(withQuickSteps(machine), log, events)).toEqual(trail(machine, log, events))
       }),
       { numRuns: Number(process.env.QUICK_RUNS ?? 1_000) },
     )
@@ -180,7 +180,7 @@ describe('a quickened machine', () => {
       fc.property(anyMachine, anyEvents, fc.array(fc.nat(10), { maxLength: 4 }), (drawn, events, inputs) => {
         const log: string[] = []
         const machine = machineOf(drawn, log)
-        const quick = quickened(machine)
+        const quick = withQuickSteps(machine)
         for (const input of inputs)
           expect(trail(quick, log, events, input)).toEqual(trail(machine, log, events, input))
       }),
@@ -207,7 +207,7 @@ describe('a quickened machine', () => {
         const { status, context } = actor.getSnapshot()
         return [status, context]
       })
-    expect(bornOf(quickened(machine))).toEqual(bornOf(machine))
+    expect(bornOf(withQuickSteps(machine))).toEqual(bornOf(machine))
   })
 
   test('goes on from a stored state as the machine would', () => {
@@ -217,13 +217,13 @@ describe('a quickened machine', () => {
         const machine = machineOf(drawn, log)
         const goOn = (logic: AnyStateMachine) => {
           const first = createActor(logic, { input: 0 })
-          newTray(first.system)
+          createTransitionOutput(first.system)
           first.subscribe({ error: () => {} })
           first.start()
           for (const event of before) if (first.getSnapshot().status === 'active') first.send(event)
           if (first.getSnapshot().status !== 'active') return []
           const second = createActor(logic, { input: 0, snapshot: first.getPersistedSnapshot() })
-          const tray = newTray(second.system)
+          const tray = createTransitionOutput(second.system)
           second.subscribe({ error: () => {} })
           second.start()
           log.length = 0
@@ -231,7 +231,7 @@ describe('a quickened machine', () => {
           const { status, value, context } = second.getSnapshot()
           return [status, value, context, log.splice(0), emptied(tray)]
         }
-        expect(goOn(quickened(machine))).toEqual(goOn(machine))
+        expect(goOn(withQuickSteps(machine))).toEqual(goOn(machine))
       }),
       { numRuns: 300 },
     )
@@ -255,7 +255,7 @@ describe('a quickened machine', () => {
       slow++
       return own.apply(machine, args)
     }
-    const actor = createActor(quickened(machine)).start()
+    const actor = createActor(withQuickSteps(machine)).start()
     for (let i = 0; i < 10; i++) actor.send({ type: 'go' })
     expect(actor.getSnapshot().context.n).toBe(10)
     expect(slow).toBe(2)
@@ -263,12 +263,12 @@ describe('a quickened machine', () => {
 
   test('leaves machines that are not plain as they are', () => {
     for (const { logic } of hostKinds.filter(({ name }) => name === 'settings'))
-      expect(quickened(logic)).toBe(logic)
-    expect(quickened(tallyMachine)).not.toBe(tallyMachine)
+      expect(withQuickSteps(logic)).toBe(logic)
+    expect(withQuickSteps(tallyMachine)).not.toBe(tallyMachine)
   })
 
   test('does not remember events that nobody knows', () => {
-    const machine = quickened(tallyMachine)
+    const machine = withQuickSteps(tallyMachine)
     const actor = createActor(machine.provide({ actions: { say: () => {} } }), {
       input: { name: 'x' },
     }).start()

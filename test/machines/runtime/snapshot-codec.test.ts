@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { createActor } from 'xstate'
-import { layout, pathOf } from '../../../actors/runtime/snapshot-codec.ts'
+import { createSnapshotCodec, statePath } from '../../../actors/runtime/snapshot-codec.ts'
 import { tallyLayout, tallyMachine } from '../../support/counter-actor.ts'
 
 const snapshot = (events: readonly ('add' | 'rest')[] = []) => {
@@ -16,7 +16,7 @@ describe('records', () => {
     const record = tallyLayout.encode(snapshot(['rest', 'add']), new Map([['nap', 5]]))
     expect(record).toEqual({ v: 2, s: 'rd', c: { name: 'x', n: 0 }, d: { nap: 5 } })
     expect(tallyLayout.decode(JSON.parse(JSON.stringify(record)))).toEqual({
-      is: 'life',
+      is: 'snapshot',
       life: { value: { resting: 'deeply' }, context: { name: 'x', n: 0 }, deadlines: { nap: 5 } },
     })
   })
@@ -27,7 +27,7 @@ describe('records', () => {
 
   test('an older record is lifted, one version at a time', () => {
     expect(tallyLayout.decode({ v: 1, s: 'a', c: { name: 'x', count: 3 } })).toMatchObject({
-      is: 'life',
+      is: 'snapshot',
       life: { value: 'awake', context: { name: 'x', n: 3 } },
     })
   })
@@ -47,7 +47,7 @@ describe('records', () => {
   test('a change of states, codes or fields changes the fingerprint', () => {
     const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: 'n' }
     const print = (states: Record<string, string>, text = 'n', v = 1) =>
-      layout({ v, states, shape: { ...shape, text }, lifts: {} }).fingerprint()
+      createSnapshotCodec({ v, states, schema: { ...shape, text }, lifts: {} }).fingerprint()
     const prints = [
       print({ a: '1' }),
       print({ b: '1' }),
@@ -61,10 +61,15 @@ describe('records', () => {
 
   test('mistakes in a layout are found when it is made, or at the first write', () => {
     const shape = { check: (value: unknown) => ({ ok: true as const, value }), text: '' }
-    expect(() => layout({ v: 1, states: { a: 'x', b: 'x' }, shape, lifts: {} })).toThrow(/share a code/)
+    expect(() => createSnapshotCodec({ v: 1, states: { a: 'x', b: 'x' }, schema: shape, lifts: {} })).toThrow(
+      /share a code/,
+    )
     expect(() =>
-      layout({ v: 1, states: { other: 'o' }, shape, lifts: {} }).encode(snapshot(), undefined),
+      createSnapshotCodec({ v: 1, states: { other: 'o' }, schema: shape, lifts: {} }).encode(
+        snapshot(),
+        undefined,
+      ),
     ).toThrow(/no code/)
-    expect(() => pathOf({ a: 'b', c: 'd' })).toThrow(/parallel/)
+    expect(() => statePath({ a: 'b', c: 'd' })).toThrow(/parallel/)
   })
 })

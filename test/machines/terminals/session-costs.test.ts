@@ -41,7 +41,7 @@ test('an export that is overtaken by the next boot is accounted all the same', a
     change: (changed: Run) => {
       run = changed
     },
-    stir: () => {},
+    requestCommit: () => {},
   })
   const archiveIsRead = async () => {
     await until('the archive is asked', () => read !== undefined)
@@ -50,10 +50,10 @@ test('an export that is overtaken by the next boot is accounted all the same', a
     answer?.()
   }
   const landIt = () => {
-    const share = costs.join()
+    const share = costs.contribute()
     for (const write of share?.writes ?? [])
-      if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
-    share?.landed()
+      if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+    share?.onCommitted()
   }
   const exported = async (entries: readonly UsageEntry[]) => {
     let isAccounted = false
@@ -102,7 +102,7 @@ test('what one session has left in several projects is added up, each from where
     change: (changed: Run) => {
       run = changed
     },
-    stir: () => {},
+    requestCommit: () => {},
   })
   const exported = async (projectKey: string, entries: readonly UsageEntry[]) => {
     let isAccounted = false
@@ -110,10 +110,10 @@ test('what one session has left in several projects is added up, each from where
       isAccounted = true
     })
     await until('it is accounted', () => {
-      const share = costs.join()
+      const share = costs.contribute()
       for (const write of share?.writes ?? [])
-        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
-      share?.landed()
+        if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+      share?.onCommitted()
       return isAccounted
     })
     archived[projectKey] = entries
@@ -145,7 +145,7 @@ test('a host that dies between accounting an export and archiving it counts it o
       change: (changed: Run) => {
         run = changed
       },
-      stir: () => {},
+      requestCommit: () => {},
     })
   const accounted = async (costs: SessionCosts, entries: readonly UsageEntry[]) => {
     costs.booted(run, 'wk-1', SESSION)
@@ -154,10 +154,10 @@ test('a host that dies between accounting an export and archiving it counts it o
       isAccounted = true
     })
     await until('it is accounted', () => {
-      const share = costs.join()
+      const share = costs.contribute()
       for (const write of share?.writes ?? [])
-        if (write.table === 'fact' && write.value !== null) facts.set(write.key, write.value)
-      share?.landed()
+        if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+      share?.onCommitted()
       return isAccounted
     })
   }

@@ -11,7 +11,7 @@ import type { BootedSandbox, BootOrder, Screen, SessionEar } from '../../../core
 import { yes } from '../../../core/result.ts'
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
-import { VolatileLedger } from '../../../store/memory/control-database.ts'
+import { MemoryControlDatabase } from '../../../store/memory/control-database.ts'
 import { ticket, token, type Yarn, yarn } from '../../conversations/host-conversation.ts'
 import { type Person, sits, withAgent } from '../../conversations/terminal-conversation.ts'
 import { drawnSeed, Random } from '../../support/random.ts'
@@ -133,10 +133,10 @@ class Machine {
     }
     this.daemon = buildDaemon({
       clock: y.clock,
-      chance: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
+      random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
       log: keptLog(),
       meters: noMeters,
-      spool: new VolatileLedger(y.clock),
+      spool: new MemoryControlDatabase(y.clock),
       dialer: { dial: (ear) => this.#dial(ear) },
       identity: {
         credential: () => kept,
@@ -502,7 +502,7 @@ describe('what is typed into a line that is dead already', () => {
       else if (deed === 7) machine.drop()
       else await y.clock.advance(random.pick([0, 1, 2, 3, 500, 20_000, 50_000]))
       // No longer than a session waits for its line.
-      if (step % 5 === 4) await y.clock.advance(random.chance(0.5) ? MENDED_MS : 1)
+      if (step % 5 === 4) await y.clock.advance(random.random(0.5) ? MENDED_MS : 1)
     }
     await y.clock.advance(2 * MENDED_MS)
     expect([people.a.closed, people.b.closed, machine.boots.length]).toEqual([undefined, undefined, 1])

@@ -1,8 +1,8 @@
 /** The host's own worker in a whole host: invitations, pauses, the configuration followed, the end of the host. */
 import { expect, test } from '@jest/globals'
 import type {
-  LocalWorkerEnd,
-  LocalWorkerOrder,
+  LocalWorkerExit,
+  LocalWorkerOptions,
   LocalWorkerPort,
   LocalWorkerProcess,
 } from '../../../core/ports.ts'
@@ -10,14 +10,14 @@ import { no, yes } from '../../../core/result.ts'
 import { hostInMemory } from '../../support/host-in-memory.ts'
 
 interface FakeProcess extends LocalWorkerProcess {
-  readonly order: LocalWorkerOrder
+  readonly order: LocalWorkerOptions
   readonly done: string[]
-  end(how: LocalWorkerEnd): void
+  end(how: LocalWorkerExit): void
 }
 
-function fakeProcess(order: LocalWorkerOrder): FakeProcess {
-  let end: (how: LocalWorkerEnd) => void = () => {}
-  const ended = new Promise<LocalWorkerEnd>((resolve) => {
+function fakeProcess(order: LocalWorkerOptions): FakeProcess {
+  let end: (how: LocalWorkerExit) => void = () => {}
+  const ended = new Promise<LocalWorkerExit>((resolve) => {
     end = resolve
   })
   const done: string[] = []

@@ -1,36 +1,36 @@
 import { describe, expect, test } from '@jest/globals'
 import {
-  livesAfterRestart,
-  livesUntil,
-  livesUntilIfArrived,
-  termMs,
-  timeoutMs,
+  heartbeatTimeoutMs,
+  leaseDeadline,
+  leaseTermMs,
+  restoredLeaseDeadline,
+  unansweredLeaseDeadline,
 } from '../../../core/lease/deadline.ts'
 import { DISPATCH_ANSWER_MS } from '../../../protocol/limits.ts'
 
-const patience = { heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 }
-const term = termMs(patience)
+const timeouts = { heartbeatTimeoutSeconds: 45, reconnectGraceSeconds: 120 }
+const term = leaseTermMs(timeouts)
 
 describe('a lease lives', () => {
   test('for the timeout and the grace after its worker was heard of last', () => {
-    expect(timeoutMs(patience)).toBe(45_000)
+    expect(heartbeatTimeoutMs(timeouts)).toBe(45_000)
     expect(term).toBe(165_000)
-    expect(livesUntil(1_000, term)).toBe(166_000)
+    expect(leaseDeadline(1_000, term)).toBe(166_000)
   })
 
   test('for as long as was promised, whatever the configuration says later', () => {
-    expect(livesUntil(1_000, 10_000)).toBe(11_000)
+    expect(leaseDeadline(1_000, 10_000)).toBe(11_000)
   })
 
   test('longer when nobody knows whether its dispatch arrived: at least as long as its worker may count on it', () => {
     // The worker counts from the arrival, which comes before it would have stopped listening to the host.
-    const arrivedLatest = 1_000 + timeoutMs(patience)
-    const until = livesUntilIfArrived(1_000, term, patience)
-    expect(until).toBeGreaterThanOrEqual(livesUntil(arrivedLatest, term))
+    const arrivedLatest = 1_000 + heartbeatTimeoutMs(timeouts)
+    const until = unansweredLeaseDeadline(1_000, term, timeouts)
+    expect(until).toBeGreaterThanOrEqual(leaseDeadline(arrivedLatest, term))
     expect(until).toBe(1_000 + DISPATCH_ANSWER_MS + 45_000 + term)
   })
 
   test('after a restart as if its dispatch had just been sent: no promise outlasts that', () => {
-    expect(livesAfterRestart(5_000, term, patience)).toBe(livesUntilIfArrived(5_000, term, patience))
+    expect(restoredLeaseDeadline(5_000, term, timeouts)).toBe(unansweredLeaseDeadline(5_000, term, timeouts))
   })
 })

@@ -1,6 +1,6 @@
 /** What a person may do to a run now, and what they are told when not. */
 import { describe, expect, test } from '@jest/globals'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import {
   mayDiscard,
   mayFollowPull,
@@ -11,7 +11,7 @@ import {
 import { RUN_STATUSES } from '../../../protocol/run.ts'
 import { aRun, aTicket, T0 } from './runs.ts'
 
-const verdict = (answer: Answer<unknown>): string =>
+const verdict = (answer: Result<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
 
 test('retry: 409 unless terminal, or when the ticket has another active run', () => {

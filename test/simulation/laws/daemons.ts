@@ -142,7 +142,7 @@ const trimmedAfterAck: Law = {
 
 function ackedIn({ changes }: Batch): { readonly leaseId: string; readonly acked: number }[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'fact' || change.shelf !== 'outbox' || change.row === null) return []
+    if (change.is !== 'key-value' || change.shelf !== 'outbox' || change.row === null) return []
     const { acked } = { acked: 0, ...change.row.value }
     return [{ leaseId: change.key, acked }]
   })
@@ -189,7 +189,9 @@ const finishedIsKept: Law = {
         const spool = sight.spoolOf(plan.id)
         const gone = new Set(
           changes.flatMap((change) =>
-            change.is === 'life' && change.kind === 'execution' && change.row === null ? [change.key] : [],
+            change.is === 'snapshot' && change.kind === 'execution' && change.row === null
+              ? [change.key]
+              : [],
           ),
         )
         over =
@@ -293,7 +295,7 @@ const interruptedIsReported: Law = {
       },
       landed: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { how } = { how: '', ...change.row.value }
           const known = interrupted.get(change.key)
           if (how !== 'lost' || known === undefined || sight.hostile) continue
@@ -417,7 +419,7 @@ const toldIsApplied: Law = {
       daemonEnds: ({ plan }) => unsteady.has(plan.id) && note(plan.id),
       landed: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           // What was told in the last moment before a crash was never on disk.
           if (how !== 'completed' || crashed.has(change.key)) continue

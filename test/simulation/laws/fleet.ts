@@ -68,7 +68,7 @@ const revokedIsGone: Law = {
       },
       landing: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'fact' || change.shelf !== 'mark' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'mark' || change.row === null) continue
           const lease = sight.lease(change.key)
           if (lease === undefined || sight.worker(lease.workerId) !== undefined) continue
           const before = sight.markOf(change.key).mark
@@ -112,7 +112,7 @@ const tokenOnce: Law = {
       },
       landed: ({ changes }) => {
         for (const change of changes) {
-          if (change.is === 'life' && change.kind === 'worker') ids.add(change.key)
+          if (change.is === 'snapshot' && change.kind === 'worker') ids.add(change.key)
         }
         if (ids.size > tokens.size) broken(`${ids.size} workers were enrolled with ${tokens.size} tokens`)
       },

@@ -28,7 +28,7 @@ const onlyAsked: Law = {
     return {
       landed: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { runId } = { runId: '', ...change.row.value }
           if (sight.run(runId)?.status === 'completed') over.add(leases.get(change.key) ?? '')
         }
@@ -75,7 +75,7 @@ const completedIsDone: Law = {
             for (const { model = '', label } of change.row?.value.costs ?? [])
               if (model !== '' && leases.has(model) !== label.startsWith('follow-up '))
                 broken(`${model} of ${change.key} is told as ${label}`)
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           const lease = leases.get(change.key)
           const run = sight.run(runId)

@@ -41,7 +41,7 @@ interface Move {
 
 function movesIn(sight: Sight, { changes }: Batch): Move[] {
   return changes.flatMap((change) => {
-    if (change.is !== 'fact' || change.shelf !== 'mark') return []
+    if (change.is !== 'key-value' || change.shelf !== 'mark') return []
     const after = change.row === null ? undefined : { mark: 0, lost: [], ...change.row.value }
     return [{ leaseId: change.key, before: sight.markOf(change.key), after }]
   })
@@ -120,7 +120,7 @@ const gapsAreHonest: Law = {
       },
       landed: ({ changes }) => {
         for (const change of changes) {
-          if (change.is !== 'fact' || change.shelf !== 'mark' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'mark' || change.row === null) continue
           judge(change.key, { mark: 0, lost: [], ...change.row.value })
         }
       },
@@ -146,7 +146,7 @@ const completionIsLast: Law = {
       landing: (batch) => {
         for (const { word } of loggedIn(sight, batch)) seen.add(word)
         ended = batch.changes.flatMap((change) => {
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) return []
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) return []
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           return how === 'completed' ? [{ leaseId: change.key, runId, mark: sight.markOf(change.key) }] : []
         })

@@ -7,7 +7,7 @@
 
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { StopOrder, Told } from '../../../core/daemon/ports.ts'
-import type { LifeRecord } from '../../../core/ports.ts'
+import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
 import type { Batch, Disk } from '../disk.ts'
@@ -56,7 +56,7 @@ export interface Sight {
   leasesOf(run: string): readonly LiveLease[]
   leasesOn(workerId: string): readonly LiveLease[]
   /** The worker as it is on disk. */
-  worker(id: string): LifeRecord | undefined
+  worker(id: string): ActorSnapshot | undefined
   workerState(id: string): 'active' | 'draining' | undefined
   run(id: string): Run | undefined
   /** Somebody has asked for it to be discarded, with its sandbox and all that was in it. */
@@ -185,7 +185,7 @@ export const TERMINAL: ReadonlySet<string> = new Set(['completed', 'failed', 'ca
 export const isTerminal = (run: Run | undefined): boolean => run !== undefined && TERMINAL.has(run.status)
 
 /** A life's plain fields, of which a law reads one or two. */
-export function fieldsOf(record: LifeRecord | undefined): Readonly<Record<string, unknown>> {
+export function fieldsOf(record: ActorSnapshot | undefined): Readonly<Record<string, unknown>> {
   const fields = record?.c
   return typeof fields === 'object' && fields !== null ? { ...fields } : {}
 }

@@ -55,7 +55,7 @@ const promisesAreKept: Law = {
     landed: ({ changes }) => {
       if (sight.hostile) return
       for (const change of changes) {
-        if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+        if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
         const { how } = { how: '', ...change.row.value }
         for (const execution of how === 'expired' ? sight.executions : [])
           if (execution.leaseId === change.key && execution.stopAt > sight.now())
@@ -83,7 +83,7 @@ const oneEnd: Law = {
         before.clear()
         for (const change of changes) {
           if (change.is === 'run') before.set(change.key, sight.run(change.key)?.status ?? '')
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const known = sight.howEnded(change.key)
           if (known !== undefined)
             broken(`lease ${change.key} ended twice`, { first: known, second: change.row.value })
@@ -124,7 +124,7 @@ const expiryLeadsOn: Law = {
       },
       landed: (batch) => {
         for (const change of batch.changes) {
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { how, runId } = { how: '', runId: '', ...change.row.value }
           if (how !== 'expired' && how !== 'lost') continue
           const run = sight.run(runId)
@@ -189,12 +189,12 @@ const nothingForgotten: Law = {
       landed: (batch) => {
         const runs = new Set<string>()
         for (const change of batch.changes) {
-          if (change.is === 'run' || (change.is === 'life' && change.kind === 'run')) runs.add(change.key)
-          if (change.is === 'life' && change.kind === 'lease') {
+          if (change.is === 'run' || (change.is === 'snapshot' && change.kind === 'run')) runs.add(change.key)
+          if (change.is === 'snapshot' && change.kind === 'lease') {
             const runId = fieldsOf(change.row?.value).runId
             if (typeof runId === 'string') runs.add(runId)
           }
-          if (change.is !== 'fact' || change.shelf !== 'ended-lease' || change.row === null) continue
+          if (change.is !== 'key-value' || change.shelf !== 'ended-lease' || change.row === null) continue
           const { how } = { how: '', ...change.row.value }
           // Clocks run up to one hundredth apart.
           if (how === 'expired' && sight.now() - bootedAt < 120_000 * 0.98)
@@ -227,10 +227,10 @@ const withinCapacity: Law = {
   },
 }
 
-type LifeChange = Extract<Change, { is: 'life' }>
+type LifeChange = Extract<Change, { is: 'snapshot' }>
 
 function livesIn({ changes }: Batch, kind: string): LifeChange[] {
-  return changes.filter((change): change is LifeChange => change.is === 'life' && change.kind === kind)
+  return changes.filter((change): change is LifeChange => change.is === 'snapshot' && change.kind === kind)
 }
 
 export const leaseLaws: readonly Law[] = [

@@ -12,7 +12,7 @@ import { pullHostFor } from '../../../providers/codehost/pull-host.ts'
 import { makeCouriers } from '../../../providers/http/client-pool.ts'
 import { makeHttp } from '../../../providers/http/http.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
-import { volatileStore } from '../../../store/memory-store.ts'
+import { createMemoryStore } from '../../../store/memory-store.ts'
 import { putRun, sampleRun } from '../../adapters/store/samples.ts'
 import { type FakeGithub, startGithub } from '../github/github.ts'
 import type { Limits } from '../github/quotas.ts'
@@ -78,11 +78,11 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     worker: { local: false },
   })
   const log = keptLog()
-  const http = makeHttp({ clock: realClock, chance: realChance })
+  const http = makeHttp({ clock: realClock, random: realChance })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
   clock.isBusy = () => meter.underWay > 0
-  const couriers = makeCouriers({ http: meter, clock, chance: realChance, log })
-  const store = volatileStore({ clock, config })
+  const couriers = makeCouriers({ http: meter, clock, random: realChance, log })
+  const store = createMemoryStore({ clock, config })
   const { host } = hostInMemory(config, {
     clock,
     store,
@@ -91,7 +91,7 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     pulls: (now) => pullHostFor(now, { couriers, clock, log }),
   })
   const runs = runsOf(github, remotes)
-  const landed = store.ledger.commit(runs.map(putRun))
+  const landed = store.database.commit(runs.map(putRun))
   await clock.turn()
   await landed
   const close = async () => {

@@ -4,7 +4,7 @@
  *
  * The rates are those of a day whose whole work is done in eight hours.
  */
-import type { Answer } from '../../../core/result.ts'
+import type { Result } from '../../../core/result.ts'
 import type { Random } from '../random.ts'
 import { type Neighbourhood, PULLS_A_REPO } from './host-with-providers.ts'
 import { HOUR_MS, MINUTE_MS } from './meter.ts'
@@ -73,7 +73,7 @@ export class People {
     const kinds = Object.entries(DAILY) as [Deed, number][] // the keys of a literal
     return kinds.flatMap(([deed, daily]) => {
       const rate = daily / WORKING_HOURS / 60
-      const times = Math.floor(rate) + (this.#random.chance(rate % 1) ? 1 : 0)
+      const times = Math.floor(rate) + (this.#random.random(rate % 1) ? 1 : 0)
       return Array.from({ length: times }, () => deed)
     })
   }
@@ -81,7 +81,7 @@ export class People {
   readonly #deeds: Readonly<Record<Deed, () => unknown>> = {
     'open the page of pull requests': () => {
       this.#asks(this.#place.host.desk.pulls())
-      if (this.#random.chance(AGAIN))
+      if (this.#random.random(AGAIN))
         this.#place.clock.after(15_000, () => this.#asks(this.#place.host.desk.pulls()))
     },
     'open a pull request': () => this.#asks(this.#place.host.desk.pull(...this.#pull())),
@@ -98,7 +98,7 @@ export class People {
     'change a ticket': () => this.#changeTicket(),
   }
 
-  #asks(answer: Promise<Answer<unknown>>): void {
+  #asks(answer: Promise<Result<unknown>>): void {
     void answer.then((told) => {
       if (!told.ok) this.refusals.push(told.refusal.message)
     })
@@ -119,7 +119,7 @@ export class People {
     const { github, remotes } = this.#place
     const [remote, number] = [this.#random.pick(remotes), 1 + this.#random.below(PULLS_A_REPO)]
     const pull = github.pull(remote, number)
-    if (this.#random.chance(0.2) && pull.state === 'open') {
+    if (this.#random.random(0.2) && pull.state === 'open') {
       const branch = pull.pull.headRef
       await github.commit(remote, { branch, from: branch, files: { [`more-${this.#said++}.txt`]: 'more\n' } })
     } else github.addComment(remote, number, { author: 'bo', body: this.#words() })

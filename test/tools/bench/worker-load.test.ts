@@ -4,7 +4,7 @@ import uWS from 'uWebSockets.js'
 import { expect, test } from '@jest/globals'
 import { leaseKind } from '../../../actors/leases/lease.machine.ts'
 import { runKind } from '../../../actors/runs/run.machine.ts'
-import type { Kind } from '../../../actors/runtime/actor-kind.ts'
+import type { ActorKind } from '../../../actors/runtime/actor-kind.ts'
 import { workerKind } from '../../../actors/workers/worker.machine.ts'
 import { finished, held, waiting } from '../../../bench/raw/stored-runs.ts'
 import { Wire } from '../../../bench/raw/websocket-client.ts'
@@ -25,12 +25,12 @@ test('reporting frames are valid, and all as long as agreed', () => {
 })
 
 test('a host can read every record that is sown', () => {
-  const kinds: Readonly<Record<string, Kind>> = { run: runKind, lease: leaseKind, worker: workerKind }
+  const kinds: Readonly<Record<string, ActorKind>> = { run: runKind, lease: leaseKind, worker: workerKind }
   const isRun = checker(Run)
   for (const write of [...finished(0), ...held(1, 0), ...waiting(2)]) {
     if (write.table === 'run') expect(isRun(write.run)).toMatchObject({ ok: true })
-    else if (write.table !== 'life' || write.record === null) throw new Error(`sown in ${write.table}`)
-    else expect(kinds[write.kind]?.layout?.decode(write.record)).toMatchObject({ is: 'life' })
+    else if (write.table !== 'snapshot' || write.record === null) throw new Error(`sown in ${write.table}`)
+    else expect(kinds[write.kind]?.codec?.decode(write.record)).toMatchObject({ is: 'snapshot' })
   }
 })
 

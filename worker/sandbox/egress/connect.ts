@@ -8,7 +8,7 @@ import { NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
 import { connect, isIPv4, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '../../../core/ports.ts'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { isElsewhere } from './addresses.ts'
 import type { Target } from './policy.ts'
 
@@ -48,7 +48,7 @@ export async function addressesOf(
   { host, port, literal }: Target,
   resolve: Resolve,
   mayReach: MayReach,
-): Promise<Answer<readonly string[]>> {
+): Promise<Result<readonly string[]>> {
   const found = literal ? [host] : await resolve(host).catch(() => undefined)
   if (found === undefined) return no('unavailable', 'its name could not be looked up; try again later')
   if (found.length === 0) return no('unavailable', 'there is no such host')
@@ -65,10 +65,10 @@ export async function open(
   port: number,
   clock: Clock,
   abandoned: AbortSignal,
-): Promise<Answer<Socket>> {
+): Promise<Result<Socket>> {
   // Where a network lacks one of the two, that one fails at once; where one is broken, it is IPv6.
   const inOrder = [...addresses].sort((a, b) => Number(isIPv4(b)) - Number(isIPv4(a)))
-  let last: Answer<Socket> = no('unavailable', 'it has no address')
+  let last: Result<Socket> = no('unavailable', 'it has no address')
   for (const address of inOrder.slice(0, ADDRESSES_TRIED_MAX)) {
     last = await dial(address, port, clock, abandoned)
     if (last.ok || abandoned.aborted) return last
@@ -76,11 +76,11 @@ export async function open(
   return last
 }
 
-function dial(host: string, port: number, clock: Clock, abandoned: AbortSignal): Promise<Answer<Socket>> {
+function dial(host: string, port: number, clock: Clock, abandoned: AbortSignal): Promise<Result<Socket>> {
   if (abandoned.aborted) return Promise.resolve(no('gone', 'nobody waits for it any more'))
   return new Promise((resolve) => {
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
-    const settle = (answer: Answer<Socket>) => {
+    const settle = (answer: Result<Socket>) => {
       cancel()
       abandoned.removeEventListener('abort', giveUp)
       socket.off('connect', succeed).off('close', giveUp)

@@ -9,7 +9,7 @@
  * the two of the web. Names only decide which question is asked: the addresses that answer it are judged elsewhere.
  */
 import { isIPv4, isIPv6 } from 'node:net'
-import { type Answer, no, yes } from '../../../core/result.ts'
+import { no, type Result, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
 import { isPublic } from './addresses.ts'
 
@@ -21,7 +21,7 @@ export interface Target {
 }
 
 export interface Policy {
-  mayAsk(target: Target): Answer<void>
+  mayAsk(target: Target): Result<void>
   /** Entries that can't match anything, each with the reason. */
   readonly useless: readonly string[]
 }
@@ -40,7 +40,7 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):([1-9][0-9]{0,4})$/
 const ENTRY = /^(\*\.)?([a-z0-9.-]+)(?::([1-9][0-9]{0,4}))?$/
 
 /** Of `CONNECT host:port`. */
-export function readTarget(authority: string): Answer<Target> {
+export function readTarget(authority: string): Result<Target> {
   const [, host = '', digits = ''] = AUTHORITY.exec(authority) ?? []
   const port = Number(digits)
   if (host.startsWith('[')) return readIpv6(host.slice(1, -1), port)
@@ -62,7 +62,7 @@ export function makePolicy({ network, allowedHosts }: PolicyOrder): Policy {
 
 // ---- targets -----------------------------------------------------------------------------------------------------
 
-function readIpv6(host: string, port: number): Answer<Target> {
+function readIpv6(host: string, port: number): Result<Target> {
   if (isPort(port) && isIPv6(host)) return yes({ host, port, literal: true })
   return no('invalid', 'it is not an address and a port; write it as in [2620:fe::fe]:443')
 }
@@ -75,7 +75,7 @@ function isName(host: string): boolean {
   return host.length <= NAME_CHARS_MAX && NAME.test(host) && !host.endsWith('.localhost')
 }
 
-function notListed({ host, port, literal }: Target): Answer<void> {
+function notListed({ host, port, literal }: Target): Result<void> {
   if (literal && !(isIPv4(host) && isPublic(host))) {
     return no(
       'forbidden',
@@ -95,7 +95,7 @@ interface Rule {
 }
 
 /** People may write upper case: names mean the same to them. Programs asking may not. */
-function readEntry(entry: string): Answer<Rule> {
+function readEntry(entry: string): Result<Rule> {
   const [whole, wildcard, host = '', digits] = ENTRY.exec(entry.toLowerCase()) ?? []
   const ports = digits === undefined ? WEB_PORTS : [Number(digits)]
   if (whole === undefined || !ports.every(isPort))
@@ -107,7 +107,7 @@ function readEntry(entry: string): Answer<Rule> {
   return yes({ host, subdomains: false, ports })
 }
 
-function useless(entry: string, why: string): Answer<Rule> {
+function useless(entry: string, why: string): Result<Rule> {
   return no('invalid', `sandbox.allowedHosts has ${JSON.stringify(entry)}, which allows nothing: ${why}`)
 }
 

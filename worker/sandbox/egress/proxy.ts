@@ -9,7 +9,7 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
-import type { Answer } from '../../../core/result.ts'
+import type { Result } from '../../../core/result.ts'
 import { addressesOf, type MayReach, open, outInTheWorld, type Resolve, resolver } from './connect.ts'
 import { type Journal, makeJournal } from './connection-log.ts'
 import { readHead } from './head.ts'
@@ -123,7 +123,7 @@ class Service {
     else this.#refuse(client, head.authority, statusOf(way.refusal.kind), way.refusal.message)
   }
 
-  async #wayTo(authority: string, abandoned: AbortSignal): Promise<Answer<Socket>> {
+  async #wayTo(authority: string, abandoned: AbortSignal): Promise<Result<Socket>> {
     const target = readTarget(authority)
     if (!target.ok) return target
     const allowed = this.#policy.mayAsk(target.value)

@@ -18,8 +18,8 @@ export function afterwards(close: () => unknown): void {
 }
 
 export function accountsHere(more: Partial<AccountsParts> = {}): Accounts {
-  const http = makeHttp({ clock: realClock, chance: realChance })
-  const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+  const http = makeHttp({ clock: realClock, random: realChance })
+  const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
   afterwards(async () => {
     couriers.close()
     await http.close()
@@ -28,7 +28,7 @@ export function accountsHere(more: Partial<AccountsParts> = {}): Accounts {
     http,
     couriers,
     clock: realClock,
-    chance: realChance,
+    random: realChance,
     environment: { PATH: '/nowhere', HOME: '/nowhere' },
     uid: process.getuid?.() ?? 0,
     ...more,

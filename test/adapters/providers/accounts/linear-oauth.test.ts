@@ -19,7 +19,7 @@ import { keptLog } from '../../../support/recording-log.ts'
 const CODE = 'code-of-the-consent'
 const OLD = 'refresh-token-of-old'
 const SECRET = 'client-secret'
-const chance = { bytes: (count: number) => new Uint8Array(count).fill(7) }
+const random = { bytes: (count: number) => new Uint8Array(count).fill(7) }
 
 function configFor(connect: Partial<ServiceConfig['connect']>, apiUrl?: string): ServiceConfig {
   const tracker = { ...configDefaults.tracker, ...(apiUrl && { apiUrl }) }
@@ -50,7 +50,7 @@ const TOKENS = {
 
 describe('the way to the consent page', () => {
   test('asks for reading and writing, with a state and a challenge of its own', () => {
-    const journey = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, chance)
+    const journey = authorizeLinear(configFor({}), { state: 's t&1', port: 4400 }, random)
     if (!journey.ok) throw new Error(journey.refusal.message)
     const url = new URL(journey.value.url)
     const { verifier = '' } = journey.value
@@ -69,12 +69,12 @@ describe('the way to the consent page', () => {
 
   test('leads to the place that is configured', () => {
     const config = configFor({}, 'http://127.0.0.1:99/graphql')
-    const journey = authorizeLinear(config, { state: 's', port: 1 }, chance)
+    const journey = authorizeLinear(config, { state: 's', port: 1 }, random)
     expect(journey.ok && journey.value.url).toMatch(/^http:\/\/127\.0\.0\.1:99\/oauth\/authorize\?/)
   })
 
   test('is not there without a client id', () => {
-    expect(authorizeLinear(configDefaults, { state: 's', port: 1 }, chance)).toMatchObject({
+    expect(authorizeLinear(configDefaults, { state: 's', port: 1 }, random)).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('connect.trackerClientId') },
     })
   })
@@ -175,7 +175,7 @@ describe('with a Linear of its own', () => {
 
   async function bench(secret?: string) {
     const linear = await startLinear({ app: { redirectUris: [CALLBACK] } })
-    const http = makeHttp({ clock: realClock, chance: realChance })
+    const http = makeHttp({ clock: realClock, random: realChance })
     const { clientId, clientSecret } = linear.app
     const own = { trackerClientId: clientId, ...(secret && { trackerClientSecret: secret }) }
     const stop = async () => {
@@ -204,7 +204,7 @@ describe('with a Linear of its own', () => {
     const { pair, order } = await connected(one)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+    const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
     const courier = couriers.courier(linearManners, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })

@@ -53,8 +53,8 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const members = { [ME]: 'push', [SOMEBODY]: 'push' } as const
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
-  const http = makeHttp({ clock: realClock, chance: realChance })
-  const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+  const http = makeHttp({ clock: realClock, random: realChance })
+  const couriers = makeCouriers({ http, clock, random: realChance, log: keptLog() })
   const close = async () => {
     couriers.close()
     await http.close()

@@ -43,7 +43,7 @@ async function github(replies: readonly Reply[], token: string | undefined = TOK
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const http = makeHttp({ clock: realClock, chance: realChance })
+  const http = makeHttp({ clock: realClock, random: realChance })
   const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
   open.push(http, { close })
   const made = codeHostFor({ driver: 'github', apiUrl: origin }, token, { http, clock: realClock })
@@ -65,7 +65,7 @@ const order = { remote: 'ada/lamps', head: 'mend', base: 'main', title: 'Mend', 
 
 describe('addresses', () => {
   const address = (apiUrl?: string) => {
-    const http = makeHttp({ clock: realClock, chance: realChance })
+    const http = makeHttp({ clock: realClock, random: realChance })
     open.push(http)
     const codehost = { driver: 'github' as const, ...(apiUrl === undefined ? {} : { apiUrl }) }
     const made = codeHostFor(codehost, TOKEN, { http, clock: realClock })
@@ -182,7 +182,7 @@ describe('finding', () => {
     // By GitHub's own clock: this machine's may be off by hours.
     const { host } = await github([{ status, headers: { ...headers, date: DATE } }])
     for (const answer of [await find(host), await host.hasComment('ada/lamps', 1, 'x')])
-      expect(answer.ok ? answer : answer.refusal.againAfterMs).toBe(againAfterMs)
+      expect(answer.ok ? answer : answer.refusal.retryAfterMs).toBe(againAfterMs)
   })
 
   test('an outage that passes is waited out; one that lasts is told of', async () => {

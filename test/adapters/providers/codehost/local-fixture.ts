@@ -1,7 +1,7 @@
 /** A local code host to test: a folder with one real repository, a person with a git configuration, and files to edit. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { PullOrder } from '../../../../core/ports.ts'
+import type { NewPullRequest } from '../../../../core/ports.ts'
 import type { KeptPull } from '../../../../protocol/pulls.ts'
 import { localCodeHost } from '../../../../providers/codehost/local.ts'
 import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
@@ -91,6 +91,6 @@ function pullOrder({
   title = 'A title',
   body = '',
   draft = false,
-}: BenchOrder): PullOrder {
+}: BenchOrder): NewPullRequest {
   return { remote: REMOTE, head, base, title, body, draft }
 }

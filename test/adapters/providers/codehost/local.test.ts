@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from '@jest/globals'
-import type { PullOrder } from '../../../../core/ports.ts'
+import type { NewPullRequest } from '../../../../core/ports.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
 import { localCodeHost } from '../../../../providers/codehost/local.ts'
@@ -22,7 +22,7 @@ function desk() {
   return { path, pulls, host, put }
 }
 
-const order = (more: Partial<PullOrder> = {}): PullOrder => ({
+const order = (more: Partial<NewPullRequest> = {}): NewPullRequest => ({
   remote: 'ada/lamps',
   head: 'mend',
   base: 'main',

@@ -5,7 +5,7 @@
 
 import type { Clock } from '../../../../core/ports.ts'
 import type { PullHost } from '../../../../core/provider-ports.ts'
-import { type Answer, type No, yes } from '../../../../core/result.ts'
+import { type Refused, type Result, yes } from '../../../../core/result.ts'
 import { githubApi } from '../../../../providers/codehost/github/api.ts'
 import { githubPullHost } from '../../../../providers/codehost/github/pulls.ts'
 import type { Couriers, Errand } from '../../../../providers/http/client-types.ts'
@@ -38,7 +38,7 @@ export interface Hand {
 const API = 'https://api.github.com'
 
 /** `tell`: undefined is a 404. */
-export function byHand(tell: (asked: Asked) => Told | No | undefined): Hand {
+export function byHand(tell: (asked: Asked) => Told | Refused | undefined): Hand {
   const asked: Asked[] = []
   let round = 1
   let turn: Promise<void> | undefined
@@ -50,7 +50,7 @@ export function byHand(tell: (asked: Asked) => Told | No | undefined): Hand {
         resolve()
       }),
     )
-  const ask = async (errand: Errand): Promise<Answer<HttpReply>> => {
+  const ask = async (errand: Errand): Promise<Result<HttpReply>> => {
     const line = `${errand.method} ${errand.url.slice(API.length)}`
     const one = {
       ...errand,

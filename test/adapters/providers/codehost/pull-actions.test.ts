@@ -111,7 +111,7 @@ describe('GitHub', () => {
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const http = makeHttp({ clock: realClock, chance: realChance })
+    const http = makeHttp({ clock: realClock, random: realChance })
     open.push(() => http.close())
     open.push(() => new Promise((resolve) => server.close(() => resolve())))
     const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -7,7 +7,7 @@
 import { execFile } from 'node:child_process'
 import { describe, expect, test } from '@jest/globals'
 import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../../../core/provider-ports.ts'
-import type { Answer } from '../../../../core/result.ts'
+import type { Result } from '../../../../core/result.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 
@@ -592,13 +592,13 @@ async function detailOf(bench: PullBench, number: number): Promise<PullDetailFac
   return detail
 }
 
-export function granted<T>(answer: Answer<T>): T {
+export function granted<T>(answer: Result<T>): T {
   if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
   return answer.value
 }
 
 /** undefined: it was not refused. */
-export function kindOf(answer: Answer<unknown>): string | undefined {
+export function kindOf(answer: Result<unknown>): string | undefined {
   if (!answer.ok) expect(answer.refusal.message).not.toBe('')
   return answer.ok ? undefined : answer.refusal.kind
 }

@@ -1,6 +1,6 @@
 /** A service that answers when and what the test says, a hand-wound clock, and couriers between the two. */
 import type { Urgency } from '../../../../core/provider-ports.ts'
-import { type Answer, no, yes } from '../../../../core/result.ts'
+import { no, type Result, yes } from '../../../../core/result.ts'
 import { makeCouriers } from '../../../../providers/http/client-pool.ts'
 import type { Courier, Errand, Manners } from '../../../../providers/http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../../../providers/http/http.ts'
@@ -41,11 +41,11 @@ export function rig(more: Partial<Manners> = {}) {
   const log = keptLog()
   const sent: Sent[] = []
   let underWay = 0
-  const chance = { fraction: () => 0.5 }
-  const ask = (request: HttpRequest): Promise<Answer<HttpReply>> =>
+  const random = { fraction: () => 0.5 }
+  const ask = (request: HttpRequest): Promise<Result<HttpReply>> =>
     new Promise((resolve) => {
       underWay += 1
-      const settle = async (answer: Answer<HttpReply>) => {
+      const settle = async (answer: Result<HttpReply>) => {
         underWay -= 1
         resolve(answer)
         await clock.turn()
@@ -58,7 +58,7 @@ export function rig(more: Partial<Manners> = {}) {
         lose: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
       })
     })
-  const couriers = makeCouriers({ http: { ask }, clock, chance, log })
+  const couriers = makeCouriers({ http: { ask }, clock, random, log })
   const courier = couriers.courier({ ...manners, ...more }, ORIGIN, 's3cret')
   return { clock, log, sent, couriers, courier, underWay: () => underWay }
 }

@@ -199,10 +199,10 @@ describe('over real lines', () => {
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const http = makeHttp({ clock: realClock, chance: realChance })
+    const http = makeHttp({ clock: realClock, random: realChance })
     // However long the requests take, it is within the second for which the service wants to be left alone.
     const clock = handClock()
-    const couriers = makeCouriers({ http, clock, chance: realChance, log: keptLog() })
+    const couriers = makeCouriers({ http, clock, random: realChance, log: keptLog() })
     open.push(couriers, http, server)
     const courier = couriers.courier(manners, origin, 's3cret')
     const ask = (path: string) => courier.ask({ ...poll('/'), url: origin + path })

@@ -40,7 +40,7 @@ async function service(...deeds: readonly Deed[]) {
 }
 
 function door(clock: ManualClock | typeof realClock = realClock): Http {
-  const http = makeHttp({ clock, chance: realChance })
+  const http = makeHttp({ clock, random: realChance })
   open.unshift(http)
   return http
 }

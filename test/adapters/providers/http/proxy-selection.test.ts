@@ -84,7 +84,7 @@ async function proxy({ wants, says = 200 }: { readonly wants?: string; readonly 
 
 function door(around: Partial<Proxies>, authorities: readonly string[] = [certificate.authority]) {
   const way = { http: '', https: '', except: '', ...around }
-  const http = makeHttp({ clock: realClock, chance: realChance, proxies: way, authorities })
+  const http = makeHttp({ clock: realClock, random: realChance, proxies: way, authorities })
   open.unshift(http)
   return (url: string) =>
     http.ask({ method: 'GET', url, headers: { authorization: 'Bearer t0ken' }, tries: 1 })

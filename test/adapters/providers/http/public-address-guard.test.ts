@@ -38,7 +38,7 @@ async function service() {
 }
 
 function door(lookup: LookupFunction) {
-  const http = makeHttp({ clock: realClock, chance: realChance, lookup })
+  const http = makeHttp({ clock: realClock, random: realChance, lookup })
   open.unshift(() => http.close())
   return http
 }
@@ -80,7 +80,7 @@ test.each([
 test('the OAuth helper may be a company’s own, on its private network', async () => {
   const { port, asked } = await service()
   const http = door(names('127.0.0.1'))
-  const couriers = makeCouriers({ http, clock: realClock, chance: realChance, log: keptLog() })
+  const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
   open.unshift(() => couriers.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = accountsHere({ http, couriers })

@@ -1,6 +1,6 @@
 /** The issues of GitHub as a tracker, on a GitHub that counts what it is asked. */
 import { afterEach, describe, expect, test } from '@jest/globals'
-import type { Answer } from '../../../../core/result.ts'
+import type { Result } from '../../../../core/result.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
@@ -62,7 +62,7 @@ function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, 
   const tracker = githubTracker({ couriers, clock, config })
   const look = async (...tickets: string[]) => {
     clock.jump(POLL_MS)
-    const picture = granted(await tracker.look({ rules: config.tracker.eligible, tickets }))
+    const picture = granted(await tracker.listTickets({ rules: config.tracker.eligible, tickets }))
     for (const { ticket } of picture.tickets) expect(isTicket(ticket)).toMatchObject({ ok: true })
     return picture
   }
@@ -74,7 +74,7 @@ function driverOn({ couriers, clock }: Pick<GithubBench, 'couriers' | 'clock'>, 
   return { tracker, look, states }
 }
 
-function granted<T>(answer: Answer<T>): T {
+function granted<T>(answer: Result<T>): T {
   if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
   return answer.value
 }
@@ -133,8 +133,8 @@ describe('looking', () => {
     github.addIssue(REMOTE, { title: 'Two', author: SOMEBODY, labels: ['Todo'] })
     expect(await states()).toEqual(['ada/lamps#1 Todo', 'ada/lamps#2 Todo'])
     github.addIssue(REMOTE, { title: 'Three', author: SOMEBODY })
-    await tracker.moveTo('ada/lamps#1', 'In Progress')
-    await tracker.moveTo('ada/lamps#2', 'Done')
+    await tracker.moveTicket('ada/lamps#1', 'In Progress')
+    await tracker.moveTicket('ada/lamps#2', 'Done')
     expect(await states()).toEqual([
       'ada/lamps#1 In Progress',
       'ada/lamps#2 Closed closed',
@@ -161,7 +161,7 @@ describe('looking', () => {
     for (const title of ['One', 'Two']) github.addIssue(REMOTE, { title, author: SOMEBODY })
     await github.addRepo({ fullName: 'ada/wires', members: { [ME]: 'push' } })
     github.addIssue('ada/wires', { title: 'Elsewhere', author: SOMEBODY })
-    await tracker.moveTo('ada/lamps#2', 'Done')
+    await tracker.moveTicket('ada/lamps#2', 'Done')
     expect(await states()).toEqual(['ada/lamps#1 Open'])
     const wished = ['ada/lamps#2', 'ada/wires#1', 'ada/lamps#4711', 'ENG-12', 'nobody/nothing#1']
     const expected = ['ada/lamps#1 Open', 'ada/lamps#2 Closed closed', 'ada/wires#1 Open']
@@ -191,11 +191,11 @@ describe('looking', () => {
     const { github, tracker, config, clock } = await bench()
     const wish = { rules: config.tracker.eligible, tickets: [] }
     github.faults.down.add(REMOTE)
-    expect(await tracker.look(wish)).toMatchObject({ refusal: { kind: 'unavailable' } })
+    expect(await tracker.listTickets(wish)).toMatchObject({ refusal: { kind: 'unavailable' } })
     github.faults.down.clear()
     github.revokeToken(TOKEN)
     clock.jump(HOUR_MS)
-    const refused = await tracker.look(wish)
+    const refused = await tracker.listTickets(wish)
     expect(refused).toMatchObject({ refusal: { kind: 'unauthorized' } })
     expect(JSON.stringify(refused)).not.toContain(TOKEN)
   })
@@ -205,7 +205,7 @@ describe('looking', () => {
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
     expect(await states()).toEqual(['ada/lamps#1 Todo'])
     github.renameRepo(REMOTE, 'ada/lanterns')
-    expect(await tracker.moveTo('ada/lamps#1', 'In Review')).toMatchObject({ ok: true })
+    expect(await tracker.moveTicket('ada/lamps#1', 'In Review')).toMatchObject({ ok: true })
     expect(await states()).toEqual(['ada/lamps#1 In Review'])
   })
 
@@ -253,7 +253,7 @@ describe('looking', () => {
     expect((await look()).problems).toEqual([expect.stringMatching(/add one under repos/)])
     const bare = { ...config, tracker: { ...configDefaults.tracker, driver: 'github' as const } }
     const { tracker } = driverOn({ couriers, clock }, bare)
-    expect(await tracker.look({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
+    expect(await tracker.listTickets({ rules: config.tracker.eligible, tickets: [] })).toMatchObject({
       refusal: { kind: 'unauthorized', message: expect.stringMatching(/^GitHub needs a token/) },
     })
   })
@@ -295,10 +295,10 @@ describe('moving', () => {
     expect(await states()).toEqual(['ada/lamps#1 Open'])
     clock.jump(POLL_MS)
     const rules = { ...config.tracker.eligible, states: ['next'] }
-    expect(await tracker.look({ rules, tickets: [] })).toMatchObject({
+    expect(await tracker.listTickets({ rules, tickets: [] })).toMatchObject({
       value: { tickets: [{ ticket: { state: 'Next' } }] },
     })
-    await tracker.moveTo('ada/lamps#1', 'Waiting')
+    await tracker.moveTicket('ada/lamps#1', 'Waiting')
     expect(github.issue(REMOTE, 1).labels).toEqual(['Waiting'])
     expect(await states()).toEqual(['ada/lamps#1 Waiting'])
   })
@@ -306,18 +306,18 @@ describe('moving', () => {
   test('leaves an issue alone that somebody has put elsewhere', async () => {
     const { github, tracker } = await bench()
     const issue = github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['bug'] })
-    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
+    expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Todo'])).toMatchObject({
       refusal: { message: expect.stringContaining('was put in Open meanwhile') },
     })
     expect(issue.labels).toEqual(['bug'])
-    expect(await tracker.moveTo('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })
+    expect(await tracker.moveTicket('ada/lamps#1', 'In Progress', ['Open'])).toMatchObject({ ok: true })
   })
 
   async function moved(labels: string[], state: string, more: object = {}) {
     const made = await bench({ web: { remote: REMOTE } }, more)
     const issue = made.github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels })
     made.github.counters.clear()
-    const answer = await made.tracker.moveTo('ada/lamps#1', state)
+    const answer = await made.tracker.moveTicket('ada/lamps#1', state)
     return { ...made, issue, answer }
   }
 
@@ -345,8 +345,8 @@ describe('moving', () => {
     const { issue, answer, tracker } = await moved(['In Progress', 'bug'], state, { reviewState: state })
     expect(answer.ok).toBe(true)
     expect(issue).toMatchObject({ state: 'closed', stateReason: reason, labels: ['bug'] })
-    expect(await tracker.moveTo('ada/lamps#1', state)).toMatchObject({ ok: true })
-    expect(await tracker.moveTo('ada/lamps#1', 'In Progress')).toMatchObject({
+    expect(await tracker.moveTicket('ada/lamps#1', state)).toMatchObject({ ok: true })
+    expect(await tracker.moveTicket('ada/lamps#1', 'In Progress')).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringMatching(/is closed, and stays so/) },
     })
     expect(issue.state).toBe('closed')
@@ -356,7 +356,7 @@ describe('moving', () => {
     const { github, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY, labels: ['Todo'] })
     const issue = github.issue(REMOTE, 1)
-    const move = tracker.moveTo('ada/lamps#1', 'In Progress')
+    const move = tracker.moveTicket('ada/lamps#1', 'In Progress')
     const added = () => issue.labels.includes('In Progress')
     while (!added()) await new Promise((resolve) => setImmediate(resolve))
     issue.labels = ['In Progress']
@@ -370,14 +370,14 @@ describe('moving', () => {
     ['ada/lamps#4711', 'unknown'],
   ])('%s is %s', async (id, kind) => {
     const { tracker } = await bench()
-    expect(await tracker.moveTo(id, 'Done')).toMatchObject({ refusal: { kind } })
+    expect(await tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind } })
   })
 
   test('what the token may not do is not tried for ever', async () => {
     const { github, tracker } = await bench()
     github.addIssue(REMOTE, { title: 'One', author: SOMEBODY })
     github.repo(REMOTE).members.set(ME, 'pull')
-    expect(await tracker.moveTo('ada/lamps#1', 'Todo')).toMatchObject({
+    expect(await tracker.moveTicket('ada/lamps#1', 'Todo')).toMatchObject({
       refusal: { kind: expect.stringMatching(/^(invalid|unknown)$/) },
     })
   })
@@ -385,7 +385,7 @@ describe('moving', () => {
   test('a pull request of that number is not moved', async () => {
     const { github, tracker } = await bench()
     await github.openPulls(REMOTE, 1, SOMEBODY)
-    expect(await tracker.moveTo('ada/lamps#1', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await tracker.moveTicket('ada/lamps#1', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 })
 

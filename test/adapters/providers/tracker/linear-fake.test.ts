@@ -453,11 +453,11 @@ describe('requests that are none', () => {
     linear.faults.add({ kind: 'slow', ms: 60_000 }, { where: (operation) => operation === 'Say' })
     const query = `mutation Say { commentCreate(input: { issueId: "${id}", body: "Hello" }) { success } }`
     const headers = { authorization: linear.apiKey, 'content-type': 'application/json' }
-    const patience = new AbortController()
+    const timeouts = new AbortController()
     const body = JSON.stringify({ query })
-    const answer = fetch(linear.graphqlUrl, { method: 'POST', headers, body, signal: patience.signal })
+    const answer = fetch(linear.graphqlUrl, { method: 'POST', headers, body, signal: timeouts.signal })
     await until('the comment is made', () => linear.world.comments.length === 1)
-    patience.abort()
+    timeouts.abort()
     await expect(answer).rejects.toThrow()
   })
 

@@ -1,7 +1,7 @@
 /** A Linear of the test's own, the driver in front of it, and a clock for both that the test winds. */
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import type { PullLink, Tracker, TrackerPicture, TrackerWish } from '../../../../core/ports.ts'
-import type { Answer } from '../../../../core/result.ts'
+import type { PullLink, Tracker, TrackerListing, TrackerQuery } from '../../../../core/ports.ts'
+import type { Result } from '../../../../core/result.ts'
 import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { checker } from '../../../../protocol/parse.ts'
@@ -12,7 +12,7 @@ import { trackerFor } from '../../../../providers/tracker/tracker.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
 import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
 
-export type Rules = TrackerWish['rules']
+export type Rules = TrackerQuery['rules']
 
 export const NO_RULES: Rules = { states: [], labels: [], projects: [], assignees: [] }
 export const TODO: Rules = configDefaults.tracker.eligible
@@ -29,8 +29,8 @@ export class LinearBench {
 
   constructor(linear: FakeLinear) {
     this.linear = linear
-    this.http = makeHttp({ clock: realClock, chance: realChance })
-    this.couriers = makeCouriers({ http: this.http, clock: realClock, chance: realChance, log: this.log })
+    this.http = makeHttp({ clock: realClock, random: realChance })
+    this.couriers = makeCouriers({ http: this.http, clock: realClock, random: realChance, log: this.log })
     this.tracker = this.open()
   }
 
@@ -55,9 +55,9 @@ export class LinearBench {
     return deed(this.linear.world)
   }
 
-  async look(wish: Partial<TrackerWish> = {}): Promise<TrackerPicture> {
+  async look(wish: Partial<TrackerQuery> = {}): Promise<TrackerListing> {
     this.pass(30_000)
-    const looked = await this.tracker.look({ rules: TODO, tickets: [], ...wish })
+    const looked = await this.tracker.listTickets({ rules: TODO, tickets: [], ...wish })
     if (!looked.ok) throw new Error(`${looked.refusal.kind}: ${looked.refusal.message}`)
     for (const { ticket } of looked.value.tickets) {
       const checked = checkTicket(ticket)
@@ -66,7 +66,7 @@ export class LinearBench {
     return looked.value
   }
 
-  link(ticketId: string, link: PullLink): Promise<Answer<void>> {
+  link(ticketId: string, link: PullLink): Promise<Result<void>> {
     if (this.tracker.linkPull === undefined) throw new Error('it has a place for links')
     return this.tracker.linkPull(ticketId, link)
   }
@@ -89,5 +89,5 @@ export async function linearBench(options: FakeLinearOptions = {}): Promise<Line
   return new LinearBench(await startLinear({ now: () => began, ...options }))
 }
 
-export const namesOf = (tickets: TrackerPicture['tickets']): string[] =>
+export const namesOf = (tickets: TrackerListing['tickets']): string[] =>
   tickets.map(({ ticket }) => ticket.identifier).sort()

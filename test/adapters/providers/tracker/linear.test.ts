@@ -277,12 +277,12 @@ describe('from one look to the next', () => {
 
   test('looks that come too thick find what the one before found', async () => {
     const issue = linear.world.issue({ title: 'x' })
-    const look = () => bench.tracker.look({ rules: TODO, tickets: [] })
+    const look = () => bench.tracker.listTickets({ rules: TODO, tickets: [] })
     for (let n = 0; n < 50; n++)
       expect(await look()).toMatchObject({ ok: true, value: { tickets: { length: 1 } } })
     expect(linear.calls).toHaveLength(10)
     const other = linear.world.issue({ title: 'y', state: 'Done' })
-    const looked = await bench.tracker.look({ rules: TODO, tickets: [other.id] })
+    const looked = await bench.tracker.listTickets({ rules: TODO, tickets: [other.id] })
     expect(looked.ok && namesOf(looked.value.tickets)).toEqual([issue.identifier, other.identifier])
   })
 })
@@ -386,7 +386,7 @@ describe('blockers', () => {
 describe('when it goes wrong', () => {
   const kindOf = async (tickets: string[] = []): Promise<string> => {
     bench.pass(30_000)
-    const looked = await bench.tracker.look({ rules: TODO, tickets })
+    const looked = await bench.tracker.listTickets({ rules: TODO, tickets })
     return looked.ok ? namesOf(looked.value.tickets).join(' ') : looked.refusal.kind
   }
 
@@ -461,7 +461,7 @@ describe('when it goes wrong', () => {
 
   test('a key that is none is refused, and told nowhere', async () => {
     const key = 'lin_api_not_a_key'
-    const answer = await bench.open(key).look({ rules: TODO, tickets: [] })
+    const answer = await bench.open(key).listTickets({ rules: TODO, tickets: [] })
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'unauthorized' } })
     expect(JSON.stringify([answer, bench.log.lines])).not.toContain(key)
   })
@@ -473,53 +473,53 @@ describe('moving a ticket', () => {
     const other = world.team({ key: 'OPS', states: [{ name: 'in progress', type: 'started' }] })
     const issue = world.issue({ title: 'x' })
     await bench.look()
-    expect(await bench.tracker.moveTo(issue.id, ' in progress ')).toEqual({ ok: true, value: undefined })
+    expect(await bench.tracker.moveTicket(issue.id, ' in progress ')).toEqual({ ok: true, value: undefined })
     expect(issue.state).toMatchObject({ name: 'In Progress', team: { key: 'ENG' } })
     const review = issue.team.states.find(({ name }) => name === 'In Review')
-    expect(await bench.tracker.moveTo(issue.identifier, review?.id ?? '')).toMatchObject({ ok: true })
+    expect(await bench.tracker.moveTicket(issue.identifier, review?.id ?? '')).toMatchObject({ ok: true })
     expect(issue.state).toBe(review)
-    for (let n = 0; n < 20; n++) await bench.tracker.look({ rules: TODO, tickets: [] })
-    await bench.tracker.moveTo(issue.id, 'done')
-    const looked = await bench.tracker.look({ rules: TODO, tickets: [] })
+    for (let n = 0; n < 20; n++) await bench.tracker.listTickets({ rules: TODO, tickets: [] })
+    await bench.tracker.moveTicket(issue.id, 'done')
+    const looked = await bench.tracker.listTickets({ rules: TODO, tickets: [] })
     expect(looked.ok && find(looked.value.tickets, issue)).toMatchObject({
       closed: true,
       ticket: { state: 'Done' },
     })
     expect(linear.counts).toMatchObject({ TeamStates: 1, MoveIssue: 3 })
-    const foreign = await bench.tracker.moveTo(issue.id, other.states[0]?.id ?? '', ['done'])
+    const foreign = await bench.tracker.moveTicket(issue.id, other.states[0]?.id ?? '', ['done'])
     expect(foreign).toMatchObject({ refusal: { kind: 'invalid' } })
   })
 
   test('to where it is changes nothing', async () => {
     const issue = linear.world.issue({ title: 'x' })
-    expect(await bench.tracker.moveTo(issue.id, 'todo')).toEqual({ ok: true, value: undefined })
+    expect(await bench.tracker.moveTicket(issue.id, 'todo')).toEqual({ ok: true, value: undefined })
     expect(linear.counts).toEqual({ Whereabouts: 1 })
   })
 
   test('out of a state in which it is not expected is not done', async () => {
     const issue = linear.world.issue({ title: 'x', state: 'Backlog' })
-    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
+    expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['todo', 'In Review'])).toMatchObject({
       refusal: { kind: 'gone', message: `${issue.identifier} was put in Backlog meanwhile, and stays there` },
     })
     expect(issue.state.name).toBe('Backlog')
-    expect(await bench.tracker.moveTo(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+    expect(await bench.tracker.moveTicket(issue.id, 'In Progress', ['backlog'])).toMatchObject({ ok: true })
   })
 
   test.each(['Done', 'Canceled', 'Duplicate'])('that somebody has put in %s is left there', async (state) => {
     const issue = linear.world.issue({ title: 'x', state })
-    expect(await bench.tracker.moveTo(issue.id, 'In Review')).toMatchObject({
+    expect(await bench.tracker.moveTicket(issue.id, 'In Review')).toMatchObject({
       refusal: {
         kind: 'gone',
         message: `${issue.identifier} was put in ${state} meanwhile, and stays there`,
       },
     })
     expect(issue.state.name).toBe(state)
-    expect(await bench.tracker.moveTo(issue.id, 'In Review', [state])).toMatchObject({ ok: true })
+    expect(await bench.tracker.moveTicket(issue.id, 'In Review', [state])).toMatchObject({ ok: true })
   })
 
   test('to a state that is not there names those that are', async () => {
     const issue = linear.world.issue({ title: 'x' })
-    expect(await bench.tracker.moveTo(issue.id, 'Doing\n')).toEqual({
+    expect(await bench.tracker.moveTicket(issue.id, 'Doing\n')).toEqual({
       ok: false,
       refusal: {
         kind: 'invalid',
@@ -530,25 +530,25 @@ describe('moving a ticket', () => {
   })
 
   test('that is not there is unknown, and what is no id is not asked for', async () => {
-    const absent = await bench.tracker.moveTo('00000000-0000-4000-8000-000000000000', 'Done')
+    const absent = await bench.tracker.moveTicket('00000000-0000-4000-8000-000000000000', 'Done')
     expect(absent).toMatchObject({ refusal: { kind: 'unknown' } })
-    expect(await bench.tracker.moveTo('../x', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await bench.tracker.moveTicket('../x', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(linear.calls).toHaveLength(1)
   })
 
   test('whose answer got lost is done by doing it again', async () => {
     const issue = linear.world.issue({ title: 'x' })
     linear.faults.add({ kind: 'cut' }, { times: 1, where: only('MoveIssue') })
-    expect(await bench.tracker.moveTo(issue.id, 'Done')).toMatchObject({ ok: false })
+    expect(await bench.tracker.moveTicket(issue.id, 'Done')).toMatchObject({ ok: false })
     expect(issue.state.name).toBe('Done')
-    expect(await bench.tracker.moveTo(issue.id, 'Done')).toMatchObject({ ok: true })
+    expect(await bench.tracker.moveTicket(issue.id, 'Done')).toMatchObject({ ok: true })
     expect(linear.counts.MoveIssue).toBe(1)
   })
 
   test('that the account may not move is refused', async () => {
     const issue = linear.world.issue({ title: 'x' })
     const { accessToken } = linear.grant({ scopes: ['read'] })
-    const answer = await bench.open(accessToken).moveTo(issue.id, 'Done')
+    const answer = await bench.open(accessToken).moveTicket(issue.id, 'Done')
     expect(answer).toMatchObject({
       refusal: { kind: 'forbidden', message: expect.stringContaining('write') },
     })
@@ -607,7 +607,7 @@ test('an hour of polling stays far below half of the smallest quota', async () =
   for (let looks = 0; looks < hours * 120; looks++) {
     if (looks % 3 === 0) world.change(world.issues[looks % 100] as IssueRow, { title: `${looks}` })
     if (looks % 10 === 0)
-      await bench.tracker.moveTo(world.issues[(looks / 10) % 100]?.id ?? '', 'In Progress')
+      await bench.tracker.moveTicket(world.issues[(looks / 10) % 100]?.id ?? '', 'In Progress')
     await bench.look()
   }
   expect(linear.points / hours).toBeLessThan(60_000)
@@ -648,7 +648,7 @@ test('after whatever happens, what is shown as eligible is what is', async () =>
           own.pass(500)
           if (one.is === 'make') world.issue({ title: 'x', state: one.state, labels: one.labels })
           else if (one.is === 'fail') faults.add({ kind: 'internal' }, { times: 1 })
-          else if (one.is === 'look') await own.tracker.look({ rules, tickets: [] })
+          else if (one.is === 'look') await own.tracker.listTickets({ rules, tickets: [] })
           else if (issue === undefined) continue
           else if (one.is === 'move') world.change(issue, { state: one.state })
           else if (one.is === 'label') world.change(issue, { labels: one.labels })

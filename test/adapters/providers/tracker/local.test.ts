@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import type { Clock, Tracker, TrackerPicture } from '../../../../core/ports.ts'
+import type { Clock, Tracker, TrackerListing } from '../../../../core/ports.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../../protocol/limits.ts'
 import { checker } from '../../../../protocol/parse.ts'
@@ -56,8 +56,8 @@ function desk(clock: Clock = realClock, path = tempFolder()): Desk {
   }
 }
 
-async function look({ tracker }: Pick<Desk, 'tracker'>): Promise<TrackerPicture> {
-  const answer = await tracker.look(ALL)
+async function look({ tracker }: Pick<Desk, 'tracker'>): Promise<TrackerListing> {
+  const answer = await tracker.listTickets(ALL)
   if (!answer.ok) throw new Error(answer.refusal.message)
   return answer.value
 }
@@ -188,19 +188,19 @@ describe('looking', () => {
   test('a folder that is not there says which key names it, and is fine once it is', async () => {
     const path = join(tempFolder(), 'tickets')
     const one = desk(realClock, path)
-    expect(await one.tracker.look(ALL)).toEqual({
+    expect(await one.tracker.listTickets(ALL)).toEqual({
       ok: false,
       refusal: {
         kind: 'invalid',
         message: `tracker.path: ${path} does not exist; make that folder, or set tracker.path to the folder that holds the tickets`,
       },
     })
-    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'invalid' } })
     mkdirSync(path)
     expect(await idsOf(one)).toEqual([])
     rmSync(path, { recursive: true })
     writeFileSync(path, '')
-    expect(await one.tracker.look(ALL)).toMatchObject({
+    expect(await one.tracker.listTickets(ALL)).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('is not a folder') },
     })
   })
@@ -250,7 +250,7 @@ describe('moving', () => {
     )
     one.put('a.md', before)
     chmodSync(join(one.path, 'a.md'), 0o640)
-    expect(await one.tracker.moveTo('a', 'In Progress')).toEqual({ ok: true, value: undefined })
+    expect(await one.tracker.moveTicket('a', 'In Progress')).toEqual({ ok: true, value: undefined })
     expect(one.text('a.md')).toBe(before.toString().replace('"Todo"', 'In Progress'))
     expect(statSync(join(one.path, 'a.md')).mode & 0o777).toBe(0o640)
     expect(readdirSync(one.path)).toEqual(['a.md'])
@@ -260,35 +260,35 @@ describe('moving', () => {
   test('leaves a ticket alone that somebody has put elsewhere', async () => {
     const one = desk()
     one.put('a.md', '---\nstate: Backlog\n---\nb')
-    expect(await one.tracker.moveTo('a', 'In Progress', ['Todo'])).toMatchObject({
+    expect(await one.tracker.moveTicket('a', 'In Progress', ['Todo'])).toMatchObject({
       refusal: { kind: 'gone' },
     })
     expect(one.text('a.md')).toContain('state: Backlog')
-    expect(await one.tracker.moveTo('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'In Progress', ['backlog'])).toMatchObject({ ok: true })
   })
 
   test('adds the line where there is none', async () => {
     const one = desk()
     one.put('a.md', '---\ntitle: a\n---\nb')
-    await one.tracker.moveTo('a', 'Done')
+    await one.tracker.moveTicket('a', 'Done')
     expect(one.text('a.md')).toBe('---\ntitle: a\nstate: Done\n---\nb')
   })
 
   test('one that somebody has closed meanwhile stays closed', async () => {
     const one = desk()
     one.put('a.md', fileOf('Canceled'))
-    expect(await one.tracker.moveTo('a', 'In Review')).toMatchObject({
+    expect(await one.tracker.moveTicket('a', 'In Review')).toMatchObject({
       refusal: { kind: 'gone', message: 'a was put in Canceled meanwhile, and stays there' },
     })
     expect(one.text('a.md')).toBe(fileOf('Canceled'))
-    expect(await one.tracker.moveTo('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'In Review', ['Canceled'])).toMatchObject({ ok: true })
   })
 
   test('to where it is already writes nothing', async () => {
     const one = desk()
     one.put('a.md', fileOf('Todo'))
     const { ino } = statSync(join(one.path, 'a.md'))
-    expect(await one.tracker.moveTo('a', 'Todo')).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ ok: true })
     expect(statSync(join(one.path, 'a.md')).ino).toBe(ino)
   })
 
@@ -296,21 +296,23 @@ describe('moving', () => {
     const one = desk()
     one.put('bad.md', 'no')
     for (const id of ['nobody', 'bad', '../bad']) {
-      expect(await one.tracker.moveTo(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+      expect(await one.tracker.moveTicket(id, 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
     }
   })
 
   test('a state that no ticket can be in is refused, and nothing is written', async () => {
     const one = desk()
     one.put('a.md', fileOf('Todo'))
-    expect(await one.tracker.moveTo('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
+    expect(await one.tracker.moveTicket('a', 'x'.repeat(600))).toMatchObject({ refusal: { kind: 'invalid' } })
     expect(one.text('a.md')).toBe(fileOf('Todo'))
   })
 
   test('many moves at once happen one after the other', async () => {
     const one = desk()
     one.put('a.md', fileOf('Todo'))
-    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => one.tracker.moveTo('a', `S${n}`)))
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => one.tracker.moveTicket('a', `S${n}`)),
+    )
     expect(answers.every(({ ok }) => ok)).toBe(true)
     expect(one.text('a.md')).toBe(fileOf('S7'))
   })
@@ -353,7 +355,7 @@ describe('moving', () => {
     const kinds = new Set<string>()
     try {
       for (let n = 0; n < 40; n++) {
-        const answer = await one.tracker.moveTo('a', `S${n}`)
+        const answer = await one.tracker.moveTicket('a', `S${n}`)
         kinds.add(answer.ok ? 'made' : answer.refusal.kind)
         expect(one.text('a.md')).toContain(`x-save: ${saves}\n`)
         if (answer.ok) expect(one.text('a.md')).toContain(`state: S${n}\n`)
@@ -363,7 +365,7 @@ describe('moving', () => {
     }
     await saving
     expect(['made', 'conflict']).toEqual(expect.arrayContaining([...kinds]))
-    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
     expect(one.text('a.md')).toBe(fileOf('Done', `x-save: ${saves}`))
   })
 
@@ -374,7 +376,7 @@ describe('moving', () => {
     for (const name of [old, young, foreign]) one.put(name, 'half')
     const hourAgo = new Date(Date.now() - 3_600_000)
     for (const name of [old, foreign]) utimesSync(join(one.path, name), hourAgo, hourAgo)
-    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
     expect(readdirSync(one.path).sort()).toEqual([foreign, young, 'a.md'])
   })
 
@@ -382,7 +384,7 @@ describe('moving', () => {
     const one = desk()
     one.put('a.md', fileOf('Todo'))
     linkSync(join(one.path, 'a.md'), join(one.path, 'copy.txt'))
-    await one.tracker.moveTo('a', 'Done')
+    await one.tracker.moveTicket('a', 'Done')
     expect(one.text('copy.txt')).toBe(fileOf('Todo'))
   })
 })
@@ -425,17 +427,17 @@ describe('around the tickets', () => {
     one.put('a.md', fileOf('Done'))
     one.put('b.md', fileOf('Todo'))
     const wish = { rules: { ...ALL.rules, states: ['Todo'] }, tickets: ['a', 'gone'] }
-    expect(await one.tracker.look(wish)).toMatchObject({
+    expect(await one.tracker.listTickets(wish)).toMatchObject({
       value: {
         tickets: [{ ticket: { id: 'a', state: 'Done' }, closed: true }, { ticket: { id: 'b' } }],
         problems: [],
       },
     })
     rmSync(join(one.path, 'a.md'))
-    expect(await one.tracker.look(wish)).toMatchObject({
+    expect(await one.tracker.listTickets(wish)).toMatchObject({
       value: { tickets: [{ ticket: { id: 'b' } }], problems: [] },
     })
-    expect(await one.tracker.moveTo('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await one.tracker.moveTicket('a', 'Todo')).toMatchObject({ refusal: { kind: 'unknown' } })
   })
 
   test('a ticket whose file is broken while it has a run is named, not moved, and fine again once it is mended', async () => {
@@ -448,10 +450,10 @@ describe('around the tickets', () => {
       tickets: [],
       problems: [expect.stringContaining('a.md, line 2')],
     })
-    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ refusal: { kind: 'unknown' } })
     expect(one.text('a.md')).toBe(broken)
     one.put('a.md', fileOf('Todo'))
-    expect(await one.tracker.moveTo('a', 'Done')).toMatchObject({ ok: true })
+    expect(await one.tracker.moveTicket('a', 'Done')).toMatchObject({ ok: true })
     expect(await look(one)).toMatchObject({ tickets: [{ ticket: { state: 'Done' } }], problems: [] })
   })
 })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { type Answer, yes } from '../../../../core/result.ts'
+import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { localCodeHost } from '../../../../providers/codehost/local.ts'
 import { makeSources, type SourcesParts } from '../../../../worker/git/create-git-sources.ts'
@@ -93,8 +93,8 @@ export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeH
   const sources = makeSources({
     folder: join(folder, 'worker'),
     clock: realClock,
-    chance: realChance,
-    codehostFor: (): Answer<CodeHost> => yes(codehost),
+    random: realChance,
+    codehostFor: (): Result<CodeHost> => yes(codehost),
     ...parts,
   })
   return { folder, codehost, remote, person, sources, run: () => bench(join(folder, `run-${++runs}`)) }
@@ -171,12 +171,12 @@ export function aJob(more: Partial<Job> = {}): Job {
 
 export const never = new AbortController().signal
 
-export function got<T>(answer: Answer<T>): T {
+export function got<T>(answer: Result<T>): T {
   if (!answer.ok) throw new Error(`${answer.refusal.kind}: ${answer.refusal.message}`)
   return answer.value
 }
 
-export function refusalOf<T>(answer: Answer<T>): string {
+export function refusalOf<T>(answer: Result<T>): string {
   if (answer.ok) throw new Error('this should have been refused')
   return `${answer.refusal.kind}: ${answer.refusal.message}`
 }

@@ -49,7 +49,7 @@ describe('its surroundings', () => {
     const spool = await openSpool({
       dataDir,
       clock: realClock,
-      chance: realChance,
+      random: realChance,
       log: keptLog(),
       meters: noMeters,
       ballastBytes: 64 * 1024,

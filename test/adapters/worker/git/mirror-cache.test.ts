@@ -44,7 +44,7 @@ function desk(): Desk {
     },
   }
   const folder = join(root, 'repositories')
-  const cache = repositoryCache({ folder, git: watched, clock: realClock, chance: realChance })
+  const cache = repositoryCache({ folder, git: watched, clock: realClock, random: realChance })
   return { cache, folder, calls, person, remote, wanted: { name: 'ada/lamps', remote: { address: remote } } }
 }
 

@@ -1,7 +1,7 @@
 /** How long what passes is tried again, and what is said of it meanwhile. */
 import { describe, expect, test } from '@jest/globals'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { type Answer, no, yes } from '../../../../core/result.ts'
+import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { isSaid, sayOnce } from '../../../../worker/git/follow-up-comment.ts'
 import { publish } from '../../../../worker/git/publish.ts'
@@ -11,7 +11,7 @@ import { aJob, got, refusalOf } from './git-fixture.ts'
 
 const MINUTE_MS = 60_000
 const AWAY = 'the code host could not be reached'
-const chance = { fraction: () => 0.5 }
+const random = { fraction: () => 0.5 }
 
 /** Away for so long, by the clock. */
 function outage(clock: ManualClock, minutes: number) {
@@ -30,7 +30,7 @@ describe('an outage', () => {
     const { attempt, asked } = outage(clock, 5)
     const told: string[] = []
     const done = patiently(
-      { clock, chance },
+      { clock, random },
       undefined,
       attempt,
       publishing((line) => told.push(line)),
@@ -49,7 +49,7 @@ describe('an outage', () => {
     async (_, endure, minutes) => {
       const clock = new ManualClock()
       const { attempt, asked } = outage(clock, 60)
-      const refused = patiently({ clock, chance }, undefined, attempt, endure())
+      const refused = patiently({ clock, random }, undefined, attempt, endure())
       await clock.advance((minutes + 1) * MINUTE_MS)
       expect(refusalOf(await refused)).toBe(`failed: ${AWAY} (tried for ${minutes} minutes)`)
       const before = asked()
@@ -63,7 +63,7 @@ describe('an outage', () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 60)
     const stop = new AbortController()
-    const refused = patiently({ clock, chance }, stop.signal, attempt, publishing())
+    const refused = patiently({ clock, random }, stop.signal, attempt, publishing())
     await clock.advance(MINUTE_MS)
     const before = asked()
     stop.abort()
@@ -77,11 +77,11 @@ describe('an outage', () => {
     const told: string[] = []
     const endurance = publishing((line) => told.push(line))
     const { attempt } = outage(clock, 0.05)
-    const done = patiently({ clock, chance }, undefined, attempt, endurance)
+    const done = patiently({ clock, random }, undefined, attempt, endurance)
     await clock.advance(MINUTE_MS)
     expect(got(await done)).toBe('done')
     const lasting = async (): Promise<Tried<string>> => ({ answer: no('forbidden', 'no'), passes: false })
-    expect(refusalOf(await patiently({ clock, chance }, undefined, lasting, endurance))).toBe('forbidden: no')
+    expect(refusalOf(await patiently({ clock, random }, undefined, lasting, endurance))).toBe('forbidden: no')
     expect(told).toEqual([])
   })
 })
@@ -105,7 +105,7 @@ describe('a pause that the other side asks for', () => {
     const told: string[] = []
     const endurance = publishing((line) => told.push(line))
     const until = new Date(clock.now() + 60 * MINUTE_MS).toISOString().slice(0, 16)
-    const done = patiently({ clock, chance }, undefined, attempt, endurance)
+    const done = patiently({ clock, random }, undefined, attempt, endurance)
     await clock.advance(61 * MINUTE_MS)
     expect(got(await done)).toBe('done')
     expect(early()).toBe(1)
@@ -120,7 +120,7 @@ describe('a pause that the other side asks for', () => {
     const { attempt } = limited(clock, 50)
     const away = outage(clock, 58)
     const both = async () => ((await attempt()).answer.ok ? away.attempt() : attempt())
-    const done = patiently({ clock, chance }, undefined, both, publishing())
+    const done = patiently({ clock, random }, undefined, both, publishing())
     await clock.advance(60 * MINUTE_MS)
     expect(got(await done)).toBe('done')
   })
@@ -132,7 +132,7 @@ describe('a pause that the other side asks for', () => {
   ])('is not kept for hours, asked for %s', async (_, minutes, says, waited, triesMax) => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, minutes, says)
-    const refused = patiently({ clock, chance }, undefined, attempt, publishing())
+    const refused = patiently({ clock, random }, undefined, attempt, publishing())
     await clock.advance(waited * MINUTE_MS)
     expect(refusalOf(await refused)).toMatch(
       /^unavailable: too often \(not within .* minutes?, which is too long/,
@@ -145,7 +145,7 @@ describe('a pause that the other side asks for', () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 60)
     const stop = new AbortController()
-    const refused = patiently({ clock, chance }, stop.signal, attempt, publishing())
+    const refused = patiently({ clock, random }, stop.signal, attempt, publishing())
     await clock.advance(MINUTE_MS)
     stop.abort()
     expect(refusalOf(await refused)).toBe('unavailable: too often')
@@ -155,7 +155,7 @@ describe('a pause that the other side asks for', () => {
   test('is not run into where nobody would wait for so long', async () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
-    expect(refusalOf(await patiently({ clock, chance }, undefined, attempt))).toBe('unavailable: too often')
+    expect(refusalOf(await patiently({ clock, random }, undefined, attempt))).toBe('unavailable: too often')
     expect(early()).toBe(1)
   })
 })
@@ -165,7 +165,7 @@ function flaky(clock: ManualClock, minutes: number) {
   const comments: string[] = []
   const pulls: string[] = []
   let answers = 0
-  const through = async <T>(work: () => Answer<T>): Promise<Answer<T>> => {
+  const through = async <T>(work: () => Result<T>): Promise<Result<T>> => {
     if (clock.monotonic() < minutes * MINUTE_MS) return no('failed', AWAY)
     const answer = work()
     return ++answers % 2 === 0 ? no('unavailable', 'the answer was lost') : answer
@@ -202,7 +202,7 @@ test('a comment that an outage holds up, and whose answers get lost, is made onc
   const { codehost, comments } = flaky(clock, 4)
   const place = { codehost, remote: 'ada/lamps', number: 1 }
   const words = { marker: MARK, body: `Done.\n\n${MARK}`, isTakenOver: false }
-  const said = sayOnce({ clock, chance }, place, words, () => true, new AbortController().signal)
+  const said = sayOnce({ clock, random }, place, words, () => true, new AbortController().signal)
   await clock.advance(10 * MINUTE_MS)
   got(await said)
   expect(comments).toEqual([words.body])
@@ -242,7 +242,7 @@ describe('a comment that is sent and taken in late', () => {
       const clock = new ManualClock()
       const { host, comments } = late(clock, 3_000)
       const words = { marker: MARK, body, isTakenOver }
-      const said = sayOnce({ clock, chance }, place(host), words, () => true, new AbortController().signal)
+      const said = sayOnce({ clock, random }, place(host), words, () => true, new AbortController().signal)
       await clock.advance(6_000)
       got(await said)
       expect(comments).toEqual([isTakenOver ? `Before.\n\n${MARK}` : body])
@@ -256,13 +256,13 @@ describe('a comment that is sent and taken in late', () => {
     const blind = { ...host, hasComment: async () => yes(false) }
     const words = { marker: MARK, body, isTakenOver: false }
     const where = { ...place(blind), told: (line: string) => told.push(line) }
-    got(await sayOnce({ clock, chance }, where, words, () => true, new AbortController().signal))
+    got(await sayOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect([comments, told]).toEqual([
       [body],
       ['the follow-up’s comment was there more than once: the first one stays'],
     ])
     comments.push(body)
-    const found = isSaid({ clock, chance }, place(host), MARK, new AbortController().signal)
+    const found = isSaid({ clock, random }, place(host), MARK, new AbortController().signal)
     expect([got(await found), comments]).toEqual([true, [body]])
   })
 
@@ -273,7 +273,7 @@ describe('a comment that is sent and taken in late', () => {
     const forbidden = { ...host, dropRepeats: async () => no('forbidden', 'not allowed') }
     const where = { ...place(forbidden), told: (line: string) => told.push(line) }
     const words = { marker: MARK, body, isTakenOver: false }
-    got(await sayOnce({ clock, chance }, where, words, () => true, new AbortController().signal))
+    got(await sayOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect(told).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
   })
 })
@@ -302,7 +302,7 @@ describe('a pull request', () => {
     const clock = new ManualClock()
     const { codehost, pulls } = flaky(clock, 4)
     const told: string[] = []
-    const published = publish({ git, clock, chance }, delivery(codehost, told))
+    const published = publish({ git, clock, random }, delivery(codehost, told))
     await clock.advance(10 * MINUTE_MS)
     expect(got(await published)).toMatchObject({ prUrl: 'https://x/1' })
     expect(pulls).toHaveLength(1)
@@ -321,7 +321,7 @@ describe('a pull request', () => {
         return no('conflict', 'exists')
       },
     }
-    const published = publish({ git, clock, chance }, delivery(blind, []))
+    const published = publish({ git, clock, random }, delivery(blind, []))
     await clock.advance(10 * MINUTE_MS)
     expect(refusalOf(await published)).toMatch(/^conflict: exists/)
     expect(opened).toBe(3)

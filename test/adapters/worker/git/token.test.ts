@@ -41,7 +41,7 @@ async function site(
     token: TOKEN,
     ...(before === undefined ? {} : { before }),
   })
-  const http = makeHttp({ clock: realClock, chance: realChance })
+  const http = makeHttp({ clock: realClock, random: realChance })
   open.push(server, http)
   codehost = got(codeHostFor({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }))
   return { g, server, codehost }

@@ -71,7 +71,7 @@ function yard(): Yard {
       const sources = makeSources({
         folder: join(folder, 'sources'),
         clock,
-        chance: realChance,
+        random: realChance,
         codehostFor,
         git: faultyGit(makeGit({ folder: join(folder, 'git'), clock: realClock }), fault),
       })
