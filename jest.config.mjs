@@ -15,6 +15,10 @@ export default {
     ],
   },
   injectGlobals: false,
+  // Recorded expectations that no test asks for are an error, unless only some tests run.
+  globals: process.argv.some((arg) => /^(-t|--testNamePattern)/.test(arg))
+    ? { TESTS_ARE_FILTERED: true }
+    : {},
   moduleNameMapper: {
     ...(await packagesMapped()),
     '^fast-check$': '<rootDir>/test/support/seeded-fast-check.mjs',

@@ -19,10 +19,8 @@ export interface Story<E extends EventObject = EventObject> {
   readonly title: string
   readonly input: unknown
   readonly events: readonly E[]
-  /** Every line, that of the beginning first. */
-  readonly trail?: readonly string[]
-  /** Only the last line: how it came so far is another story's. */
-  readonly ends?: string
+  /** Records only the last line, where another story shows the way to that state. */
+  readonly onlyLastLine?: true
 }
 
 export function trail(
@@ -54,8 +52,8 @@ export function trail(
   return lines
 }
 
-/** The arrows that none of these stories takes, by name. */
-export function untold(machine: AnyStateMachine, stories: readonly Story[]): string[] {
+/** Names the arrows that none of these stories takes. */
+export function untakenArrows(machine: AnyStateMachine, stories: readonly Story[]): string[] {
   const taken = new Set<AnyTransitionDefinition>()
   for (const { input, events } of stories) trail(machine, input, events, taken)
   return [...arrows(machine.root)].filter((arrow) => !taken.has(arrow)).map(nameOf)
@@ -92,13 +90,13 @@ function emptied(tray: TransitionOutput): string[] {
       .splice(0)
       .map((mail) =>
         mail.is === 'event'
-          ? `tell ${mail.to.kind} ${mail.to.key} ${mail.event.type}`
-          : `bear ${mail.to.kind} ${mail.to.key}`,
+          ? `send ${mail.to.kind} ${mail.to.key} ${mail.event.type}`
+          : `spawn ${mail.to.kind} ${mail.to.key}`,
       ),
     ...tray.deadlines
       .splice(0)
       .map((change) =>
-        change.is === 'set' ? `${change.name} at ${new Date(change.at).toISOString()}` : `no ${change.name}`,
+        change.is === 'set' ? `${change.name} at ${new Date(change.at).toISOString()}` : `cancel ${change.name}`,
       ),
     ...(tray.ended ? ['over'] : []),
   ]

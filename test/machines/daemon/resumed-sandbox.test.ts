@@ -1,7 +1,7 @@
 /** What becomes of a sandbox that was booted for a person, one story for each way. */
 import { type BootedEvent, bootedMachine } from '../../../actors/daemon/resumed-sandbox.machine.ts'
 import type { Story } from '../trail.ts'
-import { tell } from '../trail-tests.ts'
+import { testTrails } from '../trail-tests.ts'
 
 const input = { runId: 'run-1' }
 
@@ -28,118 +28,96 @@ const stories: readonly Story<BootedEvent>[] = [
     title: 'from the boot to the last person having left',
     input,
     events: [ready, viewed, left, late, closed],
-    trail: [
-      'start → booting : booted.boot',
-      'ready → ready : booted.wait for a view',
-      'viewed → attended',
-      'last view closed → left : booted.wait for a return',
-      'time is up → closing : booted.close',
-      'closed → over : booted.over, over',
-    ],
   },
   {
     title: 'what can not be booted is over',
     input,
     events: [refused],
-    trail: ['start → booting : booted.boot', 'refused → over : booted.over, over'],
   },
   {
     title: 'released on its way, it is closed as soon as it is there',
     input,
     events: [release, ready, closed],
-    trail: [
-      'start → booting : booted.boot',
-      'release requested → unwanted',
-      'ready → closing : booted.close',
-      'closed → over : booted.over, over',
-    ],
   },
   {
     title: 'released on its way, it may also not come at all',
     input,
     events: [release, refused],
-    ends: 'refused → over : booted.over, over',
+    onlyLastLine: true,
   },
   {
     title: 'nobody ever comes',
     input,
     events: [ready, late],
-    ends: 'time is up → closing : booted.close',
+    onlyLastLine: true,
   },
   {
     title: 'a page is loaded anew',
     input,
     events: [ready, viewed, left, viewed],
-    ends: 'viewed → attended',
+    onlyLastLine: true,
   },
   {
     title: 'asked for again, it waits from then on',
     input,
     events: [ready, again],
-    ends: 'asked again → ready : booted.wait for a view',
+    onlyLastLine: true,
   },
   {
     title: 'asked for again after the last one left',
     input,
     events: [ready, viewed, left, again],
-    ends: 'asked again → ready : booted.wait for a view',
+    onlyLastLine: true,
   },
   {
     title: 'asked for again after the line was lost',
     input,
     events: [ready, viewed, lost, again],
-    ends: 'asked again → ready : booted.wait for a view',
+    onlyLastLine: true,
   },
   {
     title: 'the line is lost, and comes back with its views',
     input,
     events: [ready, viewed, lost, viewed],
-    trail: [
-      'start → booting : booted.boot',
-      'ready → ready : booted.wait for a view',
-      'viewed → attended',
-      'line lost → adrift : booted.wait for the line',
-      'viewed → attended',
-    ],
   },
   {
     title: 'the line is lost before anybody came',
     input,
     events: [ready, lost],
-    ends: 'line lost → adrift : booted.wait for the line',
+    onlyLastLine: true,
   },
   {
     title: 'the line is lost while a page is loading anew',
     input,
     events: [ready, viewed, left, lost],
-    ends: 'line lost → adrift : booted.wait for the line',
+    onlyLastLine: true,
   },
   {
     title: 'a line that breaks again and again gives no more time',
     input,
     events: [ready, viewed, lost, lost],
-    ends: 'line lost → adrift',
+    onlyLastLine: true,
   },
   {
     title: 'the host stays away',
     input,
     events: [ready, viewed, lost, late],
-    ends: 'time is up → closing : booted.close',
+    onlyLastLine: true,
   },
   ...open.flatMap(([name, way]): Story<BootedEvent>[] => [
     {
       title: `released while ${name}`,
       input,
       events: [...way, release],
-      ends: 'release requested → closing : booted.close',
+      onlyLastLine: true,
     },
     {
       title: `its session ends while ${name}`,
       input,
       events: [...way, ended],
-      ends: 'session ended → closing : booted.close',
+      onlyLastLine: true,
     },
   ]),
 ]
 
-tell(bootedMachine, stories)
+testTrails(bootedMachine, stories)

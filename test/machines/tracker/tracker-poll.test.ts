@@ -1,7 +1,7 @@
 /** How the intake looks at a tracker: one look at a time, and none is forgotten. */
 import { type IntakeEvent, intakeMachine } from '../../../actors/tracker/tracker-poll.machine.ts'
 import type { Story } from '../trail.ts'
-import { tell } from '../trail-tests.ts'
+import { testTrails } from '../trail-tests.ts'
 
 const resumed: IntakeEvent = { type: 'resumed', pollMs: 30_000 }
 const paused: IntakeEvent = { type: 'paused' }
@@ -15,66 +15,27 @@ const stories: readonly Story<IntakeEvent>[] = [
     title: 'a tracker is looked at as soon as it may be, and again after a while',
     input,
     events: [resumed, looked, rested, looked],
-    trail: [
-      'start → idle',
-      'resumed → looking : intake.look',
-      'looked → resting : intake.rest',
-      'rested → looking : intake.look',
-      'looked → resting : intake.rest',
-    ],
   },
   {
     title: 'something changed: it looks at once',
     input,
     events: [resumed, looked, touched, looked],
-    trail: [
-      'start → idle',
-      'resumed → looking : intake.look',
-      'looked → resting : intake.rest',
-      'touched → looking : intake.look',
-      'looked → resting : intake.rest',
-    ],
   },
   {
     title: 'something changed while it was looking: it looks again',
     input,
     events: [resumed, touched, touched, looked, looked],
-    trail: [
-      'start → idle',
-      'resumed → looking : intake.look',
-      'touched → looking : touched=true',
-      'touched → looking',
-      'looked → looking : intake.look, touched=false',
-      'looked → resting : intake.rest',
-    ],
   },
   {
     title: 'another tracker is looked at at once',
     input,
     events: [resumed, resumed, looked, resumed],
-    trail: [
-      'start → idle',
-      'resumed → looking : intake.look',
-      'resumed → looking : intake.look',
-      'looked → resting : intake.rest',
-      'resumed → looking : intake.look',
-    ],
   },
   {
     title: 'paused, it looks at nothing, whatever is touched',
     input,
     events: [resumed, looked, paused, touched, rested, looked, resumed],
-    trail: [
-      'start → idle',
-      'resumed → looking : intake.look',
-      'looked → resting : intake.rest',
-      'paused → idle',
-      'touched → idle',
-      'rested → idle',
-      'looked → idle',
-      'resumed → looking : intake.look',
-    ],
   },
 ]
 
-tell(intakeMachine, stories)
+testTrails(intakeMachine, stories)

@@ -1,7 +1,7 @@
 /** The worker that the host runs itself: what becomes of its process. */
 import { type LocalWorkerEvent, localWorkerMachine } from '../../../actors/workers/local-worker.machine.ts'
 import type { Story } from '../trail.ts'
-import { tell } from '../trail-tests.ts'
+import { testTrails } from '../trail-tests.ts'
 
 const wanted: LocalWorkerEvent = { type: 'wanted', concurrency: 2 }
 const wider: LocalWorkerEvent = { type: 'wanted', concurrency: 5 }
@@ -21,106 +21,55 @@ const stories: readonly Story<LocalWorkerEvent>[] = [
     title: 'where none is wanted, there is none',
     input,
     events: [unwanted],
-    trail: ['start → off', 'unwanted → off'],
   },
   {
     title: 'one that dies comes back, after a pause that grows until it has lasted',
     input,
     events: [wanted, started, died, rested, started, died, rested, started, steady, died],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'started → running',
-      'ended → waiting : local.rest, failures=1',
-      'rested → starting : local.start',
-      'started → running',
-      'ended → waiting : local.rest, failures=2',
-      'rested → starting : local.start',
-      'started → running',
-      'steady → running : failures=0',
-      'ended → waiting : local.rest, failures=1',
-    ],
   },
   {
     title: 'one that can’t be started is tried again',
     input,
     events: [wanted, failed, rested, started],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'not started → waiting : local.rest, failures=1',
-      'rested → starting : local.start',
-      'started → running',
-    ],
   },
   {
     title: 'one that the host does not know any more is invited anew',
     input,
     events: [wanted, started, turnedAway, rested, started],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'started → running',
-      'ended → waiting : local.rest, failures=1, ending=turned away',
-      'rested → starting : local.start',
-      'started → running',
-    ],
   },
   {
     title: 'one that only a person can help is left in peace for longer',
     input,
     events: [wanted, started, hopeless],
-    ends: 'ended → waiting : local.rest, failures=1, ending=hopeless',
+    onlyLastLine: true,
   },
   {
     title: 'another concurrency takes another process, when the old one has done what it had',
     input,
     events: [wanted, started, wider, died, started],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'started → running',
-      'wanted → stopping : local.drain, wanted=5',
-      'ended → starting : local.start, given=5',
-      'started → running',
-    ],
   },
   {
     title: 'the same wish again changes nothing',
     input,
     events: [wanted, started, wanted],
-    ends: 'wanted → running',
+    onlyLastLine: true,
   },
   {
     title: 'switched off, it may finish what it has',
     input,
     events: [wanted, started, unwanted, died],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'started → running',
-      'unwanted → stopping : local.drain, wanted=null',
-      'ended → off',
-    ],
   },
   {
     title: 'switched off while it is being started, it is ended as soon as it is there',
     input,
     events: [wanted, unwanted, started, died],
-    trail: [
-      'start → off',
-      'wanted → starting : local.start, wanted=2, given=2',
-      'unwanted → starting : wanted=null',
-      'started → stopping : local.drain',
-      'ended → off',
-    ],
   },
   {
     title: 'switched off while it waits to be started again, it is not',
     input,
     events: [wanted, failed, unwanted],
-    ends: 'unwanted → off : wanted=null',
+    onlyLastLine: true,
   },
 ]
 
-tell(localWorkerMachine, stories)
+testTrails(localWorkerMachine, stories)
