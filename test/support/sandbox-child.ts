@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { openSync } from 'node:fs'
 import { realClock } from '../../bin/clock.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
-import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/process.ts'
+import type { SandboxEnd, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
 
 export interface Finished {
   readonly end: SandboxEnd

@@ -9,7 +9,7 @@
 import type { AgentFiles } from './agent.ts'
 import { PROJECTS } from './agent-a-command.ts'
 import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe } from './usage.ts'
+import { isPathSafe } from './usage-tally.ts'
 
 /** An agent can make any number of folders, and of files. */
 const PROJECTS_MAX = 100

@@ -9,7 +9,7 @@ import { PROJECTS } from './agent-a-command.ts'
 import { apiTokens } from './agent-a-reported-cost.ts'
 import { Accounts, type Answers, sessionAnswers } from './agent-a-unreported-usage.ts'
 import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import type { ToldUse, UsagePlace, UsageTally } from './usage.ts'
+import type { ToldUse, UsagePlace, UsageTally } from './usage-tally.ts'
 
 export interface Reading {
   readonly files: AgentFiles

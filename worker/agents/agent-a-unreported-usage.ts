@@ -9,7 +9,7 @@
 import { USAGE_ENTRIES_MAX } from '../../protocol/limits.ts'
 import { instantAt } from './events.ts'
 import { countAt, isObject, type JsonObject, objectAt, textAt } from './json-lines.ts'
-import { safeId, safeModel, type ToldUse } from './usage.ts'
+import { safeId, safeModel, type ToldUse } from './usage-tally.ts'
 
 /** Of one session, which has two or three of each time that somebody is at it. */
 const ACCOUNTS_MAX = 100

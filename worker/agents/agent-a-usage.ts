@@ -17,7 +17,7 @@ import {
   type SessionUse,
   sessionUse,
 } from './agent-a-transcript.ts'
-import { isPathSafe, snapshotOf, type UsageTally, usageTallies } from './usage.ts'
+import { isPathSafe, snapshotOf, type UsageTally, usageTallies } from './usage-tally.ts'
 
 /** An agent can make any number of folders. */
 const PROJECTS_MAX = 100

@@ -11,7 +11,7 @@ import { SESSIONS } from './agent-b-command.ts'
 import { threadTokens } from './agent-b-tokens.ts'
 import { PROJECT_KEY } from './command-line.ts'
 import { type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe, type UsageTally, usageTallies } from './usage.ts'
+import { isPathSafe, type UsageTally, usageTallies } from './usage-tally.ts'
 
 const RECORDS_MAX = 1_000
 /** Year, month and day. */

@@ -9,7 +9,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, readlink, realpath } from 'node:fs/promises'
 import { join, normalize } from 'node:path'
 import type { AgentFiles } from './agent.ts'
-import { lineReader } from './stream.ts'
+import { lineReader } from './line-reader.ts'
 
 /** Of one folder. */
 const NAMES_MAX = 10_000

@@ -8,9 +8,9 @@
  */
 import { Socket } from 'node:net'
 import { type Frame, FrameReader, sizeIn } from './terminal/frames.ts'
-import { openTerminal } from './terminal/native.ts'
-import { Printed } from './terminal/printed.ts'
-import { Typed } from './terminal/typed.ts'
+import { openTerminal } from './terminal/pseudo-terminal.ts'
+import { Printed } from './terminal/terminal-output.ts'
+import { Typed } from './terminal/terminal-input.ts'
 
 const FAILED = 70
 const USUAL = { cols: 80, rows: 24 }

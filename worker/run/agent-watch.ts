@@ -8,8 +8,8 @@ import type { JobLimits } from '../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import type { AgentEnding, AgentListener, Heard } from '../agents/agent.ts'
-import { lineReader } from '../agents/stream.ts'
-import type { SandboxEnd, SandboxProcess } from '../sandbox/process.ts'
+import { lineReader } from '../agents/line-reader.ts'
+import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 import { Budget } from './agent-limits.ts'
 
 export interface AgentWatchParts {

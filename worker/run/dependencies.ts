@@ -5,8 +5,8 @@ import type { AgentProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
 import type { Sources } from '../git/git-ports.ts'
-import type { WayOut, WayOutOrder } from '../sandbox/egress/egress-proxy.ts'
-import type { Launcher, Slot } from '../sandbox/process.ts'
+import type { WayOut, WayOutOrder } from '../sandbox/egress/sandbox-egress.ts'
+import type { Launcher, Slot } from '../sandbox/sandbox-process.ts'
 
 export interface HandsParts {
   /** Where sandboxes may lie: see `ground.ts`. */

@@ -10,7 +10,7 @@ import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { RunFolders } from '../git/git-ports.ts'
-import { freeNumber } from '../sandbox/slots.ts'
+import { freeNumber } from '../sandbox/sandbox-users.ts'
 import { bytesIn } from './folder-size.ts'
 import type { Occupant, Walls } from './sandbox-metadata.ts'
 

@@ -9,7 +9,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { Session, SessionEar, TerminalSize } from '../../core/daemon/terminal.ts'
 import { shown } from '../agents/printable-output.ts'
 import { codeIn, type Frame, FrameReader, frameOf, resizeFrame } from '../inside/terminal/frames.ts'
-import type { SandboxEnd, SandboxProcess } from '../sandbox/process.ts'
+import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
 /** Typed, and not yet taken in by the sandbox: what is typed beyond it is lost, as at any terminal. */
 const TYPED_BYTES_MAX = 1024 * 1024

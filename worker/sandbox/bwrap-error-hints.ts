@@ -1,7 +1,7 @@
 /**
  * Why bubblewrap could not make a sandbox, where the cause is a known one, and the command that cures it.
  */
-import type { Machine } from './machine.ts'
+import type { Machine } from './local-machine.ts'
 
 interface Cause {
   readonly file: string

@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { isOwnerGone, ownMark } from './folder-owner.ts'
+import { isOwnerGone, ownMark } from './owner-tag.ts'
 
 export interface Group {
   /** Before it has children. False: it stays where it is. */

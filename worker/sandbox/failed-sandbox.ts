@@ -1,6 +1,6 @@
 /** A sandbox that never was: it has said nothing, and it has ended. */
 import { Readable } from 'node:stream'
-import type { SandboxProcess } from './process.ts'
+import type { SandboxProcess } from './sandbox-process.ts'
 
 export function unmade(reason: string): SandboxProcess {
   return {

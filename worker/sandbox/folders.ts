@@ -10,7 +10,7 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, sta
 import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { Slot } from './process.ts'
+import type { Slot } from './sandbox-process.ts'
 
 const OTHERS_WRITE = 0o022
 /** Node has no name for it: an open file that is only pointed at, so no right to read it is needed. */

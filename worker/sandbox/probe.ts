@@ -9,7 +9,7 @@ import type { HostExecution } from '../../protocol/worker.ts'
 import { optionNames, sandboxArguments, sandboxOptions } from './arguments.ts'
 import { cureFor, plain } from './bwrap-error-hints.ts'
 import { holesIn, type Outside, trialCommand } from './escape-test.ts'
-import { type Command, type Ended, type Machine, thisMachine } from './machine.ts'
+import { type Command, type Ended, type Machine, thisMachine } from './local-machine.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
 import { outside, PROGRAMS } from './wrapper-commands.ts'
 

@@ -11,10 +11,10 @@ import { finished } from 'node:stream/promises'
 import type { Clock } from '../../core/ports.ts'
 import { cureFor, plain } from './bwrap-error-hints.ts'
 import type { Group } from './cgroup.ts'
-import type { Machine } from './machine.ts'
-import type { SandboxEnd, SandboxProcess } from './process.ts'
+import type { Machine } from './local-machine.ts'
+import type { SandboxEnd, SandboxProcess } from './sandbox-process.ts'
 import { childrenOf, isFiltered, isGone, isStopped, markOf, type ProcessMark, signal } from './processes.ts'
-import { readStatus, type Status } from './status.ts'
+import { readStatus, type Status } from './bwrap-status.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
 export interface RunningParts {

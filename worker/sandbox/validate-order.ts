@@ -4,7 +4,7 @@
 import { dirname, isAbsolute, normalize } from 'node:path'
 import { HOME, WORK } from './arguments.ts'
 import { objectionToFolder, objectionToSocket } from './folders.ts'
-import type { SandboxOrder } from './process.ts'
+import type { SandboxOrder } from './sandbox-process.ts'
 
 const NAME = /^[A-Za-z0-9-]{1,128}$/
 /** Inside, these are made for the sandbox; a host path shown over or above one of them would be carving a root down. */

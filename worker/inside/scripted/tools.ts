@@ -6,7 +6,7 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs'
 import { appendFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
-import { knock } from './knock.ts'
+import { knock } from './network-check.ts'
 import type { Deed } from './script.ts'
 import { shell } from './shell.ts'
 

@@ -8,9 +8,9 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { Block, Line, Message } from './dialect.ts'
-import { messageOf, modelUsage } from './dialect.ts'
-import type { ModelUsage, Spent, Usage } from './meter.ts'
+import type { Block, Line, Message } from './stream-lines.ts'
+import { messageOf, modelUsage } from './stream-lines.ts'
+import type { ModelUsage, Spent, Usage } from './usage-meter.ts'
 
 const KEY_CHARS_MAX = 200
 

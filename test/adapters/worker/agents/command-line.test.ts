@@ -22,8 +22,8 @@ import type { AgentCommand, AgentFound, AgentTask } from '../../../../worker/age
 import { agentDrivers } from '../../../../worker/agents/drivers.ts'
 import { makeOwned, removeOwned } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
-import { thisMachine } from '../../../../worker/sandbox/machine.ts'
-import { slotOf } from '../../../../worker/sandbox/slots.ts'
+import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import { slotOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 import { taskOf } from './recorded-events.ts'
 

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { checker } from '../../../../protocol/parse.ts'
 import { ReportedEvent } from '../../../../protocol/run.ts'
 import type { Heard } from '../../../../worker/agents/agent.ts'
-import { lineReader } from '../../../../worker/agents/stream.ts'
+import { lineReader } from '../../../../worker/agents/line-reader.ts'
 import { AT, listeners, sample, taskOf } from './recorded-events.ts'
 
 const kinds = ['claude', 'codex', 'gemini'] as const

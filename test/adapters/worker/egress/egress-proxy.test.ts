@@ -1,512 +1,592 @@
 /**
- * The way out from inside a real sandbox: bubblewrap with a network namespace of its own, the bridge as it is shipped,
- * the proxy outside. As root the sandbox runs as somebody else, as it does in a worker.
+ * The proxy on a real Unix socket, with real servers behind it.
+ *
+ * Servers of a test are on this machine's loopback, which no sandbox may reach: tests that want traffic say so with
+ * `mayReach`, and the others see that it is refused.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { createSocket } from 'node:dgram'
-import { chmodSync, existsSync, readFileSync } from 'node:fs'
-import { createServer as createHttp } from 'node:http'
-import { type AddressInfo, connect, createServer, type Server } from 'node:net'
-import { networkInterfaces } from 'node:os'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, statSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { EGRESS_SOCKET } from '../../../../worker/sandbox/arguments.ts'
+import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/proxy-request.ts'
 import {
-  EGRESS_BRIDGE,
-  EGRESS_PORT,
-  type WayOut,
-  wayOut,
+  CONNECTIONS_MAX,
+  type Egress,
+  type EgressOrder,
+  openEgress,
 } from '../../../../worker/sandbox/egress/egress-proxy.ts'
-import { openEgress } from '../../../../worker/sandbox/egress/proxy.ts'
+import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 
-const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
-const isRoot = process.geteuid?.() === 0
-const slot = isRoot ? { uid: 61_001, gid: 61_001 } : undefined
-const owner = slot === undefined ? {} : { owner: slot }
-
-const cleanups: (() => Promise<unknown> | unknown)[] = []
-afterAll(async () => {
-  for (const clean of cleanups.reverse()) await clean()
+const cleanups: (() => Promise<void> | void)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-// ---- the sandbox -----------------------------------------------------------------------------------------------------
+// ---- the parts -----------------------------------------------------------------------------------------------------
 
-let tools = ''
-let shipped: WayOut
-const lines: string[] = []
-/** As the launcher's list, as far as the network goes. */
-const WALLS =
-  '--unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup --disable-userns --die-with-parent ' +
-  '--cap-drop ALL --new-session --uid 1000 --gid 1000 --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --ro-bind /usr /usr ' +
-  '--symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /run --dir /etc'
-
-interface Inside {
-  readonly socket?: string
-  readonly bridge?: boolean
-  readonly environment?: Readonly<Record<string, string>>
-}
-
-function started(
-  command: readonly string[],
-  { socket, bridge = true, environment = {} }: Inside,
-): ChildProcess {
-  const options = [
-    ...WALLS.split(' '),
-    ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
-    ...(socket === undefined ? [] : ['--ro-bind', socket, EGRESS_SOCKET]),
-    ...(bridge ? ['--ro-bind', tools, dirname(EGRESS_BRIDGE)] : []),
-    ...['--json-status-fd', '3', '--remount-ro', '/run', '--remount-ro', '/', '--chdir', '/tmp'],
-  ]
-  return spawn('/usr/bin/bwrap', [...options, '--', ...command], {
-    ...slot,
-    env: {},
-    cwd: '/',
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+/** A server on loopback; answers its port. */
+async function serving(serve: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    serve(socket)
   })
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  cleanups.push(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return (server.address() as AddressInfo).port
 }
 
-interface Done {
-  readonly code: number | null
-  readonly output: string
-  readonly complaint: string
+const echoing = () => serving((socket) => void socket.pipe(socket))
+
+interface Opened extends Egress {
+  readonly path: string
+  readonly lines: string[]
 }
 
-async function ended(child: ChildProcess, stdin?: string | Buffer): Promise<Done> {
-  const [output, complaint] = [gathered(child.stdout), gathered(child.stderr)]
-  child.stdin?.on('error', () => {}).end(stdin)
-  const code = await new Promise<number | null>((resolve) => child.on('close', resolve))
-  return { code, output: output(), complaint: complaint() }
+async function opened(order: Partial<EgressOrder> = {}): Promise<Opened> {
+  const path = join(tempFolder(), 'egress.sock')
+  const lines: string[] = []
+  const egress = await openEgress({
+    network: 'open',
+    allowedHosts: [],
+    socketPath: path,
+    clock: realClock,
+    log: (line) => void lines.push(line),
+    resolve: async () => ['127.0.0.1'],
+    ...order,
+  })
+  cleanups.push(() => egress.close())
+  return { ...egress, path, lines }
 }
 
-function gathered(stream: NodeJS.ReadableStream | null): () => string {
+/** Traffic to this machine's loopback is wanted. */
+const permitted = { mayReach: (address: string) => address === '127.0.0.1' }
+
+interface Client {
+  readonly socket: Socket
+  text(): string
+  /** The first line of the answer. */
+  status(): Promise<string>
+  /** All that was said, once it is closed. */
+  whole(): Promise<string>
+}
+
+function dialled(path: string, said?: string): Client {
+  const socket = connect({ path, allowHalfOpen: true })
+  cleanups.push(() => void socket.destroy())
   let text = ''
-  stream?.setEncoding('utf8').on('data', (part: string) => {
+  const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()))
+  socket.on('error', () => {}).setEncoding('latin1')
+  socket.on('data', (part: string) => {
     text += part
   })
-  return () => text
+  socket.on('end', () => socket.end())
+  if (said !== undefined) socket.write(said, 'latin1')
+  const status = async () => {
+    await until('an answer', () => text.includes('\r\n'))
+    return text.split('\r\n')[0] ?? ''
+  }
+  return { socket, text: () => text, status, whole: async () => closed.then(() => text) }
 }
 
-/** In the sandbox, with the way out in front and only public addresses beyond it. */
-const inside = (command: readonly string[], stdin?: string | Buffer) =>
-  ended(started(shipped.wrap(command), reachable()), stdin)
-
-function reachable(): Inside {
-  if (shipped.socketPath === undefined) throw new Error('there is no way out')
-  return { socket: shipped.socketPath, environment: shipped.environment }
-}
-
-function passable(): string {
-  const folder = tempFolder()
-  chmodSync(folder, 0o711)
-  return folder
-}
-
-beforeAll(async () => {
-  tools = passable()
-  execFileSync(join(root, 'node_modules', '.bin', 'esbuild'), [
-    join(root, 'worker/inside/egress-bridge.ts'),
-    ...['--bundle', '--platform=node', '--format=cjs', '--log-level=error'],
-    `--outfile=${join(tools, 'egress-bridge.js')}`,
-  ])
-  chmodSync(join(tools, 'egress-bridge.js'), 0o644)
-  const log = (line: string) => void lines.push(line)
-  const order = { allowedHosts: ['example.org'], folder: passable(), ...owner, log, clock: realClock }
-  shipped = await wayOut({ network: 'allowlist', ...order })
-  cleanups.push(() => shipped.close())
-})
+const asking = (path: string, authority: string, more = '') =>
+  dialled(path, `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n${more}`)
 
 // ---- the tests -------------------------------------------------------------------------------------------------------
 
-describe('the command behind the bridge', () => {
-  test('ends as it ends: code, signal, and one that is not there', async () => {
-    const [seven, killed, missing] = await Promise.all([
-      inside(['sh', '-c', 'echo out; echo err >&2; exit 7']),
-      inside(['sh', '-c', 'kill -TERM $$']),
-      inside(['/no/such/program']),
-    ])
-    expect(seven).toEqual({ code: 7, output: 'out\n', complaint: 'err\n' })
-    expect(killed).toMatchObject({ code: 128 + 15, output: '' })
-    expect(missing).toMatchObject({ code: 127, complaint: expect.stringContaining('/no/such/program') })
+describe('a tunnel', () => {
+  test('carries bytes both ways, those that came with the request first', async () => {
+    const egress = await opened(permitted)
+    const client = asking(egress.path, `example.org:${await echoing()}`, 'first ')
+    expect(await client.status()).toBe('HTTP/1.1 200 Connection Established')
+    client.socket.end('second')
+    expect(await client.whole()).toMatch(/\r\n\r\nfirst second$/)
   })
 
-  test('gets its words and its input as they are', async () => {
-    const words = ['', 'a b', "it's", '$HOME `id`', '*', '-n', 'ü\n']
-    const program = 'process.stdout.write(JSON.stringify(process.argv.slice(1)))'
-    expect(JSON.parse((await inside(['node', '-e', program, '--', ...words])).output)).toEqual(words)
-    const input = randomBytes(1024 * 1024)
-    const { output } = await inside(['sha256sum'], input)
-    expect(output).toContain(createHash('sha256').update(input).digest('hex'))
-  })
-
-  test('is the process that was started, without children, descriptors or variables of the bridge', async () => {
-    const program = `
-      const fs = require('fs')
-      const children = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim()
-      const pipes = [0, 1, 2].every((fd) => fs.fstatSync(fd).isFIFO() || fs.fstatSync(fd).isSocket())
-      console.log(JSON.stringify({ pid: process.pid, children, pipes, bridge: process.env.bridge }))`
-    const plain = await ended(started(['node', '-e', program], reachable()))
-    const wrapped = await inside(['node', '-e', program])
-    expect(JSON.parse(wrapped.output)).toEqual(JSON.parse(plain.output))
-    const descriptors = ['/bin/ls', '/proc/self/fd']
-    expect((await inside(descriptors)).output).toBe((await ended(started(descriptors, reachable()))).output)
-  })
-
-  test('is interrupted as if there were no bridge, and the bridge lives on', async () => {
-    const program = `
-      process.on('SIGINT', () => require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('interrupted, bridged'); process.exit(5) }))
-      setInterval(() => {}, 1000); console.log('ready')`
-    const child = started(shipped.wrap(['node', '-e', program]), reachable())
-    const status = gathered((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
-    const output = gathered(child.stdout)
-    const over = new Promise((resolve) => child.on('close', resolve))
-    const init = () => Number(/"child-pid": (\d+)/.exec(status())?.[1])
-    await until('it is ready', () => output() === 'ready\n' && init() > 0)
-    const [command = 0] = readFileSync(`/proc/${init()}/task/${init()}/children`, 'utf8')
-      .split(' ')
-      .map(Number)
-    process.kill(command, 'SIGINT')
-    expect(await over).toBe(5)
-    expect(output()).toBe('ready\ninterrupted, bridged\n')
-  })
-
-  test('may signal its whole group without losing the way out', async () => {
-    const script = `trap '' INT TERM HUP QUIT; kill -INT 0; kill -TERM 0; kill -HUP 0; kill -QUIT 0; exec node -e "
-      require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('bridged'); process.exit() })"`
-    expect(await inside(['sh', '-c', script])).toMatchObject({ code: 0, output: 'bridged\n' })
-  })
-
-  test('does not start when the bridge cannot, and why is said', async () => {
-    const { socket = '', environment = {} } = reachable()
-    const done = await ended(
-      started(shipped.wrap(['echo', 'started']), { socket, environment, bridge: false }),
-    )
-    expect(done).toMatchObject({ code: 69, output: '' })
-    expect(done.complaint).toMatch(
-      /^switchyard: the way out of the sandbox could not be opened: .*egress-bridge/s,
-    )
-    const taken = `node -e "require('net').createServer().listen(${EGRESS_PORT}, '127.0.0.1')" & while ! grep -q ${EGRESS_PORT.toString(16).toUpperCase()} /proc/net/tcp; do :; done; exec "$@"`
-    const second = await ended(
-      started(['sh', '-c', taken, 'sh', ...shipped.wrap(['echo', 'started'])], reachable()),
-    )
-    expect(second).toMatchObject({ code: 69, output: '', complaint: expect.stringContaining('EADDRINUSE') })
-  })
-
-  test('without a network there is nothing: no socket, no variables, the command alone', async () => {
-    const none = await wayOut({
-      network: 'none',
-      allowedHosts: [],
-      folder: '/nowhere',
-      log: () => {},
-      clock: realClock,
+  test('each half closes on its own', async () => {
+    const egress = await opened(permitted)
+    const port = await serving((socket) => {
+      let heard = ''
+      socket.on('data', (bytes) => {
+        heard += bytes
+      })
+      socket.on('end', () => socket.end(`heard ${heard}`))
     })
-    expect(none.socketPath).toBeUndefined()
-    expect(none.environment).toEqual({})
-    expect(none.wrap(['a', 'b'])).toEqual(['a', 'b'])
-    await none.close()
+    const client = asking(egress.path, `example.org:${port}`, 'all')
+    client.socket.end()
+    expect(await client.whole()).toMatch(/heard all$/)
+  })
+
+  test('megabytes pass unharmed, and a reader that stops stops the writer', async () => {
+    const total = 48 * 1024 * 1024
+    let sent = 0
+    const piece = Buffer.alloc(64 * 1024, 7)
+    const port = await serving((socket) => {
+      const pump = () => {
+        while (sent < total) {
+          sent += piece.length
+          if (!socket.write(piece)) return void socket.once('drain', pump)
+        }
+        socket.end()
+      }
+      pump()
+    })
+    const egress = await opened(permitted)
+    const socket = connect({ path: egress.path })
+    cleanups.push(() => void socket.destroy())
+    socket.pause()
+    socket.write(`CONNECT example.org:${port} HTTP/1.1\r\n\r\n`)
+    let before = -1
+    await until('the writer stops', async () => {
+      const same = sent > 0 && sent === before
+      before = sent
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      return same
+    })
+    expect(sent).toBeLessThan(total / 2)
+    let got = 0
+    socket.on('data', (bytes) => {
+      got += bytes.length
+    })
+    socket.resume()
+    await new Promise((resolve) => socket.on('close', resolve))
+    expect(got).toBe(total + 'HTTP/1.1 200 Connection Established\r\n\r\n'.length)
+    await until('its line', () => egress.lines.length === 1)
+    expect(egress.figures()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
+  })
+
+  test('one that a server breaks off ends, and so does one that a client does', async () => {
+    const egress = await opened(permitted)
+    const accepted: Socket[] = []
+    const port = await serving((socket) => void accepted.push(socket))
+    const one = asking(egress.path, `example.org:${port}`)
+    await until('a connection', () => accepted.length === 1)
+    accepted[0]?.resetAndDestroy()
+    await one.whole()
+
+    const two = asking(egress.path, `example.org:${port}`)
+    await until('another', () => accepted.length === 2)
+    const gone = new Promise((resolve) => accepted[1]?.resume().on('end', resolve))
+    two.socket.destroy()
+    await gone
+    accepted[1]?.end()
+    await until('no connections', () => egress.figures().connections === 0)
+  })
+
+  test('one in which nothing moves for thirty seconds is closed; any byte begins them anew', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const client = asking(egress.path, `example.org:${await echoing()}`)
+    await client.status()
+    await clock.advance(IDLE_MS_MAX - 1)
+    client.socket.write('awake')
+    await until('the echo', () => client.text().endsWith('awake'))
+    await clock.advance(IDLE_MS_MAX - 1)
+    expect(client.socket.closed).toBe(false)
+    await clock.advance(1)
+    await client.whole()
+    await until('its line', () => egress.lines.length === 1)
+    expect(clock.timers).toBe(0)
+  })
+
+  test('closing the proxy cuts everything, takes the socket away, and can be done twice', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const port = await echoing()
+    const clients = [asking(egress.path, `example.org:${port}`), asking(egress.path, `example.org:${port}`)]
+    await Promise.all(clients.map((client) => client.status()))
+    const silent = dialled(egress.path)
+    await until('three', () => egress.figures().connections === 3)
+    await Promise.all([egress.close(), egress.close()])
+    await Promise.all([...clients, silent].map((client) => client.whole()))
+    expect(() => statSync(egress.path)).toThrow('ENOENT')
+    expect(egress.lines).toHaveLength(2)
+    expect(clock.timers).toBe(0)
   })
 })
 
-describe('the bridge by itself', () => {
-  async function bridged(path: string): Promise<number> {
-    const port = await freePort()
-    const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
-    cleanups.push(() => child.kill('SIGKILL'))
-    const said = gathered(child.stdout)
-    await until('it listens', () => said() === 'listening')
+describe('what is refused', () => {
+  const allowlist = { network: 'allowlist', allowedHosts: ['example.org'] } as const
+
+  test('a name that is not listed: the answer says what to add, and nobody is asked about it', async () => {
+    const asked: string[] = []
+    const resolve = async (host: string) => {
+      asked.push(host)
+      return ['127.0.0.1']
+    }
+    const egress = await opened({ ...allowlist, ...permitted, resolve })
+    expect(await asking(egress.path, 'evil.example:443').whole()).toBe(
+      'HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\ncontent-length: 116\r\nconnection: close\r\n\r\n' +
+        'switchyard: no way out to evil.example:443: it is not in sandbox.allowedHosts; add "evil.example" there to allow it\n',
+    )
+    expect(asked).toEqual([])
+    expect(egress.lines).toEqual([
+      'egress: evil.example:443 refused: it is not in sandbox.allowedHosts; add "evil.example" there to allow it',
+    ])
+  })
+
+  test.each([
+    ['another port', 'example.org:22'],
+    ['a literal', '127.0.0.1:443'],
+    ['decimal', '2130706433:443'],
+    ['hex', '0x7f000001:443'],
+    ['octal', '0177.0.0.1:443'],
+    ['IPv6', '[::1]:443'],
+    ['mapped', '[::ffff:127.0.0.1]:443'],
+    ['localhost', 'localhost:443'],
+    ['a suffix look-alike', 'notexample.org:443'],
+    ['a prefix look-alike', 'example.org.evil.test:443'],
+    ['upper case', 'EXAMPLE.org:443'],
+    ['a trailing dot', 'example.org.:443'],
+    ['a user', 'example.org:443@evil.test:443'],
+    ['percent', 'example.org%00:443'],
+    ['NUL', 'example.org\0:443'],
+    ['no port', 'example.org'],
+  ])('%s: %j', async (_, authority) => {
+    const egress = await opened({ ...allowlist, mayReach: () => true })
+    expect(await asking(egress.path, authority).status()).toMatch(/^HTTP\/1\.1 40[03] /)
+    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 1 })
+  })
+
+  test.each([
+    'GET http://example.org/ HTTP/1.1\r\nHost: example.org\r\n\r\n',
+    'POST http://example.org/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc',
+    'GET / HTTP/1.1\r\nHost: example.org\r\n\r\n',
+    'OPTIONS * HTTP/1.1\r\n\r\n',
+  ])('whatever is not CONNECT: %j', async (request) => {
+    const egress = await opened({ ...allowlist, ...permitted })
+    const answer = await dialled(egress.path, request).whole()
+    expect(answer).toMatch(/^HTTP\/1\.1 405 Method Not Allowed\r\n/)
+    expect(answer).toContain('only does CONNECT; use an https:// address')
+  })
+
+  test.each([
+    'CONNECT example.org:443\r\n\r\n',
+    'CONNECT  example.org:443 HTTP/1.1\r\n\r\n',
+    'CONNECT example.org:443 HTTP/2.0\r\n\r\n',
+    'connect example.org:443 HTTP/1.1\r\n\r\n',
+    ' CONNECT example.org:443 HTTP/1.1\r\n\r\n',
+    'CONNECT example.org:443 HTTP/1.1\nHost: a\r\n\r\n',
+    '\r\n\r\n',
+    '\x16\x03\x01\x02\0\x01\0\r\n\r\n',
+    'PRI * HTTP/2.0\r\n\r\n',
+  ])('what is not HTTP/1: %j', async (request) => {
+    const egress = await opened({ ...allowlist, ...permitted })
+    expect(await dialled(egress.path, request).status()).toBe('HTTP/1.1 400 Bad Request')
+  })
+
+  describe.each(['open', 'allowlist'] as const)('addresses, with the network %s', (network) => {
+    test.each([
+      ['loopback', ['127.0.0.1']],
+      ['this machine, in IPv6', ['::1']],
+      ['the metadata service', ['169.254.169.254']],
+      ['one that is public and one that is not', ['1.1.1.1', '127.0.0.1']],
+      ['the same the other way round', ['10.0.0.1', '1.1.1.1']],
+      ['a private one in IPv6 clothes', ['::ffff:10.0.0.1']],
+      ['something that is no address', ['localhost']],
+    ])('a name at %s is refused', async (_, addresses) => {
+      let connections = 0
+      const port = await serving(() => {
+        connections += 1
+      })
+      const egress = await opened({
+        network,
+        allowedHosts: [`example.org:${port}`],
+        resolve: async () => addresses,
+      })
+      const answer = await asking(egress.path, `example.org:${port}`).whole()
+      expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
+      expect(answer).toContain('it is not at a public address')
+      expect(connections).toBe(0)
+    })
+  })
+
+  test('a literal is judged like the answer to a name, also where the network is open', async () => {
+    const egress = await opened()
+    for (const authority of [
+      '127.0.0.1:80',
+      '169.254.169.254:80',
+      '[::1]:80',
+      '[fd00:ec2::254]:80',
+      '[::ffff:127.0.0.1]:80',
+    ]) {
+      expect(await asking(egress.path, authority).status()).toBe('HTTP/1.1 403 Forbidden')
+    }
+  })
+
+  test('a name is looked up once: a second answer has nobody to give it to', async () => {
+    const answers = [['127.0.0.1'], ['10.0.0.1']]
+    const egress = await opened({ ...permitted, resolve: async () => answers.shift() ?? [] })
+    const client = asking(egress.path, `example.org:${await echoing()}`)
+    expect(await client.status()).toMatch(/ 200 /)
+    expect(answers).toEqual([['10.0.0.1']])
+  })
+
+  test('entries that can match nothing are told when it opens', async () => {
+    const egress = await opened({ network: 'allowlist', allowedHosts: ['localhost', 'example.org'] })
+    expect(egress.lines).toEqual([
+      expect.stringMatching(/^egress: sandbox.allowedHosts has "localhost", which/),
+    ])
+  })
+})
+
+describe('what fails', () => {
+  test('a server that is not there, a name that does not exist, name servers that do not answer', async () => {
+    const answers: Record<string, () => Promise<string[]>> = {
+      'none.example': async () => [],
+      'lost.example': async () => Promise.reject(new Error('no name server answered')),
+      'dead.example': async () => ['127.0.0.1'],
+    }
+    const egress = await opened({ ...permitted, resolve: async (host) => answers[host]?.() ?? [] })
+    const free = await serving(() => {})
+    await cleanups.pop()?.()
+    for (const host of Object.keys(answers)) {
+      expect(await asking(egress.path, `${host}:${free}`).status()).toBe('HTTP/1.1 502 Bad Gateway')
+    }
+    expect(egress.lines).toEqual([
+      `egress: none.example:${free} failed: there is no such host`,
+      `egress: lost.example:${free} failed: its name could not be looked up; try again later`,
+      `egress: dead.example:${free} failed: it does not take connections there`,
+    ])
+    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
+  })
+
+  test('where one address is dead the next is tried', async () => {
+    const egress = await opened({
+      mayReach: () => true,
+      resolve: async () => ['::1', '127.0.0.1'],
+    })
+    const port = await echoing()
+    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    const ipv6 = await serving((socket) => void socket.pipe(socket), '::1').catch(() => undefined)
+    if (ipv6 !== undefined) expect(await asking(egress.path, `example.org:${ipv6}`).status()).toMatch(/ 200 /)
+  })
+})
+
+test('of many addresses three are tried, and those of IPv4 first', async () => {
+  const addresses = ['::1', '::1', '::1', '127.0.0.1']
+  const egress = await opened({ mayReach: () => true, resolve: async () => addresses })
+  const port = await echoing()
+  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+  addresses.splice(0, 4, '127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.1')
+  expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 502 /)
+})
+
+describe('a server that says nothing at all', () => {
+  /** Stopped, with its queue full: what the kernel gets for it is dropped. */
+  async function deaf(): Promise<number> {
+    const program =
+      "const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))"
+    const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+    cleanups.push(() => void child.kill('SIGKILL'))
+    const port = await new Promise<number>((resolve) =>
+      child.stdout.once('data', (text) => resolve(Number(text))),
+    )
+    child.kill('SIGSTOP')
+    await Promise.all(Array.from({ length: 8 }, () => waitedFor(port)))
     return port
   }
 
-  test('what was said before a clean end reaches a program that reads slowly', async () => {
-    const total = 8 * 1024 * 1024 + 1_000
-    const path = join(tempFolder(), 'socket')
-    const far = createServer({ allowHalfOpen: true }, (socket) => {
-      socket.resume().on('end', () => socket.end(Buffer.alloc(total)))
+  /** Connected, or in vain for as long as a loopback never takes. */
+  function waitedFor(port: number): Promise<void> {
+    return new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', resolve)
+      cleanups.push(() => void socket.destroy())
+      socket.setTimeout(200, resolve).on('error', () => {})
     })
-    await listening(far, { path })
-    const client = connect({ port: await bridged(path), host: '127.0.0.1', allowHalfOpen: true })
-    client.end()
-    let got = 0
-    client.on('data', (bytes) => {
-      got += bytes.length
-      client.pause()
-      setTimeout(() => client.resume(), 1)
+  }
+
+  test('is given up after seven seconds', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const port = await deaf()
+    const client = asking(egress.path, `example.org:${port}`)
+    await until('it is being dialled', () => clock.timers === 1 && egress.figures().connections === 1)
+    await until('the answer', async () => {
+      await clock.advance(1_000)
+      return client.text() !== ''
     })
-    await new Promise((resolve) => client.on('close', resolve))
-    expect(got).toBe(total)
+    expect(await client.status()).toBe('HTTP/1.1 502 Bad Gateway')
+    expect(egress.lines).toEqual([`egress: example.org:${port} failed: it does not answer`])
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(7_000)
   })
 
-  test('a program that breaks off takes its own connection along and nobody else', async () => {
-    const path = join(tempFolder(), 'socket')
-    let cut = 0
-    await listening(
-      createServer((socket) =>
-        socket
-          .on('error', () => {})
-          .on('close', () => (cut += 1))
-          .write('hello'),
-      ),
-      { path },
+  test('holds nothing up when the proxy closes; nor does a name server that never answers', async () => {
+    const clock = new ManualClock()
+    const port = await deaf()
+    const egress = await opened({ ...permitted, clock })
+    const unnamed = await opened({ ...permitted, clock, resolve: () => new Promise(() => {}) })
+    const clients = [asking(egress.path, `example.org:${port}`), asking(unnamed.path, 'example.org:443')]
+    await until('both', () => egress.figures().connections + unnamed.figures().connections === 2)
+    await until('it is being dialled', () => clock.timers === 1)
+    await Promise.all([egress.close(), unnamed.close()])
+    await Promise.all(clients.map((client) => client.whole()))
+    expect(clock.timers).toBe(0)
+    expect([...egress.lines, ...unnamed.lines]).toEqual([])
+  })
+})
+
+describe('what would tie it up', () => {
+  test('a request that is not whole within ten seconds, however it trickles', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ ...permitted, clock })
+    const client = dialled(egress.path, 'CONNECT exa')
+    await until('it is there', () => egress.figures().connections === 1)
+    await clock.advance(HEAD_MS_MAX - 1)
+    client.socket.write('mple')
+    await clock.advance(1)
+    expect(await client.status()).toBe('HTTP/1.1 408 Request Timeout')
+    await client.whole()
+  })
+
+  test('a head that does not end', async () => {
+    const egress = await opened(permitted)
+    const client = dialled(
+      egress.path,
+      `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}`,
     )
-    const port = await bridged(path)
-    for (const count of [1, 2]) {
-      const client = connect(port, '127.0.0.1')
-      await new Promise((resolve) => client.once('data', resolve))
-      client.resetAndDestroy()
-      await until('its connection is cut', () => cut === count)
+    expect(await client.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+    const whole = dialled(
+      egress.path,
+      `CONNECT example.org:443 HTTP/1.1\r\nx: ${'y'.repeat(HEAD_BYTES_MAX)}\r\n\r\n`,
+    )
+    expect(await whole.status()).toBe('HTTP/1.1 431 Request Header Fields Too Large')
+  })
+
+  test('a client that closes its half before it has asked is let go', async () => {
+    const egress = await opened(permitted)
+    const client = dialled(egress.path, 'CONNECT exam')
+    client.socket.end()
+    expect(await client.whole()).toBe('')
+    await until('none left', () => egress.figures().connections === 0)
+    expect(egress.lines).toEqual([])
+  })
+
+  test('a refused client that never reads nor closes is let go after a second', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ clock })
+    const socket = connect({ path: egress.path, allowHalfOpen: true })
+    cleanups.push(() => void socket.destroy())
+    socket.on('error', () => {}).pause()
+    socket.write('CONNECT example.org:443 HTTP/1.1\r\n\r\n')
+    await until('the refusal', () => egress.figures().refused === 1)
+    await clock.advance(1_000)
+    await until('none left', () => egress.figures().connections === 0)
+  })
+
+  test('a refused client that was still sending is heard out, and reads why', async () => {
+    const egress = await opened({ clock: new ManualClock() })
+    const client = dialled(egress.path, 'POST http://example.org/ HTTP/1.1\r\n\r\n')
+    client.socket.end(Buffer.alloc(4 * 1024 * 1024))
+    expect(await client.whole()).toContain('only does CONNECT')
+    expect(client.socket.bytesWritten).toBeGreaterThan(4 * 1024 * 1024)
+  })
+
+  test('more connections than there may be: those beyond are told, and the others go on', async () => {
+    const egress = await opened(permitted)
+    const port = await echoing()
+    const clients = Array.from({ length: CONNECTIONS_MAX }, () => asking(egress.path, `example.org:${port}`))
+    const statuses = await Promise.all(clients.map((client) => client.status()))
+    expect(new Set(statuses)).toEqual(new Set(['HTTP/1.1 200 Connection Established']))
+    const beyond = await asking(egress.path, `example.org:${port}`).whole()
+    expect(beyond).toContain('there are 256 connections already')
+    clients[0]?.socket.destroy()
+    await until('room', () => egress.figures().connections < CONNECTIONS_MAX)
+    expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
+    clients[1]?.socket.write('still here')
+    await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
+  })
+
+  test('a loop of refused requests fills no log', async () => {
+    const clock = new ManualClock()
+    const egress = await opened({ clock })
+    for (let batch = 0; batch < 5; batch += 1) {
+      const clients = Array.from({ length: 50 }, () => asking(egress.path, 'example.org:443'))
+      await Promise.all(clients.map((client) => client.whole()))
     }
+    expect(egress.lines).toHaveLength(100)
+    await clock.advance(2_000)
+    await asking(egress.path, 'example.org:443').whole()
+    expect(egress.lines.slice(100)).toEqual([
+      'egress: 150 more lines left out',
+      expect.stringMatching(/^egress: example.org:443 refused: /),
+    ])
   })
 
-  test('a program notices when there is nobody at the other end', async () => {
-    const client = connect(await bridged(join(tempFolder(), 'nobody')), '127.0.0.1')
-    const error = await new Promise((resolve) =>
-      client
-        .resume()
-        .on('error', resolve)
-        .on('end', () => resolve('a clean end')),
-    )
-    expect(error).toMatchObject({ code: 'ECONNRESET' })
+  test('what a sandbox says reaches the log as plain short text', async () => {
+    const egress = await opened()
+    await asking(egress.path, `\x1b[31m\u202e${'a'.repeat(3_000)}:443`).whole()
+    expect(egress.lines).toHaveLength(1)
+    expect(egress.lines[0]).toMatch(/^egress: [ -~]{100}… refused: /)
   })
 })
 
-test('when it closes, what passed and what did not is summed up', async () => {
-  const told: string[] = []
-  const order = { network: 'open', allowedHosts: [], folder: tempFolder(), clock: realClock } as const
-  const way = await wayOut({ ...order, log: (line) => void told.push(line) })
-  const socket = connect(way.socketPath ?? '', () => socket.write('CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n'))
-  await new Promise((resolve) => socket.resume().on('close', resolve))
-  await way.close()
-  expect(told).toEqual([
-    expect.stringMatching(/^egress: 127.0.0.1:80 refused: it is not at a public address/),
-    'egress: closed after 0 connections, 0 bytes out, 0 bytes in; 1 refused, 0 failed',
-  ])
-})
-
-describe('programs inside', () => {
-  // Where there is no curl, the probes below still show the same with Node.
-  const withCurl = existsSync('/usr/bin/curl') ? test : test.skip
-  const served = { bodies: 0 }
-  let site = 0
-  let socket = ''
-
-  beforeAll(async () => {
-    const server = createHttp((request, response) => {
-      served.bodies += 1
-      response.end(`hello from ${request.headers.host}`)
-    })
-    site = await listening(server)
-    socket = join(passable(), 'egress.sock')
+describe('the socket', () => {
+  test('it may be in a folder whose path is longer than a socket address', async () => {
+    const folder = join(tempFolder(), 'x'.repeat(120), 'y'.repeat(120))
+    mkdirSync(folder, { recursive: true })
+    const path = join(folder, 'egress.sock')
     const egress = await openEgress({
-      network: 'allowlist',
-      allowedHosts: [`example.org:${site}`],
-      socketPath: socket,
-      ...owner,
-      log: (line) => void lines.push(line),
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
       clock: realClock,
-      resolve: async () => ['127.0.0.1'],
-      mayReach: (address) => address === '127.0.0.1',
+      log: () => {},
+    })
+    expect(statSync(path).isSocket()).toBe(true)
+    // Bound again over what a killed worker would have left.
+    const again = await openEgress({
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
+      clock: realClock,
+      log: () => {},
+    })
+    await again.close()
+    await egress.close()
+    expect(() => statSync(path)).toThrow('ENOENT')
+  })
+
+  test('with an owner nobody else may connect', async () => {
+    if (process.geteuid?.() !== 0) return console.log('skipped: only root can give a socket away')
+    const folder = tempFolder()
+    execFileSync('chmod', ['755', folder])
+    const path = join(folder, 'egress.sock')
+    const egress = await openEgress({
+      network: 'open',
+      allowedHosts: [],
+      socketPath: path,
+      owner: { uid: 61_001, gid: 61_001 },
+      clock: realClock,
+      log: () => {},
     })
     cleanups.push(() => egress.close())
-  })
-
-  const asked = (command: readonly string[]) =>
-    ended(started(shipped.wrap(command), { socket, environment: shipped.environment }))
-  const curl = (...args: string[]) => asked(['curl', '-sS', '--max-time', '10', ...args])
-
-  withCurl('curl gets through the proxy that the variables name, and nowhere without it', async () => {
-    const url = `http://example.org:${site}/`
-    expect(await curl('--proxytunnel', url)).toEqual({
-      code: 0,
-      output: `hello from example.org:${site}`,
-      complaint: '',
-    })
-    expect(await curl('--noproxy', '*', url)).toMatchObject({
-      output: '',
-      complaint: expect.stringContaining('resolve host'),
-    })
-    expect(await curl('--noproxy', '*', `http://127.0.0.1:${site}/`)).toMatchObject({ code: 7, output: '' })
-    expect((await curl(url)).output).toContain('only does CONNECT')
-    expect(await curl('-v', '--proxytunnel', `http://other.example:${site}/`)).toMatchObject({
-      output: '',
-      complaint: expect.stringContaining('403'),
-    })
-  })
-
-  withCurl('many at once', async () => {
-    const script = `for i in $(seq 40); do curl -sS -p http://example.org:${site}/ & done; wait`
-    const { output } = await asked(['sh', '-c', script])
-    expect(output.split('hello from')).toHaveLength(41)
-  })
-
-  describe('the network probes', () => {
-    /** Said to the proxy as it is; what it answers to, first line only. */
-    const attempts: Readonly<Record<string, () => string>> = {
-      control: () => `CONNECT example.org:${site} HTTP/1.1`,
-      'other name': () => `CONNECT other.example:${site} HTTP/1.1`,
-      'other port': () => 'CONNECT example.org:443 HTTP/1.1',
-      literal: () => `CONNECT 127.0.0.1:${site} HTTP/1.1`,
-      decimal: () => `CONNECT 2130706433:${site} HTTP/1.1`,
-      hex: () => `CONNECT 0x7f000001:${site} HTTP/1.1`,
-      octal: () => `CONNECT 017700000001:${site} HTTP/1.1`,
-      short: () => `CONNECT 127.1:${site} HTTP/1.1`,
-      IPv6: () => `CONNECT [::1]:${site} HTTP/1.1`,
-      mapped: () => `CONNECT [::ffff:127.0.0.1]:${site} HTTP/1.1`,
-      localhost: () => `CONNECT localhost:${site} HTTP/1.1`,
-      'suffix look-alike': () => `CONNECT notexample.org:${site} HTTP/1.1`,
-      'prefix look-alike': () => `CONNECT example.org.evil.test:${site} HTTP/1.1`,
-      'upper case': () => `CONNECT EXAMPLE.ORG:${site} HTTP/1.1`,
-      'trailing dot': () => `CONNECT example.org.:${site} HTTP/1.1`,
-      userinfo: () => `CONNECT user@example.org:${site} HTTP/1.1`,
-      percent: () => `CONNECT example%2eorg:${site} HTTP/1.1`,
-      NUL: () => `CONNECT example.org\0.evil.test:${site} HTTP/1.1`,
-      'absolute GET': () => `GET http://example.org:${site}/ HTTP/1.1`,
-    }
-
-    /** Both ways, by one program: outside it is the control. */
-    const direct = `
-      const net = require('net'), dgram = require('dgram')
-      const [tcp, own, ownPort, udp, abstract, patience] = process.argv.slice(1)
-      // Of what is out in the world nobody waits for an answer.
-      const reach = (options, ms = Number(patience)) => new Promise((resolve) => {
-        const socket = net.connect(options, () => { socket.destroy(); resolve('reached') })
-        socket.setTimeout(ms, () => { socket.destroy(); resolve('silence') }).on('error', (error) => resolve(error.code))
-      })
-      const ask = (port, host, ms = Number(patience)) => new Promise((resolve) => {
-        const socket = dgram.createSocket('udp4')
-        const end = (how) => { clearTimeout(timer); try { socket.close() } catch {}; resolve(how) }
-        const timer = setTimeout(end, ms, 'silence')
-        socket.on('message', () => end('reached')).on('error', (error) => end(error.code))
-        socket.send('?', port, host, (error) => error && end(error.code))
-      })
-      const attempts = {
-        loopback: reach({ host: '127.0.0.1', port: Number(tcp) }),
-        'own address': reach({ host: own, port: Number(ownPort) }),
-        udp: ask(Number(udp), '127.0.0.1'),
-        abstract: reach({ path: '\\0' + abstract }),
-        metadata: reach({ host: '169.254.169.254', port: 80 }, 600),
-        public: reach({ host: '1.1.1.1', port: 443 }, 600),
-        'public UDP 53': ask(53, '1.1.1.1', 600),
-      }
-      const found = async ([name, how]) => [name, await how]
-      Promise.all(Object.entries(attempts).map(found)).then((all) => console.log(JSON.stringify(Object.fromEntries(all))))`
-
-    /** Says each line to the proxy; prints the status it got, by name. */
-    const asker = `
-      const net = require('net'), attempts = JSON.parse(process.argv[1])
-      const say = (line) => new Promise((resolve) => {
-        let text = ''
-        const socket = net.connect(${EGRESS_PORT}, '127.0.0.1', () => socket.write(line + '\\r\\nHost: example.org\\r\\n\\r\\n', 'latin1'))
-        socket.setEncoding('latin1').on('data', (part) => { text += part; if (text.includes('\\r\\n')) socket.destroy() })
-        socket.on('close', () => resolve(text.split(' ')[1])).on('error', () => {})
-      })
-      const main = async () => {
-        const said = {}
-        for (const [name, line] of Object.entries(attempts)) said[name] = await say(line)
-        console.log(JSON.stringify(said))
-      }
-      main()`
-
-    test('through the proxy: only the listed name at its port, spelt as listed', async () => {
-      const before = served.bodies
-      const said = Object.fromEntries(Object.entries(attempts).map(([name, line]) => [name, line()]))
-      const { output, complaint } = await asked(['node', '-e', asker, JSON.stringify(said)])
-      expect(complaint).toBe('')
-      const { control, ...others } = JSON.parse(output)
-      expect(control).toBe('200')
-      expect(Object.keys(others)).toHaveLength(18)
-      expect(Object.values(others).filter((status) => !/^40[035]$/.test(String(status)))).toEqual([])
-      expect(served.bodies).toBe(before)
-    })
-
-    test('a name that resolves to this machine is refused by what is shipped, whatever is listed', async () => {
-      const folder = passable()
-      const strict = await openEgress({
-        network: 'open',
-        allowedHosts: [],
-        socketPath: join(folder, 'egress.sock'),
-        ...owner,
-        log: () => {},
-        clock: realClock,
-        resolve: async () => ['127.0.0.1'],
-      })
-      cleanups.push(() => strict.close())
-      const inner = { socket: join(folder, 'egress.sock'), environment: shipped.environment }
-      const said = { name: `CONNECT example.org:${site} HTTP/1.1` }
-      const done = await ended(started(shipped.wrap(['node', '-e', asker, JSON.stringify(said)]), inner))
-      expect(JSON.parse(done.output)).toEqual({ name: '403' })
-    })
-
-    test('around the proxy: nothing, where outside everything of this machine answers', async () => {
-      const abstract = `switchyard-test-${process.pid}`
-      const tcp = await listening(createServer((socket) => socket.end()))
-      const ownAddress = Object.values(networkInterfaces())
-        .flatMap((addresses = []) => addresses)
-        .find(({ internal, family }) => !internal && family === 'IPv4')?.address
-      const ownPort =
-        ownAddress === undefined
-          ? 0
-          : await listening(
-              createServer((socket) => socket.end()),
-              ownAddress,
-            )
-      const udp = createSocket('udp4').on('message', (_, from) => udp.send('!', from.port, from.address))
-      await new Promise<void>((resolve) => udp.bind(0, '127.0.0.1', resolve))
-      cleanups.push(() => udp.close())
-      await listening(
-        createServer((socket) => socket.end()),
-        { path: `\0${abstract}` },
+    expect(statSync(path)).toMatchObject({ uid: 61_001, gid: 61_001, mode: 0o140600 })
+    const tried = (uid: number) =>
+      execFileSync(
+        'setpriv',
+        [
+          ...['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--', process.execPath, '-e'],
+          `require('net').connect(${JSON.stringify(path)}, () => { console.log('in'); process.exit() }).on('error', (e) => console.log(e.code))`,
+        ],
+        { encoding: 'utf8', env: {} },
       )
+    // The proxy is in this very process, which stands still meanwhile: the kernel alone lets in or keeps out.
+    expect(tried(61_001)).toBe('in\n')
+    expect(tried(61_002)).toBe('EACCES\n')
+  })
 
-      const args = [tcp, ownAddress ?? '127.0.0.1', ownPort, udp.address().port, abstract].map(String)
-      const command = ['node', '-e', direct, ...args]
-      const outside = await ended(
-        spawn('/usr/bin/env', [...command, '30000'], {
-          cwd: '/tmp',
-          env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
-        }),
-      )
-      expect(JSON.parse(outside.output)).toMatchObject({
-        loopback: 'reached',
-        udp: 'reached',
-        abstract: 'reached',
-        ...(ownAddress === undefined ? {} : { 'own address': 'reached' }),
-      })
-      const within = [...command, '600']
-      for (const done of await Promise.all([asked(within), ended(started(within, {}))])) {
-        const found = JSON.parse(done.output)
-        expect(Object.keys(found)).toHaveLength(7)
-        expect(Object.entries(found).filter(([, how]) => how === 'reached')).toEqual([])
-        expect(found).toMatchObject({
-          metadata: 'ENETUNREACH',
-          public: 'ENETUNREACH',
-          'public UDP 53': 'ENETUNREACH',
-        })
-      }
-    })
+  test('a folder that is not there is said so', async () => {
+    const socketPath = join(tempFolder(), 'missing', 'egress.sock')
+    const order = { network: 'open', allowedHosts: [], socketPath, clock: realClock, log: () => {} } as const
+    await expect(openEgress(order)).rejects.toThrow(/ENOENT.*missing/)
   })
 })
-
-/** One that systems do not give out by themselves: nobody else gets it between this look and its use. */
-async function freePort(): Promise<number> {
-  for (let port = 20_000 + (process.pid % 10_000); ; port += 1) {
-    const server = createServer()
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
-    })
-    await new Promise((resolve) => server.close(resolve))
-    if (isFree) return port
-  }
-}
-
-async function listening(server: Server, at: string | { path: string } = '127.0.0.1'): Promise<number> {
-  await new Promise<void>((resolve) => {
-    if (typeof at === 'string') server.listen(0, at, resolve)
-    else server.listen(at, resolve)
-  })
-  cleanups.push(() => new Promise((resolve) => server.close(resolve)))
-  const address = server.address()
-  return typeof address === 'object' && address !== null ? (address as AddressInfo).port : 0
-}

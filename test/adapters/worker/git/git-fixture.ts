@@ -13,9 +13,9 @@ import { makeSources, type SourcesParts } from '../../../../worker/git/create-gi
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import type { Inside, InsideResult, RunFolders, Sources } from '../../../../worker/git/git-ports.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
-import { thisMachine } from '../../../../worker/sandbox/machine.ts'
+import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
-import { slotOf } from '../../../../worker/sandbox/slots.ts'
+import { slotOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 

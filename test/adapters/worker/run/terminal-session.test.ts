@@ -4,7 +4,7 @@ import { expect, test } from '@jest/globals'
 import type { SessionEar } from '../../../../core/daemon/terminal.ts'
 import { exitFrame, FrameReader, frameOf } from '../../../../worker/inside/terminal/frames.ts'
 import { BootedSession } from '../../../../worker/run/terminal-session.ts'
-import type { SandboxEnd } from '../../../../worker/sandbox/process.ts'
+import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 

@@ -19,7 +19,7 @@ import {
   SLOTS_GID,
   SLOTS_MAX,
   slotOf,
-} from '../../../../worker/sandbox/slots.ts'
+} from '../../../../worker/sandbox/sandbox-users.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { isRoot, ORDINARY, place, run, sh } from '../../../support/sandbox.ts'
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sandboxArguments } from '../../../../worker/sandbox/arguments.ts'
 import { holesIn, NAMESPACES, trialCommand } from '../../../../worker/sandbox/escape-test.ts'
-import { type Command, type Ended, type Machine, thisMachine } from '../../../../worker/sandbox/machine.ts'
+import { type Command, type Ended, type Machine, thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
 import { PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.ts'
 

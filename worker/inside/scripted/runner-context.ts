@@ -1,6 +1,6 @@
 /** What a performance stands on: its voice, its hands, its purse, and who may interrupt it. */
-import type { Dialect, Line } from './dialect.ts'
-import type { Meter } from './meter.ts'
+import type { Dialect, Line } from './stream-lines.ts'
+import type { Meter } from './usage-meter.ts'
 import type { Surroundings } from './tools.ts'
 import type { Transcript } from './transcript.ts'
 

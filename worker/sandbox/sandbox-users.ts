@@ -6,8 +6,8 @@
  * nothing of each other, so each begins to count somewhere else. Any other worker can only run sandboxes as itself, and
  * the namespaces alone keep them apart.
  */
-import type { Machine } from './machine.ts'
-import type { Slot } from './process.ts'
+import type { Machine } from './local-machine.ts'
+import type { Slot } from './sandbox-process.ts'
 
 /** Beyond what systemd gives to services and containers, and below what some programs take for negative. */
 export const SLOT_UID_BASE = 1_900_000_000

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { sentence, shown } from '../../../../worker/agents/printable-output.ts'
-import { CUT_LINE_BYTES_KEPT, LINE_BYTES_MAX, lineReader } from '../../../../worker/agents/stream.ts'
+import { CUT_LINE_BYTES_KEPT, LINE_BYTES_MAX, lineReader } from '../../../../worker/agents/line-reader.ts'
 import { cpuMsOf } from '../../../support/cpu-time.ts'
 
 function linesOf(chunks: readonly Uint8Array[]): string[] {

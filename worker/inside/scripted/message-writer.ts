@@ -5,9 +5,9 @@
  * counted and written to the transcript when it is whole, and then its tool is used. Turns and budget are judged where
  * agentA judges them: turns before the next message, the budget before a tool is used.
  */
-import type { Block, Ended, Line, Message } from './dialect.ts'
-import { MODEL, type Usage } from './meter.ts'
-import type { Stage } from './stage.ts'
+import type { Block, Ended, Line, Message } from './stream-lines.ts'
+import { MODEL, type Usage } from './usage-meter.ts'
+import type { Stage } from './runner-context.ts'
 
 export interface OpenMessage {
   readonly message: Message

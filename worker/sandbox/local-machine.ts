@@ -9,7 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { access, constants, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
-import { type Witness, witness } from './escape-test-observer.ts'
+import { type Witness, witness } from './escape-target.ts'
 
 export interface Command {
   readonly program: string

@@ -3,11 +3,11 @@
  *
  * Interruptions are looked for between any two steps; what takes long ends early by itself when there is one.
  */
-import { type Ended, type Nested, rateLimitInfo } from './dialect.ts'
-import { MODEL, NO_USAGE, SMALL_MODEL } from './meter.ts'
+import { type Ended, type Nested, rateLimitInfo } from './stream-lines.ts'
+import { MODEL, NO_USAGE, SMALL_MODEL } from './usage-meter.ts'
 import type { Deed } from './script.ts'
-import { Speech } from './speech.ts'
-import type { Stage } from './stage.ts'
+import { Speech } from './message-writer.ts'
+import type { Stage } from './runner-context.ts'
 import { type ToolDeed, toolOf, use } from './tools.ts'
 
 export type Finale =

@@ -4,7 +4,7 @@
  * Every line names the session and itself. What is made up says so: `scripted`, a cost basis of `unknown`, and no key.
  * Values only; who prints them, and when, is the performance's business.
  */
-import { MODEL, type ModelUsage, NO_USAGE, type Spent, type Usage } from './meter.ts'
+import { MODEL, type ModelUsage, NO_USAGE, type Spent, type Usage } from './usage-meter.ts'
 
 export type Line = Readonly<Record<string, unknown>>
 export type Block = Readonly<Record<string, unknown>> & { readonly type: string }

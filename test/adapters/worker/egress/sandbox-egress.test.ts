@@ -1,0 +1,512 @@
+/**
+ * The way out from inside a real sandbox: bubblewrap with a network namespace of its own, the bridge as it is shipped,
+ * the proxy outside. As root the sandbox runs as somebody else, as it does in a worker.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { chmodSync, existsSync, readFileSync } from 'node:fs'
+import { createServer as createHttp } from 'node:http'
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { realClock } from '../../../../bin/clock.ts'
+import { EGRESS_SOCKET } from '../../../../worker/sandbox/arguments.ts'
+import {
+  EGRESS_BRIDGE,
+  EGRESS_PORT,
+  type WayOut,
+  wayOut,
+} from '../../../../worker/sandbox/egress/sandbox-egress.ts'
+import { openEgress } from '../../../../worker/sandbox/egress/egress-proxy.ts'
+import { tempFolder, until } from '../../../support/real-files.ts'
+
+const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
+const isRoot = process.geteuid?.() === 0
+const slot = isRoot ? { uid: 61_001, gid: 61_001 } : undefined
+const owner = slot === undefined ? {} : { owner: slot }
+
+const cleanups: (() => Promise<unknown> | unknown)[] = []
+afterAll(async () => {
+  for (const clean of cleanups.reverse()) await clean()
+})
+
+// ---- the sandbox -----------------------------------------------------------------------------------------------------
+
+let tools = ''
+let shipped: WayOut
+const lines: string[] = []
+/** As the launcher's list, as far as the network goes. */
+const WALLS =
+  '--unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup --disable-userns --die-with-parent ' +
+  '--cap-drop ALL --new-session --uid 1000 --gid 1000 --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --ro-bind /usr /usr ' +
+  '--symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --tmpfs /run --dir /etc'
+
+interface Inside {
+  readonly socket?: string
+  readonly bridge?: boolean
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+function started(
+  command: readonly string[],
+  { socket, bridge = true, environment = {} }: Inside,
+): ChildProcess {
+  const options = [
+    ...WALLS.split(' '),
+    ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
+    ...(socket === undefined ? [] : ['--ro-bind', socket, EGRESS_SOCKET]),
+    ...(bridge ? ['--ro-bind', tools, dirname(EGRESS_BRIDGE)] : []),
+    ...['--json-status-fd', '3', '--remount-ro', '/run', '--remount-ro', '/', '--chdir', '/tmp'],
+  ]
+  return spawn('/usr/bin/bwrap', [...options, '--', ...command], {
+    ...slot,
+    env: {},
+    cwd: '/',
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  })
+}
+
+interface Done {
+  readonly code: number | null
+  readonly output: string
+  readonly complaint: string
+}
+
+async function ended(child: ChildProcess, stdin?: string | Buffer): Promise<Done> {
+  const [output, complaint] = [gathered(child.stdout), gathered(child.stderr)]
+  child.stdin?.on('error', () => {}).end(stdin)
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve))
+  return { code, output: output(), complaint: complaint() }
+}
+
+function gathered(stream: NodeJS.ReadableStream | null): () => string {
+  let text = ''
+  stream?.setEncoding('utf8').on('data', (part: string) => {
+    text += part
+  })
+  return () => text
+}
+
+/** In the sandbox, with the way out in front and only public addresses beyond it. */
+const inside = (command: readonly string[], stdin?: string | Buffer) =>
+  ended(started(shipped.wrap(command), reachable()), stdin)
+
+function reachable(): Inside {
+  if (shipped.socketPath === undefined) throw new Error('there is no way out')
+  return { socket: shipped.socketPath, environment: shipped.environment }
+}
+
+function passable(): string {
+  const folder = tempFolder()
+  chmodSync(folder, 0o711)
+  return folder
+}
+
+beforeAll(async () => {
+  tools = passable()
+  execFileSync(join(root, 'node_modules', '.bin', 'esbuild'), [
+    join(root, 'worker/inside/egress-bridge.ts'),
+    ...['--bundle', '--platform=node', '--format=cjs', '--log-level=error'],
+    `--outfile=${join(tools, 'egress-bridge.js')}`,
+  ])
+  chmodSync(join(tools, 'egress-bridge.js'), 0o644)
+  const log = (line: string) => void lines.push(line)
+  const order = { allowedHosts: ['example.org'], folder: passable(), ...owner, log, clock: realClock }
+  shipped = await wayOut({ network: 'allowlist', ...order })
+  cleanups.push(() => shipped.close())
+})
+
+// ---- the tests -------------------------------------------------------------------------------------------------------
+
+describe('the command behind the bridge', () => {
+  test('ends as it ends: code, signal, and one that is not there', async () => {
+    const [seven, killed, missing] = await Promise.all([
+      inside(['sh', '-c', 'echo out; echo err >&2; exit 7']),
+      inside(['sh', '-c', 'kill -TERM $$']),
+      inside(['/no/such/program']),
+    ])
+    expect(seven).toEqual({ code: 7, output: 'out\n', complaint: 'err\n' })
+    expect(killed).toMatchObject({ code: 128 + 15, output: '' })
+    expect(missing).toMatchObject({ code: 127, complaint: expect.stringContaining('/no/such/program') })
+  })
+
+  test('gets its words and its input as they are', async () => {
+    const words = ['', 'a b', "it's", '$HOME `id`', '*', '-n', 'ü\n']
+    const program = 'process.stdout.write(JSON.stringify(process.argv.slice(1)))'
+    expect(JSON.parse((await inside(['node', '-e', program, '--', ...words])).output)).toEqual(words)
+    const input = randomBytes(1024 * 1024)
+    const { output } = await inside(['sha256sum'], input)
+    expect(output).toContain(createHash('sha256').update(input).digest('hex'))
+  })
+
+  test('is the process that was started, without children, descriptors or variables of the bridge', async () => {
+    const program = `
+      const fs = require('fs')
+      const children = fs.readFileSync('/proc/self/task/' + process.pid + '/children', 'utf8').trim()
+      const pipes = [0, 1, 2].every((fd) => fs.fstatSync(fd).isFIFO() || fs.fstatSync(fd).isSocket())
+      console.log(JSON.stringify({ pid: process.pid, children, pipes, bridge: process.env.bridge }))`
+    const plain = await ended(started(['node', '-e', program], reachable()))
+    const wrapped = await inside(['node', '-e', program])
+    expect(JSON.parse(wrapped.output)).toEqual(JSON.parse(plain.output))
+    const descriptors = ['/bin/ls', '/proc/self/fd']
+    expect((await inside(descriptors)).output).toBe((await ended(started(descriptors, reachable()))).output)
+  })
+
+  test('is interrupted as if there were no bridge, and the bridge lives on', async () => {
+    const program = `
+      process.on('SIGINT', () => require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('interrupted, bridged'); process.exit(5) }))
+      setInterval(() => {}, 1000); console.log('ready')`
+    const child = started(shipped.wrap(['node', '-e', program]), reachable())
+    const status = gathered((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
+    const output = gathered(child.stdout)
+    const over = new Promise((resolve) => child.on('close', resolve))
+    const init = () => Number(/"child-pid": (\d+)/.exec(status())?.[1])
+    await until('it is ready', () => output() === 'ready\n' && init() > 0)
+    const [command = 0] = readFileSync(`/proc/${init()}/task/${init()}/children`, 'utf8')
+      .split(' ')
+      .map(Number)
+    process.kill(command, 'SIGINT')
+    expect(await over).toBe(5)
+    expect(output()).toBe('ready\ninterrupted, bridged\n')
+  })
+
+  test('may signal its whole group without losing the way out', async () => {
+    const script = `trap '' INT TERM HUP QUIT; kill -INT 0; kill -TERM 0; kill -HUP 0; kill -QUIT 0; exec node -e "
+      require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('bridged'); process.exit() })"`
+    expect(await inside(['sh', '-c', script])).toMatchObject({ code: 0, output: 'bridged\n' })
+  })
+
+  test('does not start when the bridge cannot, and why is said', async () => {
+    const { socket = '', environment = {} } = reachable()
+    const done = await ended(
+      started(shipped.wrap(['echo', 'started']), { socket, environment, bridge: false }),
+    )
+    expect(done).toMatchObject({ code: 69, output: '' })
+    expect(done.complaint).toMatch(
+      /^switchyard: the way out of the sandbox could not be opened: .*egress-bridge/s,
+    )
+    const taken = `node -e "require('net').createServer().listen(${EGRESS_PORT}, '127.0.0.1')" & while ! grep -q ${EGRESS_PORT.toString(16).toUpperCase()} /proc/net/tcp; do :; done; exec "$@"`
+    const second = await ended(
+      started(['sh', '-c', taken, 'sh', ...shipped.wrap(['echo', 'started'])], reachable()),
+    )
+    expect(second).toMatchObject({ code: 69, output: '', complaint: expect.stringContaining('EADDRINUSE') })
+  })
+
+  test('without a network there is nothing: no socket, no variables, the command alone', async () => {
+    const none = await wayOut({
+      network: 'none',
+      allowedHosts: [],
+      folder: '/nowhere',
+      log: () => {},
+      clock: realClock,
+    })
+    expect(none.socketPath).toBeUndefined()
+    expect(none.environment).toEqual({})
+    expect(none.wrap(['a', 'b'])).toEqual(['a', 'b'])
+    await none.close()
+  })
+})
+
+describe('the bridge by itself', () => {
+  async function bridged(path: string): Promise<number> {
+    const port = await freePort()
+    const child = spawn(process.execPath, [join(tools, 'egress-bridge.js'), String(port), path])
+    cleanups.push(() => child.kill('SIGKILL'))
+    const said = gathered(child.stdout)
+    await until('it listens', () => said() === 'listening')
+    return port
+  }
+
+  test('what was said before a clean end reaches a program that reads slowly', async () => {
+    const total = 8 * 1024 * 1024 + 1_000
+    const path = join(tempFolder(), 'socket')
+    const far = createServer({ allowHalfOpen: true }, (socket) => {
+      socket.resume().on('end', () => socket.end(Buffer.alloc(total)))
+    })
+    await listening(far, { path })
+    const client = connect({ port: await bridged(path), host: '127.0.0.1', allowHalfOpen: true })
+    client.end()
+    let got = 0
+    client.on('data', (bytes) => {
+      got += bytes.length
+      client.pause()
+      setTimeout(() => client.resume(), 1)
+    })
+    await new Promise((resolve) => client.on('close', resolve))
+    expect(got).toBe(total)
+  })
+
+  test('a program that breaks off takes its own connection along and nobody else', async () => {
+    const path = join(tempFolder(), 'socket')
+    let cut = 0
+    await listening(
+      createServer((socket) =>
+        socket
+          .on('error', () => {})
+          .on('close', () => (cut += 1))
+          .write('hello'),
+      ),
+      { path },
+    )
+    const port = await bridged(path)
+    for (const count of [1, 2]) {
+      const client = connect(port, '127.0.0.1')
+      await new Promise((resolve) => client.once('data', resolve))
+      client.resetAndDestroy()
+      await until('its connection is cut', () => cut === count)
+    }
+  })
+
+  test('a program notices when there is nobody at the other end', async () => {
+    const client = connect(await bridged(join(tempFolder(), 'nobody')), '127.0.0.1')
+    const error = await new Promise((resolve) =>
+      client
+        .resume()
+        .on('error', resolve)
+        .on('end', () => resolve('a clean end')),
+    )
+    expect(error).toMatchObject({ code: 'ECONNRESET' })
+  })
+})
+
+test('when it closes, what passed and what did not is summed up', async () => {
+  const told: string[] = []
+  const order = { network: 'open', allowedHosts: [], folder: tempFolder(), clock: realClock } as const
+  const way = await wayOut({ ...order, log: (line) => void told.push(line) })
+  const socket = connect(way.socketPath ?? '', () => socket.write('CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n'))
+  await new Promise((resolve) => socket.resume().on('close', resolve))
+  await way.close()
+  expect(told).toEqual([
+    expect.stringMatching(/^egress: 127.0.0.1:80 refused: it is not at a public address/),
+    'egress: closed after 0 connections, 0 bytes out, 0 bytes in; 1 refused, 0 failed',
+  ])
+})
+
+describe('programs inside', () => {
+  // Where there is no curl, the probes below still show the same with Node.
+  const withCurl = existsSync('/usr/bin/curl') ? test : test.skip
+  const served = { bodies: 0 }
+  let site = 0
+  let socket = ''
+
+  beforeAll(async () => {
+    const server = createHttp((request, response) => {
+      served.bodies += 1
+      response.end(`hello from ${request.headers.host}`)
+    })
+    site = await listening(server)
+    socket = join(passable(), 'egress.sock')
+    const egress = await openEgress({
+      network: 'allowlist',
+      allowedHosts: [`example.org:${site}`],
+      socketPath: socket,
+      ...owner,
+      log: (line) => void lines.push(line),
+      clock: realClock,
+      resolve: async () => ['127.0.0.1'],
+      mayReach: (address) => address === '127.0.0.1',
+    })
+    cleanups.push(() => egress.close())
+  })
+
+  const asked = (command: readonly string[]) =>
+    ended(started(shipped.wrap(command), { socket, environment: shipped.environment }))
+  const curl = (...args: string[]) => asked(['curl', '-sS', '--max-time', '10', ...args])
+
+  withCurl('curl gets through the proxy that the variables name, and nowhere without it', async () => {
+    const url = `http://example.org:${site}/`
+    expect(await curl('--proxytunnel', url)).toEqual({
+      code: 0,
+      output: `hello from example.org:${site}`,
+      complaint: '',
+    })
+    expect(await curl('--noproxy', '*', url)).toMatchObject({
+      output: '',
+      complaint: expect.stringContaining('resolve host'),
+    })
+    expect(await curl('--noproxy', '*', `http://127.0.0.1:${site}/`)).toMatchObject({ code: 7, output: '' })
+    expect((await curl(url)).output).toContain('only does CONNECT')
+    expect(await curl('-v', '--proxytunnel', `http://other.example:${site}/`)).toMatchObject({
+      output: '',
+      complaint: expect.stringContaining('403'),
+    })
+  })
+
+  withCurl('many at once', async () => {
+    const script = `for i in $(seq 40); do curl -sS -p http://example.org:${site}/ & done; wait`
+    const { output } = await asked(['sh', '-c', script])
+    expect(output.split('hello from')).toHaveLength(41)
+  })
+
+  describe('the network probes', () => {
+    /** Said to the proxy as it is; what it answers to, first line only. */
+    const attempts: Readonly<Record<string, () => string>> = {
+      control: () => `CONNECT example.org:${site} HTTP/1.1`,
+      'other name': () => `CONNECT other.example:${site} HTTP/1.1`,
+      'other port': () => 'CONNECT example.org:443 HTTP/1.1',
+      literal: () => `CONNECT 127.0.0.1:${site} HTTP/1.1`,
+      decimal: () => `CONNECT 2130706433:${site} HTTP/1.1`,
+      hex: () => `CONNECT 0x7f000001:${site} HTTP/1.1`,
+      octal: () => `CONNECT 017700000001:${site} HTTP/1.1`,
+      short: () => `CONNECT 127.1:${site} HTTP/1.1`,
+      IPv6: () => `CONNECT [::1]:${site} HTTP/1.1`,
+      mapped: () => `CONNECT [::ffff:127.0.0.1]:${site} HTTP/1.1`,
+      localhost: () => `CONNECT localhost:${site} HTTP/1.1`,
+      'suffix look-alike': () => `CONNECT notexample.org:${site} HTTP/1.1`,
+      'prefix look-alike': () => `CONNECT example.org.evil.test:${site} HTTP/1.1`,
+      'upper case': () => `CONNECT EXAMPLE.ORG:${site} HTTP/1.1`,
+      'trailing dot': () => `CONNECT example.org.:${site} HTTP/1.1`,
+      userinfo: () => `CONNECT user@example.org:${site} HTTP/1.1`,
+      percent: () => `CONNECT example%2eorg:${site} HTTP/1.1`,
+      NUL: () => `CONNECT example.org\0.evil.test:${site} HTTP/1.1`,
+      'absolute GET': () => `GET http://example.org:${site}/ HTTP/1.1`,
+    }
+
+    /** Both ways, by one program: outside it is the control. */
+    const direct = `
+      const net = require('net'), dgram = require('dgram')
+      const [tcp, own, ownPort, udp, abstract, patience] = process.argv.slice(1)
+      // Of what is out in the world nobody waits for an answer.
+      const reach = (options, ms = Number(patience)) => new Promise((resolve) => {
+        const socket = net.connect(options, () => { socket.destroy(); resolve('reached') })
+        socket.setTimeout(ms, () => { socket.destroy(); resolve('silence') }).on('error', (error) => resolve(error.code))
+      })
+      const ask = (port, host, ms = Number(patience)) => new Promise((resolve) => {
+        const socket = dgram.createSocket('udp4')
+        const end = (how) => { clearTimeout(timer); try { socket.close() } catch {}; resolve(how) }
+        const timer = setTimeout(end, ms, 'silence')
+        socket.on('message', () => end('reached')).on('error', (error) => end(error.code))
+        socket.send('?', port, host, (error) => error && end(error.code))
+      })
+      const attempts = {
+        loopback: reach({ host: '127.0.0.1', port: Number(tcp) }),
+        'own address': reach({ host: own, port: Number(ownPort) }),
+        udp: ask(Number(udp), '127.0.0.1'),
+        abstract: reach({ path: '\\0' + abstract }),
+        metadata: reach({ host: '169.254.169.254', port: 80 }, 600),
+        public: reach({ host: '1.1.1.1', port: 443 }, 600),
+        'public UDP 53': ask(53, '1.1.1.1', 600),
+      }
+      const found = async ([name, how]) => [name, await how]
+      Promise.all(Object.entries(attempts).map(found)).then((all) => console.log(JSON.stringify(Object.fromEntries(all))))`
+
+    /** Says each line to the proxy; prints the status it got, by name. */
+    const asker = `
+      const net = require('net'), attempts = JSON.parse(process.argv[1])
+      const say = (line) => new Promise((resolve) => {
+        let text = ''
+        const socket = net.connect(${EGRESS_PORT}, '127.0.0.1', () => socket.write(line + '\\r\\nHost: example.org\\r\\n\\r\\n', 'latin1'))
+        socket.setEncoding('latin1').on('data', (part) => { text += part; if (text.includes('\\r\\n')) socket.destroy() })
+        socket.on('close', () => resolve(text.split(' ')[1])).on('error', () => {})
+      })
+      const main = async () => {
+        const said = {}
+        for (const [name, line] of Object.entries(attempts)) said[name] = await say(line)
+        console.log(JSON.stringify(said))
+      }
+      main()`
+
+    test('through the proxy: only the listed name at its port, spelt as listed', async () => {
+      const before = served.bodies
+      const said = Object.fromEntries(Object.entries(attempts).map(([name, line]) => [name, line()]))
+      const { output, complaint } = await asked(['node', '-e', asker, JSON.stringify(said)])
+      expect(complaint).toBe('')
+      const { control, ...others } = JSON.parse(output)
+      expect(control).toBe('200')
+      expect(Object.keys(others)).toHaveLength(18)
+      expect(Object.values(others).filter((status) => !/^40[035]$/.test(String(status)))).toEqual([])
+      expect(served.bodies).toBe(before)
+    })
+
+    test('a name that resolves to this machine is refused by what is shipped, whatever is listed', async () => {
+      const folder = passable()
+      const strict = await openEgress({
+        network: 'open',
+        allowedHosts: [],
+        socketPath: join(folder, 'egress.sock'),
+        ...owner,
+        log: () => {},
+        clock: realClock,
+        resolve: async () => ['127.0.0.1'],
+      })
+      cleanups.push(() => strict.close())
+      const inner = { socket: join(folder, 'egress.sock'), environment: shipped.environment }
+      const said = { name: `CONNECT example.org:${site} HTTP/1.1` }
+      const done = await ended(started(shipped.wrap(['node', '-e', asker, JSON.stringify(said)]), inner))
+      expect(JSON.parse(done.output)).toEqual({ name: '403' })
+    })
+
+    test('around the proxy: nothing, where outside everything of this machine answers', async () => {
+      const abstract = `switchyard-test-${process.pid}`
+      const tcp = await listening(createServer((socket) => socket.end()))
+      const ownAddress = Object.values(networkInterfaces())
+        .flatMap((addresses = []) => addresses)
+        .find(({ internal, family }) => !internal && family === 'IPv4')?.address
+      const ownPort =
+        ownAddress === undefined
+          ? 0
+          : await listening(
+              createServer((socket) => socket.end()),
+              ownAddress,
+            )
+      const udp = createSocket('udp4').on('message', (_, from) => udp.send('!', from.port, from.address))
+      await new Promise<void>((resolve) => udp.bind(0, '127.0.0.1', resolve))
+      cleanups.push(() => udp.close())
+      await listening(
+        createServer((socket) => socket.end()),
+        { path: `\0${abstract}` },
+      )
+
+      const args = [tcp, ownAddress ?? '127.0.0.1', ownPort, udp.address().port, abstract].map(String)
+      const command = ['node', '-e', direct, ...args]
+      const outside = await ended(
+        spawn('/usr/bin/env', [...command, '30000'], {
+          cwd: '/tmp',
+          env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+        }),
+      )
+      expect(JSON.parse(outside.output)).toMatchObject({
+        loopback: 'reached',
+        udp: 'reached',
+        abstract: 'reached',
+        ...(ownAddress === undefined ? {} : { 'own address': 'reached' }),
+      })
+      const within = [...command, '600']
+      for (const done of await Promise.all([asked(within), ended(started(within, {}))])) {
+        const found = JSON.parse(done.output)
+        expect(Object.keys(found)).toHaveLength(7)
+        expect(Object.entries(found).filter(([, how]) => how === 'reached')).toEqual([])
+        expect(found).toMatchObject({
+          metadata: 'ENETUNREACH',
+          public: 'ENETUNREACH',
+          'public UDP 53': 'ENETUNREACH',
+        })
+      }
+    })
+  })
+})
+
+/** One that systems do not give out by themselves: nobody else gets it between this look and its use. */
+async function freePort(): Promise<number> {
+  for (let port = 20_000 + (process.pid % 10_000); ; port += 1) {
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+    })
+    await new Promise((resolve) => server.close(resolve))
+    if (isFree) return port
+  }
+}
+
+async function listening(server: Server, at: string | { path: string } = '127.0.0.1'): Promise<number> {
+  await new Promise<void>((resolve) => {
+    if (typeof at === 'string') server.listen(0, at, resolve)
+    else server.listen(at, resolve)
+  })
+  cleanups.push(() => new Promise((resolve) => server.close(resolve)))
+  const address = server.address()
+  return typeof address === 'object' && address !== null ? (address as AddressInfo).port : 0
+}
