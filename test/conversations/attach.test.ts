@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { Result } from '../../core/result.ts'
 import { ATTACH_BOOT_MS_MAX, ATTACH_GRACE_MS, ATTACH_VIEWS_PER_RUN_MAX } from '../../protocol/limits.ts'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import { back, busy, enroll, rejoin, type Wire, yarn } from './host-conversation.ts'
 import {
   aRetainedRun,
@@ -30,7 +31,7 @@ describe('resume', () => {
     const answer = await y.done(asked)
     expect(answer.attach).toEqual({ kind: 'worker', workerId: worker.workerId, workerName: 'worker' })
     expect(answer.run).toEqual(y.run(runId))
-    expect(y.said).toEqual(['host → worker  sandbox-boot ENG-1', 'worker → host  sandbox-ready'])
+    expectRecorded(y.said)
   })
 
   test('twice at once boots once, and what is booted is answered at once', async () => {
@@ -170,20 +171,7 @@ describe('attach', () => {
     await print(wire, session, 'x')
     await anna.resize(120, 40)
     await wire.say({ type: 'attach-exit', sessionId: session, code: 3 })
-    expect(y.said).toEqual([
-      'host → worker  sandbox-boot ENG-1',
-      'worker → host  sandbox-ready',
-      'host → worker  attach-open ENG-1 100×30',
-      'worker → host  attach-data "\\u001bcHello"',
-      'Anna sees  "\\u001bcHello"',
-      'host → worker  attach-input "x"',
-      'worker → host  attach-data "x"',
-      'Anna sees  "x"',
-      'host → worker  attach-resize 120×40',
-      'worker → host  attach-exit 3',
-      'Anna sees  exit 3',
-      'Anna is sent away  1000',
-    ])
+    expectRecorded(y.said)
     expect(y.census()).toMatchObject({ booted: 0, terminals: 0 })
   })
 
@@ -203,11 +191,7 @@ describe('attach', () => {
     await anna.type('a')
     await anna.type('b')
     await ready(wire)
-    expect(y.said.slice(-3)).toEqual([
-      'host → worker  attach-open ENG-1 100×30',
-      'host → worker  attach-input "a"',
-      'host → worker  attach-input "b"',
-    ])
+    expectRecorded(y.said.slice(-3))
   })
 
   test('a view that does not say how large it is counts as an ordinary terminal', async () => {
@@ -374,17 +358,7 @@ describe('a break of the worker’s line', () => {
     await again.say({ type: 'attach-taken', sessionId, inputs: 0 })
     await anna.type('g')
     expect(again.count('attach-ask')).toBe(1)
-    expect(y.said).toEqual([
-      'host → worker  attach-resize 90×20',
-      'worker → host  attach-taken 1',
-      'host → worker  attach-input "b"',
-      'host → worker  attach-input "c"',
-      'host → worker  attach-input "d"',
-      'host → worker  attach-input "e"',
-      'host → worker  attach-input "f"',
-      'worker → host  attach-taken 0',
-      'host → worker  attach-input "g"',
-    ])
+    expectRecorded(y.said)
   })
 
   test('has nothing to do with frames in which nothing was typed', async () => {

@@ -1,5 +1,6 @@
 /** How a run gets to a worker: rule 4 of the worker channel, and what follows from each answer to a dispatch. */
 import { expect, test } from '@jest/globals'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import { back, busy, configWith, enroll, inHand, offered, ticket, Work, yarn } from './host-conversation.ts'
 
 test('a lease is written to durable storage before its dispatch frame is sent', async () => {
@@ -11,7 +12,7 @@ test('a lease is written to durable storage before its dispatch frame is sent', 
   await y.settle()
   expect([...y.store.database.snapshots.all('lease')]).toEqual([])
   await y.drain()
-  expect(y.said).toEqual(['the disk is full', 'the disk has room again', 'host → worker  dispatch ENG-1'])
+  expectRecorded(y.said)
 })
 
 // Nobody looks at the queue again when the disk has room again (see the root's `hear`).
@@ -58,12 +59,7 @@ test('`dispatch-rejected`: lease dropped, run queued again, that worker not aske
   expect(y.desk.fleet().workers[0]?.activeRuns).toBe(0)
   await y.pass(29)
   await y.pass(1)
-  expect(y.said).toEqual([
-    'worker → host  dispatch-rejected ENG-1: busy: two runs already',
-    '29 s pass',
-    '1 s pass',
-    'host → worker  dispatch ENG-1 (2)',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a run that one worker rejected goes to another at once', async () => {
@@ -72,10 +68,7 @@ test('a run that one worker rejected goes to another at once', async () => {
   const other = await enroll(y, 'other', 1)
   y.fresh()
   await wire.say(work.reject('busy: two runs already'))
-  expect(y.said).toEqual([
-    'worker → host  dispatch-rejected ENG-1: busy: two runs already',
-    'host → other  dispatch ENG-1 (2)',
-  ])
+  expectRecorded(y.said)
   expect(other.wire.last('dispatch').lease.runId).toBe(runId)
 })
 
@@ -96,15 +89,7 @@ test('a worker that was draining, and was started again, is asked at once', asyn
   await wire.drop()
   await y.pass(2)
   await back(y, worker)
-  expect(y.said).toEqual([
-    'worker → host  dispatch-rejected ENG-1: draining: the worker is being stopped',
-    'the wire of worker breaks',
-    '2 s pass',
-    'worker → host  register',
-    'host → worker  registered',
-    'host → worker  lease-ack of nothing',
-    'host → worker  dispatch ENG-1 (2)',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a worker that was busy is left alone, however often it comes back', async () => {
@@ -136,14 +121,7 @@ test('no answer in 10 s: lease dropped, run queued again, that worker not asked 
   expect(y.desk.fleet().workers[0]?.activeRuns).toBe(0)
   await y.pass(29)
   await y.pass(1)
-  expect(y.said).toEqual([
-    '9 s pass',
-    '1 s pass',
-    'host → worker  lease-lost ENG-1: no answer to the dispatch',
-    '29 s pass',
-    '1 s pass',
-    'host → worker  dispatch ENG-1 (2)',
-  ])
+  expectRecorded(y.said)
   expect(wire.closed).toBeUndefined()
 })
 
@@ -235,7 +213,7 @@ inHand('a connection does not break within a moment')(
     y.beforeLanding('lease', () => void wire.drop())
     y.tracker.put(ticket('ENG-1'))
     await y.settle()
-    expect(y.said).toEqual(['the wire of worker breaks', 'host → other  dispatch ENG-1'])
+    expectRecorded(y.said)
     expect(other.wire.has('dispatch')).toBe(true)
   },
 )
@@ -265,16 +243,7 @@ test('the line breaks after the dispatch: a worker that comes back holding the l
   expect(y.run(runId).status).toBe('queued')
   const again = await back(y, worker, work)
   await again.say(work.accept(), work.complete())
-  expect(y.said).toEqual([
-    'the wire of worker breaks',
-    '60 s pass',
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  lease-ack ENG-1 up to 0',
-    'worker → host  dispatch-accepted ENG-1',
-    'worker → host  run-complete ENG-1 #1 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
   expect(y.run(runId).status).toBe('completed')
 })
 
@@ -284,14 +253,7 @@ test('the line breaks after the dispatch: a worker that comes back without the l
   await wire.drop()
   await y.pass(5)
   await back(y, worker)
-  expect(y.said).toEqual([
-    'the wire of worker breaks',
-    '5 s pass',
-    'worker → host  register',
-    'host → worker  registered',
-    'host → worker  lease-ack of nothing',
-    'host → worker  dispatch ENG-1 (2)',
-  ])
+  expectRecorded(y.said)
   expect(await y.events(runId)).toEqual(['status queued'])
 })
 

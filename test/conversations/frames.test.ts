@@ -1,5 +1,6 @@
 /** A run's numbered frames: rules 5 to 8 of the worker channel. */
 import { expect, test } from '@jest/globals'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import { back, busy, offered, ticket, Work, type Yarn, yarn } from './host-conversation.ts'
 
 test('buffered frames are replayed after the next register, and those that landed before are not applied twice', async () => {
@@ -11,20 +12,7 @@ test('buffered frames are replayed after the next register, and those that lande
   const again = await back(y, worker, work.at(6))
   await again.say(work.at(1).running(), work.event('two'), work.event('three'), work.event('four'))
   await again.beat(work)
-  expect(y.said.slice(2)).toEqual([
-    'the wire of worker breaks',
-    '20 s pass',
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  lease-ack ENG-1 up to 2',
-    'worker → host  run-patch ENG-1 #1 running',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-event ENG-1 #4',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack active',
-    'host → worker  lease-ack ENG-1 up to 4',
-  ])
+  expectRecorded(y.said.slice(2))
   expect(await y.events(runId)).toEqual([
     'status queued',
     'status preparing',
@@ -42,20 +30,7 @@ test('a frame out of order is not applied and gets no ack; the next lease-ack re
   await wire.beat(work)
   await wire.say(work.at(2).event('two'), work.event('three'), work.event('four'))
   await wire.beat(work)
-  expect(y.said).toEqual([
-    'worker → host  run-event ENG-1 #1',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-event ENG-1 #4',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack active',
-    'host → worker  lease-ack ENG-1 up to 1',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-event ENG-1 #4',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack active',
-    'host → worker  lease-ack ENG-1 up to 4',
-  ])
+  expectRecorded(y.said)
   expect((await y.events(runId)).slice(2)).toEqual([
     'stdout one',
     'stdout two',
@@ -82,18 +57,7 @@ test('`lease-ack` is sent only for what is on disk', async () => {
   await wire.beat(work)
   await y.drain()
   await wire.beat(work)
-  expect(y.said).toEqual([
-    'the disk is full',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack active',
-    'host → worker  lease-ack ENG-1 up to 1',
-    'the disk has room again',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack active',
-    'host → worker  lease-ack ENG-1 up to 3',
-  ])
+  expectRecorded(y.said)
 })
 
 test('what was applied and not on disk when the host was killed is asked for again', async () => {
@@ -192,15 +156,7 @@ test('`run-complete` is held unacknowledged until every earlier frame has landed
   await wire.say(work.at(4).complete())
   expect(y.run(runId).status).toBe('running')
   await wire.say(work.at(3).event('three'), work.complete())
-  expect(y.said).toEqual([
-    'worker → host  run-patch ENG-1 #1 running',
-    'worker → host  run-complete ENG-1 #4 completed',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-complete ENG-1 #4 completed',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-complete ENG-1 #4 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
   expect((await y.events(runId)).slice(3)).toEqual(['stdout two', 'stdout three', 'status completed'])
 })
 
@@ -246,15 +202,7 @@ test('a run that finished while disconnected replays its completion on reconnect
     work.event('three'),
     work.complete({ result: { summary: 'done', artifacts: [] } }),
   )
-  expect(y.said.slice(3)).toEqual([
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  lease-ack ENG-1 up to 1',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-complete ENG-1 #4 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said.slice(3))
   expect(y.run(runId)).toMatchObject({ status: 'completed', result: { summary: 'done' } })
 })
 
@@ -265,12 +213,7 @@ test('a worker keeps its claim until `run-complete-ack` arrives: a claim of a co
   await wire.drop()
   y.fresh()
   await back(y, worker, work)
-  expect(y.said).toEqual([
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  run-complete-ack ENG-1',
-    'host → worker  lease-ack of nothing',
-  ])
+  expectRecorded(y.said)
   expect(y.run(runId).status).toBe('completed')
 })
 
@@ -326,13 +269,7 @@ test('on `lease-gap` the host skips the range and records the loss against the r
   const y = await yarn()
   const { wire, work, runId } = await busy(y)
   await wire.say(work.running(), work.gap(2, 40), work.event('forty-one'), work.complete())
-  expect(y.said).toEqual([
-    'worker → host  run-patch ENG-1 #1 running',
-    'worker → host  lease-gap ENG-1 2–40',
-    'worker → host  run-event ENG-1 #41',
-    'worker → host  run-complete ENG-1 #42 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
   expect((await y.events(runId)).slice(3)).toEqual(['gap 2–40', 'stdout forty-one', 'status completed'])
 })
 

@@ -1,15 +1,12 @@
 /** How a worker comes in: rules 1 and 2 of the worker channel, enrollment, and who is turned away with which word. */
 import { expect, test } from '@jest/globals'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import { back, busy, enroll, heartbeat, inHand, pairing, rejoin, token, yarn } from './host-conversation.ts'
 
 test('a pairing token enrolls the machine; the answer carries the assigned worker id and the durable credential', async () => {
   const y = await yarn()
   const { wire, workerId, credential } = await enroll(y, 'builder')
-  expect(y.said).toEqual([
-    'builder → host  register',
-    'host → builder  registered, with a credential',
-    'host → builder  lease-ack of nothing',
-  ])
+  expectRecorded(y.said)
   expect(workerId).toMatch(/^wk-[0-9a-f]{16}$/)
   expect(credential).toMatch(/^wc-[A-Za-z0-9_-]{43}$/)
   expect(wire.last('registered')).toEqual({
@@ -39,11 +36,7 @@ test('the credential is sent only on the connection that redeemed a pairing toke
   await worker.wire.drop()
   y.fresh()
   const wire = await back(y, worker)
-  expect(y.said).toEqual([
-    'worker → host  register',
-    'host → worker  registered',
-    'host → worker  lease-ack of nothing',
-  ])
+  expectRecorded(y.said)
   expect(wire.last('registered').workerId).toBe(worker.workerId)
 })
 
@@ -74,13 +67,7 @@ test('an enrollment is on disk before its worker is told of it', async () => {
   y.fill()
   await wire.say(pairing(given))
   await y.drain()
-  expect(y.said).toEqual([
-    'the disk is full',
-    'worker → host  register',
-    'the disk has room again',
-    'host → worker  registered, with a credential',
-    'host → worker  lease-ack of nothing',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a pairing token is single use', async () => {
@@ -89,11 +76,7 @@ test('a pairing token is single use', async () => {
   await y.connect('first').say(pairing(given))
   y.fresh()
   await y.connect('second').say(pairing(given))
-  expect(y.said).toEqual([
-    'second → host  register',
-    'host → second  rejected invalid-token: no such pairing token: it was used already, or is from before a restart; make a new one',
-    'host ✕ second',
-  ])
+  expectRecorded(y.said)
 })
 
 test('of two who present one token in the same moment, one is let in', async () => {
@@ -113,12 +96,7 @@ test('a pairing token dies on expiry', async () => {
   await y.pass(600)
   const wire = y.connect()
   await wire.say(pairing(given))
-  expect(y.said).toEqual([
-    '600 s pass',
-    'worker → host  register',
-    'host → worker  rejected expired-token: this pairing token is too old; make a new one',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a pairing token is held only in memory: a restart forgets it', async () => {
@@ -138,11 +116,7 @@ test.each([
   const worker = await enroll(y)
   y.fresh()
   await y.connect('stranger').say(rejoin({ ...worker, ...wrong }))
-  expect(y.said).toEqual([
-    'stranger → host  register',
-    'host → stranger  rejected unauthorized: this worker is not enrolled here, or its credential is another',
-    'host ✕ stranger',
-  ])
+  expectRecorded(y.said)
 })
 
 test('`unauthorized` is sent only of what is on disk: not while a revocation is on its way there', async () => {
@@ -155,12 +129,7 @@ test('`unauthorized` is sent only of what is on disk: not while a revocation is 
   y.fresh()
   await back(y, worker)
   await y.drain()
-  expect(y.said).toEqual([
-    'worker → host  register',
-    'the disk has room again',
-    'host → worker  rejected unauthorized: this worker is not enrolled here, or its credential is another',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
 })
 
 test('`unauthorized` is never sent on a read error', async () => {
@@ -172,18 +141,14 @@ test('`unauthorized` is never sent on a read error', async () => {
   await y.quietly(() => y.crash())
   y.fresh()
   const wire = await back(y, worker)
-  expect(y.said).toEqual(['worker → host  register', 'host ✕ worker'])
+  expectRecorded(y.said)
   expect(wire.closed?.code).toBe(1013)
 })
 
 test('an incompatible protocol version is rejected at registration', async () => {
   const y = await yarn()
   await y.connect().say({ ...pairing(token(y)), protocolVersion: 2, auth: 'of some later kind' })
-  expect(y.said).toEqual([
-    'worker → host  register',
-    'host → worker  rejected protocol: this host speaks protocol version 1, the worker 2; update the host',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a first frame that does not come within 10 seconds gets a rejection and the connection is dropped', async () => {
@@ -191,12 +156,7 @@ test('a first frame that does not come within 10 seconds gets a rejection and th
   y.connect()
   await y.pass(9)
   await y.pass(1)
-  expect(y.said).toEqual([
-    '9 s pass',
-    '1 s pass',
-    'host → worker  rejected malformed: no register within 10 seconds',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a first frame that is not register gets a rejection and the connection is dropped', async () => {
@@ -251,13 +211,7 @@ test('a second live connection with one credential replaces the first', async ()
   const { worker, work } = await busy(y)
   const second = y.connect('newer')
   await second.say(rejoin(worker, [work.holding]))
-  expect(y.said).toEqual([
-    'newer → host  register, holding ENG-1',
-    'host → newer  registered',
-    'host → newer  lease-ack ENG-1 up to 0',
-    'host → worker  rejected protocol: replaced by a newer connection',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
   expect(y.desk.fleet().workers.map(({ connection }) => connection)).toEqual(['online'])
 })
 

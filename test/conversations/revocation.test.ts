@@ -1,5 +1,6 @@
 /** Draining, enabling and revoking, as the worker hears them: rule 11 of the worker channel. */
 import { expect, test } from '@jest/globals'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import { back, busy, enroll, offered, rejoin, ticket, Work, yarn } from './host-conversation.ts'
 
 test('`worker-state` is pushed immediately when an operator drains or re-enables the worker', async () => {
@@ -9,13 +10,7 @@ test('`worker-state` is pushed immediately when an operator drains or re-enables
   await y.done(y.desk.drainWorker(workerId))
   await wire.beat()
   await y.done(y.desk.enableWorker(workerId))
-  expect(y.said).toEqual([
-    'host → worker  worker-state draining',
-    'worker → host  heartbeat',
-    'host → worker  heartbeat-ack draining',
-    'host → worker  lease-ack of nothing',
-    'host → worker  worker-state active',
-  ])
+  expectRecorded(y.said)
 })
 
 test('draining a draining worker changes nothing', async () => {
@@ -40,16 +35,11 @@ test('a worker that is drained finishes its runs and gets no new ones', async ()
   await y.done(y.desk.drainWorker(worker.workerId))
   y.tracker.put(ticket('ENG-2'))
   await wire.say(work.running(), work.complete())
-  expect(y.said).toEqual([
-    'host → worker  worker-state draining',
-    'worker → host  run-patch ENG-1 #1 running',
-    'worker → host  run-complete ENG-1 #2 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
   expect(y.run(runId).status).toBe('completed')
   expect(y.runOf('ENG-2').queueReason).toBe('all workers are draining')
   await y.done(y.desk.enableWorker(worker.workerId))
-  expect(y.said.slice(4)).toEqual(['host → worker  worker-state active', 'host → worker  dispatch ENG-2'])
+  expectRecorded(y.said.slice(4))
 })
 
 test('`revoked` is sent, then the socket closes', async () => {
@@ -57,10 +47,7 @@ test('`revoked` is sent, then the socket closes', async () => {
   const { workerId } = await enroll(y)
   y.fresh()
   await y.done(y.desk.revokeWorker(workerId))
-  expect(y.said).toEqual([
-    'host → worker  revoked: the enrollment of this worker was revoked',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
   expect(y.desk.fleet().workers).toEqual([])
 })
 
@@ -81,12 +68,7 @@ test('a worker is told that it is revoked only when that is on disk', async () =
   await y.settle()
   await y.drain()
   expect((await answer).ok).toBe(true)
-  expect(y.said).toEqual([
-    'the disk is full',
-    'the disk has room again',
-    'host → worker  revoked: the enrollment of this worker was revoked',
-    'host ✕ worker',
-  ])
+  expectRecorded(y.said)
 })
 
 test('after a revocation no frame of the worker is applied', async () => {
@@ -147,10 +129,7 @@ test('a worker that enrolls anew after its revocation is another worker', async 
   expect(again.workerId).not.toBe(worker.workerId)
   y.fresh()
   await again.wire.say(work.running())
-  expect(y.said).toEqual([
-    'worker → host  run-patch ENG-1 #1 running',
-    'host → worker  lease-lost ENG-1: this lease is not known here',
-  ])
+  expectRecorded(y.said)
   expect(y.run(work.runId).status).toBe('preparing')
 })
 
@@ -161,16 +140,7 @@ test('a lease of another worker is not this one’s to claim or to report on', a
   y.fresh()
   await thief.wire.beat(work)
   await thief.wire.say(work.running(), work.complete(), work.accept(), work.reject('busy: not mine'))
-  expect(y.said).toEqual([
-    'thief → host  heartbeat, holding ENG-1',
-    'host → thief  lease-lost ENG-1: this lease is not known here',
-    'host → thief  heartbeat-ack active',
-    'host → thief  lease-ack of nothing',
-    'thief → host  run-patch ENG-1 #1 running',
-    'thief → host  run-complete ENG-1 #2 completed',
-    'thief → host  dispatch-accepted ENG-1',
-    'thief → host  dispatch-rejected ENG-1: busy: not mine',
-  ])
+  expectRecorded(y.said)
   expect(y.run(runId).status).toBe('preparing')
   await wire.say(new Work(wire.last('dispatch')).running())
   expect(y.run(runId).status).toBe('running')

@@ -1,5 +1,6 @@
 /** A worker that goes away: rules 3, 7 and 9 of the worker channel, and the arithmetic of a lease's deadline. */
 import { expect, test } from '@jest/globals'
+import { expectRecorded } from '../support/recorded-expectations.ts'
 import {
   back,
   busy,
@@ -99,13 +100,7 @@ test.each([
   y.fresh()
   const again = await back(y, worker, work)
   await again.say(work.complete())
-  expect(y.said).toEqual([
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  lease-ack ENG-1 up to 1',
-    'worker → host  run-complete ENG-1 #2 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
 })
 
 test('a worker that never returns loses the lease 165 s after its last contact, and the run is queued again', async () => {
@@ -144,18 +139,7 @@ test('a rejoining worker that claims an expired lease is told that it is lost, a
   const wire = await back(y, worker, work)
   await wire.say(work.running(), work.event(), work.complete())
   await wire.beat(work)
-  expect(y.said).toEqual([
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered, draining',
-    'host → worker  lease-lost ENG-1: this lease has ended: expired',
-    'host → worker  lease-ack of nothing',
-    'worker → host  run-patch ENG-1 #1 running',
-    'worker → host  run-event ENG-1 #2',
-    'worker → host  run-complete ENG-1 #3 completed',
-    'worker → host  heartbeat, holding ENG-1',
-    'host → worker  heartbeat-ack draining',
-    'host → worker  lease-ack of nothing',
-  ])
+  expectRecorded(y.said)
   expect(wire.closed).toBeUndefined()
   expect(y.run(runId).status).toBe('queued')
 })
@@ -301,14 +285,7 @@ test('a worker that comes back holding its lease goes on where it was', async ()
   y.fresh()
   const again = await back(y, worker, work)
   await again.say(work.event('after'), work.complete())
-  expect(y.said).toEqual([
-    'worker → host  register, holding ENG-1',
-    'host → worker  registered',
-    'host → worker  lease-ack ENG-1 up to 2',
-    'worker → host  run-event ENG-1 #3',
-    'worker → host  run-complete ENG-1 #4 completed',
-    'host → worker  run-complete-ack ENG-1',
-  ])
+  expectRecorded(y.said)
   expect(await y.events(runId)).toEqual([
     'status queued',
     'status preparing',

@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../core/result.ts'
 import type { UsageSnapshot } from '../../../protocol/frames.ts'
 import { ANSWER, plainScreen, QUESTION } from '../../support/plain-screen.ts'
+import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { Later, SECRET, Talk } from './daemon-conversation.ts'
 
 async function online(parts: ConstructorParameters<typeof Talk>[0] = {}): Promise<Talk> {
@@ -57,21 +58,7 @@ describe('a session', () => {
     await talk.say(input('s-1', 'exit\r'))
     await talk.shows('run-1', 'bye')
     await talk.endSession('run-1', 3)
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '→ sandbox-ready rq-1',
-      '← attach-open',
-      'session of run-1 opened, 100x30',
-      '→ attach-data s-1 [100x30 ]',
-      '→ attach-data s-1 hello',
-      '← attach-input',
-      'typed "exit\\r"',
-      '→ attach-data s-1 bye',
-      '→ attach-exit s-1 3',
-      'close run-1',
-      '→ run-usage-snapshot of agent-1',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.spooled()).not.toContain(SECRET)
     expect(JSON.stringify(talk.log.lines)).not.toContain(SECRET)
     expect(sandbox.order.credentials).toEqual({ codehost: SECRET })
@@ -80,7 +67,7 @@ describe('a session', () => {
   test('that is asked for again is there already', async () => {
     const talk = await attended()
     await talk.wish('rq-2', 'run-1')
-    expect(talk.transcript()).toEqual(['← sandbox-boot', '→ sandbox-ready rq-2'])
+    expectRecorded(talk.transcript())
   })
 
   test('two who ask for it at once get one', async () => {
@@ -90,13 +77,7 @@ describe('a session', () => {
     await talk.wish('rq-2', 'run-1')
     talk.hands.boots.settle(yes(undefined))
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '← sandbox-boot',
-      '→ sandbox-ready rq-1',
-      '→ sandbox-ready rq-2',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that can not be booted says why, and may be asked for again', async () => {
@@ -106,14 +87,7 @@ describe('a session', () => {
     await talk.wish('rq-1', 'run-1')
     talk.hands.boots = undefined
     await talk.wish('rq-2', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '→ sandbox-failed rq-1 (gone: its disk was reclaimed)',
-      '← sandbox-boot',
-      'boot run-1',
-      '→ sandbox-ready rq-2',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('whose run is being executed here is not booted, nor is a run executed that is booted here', async () => {
@@ -123,12 +97,7 @@ describe('a session', () => {
     talk.transcript()
     await talk.wish('rq-2', 'run-1')
     await talk.dispatch('ls-2', 'run-2')
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      '→ sandbox-failed rq-2 (something of this run is still being executed there; try again when that is over)',
-      '← dispatch',
-      '→ dispatch-rejected ls-2 (busy: somebody is in the sandbox of this run)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('of a worker that was killed is not there any more when it is back; its views hear why', async () => {
@@ -137,10 +106,7 @@ describe('a session', () => {
     await backAgain(talk)
     talk.transcript()
     await talk.attach('s-1', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      '→ attach-error s-1 (the worker was started again, and the session ended with it; attach again to go on with it)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that is being closed, or was, is not blamed on the worker', async () => {
@@ -152,12 +118,7 @@ describe('a session', () => {
     talk.sandbox('run-1').closed.settle()
     await talk.clock.turn()
     await talk.attach('s-3', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      '→ attach-error s-2 (the session is being closed; attach again to go on with it)',
-      '← attach-open',
-      '→ attach-error s-3 (the session was closed meanwhile; attach again to go on with it)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that can not be started says so on the terminal', async () => {
@@ -172,14 +133,7 @@ describe('a session', () => {
     }
     talk.transcript()
     await talk.attach('s-1', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      'session of run-1 opened, 80x24',
-      '→ attach-data s-1 [80x24 ]',
-      '→ attach-data s-1 no such program',
-      '→ attach-exit s-1 127',
-      'close run-1',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -189,13 +143,7 @@ describe('several views', () => {
     await talk.shows('run-1', 'one ')
     await talk.attach('s-2', 'run-1', 120, 40)
     await talk.shows('run-1', 'two')
-    expect(talk.transcript()).toEqual([
-      '→ attach-data s-1 one ',
-      '← attach-open',
-      '→ attach-data s-2 [80x24 one ]',
-      '→ attach-data s-1 two',
-      '→ attach-data s-2 two',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('a view that is opened again gets the picture again, and nothing twice', async () => {
@@ -203,12 +151,7 @@ describe('several views', () => {
     await talk.shows('run-1', 'one ')
     await talk.attach('s-1', 'run-1')
     await talk.shows('run-1', 'two')
-    expect(talk.transcript()).toEqual([
-      '→ attach-data s-1 one ',
-      '← attach-open',
-      '→ attach-data s-1 [80x24 one ]',
-      '→ attach-data s-1 two',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('the size is that of the view that typed last', async () => {
@@ -254,10 +197,7 @@ describe('several views', () => {
     await talk.boot('run-2')
     talk.transcript()
     await talk.attach('s-1', 'run-2')
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      '→ attach-error s-1 (this session belongs to another run)',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -290,7 +230,7 @@ describe('what is shown', () => {
     expect(talk.transcript()).toEqual(['paused'])
     talk.backlog = 0
     await talk.clock.advance(10)
-    expect(talk.transcript()).toEqual(['→ attach-data s-1 (60000)', 'resumed'])
+    expectRecorded(talk.transcript())
   })
 
   test('goes by reports that wait on the line, as much as somebody who types would see', async () => {
@@ -305,7 +245,7 @@ describe('what is shown', () => {
       'paused',
     ])
     await talk.clock.advance(1_000)
-    expect(talk.transcript()).toEqual(['→ attach-data s-1 (16000)', 'resumed'])
+    expectRecorded(talk.transcript())
   })
 
   test('a view that comes while the line is full waits for its picture, and misses nothing', async () => {
@@ -316,16 +256,7 @@ describe('what is shown', () => {
     talk.backlog = 0
     await talk.clock.advance(10)
     await talk.shows('run-1', 'two')
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      'paused',
-      '→ attach-data s-2 [80x24 ]',
-      '→ attach-data s-1 one',
-      '→ attach-data s-2 one',
-      'resumed',
-      '→ attach-data s-1 two',
-      '→ attach-data s-2 two',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('a picture is drawn only of what everybody else has been shown', async () => {
@@ -352,14 +283,10 @@ describe('what is shown', () => {
     await talk.shows('run-1', 'one')
     await talk.attach('s-2', 'run-1')
     await talk.shows('run-1', 'two')
-    expect(talk.transcript()).toEqual(['→ attach-data s-1 one', '← attach-open'])
+    expectRecorded(talk.transcript())
     drawn()
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '→ attach-data s-2 [one]',
-      '→ attach-data s-1 two',
-      '→ attach-data s-2 two',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('a picture is not drawn again and again for a line that has no room for it', async () => {
@@ -389,7 +316,7 @@ describe('what is shown', () => {
     await talk.clock.advance(1_000)
     await talk.say(input('s-2', 'y'))
     await talk.say(input('s-1', 'z'))
-    expect(talk.transcript().slice(16)).toEqual(['→ attach-data s-1 \u0007', 'typed "y"', 'typed "z"'])
+    expectRecorded(talk.transcript().slice(16))
   })
 
   test('a session that asks without end can be interrupted all the same', async () => {
@@ -415,12 +342,7 @@ describe('the end', () => {
     await talk.attach('s-2', 'run-1')
     await talk.say(close('s-2'))
     await talk.clock.advance(29_000)
-    expect(talk.transcript()).toEqual([
-      '← attach-close',
-      '← attach-open',
-      '→ attach-data s-2 [80x24 ]',
-      '← attach-close',
-    ])
+    expectRecorded(talk.transcript())
     await talk.clock.advance(1_000)
     expect(talk.transcript()).toEqual(['close run-1'])
   })
@@ -440,13 +362,7 @@ describe('the end', () => {
     await talk.say(release('run-1'))
     await talk.say(release('run-1'))
     await talk.say(release('run-7'))
-    expect(talk.transcript()).toEqual([
-      '← sandbox-release',
-      '→ attach-error s-1 (the sandbox was closed)',
-      'close run-1',
-      '← sandbox-release',
-      '← sandbox-release',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('released while it is being booted it is closed as soon as it is there', async () => {
@@ -456,13 +372,7 @@ describe('the end', () => {
     await talk.say(release('run-1'))
     talk.hands.boots.settle(yes(undefined))
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '← sandbox-release',
-      '→ sandbox-failed rq-1 (the sandbox was closed)',
-      'close run-1',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('released and asked for in one breath while it is being booted, it is booted anew', async () => {
@@ -472,16 +382,7 @@ describe('the end', () => {
     await Promise.all([talk.say(release('run-1')), talk.wish('rq-2', 'run-1')])
     talk.hands.boots.settle(yes(undefined))
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '← sandbox-release',
-      '← sandbox-boot',
-      '→ sandbox-failed rq-1 (the sandbox was closed)',
-      'close run-1',
-      'boot run-1',
-      '→ sandbox-ready rq-2',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('asked for while it is being closed, it is booted anew once it is gone', async () => {
@@ -493,7 +394,7 @@ describe('the end', () => {
     talk.transcript()
     sandbox.closed.settle()
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual(['boot run-1', '→ sandbox-ready rq-2'])
+    expectRecorded(talk.transcript())
   })
 
   test('a run that is discarded is closed first', async () => {
@@ -501,11 +402,7 @@ describe('the end', () => {
     const sandbox = talk.sandbox('run-1')
     sandbox.obedient = false
     await talk.say({ type: 'discard', runId: 'run-1' })
-    expect(talk.transcript()).toEqual([
-      '← discard',
-      '→ attach-error s-1 (the run was discarded)',
-      'close run-1',
-    ])
+    expectRecorded(talk.transcript())
     sandbox.closed.settle()
     await talk.clock.turn()
     expect(talk.transcript()).toEqual(['discard run-1'])
@@ -528,12 +425,7 @@ describe('a line that breaks', () => {
     await talk.shows('run-1', 'three ')
     await talk.attach('s-1', 'run-1')
     await talk.shows('run-1', 'four')
-    expect(talk.transcript()).toEqual([
-      '→ attach-data s-1 one ',
-      '← attach-open',
-      '→ attach-data s-1 [80x24 one two three ]',
-      '→ attach-data s-1 four',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('views that come back in another order leave the size to who typed last', async () => {
@@ -563,13 +455,7 @@ describe('a line that breaks', () => {
     }
     await talk.say(close('s-1'))
     await talk.say(ask('s-1'))
-    expect(talk.transcript().filter((line) => line.startsWith('→'))).toEqual([
-      '→ attach-taken s-1 2',
-      '→ attach-data s-1 [80x24 ]',
-      '→ attach-taken s-2 0',
-      '→ attach-data s-2 [80x24 ]',
-      '→ attach-taken s-1 0',
-    ])
+    expectRecorded(talk.transcript().filter((line) => line.startsWith('→')))
   })
 
   test('again and again does not make it remember more and more of those who never come back', async () => {
@@ -585,11 +471,7 @@ describe('a line that breaks', () => {
     }
     talk.transcript()
     for (const view of ['s-stays', 's-0-0', 's-5-59']) await talk.say(ask(view))
-    expect(talk.transcript().filter((line) => line.startsWith('→'))).toEqual([
-      '→ attach-taken s-stays 6',
-      '→ attach-taken s-0-0 0',
-      '→ attach-taken s-5-59 1',
-    ])
+    expectRecorded(talk.transcript().filter((line) => line.startsWith('→')))
   })
 
   test('and whose host stays away ends the session', async () => {
@@ -602,11 +484,7 @@ describe('a line that breaks', () => {
     expect(talk.transcript()).toEqual(['close run-1'])
     await backAgain(talk)
     await talk.attach('s-1', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '→ run-usage-snapshot of agent-1',
-      '← attach-open',
-      '→ attach-error s-1 (the session was closed meanwhile; attach again to go on with it)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('what a session itself has used is told when there is a line again, whatever its nested agents leave', async () => {
@@ -628,12 +506,7 @@ describe('a line that breaks', () => {
     await talk.endSession('run-1', 0)
     await backAgain(talk)
     await talk.attach('s-1', 'run-1')
-    expect(talk.transcript()).toEqual([
-      'close run-1',
-      '← attach-open',
-      '→ attach-data s-1 [80x24 bye]',
-      '→ attach-exit s-1 0',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('how a session ended is not shown to one more on a line that is full of it, only told', async () => {
@@ -645,7 +518,7 @@ describe('a line that breaks', () => {
     talk.transcript()
     talk.backlog = 4 * 1024 * 1024
     await talk.attach('s-1', 'run-1')
-    expect(talk.transcript()).toEqual(['← attach-open', '→ attach-exit s-1 0'])
+    expectRecorded(talk.transcript())
   })
 
   test('a boot that is ready when there is no line waits for somebody to ask again', async () => {
@@ -656,12 +529,7 @@ describe('a line that breaks', () => {
     talk.hands.boots.settle(yes(undefined))
     await backAgain(talk)
     await talk.wish('rq-2', 'run-1')
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      'boot run-1',
-      '← sandbox-boot',
-      '→ sandbox-ready rq-2',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -674,15 +542,7 @@ describe('a daemon that ends', () => {
     await talk.shows('run-1', 'still here')
     expect(talk.ends).toEqual([])
     await talk.say(release('run-1'))
-    expect(talk.transcript()).toEqual([
-      '← sandbox-boot',
-      '→ sandbox-failed rq-9 (the worker is being stopped; try again once it is back)',
-      '→ attach-data s-1 still here',
-      '← sandbox-release',
-      '→ attach-error s-1 (the sandbox was closed)',
-      'close run-1',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   const ways: readonly (readonly [name: string, (talk: Talk) => unknown, why: string])[] = [
@@ -705,12 +565,7 @@ describe('a daemon that ends', () => {
   test('closes everything when it is revoked', async () => {
     const talk = await attended()
     await talk.say({ type: 'revoked', reason: 'gone for good' })
-    expect(talk.transcript()).toEqual([
-      '← revoked',
-      'drops the credential',
-      'close run-1',
-      "ends: revoked (this worker's enrollment was revoked: gone for good)",
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('does not wait for ever for what does not go', async () => {

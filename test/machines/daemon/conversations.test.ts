@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { Clock } from '../../../core/ports.ts'
 import { yes } from '../../../core/result.ts'
 import { StoreClosed } from '../../../store/errors.ts'
+import { expectRecorded } from '../../support/recorded-expectations.ts'
 import { CREDENTIAL, jobOf, SECRET, Talk } from './daemon-conversation.ts'
 
 /** Online, and nothing of how it came there in the transcript. */
@@ -35,23 +36,7 @@ describe('a run', () => {
     await talk.finished('ls-1')
     expect(talk.spooled()).not.toContain(SECRET)
     await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
-    expect(talk.transcript()).toEqual([
-      'dials',
-      '→ register (credential)',
-      '← registered',
-      '← lease-ack',
-      '← dispatch',
-      '→ dispatch-accepted ls-1',
-      'prepare ls-1',
-      '→ run-patch #1 {"sandbox":{"id":"sb-1"}}',
-      'work ls-1',
-      '→ run-patch #2 {"status":"running"}',
-      '→ run-event #3 hello',
-      'finish ls-1 (done)',
-      '→ run-patch #4 {"status":"finalizing"}',
-      '→ run-complete ls-1 #5 {"sandbox":{"id":"sb-1"},"status":"completed","costs":[]}',
-      '← run-complete-ack ls-1',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.spooled()).toBe('[[[]],[],[]]')
   })
 
@@ -63,14 +48,7 @@ describe('a run', () => {
       .prepared.settle({ ok: false, refusal: { kind: 'failed', message: 'no such branch' } })
     await talk.clock.turn()
     await talk.finished('ls-1', { status: 'failed', error: 'no such branch', costs: [] })
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      '→ dispatch-accepted ls-1',
-      'prepare ls-1',
-      'finish ls-1 (failed: no such branch)',
-      '→ run-patch #1 {"status":"finalizing"}',
-      '→ run-complete ls-1 #2 {"status":"failed","error":"no such branch","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('whose pull request is known is told at once, and only once', async () => {
@@ -90,17 +68,13 @@ describe('a run', () => {
     await talk.worked('ls-1')
     const costs = [{ label: 'run' }] as never
     await talk.finished('ls-1', { status: 'completed', costs })
-    expect(talk.transcript()).toEqual([
-      'finish ls-1 (done)',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"failed","error":"internal error: the outcome was not of its form","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('dispatched again under the same lease is accepted again and not begun twice', async () => {
     const talk = await working()
     await talk.dispatch('ls-1')
-    expect(talk.transcript()).toEqual(['← dispatch', '→ dispatch-accepted ls-1'])
+    expectRecorded(talk.transcript())
   })
 
   test('under a newer lease begins when nothing of the older one is left', async () => {
@@ -113,14 +87,7 @@ describe('a run', () => {
     talk.note('its processes are gone')
     talk.hands.of('ls-1').went.settle()
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      'kill ls-1 (a newer lease of the same run was granted)',
-      '→ dispatch-accepted ls-2',
-      'finish ls-1 (stopped: a newer lease of the same run was granted)',
-      'its processes are gone',
-      'prepare ls-2',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('is discarded when it is told so, but never while it executes', async () => {
@@ -129,14 +96,7 @@ describe('a run', () => {
     await talk.worked('ls-1')
     await talk.finished('ls-1')
     await talk.say({ type: 'discard', runId: 'run-1' })
-    expect(talk.transcript()).toEqual([
-      '← discard',
-      'finish ls-1 (done)',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-      '← discard',
-      'discard run-1',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -144,12 +104,7 @@ describe('a cancel', () => {
   test('interrupts, and is confirmed when everything is gone', async () => {
     const talk = await working()
     await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
-    expect(talk.transcript()).toEqual([
-      '← cancel ls-1',
-      'interrupt ls-1 (changed my mind)',
-      'finish ls-1 (stopped: changed my mind)',
-      '→ run-complete ls-1 #2 {"status":"cancelled","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('kills an agent that does not listen, in time for the host', async () => {
@@ -160,14 +115,7 @@ describe('a cancel', () => {
     talk.note('nine seconds later')
     talk.hands.of('ls-1').obedient = true
     await talk.clock.advance(1_000)
-    expect(talk.transcript()).toEqual([
-      '← cancel ls-1',
-      'interrupt ls-1 (changed my mind)',
-      'nine seconds later',
-      'kill ls-1 (it did not end when asked)',
-      'finish ls-1 (stopped: it did not end when asked)',
-      '→ run-complete ls-1 #2 {"status":"cancelled","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('before anything began needs nobody to be killed', async () => {
@@ -176,15 +124,7 @@ describe('a cancel', () => {
     talk.disk.drain()
     await talk.dispatch('ls-1')
     await talk.say({ type: 'cancel', leaseId: 'ls-1', reason: 'changed my mind' })
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      '→ dispatch-accepted ls-1',
-      'prepare ls-1',
-      '← cancel ls-1',
-      'interrupt ls-1 (changed my mind)',
-      'finish ls-1 (stopped: changed my mind)',
-      '→ run-complete ls-1 #1 {"status":"cancelled","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -196,15 +136,7 @@ describe('a lease', () => {
     await talk.drop()
     await talk.clock.advance(1_000)
     await talk.welcome()
-    expect(talk.transcript()).toEqual([
-      '← lease-lost ls-1',
-      'kill ls-1 (the lease is lost: this lease has ended: expired)',
-      'finish ls-1 (stopped: the lease is lost: this lease has ended: expired)',
-      'dials',
-      '→ register (credential)',
-      '← registered',
-      '← lease-ack',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('runs out at nine tenths of its time when the host is not heard of, and is not claimed any more', async () => {
@@ -216,11 +148,7 @@ describe('a lease', () => {
     await talk.drop()
     await talk.clock.advance(15_000)
     await talk.open()
-    expect(talk.transcript().filter((line) => line !== 'dials')).toEqual([
-      'kill ls-1 (its time ran out without a word of the host)',
-      'finish ls-1 (stopped: its time ran out without a word of the host)',
-      '→ register (credential)',
-    ])
+    expectRecorded(talk.transcript().filter((line) => line !== 'dials'))
   })
 
   test('that ran out is claimed while its processes are dying, so that nobody begins its run beside them', async () => {
@@ -240,17 +168,7 @@ describe('a lease', () => {
     talk.note('its processes are gone')
     talk.hands.of('ls-1').went.settle()
     await talk.clock.advance(15_000)
-    expect(talk.transcript()).toEqual([
-      'kill ls-1 (its time ran out without a word of the host)',
-      '→ register (credential) ls-1:1',
-      '← registered',
-      '← lease-ack',
-      'finish ls-1 (stopped: its time ran out without a word of the host)',
-      '→ heartbeat ls-1:1',
-      '← heartbeat-ack',
-      'its processes are gone',
-      '→ heartbeat',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that ran out is claimed no more once the host has ended it, or when its processes do not die', async () => {
@@ -292,12 +210,7 @@ describe('a lease', () => {
     await talk.clock.advance(142_000)
     talk.note('148 s after the dispatch it still runs')
     await talk.clock.advance(2_000)
-    expect(talk.transcript()).toEqual([
-      '← lease-ack',
-      '148 s after the dispatch it still runs',
-      'kill ls-1 (its time ran out without a word of the host)',
-      'finish ls-1 (stopped: its time ran out without a word of the host)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that is finished does not run out: it is told whenever the host comes back', async () => {
@@ -308,25 +221,14 @@ describe('a lease', () => {
     talk.quiet = ['dial']
     await talk.clock.advance(3_600_000)
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      'finish ls-1 (done)',
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that ends is stopped though the disk is full', async () => {
     const talk = await working()
     talk.disk.fill()
     await talk.say({ type: 'lease-lost', leaseId: 'ls-1', reason: 'over' })
-    expect(talk.transcript()).toEqual([
-      '← lease-lost ls-1',
-      'kill ls-1 (the lease is lost: over)',
-      'finish ls-1 (stopped: the lease is lost: over)',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -339,16 +241,7 @@ describe('a line', () => {
     await talk.print('ls-1', 'three')
     await talk.clock.advance(1_000)
     await talk.welcome({ 'ls-1': 2 })
-    expect(talk.transcript()).toEqual([
-      '→ run-event #2 one',
-      '→ run-event #3 two',
-      'dials',
-      '→ register (credential) ls-1:4',
-      '← registered',
-      '← lease-ack',
-      '→ run-event #3 two',
-      '→ run-event #4 three',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('on which a number is repeated hears what is behind it again, but not what left a moment ago', async () => {
@@ -360,15 +253,7 @@ describe('a line', () => {
     await talk.ack({ 'ls-1': 1 })
     await talk.ack({ 'ls-1': 1 })
     await talk.ack({ 'ls-1': 2 })
-    expect(talk.transcript()).toEqual([
-      '← lease-ack',
-      '→ run-event #2 one',
-      '← lease-ack',
-      '← lease-ack',
-      '→ run-event #2 one',
-      '← lease-ack',
-      '← lease-ack',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('on which the host is ahead of this disk hears the completion behind what it has', async () => {
@@ -382,13 +267,7 @@ describe('a line', () => {
     // The worker's disk was restored, or did not keep what it had promised.
     await talk.welcome({ 'ls-1': 20 })
     await talk.ack({ 'ls-1': 20 })
-    expect(talk.transcript()).toEqual([
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #21 {"status":"completed","costs":[]}',
-      '← lease-ack',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that is silent for 45 seconds is given up', async () => {
@@ -429,13 +308,7 @@ describe('a line', () => {
     talk.transcript()
     // It was restored from a backup.
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      '→ register (credential) ls-1:4',
-      '← registered',
-      '← lease-ack',
-      '→ lease-gap 2–3',
-      '→ run-event #4 three',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('that never answers is given up, and dialled again after a pause that grows to 15 seconds', async () => {
@@ -462,11 +335,7 @@ describe('a line', () => {
     await talk.say({ type: 'attach-open', sessionId: 's-1', runId: 'run-1', cols: 80, rows: 24 })
     talk.backlog = 0
     await talk.clock.advance(100)
-    expect(talk.transcript()).toEqual([
-      '← attach-open',
-      '→ attach-error s-1 (the worker was started again, and the session ended with it; attach again to go on with it)',
-      '→ run-event #2 one',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('on which the host speaks in tongues stays up', async () => {
@@ -475,12 +344,7 @@ describe('a line', () => {
     talk.wire?.ear.heard('not even JSON')
     talk.wire?.ear.heard('{"type":"dispatch","lease":{"id":"ls-9"},"job":{}}')
     await talk.say({ type: 'sandbox-boot', requestId: 'q-1', runId: 'run-1', credentials: {} })
-    expect(talk.transcript()).toEqual([
-      '→ dispatch-rejected ls-9 (malformed: /lease/runId: is required)',
-      '← sandbox-boot',
-      'boot run-1',
-      '→ sandbox-ready q-1',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -494,15 +358,7 @@ describe('being turned away', () => {
     await talk.drop()
     await talk.clock.advance(1_000)
     await talk.open()
-    expect(talk.transcript()).toEqual([
-      'dials',
-      '→ register (pairing)',
-      '← registered',
-      'keeps the credential',
-      '← lease-ack',
-      'dials',
-      '→ register (credential)',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.credential).toEqual({ workerId: 'wk-1', secret: 'wc-new' })
   })
 
@@ -514,17 +370,7 @@ describe('being turned away', () => {
     await talk.say({ type: 'rejected', code: 'expired-token', reason: 'too late' })
     await talk.clock.advance(1_000)
     await talk.welcome()
-    expect(talk.transcript()).toEqual([
-      'dials',
-      '→ register (pairing)',
-      '← rejected',
-      'hangs up',
-      'drops the token',
-      'dials',
-      '→ register (credential)',
-      '← registered',
-      '← lease-ack',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.credential).toEqual(CREDENTIAL)
   })
 
@@ -582,7 +428,7 @@ describe('being turned away', () => {
     await talk.clock.advance(10_000)
     await talk.say({ type: 'rejected', code: 'malformed', reason: 'no register within 10 seconds' })
     await talk.clock.advance(1_000)
-    expect(talk.transcript()).toEqual(['dials', '→ register (credential)', '← rejected', 'hangs up', 'dials'])
+    expectRecorded(talk.transcript())
   })
 
   test('once it was welcome, a host that understands it no more is tried every five minutes', async () => {
@@ -591,26 +437,14 @@ describe('being turned away', () => {
     await talk.clock.advance(140_000)
     expect(talk.daemon.status().trouble).toContain('what is this')
     await talk.clock.advance(160_000)
-    expect(talk.transcript()).toEqual([
-      '← rejected',
-      'hangs up',
-      'kill ls-1 (its time ran out without a word of the host)',
-      'finish ls-1 (stopped: its time ran out without a word of the host)',
-      'dials',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('replaced by another with the same credential it kills what it runs and ends', async () => {
     const talk = await working()
     await talk.say({ type: 'rejected', code: 'protocol', reason: 'replaced by a newer connection' })
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← rejected',
-      'hangs up',
-      'kill ls-1 (another worker uses the same credential; give each its own data directory and pair it)',
-      'finish ls-1 (stopped: another worker uses the same credential; give each its own data directory and pair it)',
-      'ends: replaced (another worker uses the same credential; give each its own data directory and pair it)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('replaced by what may be a line of its own it comes back', async () => {
@@ -620,30 +454,14 @@ describe('being turned away', () => {
     await talk.welcome({ 'ls-1': 1 })
     await talk.say({ type: 'rejected', code: 'protocol', reason: 'replaced by a newer connection' })
     await talk.clock.advance(1_000)
-    expect(talk.transcript()).toEqual([
-      'hangs up',
-      'dials',
-      '→ register (credential) ls-1:1',
-      '← registered',
-      '← lease-ack',
-      '← rejected',
-      'hangs up',
-      'dials',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('revoked it deletes the credential, lets its runs end, and tells nobody', async () => {
     const talk = await working()
     await talk.say({ type: 'revoked', reason: 'by a person' })
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← revoked',
-      'hangs up',
-      'drops the credential',
-      "interrupt ls-1 (this worker's enrollment was revoked: by a person)",
-      "finish ls-1 (stopped: this worker's enrollment was revoked: by a person)",
-      "ends: revoked (this worker's enrollment was revoked: by a person)",
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.credential).toBeUndefined()
     expect(talk.spooled()).toBe('[[[]],[],[]]')
   })
@@ -681,7 +499,7 @@ describe('a daemon that is killed', () => {
       costs: [entry],
     }
     const transcript = talk.transcript()
-    expect(transcript.slice(0, 3)).toEqual(['the daemon is killed', 'dials', 'salvage run-1'])
+    expectRecorded(transcript.slice(0, 3))
     expect(transcript.at(-1)).toBe(`→ run-complete ls-1 #${seq} ${JSON.stringify(outcome)}`)
   })
 
@@ -718,15 +536,7 @@ describe('a daemon that is killed', () => {
     talk.transcript()
     await talk.restart()
     await talk.welcome({ 'ls-1': 2 })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      'dials',
-      'salvage run-1',
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #3 {"sandbox":{"id":"sb-run-1"},"prUrl":"https://code.example/o/web/pull/1","prState":"open","status":"completed","costs":[],"result":{"prUrl":"https://code.example/o/web/pull/1","branch":"b","artifacts":[]}}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('while a run was being cancelled tells it as cancelled', async () => {
@@ -736,15 +546,7 @@ describe('a daemon that is killed', () => {
     talk.transcript()
     await talk.restart()
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      'dials',
-      'salvage run-1',
-      '→ register (credential) ls-1:2',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #2 {"sandbox":{"id":"sb-run-1"},"status":"cancelled","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('after a run was finished tells the very same completion', async () => {
@@ -757,22 +559,7 @@ describe('a daemon that is killed', () => {
     await talk.restart()
     await talk.welcome({ 'ls-1': 2 })
     await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      'dials',
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-      'the daemon is killed',
-      'dials',
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-      '← run-complete-ack ls-1',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.spooled()).toBe('[[[]],[],[]]')
   })
 
@@ -782,15 +569,7 @@ describe('a daemon that is killed', () => {
     talk.transcript()
     await talk.restart()
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      'dials',
-      'salvage run-1',
-      '→ register (credential) ls-1:2',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #2 {"sandbox":{"id":"sb-run-1"},"status":"failed","error":"interrupted: the worker daemon ended while the run was running","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -808,25 +587,7 @@ describe('a dispatch', () => {
     await talk.dispatch('ls-6')
     talk.disk.fill('no room left')
     await talk.dispatch('ls-7')
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      '→ dispatch-rejected ls-2 (busy: all 1 slots are taken)',
-      '← dispatch',
-      '→ dispatch-rejected ls-3 (malformed: the lease is for run-3, the job for run-4)',
-      '← lease-lost ls-1',
-      'kill ls-1 (the lease is lost: over)',
-      'finish ls-1 (stopped: the lease is lost: over)',
-      '← dispatch',
-      '→ dispatch-rejected ls-1 (busy: this lease is over)',
-      '← worker-state',
-      '← dispatch',
-      '→ dispatch-rejected ls-5 (draining: the worker is draining)',
-      '← worker-state',
-      '← dispatch',
-      '→ dispatch-rejected ls-6 (sandbox: it does not start)',
-      '← dispatch',
-      '→ dispatch-rejected ls-7 (disk: no room left)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('is answered in time even when the hands are slow', async () => {
@@ -834,10 +595,7 @@ describe('a dispatch', () => {
     talk.hands.objection = () => new Promise(() => {})
     await talk.dispatch('ls-1')
     await talk.clock.advance(5_000)
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      '→ dispatch-rejected ls-1 (busy: the worker took too long to look at the run)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('whose line goes while the hands look at it is forgotten', async () => {
@@ -850,13 +608,7 @@ describe('a dispatch', () => {
     await talk.welcome()
     answer(undefined)
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      'dials',
-      '→ register (credential)',
-      '← registered',
-      '← lease-ack',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('two at once do not take one slot', async () => {
@@ -875,11 +627,7 @@ describe('a dispatch', () => {
         }),
       )
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      '→ dispatch-rejected ls-2 (busy: all 1 slots are taken)',
-      '→ dispatch-accepted ls-1',
-      'prepare ls-1',
-    ])
+    expectRecorded(talk.transcript())
   })
 })
 
@@ -892,23 +640,14 @@ describe('the end', () => {
     await talk.finished('ls-1')
     expect(talk.daemon.status().state).toBe('draining')
     await talk.say({ type: 'run-complete-ack', leaseId: 'ls-1' })
-    expect(talk.transcript()).toEqual([
-      '← dispatch',
-      '→ dispatch-rejected ls-2 (draining: the worker is being stopped)',
-      'finish ls-1 (done)',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-      '← run-complete-ack ls-1',
-      'hangs up',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('a drain with nothing to do ends at once', async () => {
     const talk = await online()
     talk.daemon.drain()
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual(['hangs up', 'ends: stopped (it was asked to stop)'])
+    expectRecorded(talk.transcript())
     expect(talk.clock.timers).toBe(0)
   })
 
@@ -922,14 +661,7 @@ describe('the end', () => {
     await talk.ack({ 'ls-1': 1 })
     talk.transcript()
     await talk.clock.advance(6_000)
-    expect(talk.transcript()).toEqual([
-      '→ heartbeat ls-1:1',
-      'kill ls-1 (the worker ends, and does not wait for it)',
-      'finish ls-1 (stopped: the worker ends, and does not wait for it)',
-      '→ heartbeat',
-      'hangs up',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.spooled()).toBe('[[[]],[],[]]')
   })
 
@@ -940,17 +672,9 @@ describe('the end', () => {
     await talk.clock.advance(10_000)
     talk.daemon.handBack()
     await talk.clock.advance(6_000)
-    expect(talk.transcript()).toEqual([
-      'kill ls-1 (the worker ends, and does not wait for it)',
-      '→ heartbeat ls-1:1',
-    ])
+    expectRecorded(talk.transcript())
     await talk.clock.advance(14_000)
-    expect(talk.transcript()).toEqual([
-      '→ heartbeat ls-1:1',
-      '→ heartbeat',
-      'hangs up',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('work that is out is not handed back: it is told as done, and nobody does it again', async () => {
@@ -976,17 +700,10 @@ describe('the end', () => {
     await talk.finished('ls-1')
     talk.quiet = ['dial']
     await talk.clock.advance(30_000)
-    expect(talk.transcript()).toEqual(['finish ls-1 (done)', 'ends: stopped (it was asked to stop)'])
+    expectRecorded(talk.transcript())
     await talk.restart()
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      '→ register (credential) ls-1:3',
-      '← registered',
-      '← lease-ack',
-      '→ run-patch #2 {"status":"finalizing"}',
-      '→ run-complete ls-1 #3 {"status":"completed","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('stopped now, it kills what runs and puts on disk how far that came', async () => {
@@ -994,21 +711,10 @@ describe('the end', () => {
     await talk.drop()
     talk.daemon.stopNow()
     await talk.clock.turn()
-    expect(talk.transcript()).toEqual([
-      'kill ls-1 (interrupted: the worker was stopped)',
-      'finish ls-1 (stopped: interrupted: the worker was stopped)',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
     await talk.restart()
     await talk.welcome({ 'ls-1': 1 })
-    expect(talk.transcript()).toEqual([
-      'the daemon is killed',
-      'dials',
-      '→ register (credential) ls-1:2',
-      '← registered',
-      '← lease-ack',
-      '→ run-complete ls-1 #2 {"status":"failed","error":"interrupted: the worker was stopped","costs":[]}',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('stopped now, it does not wait for ever for what can not be killed', async () => {
@@ -1016,11 +722,7 @@ describe('the end', () => {
     talk.hands.of('ls-1').obedient = false
     talk.daemon.stopNow()
     await talk.clock.advance(10_000)
-    expect(talk.transcript()).toEqual([
-      'kill ls-1 (interrupted: the worker was stopped)',
-      'hangs up',
-      'ends: stopped (it was asked to stop)',
-    ])
+    expectRecorded(talk.transcript())
   })
 
   test('a disk that breaks ends everything', async () => {
@@ -1028,13 +730,7 @@ describe('the end', () => {
     talk.disk.breakDown('an I/O error')
     await talk.clock.turn()
     await talk.print('ls-1', 'into the void')
-    expect(talk.transcript()).toEqual([
-      'kill ls-1 (interrupted: the worker was stopped)',
-      'finish ls-1 (stopped: interrupted: the worker was stopped)',
-      'hangs up',
-      'ends: broken (the store is broken: an I/O error)',
-      'error: the worker cannot go on {"reason":"the store is broken: an I/O error"}',
-    ])
+    expectRecorded(talk.transcript())
     expect(talk.clock.timers).toBe(0)
   })
 })
@@ -1045,13 +741,7 @@ test('hands that throw end their own run and nobody else’s', async () => {
     throw new Error('no hands')
   }
   await talk.dispatch('ls-1')
-  expect(talk.transcript()).toEqual([
-    '← dispatch',
-    '→ dispatch-accepted ls-1',
-    '→ run-patch #1 {"status":"finalizing"}',
-    '→ run-complete ls-1 #2 {"status":"failed","error":"internal error: no hands","costs":[]}',
-    'error: an execution could not be begun {"lease":"ls-1","reason":"no hands"}',
-  ])
+  expectRecorded(talk.transcript())
 })
 
 test('a report that is no report is not sent, and ends nothing', async () => {
@@ -1061,11 +751,7 @@ test('a report that is no report is not sent, and ends nothing', async () => {
   telling.tell({ is: 'event', event: { type: 'log', at: 'yesterday', stream: 'stdout', text: 1n } as never })
   telling.tell({ is: 'patch', patch: { prUrl: 'javascript:alert(1)' } })
   await talk.print('ls-1', 'one')
-  expect(talk.transcript()).toEqual([
-    '→ run-event #2 one',
-    'error: a report could not be taken {"lease":"ls-1","is":"event","reason":"Do not know how to serialize a BigInt"}',
-    'error: a report was not of its form; it is not sent {"lease":"ls-1","frame":"run-patch"}',
-  ])
+  expectRecorded(talk.transcript())
 })
 
 test('whoever reads a stream waits while too much is not on disk yet', async () => {
