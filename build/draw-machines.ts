@@ -2,7 +2,12 @@
  * machines.md as a text: for each machine a drawing (Mermaid, which code hosts render) and the same as a table.
  */
 import type { AnyStateMachine } from 'xstate'
-import { type Chart, type ChartArrow, type ChartState, chartOf } from '../actors/runtime/machine-table.ts'
+import {
+  type MachineTable,
+  type MachineTableState,
+  type MachineTableTransition,
+  readMachineTable,
+} from '../actors/runtime/machine-table.ts'
 
 const HEAD = `# The machines
 
@@ -12,16 +17,16 @@ is on disk.
 `
 
 export function drawMachines(machines: readonly AnyStateMachine[]): string {
-  return `${[HEAD, ...machines.map((machine) => section(chartOf(machine)))].join('\n')}`
+  return `${[HEAD, ...machines.map((machine) => section(readMachineTable(machine)))].join('\n')}`
 }
 
-function section(chart: Chart): string {
+function section(chart: MachineTable): string {
   return [`## ${chart.id}`, '', '```mermaid', ...drawing(chart), '```', '', ...table(chart), ''].join('\n')
 }
 
 // ---- the drawing -----------------------------------------------------------------------------------------------
 
-function drawing({ states, arrows }: Chart): string[] {
+function drawing({ states, transitions: arrows }: MachineTable): string[] {
   const lines = ['stateDiagram-v2']
   for (const state of states) {
     if (state.path !== '') lines.push(`  state "${state.path.split('.').at(-1)}" as ${idOf(state.path)}`)
@@ -38,13 +43,13 @@ function drawing({ states, arrows }: Chart): string[] {
 /** Mermaid takes no dots or spaces in ids and no colons in labels. */
 const idOf = (path: string): string => path.replace(/[^a-zA-Z0-9]/g, '_')
 
-function label({ event, guard }: ChartArrow): string {
+function label({ event, guard }: MachineTableTransition): string {
   return [event ?? 'at once', ...(guard === undefined ? [] : [`[${guard}]`])].join(' ').replaceAll(':', '')
 }
 
 // ---- the table -------------------------------------------------------------------------------------------------
 
-function table({ states, arrows }: Chart): string[] {
+function table({ states, transitions: arrows }: MachineTable): string[] {
   return [
     '| in | on | when | goes to | deeds |',
     '| --- | --- | --- | --- | --- |',
@@ -57,14 +62,14 @@ function table({ states, arrows }: Chart): string[] {
   ]
 }
 
-function rowsOf(state: ChartState, arrows: readonly ChartArrow[]): string[] {
+function rowsOf(state: MachineTableState, arrows: readonly MachineTableTransition[]): string[] {
   const name = state.path === '' ? '*(any)*' : `**${state.path}**`
   const about = state.description === undefined ? name : `${name}: ${state.description}`
   const rows: (readonly string[])[] = []
   if (state.entry.length > 0) rows.push(['*entering*', '', '', state.entry.join(', ')])
   for (const arrow of arrows) {
     const to = arrow.to === arrow.from ? '' : arrow.to
-    rows.push([arrow.event ?? '*at once*', arrow.guard ?? '', to, arrow.deeds.join(', ')])
+    rows.push([arrow.event ?? '*at once*', arrow.guard ?? '', to, arrow.actions.join(', ')])
   }
   if (state.exit.length > 0) rows.push(['*leaving*', '', '', state.exit.join(', ')])
   if (rows.length === 0) return state.path === '' ? [] : [`| ${about} | | | | |`]

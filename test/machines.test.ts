@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { createMachine, setup } from 'xstate'
 import { daemonKinds } from '../actors/daemon/actor-kinds.ts'
 import { hostKinds } from '../actors/root/actor-kinds.ts'
-import { chartOf } from '../actors/runtime/machine-table.ts'
+import { readMachineTable } from '../actors/runtime/machine-table.ts'
 import { drawMachines } from '../build/draw-machines.ts'
 
 test('machines.md is what the machines are (npm run machines)', () => {
@@ -29,7 +29,7 @@ describe('charts', () => {
         b: { initial: 'x', states: { x: {}, done: { type: 'final' } } },
       },
     })
-    const chart = chartOf(machine)
+    const chart = readMachineTable(machine)
     expect(chart.states.map((state) => `${state.path}:${state.kind}`)).toEqual([
       ':nested',
       'a:plain',
@@ -37,7 +37,7 @@ describe('charts', () => {
       'b.x:plain',
       'b.done:final',
     ])
-    expect(chart.arrows).toEqual([
+    expect(chart.transitions).toEqual([
       { from: '', to: 'b.done', event: 'stop', guard: undefined, deeds: ['wave'] },
       { from: 'a', to: 'b', event: undefined, guard: 'ready', deeds: [] },
       { from: 'a', to: 'b', event: 'go', guard: undefined, deeds: ['greet', 'wave'] },
@@ -45,26 +45,25 @@ describe('charts', () => {
   })
 
   test('refuse what has no name', () => {
-    expect(() => chartOf(createMachine({ on: { go: { actions: () => {} } } }))).toThrow(/no name/)
-    expect(() => chartOf(createMachine({ on: { go: { guard: () => true } } }))).toThrow(/no name/)
+    expect(() => readMachineTable(createMachine({ on: { go: { actions: () => {} } } }))).toThrow(/no name/)
+    expect(() => readMachineTable(createMachine({ on: { go: { guard: () => true } } }))).toThrow(/no name/)
   })
 
   test('refuse parallel states', () => {
-    expect(() => chartOf(createMachine({ type: 'parallel', states: { a: {} } }))).toThrow(/parallel/)
+    expect(() => readMachineTable(createMachine({ type: 'parallel', states: { a: {} } }))).toThrow(/parallel/)
   })
 })
 
 describe('the machines of the host and of a worker', () => {
-  test.each([...hostKinds, ...daemonKinds].map(({ name, logic }) => [name, chartOf(logic)] as const))(
-    '%s is drawn under its own name, and each state says what it is',
-    (name, chart) => {
-      expect(chart.id).toBe(name)
-      expect(
-        chart.states.filter(({ path, description }) => path !== '' && description === undefined),
-      ).toEqual([])
-      expect(readFileSync('machines.md', 'utf8')).toContain(`\n## ${name}\n`)
-    },
-  )
+  test.each(
+    [...hostKinds, ...daemonKinds].map(({ name, logic }) => [name, readMachineTable(logic)] as const),
+  )('%s is drawn under its own name, and each state says what it is', (name, chart) => {
+    expect(chart.id).toBe(name)
+    expect(chart.states.filter(({ path, description }) => path !== '' && description === undefined)).toEqual(
+      [],
+    )
+    expect(readFileSync('machines.md', 'utf8')).toContain(`\n## ${name}\n`)
+  })
 
   test('are all that a host knows: runs, leases, workers, lines, terminals, the local worker, the intake, the tracker, the flows of connecting, the settings and the root', () => {
     expect(hostKinds.map(({ name }) => name).sort()).toEqual([

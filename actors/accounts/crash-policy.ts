@@ -1,5 +1,5 @@
 /** What becomes of a flow that throws: it is over at once, and the room tells those who wait for it. */
-import { closedAtOnce, type Supervision } from '../runtime/actor-kind.ts'
+import { closeOnCrash, type Supervision } from '../runtime/actor-kind.ts'
 
 export interface ConnectCrashed {
   readonly type: 'connect.crashed'
@@ -7,7 +7,7 @@ export interface ConnectCrashed {
 }
 
 export const closedWithWord: Supervision = {
-  ...closedAtOnce,
+  ...closeOnCrash,
   finalOutputs: (flow) => {
     const effect: ConnectCrashed = { type: 'connect.crashed', flow }
     return [{ is: 'effect', effect }]

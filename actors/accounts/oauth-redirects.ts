@@ -99,7 +99,7 @@ export class Journeys {
     if (travel === undefined) return
     switch (effect.type) {
       case 'connect.exchange':
-        void this.#errands.exchange(travel, travel.arrivals.request(effect.handle) ?? '')
+        void this.#errands.exchange(travel, travel.arrivals.get(effect.handle) ?? '')
         return
       case 'connect.save journey':
         void this.#errands.save(travel)

@@ -8,30 +8,30 @@ import type { Log } from '../../core/ports.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 import type { Executions } from './executions.ts'
-import type { Line } from './host-connection.ts'
-import type { BootedRoom } from './resumed-sandboxes.ts'
-import type { Timers } from './timers.ts'
+import type { HostConnection } from './host-connection.ts'
+import type { ResumedSandboxes } from './resumed-sandboxes.ts'
+import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
 export interface DaemonPorts {
   readonly log: Log
-  readonly timers: Timers
-  readonly line: Line
+  readonly timers: SleepAwareTimers
+  readonly hostConnection: HostConnection
   readonly executions: Executions
-  readonly booted: BootedRoom
+  readonly resumedSandboxes: ResumedSandboxes
   readonly drainMsMax: number | undefined
-  readonly go: () => void
-  readonly hangUp: () => void
+  readonly connect: () => void
+  readonly disconnect: () => void
   /** Resolves when everything that was told is on disk. */
-  readonly settled: () => Promise<void>
-  readonly tell: (event: DaemonEvent) => void
-  readonly count: () => void
+  readonly waitForCommits: () => Promise<void>
+  readonly sendDaemonEvent: (event: DaemonEvent) => void
+  readonly publishCount: () => void
   readonly finish: (end: DaemonEnd) => void
 }
 
 /** How long the host may take to say that it has what is finished. */
-const REPORT_MS_MAX = 30_000
+const ACKNOWLEDGE_MS_MAX = 30_000
 /** An agent that is asked to end may say what it has spent. */
-const FORSAKEN_MS_MAX = 30_000
+const ABANDON_MS_MAX = 30_000
 /** From the kill until nobody waits for processes any more. */
 const KILL_MS_MAX = 10_000
 const FLUSH_MS_MAX = 5_000
@@ -41,40 +41,40 @@ const STOPPED = 'the worker is being stopped'
 /** The key of this room's timers. */
 export const DAEMON_TIMER = 'daemon'
 
-export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
-  const { booted, executions, timers } = ports
-  const within = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
+export function createDaemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => void {
+  const { resumedSandboxes, executions, timers } = ports
+  const setTimeLimit = (ms: number) => timers.in(DAEMON_TIMER, 'time', ms)
   return (effect) => {
     switch (effect.type) {
       case 'daemon.go':
-        ports.go()
+        ports.connect()
         return
       case 'daemon.drain':
-        if (ports.drainMsMax !== undefined) within(ports.drainMsMax)
+        if (ports.drainMsMax !== undefined) setTimeLimit(ports.drainMsMax)
         return
       case 'daemon.wait for host':
-        within(REPORT_MS_MAX)
+        setTimeLimit(ACKNOWLEDGE_MS_MAX)
         return
       case 'daemon.hand back':
-        within(KILL_MS_MAX)
-        executions.handBack(effect.reason)
-        booted.releaseAll(STOPPED)
+        setTimeLimit(KILL_MS_MAX)
+        executions.handBackAll(effect.reason)
+        resumedSandboxes.releaseAll(STOPPED)
         return
       case 'daemon.abandon':
-        within(FORSAKEN_MS_MAX)
-        executions.abandon(effect.how, effect.reason, effect.how === 'interrupt')
-        booted.releaseAll(effect.reason)
+        setTimeLimit(ABANDON_MS_MAX)
+        executions.abandonAll(effect.how, effect.reason, effect.how === 'interrupt')
+        resumedSandboxes.releaseAll(effect.reason)
         return
       case 'daemon.kill':
-        within(KILL_MS_MAX)
-        executions.kill(effect.reason)
-        booted.releaseAll(STOPPED)
+        setTimeLimit(KILL_MS_MAX)
+        executions.killAll(effect.reason)
+        resumedSandboxes.releaseAll(STOPPED)
         return
       case 'daemon.count':
-        ports.count()
+        ports.publishCount()
         return
       case 'daemon.flush':
-        within(FLUSH_MS_MAX)
+        setTimeLimit(FLUSH_MS_MAX)
         void flush(ports)
         return
       case 'daemon.finish':
@@ -84,10 +84,16 @@ export function daemonEffects(ports: DaemonPorts): (effect: DaemonEffect) => voi
 }
 
 /** The last beat names what is still claimed: what is not, the host queues again at once. */
-async function flush({ executions, line, settled, hangUp, tell }: DaemonPorts): Promise<void> {
-  await settled()
-  executions.letGo()
-  line.beat()
-  hangUp()
-  tell({ type: 'flushed' })
+async function flush({
+  executions,
+  hostConnection,
+  waitForCommits,
+  disconnect,
+  sendDaemonEvent,
+}: DaemonPorts): Promise<void> {
+  await waitForCommits()
+  executions.releaseClaims()
+  hostConnection.sendHeartbeat()
+  disconnect()
+  sendDaemonEvent({ type: 'flushed' })
 }

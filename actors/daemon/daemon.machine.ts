@@ -7,7 +7,7 @@
 import { assign, setup } from 'xstate'
 import { interruption } from '../../core/run/interruption.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, fatalAtOnce } from '../runtime/actor-kind.ts'
+import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
@@ -25,7 +25,7 @@ export type DaemonEvent =
   /** Its disk takes no more, or something inside is broken. */
   | { readonly type: 'broken'; readonly reason: string }
   /** Executions of which something runs, or is not told on disk; those that only wait for the host's word. */
-  | { readonly type: 'counted'; readonly running: number; readonly untold: number }
+  | { readonly type: 'counted'; readonly running: number; readonly unacknowledged: number }
   | { readonly type: 'time is up' }
   | { readonly type: 'flushed' }
 
@@ -45,9 +45,9 @@ export type DaemonEffect =
 const { recordEffect } = defineActions<DaemonContext, DaemonEvent, DaemonEffect>()
 
 /** The host has no use for what it runs: these leases are others' by now, or nobody's. */
-const FORSAKEN: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
+const ENDS_WITHOUT_LEASES: readonly DaemonEnd['is'][] = ['revoked', 'unauthorized', 'replaced']
 
-const anyway = {
+const endTransitions = {
   'stop requested': 'stopping',
   'link ended': [
     { guard: 'isForsaken', target: 'forsaken', actions: 'noteEnd' },
@@ -59,8 +59,8 @@ const anyway = {
 export const daemonMachine = setup({
   types: {} as { context: DaemonContext; events: DaemonEvent },
   guards: {
-    isForsaken: ({ event }) => event.type === 'link ended' && FORSAKEN.includes(event.end.is),
-    nothingLeft: ({ event }) => event.type === 'counted' && event.running === 0 && event.untold === 0,
+    isForsaken: ({ event }) => event.type === 'link ended' && ENDS_WITHOUT_LEASES.includes(event.end.is),
+    nothingLeft: ({ event }) => event.type === 'counted' && event.running === 0 && event.unacknowledged === 0,
     nothingRuns: ({ event }) => event.type === 'counted' && event.running === 0,
   },
   actions: {
@@ -94,13 +94,13 @@ export const daemonMachine = setup({
     serving: {
       description: 'takes runs, and calls the host whenever there is no line',
       entry: 'go',
-      on: { ...anyway, 'drain requested': 'draining', 'hand back requested': 'handingBack' },
+      on: { ...endTransitions, 'drain requested': 'draining', 'hand back requested': 'handingBack' },
     },
     draining: {
       description: 'takes no new runs; those it has go on to their end',
       entry: ['boundDrain', 'count'],
       on: {
-        ...anyway,
+        ...endTransitions,
         counted: [
           { guard: 'nothingLeft', target: 'closing' },
           { guard: 'nothingRuns', target: 'reporting' },
@@ -113,7 +113,7 @@ export const daemonMachine = setup({
       description: 'nothing runs any more; what is finished waits a little for the word of the host',
       entry: 'waitForHost',
       on: {
-        ...anyway,
+        ...endTransitions,
         counted: { guard: 'nothingLeft', target: 'closing' },
         // It is on disk, and told when the worker is started again.
         'hand back requested': 'closing',
@@ -124,7 +124,11 @@ export const daemonMachine = setup({
       description:
         'what runs is killed; once it is gone it is not claimed any more, and the host queues it again',
       entry: ['handBack', 'count'],
-      on: { ...anyway, counted: { guard: 'nothingRuns', target: 'closing' }, 'time is up': 'stopping' },
+      on: {
+        ...endTransitions,
+        counted: { guard: 'nothingRuns', target: 'closing' },
+        'time is up': 'stopping',
+      },
     },
     forsaken: {
       description: 'its leases are not its own any more; its runs are ended and nobody is told',
@@ -164,6 +168,6 @@ export const daemonMachine = setup({
 export const daemonKind: ActorKind = {
   name: DAEMON,
   logic: daemonMachine,
-  supervision: fatalAtOnce,
+  supervision: fatalOnCrash,
   diskless: true,
 }

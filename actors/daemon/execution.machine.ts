@@ -228,7 +228,7 @@ export const executionKind: ActorKind = {
   name: EXECUTION,
   logic: executionMachine,
   codec: createSnapshotCodec({
-    v: 1,
+    version: 1,
     states: {
       accepted: 'a',
       preparing: 'p',

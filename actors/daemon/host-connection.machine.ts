@@ -6,11 +6,11 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
-import { DAEMON, LINK } from './daemon.names.ts'
+import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
+import { DAEMON, HOST_CONNECTION } from './daemon.names.ts'
 import type { DaemonEnd } from './daemon-dependencies.ts'
 
-export interface LinkContext {
+export interface HostConnectionContext {
   /** Lines in a row that came to nothing. */
   readonly failures: number
   /** Why there is no line, as far as it is known. */
@@ -18,7 +18,7 @@ export interface LinkContext {
   readonly end: DaemonEnd | null
 }
 
-export type LinkEvent =
+export type HostConnectionEvent =
   | { readonly type: 'go' }
   | { readonly type: 'opened' }
   | { readonly type: 'welcomed' }
@@ -32,7 +32,7 @@ export type LinkEvent =
   /** The daemon ends. */
   | { readonly type: 'hang up' }
 
-export type LinkEffect =
+export type HostConnectionEffect =
   | { readonly type: 'link.dial' }
   | { readonly type: 'link.register' }
   | { readonly type: 'link.beat' }
@@ -40,21 +40,25 @@ export type LinkEffect =
   | { readonly type: 'link.wait long' }
   | { readonly type: 'link.hang up' }
 
-const { recordEffect, sendEvent, endActor } = defineActions<LinkContext, LinkEvent, LinkEffect>()
+const { recordEffect, sendEvent, endActor } = defineActions<
+  HostConnectionContext,
+  HostConnectionEvent,
+  HostConnectionEffect
+>()
 
-const ends = {
+const endTransitions = {
   refused: { target: 'ended', actions: ['noteEnd', 'tellEnd'] },
   'hang up': 'ended',
 } as const
 
-const losses = {
+const lossTransitions = {
   lost: { target: 'waiting', actions: 'noteLoss' },
   'put off': { target: 'shunned', actions: 'noteLoss' },
-  ...ends,
+  ...endTransitions,
 } as const
 
-export const linkMachine = setup({
-  types: {} as { context: LinkContext; events: LinkEvent },
+export const hostConnectionMachine = setup({
+  types: {} as { context: HostConnectionContext; events: HostConnectionEvent },
   actions: {
     dial: recordEffect(() => ({ type: 'link.dial' })),
     register: recordEffect(() => ({ type: 'link.register' })),
@@ -88,28 +92,28 @@ export const linkMachine = setup({
     dialling: {
       description: 'a line is being opened',
       entry: 'dial',
-      on: { opened: 'registering', ...losses },
+      on: { opened: 'registering', ...lossTransitions },
     },
     registering: {
       description: 'it has said who it is and which leases it has',
       entry: 'register',
-      on: { welcomed: { target: 'online', actions: 'noteWelcome' }, ...losses },
+      on: { welcomed: { target: 'online', actions: 'noteWelcome' }, ...lossTransitions },
     },
     online: {
       description: 'the host knows it; heartbeats go out',
       entry: 'beat',
-      on: losses,
+      on: lossTransitions,
     },
     waiting: {
       description: 'there is no line; the next try comes after a pause that grows',
       entry: 'wait',
-      on: { 'wait over': 'dialling', ...ends },
+      on: { 'wait over': 'dialling', ...endTransitions },
     },
     shunned: {
       description:
         'the host does not understand it any more, which an update may cure; it tries now and then',
       entry: 'waitLong',
-      on: { 'wait over': 'dialling', ...ends },
+      on: { 'wait over': 'dialling', ...endTransitions },
     },
     ended: {
       description: 'no line any more, and none to come',
@@ -118,9 +122,9 @@ export const linkMachine = setup({
   },
 })
 
-export const linkKind: ActorKind = {
-  name: LINK,
-  logic: linkMachine,
-  supervision: restartedOrFatal,
+export const hostConnectionKind: ActorKind = {
+  name: HOST_CONNECTION,
+  logic: hostConnectionMachine,
+  supervision: restartOrFatal,
   diskless: true,
 }

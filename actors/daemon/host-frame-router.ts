@@ -4,79 +4,79 @@
 import type { Log } from '../../core/ports.ts'
 import type { HostFrame, HostFrameOf } from '../../protocol/frames.ts'
 import { parseJson } from '../../protocol/parse.ts'
-import type { Dispatches } from './dispatch-admission.ts'
-import type { Workshop } from './execution-runner.ts'
+import type { DispatchAdmission } from './dispatch-admission.ts'
+import type { ExecutionRunner } from './execution-runner.ts'
 import type { Executions } from './executions.ts'
-import type { Post } from './frame-outbox.ts'
-import type { Line } from './host-connection.ts'
-import type { BootedRoom } from './resumed-sandboxes.ts'
-import type { Timers } from './timers.ts'
+import type { FrameOutbox } from './frame-outbox.ts'
+import type { HostConnection } from './host-connection.ts'
+import type { ResumedSandboxes } from './resumed-sandboxes.ts'
+import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 
-export interface EarPorts {
+export interface HostFrameRouterPorts {
   readonly log: Log
-  readonly timers: Timers
-  readonly line: Line
-  readonly post: Post
+  readonly timers: SleepAwareTimers
+  readonly hostConnection: HostConnection
+  readonly outbox: FrameOutbox
   readonly executions: Executions
-  readonly dispatches: Dispatches
-  readonly workshop: Workshop
-  readonly booted: BootedRoom
+  readonly dispatchAdmission: DispatchAdmission
+  readonly runner: ExecutionRunner
+  readonly resumedSandboxes: ResumedSandboxes
 }
 
-export class Ear {
-  readonly #ports: EarPorts
+export class HostFrameRouter {
+  readonly #ports: HostFrameRouterPorts
 
-  constructor(ports: EarPorts) {
+  constructor(ports: HostFrameRouterPorts) {
     this.#ports = ports
   }
 
-  hear(frame: HostFrame): void {
-    const { booted, executions, line } = this.#ports
+  route(frame: HostFrame): void {
+    const { resumedSandboxes, executions, hostConnection } = this.#ports
     switch (frame.type) {
       case 'heartbeat-ack':
       case 'worker-state':
-        line.state = frame.state
+        hostConnection.workerState = frame.state
         return
       case 'dispatch':
-        void this.#ports.dispatches.offered(frame)
+        void this.#ports.dispatchAdmission.answerOffer(frame)
         return
       case 'lease-ack':
-        this.#acknowledged(frame)
+        this.#applyLeaseAck(frame)
         return
       case 'run-complete-ack':
-        executions.acknowledged(frame.leaseId)
+        executions.acknowledgeCompletion(frame.leaseId)
         return
       case 'lease-lost':
-        this.#ports.dispatches.lose(frame.leaseId)
-        executions.lose(frame.leaseId, `the lease is lost: ${frame.reason}`)
+        this.#ports.dispatchAdmission.withdraw(frame.leaseId)
+        executions.loseLease(frame.leaseId, `the lease is lost: ${frame.reason}`)
         return
       case 'cancel':
-        this.#ports.dispatches.cancel(frame.leaseId, frame.reason)
+        this.#ports.dispatchAdmission.cancel(frame.leaseId, frame.reason)
         executions.cancel(frame.leaseId, frame.reason)
         return
       case 'discard':
         this.#discard(frame.runId)
         return
       case 'sandbox-boot':
-        booted.wanted(frame)
+        resumedSandboxes.requestBoot(frame)
         return
       case 'sandbox-release':
-        booted.release(frame.runId)
+        resumedSandboxes.release(frame.runId)
         return
       case 'attach-open':
-        booted.open(frame)
+        resumedSandboxes.openView(frame)
         return
       case 'attach-input':
-        booted.input(frame)
+        resumedSandboxes.input(frame)
         return
       case 'attach-resize':
-        booted.resize(frame)
+        resumedSandboxes.resize(frame)
         return
       case 'attach-close':
-        booted.close(frame.sessionId)
+        resumedSandboxes.closeView(frame.sessionId)
         return
       case 'attach-ask':
-        booted.tellTaken(frame.sessionId)
+        resumedSandboxes.sendInputCount(frame.sessionId)
         return
       default:
         this.#ports.log.debug({ frame: frame.type }, 'a frame that nobody waits for')
@@ -85,34 +85,34 @@ export class Ear {
 
   /** What is booted for a person is closed first. */
   #discard(runId: string): void {
-    const { booted, workshop } = this.#ports
-    booted.afterClosing(runId, () => workshop.discard(runId), 'the run was discarded')
+    const { resumedSandboxes, runner } = this.#ports
+    resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')
   }
 
   /**
    * A host of a later version may say what this one does not know: that is no reason to part. An offer that can't be
    * read is answered, so that its run does not wait for nothing. What was wrong is not logged: it may hold a secret.
    */
-  hearUnknown(text: string, error: string): void {
-    const leaseId = offeredLease(text)
+  handleUnknown(text: string, error: string): void {
+    const leaseId = readOfferedLeaseId(text)
     if (leaseId === undefined) this.#ports.log.warn({ chars: text.length }, 'the host said what is no frame')
-    else this.#ports.dispatches.reject(leaseId, `malformed: ${error}`)
+    else this.#ports.dispatchAdmission.reject(leaseId, `malformed: ${error}`)
   }
 
-  #acknowledged({ leases, echo }: HostFrameOf<'lease-ack'>): void {
-    const { executions, line, post, timers } = this.#ports
-    const since = echo === undefined ? line.registeredAt : Math.min(echo, timers.now())
+  #applyLeaseAck({ leases, echo }: HostFrameOf<'lease-ack'>): void {
+    const { executions, hostConnection, outbox, timers } = this.#ports
+    const since = echo === undefined ? hostConnection.registeredAt : Math.min(echo, timers.now())
     for (const { leaseId, seq, expiresAt, remainingMs } of leases) {
       executions.renew(leaseId, expiresAt, since, remainingMs)
       // One that is given up is not told any more.
-      if (executions.standing(leaseId) !== 'held') continue
-      post.acknowledged(leaseId, seq)
-      executions.tellAgain(leaseId)
+      if (executions.leaseStanding(leaseId) !== 'held') continue
+      outbox.applyAcknowledgement(leaseId, seq)
+      executions.repeatCompletion(leaseId)
     }
   }
 }
 
-function offeredLease(text: string): string | undefined {
+function readOfferedLeaseId(text: string): string | undefined {
   const parsed = parseJson(text)
   // Of any shape at all.
   const frame = (parsed.ok ? parsed.value : undefined) as { type?: unknown; lease?: { id?: unknown } } | null

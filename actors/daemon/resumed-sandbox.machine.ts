@@ -7,16 +7,16 @@
  */
 import { setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
-import { BOOTED } from './daemon.names.ts'
+import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
+import { RESUMED_SANDBOX } from './daemon.names.ts'
 
-export interface BootedContext {
+export interface ResumedSandboxContext {
   readonly runId: string
 }
 
-export type BootedInput = BootedContext
+export type ResumedSandboxInput = ResumedSandboxContext
 
-export type BootedEvent =
+export type ResumedSandboxEvent =
   | { readonly type: 'ready' }
   | { readonly type: 'refused' }
   /** Somebody wants it booted that is booted: a view will come. */
@@ -30,22 +30,29 @@ export type BootedEvent =
   /** No process and no credential of it is left. */
   | { readonly type: 'closed' }
 
-export type BootedEffect =
+export type ResumedSandboxEffect =
   | { readonly type: 'booted.boot'; readonly runId: string }
   /** The time by which somebody has to come begins to run. */
-  | { readonly type: BootedWait; readonly runId: string }
+  | { readonly type: ResumedSandboxWait; readonly runId: string }
   | { readonly type: 'booted.close'; readonly runId: string }
   | { readonly type: 'booted.over'; readonly runId: string }
 
-export type BootedWait = 'booted.wait for a view' | 'booted.wait for a return' | 'booted.wait for the line'
+export type ResumedSandboxWait =
+  | 'booted.wait for a view'
+  | 'booted.wait for a return'
+  | 'booted.wait for the line'
 
-const { recordEffect, endActor } = defineActions<BootedContext, BootedEvent, BootedEffect>()
+const { recordEffect, endActor } = defineActions<
+  ResumedSandboxContext,
+  ResumedSandboxEvent,
+  ResumedSandboxEffect
+>()
 
-const anyway = { 'release requested': 'closing', 'session ended': 'closing' } as const
-const unwatched = { ...anyway, viewed: 'attended', 'time is up': 'closing' } as const
+const endTransitions = { 'release requested': 'closing', 'session ended': 'closing' } as const
+const unviewedTransitions = { ...endTransitions, viewed: 'attended', 'time is up': 'closing' } as const
 
-export const bootedMachine = setup({
-  types: {} as { context: BootedContext; events: BootedEvent; input: BootedInput },
+export const resumedSandboxMachine = setup({
+  types: {} as { context: ResumedSandboxContext; events: ResumedSandboxEvent; input: ResumedSandboxInput },
   actions: {
     boot: recordEffect(({ context }) => ({ type: 'booted.boot', runId: context.runId })),
     awaitView: recordEffect(({ context }) => ({ type: 'booted.wait for a view', runId: context.runId })),
@@ -73,22 +80,26 @@ export const bootedMachine = setup({
     ready: {
       description: 'booted; nobody has come to look yet',
       entry: 'awaitView',
-      on: { ...unwatched, 'asked again': { target: 'ready', reenter: true }, 'line lost': 'adrift' },
+      on: {
+        ...unviewedTransitions,
+        'asked again': { target: 'ready', reenter: true },
+        'line lost': 'adrift',
+      },
     },
     attended: {
       description: 'somebody looks at it',
-      on: { ...anyway, 'last view closed': 'left', 'line lost': 'adrift' },
+      on: { ...endTransitions, 'last view closed': 'left', 'line lost': 'adrift' },
     },
     left: {
       description: 'nobody looks at it any more; a page may only be loading anew',
       entry: 'awaitReturn',
-      on: { ...unwatched, 'asked again': 'ready', 'line lost': 'adrift' },
+      on: { ...unviewedTransitions, 'asked again': 'ready', 'line lost': 'adrift' },
     },
     adrift: {
       description: 'the line was lost, and its views with it; the host may come back with them',
       entry: 'awaitLine',
       // A line that breaks once more gives no more time.
-      on: { ...unwatched, 'asked again': 'ready' },
+      on: { ...unviewedTransitions, 'asked again': 'ready' },
     },
     closing: {
       description: 'whatever is in it is being ended',
@@ -102,13 +113,13 @@ export const bootedMachine = setup({
   },
 })
 
-export const bootedKind: ActorKind = {
-  name: BOOTED,
-  logic: bootedMachine,
+export const resumedSandboxKind: ActorKind = {
+  name: RESUMED_SANDBOX,
+  logic: resumedSandboxMachine,
   supervision: {
-    ...closedAtOnce,
+    ...closeOnCrash,
     finalOutputs: (key) => [
-      { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies BootedEffect },
+      { is: 'effect', effect: { type: 'booted.close', runId: key } satisfies ResumedSandboxEffect },
     ],
   },
   diskless: true,

@@ -11,35 +11,35 @@ import type { BootedSandbox, MakeScreen, Screen, Session, TerminalSize } from '.
 import type { Log } from '../../core/ports.ts'
 import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
-import { Allowance } from './allowance.ts'
-import type { Line } from './host-connection.ts'
-import { type Piece, piecesOf } from './terminal-frames.ts'
-import { Drawing } from './terminal-output-filter.ts'
-import type { Timers } from './timers.ts'
+import type { HostConnection } from './host-connection.ts'
+import type { SleepAwareTimers } from './sleep-aware-timers.ts'
+import { type EncodedChunk, encodeChunks } from './terminal-frames.ts'
+import { TerminalOutputFilter } from './terminal-output-filter.ts'
+import { Allowance } from './token-bucket.ts'
 
-export interface ShowingPorts {
+export interface TerminalBroadcastPorts {
   /** Whose timers these are. */
   readonly key: string
-  readonly timers: Timers
-  readonly line: Line
+  readonly timers: SleepAwareTimers
+  readonly hostConnection: HostConnection
   readonly log: Log
   readonly makeScreen: MakeScreen
   /** The session's process has ended, and every view knows. */
-  readonly ended: (ending: Ending) => void
+  readonly onEnded: (ending: SessionEnding) => void
 }
 
 /** The last that there was to see. */
-export interface Ending {
+export interface SessionEnding {
   readonly code: number
   /** For those who come back, or whom a line took away; absent when somebody has seen it end. */
-  readonly picture?: readonly Piece[]
+  readonly serializedScreen?: readonly EncodedChunk[]
 }
 
 /** What its views may have lying on the line: little enough that reports find room beside it. */
 const BACKLOG_BYTES_MAX = 256 * 1024
 /** Nobody says when there is room again: it is looked soon, and then later and later. */
-const BACKLOG_LOOK_MS = 1
-const BACKLOG_LOOK_MS_MAX = 8
+const BACKLOG_POLL_MS = 1
+const BACKLOG_POLL_MS_MAX = 8
 /** What is printed while somebody types goes on a line that is full of reports, too: so much at once, so much a second. */
 const ECHO_CHARS_BURST_MAX = 16 * 1024
 const ECHO_CHARS_PER_SECOND_MAX = 16 * 1024
@@ -59,7 +59,7 @@ const TYPISTS_MAX = 256
 /** There is no room for more of what is typed. */
 const BELL = '\u0007'
 
-interface View {
+interface TerminalView {
   readonly sessionId: string
   /** In front of each of its frames' data. */
   readonly head: string
@@ -68,50 +68,50 @@ interface View {
   isLive: boolean
 }
 
-export class Showing {
-  readonly #ports: ShowingPorts
+export class TerminalBroadcast {
+  readonly #ports: TerminalBroadcastPorts
   readonly #screen: Screen
   /** undefined: on its way. */
   readonly #session: Session | undefined
-  readonly #drawing = new Drawing()
-  readonly #views = new Map<string, View>()
+  readonly #filter = new TerminalOutputFilter()
+  readonly #views = new Map<string, TerminalView>()
   /** By session id, which of them typed later; kept for those that a lost line took away, for they come back. */
-  readonly #typed = new Map<string, number>()
+  readonly #typedOrder = new Map<string, number>()
   /** By session id, how much of what was typed there has come, over all lines: its host may have to know. */
-  readonly #inputs = new Map<string, number>()
-  readonly #input: Allowance
-  readonly #answers: Allowance
-  readonly #echo: Allowance
-  #typings = 0
+  readonly #inputCounts = new Map<string, number>()
+  readonly #inputBucket: Allowance
+  readonly #answerBucket: Allowance
+  readonly #echoBucket: Allowance
+  #inputsTaken = 0
   #size: TerminalSize
-  #fresh: string[] = []
-  #freshChars = 0
-  #unprintedChars = 0
-  #code: number | undefined
+  #pendingOutput: string[] = []
+  #pendingChars = 0
+  #undrawnChars = 0
+  #exitCode: number | undefined
   #isPaused = false
-  #isLooking = false
-  #lookMs = BACKLOG_LOOK_MS
-  #isFitting = false
+  #isPollScheduled = false
+  #pollMs = BACKLOG_POLL_MS
+  #isResizeScheduled = false
   #isOver = false
 
-  constructor(ports: ShowingPorts, sandbox: BootedSandbox, size: TerminalSize) {
+  constructor(ports: TerminalBroadcastPorts, sandbox: BootedSandbox, size: TerminalSize) {
     this.#ports = ports
     this.#size = size
     const now = () => ports.timers.now()
-    this.#input = new Allowance(now, INPUT_CHARS_BURST_MAX, INPUT_CHARS_PER_SECOND_MAX)
-    this.#answers = new Allowance(now, ANSWER_CHARS_BURST_MAX, ANSWER_CHARS_PER_SECOND_MAX)
-    this.#echo = new Allowance(now, ECHO_CHARS_BURST_MAX, ECHO_CHARS_PER_SECOND_MAX)
-    this.#screen = ports.makeScreen(size, (answer) => this.#answer(answer))
+    this.#inputBucket = new Allowance(now, INPUT_CHARS_BURST_MAX, INPUT_CHARS_PER_SECOND_MAX)
+    this.#answerBucket = new Allowance(now, ANSWER_CHARS_BURST_MAX, ANSWER_CHARS_PER_SECOND_MAX)
+    this.#echoBucket = new Allowance(now, ECHO_CHARS_BURST_MAX, ECHO_CHARS_PER_SECOND_MAX)
+    this.#screen = ports.makeScreen(size, (answer) => this.#sendAnswer(answer))
     this.#session = sandbox.open(size, {
-      printed: (data) => this.#printed(data),
+      printed: (data) => this.#onOutput(data),
       ended: (code) => {
-        this.#code = code
-        this.#flow()
+        this.#exitCode = code
+        this.#advance()
       },
     })
   }
 
-  get views(): number {
+  get viewCount(): number {
     return this.#views.size
   }
 
@@ -124,30 +124,30 @@ export class Showing {
   /** Again: the picture again. */
   open(sessionId: string, size: TerminalSize): void {
     this.#views.set(sessionId, { sessionId, head: attachDataHead(sessionId), size, isLive: false })
-    this.#fitSoon()
-    this.#flow()
+    this.#scheduleResize()
+    this.#advance()
   }
 
   /** Answers whether it was here. */
   close(sessionId: string): boolean {
-    this.#typed.delete(sessionId)
-    this.#inputs.delete(sessionId)
+    this.#typedOrder.delete(sessionId)
+    this.#inputCounts.delete(sessionId)
     const wasHere = this.#views.delete(sessionId)
-    if (wasHere) this.#fitSoon()
-    if (wasHere) this.#flow()
+    if (wasHere) this.#scheduleResize()
+    if (wasHere) this.#advance()
     return wasHere
   }
 
   /** The line is gone, and with it all of them. */
-  cutOff(): void {
+  dropViews(): void {
     this.#views.clear()
-    this.#flow()
+    this.#advance()
   }
 
   /** They are told why; nothing is shown any more. */
   dismiss(message: string): void {
     for (const { sessionId } of this.#views.values())
-      this.#ports.line.send({ type: 'attach-error', sessionId, message })
+      this.#ports.hostConnection.send({ type: 'attach-error', sessionId, message })
     this.#end()
   }
 
@@ -157,65 +157,66 @@ export class Showing {
   input(sessionId: string, data: string): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
-    this.#count(sessionId)
-    if (!this.#input.take(data.length)) {
-      this.#ring(view)
+    this.#countInput(sessionId)
+    if (!this.#inputBucket.take(data.length)) {
+      this.#sendBell(view)
       return
     }
-    this.#typings += 1
-    this.#typed.set(sessionId, this.#typings)
-    if (!sameSize(view.size, this.#size)) this.#fitSoon()
+    this.#inputsTaken += 1
+    this.#typedOrder.set(sessionId, this.#inputsTaken)
+    if (!sameSize(view.size, this.#size)) this.#scheduleResize()
     this.#session?.input(data)
   }
 
-  #count(sessionId: string): void {
-    if (this.#inputs.size >= TYPISTS_MAX && !this.#inputs.has(sessionId)) this.#forgetOne()
-    this.#inputs.set(sessionId, this.inputsOf(sessionId) + 1)
+  #countInput(sessionId: string): void {
+    if (this.#inputCounts.size >= TYPISTS_MAX && !this.#inputCounts.has(sessionId)) this.#forgetOldestTypist()
+    this.#inputCounts.set(sessionId, this.inputCount(sessionId) + 1)
   }
 
-  #forgetOne(): void {
-    for (const sessionId of this.#inputs.keys())
+  #forgetOldestTypist(): void {
+    for (const sessionId of this.#inputCounts.keys())
       if (!this.#views.has(sessionId)) {
-        this.#typed.delete(sessionId)
-        this.#inputs.delete(sessionId)
+        this.#typedOrder.delete(sessionId)
+        this.#inputCounts.delete(sessionId)
         return
       }
   }
 
   /** Frames, those included that were too much. */
-  inputsOf(sessionId: string): number {
-    return this.#inputs.get(sessionId) ?? 0
+  inputCount(sessionId: string): number {
+    return this.#inputCounts.get(sessionId) ?? 0
   }
 
   /** Behind its picture only: that begins with a clean start. */
-  #ring({ head, isLive }: View): void {
-    if (isLive) for (const piece of piecesOf(BELL)) this.#ports.line.sendText(attachDataText(head, piece))
+  #sendBell({ head, isLive }: TerminalView): void {
+    if (isLive)
+      for (const piece of encodeChunks(BELL)) this.#ports.hostConnection.sendText(attachDataText(head, piece))
   }
 
   resize(sessionId: string, size: TerminalSize): void {
     const view = this.#views.get(sessionId)
     if (view === undefined) return
     view.size = size
-    this.#fitSoon()
+    this.#scheduleResize()
   }
 
   /** A session that asks without end, and does not read what it is told, is not told everything. */
-  #answer(answer: string): void {
-    if (this.#isOver || !this.#answers.take(answer.length)) return
+  #sendAnswer(answer: string): void {
+    if (this.#isOver || !this.#answerBucket.take(answer.length)) return
     this.#session?.input(answer)
   }
 
   // ---- size --------------------------------------------------------------------------------------------------------
 
-  #fitSoon(): void {
-    if (this.#isFitting || this.#isOver) return
-    this.#isFitting = true
+  #scheduleResize(): void {
+    if (this.#isResizeScheduled || this.#isOver) return
+    this.#isResizeScheduled = true
     this.#ports.timers.in(this.#ports.key, 'size', RESIZE_MS)
   }
 
-  #fit(): void {
-    this.#isFitting = false
-    const size = this.#owner()?.size
+  #applySize(): void {
+    this.#isResizeScheduled = false
+    const size = this.#sizeOwner()?.size
     if (size === undefined || sameSize(size, this.#size)) return
     this.#size = size
     this.#screen.resize(size)
@@ -223,127 +224,128 @@ export class Showing {
   }
 
   /** Who typed last; the first who came, if none of them has. */
-  #owner(): View | undefined {
-    let owner: View | undefined
+  #sizeOwner(): TerminalView | undefined {
+    let owner: TerminalView | undefined
     for (const view of this.#views.values())
-      if (owner === undefined || this.#typedAt(view) > this.#typedAt(owner)) owner = view
+      if (owner === undefined || this.#lastTyped(view) > this.#lastTyped(owner)) owner = view
     return owner
   }
 
-  #typedAt({ sessionId }: View): number {
-    return this.#typed.get(sessionId) ?? 0
+  #lastTyped({ sessionId }: TerminalView): number {
+    return this.#typedOrder.get(sessionId) ?? 0
   }
 
   // ---- outwards ----------------------------------------------------------------------------------------------------
 
-  #printed(data: string): void {
+  #onOutput(data: string): void {
     if (this.#isOver) return
-    this.#fresh.push(data)
-    this.#freshChars += data.length
-    this.#flow()
+    this.#pendingOutput.push(data)
+    this.#pendingChars += data.length
+    this.#advance()
   }
 
-  rang(name: string): void {
+  onTimer(name: string): void {
     if (this.#isOver) return
     if (name === 'size') {
-      this.#fit()
+      this.#applySize()
       return
     }
-    this.#isLooking = false
-    this.#flow()
+    this.#isPollScheduled = false
+    this.#advance()
   }
 
   /** Everything that can go on now does. */
-  #flow(): void {
+  #advance(): void {
     // It may tell something before it is here.
     if (this.#isOver || this.#session === undefined) return
-    const hasNewcomers = this.#welcome()
+    const hasNewcomers = this.#drawNewViews()
     // Until those have their picture nothing goes by them: it would be neither in it nor behind it.
-    if (!hasNewcomers && this.#freshChars > 0 && this.#mayPass()) this.#pass()
-    this.#throttle(hasNewcomers)
-    if (this.#code !== undefined && !hasNewcomers && this.#freshChars === 0 && this.#unprintedChars === 0)
-      this.#finish(this.#code)
+    if (!hasNewcomers && this.#pendingChars > 0 && this.#mayForward()) this.#forwardOutput()
+    this.#pauseOrResume(hasNewcomers)
+    if (this.#exitCode !== undefined && !hasNewcomers && this.#pendingChars === 0 && this.#undrawnChars === 0)
+      this.#finish(this.#exitCode)
   }
 
   /** Answers whether somebody still waits for his picture. */
-  #welcome(): boolean {
+  #drawNewViews(): boolean {
     const newcomers = [...this.#views.values()].filter(({ isLive }) => !isLive)
     if (newcomers.length === 0) return false
     // Drawing it is too dear to be done for nothing.
-    if (this.#unprintedChars > 0 || !this.#hasRoom()) return true
-    const picture = piecesOf(this.#screen.picture())
+    if (this.#undrawnChars > 0 || !this.#hasCapacity()) return true
+    const picture = encodeChunks(this.#screen.picture())
     return newcomers.some((view) => {
-      if (!this.#hasRoom()) return true
+      if (!this.#hasCapacity()) return true
       view.isLive = true
-      for (const piece of picture) this.#ports.line.sendText(attachDataText(view.head, piece))
+      for (const piece of picture) this.#ports.hostConnection.sendText(attachDataText(view.head, piece))
       return false
     })
   }
 
-  #hasRoom(): boolean {
-    return this.#views.size === 0 || this.#ports.line.backlog() < BACKLOG_BYTES_MAX
+  #hasCapacity(): boolean {
+    return this.#views.size === 0 || this.#ports.hostConnection.backlog() < BACKLOG_BYTES_MAX
   }
 
-  #mayPass(): boolean {
-    if (this.#hasRoom()) return true
-    if (this.#ports.line.backlog() >= ECHO_BACKLOG_BYTES_MAX) return false
-    return this.#echo.take(this.#freshChars * this.#views.size)
+  #mayForward(): boolean {
+    if (this.#hasCapacity()) return true
+    if (this.#ports.hostConnection.backlog() >= ECHO_BACKLOG_BYTES_MAX) return false
+    return this.#echoBucket.take(this.#pendingChars * this.#views.size)
   }
 
-  #pass(): void {
-    const printed = this.#fresh.join('')
-    this.#fresh = []
-    this.#freshChars = 0
-    for (const piece of piecesOf(this.#drawing.only(printed)))
-      for (const { head } of this.#views.values()) this.#ports.line.sendText(attachDataText(head, piece))
-    void this.#draw(printed)
+  #forwardOutput(): void {
+    const printed = this.#pendingOutput.join('')
+    this.#pendingOutput = []
+    this.#pendingChars = 0
+    for (const piece of encodeChunks(this.#filter.filter(printed)))
+      for (const { head } of this.#views.values())
+        this.#ports.hostConnection.sendText(attachDataText(head, piece))
+    void this.#drawOnScreen(printed)
   }
 
-  async #draw(printed: string): Promise<void> {
-    this.#unprintedChars += printed.length
+  async #drawOnScreen(printed: string): Promise<void> {
+    this.#undrawnChars += printed.length
     try {
       await this.#screen.print(printed)
     } catch (error) {
       const reason = isNativeError(error) ? error.message : String(error)
       this.#ports.log.error({ reason }, 'a part of a terminal could not be drawn')
     }
-    this.#unprintedChars -= printed.length
-    this.#flow()
+    this.#undrawnChars -= printed.length
+    this.#advance()
   }
 
-  #throttle(hasNewcomers: boolean): void {
-    const isStuck = (hasNewcomers || this.#freshChars > 0) && !this.#hasRoom()
-    const isFull = isStuck || this.#freshChars + this.#unprintedChars > WAITING_CHARS_MAX
-    if (!isStuck) this.#lookMs = BACKLOG_LOOK_MS
-    else if (!this.#isLooking) this.#lookLater()
+  #pauseOrResume(hasNewcomers: boolean): void {
+    const isStuck = (hasNewcomers || this.#pendingChars > 0) && !this.#hasCapacity()
+    const isFull = isStuck || this.#pendingChars + this.#undrawnChars > WAITING_CHARS_MAX
+    if (!isStuck) this.#pollMs = BACKLOG_POLL_MS
+    else if (!this.#isPollScheduled) this.#schedulePoll()
     if (isFull === this.#isPaused) return
     this.#isPaused = isFull
     if (isFull) this.#session?.pause()
     else this.#session?.resume()
   }
 
-  #lookLater(): void {
-    this.#isLooking = true
-    this.#ports.timers.in(this.#ports.key, 'look', this.#lookMs)
-    this.#lookMs = Math.min(2 * this.#lookMs, BACKLOG_LOOK_MS_MAX)
+  #schedulePoll(): void {
+    this.#isPollScheduled = true
+    this.#ports.timers.in(this.#ports.key, 'look', this.#pollMs)
+    this.#pollMs = Math.min(2 * this.#pollMs, BACKLOG_POLL_MS_MAX)
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------------
 
   #finish(code: number): void {
     for (const { sessionId } of this.#views.values())
-      this.#ports.line.send({ type: 'attach-exit', sessionId, code })
+      this.#ports.hostConnection.send({ type: 'attach-exit', sessionId, code })
     const isSeen = this.#views.size > 0
-    const ending = isSeen ? { code } : { code, picture: piecesOf(this.#screen.picture()) }
+    const ending = isSeen ? { code } : { code, picture: encodeChunks(this.#screen.picture()) }
     this.#end()
-    this.#ports.ended(ending)
+    this.#ports.onEnded(ending)
   }
 
   #end(): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#views.clear()
-    this.#fresh = []
+    this.#pendingOutput = []
     this.#ports.timers.cancelAll(this.#ports.key)
     this.#screen.close()
   }

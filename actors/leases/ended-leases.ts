@@ -20,15 +20,15 @@ interface Ended {
 const PRUNED_AT_ONCE = 1_000
 
 export class EndedLeases implements CommitParticipant {
-  readonly #facts: KeyValues
+  readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
   #toWrite = new Map<string, Ended>()
   readonly #landing = new Set<string>()
   #toPrune: string[] = []
   #now = 0
 
-  constructor(facts: KeyValues, requestCommit: () => void) {
-    this.#facts = facts
+  constructor(keyValues: KeyValues, requestCommit: () => void) {
+    this.#keyValues = keyValues
     this.#requestCommit = requestCommit
   }
 
@@ -42,7 +42,7 @@ export class EndedLeases implements CommitParticipant {
   how(leaseId: string): LeaseEnd | 'landing' | undefined {
     if (this.#landing.has(leaseId)) return 'landing'
     // Only this class writes to the shelf.
-    return (this.#facts.get('ended-lease', leaseId) as Ended | undefined)?.how
+    return (this.#keyValues.get('ended-lease', leaseId) as Ended | undefined)?.how
   }
 
   /** Drops what is older than anybody could still ask for. Ids begin with the time of their making. */
@@ -51,7 +51,7 @@ export class EndedLeases implements CommitParticipant {
     const until = `ls-${Math.max(0, now - ENDED_LEASES_KEPT_MS)
       .toString(16)
       .padStart(12, '0')}`
-    for (const [key] of this.#facts.all('ended-lease', { until })) {
+    for (const [key] of this.#keyValues.all('ended-lease', { until })) {
       this.#toPrune.push(key)
       if (this.#toPrune.length >= PRUNED_AT_ONCE) break
     }

@@ -36,7 +36,7 @@ export interface BookPorts {
   readonly instant: () => string
   readonly log: Log
   readonly meters: Meters
-  readonly facts: ControlDatabase['keyValues']
+  readonly keyValues: ControlDatabase['keyValues']
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
   readonly journal: Journal
@@ -103,7 +103,9 @@ export class Book implements CommitParticipant {
       return
     }
     // Only this class writes to the shelf.
-    const stored = restored ? (this.#ports.facts.get('mark', lease.id) as LeaseMark | undefined) : undefined
+    const stored = restored
+      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseMark | undefined)
+      : undefined
     this.#pages.set(lease.id, {
       leaseId: lease.id,
       runId: lease.runId,

@@ -263,7 +263,7 @@ export const leaseKind: ActorKind = {
   name: LEASE,
   logic: leaseMachine,
   codec: createSnapshotCodec({
-    v: 1,
+    version: 1,
     states: { offered: 'o', unsure: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
     schema: shapeOf(LeaseFields),
     lifts: {},

@@ -5,7 +5,7 @@
 import { connectKinds } from '../accounts/connect.kinds.ts'
 import { leaseKind } from '../leases/lease.machine.ts'
 import { runKind } from '../runs/run.machine.ts'
-import { type ActorKind, fatalAtOnce, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, fatalOnCrash, restartOrFatal } from '../runtime/actor-kind.ts'
 import { settingsMachine } from '../settings/settings.machine.ts'
 import { attachKind } from '../terminals/terminal-session.machine.ts'
 import { linkKind } from '../tracker/tracker-connection.machine.ts'
@@ -19,8 +19,8 @@ import { rootMachine } from './root.machine.ts'
 export const ROOT = 'root'
 export const SETTINGS = 'settings'
 
-const root: ActorKind = { name: ROOT, logic: rootMachine, supervision: fatalAtOnce, diskless: true }
-const settings: ActorKind = { name: SETTINGS, logic: settingsMachine, supervision: restartedOrFatal }
+const root: ActorKind = { name: ROOT, logic: rootMachine, supervision: fatalOnCrash, diskless: true }
+const settings: ActorKind = { name: SETTINGS, logic: settingsMachine, supervision: restartOrFatal }
 
 export const hostKinds: readonly ActorKind[] = [
   root,

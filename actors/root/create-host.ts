@@ -123,7 +123,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     unwatch()
     unhear()
     drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
-    landings.abandon()
+    landings.refuseAll()
     yard.stop()
     system.stop()
     parts.finish(exitCode, reason)

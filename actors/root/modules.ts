@@ -105,7 +105,7 @@ export type Rooms = ReturnType<typeof furnish>
 
 export function furnish(parts: RoomParts, system: ActorSystem) {
   const { clock, random, log, meters, store, config, pushes } = parts
-  const { keyValues: facts, runs: records } = store.database
+  const { keyValues, runs: records } = store.database
   const newIds = ids(clock, random)
   const instant = instants(clock)
   const requestCommit = () => system.requestCommit()
@@ -134,17 +134,17 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     },
   })
   const resting = new RestingRuns(records, requestCommit)
-  const memories = new Memories({ facts, newId: () => newIds.memory(), requestCommit })
-  const errands = new Errands(facts, requestCommit)
-  const told = new ToldRemarks({ facts, requestCommit })
-  const ended = new EndedLeases(facts, requestCommit)
+  const memories = new Memories({ keyValues, newId: () => newIds.memory(), requestCommit })
+  const errands = new Errands(keyValues, requestCommit)
+  const told = new ToldRemarks({ keyValues, requestCommit })
+  const ended = new EndedLeases(keyValues, requestCommit)
   const runPushes = new RunPushes({
     clock,
     anybody,
     push: (run) => pushes.send({ type: 'run-updated', run: runs.seen(run) }),
   })
   const sessionCosts = new SessionCosts({
-    facts,
+    keyValues,
     usage: store.usage,
     now: () => clock.now(),
     resting: (runId) => (system.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
@@ -185,7 +185,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
 
   const book = new Book({
     ...common,
-    facts,
+    keyValues,
     artifacts: store.artifacts,
     usage: store.usage,
     journal,
@@ -283,7 +283,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   })
   const intake: IntakeRoom = new IntakeRoom({
     ...common,
-    facts,
+    keyValues,
     link,
     tell: (event: IntakeEvent) => void system.send(INTAKE, INTAKE, event),
     activeRun: (ticketId) => runs.activeOf(ticketId),
@@ -296,10 +296,10 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
       scheduler.reconsider()
     },
   })
-  const pullLinks = new PullLinks({ ...common, facts, ask: (errand) => link.ask(errand) })
+  const pullLinks = new PullLinks({ ...common, keyValues, ask: (errand) => link.ask(errand) })
   const evidence = new Evidence({
     ...common,
-    facts,
+    keyValues,
     runs: records,
     artifacts: store.artifacts,
     bucket: parts.bucket,

@@ -30,7 +30,7 @@ export interface Offer {
 }
 
 export interface ToldPorts {
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly requestCommit: () => void
 }
 
@@ -82,7 +82,7 @@ export class ToldRemarks implements CommitParticipant {
 
   #of(runId: string): Kept | undefined {
     // Only this class writes to the shelf.
-    return this.#newest.get(runId) ?? (this.#ports.facts.get('told', runId) as Kept | undefined)
+    return this.#newest.get(runId) ?? (this.#ports.keyValues.get('told', runId) as Kept | undefined)
   }
 
   #set(runId: string, kept: Kept): void {

@@ -51,8 +51,8 @@ export class Evidence extends DurableTasks<EvidenceChore> {
       ...ports,
       prefix: 'evidence/',
       attemptsMax: TRIES_MAX,
-      unreachable: AWAY,
-      attempt: (runId, chore) => this.#deliver(runId, chore),
+      unreachableKinds: AWAY,
+      attempt: (runId, task) => this.#deliver(runId, task),
       onGivenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
     })
     this.#ports = ports

@@ -14,7 +14,7 @@ interface Kept {
 }
 
 export interface MemoriesPorts {
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly newId: () => string
   readonly requestCommit: () => void
 }
@@ -55,7 +55,7 @@ export class Memories implements CommitParticipant {
   /** What is on disk. Repositories without memories are left out. */
   durable(): MemoriesResponse {
     const repos: Record<string, RepoMemory[]> = {}
-    for (const [repo, kept] of this.#ports.facts.all('memory')) {
+    for (const [repo, kept] of this.#ports.keyValues.all('memory')) {
       const { memories } = kept as Kept
       if (memories.length > 0) repos[repo] = [...memories]
     }
@@ -84,7 +84,7 @@ export class Memories implements CommitParticipant {
 
   #stored(repo: string): Kept | undefined {
     // Only this class writes to the shelf.
-    return this.#ports.facts.get('memory', repo) as Kept | undefined
+    return this.#ports.keyValues.get('memory', repo) as Kept | undefined
   }
 
   #set(repo: string, memories: readonly RepoMemory[]): void {

@@ -355,16 +355,16 @@ export const runMachine = setup({
 // ---- on disk -------------------------------------------------------------------------------------------------------
 
 const split: SnapshotSplit = {
-  keep(context) {
+  storedContext(context) {
     const { run: _, ...fields } = context as RunContext
     return fields
   },
-  rows(key, context, durable): Write[] {
+  rowWrites(key, context, durable): Write[] {
     const { run } = context as RunContext
     if (run === (durable as RunContext | undefined)?.run) return []
     return [{ table: 'run', id: key, run }]
   },
-  join(key, kept, database) {
+  joinContext(key, kept, database) {
     const run = database.runs.get(key)
     return run === undefined ? undefined : { ...(kept as RunFields), run }
   },
@@ -381,7 +381,7 @@ export const runKind: ActorKind = {
   name: RUN,
   logic: runMachine,
   codec: createSnapshotCodec({
-    v: 2,
+    version: 2,
     states: {
       queued: 'q',
       preparing: 'p',

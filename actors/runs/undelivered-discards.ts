@@ -12,12 +12,12 @@ export interface Errand {
 const keyOf = ({ workerId, runId }: Errand): string => `${workerId}/${runId}`
 
 export class Errands implements CommitParticipant {
-  readonly #facts: KeyValues
+  readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
   #toWrite = new Map<string, Errand | null>()
 
-  constructor(facts: KeyValues, requestCommit: () => void) {
-    this.#facts = facts
+  constructor(keyValues: KeyValues, requestCommit: () => void) {
+    this.#keyValues = keyValues
     this.#requestCommit = requestCommit
   }
 
@@ -40,7 +40,7 @@ export class Errands implements CommitParticipant {
   /** Those on disk. */
   of(workerId: string): Errand[] {
     // `0` is the character behind `/`. Only this class writes to the shelf.
-    const found = this.#facts.all('errand', { after: `${workerId}/`, until: `${workerId}0` })
+    const found = this.#keyValues.all('errand', { after: `${workerId}/`, until: `${workerId}0` })
     return [...found].map(([, errand]) => errand as Errand)
   }
 

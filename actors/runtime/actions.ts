@@ -12,32 +12,32 @@ interface ActionFacts<C, E> {
   readonly event: E
 }
 
-type Action<C extends MachineContext, E extends EventObject, P> = (
+type MachineAction<C extends MachineContext, E extends EventObject, P> = (
   args: ActionArgs<C, E, E>,
   params: P,
 ) => void
 
 /** The deeds of one machine, typed by its context, its events and the effects its room knows how to do. */
-export interface Actions<C extends MachineContext, E extends EventObject, F extends Effect> {
+export interface MachineActions<C extends MachineContext, E extends EventObject, F extends Effect> {
   /** Queue effects, to run after the commit of this transition. */
   recordEffect<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => F | readonly F[],
-  ): Action<C, E, P>
+  ): MachineAction<C, E, P>
   /** Send an event to another life, within this tick. */
   sendEvent<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => AddressedEvent | readonly AddressedEvent[],
-  ): Action<C, E, P>
+  ): MachineAction<C, E, P>
   /** Bring another life into being, within this tick. */
   spawnActor<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => { readonly to: ActorAddress; readonly input: unknown },
-  ): Action<C, E, P>
+  ): MachineAction<C, E, P>
   /** An instant at which this life is sent `deadline.<name>`. Survives restarts; setting it again moves it. */
   setDeadline<P = undefined>(
     make: (facts: ActionFacts<C, E>, params: P) => { readonly name: string; readonly at: number },
-  ): Action<C, E, P>
-  cancelDeadline(name: string): Action<C, E, undefined>
+  ): MachineAction<C, E, P>
+  cancelDeadline(name: string): MachineAction<C, E, undefined>
   /** This life is over: with this transition it leaves the registry and the disk. */
-  endActor(): Action<C, E, undefined>
+  endActor(): MachineAction<C, E, undefined>
 }
 
 interface AddressedEvent {
@@ -45,11 +45,11 @@ interface AddressedEvent {
   readonly event: EventObject
 }
 
-export function defineActions<C extends MachineContext, E extends EventObject, F extends Effect>(): Actions<
-  C,
-  E,
-  F
-> {
+export function defineActions<
+  C extends MachineContext,
+  E extends EventObject,
+  F extends Effect,
+>(): MachineActions<C, E, F> {
   return {
     recordEffect: (make) => (args, params) => {
       const made = make(args, params)
@@ -58,14 +58,14 @@ export function defineActions<C extends MachineContext, E extends EventObject, F
       else transitionOutputOf(args.system).effects.push(made as F)
     },
     sendEvent: (make) => (args, params) => {
-      const { messages: mail } = transitionOutputOf(args.system)
+      const { messages } = transitionOutputOf(args.system)
       const made = make(args, params)
-      if (!Array.isArray(made)) mail.push({ is: 'event', ...(made as AddressedEvent) })
+      if (!Array.isArray(made)) messages.push({ is: 'event', ...(made as AddressedEvent) })
       // As above: `Array.isArray` does not narrow a readonly array away.
-      else for (const one of made as readonly AddressedEvent[]) mail.push({ is: 'event', ...one })
+      else for (const item of made as readonly AddressedEvent[]) messages.push({ is: 'event', ...item })
     },
     spawnActor: (make) => (args, params) => {
-      transitionOutputOf(args.system).messages.push({ is: 'birth', ...make(args, params) })
+      transitionOutputOf(args.system).messages.push({ is: 'spawn', ...make(args, params) })
     },
     setDeadline: (make) => (args, params) => {
       transitionOutputOf(args.system).deadlines.push({ is: 'set', ...make(args, params) })

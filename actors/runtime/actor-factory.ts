@@ -30,7 +30,7 @@ const parentLogic = fromTransition(
 export class ActorFactory {
   readonly output: TransitionOutput
   readonly #quickLogic = new Map<ActorKind, AnyStateMachine>()
-  readonly #parent = createActor(parentLogic, { id: 'ground' })
+  readonly #parent = createActor(parentLogic, { id: 'parent' })
 
   constructor() {
     this.#parent.start()
@@ -53,26 +53,26 @@ export class ActorFactory {
       value,
       context,
     }
-    const life = this.#start(kind, key, { snapshot: snapshot as never, input: undefined })
-    life.durable = life.lastGood
-    return life
+    const actor = this.#start(kind, key, { snapshot: snapshot as never, input: undefined })
+    actor.durable = actor.lastGood
+    return actor
   }
 
   /** A new actor for a life whose old one threw, from the last state that was good. */
-  restart(life: LiveActor): void {
-    const { kind } = life
-    const snapshot = kind.logic.getPersistedSnapshot(life.lastGood)
-    life.actor = createActor(this.#logicOf(kind), {
+  restart(actor: LiveActor): void {
+    const { kind } = actor
+    const snapshot = kind.logic.getPersistedSnapshot(actor.lastGood)
+    actor.xstateActor = createActor(this.#logicOf(kind), {
       id: kind.name,
       parent: this.#parent,
       snapshot,
       input: undefined,
     })
-    life.actor.start()
+    actor.xstateActor.start()
   }
 
-  stop(life: LiveActor): void {
-    this.#parent.send({ type: 'stop', child: life.actor })
+  stop(actor: LiveActor): void {
+    this.#parent.send({ type: 'stop', child: actor.xstateActor })
   }
 
   close(): void {
@@ -88,13 +88,13 @@ export class ActorFactory {
   }
 
   #start(kind: ActorKind, key: string, from: { input: unknown; snapshot?: never }): LiveActor {
-    const actor = createActor(this.#logicOf(kind), { id: kind.name, parent: this.#parent, ...from })
-    actor.start()
+    const xstateActor = createActor(this.#logicOf(kind), { id: kind.name, parent: this.#parent, ...from })
+    xstateActor.start()
     return {
       kind,
       key,
-      actor,
-      lastGood: actor.getSnapshot() as AnyMachineSnapshot,
+      xstateActor,
+      lastGood: xstateActor.getSnapshot() as AnyMachineSnapshot,
       durable: undefined,
       deadlines: undefined,
       removed: false,

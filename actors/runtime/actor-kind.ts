@@ -45,11 +45,15 @@ export interface Supervision {
  */
 export interface SnapshotSplit {
   /** What goes into the life's own record, of the layout's shape. */
-  keep(context: unknown): unknown
+  storedContext(context: unknown): unknown
   /** What is written beside it, in the same commit. `durable`: the context as it was written last. */
-  rows(key: string, context: unknown, durable: unknown): readonly Write[]
+  rowWrites(key: string, context: unknown, durable: unknown): readonly Write[]
   /** Both parts together again; undefined when the other part is missing. */
-  join(key: string, kept: unknown, database: { readonly runs: Pick<ControlDatabase['runs'], 'get'> }): unknown
+  joinContext(
+    key: string,
+    kept: unknown,
+    database: { readonly runs: Pick<ControlDatabase['runs'], 'get'> },
+  ): unknown
 }
 
 export interface ActorKind {
@@ -73,7 +77,7 @@ export interface ActorKind {
 }
 
 /** Links, watchers and the like: brought back again and again, the host stops when that does not help. */
-export const restartedOrFatal: Supervision = {
+export const restartOrFatal: Supervision = {
   restartAfterMs: [1_000, 2_000, 4_000],
   onRepeatedCrash: 'give up',
   crashesMax: 5,
@@ -82,7 +86,7 @@ export const restartedOrFatal: Supervision = {
 }
 
 /** Connections and short flows: gone at the first crash; the peer comes back. */
-export const closedAtOnce: Supervision = {
+export const closeOnCrash: Supervision = {
   restartAfterMs: [],
   crashesMax: 1,
   withinMs: 60_000,
@@ -90,7 +94,7 @@ export const closedAtOnce: Supervision = {
 }
 
 /** What only a bug can break, and nothing works without: the root. */
-export const fatalAtOnce: Supervision = {
+export const fatalOnCrash: Supervision = {
   restartAfterMs: [],
   crashesMax: 1,
   withinMs: 60_000,

@@ -17,7 +17,7 @@ import { Counter } from './counter.ts'
 import { Deadlines } from './deadlines.ts'
 import type { LiveActor } from './live-actor.ts'
 import { Mailbox, type MailboxItem } from './mailbox.ts'
-import { Registry } from './registry.ts'
+import { ActorRegistry } from './registry.ts'
 import type { SnapshotCodec } from './snapshot-codec.ts'
 import { Supervisor } from './supervisor.ts'
 import type { ActorAddress, Effect } from './transition-output.ts'
@@ -72,17 +72,17 @@ interface DeadlineEvent extends EventObject {
 export class ActorSystem {
   readonly #ports: ActorSystemPorts
   readonly #kinds: ReadonlyMap<string, ActorKind>
-  readonly #registry = new Registry()
+  readonly #registry = new ActorRegistry()
   readonly #factory = new ActorFactory()
   readonly #supervisor: Supervisor
   readonly #commitLoop: CommitLoop
   readonly #deadlines: Deadlines<LiveActor>
   readonly #mailbox: Mailbox
-  readonly #counts = new Counter('actor_transitions_total', 'kind')
+  readonly #transitionCounter = new Counter('actor_transitions_total', 'kind')
   #stopped = false
   #halted = false
   /** Keys under which something lies on disk that has no life: unreadable, or given up. Nobody may be born over it. */
-  readonly #damaged = new Set<string>()
+  readonly #damagedKeys = new Set<string>()
   #failedSpawn: LiveActor | undefined
 
   constructor(ports: ActorSystemPorts) {
@@ -95,29 +95,29 @@ export class ActorSystem {
       runEffect: ports.runEffect,
       participants: ports.participants ?? [],
       beforeCommit: () => this.#runBeforeCommit(),
-      onCommitStarted: () => this.#counts.report(ports.meters),
+      onCommitStarted: () => this.#transitionCounter.report(ports.meters),
       onFailed: (reason) => this.stopAfterStoreFailure(reason),
     })
     this.#mailbox = new Mailbox(
-      (letter) => this.#deliver(letter),
+      (item) => this.#deliver(item),
       (error) => this.#onDeliveryError(error),
     )
     this.#supervisor = new Supervisor({
       ...ports,
-      onRecovered: (life, parked) => this.#onRecovered(life, parked),
-      onSkipped: (life, event) => this.#clearDeadline(life, event),
-      onGivenUp: (life, reason) => this.#onGivenUp(life, reason),
+      onRecovered: (actor, heldEvents) => this.#onRecovered(actor, heldEvents),
+      onSkipped: (actor, event) => this.#clearDeadline(actor, event),
+      onGivenUp: (actor, reason) => this.#onGivenUp(actor, reason),
     })
-    this.#deadlines = new Deadlines(ports.clock, (life, name, due) => this.#onDeadline(life, name, due))
+    this.#deadlines = new Deadlines(ports.clock, (actor, name, due) => this.#onDeadline(actor, name, due))
   }
 
   /** A new life. Refused when there is one of that kind and key, or when it throws while being born. */
   spawn(kind: string, key: string, input: unknown): Result<ActorAddress> {
     if (this.#registry.get(kind, key) !== undefined)
       return no('conflict', `there is a ${kind} ${key} already`)
-    if (this.#damaged.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
+    if (this.#damagedKeys.has(`${kind} ${key}`)) return no('failed', `the stored ${kind} ${key} is damaged`)
     this.#failedSpawn = undefined
-    this.#mailbox.post({ is: 'birth', to: { kind, key }, input })
+    this.#mailbox.enqueue({ is: 'spawn', to: { kind, key }, input })
     return this.#failedSpawn === undefined
       ? yes({ kind, key })
       : no('failed', `the ${kind} ${key} could not be started`)
@@ -125,9 +125,9 @@ export class ActorSystem {
 
   /** Answers whether there is such a life; what it makes of the event is its own affair. */
   send(kind: string, key: string, event: EventObject): boolean {
-    const life = this.#registry.get(kind, key)
-    if (life === undefined) return false
-    this.#mailbox.post({ is: 'handed', life, event })
+    const actor = this.#registry.get(kind, key)
+    if (actor === undefined) return false
+    this.#mailbox.enqueue({ is: 'direct', actor, event })
     return true
   }
 
@@ -140,51 +140,51 @@ export class ActorSystem {
       for (const [key, record] of this.#ports.database.snapshots.all(name)) {
         if (kind?.codec === undefined)
           return no('gone', `${name} ${key}: this version knows no such kind of life`)
-        const revived = this.#restoreOne(kind, kind.codec, key, record)
-        if (revived.is === 'newer') return no('gone', `${name} ${key}: ${revived.reason}`)
-        if (revived.is === 'alive') restored.push(revived.life)
+        const result = this.#restoreActor(kind, kind.codec, key, record)
+        if (result.is === 'newer') return no('gone', `${name} ${key}: ${result.reason}`)
+        if (result.is === 'restored') restored.push(result.actor)
         else {
-          damaged.push(`${name} ${key}: ${revived.reason}`)
-          this.#damaged.add(`${name} ${key}`)
+          damaged.push(`${name} ${key}: ${result.reason}`)
+          this.#damagedKeys.add(`${name} ${key}`)
         }
       }
     }
-    for (const life of restored) this.#publishChange(life, undefined, false, true)
-    for (const life of restored)
-      this.#deliverOutputs(life.kind.impliedOutputs?.(life.key, life.lastGood) ?? [])
+    for (const actor of restored) this.#publishChange(actor, undefined, false, true)
+    for (const actor of restored)
+      this.#deliverOutputs(actor.kind.impliedOutputs?.(actor.key, actor.lastGood) ?? [])
     return yes({ restored: restored.length, damaged })
   }
 
-  #restoreOne(kind: ActorKind, layout: SnapshotCodec, key: string, record: ActorSnapshot): RestoreResult {
+  #restoreActor(kind: ActorKind, codec: SnapshotCodec, key: string, record: ActorSnapshot): RestoreResult {
     try {
-      const decoded = layout.decode(record)
+      const decoded = codec.decode(record)
       if (decoded.is !== 'snapshot') return decoded
-      const context = this.#joinSplitParts(kind, key, decoded.life.context)
+      const context = this.#joinSplitParts(kind, key, decoded.snapshot.context)
       if (context === undefined) return { is: 'damaged', reason: 'the other part of it is missing' }
-      const life = this.#factory.restore(kind, key, { ...decoded.life, context })
-      if (life.lastGood.status === 'error') return { is: 'damaged', reason: errorText(life.lastGood.error) }
-      this.#registry.add(life)
-      for (const [name, at] of Object.entries(decoded.life.deadlines)) this.#setDeadline(life, name, at)
-      return { is: 'alive', life }
+      const actor = this.#factory.restore(kind, key, { ...decoded.snapshot, context })
+      if (actor.lastGood.status === 'error') return { is: 'damaged', reason: errorText(actor.lastGood.error) }
+      this.#registry.add(actor)
+      for (const [name, at] of Object.entries(decoded.snapshot.deadlines)) this.#setDeadline(actor, name, at)
+      return { is: 'restored', actor }
     } catch (error) {
       return { is: 'damaged', reason: errorText(error) }
     }
   }
 
-  #joinSplitParts({ split }: ActorKind, key: string, kept: unknown): unknown {
+  #joinSplitParts({ split }: ActorKind, key: string, stored: unknown): unknown {
     const { runs } = this.#ports.database
-    return split === undefined || runs === undefined ? kept : split.join(key, kept, { runs })
+    return split === undefined || runs === undefined ? stored : split.joinContext(key, stored, { runs })
   }
 
   /** Is something stored under that name that can't live? Then nobody can say that there is no such life. */
   isDamaged(kind: string, key: string): boolean {
-    return this.#damaged.has(`${kind} ${key}`)
+    return this.#damagedKeys.has(`${kind} ${key}`)
   }
 
   /** There is such a life, and it takes its events as they come: it is not recovering from a crash. */
   isRunning(kind: string, key: string): boolean {
-    const life = this.#registry.get(kind, key)
-    return life !== undefined && life.recovery === undefined
+    const actor = this.#registry.get(kind, key)
+    return actor !== undefined && actor.recovery === undefined
   }
 
   keys(kind: string): Iterable<string> {
@@ -242,121 +242,121 @@ export class ActorSystem {
     this.#mailbox.close()
     this.#commitLoop.halt()
     this.#deadlines.stop()
-    for (const life of [...this.#registry.all()]) {
-      life.recovery?.cancel()
-      this.#factory.stop(life)
-      this.#registry.remove(life)
+    for (const actor of [...this.#registry.all()]) {
+      actor.recovery?.cancel()
+      this.#factory.stop(actor)
+      this.#registry.remove(actor)
     }
     this.#factory.close()
   }
 
   // ---- delivery ------------------------------------------------------------------------------------------------
 
-  #deliver(letter: MailboxItem): void {
-    if (letter.is === 'handed') {
-      this.#handle(letter.life, letter.event)
+  #deliver(item: MailboxItem): void {
+    if (item.is === 'direct') {
+      this.#handle(item.actor, item.event)
       return
     }
-    const { kind, key } = letter.to
-    const life = this.#registry.get(kind, key)
-    if (letter.is === 'event') {
-      if (life !== undefined) this.#handle(life, letter.event)
-      else this.#ports.log.debug({ kind, key, event: letter.event.type }, 'mail for a life that is no more')
-    } else if (life === undefined) {
-      if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#spawnNow(kind, key, letter.input)
+    const { kind, key } = item.to
+    const actor = this.#registry.get(kind, key)
+    if (item.is === 'event') {
+      if (actor !== undefined) this.#handle(actor, item.event)
+      else this.#ports.log.debug({ kind, key, event: item.event.type }, 'mail for a life that is no more')
+    } else if (actor === undefined) {
+      if (!this.#halted || this.#kinds.get(kind)?.diskless === true) this.#spawnNow(kind, key, item.input)
     } else {
       this.#ports.log.error({ kind, key }, 'a life was to be started twice')
     }
   }
 
-  #handle(life: LiveActor, event: EventObject): void {
-    if (life.removed || (this.#halted && life.kind.diskless !== true)) return
-    if (life.recovery !== undefined) this.#supervisor.holdEvent(life, event)
-    else this.#transition(life, event)
+  #handle(actor: LiveActor, event: EventObject): void {
+    if (actor.removed || (this.#halted && actor.kind.diskless !== true)) return
+    if (actor.recovery !== undefined) this.#supervisor.holdEvent(actor, event)
+    else this.#transition(actor, event)
   }
 
   #spawnNow(kindName: string, key: string, input: unknown): void {
     const kind = this.#kinds.get(kindName)
     if (kind === undefined) throw new Error(`no such kind of life: ${kindName}`)
-    const life = this.#factory.create(kind, key, input)
-    if (life.lastGood.status === 'error') {
+    const actor = this.#factory.create(kind, key, input)
+    if (actor.lastGood.status === 'error') {
       this.#discardOutput()
       this.#ports.meters.count('actor_crashes_total', { kind: kind.name })
       this.#ports.log.error(
-        { kind: kind.name, key, err: life.lastGood.error },
+        { kind: kind.name, key, err: actor.lastGood.error },
         'a life threw while being born',
       )
-      this.#failedSpawn = life
-      this.#sendFinalOutputs(life, 'threw while being born')
+      this.#failedSpawn = actor
+      this.#sendFinalOutputs(actor, 'threw while being born')
       if (kind.supervision.finally === 'fatal') this.#ports.onFatal(`${kind.name} threw while being born`)
       return
     }
-    this.#registry.add(life)
-    this.#commitLoop.markDirty(life)
-    this.#takeOutput(life, undefined)
+    this.#registry.add(actor)
+    this.#commitLoop.markDirty(actor)
+    this.#takeOutput(actor, undefined)
   }
 
-  #transition(life: LiveActor, event: EventObject): void {
+  #transition(actor: LiveActor, event: EventObject): void {
     // Moved or cancelled since it came due, by what was waiting before it.
-    if (life.deadlines !== undefined && isDeadline(event) && life.deadlines.get(event.name) !== event.due)
+    if (actor.deadlines !== undefined && isDeadline(event) && actor.deadlines.get(event.name) !== event.due)
       return
-    this.#counts.add(life.kind.name)
-    life.actor.send(event)
-    const after = life.actor.getSnapshot() as AnyMachineSnapshot
+    this.#transitionCounter.add(actor.kind.name)
+    actor.xstateActor.send(event)
+    const after = actor.xstateActor.getSnapshot() as AnyMachineSnapshot
     if (after.status === 'error') {
       this.#discardOutput()
-      this.#supervisor.onCrash(life, event, after.error)
+      this.#supervisor.onCrash(actor, event, after.error)
       return
     }
-    if (life.suspectEvent === event) life.suspectEvent = undefined
-    const before = life.lastGood
-    if (after.value !== before.value || after.context !== before.context) this.#commitLoop.markDirty(life)
-    life.lastGood = after
-    this.#clearDeadline(life, event)
-    this.#takeOutput(life, before)
+    if (actor.suspectEvent === event) actor.suspectEvent = undefined
+    const before = actor.lastGood
+    if (after.value !== before.value || after.context !== before.context) this.#commitLoop.markDirty(actor)
+    actor.lastGood = after
+    this.#clearDeadline(actor, event)
+    this.#takeOutput(actor, before)
   }
 
   /** Takes what the transition laid on the tray. */
-  #takeOutput(life: LiveActor, before: AnyMachineSnapshot | undefined): void {
-    const { effects, messages: mail, deadlines, ended } = this.#factory.output
-    if (life.kind.diskless) this.#runSoon(life.kind, [...effects])
+  #takeOutput(actor: LiveActor, before: AnyMachineSnapshot | undefined): void {
+    const { effects, messages, deadlines, ended } = this.#factory.output
+    if (actor.kind.diskless) this.#runAtEndOfTick(actor.kind, [...effects])
     else for (const effect of effects) this.#commitLoop.addEffect(effect)
-    for (const item of mail) this.#mailbox.post(item)
+    for (const item of messages) this.#mailbox.enqueue(item)
     for (const change of deadlines) {
-      if (change.is === 'set') this.#setDeadline(life, change.name, change.at)
-      else this.#cancelDeadline(life, change.name)
-      this.#commitLoop.markDirty(life)
+      if (change.is === 'set') this.#setDeadline(actor, change.name, change.at)
+      else this.#cancelDeadline(actor, change.name)
+      this.#commitLoop.markDirty(actor)
     }
     this.#discardOutput()
-    const over = ended || life.lastGood.status === 'done'
+    const over = ended || actor.lastGood.status === 'done'
     if (over) {
-      this.#commitLoop.markDirty(life)
-      this.#remove(life, true)
+      this.#commitLoop.markDirty(actor)
+      this.#remove(actor, true)
       // A final state stops its actor by itself.
-      if (ended) this.#factory.stop(life)
+      if (ended) this.#factory.stop(actor)
     }
-    if (life.lastGood !== before) this.#publishChange(life, before, over, false)
+    if (actor.lastGood !== before) this.#publishChange(actor, before, over, false)
     this.#commitLoop.requestCommit()
   }
 
   #publishChange(
-    life: LiveActor,
+    actor: LiveActor,
     before: AnyMachineSnapshot | undefined,
     over: boolean,
     restored: boolean,
   ): void {
     try {
       this.#ports.onStateChange?.({
-        kind: life.kind.name,
-        key: life.key,
+        kind: actor.kind.name,
+        key: actor.key,
         before,
-        after: life.lastGood,
+        after: actor.lastGood,
         over,
         restored,
       })
     } catch (error) {
       // What is known of the lives would no longer be what they are.
-      this.#ports.log.error({ kind: life.kind.name, err: error }, 'a change could not be taken note of')
+      this.#ports.log.error({ kind: actor.kind.name, err: error }, 'a change could not be taken note of')
       this.#ports.onFatal(errorText(error))
     }
   }
@@ -370,14 +370,14 @@ export class ActorSystem {
     }
   }
 
-  #runSoon(kind: ActorKind, effects: readonly Effect[]): void {
+  #runAtEndOfTick(kind: ActorKind, effects: readonly Effect[]): void {
     if (effects.length === 0) return
     this.#ports.clock.endOfTick(() => {
-      for (const effect of effects) this.#runNow(kind, effect)
+      for (const effect of effects) this.#runEffect(kind, effect)
     })
   }
 
-  #runNow(kind: ActorKind, effect: Effect): void {
+  #runEffect(kind: ActorKind, effect: Effect): void {
     try {
       this.#ports.runEffect(effect)
     } catch (error) {
@@ -388,78 +388,78 @@ export class ActorSystem {
   }
 
   #discardOutput(): void {
-    const { output: tray } = this.#factory
-    tray.effects.length = 0
-    tray.messages.length = 0
-    tray.deadlines.length = 0
-    tray.ended = false
+    const { output } = this.#factory
+    output.effects.length = 0
+    output.messages.length = 0
+    output.deadlines.length = 0
+    output.ended = false
   }
 
-  #remove(life: LiveActor, erase: boolean): void {
-    life.removed = true
-    life.erase = erase
-    life.recovery?.cancel()
-    life.recovery = undefined
-    this.#deadlines.cancelAll(life)
-    this.#registry.remove(life)
+  #remove(actor: LiveActor, erase: boolean): void {
+    actor.removed = true
+    actor.erase = erase
+    actor.recovery?.cancel()
+    actor.recovery = undefined
+    this.#deadlines.cancelAll(actor)
+    this.#registry.remove(actor)
   }
 
-  #deliverOutputs(outgoing: readonly ImpliedOutput[]): void {
-    for (const out of outgoing) {
-      if (out.is === 'effect') this.#commitLoop.addEffect(out.effect)
-      else this.#mailbox.post({ is: 'event', to: out.to, event: out.event })
+  #deliverOutputs(outputs: readonly ImpliedOutput[]): void {
+    for (const output of outputs) {
+      if (output.is === 'effect') this.#commitLoop.addEffect(output.effect)
+      else this.#mailbox.enqueue({ is: 'event', to: output.to, event: output.event })
     }
     this.#commitLoop.requestCommit()
   }
 
   // ---- deadlines -----------------------------------------------------------------------------------------------
 
-  #setDeadline(life: LiveActor, name: string, at: number): void {
-    life.deadlines = (life.deadlines ?? new Map<string, number>()).set(name, at)
-    this.#deadlines.set(life, name, at)
+  #setDeadline(actor: LiveActor, name: string, at: number): void {
+    actor.deadlines = (actor.deadlines ?? new Map<string, number>()).set(name, at)
+    this.#deadlines.set(actor, name, at)
   }
 
-  #cancelDeadline(life: LiveActor, name: string): void {
-    life.deadlines?.delete(name)
-    this.#deadlines.cancel(life, name)
+  #cancelDeadline(actor: LiveActor, name: string): void {
+    actor.deadlines?.delete(name)
+    this.#deadlines.cancel(actor, name)
   }
 
-  #onDeadline(life: LiveActor, name: string, due: number): void {
-    if (this.#stopped || life.removed) return
+  #onDeadline(actor: LiveActor, name: string, due: number): void {
+    if (this.#stopped || actor.removed) return
     const event: DeadlineEvent = { type: `deadline.${name}`, name, due, at: this.#ports.clock.now() }
-    this.#mailbox.post({ is: 'handed', life, event })
+    this.#mailbox.enqueue({ is: 'direct', actor, event })
   }
 
   /**
    * A deadline leaves the record only with the transition it caused. Until then (the life may be recovering from a
    * crash) it stays there, so that a restart fires it again.
    */
-  #clearDeadline(life: LiveActor, event: EventObject): void {
-    if (life.deadlines === undefined || !isDeadline(event)) return
-    if (life.deadlines.get(event.name) !== event.due) return
-    life.deadlines.delete(event.name)
-    this.#commitLoop.markDirty(life)
+  #clearDeadline(actor: LiveActor, event: EventObject): void {
+    if (actor.deadlines === undefined || !isDeadline(event)) return
+    if (actor.deadlines.get(event.name) !== event.due) return
+    actor.deadlines.delete(event.name)
+    this.#commitLoop.markDirty(actor)
     this.#commitLoop.requestCommit()
   }
 
   // ---- when something breaks -----------------------------------------------------------------------------------
 
-  #onRecovered(life: LiveActor, parked: readonly EventObject[]): void {
-    if (this.#stopped || life.removed) return
-    this.#factory.restart(life)
+  #onRecovered(actor: LiveActor, heldEvents: readonly EventObject[]): void {
+    if (this.#stopped || actor.removed) return
+    this.#factory.restart(actor)
     // The very same event objects again: a second crash on one of them is recognised by identity.
-    for (const event of parked) this.#mailbox.post({ is: 'handed', life, event })
+    for (const event of heldEvents) this.#mailbox.enqueue({ is: 'direct', actor, event })
   }
 
-  #onGivenUp(life: LiveActor, reason: string): void {
-    const { supervision, name } = life.kind
-    this.#ports.log.error({ kind: name, key: life.key, reason }, `a ${name} was given up`)
-    this.#remove(life, supervision.finally === 'closed')
-    if (life.erase) this.#commitLoop.markDirty(life)
-    else if (life.kind.codec !== undefined) this.#damaged.add(`${name} ${life.key}`)
-    this.#publishChange(life, life.lastGood, true, false)
-    this.#sendFinalOutputs(life, reason)
-    if (supervision.finally === 'fatal') this.#ports.onFatal(`${name} ${life.key}: ${reason}`)
+  #onGivenUp(actor: LiveActor, reason: string): void {
+    const { supervision, name } = actor.kind
+    this.#ports.log.error({ kind: name, key: actor.key, reason }, `a ${name} was given up`)
+    this.#remove(actor, supervision.finally === 'closed')
+    if (actor.erase) this.#commitLoop.markDirty(actor)
+    else if (actor.kind.codec !== undefined) this.#damagedKeys.add(`${name} ${actor.key}`)
+    this.#publishChange(actor, actor.lastGood, true, false)
+    this.#sendFinalOutputs(actor, reason)
+    if (supervision.finally === 'fatal') this.#ports.onFatal(`${name} ${actor.key}: ${reason}`)
   }
 
   /** Lives that throw are caught elsewhere: this is the kit or a kind's own definition, so nothing can go on. */
@@ -468,10 +468,10 @@ export class ActorSystem {
     this.#ports.onFatal(errorText(error))
   }
 
-  #sendFinalOutputs({ kind, key, lastGood: good }: LiveActor, reason: string): void {
+  #sendFinalOutputs({ kind, key, lastGood }: LiveActor, reason: string): void {
     try {
       const at = this.#ports.clock.now()
-      this.#deliverOutputs(kind.supervision.finalOutputs?.(key, good, reason, at) ?? [])
+      this.#deliverOutputs(kind.supervision.finalOutputs?.(key, lastGood, reason, at) ?? [])
     } catch (error) {
       this.#ports.log.error({ kind: kind.name, key, err: error }, 'last words failed')
     }
@@ -479,7 +479,7 @@ export class ActorSystem {
 }
 
 type RestoreResult =
-  | { readonly is: 'alive'; readonly life: LiveActor }
+  | { readonly is: 'restored'; readonly actor: LiveActor }
   | { readonly is: 'newer'; readonly reason: string }
   | { readonly is: 'damaged'; readonly reason: string }
 

@@ -57,8 +57,8 @@ export class CommitLoop {
     this.#effects.push(effect)
   }
 
-  markDirty(life: LiveActor): void {
-    this.#dirty.add(life)
+  markDirty(actor: LiveActor): void {
+    this.#dirty.add(actor)
   }
 
   /** There may be something to cut; take it when this turn is over. */
@@ -95,14 +95,14 @@ export class CommitLoop {
     this.#dirty = new Set()
     this.#effects = []
     this.#ports.onCommitStarted()
-    const shares = await this.#write(dirty)
-    if (shares !== undefined) this.#runFollowUps(shares, effects)
+    const contributions = await this.#write(dirty)
+    if (contributions !== undefined) this.#runFollowUps(contributions, effects)
     this.#finishCommit()
   }
 
   /** What is true now that the cut is on disk. */
-  #runFollowUps(shares: readonly CommitContribution[], effects: readonly Effect[]): void {
-    for (const share of shares) this.#confirm(share)
+  #runFollowUps(contributions: readonly CommitContribution[], effects: readonly Effect[]): void {
+    for (const contribution of contributions) this.#notifyCommitted(contribution)
     for (const effect of effects) {
       if (this.#halted) return
       this.#run(effect)
@@ -118,36 +118,37 @@ export class CommitLoop {
 
   /** Answers what the guests wrote with it; undefined when it is not on disk, and nothing may follow from it. */
   async #write(dirty: Iterable<LiveActor>): Promise<readonly CommitContribution[] | undefined> {
-    const shares: CommitContribution[] = []
-    const lives: LiveActor[] = []
-    const states: LiveActor['lastGood'][] = []
+    const contributions: CommitContribution[] = []
+    const writtenActors: LiveActor[] = []
+    const writtenStates: LiveActor['lastGood'][] = []
     try {
       const writes: Write[] = []
-      for (const life of dirty) {
-        if (life.kind.codec === undefined) continue
-        writesOf(life, life.kind.codec, writes)
-        lives.push(life)
-        states.push(life.lastGood)
+      for (const actor of dirty) {
+        if (actor.kind.codec === undefined) continue
+        addActorWrites(actor, actor.kind.codec, writes)
+        writtenActors.push(actor)
+        writtenStates.push(actor.lastGood)
       }
       // Behind the lives: a run that has just ended may have been changed since, and that is the last word on it.
-      for (const guest of this.#ports.participants) {
-        const share = guest.contribute()
-        if (share === undefined) continue
-        shares.push(share)
-        for (const write of share.writes) writes.push(write)
+      for (const participant of this.#ports.participants) {
+        const contribution = participant.contribute()
+        if (contribution === undefined) continue
+        contributions.push(contribution)
+        for (const write of contribution.writes) writes.push(write)
       }
       if (writes.length > 0) await this.#ports.database.commit(writes)
     } catch (error) {
       this.#ports.onFailed(isNativeError(error) ? error.message : String(error))
       return undefined
     }
-    for (let at = 0; at < lives.length; at++) (lives[at] as LiveActor).durable = states[at]
-    return this.#halted ? undefined : shares
+    for (let index = 0; index < writtenActors.length; index++)
+      (writtenActors[index] as LiveActor).durable = writtenStates[index]
+    return this.#halted ? undefined : contributions
   }
 
-  #confirm(share: CommitContribution): void {
+  #notifyCommitted(contribution: CommitContribution): void {
     try {
-      share.onCommitted()
+      contribution.onCommitted()
     } catch (error) {
       this.#ports.log.error({ err: error }, 'what was written could not be told')
     }
@@ -163,13 +164,14 @@ export class CommitLoop {
   }
 }
 
-function writesOf(life: LiveActor, layout: SnapshotCodec, writes: Write[]): void {
-  const { kind, key, erase: erased, lastGood: good, durable, deadlines } = life
+function addActorWrites(actor: LiveActor, codec: SnapshotCodec, writes: Write[]): void {
+  const { kind, key, erase, lastGood, durable, deadlines } = actor
   const { split } = kind
   // Born and over within one cut: there is nothing of it on disk.
-  if (!erased || durable !== undefined) {
-    const record = erased ? null : layout.encode(good, deadlines, split?.keep(good.context))
+  if (!erase || durable !== undefined) {
+    const record = erase ? null : codec.encode(lastGood, deadlines, split?.storedContext(lastGood.context))
     writes.push({ table: 'snapshot', kind: kind.name, key, record })
   }
-  if (split !== undefined) for (const row of split.rows(key, good.context, durable?.context)) writes.push(row)
+  if (split !== undefined)
+    for (const row of split.rowWrites(key, lastGood.context, durable?.context)) writes.push(row)
 }

@@ -4,30 +4,30 @@
 import { no, type Result, yes } from '../../core/result.ts'
 
 export class CommitWaiters {
-  readonly #waiting = new Map<number, (answer: Result<void>) => void>()
+  readonly #settlers = new Map<number, (answer: Result<void>) => void>()
   #next = 1
 
-  /** @param queue asks for `landed(handle)` once the disk has everything up to now */
-  wait(queue: (handle: number) => void): Promise<Result<void>> {
+  /** @param notifyOnCommit asks for `landed(handle)` once the disk has everything up to now */
+  wait(notifyOnCommit: (handle: number) => void): Promise<Result<void>> {
     const handle = this.#next++
-    const waited = new Promise<Result<void>>((settle) => this.#waiting.set(handle, settle))
-    queue(handle)
-    return waited
+    const result = new Promise<Result<void>>((settle) => this.#settlers.set(handle, settle))
+    notifyOnCommit(handle)
+    return result
   }
 
   get size(): number {
-    return this.#waiting.size
+    return this.#settlers.size
   }
 
   onCommitted(handle: number): void {
-    this.#waiting.get(handle)?.(yes(undefined))
-    this.#waiting.delete(handle)
+    this.#settlers.get(handle)?.(yes(undefined))
+    this.#settlers.delete(handle)
   }
 
   /** Nobody will know any more. */
-  abandon(): void {
-    for (const settle of this.#waiting.values())
+  refuseAll(): void {
+    for (const settle of this.#settlers.values())
       settle(no('unavailable', 'the service stopped; whether the change was made, the next start tells'))
-    this.#waiting.clear()
+    this.#settlers.clear()
   }
 }

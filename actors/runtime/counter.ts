@@ -7,7 +7,7 @@ import type { MeterName, Meters } from '../../core/ports.ts'
 export class Counter {
   readonly #name: MeterName
   readonly #label: string
-  readonly #values = new Map<string, { counted: number; told: number }>()
+  readonly #values = new Map<string, { counted: number; reported: number }>()
 
   constructor(name: MeterName, label: string) {
     this.#name = name
@@ -16,15 +16,15 @@ export class Counter {
 
   add(value: string): void {
     const counts = this.#values.get(value)
-    if (counts === undefined) this.#values.set(value, { counted: 1, told: 0 })
+    if (counts === undefined) this.#values.set(value, { counted: 1, reported: 0 })
     else counts.counted++
   }
 
   report(meters: Meters): void {
     for (const [value, counts] of this.#values) {
-      if (counts.counted === counts.told) continue
-      meters.count(this.#name, { [this.#label]: value }, counts.counted - counts.told)
-      counts.told = counts.counted
+      if (counts.counted === counts.reported) continue
+      meters.count(this.#name, { [this.#label]: value }, counts.counted - counts.reported)
+      counts.reported = counts.counted
     }
   }
 }

@@ -6,132 +6,132 @@
  * new place instead of firing.
  */
 import type { Cancel, Clock } from '../../core/ports.ts'
-import { popFrom, pushOn } from './heap.ts'
+import { popFromHeap, pushToHeap } from './heap.ts'
 
 /** The longest single sleep. Bounds how late a deadline can fire when the wall clock jumps forward meanwhile. */
-const SLEEP_MS_MAX = 60_000
+const TIMER_MS_MAX = 60_000
 
-interface Entry<K> {
+interface DeadlineEntry<K> {
   readonly key: K
   readonly name: string
   /** When it is due; undefined once cancelled or fired. */
   due: number | undefined
   /** Where it sits in the heap: never later than `due`. */
-  place: number
+  sortKey: number
   readonly order: number
 }
 
 export class Deadlines<K> {
   readonly #clock: Clock
-  readonly #fire: (key: K, name: string, at: number) => void
-  readonly #heap: Entry<K>[] = []
-  readonly #byKey = new Map<K, Map<string, Entry<K>>>()
+  readonly #onDue: (key: K, name: string, at: number) => void
+  readonly #heap: DeadlineEntry<K>[] = []
+  readonly #byKey = new Map<K, Map<string, DeadlineEntry<K>>>()
   #order = 0
-  #sleeping: { readonly until: number; readonly wake: Cancel } | undefined
+  #timer: { readonly until: number; readonly cancel: Cancel } | undefined
   #stopped = false
-  #tidyAt = 64
+  #dropCancelledAtLength = 64
 
-  constructor(clock: Clock, fire: (key: K, name: string, at: number) => void) {
+  constructor(clock: Clock, onDue: (key: K, name: string, at: number) => void) {
     this.#clock = clock
-    this.#fire = fire
+    this.#onDue = onDue
   }
 
   set(key: K, name: string, at: number): void {
-    const mine = this.#byKey.get(key) ?? new Map<string, Entry<K>>()
-    const known = mine.get(name)
-    if (known !== undefined && at >= known.place) {
+    const ownEntries = this.#byKey.get(key) ?? new Map<string, DeadlineEntry<K>>()
+    const known = ownEntries.get(name)
+    if (known !== undefined && at >= known.sortKey) {
       known.due = at
       return
     }
     if (known !== undefined) known.due = undefined
-    const entry: Entry<K> = { key, name, due: at, place: at, order: this.#order++ }
-    mine.set(name, entry)
-    this.#byKey.set(key, mine)
-    pushOn(this.#heap, entry, before)
-    this.#tidy()
-    this.#sleep()
+    const entry: DeadlineEntry<K> = { key, name, due: at, sortKey: at, order: this.#order++ }
+    ownEntries.set(name, entry)
+    this.#byKey.set(key, ownEntries)
+    pushToHeap(this.#heap, entry, isBefore)
+    this.#dropCancelled()
+    this.#scheduleTimer()
   }
 
   cancel(key: K, name: string): void {
-    const mine = this.#byKey.get(key)
-    const entry = mine?.get(name)
-    if (mine === undefined || entry === undefined) return
+    const ownEntries = this.#byKey.get(key)
+    const entry = ownEntries?.get(name)
+    if (ownEntries === undefined || entry === undefined) return
     entry.due = undefined
-    mine.delete(name)
-    if (mine.size === 0) this.#byKey.delete(key)
-    this.#tidy()
+    ownEntries.delete(name)
+    if (ownEntries.size === 0) this.#byKey.delete(key)
+    this.#dropCancelled()
   }
 
   cancelAll(key: K): void {
     for (const entry of this.#byKey.get(key)?.values() ?? []) entry.due = undefined
     this.#byKey.delete(key)
-    this.#tidy()
+    this.#dropCancelled()
   }
 
   /** How many are pending; the heap may hold a bounded number of dead entries beside them. */
   get size(): number {
     let pending = 0
-    for (const mine of this.#byKey.values()) pending += mine.size
+    for (const ownEntries of this.#byKey.values()) pending += ownEntries.size
     return pending
   }
 
   stop(): void {
     this.#stopped = true
-    this.#sleeping?.wake()
-    this.#sleeping = undefined
+    this.#timer?.cancel()
+    this.#timer = undefined
   }
 
-  #sleep(): void {
+  #scheduleTimer(): void {
     const first = this.#heap[0]
     if (this.#stopped || first === undefined) return
     const now = this.#clock.now()
-    const until = Math.min(Math.max(first.place, now), now + SLEEP_MS_MAX)
-    if (this.#sleeping !== undefined && this.#sleeping.until <= until && this.#sleeping.until > now) return
-    this.#sleeping?.wake()
-    this.#sleeping = { until, wake: this.#clock.after(until - now, () => this.#wake()) }
+    const until = Math.min(Math.max(first.sortKey, now), now + TIMER_MS_MAX)
+    if (this.#timer !== undefined && this.#timer.until <= until && this.#timer.until > now) return
+    this.#timer?.cancel()
+    this.#timer = { until, cancel: this.#clock.after(until - now, () => this.#fireDue()) }
   }
 
-  #wake(): void {
-    this.#sleeping = undefined
+  #fireDue(): void {
+    this.#timer = undefined
     const now = this.#clock.now()
     // What is set while these fire waits for the next time: a life that sets one in the past must not hold the rest up.
-    const youngest = this.#order
+    const firstNewOrder = this.#order
     for (
       let first = this.#heap[0];
-      first !== undefined && first.place <= now && first.order < youngest && !this.#stopped;
+      first !== undefined && first.sortKey <= now && first.order < firstNewOrder && !this.#stopped;
       first = this.#heap[0]
     ) {
-      popFrom(this.#heap, before)
+      popFromHeap(this.#heap, isBefore)
       if (first.due === undefined) continue
       if (first.due > now) {
-        first.place = first.due
-        pushOn(this.#heap, first, before)
+        first.sortKey = first.due
+        pushToHeap(this.#heap, first, isBefore)
         continue
       }
       const due = first.due
       this.#forget(first)
-      this.#fire(first.key, first.name, due)
+      this.#onDue(first.key, first.name, due)
     }
-    this.#sleep()
+    this.#scheduleTimer()
   }
 
-  #forget(entry: Entry<K>): void {
+  #forget(entry: DeadlineEntry<K>): void {
     entry.due = undefined
-    const mine = this.#byKey.get(entry.key)
-    if (mine?.get(entry.name) === entry) mine.delete(entry.name)
-    if (mine?.size === 0) this.#byKey.delete(entry.key)
+    const ownEntries = this.#byKey.get(entry.key)
+    if (ownEntries?.get(entry.name) === entry) ownEntries.delete(entry.name)
+    if (ownEntries?.size === 0) this.#byKey.delete(entry.key)
   }
 
   /** Looks at the heap each time it has doubled, and drops what was cancelled: years of cancelling do not grow it. */
-  #tidy(): void {
-    if (this.#heap.length < this.#tidyAt) return
-    const alive = this.#heap.filter((entry) => entry.due !== undefined)
+  #dropCancelled(): void {
+    if (this.#heap.length < this.#dropCancelledAtLength) return
+    const pending = this.#heap.filter((entry) => entry.due !== undefined)
     this.#heap.length = 0
-    for (const entry of alive) pushOn(this.#heap, entry, before)
-    this.#tidyAt = Math.max(64, this.#heap.length * 2)
+    for (const entry of pending) pushToHeap(this.#heap, entry, isBefore)
+    this.#dropCancelledAtLength = Math.max(64, this.#heap.length * 2)
   }
 }
 
-function before<K>(a: Entry<K>, b: Entry<K>): boolean {
-  return a.place < b.place || (a.place === b.place && a.order < b.order)
+function isBefore<K>(a: DeadlineEntry<K>, b: DeadlineEntry<K>): boolean {
+  return a.sortKey < b.sortKey || (a.sortKey === b.sortKey && a.order < b.order)
 }

@@ -15,47 +15,47 @@ export interface DurableTaskPorts<T extends object> {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly requestCommit: () => void
   /** Ends with `/`; nobody else's begins with it. */
   readonly prefix: string
   /** Refused as `invalid`, `forbidden`, `unknown`, `gone` or `conflict` it is given up; all else is tried again. */
-  readonly attempt: (key: string, chore: T) => Promise<Result<void>>
+  readonly attempt: (key: string, task: T) => Promise<Result<void>>
   readonly attemptsMax: number
   /** Refused as one of these it was no try: nobody has looked at it yet. */
-  readonly unreachable?: ReadonlySet<RefusalKind>
-  readonly onGivenUp: (key: string, chore: T, reason: string) => void
+  readonly unreachableKinds?: ReadonlySet<RefusalKind>
+  readonly onGivenUp: (key: string, task: T, reason: string) => void
 }
 
 const RETRY_MS_FIRST = 2_000
 const RETRY_MS_MAX = 10 * 60_000
 /** Under way at once, so that a day's work after an outage does not go out in one burst. */
 const CONCURRENT_MAX = 2
-const FINAL = new Set<RefusalKind>(['invalid', 'forbidden', 'unknown', 'gone', 'conflict'])
+const FINAL_REFUSALS = new Set<RefusalKind>(['invalid', 'forbidden', 'unknown', 'gone', 'conflict'])
 
 interface TaskAttempt<T> {
   readonly key: string
-  readonly chore: T
+  readonly task: T
   /** How often its turn came. */
-  readonly turns: number
-  readonly tries: number
+  readonly rounds: number
+  readonly attempts: number
 }
 
-interface Failure {
-  readonly is: 'away' | 'passing' | 'final'
-  readonly says: string
+interface TaskFailure {
+  readonly is: 'unreachable' | 'temporary' | 'final'
+  readonly reason: string
 }
 
 export class DurableTasks<T extends object> implements CommitParticipant {
   readonly #ports: DurableTaskPorts<T>
   readonly #pending = new Map<string, T>()
-  readonly #wakes = new Set<Cancel>()
+  readonly #cancelRetries = new Set<Cancel>()
   #ready: TaskAttempt<T>[] = []
-  #underWay = 0
+  #running = 0
   #toWrite = new Map<string, T | null>()
   /** With the cut that is on its way to the disk. */
-  #inCut: ReadonlyMap<string, T | null> = new Map()
-  #isOver = false
+  #inCommit: ReadonlyMap<string, T | null> = new Map()
+  #isStopped = false
 
   constructor(ports: DurableTaskPorts<T>) {
     this.#ports = ports
@@ -63,19 +63,19 @@ export class DurableTasks<T extends object> implements CommitParticipant {
 
   /** What an earlier life of the host left undone. */
   start(): void {
-    const { facts, prefix } = this.#ports
+    const { keyValues, prefix } = this.#ports
     const until = `${prefix.slice(0, -1)}0`
-    for (const [key, fact] of facts.all('errand', { after: prefix, until })) {
-      const own = key.slice(prefix.length)
+    for (const [key, value] of keyValues.all('errand', { after: prefix, until })) {
+      const taskKey = key.slice(prefix.length)
       // Only this class writes under the prefix, and a newer one takes the place of an older one.
-      if (!this.#pending.has(own)) this.#take(own, fact as T)
+      if (!this.#pending.has(taskKey)) this.#accept(taskKey, value as T)
     }
   }
 
   stop(): void {
-    this.#isOver = true
-    for (const wake of this.#wakes) wake()
-    this.#wakes.clear()
+    this.#isStopped = true
+    for (const cancel of this.#cancelRetries) cancel()
+    this.#cancelRetries.clear()
   }
 
   get size(): number {
@@ -83,8 +83,8 @@ export class DurableTasks<T extends object> implements CommitParticipant {
   }
 
   /** Begins once it is on disk. One of the same key takes the place of an earlier one. */
-  add(key: string, chore: T): void {
-    this.#toWrite.set(key, chore)
+  add(key: string, task: T): void {
+    this.#toWrite.set(key, task)
     this.#ports.requestCommit()
   }
 
@@ -92,7 +92,7 @@ export class DurableTasks<T extends object> implements CommitParticipant {
     if (this.#toWrite.size === 0) return undefined
     const written = this.#toWrite
     this.#toWrite = new Map()
-    this.#inCut = written
+    this.#inCommit = written
     const { prefix } = this.#ports
     return {
       writes: [...written].map(
@@ -104,74 +104,78 @@ export class DurableTasks<T extends object> implements CommitParticipant {
         }),
       ),
       onCommitted: () => {
-        this.#inCut = new Map()
-        for (const [key, chore] of written) if (chore !== null) this.#take(key, chore)
+        this.#inCommit = new Map()
+        for (const [key, task] of written) if (task !== null) this.#accept(key, task)
       },
     }
   }
 
-  #take(key: string, chore: T): void {
-    this.#pending.set(key, chore)
-    this.#queue({ key, chore, turns: 0, tries: 0 })
+  #accept(key: string, task: T): void {
+    this.#pending.set(key, task)
+    this.#enqueue({ key, task, rounds: 0, attempts: 0 })
   }
 
-  #queue(turn: TaskAttempt<T>): void {
-    this.#ready.push(turn)
-    this.#goOn()
+  #enqueue(attempt: TaskAttempt<T>): void {
+    this.#ready.push(attempt)
+    this.#startNext()
   }
 
-  #goOn(): void {
-    while (!this.#isOver && this.#underWay < CONCURRENT_MAX) {
+  #startNext(): void {
+    while (!this.#isStopped && this.#running < CONCURRENT_MAX) {
       const next = this.#ready.shift()
       if (next === undefined) return
-      if (this.#pending.get(next.key) !== next.chore) continue
-      this.#underWay += 1
-      void this.#try(next)
+      if (this.#pending.get(next.key) !== next.task) continue
+      this.#running += 1
+      void this.#runAttempt(next)
     }
   }
 
-  async #try({ key, chore, turns, tries }: TaskAttempt<T>): Promise<void> {
-    const failure = await this.#outcome(key, chore)
-    this.#underWay -= 1
-    if (this.#isOver) return
+  async #runAttempt({ key, task, rounds, attempts }: TaskAttempt<T>): Promise<void> {
+    const failure = await this.#attempt(key, task)
+    this.#running -= 1
+    if (this.#isStopped) return
     // Another took its place meanwhile.
-    const isCurrent = this.#pending.get(key) === chore
-    const tried = failure?.is === 'away' ? tries : tries + 1
-    const isOver = failure === undefined || failure.is === 'final' || tried >= this.#ports.attemptsMax
-    if (isCurrent && isOver) this.#done(key, chore, failure?.says)
-    else if (isCurrent) this.#later({ key, chore, turns: turns + 1, tries: tried })
-    this.#goOn()
+    const isCurrent = this.#pending.get(key) === task
+    const countedAttempts = failure?.is === 'unreachable' ? attempts : attempts + 1
+    const isFinished =
+      failure === undefined || failure.is === 'final' || countedAttempts >= this.#ports.attemptsMax
+    if (isCurrent && isFinished) this.#finish(key, task, failure?.reason)
+    else if (isCurrent) this.#scheduleRetry({ key, task, rounds: rounds + 1, attempts: countedAttempts })
+    this.#startNext()
   }
 
-  async #outcome(key: string, chore: T): Promise<Failure | undefined> {
+  async #attempt(key: string, task: T): Promise<TaskFailure | undefined> {
     try {
-      const tried = await this.#ports.attempt(key, chore)
-      if (tried.ok) return undefined
-      const { kind, message } = tried.refusal
-      const isAway = this.#ports.unreachable?.has(kind) === true
-      return { is: FINAL.has(kind) ? 'final' : isAway ? 'away' : 'passing', says: message }
+      const result = await this.#ports.attempt(key, task)
+      if (result.ok) return undefined
+      const { kind, message } = result.refusal
+      const isUnreachable = this.#ports.unreachableKinds?.has(kind) === true
+      return {
+        is: FINAL_REFUSALS.has(kind) ? 'final' : isUnreachable ? 'unreachable' : 'temporary',
+        reason: message,
+      }
     } catch (error) {
       this.#ports.log.error({ key, err: error }, 'a chore failed')
-      return { is: 'passing', says: 'the service failed; its log says why' }
+      return { is: 'temporary', reason: 'the service failed; its log says why' }
     }
   }
 
-  #later(turn: TaskAttempt<T>): void {
+  #scheduleRetry(attempt: TaskAttempt<T>): void {
     const { clock, random } = this.#ports
-    const waitMs = backoffMs(turn.turns, RETRY_MS_FIRST, RETRY_MS_MAX, random.fraction())
-    const wake = clock.after(waitMs, () => {
-      this.#wakes.delete(wake)
-      this.#queue(turn)
+    const waitMs = backoffMs(attempt.rounds, RETRY_MS_FIRST, RETRY_MS_MAX, random.fraction())
+    const cancel = clock.after(waitMs, () => {
+      this.#cancelRetries.delete(cancel)
+      this.#enqueue(attempt)
     })
-    this.#wakes.add(wake)
+    this.#cancelRetries.add(cancel)
   }
 
-  #done(key: string, chore: T, reason: string | undefined): void {
+  #finish(key: string, task: T, reason: string | undefined): void {
     this.#pending.delete(key)
     // One that is about to take its place is not done with it.
-    const isFollowed = this.#toWrite.has(key) || (this.#inCut.get(key) ?? null) !== null
-    if (!isFollowed) this.#toWrite.set(key, null)
+    const isReplaced = this.#toWrite.has(key) || (this.#inCommit.get(key) ?? null) !== null
+    if (!isReplaced) this.#toWrite.set(key, null)
     this.#ports.requestCommit()
-    if (reason !== undefined) this.#ports.onGivenUp(key, chore, reason)
+    if (reason !== undefined) this.#ports.onGivenUp(key, task, reason)
   }
 }

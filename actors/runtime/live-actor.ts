@@ -8,7 +8,7 @@ import type { ActorKind } from './actor-kind.ts'
 export interface LiveActor {
   readonly kind: ActorKind
   readonly key: string
-  actor: AnyActor
+  xstateActor: AnyActor
   /** The state after the last transition that did not throw: what a restart goes back to, what a commit writes. */
   lastGood: AnyMachineSnapshot
   /** The state as of the last commit: what may be told to anyone. */
@@ -20,14 +20,14 @@ export interface LiveActor {
   /** To be taken off the disk. One that was given up may be gone and yet kept there. */
   erase: boolean
   /** Present while it recovers from a crash. */
-  recovery: Recovery | undefined
+  recovery: CrashRecovery | undefined
   /** Monotonic instants of recent crashes. */
   crashes: readonly number[]
   /** The event it crashed on last. It is tried once more; crashing on it again, the life goes on without it. */
   suspectEvent: EventObject | undefined
 }
 
-export interface Recovery {
+export interface CrashRecovery {
   /** What arrived meanwhile, oldest first. */
   readonly heldEvents: EventObject[]
   readonly cancel: Cancel

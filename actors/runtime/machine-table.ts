@@ -6,7 +6,7 @@
  */
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
 
-export interface ChartState {
+export interface MachineTableState {
   /** Dotted, from the root; the root itself is ''. */
   readonly path: string
   readonly kind: 'plain' | 'nested' | 'final'
@@ -16,35 +16,35 @@ export interface ChartState {
   readonly exit: readonly string[]
 }
 
-export interface ChartArrow {
+export interface MachineTableTransition {
   readonly from: string
   /** The same state: it is not left. */
   readonly to: string
   /** undefined: at once, whenever the guard holds. */
   readonly event: string | undefined
   readonly guard: string | undefined
-  readonly deeds: readonly string[]
+  readonly actions: readonly string[]
 }
 
-export interface Chart {
+export interface MachineTable {
   readonly id: string
-  readonly states: readonly ChartState[]
-  readonly arrows: readonly ChartArrow[]
+  readonly states: readonly MachineTableState[]
+  readonly transitions: readonly MachineTableTransition[]
 }
 
-export function chartOf(machine: AnyStateMachine): Chart {
-  const nodes = [...walk(machine.root)]
-  return { id: machine.id, states: nodes.map(stateOf), arrows: nodes.flatMap(arrowsOf) }
+export function readMachineTable(machine: AnyStateMachine): MachineTable {
+  const nodes = [...walkNodes(machine.root)]
+  return { id: machine.id, states: nodes.map(readState), transitions: nodes.flatMap(readTransitions) }
 }
 
-function* walk(node: AnyStateNode): Iterable<AnyStateNode> {
+function* walkNodes(node: AnyStateNode): Iterable<AnyStateNode> {
   yield node
-  for (const child of Object.values(node.states)) yield* walk(child)
+  for (const child of Object.values(node.states)) yield* walkNodes(child)
 }
 
 const nodePath = (node: AnyStateNode): string => node.path.join('.')
 
-function stateOf(node: AnyStateNode): ChartState {
+function readState(node: AnyStateNode): MachineTableState {
   if (node.type === 'parallel' || node.type === 'history') {
     throw new Error(`${node.id} is ${node.type}: charts (and records) are for plain and nested states`)
   }
@@ -54,35 +54,35 @@ function stateOf(node: AnyStateNode): ChartState {
     kind: node.type === 'final' ? 'final' : node.type === 'compound' ? 'nested' : 'plain',
     initial: initial === undefined ? undefined : nodePath(initial),
     description: node.description,
-    entry: node.entry.map((deed) => nameOf(deed, `an entry deed of ${node.id}`)),
-    exit: node.exit.map((deed) => nameOf(deed, `an exit deed of ${node.id}`)),
+    entry: node.entry.map((action) => requireName(action, `an entry deed of ${node.id}`)),
+    exit: node.exit.map((action) => requireName(action, `an exit deed of ${node.id}`)),
   }
 }
 
-function arrowsOf(node: AnyStateNode): ChartArrow[] {
-  const eventless = (node.always ?? []).map((transition) => arrowOf(node, transition, undefined))
+function readTransitions(node: AnyStateNode): MachineTableTransition[] {
+  const eventless = (node.always ?? []).map((transition) => readTransition(node, transition, undefined))
   const onEvents = [...node.transitions].flatMap(([event, transitions]) =>
-    transitions.map((transition) => arrowOf(node, transition, event)),
+    transitions.map((transition) => readTransition(node, transition, event)),
   )
   return [...eventless, ...onEvents]
 }
 
-function arrowOf(
+function readTransition(
   node: AnyStateNode,
   transition: AnyTransitionDefinition,
   event: string | undefined,
-): ChartArrow {
+): MachineTableTransition {
   const where = `of ${node.id} on ${event ?? 'always'}`
   return {
     from: nodePath(node),
     to: nodePath(transition.target?.[0] ?? node),
     event,
-    guard: transition.guard === undefined ? undefined : nameOf(transition.guard, `the guard ${where}`),
-    deeds: transition.actions.map((deed) => nameOf(deed, `a deed ${where}`)),
+    guard: transition.guard === undefined ? undefined : requireName(transition.guard, `the guard ${where}`),
+    actions: transition.actions.map((action) => requireName(action, `a deed ${where}`)),
   }
 }
 
-function nameOf(thing: unknown, what: string): string {
+function requireName(thing: unknown, what: string): string {
   if (typeof thing === 'string') return thing
   if (typeof thing === 'object' && thing !== null && 'type' in thing && typeof thing.type === 'string') {
     if (!thing.type.startsWith('xstate.')) return thing.type

@@ -9,52 +9,52 @@ import type { ActorMessage } from './transition-output.ts'
 /** Mail by address, as lives write it; or handed to a life that the host holds in its hand already. */
 export type MailboxItem =
   | ActorMessage
-  | { readonly is: 'handed'; readonly life: LiveActor; readonly event: EventObject }
+  | { readonly is: 'direct'; readonly actor: LiveActor; readonly event: EventObject }
 
 /** More than this within one tick means that lives keep answering each other for ever. */
 const MESSAGES_PER_TICK_MAX = 100_000
 /** An array that grew longer than this in a flood is given back. */
-const QUEUE_KEPT = 4_096
+const QUEUE_KEPT_LENGTH_MAX = 4_096
 
 export class Mailbox {
-  readonly #deliver: (letter: MailboxItem) => void
-  readonly #trouble: (error: unknown) => void
+  readonly #deliver: (item: MailboxItem) => void
+  readonly #onError: (error: unknown) => void
   #queue: MailboxItem[] = []
-  #emptying = false
+  #delivering = false
   #closed = false
 
-  /** @param trouble told when delivery itself threw, or never ended; what was still in the queue is gone then */
-  constructor(deliver: (letter: MailboxItem) => void, trouble: (error: unknown) => void) {
+  /** @param onError told when delivery itself threw, or never ended; what was still in the queue is gone then */
+  constructor(deliver: (item: MailboxItem) => void, onError: (error: unknown) => void) {
     this.#deliver = deliver
-    this.#trouble = trouble
+    this.#onError = onError
   }
 
   /** Delivered when this returns, unless mail is just being delivered: then it is when that is through. */
-  post(letter: MailboxItem): void {
-    this.#queue.push(letter)
-    if (!this.#emptying) this.#empty()
+  enqueue(item: MailboxItem): void {
+    this.#queue.push(item)
+    if (!this.#delivering) this.#deliverAll()
   }
 
   close(): void {
     this.#closed = true
   }
 
-  #empty(): void {
-    this.#emptying = true
-    let trouble: { readonly error: unknown } | undefined
+  #deliverAll(): void {
+    this.#delivering = true
+    let failure: { readonly error: unknown } | undefined
     try {
-      for (let at = 0; at < this.#queue.length && !this.#closed; at++) {
-        if (at === MESSAGES_PER_TICK_MAX)
+      for (let index = 0; index < this.#queue.length && !this.#closed; index++) {
+        if (index === MESSAGES_PER_TICK_MAX)
           throw new Error('lives keep answering each other: too much mail in one tick')
-        this.#deliver(this.#queue[at] as MailboxItem)
+        this.#deliver(this.#queue[index] as MailboxItem)
       }
     } catch (error) {
-      trouble = { error }
+      failure = { error }
     }
-    if (this.#queue.length > QUEUE_KEPT) this.#queue = []
+    if (this.#queue.length > QUEUE_KEPT_LENGTH_MAX) this.#queue = []
     else this.#queue.length = 0
-    this.#emptying = false
+    this.#delivering = false
     // Only now: whoever is told will want to post.
-    if (trouble !== undefined) this.#trouble(trouble.error)
+    if (failure !== undefined) this.#onError(failure.error)
   }
 }

@@ -24,9 +24,9 @@ export class MonotonicTimers {
   #graceUntil = 0
 
   /** @param graceMs how long everybody may take to be heard of again after a sleep */
-  constructor(clock: Clock, graceMs: () => number, ring: (key: string, name: string) => void) {
+  constructor(clock: Clock, graceMs: () => number, onTimer: (key: string, name: string) => void) {
     this.#clock = clock
-    this.#onTimer = ring
+    this.#onTimer = onTimer
     this.#graceMs = graceMs
     this.#wallAtCheck = clock.now()
     this.#checkedAt = clock.monotonic()
@@ -35,7 +35,7 @@ export class MonotonicTimers {
       now: () => clock.monotonic(),
       after: (ms, run) => clock.after(ms, run),
     }
-    this.#deadlines = new Deadlines(monotonic, (key, name) => this.#due(key, name))
+    this.#deadlines = new Deadlines(monotonic, (key, name) => this.#onDue(key, name))
   }
 
   start(): void {
@@ -66,7 +66,7 @@ export class MonotonicTimers {
     return this.#deadlines.size
   }
 
-  #due(key: string, name: string): void {
+  #onDue(key: string, name: string): void {
     this.#detectSuspend()
     if (this.now() < this.#graceUntil) this.#deadlines.set(key, name, this.#graceUntil)
     else this.#onTimer(key, name)
@@ -84,9 +84,9 @@ export class MonotonicTimers {
   #detectSuspend(): void {
     const now = this.now()
     const wall = this.#clock.now()
-    const passed = now - this.#checkedAt
-    const slept = wall - this.#wallAtCheck - passed > SUSPEND_MS_MIN
-    if (slept || passed > CLOCK_CHECK_MS + SUSPEND_MS_MIN) this.#graceUntil = now + this.#graceMs()
+    const elapsedMs = now - this.#checkedAt
+    const wasSuspended = wall - this.#wallAtCheck - elapsedMs > SUSPEND_MS_MIN
+    if (wasSuspended || elapsedMs > CLOCK_CHECK_MS + SUSPEND_MS_MIN) this.#graceUntil = now + this.#graceMs()
     this.#checkedAt = now
     this.#wallAtCheck = wall
   }

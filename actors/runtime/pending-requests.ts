@@ -10,33 +10,31 @@ interface PendingRequest<Q, A> {
 }
 
 export class PendingRequests<Q, A> {
-  readonly #waiting = new Map<number, PendingRequest<Q, A>>()
+  readonly #pending = new Map<number, PendingRequest<Q, A>>()
   #next = 1
 
   /** Put a question in; `answer` resolves once somebody has settled it. */
-  add(question: Q): { readonly handle: number; readonly answer: Promise<Result<A>> } {
+  add(request: Q): { readonly handle: number; readonly answer: Promise<Result<A>> } {
     const handle = this.#next++
-    const answer = new Promise<Result<A>>((settle) =>
-      this.#waiting.set(handle, { request: question, settle }),
-    )
+    const answer = new Promise<Result<A>>((settle) => this.#pending.set(handle, { request, settle }))
     return { handle, answer }
   }
 
-  request(handle: number): Q | undefined {
-    return this.#waiting.get(handle)?.request
+  get(handle: number): Q | undefined {
+    return this.#pending.get(handle)?.request
   }
 
   /** The first answer counts; a second one, after an effect that ran twice, is ignored. */
   settle(handle: number, answer: Result<A>): void {
-    this.#waiting.get(handle)?.settle(answer)
-    this.#waiting.delete(handle)
+    this.#pending.get(handle)?.settle(answer)
+    this.#pending.delete(handle)
   }
 
   settleAll(answer: Result<A>): void {
-    for (const handle of [...this.#waiting.keys()]) this.settle(handle, answer)
+    for (const handle of [...this.#pending.keys()]) this.settle(handle, answer)
   }
 
   get size(): number {
-    return this.#waiting.size
+    return this.#pending.size
   }
 }

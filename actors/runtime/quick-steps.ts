@@ -20,27 +20,27 @@ import type {
   EventObject,
 } from 'xstate'
 
-interface Args {
+interface StepArgs {
   readonly context: object
   readonly event: EventObject
   readonly self: unknown
   readonly system: unknown
 }
 
-type StepRun = (args: Args, params: unknown) => unknown
+type StepFunction = (args: StepArgs, params: unknown) => unknown
 
 type StepAction =
   | {
       readonly is: 'assign'
       readonly params: unknown
-      readonly assignment: StepRun | Readonly<Record<string, unknown>>
+      readonly assignment: StepFunction | Readonly<Record<string, unknown>>
     }
-  | { readonly is: 'run'; readonly params: unknown; readonly type: string; readonly exec: StepRun }
+  | { readonly is: 'run'; readonly params: unknown; readonly type: string; readonly exec: StepFunction }
 
 interface StepPlan {
-  readonly deeds: readonly StepAction[]
+  readonly actions: readonly StepAction[]
   /** What xstate made of the first step: all of the later ones but the context. undefined: the state is not left. */
-  readonly mould: AnyMachineSnapshot | undefined
+  readonly template: AnyMachineSnapshot | undefined
 }
 
 /** The same machine, whose plain steps are quick. Shares everything else with it. */
@@ -50,7 +50,7 @@ export function withQuickSteps(machine: AnyStateMachine): AnyStateMachine {
   // Inherits every method, so that only `transition` differs; nothing is copied that could fall out of step.
   const quick: AnyStateMachine = Object.create(machine)
   quick.transition = (from, event, scope) => steps.step(from, event, scope)
-  quick.getInitialSnapshot = (scope, input) => steps.birth(scope, input)
+  quick.getInitialSnapshot = (scope, input) => steps.initialSnapshot(scope, input)
   return quick
 }
 
@@ -59,78 +59,83 @@ class QuickSteps {
   /** By leaf, then by event. null: not plain, xstate's for good. */
   readonly #plans = new Map<AnyStateNode, Map<string, StepPlan | null>>()
   /** undefined: nobody was born yet. null: a birth is not plain, and xstate's for good. */
-  #cradle: StepPlan | null | undefined
+  #initialStep: StepPlan | null | undefined
 
   constructor(machine: AnyStateMachine) {
     this.#machine = machine
   }
 
   step(from: AnyMachineSnapshot, event: EventObject, scope: AnyActorScope): AnyMachineSnapshot {
-    const leaf = from.status === 'active' ? leafOf(from) : undefined
+    const leaf = from.status === 'active' ? findLeaf(from) : undefined
     const plan = leaf === undefined ? null : this.#plans.get(leaf)?.get(event.type)
-    if (plan === undefined && leaf !== undefined) return this.#first(leaf, from, event, scope)
+    if (plan === undefined && leaf !== undefined) return this.#runFirstStep(leaf, from, event, scope)
     if (plan === null || plan === undefined) return this.#machine.transition(from, event, scope)
-    const context = perform(plan.deeds, from.context, event, scope)
-    if (plan.mould !== undefined) {
-      return { ...plan.mould, context, children: from.children, historyValue: from.historyValue }
+    const context = runActions(plan.actions, from.context, event, scope)
+    if (plan.template !== undefined) {
+      return { ...plan.template, context, children: from.children, historyValue: from.historyValue }
     }
     return context === from.context ? from : { ...from, context }
   }
 
-  birth(scope: AnyActorScope, input: unknown): AnyMachineSnapshot {
-    const cradle = this.#cradle
-    if (cradle === undefined || cradle === null || cradle.mould === undefined) {
-      const born = this.#machine.getInitialSnapshot(scope, input)
-      if (cradle === undefined && born.status === 'active') this.#cradle = this.#cradleOf(born)
-      return born
+  initialSnapshot(scope: AnyActorScope, input: unknown): AnyMachineSnapshot {
+    const plan = this.#initialStep
+    if (plan === undefined || plan === null || plan.template === undefined) {
+      const initial = this.#machine.getInitialSnapshot(scope, input)
+      if (plan === undefined && initial.status === 'active')
+        this.#initialStep = this.#planInitialStep(initial)
+      return initial
     }
     const event = { type: 'xstate.init', input }
     let context = {}
     try {
-      context = { ...this.#firstContext(scope, input) }
-      return { ...cradle.mould, context: perform(cradle.deeds, context, event, scope), children: {} }
+      context = { ...this.#initialContext(scope, input) }
+      return { ...plan.template, context: runActions(plan.actions, context, event, scope), children: {} }
     } catch (error) {
       // As xstate says it: whoever throws while being born has a snapshot that says so, with what there is of its own.
-      return { ...cradle.mould, context, status: 'error', error, children: {} }
+      return { ...plan.template, context, status: 'error', error, children: {} }
     }
   }
 
   /** Straight into one leaf, with nothing on the way but what that leaf does when it is entered. */
-  #cradleOf(born: AnyMachineSnapshot): StepPlan | null {
+  #planInitialStep(initial: AnyMachineSnapshot): StepPlan | null {
     const { root } = this.#machine
-    const leaf = leafOf(born)
-    const way = [root.initial?.actions, root.entry]
-    if (leaf === undefined || leaf.parent !== root || way.some((actions) => (actions?.length ?? 0) > 0))
+    const leaf = findLeaf(initial)
+    const outerActions = [root.initial?.actions, root.entry]
+    if (
+      leaf === undefined ||
+      leaf.parent !== root ||
+      outerActions.some((actions) => (actions?.length ?? 0) > 0)
+    )
       return null
-    const deeds = leaf.entry.map((action) => this.#deed(action))
-    return deeds.every((deed) => deed !== null) ? { deeds, mould: born } : null
+    const actions = leaf.entry.map((action) => this.#toStepAction(action))
+    return actions.every((action) => action !== null) ? { actions, template: initial } : null
   }
 
-  #firstContext(scope: AnyActorScope, input: unknown): object {
+  #initialContext(scope: AnyActorScope, input: unknown): object {
     const { context } = this.#machine.config as { readonly context?: unknown }
     if (typeof context !== 'function') return (context ?? {}) as object
     // Nothing here spawns: a machine that does is no plain one.
-    return context({ input, self: scope.self, spawn: refuseToSpawn }) as object
+    return context({ input, self: scope.self, spawn: throwOnSpawn }) as object
   }
 
   /** xstate's own step, looked at. Only events the machine knows are remembered: their number is bounded. */
-  #first(
+  #runFirstStep(
     leaf: AnyStateNode,
     from: AnyMachineSnapshot,
     event: EventObject,
     scope: AnyActorScope,
   ): AnyMachineSnapshot {
-    const arrow = arrowOf(leaf, event.type)
+    const match = findTransition(leaf, event.type)
     const after = this.#machine.transition(from, event, scope)
-    if (arrow === undefined) return after
+    if (match === undefined) return after
     const plans = this.#plans.get(leaf) ?? new Map<string, StepPlan | null>()
-    plans.set(event.type, this.#plan(leaf, arrow, after))
+    plans.set(event.type, this.#planStep(leaf, match, after))
     this.#plans.set(leaf, plans)
     return after
   }
 
-  #plan(leaf: AnyStateNode, arrow: Arrow, after: AnyMachineSnapshot): StepPlan | null {
-    const { transition } = arrow
+  #planStep(leaf: AnyStateNode, match: TransitionMatch, after: AnyMachineSnapshot): StepPlan | null {
+    const { transition } = match
     if (transition === undefined) return null
     const [target, ...others] = transition.target ?? []
     // As in xstate: a state whose own arrow leads back to it is not left, unless the arrow says so.
@@ -139,11 +144,13 @@ class QuickSteps {
     if (!stays && !(others.length === 0 && isSibling(leaf, transition.source, target))) return null
     if (after.status !== 'active') return null
     const actions = stays ? transition.actions : [...leaf.exit, ...transition.actions, ...target.entry]
-    const deeds = actions.map((action) => this.#deed(action))
-    return deeds.every((deed) => deed !== null) ? { deeds, mould: stays ? undefined : after } : null
+    const stepActions = actions.map((action) => this.#toStepAction(action))
+    return stepActions.every((action) => action !== null)
+      ? { actions: stepActions, template: stays ? undefined : after }
+      : null
   }
 
-  #deed(action: unknown): StepAction | null {
+  #toStepAction(action: unknown): StepAction | null {
     const named =
       typeof action === 'object' && action !== null && 'type' in action ? action : { type: action }
     if (typeof named.type !== 'string') return null
@@ -151,42 +158,43 @@ class QuickSteps {
     const made: unknown = this.#machine.implementations.actions[named.type as never]
     if (typeof made !== 'function') return null
     // Functions xstate made itself carry what they are on themselves.
-    if (!('resolve' in made)) return { is: 'run', params, type: named.type, exec: made as StepRun }
+    if (!('resolve' in made)) return { is: 'run', params, type: named.type, exec: made as StepFunction }
     if (!('assignment' in made) || !('type' in made) || made.type !== 'xstate.assign') return null
     return {
       is: 'assign',
       params,
-      assignment: made.assignment as StepRun | Readonly<Record<string, unknown>>,
+      assignment: made.assignment as StepFunction | Readonly<Record<string, unknown>>,
     }
   }
 }
 
-function refuseToSpawn(): never {
+function throwOnSpawn(): never {
   throw new Error('a life is born by its host, not spawned from a context')
 }
 
 // ---- doing -------------------------------------------------------------------------------------------------------
 
 /** In order, each seeing what the assigns before it made of the context. Answers the last context. */
-function perform(
-  deeds: readonly StepAction[],
-  first: object,
+function runActions(
+  actions: readonly StepAction[],
+  initialContext: object,
   event: EventObject,
   scope: AnyActorScope,
 ): object {
-  let context = first
-  for (const deed of deeds) {
-    const args: Args = { context, event, self: scope.self, system: scope.system }
-    const params = typeof deed.params === 'function' ? deed.params({ context, event }) : deed.params
-    if (deed.is === 'assign') context = { ...context, ...assigned(deed.assignment, args, params) }
-    else scope.actionExecutor({ type: deed.type, info: args as never, params, exec: deed.exec as never })
+  let context = initialContext
+  for (const action of actions) {
+    const args: StepArgs = { context, event, self: scope.self, system: scope.system }
+    const params = typeof action.params === 'function' ? action.params({ context, event }) : action.params
+    if (action.is === 'assign')
+      context = { ...context, ...evaluateAssignment(action.assignment, args, params) }
+    else scope.actionExecutor({ type: action.type, info: args as never, params, exec: action.exec as never })
   }
   return context
 }
 
-function assigned(
-  assignment: StepRun | Readonly<Record<string, unknown>>,
-  args: Args,
+function evaluateAssignment(
+  assignment: StepFunction | Readonly<Record<string, unknown>>,
+  args: StepArgs,
   params: unknown,
 ): object {
   if (typeof assignment === 'function') return assignment(args, params) as object
@@ -200,13 +208,13 @@ function assigned(
 
 // ---- looking -----------------------------------------------------------------------------------------------------
 
-interface Arrow {
+interface TransitionMatch {
   /** undefined: there is a guard or a choice, so the arrow is not always this one. */
   readonly transition: AnyTransitionDefinition | undefined
 }
 
 /** The innermost state that knows the event has the say, as in xstate. undefined: nobody knows it. */
-function arrowOf(leaf: AnyStateNode, type: string): Arrow | undefined {
+function findTransition(leaf: AnyStateNode, type: string): TransitionMatch | undefined {
   for (let node: AnyStateNode | undefined = leaf; node !== undefined; node = node.parent) {
     const transitions: readonly AnyTransitionDefinition[] = node.transitions.get(type) ?? []
     const [first] = transitions
@@ -215,7 +223,7 @@ function arrowOf(leaf: AnyStateNode, type: string): Arrow | undefined {
   return undefined
 }
 
-function leafOf(snapshot: AnyMachineSnapshot): AnyStateNode | undefined {
+function findLeaf(snapshot: AnyMachineSnapshot): AnyStateNode | undefined {
   // Not in the public type of a snapshot, but what `matches` and `getMeta` themselves look at.
   const { _nodes: nodes } = snapshot as unknown as { readonly _nodes: readonly AnyStateNode[] }
   for (const node of nodes) if (node.type === 'atomic') return node

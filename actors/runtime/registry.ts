@@ -6,26 +6,26 @@
  */
 import type { LiveActor } from './live-actor.ts'
 
-export class Registry {
+export class ActorRegistry {
   readonly #kinds = new Map<string, Map<string, LiveActor>>()
 
-  add(life: LiveActor): void {
-    const kin = this.#kinds.get(life.kind.name) ?? new Map<string, LiveActor>()
-    kin.set(life.key, life)
-    this.#kinds.set(life.kind.name, kin)
+  add(actor: LiveActor): void {
+    const actorsByKey = this.#kinds.get(actor.kind.name) ?? new Map<string, LiveActor>()
+    actorsByKey.set(actor.key, actor)
+    this.#kinds.set(actor.kind.name, actorsByKey)
   }
 
   get(kind: string, key: string): LiveActor | undefined {
     return this.#kinds.get(kind)?.get(key)
   }
 
-  remove(life: LiveActor): void {
-    const kin = this.#kinds.get(life.kind.name)
-    if (kin?.get(life.key) === life) kin.delete(life.key)
+  remove(actor: LiveActor): void {
+    const actorsByKey = this.#kinds.get(actor.kind.name)
+    if (actorsByKey?.get(actor.key) === actor) actorsByKey.delete(actor.key)
   }
 
   *all(): Iterable<LiveActor> {
-    for (const kin of this.#kinds.values()) yield* kin.values()
+    for (const actorsByKey of this.#kinds.values()) yield* actorsByKey.values()
   }
 
   of(kind: string): Iterable<LiveActor> {
@@ -37,6 +37,6 @@ export class Registry {
   }
 
   count(): ReadonlyMap<string, number> {
-    return new Map([...this.#kinds].map(([kind, kin]) => [kind, kin.size]))
+    return new Map([...this.#kinds].map(([kind, actorsByKey]) => [kind, actorsByKey.size]))
   }
 }

@@ -18,7 +18,7 @@ export interface ContextSchema<C> {
 }
 
 export interface SnapshotCodecOptions<C> {
-  readonly v: number
+  readonly version: number
   /** Every state, dotted (`held.streaming`), with its code. */
   readonly states: Readonly<Record<string, string>>
   readonly schema: ContextSchema<C>
@@ -33,12 +33,12 @@ export interface DecodedSnapshot {
 }
 
 export type DecodeResult =
-  | { readonly is: 'snapshot'; readonly life: DecodedSnapshot }
+  | { readonly is: 'snapshot'; readonly snapshot: DecodedSnapshot }
   | { readonly is: 'newer'; readonly reason: string }
   | { readonly is: 'damaged'; readonly reason: string }
 
 export interface SnapshotCodec {
-  readonly v: number
+  readonly version: number
   /** `context`: in place of the snapshot's own, where only a part of it is kept. */
   encode(
     snapshot: AnyMachineSnapshot,
@@ -51,30 +51,30 @@ export interface SnapshotCodec {
 
 export function createSnapshotCodec<C>(options: SnapshotCodecOptions<C>): SnapshotCodec {
   const codes = new Map(Object.entries(options.states))
-  const values = new Map([...codes].map(([state, code]) => [code, stateOf(state)]))
+  const values = new Map([...codes].map(([state, code]) => [code, stateValue(state)]))
   if (values.size !== codes.size) throw new Error('two states of one layout share a code')
 
   return {
-    v: options.v,
+    version: options.version,
     encode(snapshot, deadlines, context = snapshot.context) {
       const state = statePath(snapshot.value)
       const s = codes.get(state)
       if (s === undefined) throw new Error(`state ${state} has no code in its record layout`)
-      const record = { v: options.v, s, c: context }
+      const record = { v: options.version, s, c: context }
       return deadlines === undefined || deadlines.size === 0
         ? record
         : { ...record, d: Object.fromEntries(deadlines) }
     },
     decode(record) {
-      if (record.v > options.v) {
+      if (record.v > options.version) {
         return {
           is: 'newer',
-          reason: `layout ${record.v} was written by a newer version; this one knows ${options.v}`,
+          reason: `layout ${record.v} was written by a newer version; this one knows ${options.version}`,
         }
       }
       const lifted = liftToCurrent(record, options)
       if (lifted === undefined)
-        return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.v}` }
+        return { is: 'damaged', reason: `nothing lifts layout ${record.v} to ${options.version}` }
       const value = values.get(lifted.s)
       if (value === undefined)
         return { is: 'damaged', reason: `unknown state code ${JSON.stringify(lifted.s)}` }
@@ -85,11 +85,11 @@ export function createSnapshotCodec<C>(options: SnapshotCodecOptions<C>): Snapsh
       }
       const fields = options.schema.check(lifted.c)
       if (!fields.ok) return { is: 'damaged', reason: fields.error }
-      return { is: 'snapshot', life: { value, context: fields.value, deadlines } }
+      return { is: 'snapshot', snapshot: { value, context: fields.value, deadlines } }
     },
     fingerprint: () =>
       createHash('sha256')
-        .update(JSON.stringify([options.v, [...codes].sort(), options.schema.text]))
+        .update(JSON.stringify([options.version, [...codes].sort(), options.schema.text]))
         .digest('hex')
         .slice(0, 16),
   }
@@ -100,10 +100,10 @@ function liftToCurrent<C>(
   options: SnapshotCodecOptions<C>,
 ): ActorSnapshot | undefined {
   let lifted = record
-  while (lifted.v < options.v) {
-    const step = options.lifts[lifted.v]
-    if (step === undefined) return undefined
-    const next = step(lifted)
+  while (lifted.v < options.version) {
+    const lift = options.lifts[lifted.v]
+    if (lift === undefined) return undefined
+    const next = lift(lifted)
     if (next.v <= lifted.v) throw new Error(`the lift from layout ${lifted.v} does not raise the version`)
     lifted = next
   }
@@ -120,7 +120,7 @@ export function statePath(value: StateValue): string {
   return `${entry[0]}.${statePath(entry[1])}`
 }
 
-function stateOf(path: string): StateValue {
+function stateValue(path: string): StateValue {
   const dot = path.indexOf('.')
-  return dot < 0 ? path : { [path.slice(0, dot)]: stateOf(path.slice(dot + 1)) }
+  return dot < 0 ? path : { [path.slice(0, dot)]: stateValue(path.slice(dot + 1)) }
 }

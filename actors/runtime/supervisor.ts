@@ -17,9 +17,9 @@ export interface SupervisorPorts {
   readonly log: Log
   readonly meters: Meters
   /** It has an actor again; what was parked goes to it, oldest first. */
-  readonly onRecovered: (life: LiveActor, parked: readonly EventObject[]) => void
-  readonly onSkipped: (life: LiveActor, event: EventObject) => void
-  readonly onGivenUp: (life: LiveActor, reason: string) => void
+  readonly onRecovered: (actor: LiveActor, heldEvents: readonly EventObject[]) => void
+  readonly onSkipped: (actor: LiveActor, event: EventObject) => void
+  readonly onGivenUp: (actor: LiveActor, reason: string) => void
 }
 
 export class Supervisor {
@@ -29,56 +29,56 @@ export class Supervisor {
     this.#ports = ports
   }
 
-  onCrash(life: LiveActor, event: EventObject, error: unknown): void {
+  onCrash(actor: LiveActor, event: EventObject, error: unknown): void {
     const { clock, log, meters } = this.#ports
-    const { name, supervision } = life.kind
+    const { name, supervision } = actor.kind
     const now = clock.monotonic()
-    life.crashes = [...recentCrashes(life.crashes, now, supervision.withinMs), now]
-    const crashes = life.crashes.length
+    actor.crashes = [...recentCrashes(actor.crashes, now, supervision.withinMs), now]
+    const crashes = actor.crashes.length
     meters.count('actor_crashes_total', { kind: name })
-    log.error({ kind: name, key: life.key, event: event.type, crashes, err: error }, `a ${name} threw`)
+    log.error({ kind: name, key: actor.key, event: event.type, crashes, err: error }, `a ${name} threw`)
 
     const verdict = judgeCrash(supervision, crashes)
-    if (verdict.is === 'given up') {
-      this.#ports.onGivenUp(life, `crashed ${crashes} times`)
+    if (verdict.is === 'give up') {
+      this.#ports.onGivenUp(actor, `crashed ${crashes} times`)
       return
     }
-    const again = life.suspectEvent !== event
-    if (!again && supervision.onRepeatedCrash === 'give up') {
-      this.#ports.onGivenUp(life, `crashed twice on ${event.type}`)
+    const triesAgain = actor.suspectEvent !== event
+    if (!triesAgain && supervision.onRepeatedCrash === 'give up') {
+      this.#ports.onGivenUp(actor, `crashed twice on ${event.type}`)
       return
     }
-    life.suspectEvent = again ? event : undefined
-    life.recovery = {
-      heldEvents: again ? [event] : [],
-      cancel: clock.after(verdict.pauseMs, () => this.#recover(life)),
+    actor.suspectEvent = triesAgain ? event : undefined
+    actor.recovery = {
+      heldEvents: triesAgain ? [event] : [],
+      cancel: clock.after(verdict.pauseMs, () => this.#recover(actor)),
     }
-    if (again) return
+    if (triesAgain) return
     log.error(
-      { kind: name, key: life.key, event: event.type },
+      { kind: name, key: actor.key, event: event.type },
       'an event that crashed its life twice is skipped',
     )
-    this.#ports.onSkipped(life, event)
+    this.#ports.onSkipped(actor, event)
   }
 
-  holdEvent(life: LiveActor, event: EventObject): void {
-    const parked = life.recovery?.heldEvents ?? []
-    parked.push(event)
-    if (parked.length > HELD_EVENTS_MAX) {
-      this.#ports.onGivenUp(life, `${parked.length} events arrived while it recovered`)
+  holdEvent(actor: LiveActor, event: EventObject): void {
+    const heldEvents = actor.recovery?.heldEvents ?? []
+    heldEvents.push(event)
+    if (heldEvents.length > HELD_EVENTS_MAX) {
+      this.#ports.onGivenUp(actor, `${heldEvents.length} events arrived while it recovered`)
     }
   }
 
-  #recover(life: LiveActor): void {
-    const parked = life.recovery?.heldEvents ?? []
-    life.recovery = undefined
-    this.#ports.onRecovered(life, parked)
+  #recover(actor: LiveActor): void {
+    const heldEvents = actor.recovery?.heldEvents ?? []
+    actor.recovery = undefined
+    this.#ports.onRecovered(actor, heldEvents)
   }
 }
 
 // ---- the rules, pure ---------------------------------------------------------------------------------------------
 
-export type CrashVerdict = { readonly is: 'restart'; readonly pauseMs: number } | { readonly is: 'given up' }
+export type CrashVerdict = { readonly is: 'restart'; readonly pauseMs: number } | { readonly is: 'give up' }
 
 export function recentCrashes(crashes: readonly number[], now: number, withinMs: number): readonly number[] {
   return crashes.filter((at) => now - at < withinMs)
@@ -87,6 +87,6 @@ export function recentCrashes(crashes: readonly number[], now: number, withinMs:
 /** `count`: crashes within the policy's window, this one included. */
 export function judgeCrash(policy: Supervision, count: number): CrashVerdict {
   const pauseMs = policy.restartAfterMs[Math.min(count, policy.restartAfterMs.length) - 1]
-  if (pauseMs === undefined || count >= policy.crashesMax) return { is: 'given up' }
+  if (pauseMs === undefined || count >= policy.crashesMax) return { is: 'give up' }
   return { is: 'restart', pauseMs }
 }

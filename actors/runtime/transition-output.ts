@@ -20,7 +20,7 @@ export interface ActorAddress {
 
 export type ActorMessage =
   | { readonly is: 'event'; readonly to: ActorAddress; readonly event: EventObject }
-  | { readonly is: 'birth'; readonly to: ActorAddress; readonly input: unknown }
+  | { readonly is: 'spawn'; readonly to: ActorAddress; readonly input: unknown }
 
 export type DeadlineChange =
   | { readonly is: 'set'; readonly name: string; readonly at: number }
@@ -34,19 +34,19 @@ export interface TransitionOutput {
   ended: boolean
 }
 
-type System = AnyActorRef['system']
+type XstateSystem = AnyActorRef['system']
 
-const outputs = new WeakMap<System, TransitionOutput>()
+const outputs = new WeakMap<XstateSystem, TransitionOutput>()
 
-export function createTransitionOutput(system: System): TransitionOutput {
-  const tray: TransitionOutput = { effects: [], messages: [], deadlines: [], ended: false }
-  outputs.set(system, tray)
-  return tray
+export function createTransitionOutput(system: XstateSystem): TransitionOutput {
+  const output: TransitionOutput = { effects: [], messages: [], deadlines: [], ended: false }
+  outputs.set(system, output)
+  return output
 }
 
-export function transitionOutputOf(system: System): TransitionOutput {
-  const tray = outputs.get(system)
-  if (tray === undefined)
+export function transitionOutputOf(system: XstateSystem): TransitionOutput {
+  const output = outputs.get(system)
+  if (output === undefined)
     throw new Error('this actor was not started by a host: its deeds have no tray to land on')
-  return tray
+  return output
 }

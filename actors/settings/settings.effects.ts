@@ -95,7 +95,7 @@ async function change(
     return { type: 'change refused' }
   }
   try {
-    const wish = drawer.request(handle)
+    const wish = drawer.get(handle)
     if (wish === undefined) return { type: 'change refused' }
     const decided = decide(vault.configuration, wish)
     if (!decided.ok) return refuse(decided)

@@ -22,7 +22,7 @@ import type { UsageEntry } from '../../protocol/usage.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 export interface SessionCostPorts {
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly usage: UsageArchive
   /** Wall milliseconds. */
   readonly now: () => number
@@ -198,11 +198,11 @@ export class SessionCosts implements CommitParticipant {
   #newest(key: string): Session | undefined {
     const unwritten = this.#toWrite.get(key) ?? this.#writing.get(key)
     // Only this class writes to the shelf.
-    return unwritten ?? (this.#ports.facts.get('session', key) as Session | undefined)
+    return unwritten ?? (this.#ports.keyValues.get('session', key) as Session | undefined)
   }
 
   *#all(): Iterable<readonly [string, Session]> {
-    for (const [key, value] of this.#ports.facts.all('session')) yield [key, value as Session]
+    for (const [key, value] of this.#ports.keyValues.all('session')) yield [key, value as Session]
   }
 
   #write(key: string, session: Session | null): void {

@@ -8,7 +8,7 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
+import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
 import { ATTACH } from './attach.names.ts'
 
 export interface AttachContext {
@@ -148,7 +148,7 @@ export const attachKind: ActorKind = {
   name: ATTACH,
   logic: attachMachine,
   supervision: {
-    ...closedAtOnce,
+    ...closeOnCrash,
     finalOutputs: (runId, { context }) => {
       const effect: AttachEffect = { type: 'attach.release', runId, workerId: context.workerId }
       return [{ is: 'effect', effect }]

@@ -28,7 +28,7 @@ export class PullLinks extends DurableTasks<LinkChore> {
       ...ports,
       prefix: 'link/',
       attemptsMax: TRIES_MAX,
-      unreachable: AWAY,
+      unreachableKinds: AWAY,
       attempt: (_, { ticketId, url, title }) =>
         ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
       onGivenUp: (_, { ticketId, url }, reason) =>

@@ -41,7 +41,7 @@ export interface IntakePorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly link: LinkRoom
   readonly config: () => ServiceConfig
   readonly tell: (event: IntakeEvent) => void
@@ -289,7 +289,8 @@ export class IntakeRoom implements CommitParticipant {
   #memoryOf(ticketId: string): TicketMemory | undefined {
     // Only this class writes to the shelf.
     return (
-      this.#memories.get(ticketId) ?? (this.#ports.facts.get('ticket', ticketId) as TicketMemory | undefined)
+      this.#memories.get(ticketId) ??
+      (this.#ports.keyValues.get('ticket', ticketId) as TicketMemory | undefined)
     )
   }
 

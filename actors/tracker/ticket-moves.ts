@@ -23,7 +23,7 @@ export interface MovesPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
-  readonly facts: KeyValues
+  readonly keyValues: KeyValues
   readonly ask: LinkRoom['ask']
   /** The only states out of which it may be taken; undefined: any. */
   readonly origins: (move: Move) => readonly string[] | undefined
@@ -53,7 +53,7 @@ export class Moves implements CommitParticipant {
 
   /** What an earlier life of the host left undone. */
   start(): void {
-    for (const [, fact] of this.#ports.facts.all('errand', { after: PREFIX, until: 'tracker0' })) {
+    for (const [, fact] of this.#ports.keyValues.all('errand', { after: PREFIX, until: 'tracker0' })) {
       // Only this class writes under the prefix.
       const move = fact as Move
       // A run has ended since the doors were opened: its own move takes the place of the old one.

@@ -9,7 +9,7 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 import { INTAKE, type IntakeEvent } from './tracker-poll.machine.ts'
 
 export const LINK = 'tracker'
@@ -185,4 +185,4 @@ export const linkMachine = setup({
   },
 })
 
-export const linkKind: ActorKind = { name: LINK, logic: linkMachine, supervision: restartedOrFatal }
+export const linkKind: ActorKind = { name: LINK, logic: linkMachine, supervision: restartOrFatal }

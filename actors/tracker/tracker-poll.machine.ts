@@ -7,7 +7,7 @@
  */
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
 export const INTAKE = 'intake'
 
@@ -77,4 +77,4 @@ export const intakeMachine = setup({
   },
 })
 
-export const intakeKind: ActorKind = { name: INTAKE, logic: intakeMachine, supervision: restartedOrFatal }
+export const intakeKind: ActorKind = { name: INTAKE, logic: intakeMachine, supervision: restartOrFatal }

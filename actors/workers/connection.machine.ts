@@ -7,7 +7,7 @@
 import { assign, setup } from 'xstate'
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, closedAtOnce } from '../runtime/actor-kind.ts'
+import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
 import { CONNECTION } from './fleet.names.ts'
 
 export interface ConnectionContext {
@@ -101,7 +101,7 @@ export const connectionMachine = setup({
 export const connectionKind: ActorKind = {
   name: CONNECTION,
   logic: connectionMachine,
-  supervision: closedAtOnce,
+  supervision: closeOnCrash,
   // Whatever the disk does, a line must be able to end, and its end to be told.
   diskless: true,
 }

@@ -8,7 +8,7 @@
 import { assign, setup } from 'xstate'
 import type { LocalEnding } from '../../core/fleet/local-worker-exit.ts'
 import { defineActions } from '../runtime/actions.ts'
-import { type ActorKind, restartedOrFatal } from '../runtime/actor-kind.ts'
+import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
 export const LOCAL_WORKER = 'local-worker'
 
@@ -112,5 +112,5 @@ export const localWorkerMachine = setup({
 export const localWorkerKind: ActorKind = {
   name: LOCAL_WORKER,
   logic: localWorkerMachine,
-  supervision: restartedOrFatal,
+  supervision: restartOrFatal,
 }

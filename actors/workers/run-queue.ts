@@ -6,7 +6,7 @@
  */
 import { rankOf } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import { popFrom, pushOn } from '../runtime/heap.ts'
+import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
 
 interface Entry {
   readonly runId: string
@@ -32,7 +32,7 @@ export class Queue {
     }
     const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
     this.#entries.set(run.id, entry)
-    pushOn(this.#heap, entry, before)
+    pushToHeap(this.#heap, entry, before)
   }
 
   remove(runId: string): void {
@@ -51,7 +51,7 @@ export class Queue {
     for (;;) {
       const top = this.#heap[0]
       if (top === undefined || top.alive) return top?.runId
-      popFrom(this.#heap, before)
+      popFromHeap(this.#heap, before)
     }
   }
 
@@ -59,9 +59,9 @@ export class Queue {
   setAside(runId: string): (() => void) | undefined {
     const top = this.#heap[0]
     if (top?.runId !== runId) return undefined
-    popFrom(this.#heap, before)
+    popFromHeap(this.#heap, before)
     return () => {
-      if (top.alive) pushOn(this.#heap, top, before)
+      if (top.alive) pushToHeap(this.#heap, top, before)
     }
   }
 
@@ -100,7 +100,7 @@ export class Queue {
   #sweep(): void {
     const alive = this.#heap.filter((entry) => entry.alive)
     this.#heap.length = 0
-    for (const entry of alive) pushOn(this.#heap, entry, before)
+    for (const entry of alive) pushToHeap(this.#heap, entry, before)
   }
 }
 

@@ -86,7 +86,7 @@ export const workerKind: ActorKind = {
   name: WORKER,
   logic: workerMachine,
   codec: createSnapshotCodec({
-    v: 2,
+    version: 2,
     states: { enrolling: 'e', active: 'a', draining: 'd', revoked: 'x' },
     schema: shapeOf(WorkerFields),
     // 2: capabilities may say what holds a run down; an older worker did not.

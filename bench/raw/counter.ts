@@ -89,7 +89,7 @@ export const counterKind: ActorKind = {
   name: COUNTER,
   logic: machine,
   codec: createSnapshotCodec<CounterContext>({
-    v: 1,
+    version: 1,
     states: { even: 'e', odd: 'o' },
     schema: { check: (value) => ({ ok: true, value: value as CounterContext }), text: 'counter' },
     lifts: {},

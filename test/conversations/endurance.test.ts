@@ -253,15 +253,15 @@ test('however many leases end, none is remembered for much longer than a week', 
 
 test('a dispatch that cannot even be made is tried again, and holds no slot for ever', async () => {
   const y = await yarn()
-  const { keyValues: facts } = y.store.database
-  const get = facts.get.bind(facts)
-  facts.get = (shelf, key) => (shelf === 'memory' ? throws() : get(shelf, key))
+  const { keyValues } = y.store.database
+  const get = keyValues.get.bind(keyValues)
+  keyValues.get = (shelf, key) => (shelf === 'memory' ? throws() : get(shelf, key))
   const { wire } = await enroll(y, 'worker', 1)
   await y.quietly(async () => {
     y.tracker.put(ticket('ENG-1'))
     await y.settle()
   })
-  facts.get = get
+  keyValues.get = get
   await y.beating(45, [wire])
   expect(wire.count('dispatch')).toBe(1)
 })

@@ -39,7 +39,7 @@ const posed: Readonly<Record<string, readonly Posed[]>> = {
   execution: executions,
 }
 const durable = [...hostKinds, ...daemonKinds].filter((kind) => kind.codec !== undefined)
-const fileOf = ({ name, codec: written }: ActorKind): string => `${name}.v${written?.v}.json`
+const fileOf = ({ name, codec: written }: ActorKind): string => `${name}.v${written?.version}.json`
 
 async function written(kind: ActorKind): Promise<Golden> {
   const records = await Promise.all(
@@ -94,13 +94,19 @@ describe.each(durable.map((kind) => [kind.name, kind] as const))('%s', (name, ki
 test('the lock is a lock: another state, code, field or version has another fingerprint', () => {
   const states = { offered: 'o', held: 'h' }
   const print = (change: Partial<Parameters<typeof createSnapshotCodec>[0]> = {}) =>
-    createSnapshotCodec({ v: 1, states, schema: shapeOf(LeaseFields), lifts: {}, ...change }).fingerprint()
+    createSnapshotCodec({
+      version: 1,
+      states,
+      schema: shapeOf(LeaseFields),
+      lifts: {},
+      ...change,
+    }).fingerprint()
   const prints = [
     print(),
     print({ states: { ...states, closed: 'x' } }),
     print({ states: { ...states, held: 'H' } }),
     print({ schema: shapeOf(RunFields) }),
-    print({ v: 2 }),
+    print({ version: 2 }),
   ]
   expect(new Set(prints).size).toBe(prints.length)
 })

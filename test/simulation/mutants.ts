@@ -31,8 +31,8 @@ const commit: readonly Mutant[] = [
   {
     name: 'lives that end are not erased',
     file: COMMIT,
-    find: 'if (!erased || durable !== undefined) {',
-    replace: 'if (!erased) {',
+    find: 'if (!erase || durable !== undefined) {',
+    replace: 'if (!erase) {',
   },
   {
     name: 'two cuts in flight',
@@ -43,13 +43,13 @@ const commit: readonly Mutant[] = [
   {
     name: 'what guests write is a commit of its own',
     file: COMMIT,
-    find: 'for (const write of share.writes) writes.push(write)',
-    replace: 'void this.#ports.ledger.commit(share.writes)',
+    find: 'for (const write of contribution.writes) writes.push(write)',
+    replace: 'void this.#ports.database.commit(contribution.writes)',
   },
   {
     name: 'restored lives do not do what their state implies',
     file: HOST,
-    find: 'for (const life of restored)\n      this.#deliverOutputs(life.kind.impliedOutputs?.(life.key, life.lastGood) ?? [])',
+    find: 'for (const actor of restored)\n      this.#deliverOutputs(actor.kind.impliedOutputs?.(actor.key, actor.lastGood) ?? [])',
     replace: '',
   },
 ]
@@ -125,7 +125,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'a restart forgets the marks',
     file: BOOK,
-    find: "const stored = restored ? (this.#ports.facts.get('mark', lease.id) as LeaseMark | undefined) : undefined",
+    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseMark | undefined)\n      : undefined",
     replace: 'const stored = undefined as LeaseMark | undefined',
   },
   {
@@ -290,8 +290,8 @@ const reports: readonly Mutant[] = [
   {
     name: 'what was sent counts as acknowledged',
     file: POST,
-    find: 'const isNews = box.outbox.acknowledge(seq)',
-    replace: 'const isNews = box.outbox.acknowledge(Math.max(seq, box.sent ?? 0))',
+    find: 'const isNews = lease.outbox.acknowledge(seq)',
+    replace: 'const isNews = lease.outbox.acknowledge(Math.max(seq, lease.sent ?? 0))',
     quick: true,
   },
   {
@@ -303,8 +303,8 @@ const reports: readonly Mutant[] = [
   {
     name: 'everything is sent again after each acknowledgement',
     file: POST,
-    find: 'if (box.sent === undefined || box.sent <= seq || isRepeated) {',
-    replace: 'if (box.sent !== null) {',
+    find: 'if (lease.sentSeq === undefined || lease.sentSeq <= seq || isRepeated) {',
+    replace: 'if (lease.sentSeq !== null) {',
   },
   {
     name: 'a gap is sent before it is on disk',
@@ -336,45 +336,45 @@ const executions: readonly Mutant[] = [
   {
     name: 'a dispatch is accepted before that is on disk',
     file: DISPATCHES,
-    find: 'else if (pending.cancelled !== undefined) executions.cancel(id, pending.cancelled)',
+    find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
     replace: "else line.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
     name: 'an offer that was taken back is begun all the same',
     file: DISPATCHES,
-    find: 'line.mark !== mark || pending.lost) return',
+    find: 'hostConnection.connectionKey !== mark || pending.isWithdrawn) return',
     replace: 'line.mark !== mark) return',
   },
   {
     name: 'a lease runs out counted from the acknowledgement',
     file: EAR,
-    find: 'const since = echo === undefined ? line.registeredAt : Math.min(echo, timers.now())',
+    find: 'const since = echo === undefined ? hostConnection.registeredAt : Math.min(echo, timers.now())',
     replace: 'const since = timers.now()',
   },
   {
     name: 'a lease does not run out',
     file: EXECUTIONS,
-    find: "this.#ports.timers.at(timerOf(leaseId), 'expiry', until)",
+    find: "this.#ports.timers.at(timerKey(leaseId), 'expiry', until)",
     replace: 'return',
   },
   {
     name: 'what is finished runs out',
     file: EXECUTIONS,
-    find: "if (after.value === 'finished') timers.cancelAll(timerOf(key))",
+    find: "if (after.value === 'finished') timers.cancelAll(timerKey(key))",
     replace: '',
   },
   {
     name: 'a lost lease is worked on',
     file: EAR,
-    find: '        executions.lose(frame.leaseId,',
+    find: '        executions.loseLease(frame.leaseId,',
     replace: '        void (frame.leaseId,',
   },
   {
     name: 'who is publishing is not stopped',
     file: 'actors/daemon/execution-handle.ts',
-    find: "if (this.#isGone || this.#order?.how === 'kill'",
-    replace: "if (this.#isGone || this.#closing || this.#order?.how === 'kill'",
+    find: "if (this.#isGone || this.#stopOrder?.how === 'kill'",
+    replace: "if (this.#isGone || this.#closing || this.#stopOrder?.how === 'kill'",
   },
   {
     name: 'what a crash interrupted is forgotten',
@@ -391,13 +391,13 @@ const executions: readonly Mutant[] = [
   {
     name: 'what is finished is not claimed',
     file: EXECUTIONS,
-    find: "state !== 'abandoned' || this.#isLeaving(leaseId)",
+    find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
     replace: "state !== 'abandoned' && state !== 'finished'",
   },
   {
     name: 'what is given up is not claimed while it dies',
     file: EXECUTIONS,
-    find: "state !== 'abandoned' || this.#isLeaving(leaseId)",
+    find: "state !== 'abandoned' || this.#isStillClaimed(leaseId)",
     replace: "state !== 'abandoned'",
   },
   {
@@ -466,7 +466,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a release is not obeyed',
     file: EAR,
-    find: '        booted.release(frame.runId)\n',
+    find: '        resumedSandboxes.release(frame.runId)\n',
     replace: '',
   },
   {
@@ -478,13 +478,13 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a sandbox is discarded while somebody is in it',
     file: EAR,
-    find: "booted.afterClosing(runId, () => workshop.discard(runId), 'the run was discarded')",
+    find: "resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')",
     replace: 'void booted\n    workshop.discard(runId)',
   },
   {
     name: 'a run is executed where somebody is in its sandbox',
     file: DISPATCHES,
-    find: "if (booted.has(runId)) return 'busy: somebody is in the sandbox of this run'",
+    find: "if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'",
     replace: 'void booted',
   },
   {
@@ -496,14 +496,14 @@ const sessions: readonly Mutant[] = [
   {
     name: 'what is booted may be taken back',
     file: BUILD,
-    find: ' || bootedRoom.has(runId)',
+    find: ' || resumedSandboxes.has(runId)',
     replace: '',
     quick: true,
   },
   {
     name: 'disk is taken back once',
     file: BUILD,
-    find: "if (!ended) timers.in(RECLAIM, 'again', RECLAIM_MS)",
+    find: "if (!ended) timers.in(RECLAIM_TIMER, 'again', RECLAIM_MS)",
     replace: '',
   },
   {
@@ -515,14 +515,14 @@ const sessions: readonly Mutant[] = [
   {
     name: 'what was printed before is not in the picture',
     file: 'actors/daemon/terminal-broadcast.ts',
-    find: '    void this.#draw(printed)\n',
+    find: '    void this.#drawOnScreen(printed)\n',
     replace: '',
   },
   {
     name: 'views are not counted',
     file: BUILD,
-    find: 'views: () => bootedRoom.views,',
-    replace: 'views: () => 0,',
+    find: 'viewCount: () => resumedSandboxes.viewCount,',
+    replace: 'viewCount: () => 0,',
   },
   {
     name: 'more credentials are handed over than a session needs',

@@ -95,7 +95,7 @@ const isContext = (value: unknown): value is TallyContext =>
   typeof value.n === 'number'
 
 export const tallyLayout = createSnapshotCodec<TallyContext>({
-  v: 2,
+  version: 2,
   states: { awake: 'a', napping: 'z', 'resting.lightly': 'rl', 'resting.deeply': 'rd', over: 'o' },
   schema: {
     check: (value) => (isContext(value) ? { ok: true, value } : { ok: false, error: '/n: must be a number' }),

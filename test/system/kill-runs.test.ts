@@ -404,11 +404,11 @@ async function leftOver(dataDir: string): Promise<string[]> {
     log: keptLog(),
     meters: noMeters,
   })
-  const { snapshots: lives, keyValues: facts } = store.database
+  const { snapshots: lives, keyValues } = store.database
   const left = [
     ...[...lives.all('lease')].map(([key]) => `the lease ${key}`),
     ...[...lives.all('run')].map(([key]) => `the life of ${key}`),
-    ...[...facts.all('mark')].map(([key]) => `the mark of ${key}`),
+    ...[...keyValues.all('mark')].map(([key]) => `the mark of ${key}`),
   ]
   await store.close()
   return left

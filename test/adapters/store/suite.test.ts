@@ -169,25 +169,25 @@ describe.each(factories)('%s', (_name, make) => {
 
   test('facts are read by key, and listed between two keys, each shelf for itself', async () => {
     const { database } = await open()
-    const { keyValues: facts } = database
-    expect(facts.get('mark', 'a')).toBeUndefined()
-    expect([...facts.all('mark')]).toEqual([])
+    const { keyValues } = database
+    expect(keyValues.get('mark', 'a')).toBeUndefined()
+    expect([...keyValues.all('mark')]).toEqual([])
     const landing = database.commit(['c', 'a', 'b', 'd'].map((key, n) => putFact('mark', key, { n })))
-    expect(facts.get('mark', 'a')).toBeUndefined()
+    expect(keyValues.get('mark', 'a')).toBeUndefined()
     await landing
     await database.commit([putFact('memory', 'a', { other: ['ünïcödé'] }), putFact('errand', 'zz', {})])
-    expect(facts.get('mark', 'a')).toEqual({ n: 1 })
-    expect(facts.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
+    expect(keyValues.get('mark', 'a')).toEqual({ n: 1 })
+    expect(keyValues.get('memory', 'a')).toEqual({ other: ['ünïcödé'] })
     const keys = (between?: { after?: string; until?: string }) =>
-      [...facts.all('mark', between)].map(([key]) => key)
+      [...keyValues.all('mark', between)].map(([key]) => key)
     expect(keys()).toEqual(['a', 'b', 'c', 'd'])
     expect(keys({ after: 'a' })).toEqual(['b', 'c', 'd'])
     expect(keys({ until: 'c' })).toEqual(['a', 'b'])
     expect(keys({ after: 'a', until: 'c' })).toEqual(['b'])
     expect(keys({ after: 'c', until: 'a' })).toEqual([])
-    expect([...facts.all('ended-lease')]).toEqual([])
+    expect([...keyValues.all('ended-lease')]).toEqual([])
     await database.commit([putFact('mark', 'b', null), putFact('mark', 'c', { n: 9 })])
-    expect([...facts.all('mark')]).toEqual([
+    expect([...keyValues.all('mark')]).toEqual([
       ['a', { n: 1 }],
       ['c', { n: 9 }],
       ['d', { n: 3 }],

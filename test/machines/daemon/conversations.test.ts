@@ -805,16 +805,16 @@ test('what lies on a disk that can not be read for a moment is sent a moment lat
   talk.frames.length = 0
   // As a store that met a full disk is, while it opens its database again.
   talk.disk.fill()
-  const { keyValues: facts } = talk.disk
-  const { get } = facts
+  const { keyValues } = talk.disk
+  const { get } = keyValues
   const closed = () => {
     throw new StoreClosed('the database is just being opened again')
   }
-  Object.assign(facts, { get: closed })
+  Object.assign(keyValues, { get: closed })
   await talk.ack({ 'ls-1': 1 })
   await talk.clock.advance(1_000)
   expect(talk.frames).toEqual([])
-  Object.assign(facts, { get })
+  Object.assign(keyValues, { get })
   await talk.clock.advance(100)
   expect(talk.frames.map((frame) => 'seq' in frame && frame.seq)).toEqual([2, 3, 4, 5])
 })

@@ -72,7 +72,7 @@ function stage(stored: Readonly<Record<string, object>> = {}) {
     log,
     meters: noMeters,
     takesReports: () => true,
-    facts: { get: (_shelf, key) => stored[key], all: () => [] } satisfies KeyValues,
+    keyValues: { get: (_shelf, key) => stored[key], all: () => [] } satisfies KeyValues,
     artifacts: {
       write: (runId, name) =>
         filing<'kept' | { readonly refused: string }>(runId, Number(name), 'kept', {

@@ -8,8 +8,8 @@ const URL = 'https://code.example/1'
 /** What is written survives; `restart`: nothing else does. */
 function book() {
   const disk = new Map<string, object>()
-  const facts: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
-  const made = () => new ToldRemarks({ facts: facts as KeyValues, requestCommit: () => {} })
+  const keyValues: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
+  const made = () => new ToldRemarks({ keyValues: keyValues as KeyValues, requestCommit: () => {} })
   let told = made()
   const offer = (keys: readonly string[], more: Partial<Offer> = {}) =>
     told.offered('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })

@@ -548,7 +548,7 @@ describe('after the store broke', () => {
 
   test('a state that its layout does not know is the end, not a silence', async () => {
     const layoutless = createSnapshotCodec({
-      v: 2,
+      version: 2,
       states: { napping: 'z' },
       schema: { check: (value) => ({ ok: true, value }), text: '' },
       lifts: {},

@@ -13,14 +13,14 @@ interface Chore {
 /** The disk, and everybody who does a chore in the hand. */
 function bench() {
   const disk = new Map<string, object>()
-  const facts: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }
+  const keyValues: KeyValues = { get: (_, key) => disk.get(key), all: () => disk.entries() }
   const tried: { readonly name: string; readonly end: (answer: Result<void>) => void }[] = []
   const open = () =>
     new DurableTasks<Chore>({
       clock: new ManualClock(),
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: keptLog(),
-      facts,
+      keyValues,
       requestCommit: () => {},
       prefix: 'test/',
       attemptsMax: 3,

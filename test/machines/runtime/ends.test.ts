@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, setup } from 'xstate'
 import { type RunEvent, type RunInput, runKind } from '../../../actors/runs/run.machine.ts'
 import { defineActions } from '../../../actors/runtime/actions.ts'
-import { type ActorKind, closedAtOnce } from '../../../actors/runtime/actor-kind.ts'
+import { type ActorKind, closeOnCrash } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import { createSnapshotCodec } from '../../../actors/runtime/snapshot-codec.ts'
 import type { Effect } from '../../../actors/runtime/transition-output.ts'
@@ -62,12 +62,12 @@ const guestKind: ActorKind = {
   name: 'guest',
   logic: guestMachine,
   codec: createSnapshotCodec({
-    v: 1,
+    version: 1,
     states: { here: 'h', left: 'l' },
     schema: { check: (value) => ({ ok: true, value }), text: 'n:number' },
     lifts: {},
   }),
-  supervision: { ...closedAtOnce, restartAfterMs: [1_000], crashesMax: 10 },
+  supervision: { ...closeOnCrash, restartAfterMs: [1_000], crashesMax: 10 },
 }
 
 function stage(kinds: readonly ActorKind[] = [guestKind], database = new CrashDatabase()) {

@@ -25,9 +25,9 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   let now = 1
   let archived = JSON.stringify({ entries: [entry(0, 5)] })
   let read: (() => void) | undefined
-  const facts = new Map<string, object>()
+  const keyValues = new Map<string, object>()
   const costs = new SessionCosts({
-    facts: { get: (_, key) => facts.get(key), all: () => facts },
+    keyValues: { get: (_, key) => keyValues.get(key), all: () => keyValues },
     usage: {
       replace: async () => {},
       list: async () => [KEY],
@@ -52,7 +52,7 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   const landIt = () => {
     const share = costs.contribute()
     for (const write of share?.writes ?? [])
-      if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+      if (write.table === 'key-value' && write.value !== null) keyValues.set(write.key, write.value)
     share?.onCommitted()
   }
   const exported = async (entries: readonly UsageEntry[]) => {
@@ -89,9 +89,9 @@ test('an export that is overtaken by the next boot is accounted all the same', a
 test('what one session has left in several projects is added up, each from where it was accounted', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   const archived: Record<string, readonly UsageEntry[]> = { p: [entry(0, 5)], constructor: [entry(1, 6)] }
-  const facts = new Map<string, object>()
+  const keyValues = new Map<string, object>()
   const costs = new SessionCosts({
-    facts: { get: (_, key) => facts.get(key), all: () => facts },
+    keyValues: { get: (_, key) => keyValues.get(key), all: () => keyValues },
     usage: {
       replace: async () => {},
       list: async (projectKey) => (projectKey in archived ? [{ ...KEY, projectKey }] : []),
@@ -112,7 +112,7 @@ test('what one session has left in several projects is added up, each from where
     await until('it is accounted', () => {
       const share = costs.contribute()
       for (const write of share?.writes ?? [])
-        if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+        if (write.table === 'key-value' && write.value !== null) keyValues.set(write.key, write.value)
       share?.onCommitted()
       return isAccounted
     })
@@ -130,10 +130,10 @@ test('what one session has left in several projects is added up, each from where
 test('a host that dies between accounting an export and archiving it counts it once all the same', async () => {
   let run = aRun({ status: 'completed', costs: [], finishedAt: entry(0, 0).at })
   let now = 1
-  const facts = new Map<string, object>()
+  const keyValues = new Map<string, object>()
   const started = () =>
     new SessionCosts({
-      facts: { get: (_, key) => facts.get(key), all: () => facts },
+      keyValues: { get: (_, key) => keyValues.get(key), all: () => keyValues },
       // What the run's own executions have used, and nothing since.
       usage: {
         replace: async () => {},
@@ -156,7 +156,7 @@ test('a host that dies between accounting an export and archiving it counts it o
     await until('it is accounted', () => {
       const share = costs.contribute()
       for (const write of share?.writes ?? [])
-        if (write.table === 'key-value' && write.value !== null) facts.set(write.key, write.value)
+        if (write.table === 'key-value' && write.value !== null) keyValues.set(write.key, write.value)
       share?.onCommitted()
       return isAccounted
     })
