@@ -2,7 +2,12 @@
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { daemonKind } from './daemon.machine.ts'
 import { executionKind } from './execution.machine.ts'
-import { linkKind } from './host-connection.machine.ts'
-import { bootedKind } from './resumed-sandbox.machine.ts'
+import { hostConnectionKind } from './host-connection.machine.ts'
+import { resumedSandboxKind } from './resumed-sandbox.machine.ts'
 
-export const daemonKinds: readonly ActorKind[] = [daemonKind, linkKind, executionKind, bootedKind]
+export const daemonKinds: readonly ActorKind[] = [
+  daemonKind,
+  hostConnectionKind,
+  executionKind,
+  resumedSandboxKind,
+]

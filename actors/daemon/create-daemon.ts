@@ -8,125 +8,138 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { ActorSystem } from '../runtime/actor-system.ts'
 import type { Effect } from '../runtime/transition-output.ts'
 import { daemonKinds } from './actor-kinds.ts'
-import { DAEMON_TIMER, daemonEffects } from './daemon.effects.ts'
+import { createDaemonEffects, DAEMON_TIMER } from './daemon.effects.ts'
 import type { DaemonEffect, DaemonEvent } from './daemon.machine.ts'
-import { DAEMON, EXECUTION, LINK } from './daemon.names.ts'
-import type { BuiltDaemon, DaemonEnd, DaemonParts, DaemonStatus } from './daemon-dependencies.ts'
-import { Dispatches } from './dispatch-admission.ts'
+import { DAEMON, EXECUTION, HOST_CONNECTION } from './daemon.names.ts'
+import type { Daemon, DaemonDependencies, DaemonEnd, DaemonStatus } from './daemon-dependencies.ts'
+import { DispatchAdmission } from './dispatch-admission.ts'
 import type { ExecutionEffect } from './execution.machine.ts'
-import { Lives } from './execution-lookup.ts'
-import { Workshop } from './execution-runner.ts'
-import { Executions, TIMER } from './executions.ts'
-import { POST, Post } from './frame-outbox.ts'
-import type { LinkContext, LinkEffect, LinkEvent } from './host-connection.machine.ts'
-import { LINE, Line } from './host-connection.ts'
-import { Ear } from './host-frame-router.ts'
+import { ExecutionLookup } from './execution-lookup.ts'
+import { ExecutionRunner } from './execution-runner.ts'
+import { Executions, LEASE_TIMER } from './executions.ts'
+import { FRAME_OUTBOX_TIMER, FrameOutbox } from './frame-outbox.ts'
+import type {
+  HostConnectionContext,
+  HostConnectionEffect,
+  HostConnectionEvent,
+} from './host-connection.machine.ts'
+import { HOST_CONNECTION_TIMER, HostConnection } from './host-connection.ts'
+import { HostFrameRouter } from './host-frame-router.ts'
 import { Reports } from './reports.ts'
-import type { BootedEffect } from './resumed-sandbox.machine.ts'
-import { BOOTED_TIMER, BootedRoom } from './resumed-sandboxes.ts'
-import { Timers } from './timers.ts'
+import type { ResumedSandboxEffect } from './resumed-sandbox.machine.ts'
+import { RESUMED_SANDBOX_TIMER, ResumedSandboxes } from './resumed-sandboxes.ts'
+import { SleepAwareTimers } from './sleep-aware-timers.ts'
 
-const RECLAIM = 'reclaim'
+const RECLAIM_TIMER = 'reclaim'
 const RECLAIM_MS = 5 * 60_000
 
-const STATES: Readonly<Record<string, DaemonStatus['state']>> = {
+const STATUS_STATES: Readonly<Record<string, DaemonStatus['state']>> = {
   serving: 'serving',
   draining: 'draining',
   reporting: 'draining',
   stopped: 'stopped',
 }
 
-export function buildDaemon(parts: DaemonParts): BuiltDaemon {
-  const { clock, random, log, meters, spool, executor } = parts
+export function createDaemon(dependencies: DaemonDependencies): Daemon {
+  const { clock, random, log, meters, database: spool, executor } = dependencies
   let started = false
   let ended = false
 
-  const tell = (event: DaemonEvent) => void system.send(DAEMON, DAEMON, event)
-  const tellLink = (event: LinkEvent) => void system.send(LINK, LINK, event)
+  const sendDaemonEvent = (event: DaemonEvent) => void system.send(DAEMON, DAEMON, event)
+  const sendConnectionEvent = (event: HostConnectionEvent) =>
+    void system.send(HOST_CONNECTION, HOST_CONNECTION, event)
   const stateOf = (kind: string) => system.peek(kind, kind)?.value
 
-  const count = () => {
+  const publishCount = () => {
     if (stateOf(DAEMON) === undefined || stateOf(DAEMON) === 'serving') return
     const counted = executions.count()
-    const booted = bootedRoom.count
+    const resumedCount = resumedSandboxes.count
     // Lives are deaf once the disk is broken: only what runs counts then.
-    const running = spool.state().is === 'broken' ? workshop.occupied.size : counted.running
-    tell({ type: 'counted', running: running + booted, untold: counted.untold })
+    const running = spool.state().is === 'broken' ? runner.occupiedRuns.size : counted.running
+    sendDaemonEvent({
+      type: 'counted',
+      running: running + resumedCount,
+      unacknowledged: counted.unacknowledged,
+    })
   }
 
   const finish = (end: DaemonEnd) => {
     if (ended) return
     ended = true
-    unhear()
+    stopListening()
     timers.stop()
     system.stop()
-    parts.onEnd(end)
+    dependencies.onEnd(end)
   }
 
-  const fatal = (reason: string) => {
+  const onFatal = (reason: string) => {
     if (ended) return
     log.error({ reason }, 'the worker cannot go on')
     if (system.peek(DAEMON, DAEMON) === undefined) finish({ is: 'broken', detail: reason })
-    else tell({ type: 'broken', reason })
+    else sendDaemonEvent({ type: 'broken', reason })
   }
 
-  const reclaim = async () => {
+  const reclaimDisk = async () => {
     try {
-      await executor.reclaim((runId) => executions.claimsRun(runId) || bootedRoom.has(runId))
+      await executor.reclaim((runId) => executions.claimsRun(runId) || resumedSandboxes.has(runId))
     } catch (error) {
       log.error(
         { reason: isNativeError(error) ? error.message : String(error) },
         'disk could not be taken back',
       )
     }
-    if (!ended) timers.in(RECLAIM, 'again', RECLAIM_MS)
+    if (!ended) timers.in(RECLAIM_TIMER, 'again', RECLAIM_MS)
   }
 
-  const timers = new Timers(clock, (key, name) => {
-    if (key === LINE) line.rang(name)
-    else if (key === POST) post.rang(name)
-    else if (key === DAEMON_TIMER) tell({ type: 'time is up' })
-    else if (key === RECLAIM) void reclaim()
-    else if (key.startsWith(BOOTED_TIMER)) bootedRoom.rang(key, name)
-    else if (key.startsWith(TIMER)) executions.rang(key, name)
+  const timers = new SleepAwareTimers(clock, (key, name) => {
+    if (key === HOST_CONNECTION_TIMER) hostConnection.onTimer(name)
+    else if (key === FRAME_OUTBOX_TIMER) outbox.onTimer(name)
+    else if (key === DAEMON_TIMER) sendDaemonEvent({ type: 'time is up' })
+    else if (key === RECLAIM_TIMER) void reclaimDisk()
+    else if (key.startsWith(RESUMED_SANDBOX_TIMER)) resumedSandboxes.onTimer(key, name)
+    else if (key.startsWith(LEASE_TIMER)) executions.onTimer(key, name)
   })
-  const post = new Post({
-    facts: spool.keyValues,
-    store: () => spool.state(),
+  const outbox = new FrameOutbox({
+    keyValues: spool.keyValues,
+    storeState: () => spool.state(),
     log,
     timers,
-    line: () => line,
+    hostConnection: () => hostConnection,
     requestCommit: () => system.requestCommit(),
   })
-  const line: Line = new Line({
+  const hostConnection: HostConnection = new HostConnection({
     timers,
     random,
     log,
-    dialer: parts.dialer,
-    identity: parts.identity,
-    name: parts.name,
-    capabilities: { ...parts.capabilities, maxConcurrency: parts.concurrency, version: parts.version },
-    tellLink,
+    dialer: dependencies.dialer,
+    identity: dependencies.identity,
+    name: dependencies.name,
+    capabilities: {
+      ...dependencies.capabilities,
+      maxConcurrency: dependencies.concurrency,
+      version: dependencies.version,
+    },
+    sendConnectionEvent,
     claims: () => executions.claims(),
-    views: () => bootedRoom.views,
-    up: () => {
-      post.lineChanged()
-      bootedRoom.lineUp()
+    viewCount: () => resumedSandboxes.viewCount,
+    onUp: () => {
+      outbox.onConnectionChange()
+      resumedSandboxes.onConnectionUp()
     },
-    down: () => {
-      post.lineChanged()
-      bootedRoom.lineDown()
+    onDown: () => {
+      outbox.onConnectionChange()
+      resumedSandboxes.onConnectionDown()
     },
-    hear: (frame) => ear.hear(frame),
-    hearUnknown: (text, error) => ear.hearUnknown(text, error),
+    onFrame: (frame) => frameRouter.route(frame),
+    onUnknownFrame: (text, error) => frameRouter.handleUnknown(text, error),
   })
 
-  const rooms: Readonly<Record<string, (effect: Effect) => void>> = {
+  const effectRunners: Readonly<Record<string, (effect: Effect) => void>> = {
     // Each is told apart by the word in front of its effects, which is what these types say.
-    link: (effect) => line.do(effect as LinkEffect),
-    booted: (effect) => bootedRoom.do(effect as BootedEffect),
-    execution: (effect) => executions.do(effect as ExecutionEffect),
-    daemon: (effect) => doDaemon(effect as DaemonEffect),
+    link: (effect) => hostConnection.runEffect(effect as HostConnectionEffect),
+    resumedSandboxes: (effect) => resumedSandboxes.runEffect(effect as ResumedSandboxEffect),
+    execution: (effect) => executions.runEffect(effect as ExecutionEffect),
+    daemon: (effect) => runDaemonEffect(effect as DaemonEffect),
   }
   const system: ActorSystem = new ActorSystem({
     clock,
@@ -134,87 +147,104 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
     log,
     meters,
     kinds: daemonKinds,
-    runEffect: (effect) => rooms[effect.type.slice(0, effect.type.indexOf('.'))]?.(effect),
-    participants: [post],
+    runEffect: (effect) => effectRunners[effect.type.slice(0, effect.type.indexOf('.'))]?.(effect),
+    participants: [outbox],
     onStateChange: (change) => {
-      if (change.kind === EXECUTION) executions.executionIs(change)
+      if (change.kind === EXECUTION) executions.onStateChange(change)
     },
-    onFatal: fatal,
+    onFatal,
   })
-  const lives = new Lives(system)
-  const reports = new Reports({ log, lives, post })
-  const workshop = new Workshop({ clock, log, executor, lives, reports, post, changed: count })
+  const lookup = new ExecutionLookup(system)
+  const reports = new Reports({ log, lookup, outbox })
+  const runner = new ExecutionRunner({
+    clock,
+    log,
+    executor,
+    lookup,
+    reports,
+    outbox,
+    onChange: publishCount,
+  })
   const executions: Executions = new Executions({
     system,
     timers,
-    line,
-    lives,
-    post,
+    hostConnection,
+    lookup,
+    outbox,
     reports,
-    workshop,
-    changed: count,
+    runner,
+    onChange: publishCount,
   })
-  const bootedRoom: BootedRoom = new BootedRoom({
+  const resumedSandboxes: ResumedSandboxes = new ResumedSandboxes({
     log,
     timers,
-    line,
+    hostConnection,
     system,
     executor,
-    makeScreen: parts.screen,
+    makeScreen: dependencies.makeScreen,
     objection: (runId) => {
       if (stateOf(DAEMON) !== 'serving') return 'the worker is being stopped; try again once it is back'
-      const isBusy = executions.claimsRun(runId) || workshop.isOccupied(runId)
+      const isBusy = executions.claimsRun(runId) || runner.isOccupied(runId)
       return isBusy
         ? 'something of this run is still being executed there; try again when that is over'
         : undefined
     },
-    changed: count,
+    onChange: publishCount,
   })
-  const dispatches = new Dispatches({
+  const dispatchAdmission = new DispatchAdmission({
     clock,
     log,
-    line,
+    hostConnection,
     executions,
-    booted: bootedRoom,
+    resumedSandboxes,
     executor,
-    concurrency: parts.concurrency,
+    concurrency: dependencies.concurrency,
     isStopping: () => stateOf(DAEMON) !== 'serving',
-    store: () => spool.state(),
+    storeState: () => spool.state(),
   })
-  const ear = new Ear({ log, timers, line, post, executions, dispatches, workshop, booted: bootedRoom })
-  const doDaemon = daemonEffects({
+  const frameRouter = new HostFrameRouter({
     log,
     timers,
-    line,
+    hostConnection,
+    outbox,
     executions,
-    booted: bootedRoom,
-    drainMsMax: parts.drainMsMax,
-    go: () => tellLink({ type: 'go' }),
-    hangUp: () => tellLink({ type: 'hang up' }),
-    settled: () => system.settled(),
-    tell,
-    count,
+    dispatchAdmission,
+    runner,
+    resumedSandboxes,
+  })
+  const runDaemonEffect = createDaemonEffects({
+    log,
+    timers,
+    hostConnection,
+    executions,
+    resumedSandboxes,
+    drainMsMax: dependencies.drainMsMax,
+    connect: () => sendConnectionEvent({ type: 'go' }),
+    disconnect: () => sendConnectionEvent({ type: 'hang up' }),
+    waitForCommits: () => system.settled(),
+    sendDaemonEvent,
+    publishCount,
     finish,
   })
 
-  const hear = (state: StoreState) => {
+  const onStoreState = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     else if (state.is === 'degraded')
       log.warn({ reason: state.reason }, 'the disk is full; reports wait for room')
   }
-  const unhear = spool.onState(hear)
+  const stopListening = spool.onState(onStoreState)
 
   const start = (): Result<void> => {
     const restored = system.restore()
     if (!restored.ok) return restored
     for (const problem of restored.value.damaged)
       log.error({ problem }, 'a stored record could not be read; it was left alone')
-    post.sweep()
-    system.spawn(LINK, LINK, {})
+    outbox.eraseUnownedFrames()
+    system.spawn(HOST_CONNECTION, HOST_CONNECTION, {})
     system.spawn(DAEMON, DAEMON, {})
-    void reclaim()
+    void reclaimDisk()
     // It may have broken before anybody listened.
-    hear(spool.state())
+    onStoreState(spool.state())
     return yes(undefined)
   }
 
@@ -224,18 +254,22 @@ export function buildDaemon(parts: DaemonParts): BuiltDaemon {
       started = true
       return start()
     },
-    drain: () => tell({ type: 'drain requested' }),
-    handBack: () => tell({ type: 'hand back requested' }),
-    stopNow: () => tell({ type: 'stop requested' }),
+    drain: () => sendDaemonEvent({ type: 'drain requested' }),
+    handBack: () => sendDaemonEvent({ type: 'hand back requested' }),
+    stopNow: () => sendDaemonEvent({ type: 'stop requested' }),
     status() {
-      const link = system.peek(LINK, LINK)?.context as LinkContext | undefined
-      const { workerId } = line
+      const link = system.peek(HOST_CONNECTION, HOST_CONNECTION)?.context as HostConnectionContext | undefined
+      const { workerId } = hostConnection
       const state = stateOf(DAEMON)
       return {
-        state: ended ? 'stopped' : state === undefined ? 'starting' : (STATES[String(state)] ?? 'stopping'),
-        online: line.isUp,
+        state: ended
+          ? 'stopped'
+          : state === undefined
+            ? 'starting'
+            : (STATUS_STATES[String(state)] ?? 'stopping'),
+        online: hostConnection.isUp,
         ...(workerId === undefined ? {} : { workerId }),
-        ...(link?.trouble == null || line.isUp ? {} : { trouble: link.trouble }),
+        ...(link?.trouble == null || hostConnection.isUp ? {} : { trouble: link.trouble }),
         executions: executions.status(),
       }
     },

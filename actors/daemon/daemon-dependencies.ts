@@ -7,17 +7,17 @@ import type { Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 
-export interface DaemonParts {
+export interface DaemonDependencies {
   /** `monotonic` must count the time that the machine sleeps: leases run out on it. */
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
-  readonly spool: WorkerDatabase
+  readonly database: WorkerDatabase
   readonly dialer: Dialer
   readonly identity: Identity
   readonly executor: Executor
-  readonly screen: MakeScreen
+  readonly makeScreen: MakeScreen
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
   /** As people see it; the host cuts or replaces what it can't use. */
   readonly name: string
@@ -69,7 +69,7 @@ export interface ExecutionStatus {
   readonly phase: string
 }
 
-export interface BuiltDaemon {
+export interface Daemon {
   /** Brings back what is on disk, then dials. Refused: what is on disk can't be read. */
   start(): Result<void>
   /** Takes no more runs; ends when those it has are done and the host knows, and nobody is in a sandbox any more. */

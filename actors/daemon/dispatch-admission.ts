@@ -13,112 +13,123 @@ import { cut } from '../../core/safe-text.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Executions } from './executions.ts'
-import type { Line } from './host-connection.ts'
-import type { BootedRoom } from './resumed-sandboxes.ts'
+import type { HostConnection } from './host-connection.ts'
+import type { ResumedSandboxes } from './resumed-sandboxes.ts'
 
-export interface DispatchPorts {
+export interface DispatchAdmissionPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly line: Line
+  readonly hostConnection: HostConnection
   readonly executions: Executions
-  readonly booted: Pick<BootedRoom, 'has'>
+  readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
   readonly executor: Pick<Executor, 'objection'>
   readonly concurrency: number
   /** The daemon is being stopped, one way or another. */
   readonly isStopping: () => boolean
-  readonly store: () => StoreState
+  readonly storeState: () => StoreState
 }
 
 /** Of the time for an answer, the rest is for the disk and the line. */
 const OBJECTION_MS_MAX = DISPATCH_ANSWER_MS / 2
 
 /** What may be said of an offer before it is answered. */
-interface Pending {
+interface PendingOffer {
   readonly runId: string
   /** Nobody waits for the answer any more. */
-  lost: boolean
+  isWithdrawn: boolean
   /** Why its run is to be cancelled: once it is taken. */
-  cancelled: string | undefined
+  cancelReason: string | undefined
 }
 
-export class Dispatches {
-  readonly #ports: DispatchPorts
+export class DispatchAdmission {
+  readonly #ports: DispatchAdmissionPorts
   /** By lease, those that are being looked at. */
-  readonly #pending = new Map<string, Pending>()
+  readonly #pending = new Map<string, PendingOffer>()
 
-  constructor(ports: DispatchPorts) {
+  constructor(ports: DispatchAdmissionPorts) {
     this.#ports = ports
   }
 
-  async offered({ lease, job }: HostFrameOf<'dispatch'>): Promise<void> {
-    const { clock, line, executions } = this.#ports
+  async answerOffer({ lease, job }: HostFrameOf<'dispatch'>): Promise<void> {
+    const { clock, hostConnection, executions } = this.#ports
     const { id, runId } = lease
-    const standing = executions.standing(id)
-    if (standing === 'held') return executions.acceptAgain(id)
+    const standing = executions.leaseStanding(id)
+    if (standing === 'held') return executions.repeatAcceptance(id)
     if (standing === 'over') return this.reject(id, 'busy: this lease is over')
     if (this.#pending.has(id)) return
     const arrivedAt = clock.monotonic()
-    const mark = line.mark
-    const pending = this.#begin(id, runId)
-    const refusal = this.#refusal(lease, job) ?? (await this.#objection(job))
+    const mark = hostConnection.connectionKey
+    const pending = this.#addPending(id, runId)
+    const refusal = this.#findRefusal(lease, job) ?? (await this.#findObjection(job))
     this.#pending.delete(id)
-    if (mark === undefined || line.mark !== mark || pending.lost) return
+    if (mark === undefined || hostConnection.connectionKey !== mark || pending.isWithdrawn) return
     if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
     // What was true before the executor was asked need not be true any more.
-    const last = refusal ?? this.#refusal(lease, job)
+    const last = refusal ?? this.#findRefusal(lease, job)
     if (last !== undefined) this.reject(id, last)
-    else if (!executions.take(lease, job, line.workerId ?? '', arrivedAt))
+    else if (!executions.begin(lease, job, hostConnection.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
-    else if (pending.cancelled !== undefined) executions.cancel(id, pending.cancelled)
+    else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
   }
 
   /** The host takes an offer back before it was answered. */
-  lose(leaseId: string): void {
+  withdraw(leaseId: string): void {
     const pending = this.#pending.get(leaseId)
-    if (pending !== undefined) pending.lost = true
+    if (pending !== undefined) pending.isWithdrawn = true
   }
 
   cancel(leaseId: string, reason: string): void {
     const pending = this.#pending.get(leaseId)
-    if (pending !== undefined) pending.cancelled = reason
+    if (pending !== undefined) pending.cancelReason = reason
   }
 
   /** A newer offer of the same run takes the older one's place. */
-  #begin(leaseId: string, runId: string): Pending {
-    for (const older of this.#pending.values()) if (older.runId === runId) older.lost = true
-    const pending: Pending = { runId, lost: false, cancelled: undefined }
+  #addPending(leaseId: string, runId: string): PendingOffer {
+    for (const older of this.#pending.values()) if (older.runId === runId) older.isWithdrawn = true
+    const pending: PendingOffer = { runId, isWithdrawn: false, cancelReason: undefined }
     this.#pending.set(leaseId, pending)
     return pending
   }
 
   reject(leaseId: string, reason: string): void {
     this.#ports.log.info({ lease: leaseId, reason }, 'a dispatch was refused')
-    this.#ports.line.send({ type: 'dispatch-rejected', leaseId, reason: cut(reason, REJECTION_CHARS_MAX) })
+    this.#ports.hostConnection.send({
+      type: 'dispatch-rejected',
+      leaseId,
+      reason: cut(reason, REJECTION_CHARS_MAX),
+    })
   }
 
-  #refusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
-    const { booted, concurrency, executions, isStopping, line, store } = this.#ports
+  #findRefusal({ id, runId }: HostFrameOf<'dispatch'>['lease'], job: Job): string | undefined {
+    const {
+      resumedSandboxes,
+      concurrency,
+      executions,
+      isStopping,
+      hostConnection,
+      storeState: store,
+    } = this.#ports
     if (runId !== job.run.id) return `malformed: the lease is for ${runId}, the job for ${job.run.id}`
     if (isStopping()) return 'draining: the worker is being stopped'
-    if (line.state === 'draining') return 'draining: the worker is draining'
-    if (booted.has(runId)) return 'busy: somebody is in the sandbox of this run'
+    if (hostConnection.workerState === 'draining') return 'draining: the worker is draining'
+    if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'
     const disk = store()
     if (disk.is !== 'ready') return `disk: ${disk.reason}`
     const others = [...this.#pending].filter(([leaseId, { runId: run }]) => leaseId !== id && run !== runId)
-    if (executions.slotsBeside(runId) + others.length >= concurrency)
+    if (executions.slotsUsedByOthers(runId) + others.length >= concurrency)
       return `busy: all ${concurrency} slots are taken`
     return undefined
   }
 
-  async #objection(job: Job): Promise<string | undefined> {
+  async #findObjection(job: Job): Promise<string | undefined> {
     try {
-      return await this.#asked(job)
+      return await this.#askExecutor(job)
     } catch (error) {
       return `sandbox: the worker could not look at the run: ${isNativeError(error) ? error.message : String(error)}`
     }
   }
 
-  #asked(job: Job): Promise<string | undefined> {
+  #askExecutor(job: Job): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
       const enough = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
         resolve('busy: the worker took too long to look at the run'),

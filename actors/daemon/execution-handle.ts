@@ -11,31 +11,31 @@ import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 
-export interface HandlePorts {
+export interface ExecutionHandlePorts {
   readonly clock: Pick<Clock, 'after'>
   readonly log: Log
-  readonly prepared: (progress: Progress) => void
-  readonly couldNotPrepare: (reason: string) => void
-  readonly worked: (worked: Worked) => void
-  readonly ended: (said: RunOutcome) => void
+  readonly onPrepared: (progress: Progress) => void
+  readonly onPrepareFailed: (reason: string) => void
+  readonly onWorked: (worked: Worked) => void
+  readonly onEnded: (said: RunOutcome) => void
   /** Every process of it is gone: told once, and maybe long after `ended`. */
-  readonly gone: () => void
+  readonly onGone: () => void
 }
 
 /** After this much waiting for processes to go, a run's end is told without. */
 const GONE_MS_MAX = 60_000
 
-export class Handle {
+export class ExecutionHandle {
   readonly #leaseId: string
   readonly #execution: Execution
-  readonly #ports: HandlePorts
+  readonly #ports: ExecutionHandlePorts
   /** A phase is under way. */
-  #busy = false
-  #closing = false
+  #isPhaseRunning = false
+  #isEnding = false
   #isGone = false
-  #order: StopOrder | undefined
+  #stopOrder: StopOrder | undefined
 
-  constructor(leaseId: string, execution: Execution, ports: HandlePorts) {
+  constructor(leaseId: string, execution: Execution, ports: ExecutionHandlePorts) {
     this.#leaseId = leaseId
     this.#execution = execution
     this.#ports = ports
@@ -43,51 +43,51 @@ export class Handle {
 
   prepare(): void {
     const refused = (reason: string): Result<Progress> => no('failed', reason)
-    void this.#phase(() => this.#execution.prepare(), refused).then((answer) => {
-      if (this.#order !== undefined) void this.#close(stoppedBy(this.#order))
-      else if (answer.ok) this.#ports.prepared(answer.value)
-      else this.#ports.couldNotPrepare(answer.refusal.message)
+    void this.#runPhase(() => this.#execution.prepare(), refused).then((answer) => {
+      if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
+      else if (answer.ok) this.#ports.onPrepared(answer.value)
+      else this.#ports.onPrepareFailed(answer.refusal.message)
     })
   }
 
   work(): void {
-    if (this.#closing) return
+    if (this.#isEnding) return
     const broke = (reason: string): Worked => ({ verdict: 'failed', reason })
-    void this.#phase(() => this.#execution.work(), broke).then((worked) => {
-      if (this.#order !== undefined) void this.#close(stoppedBy(this.#order))
-      else this.#ports.worked(worked)
+    void this.#runPhase(() => this.#execution.work(), broke).then((worked) => {
+      if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
+      else this.#ports.onWorked(worked)
     })
   }
 
   finish(worked: Worked): void {
-    void this.#close(worked)
+    void this.#end(worked)
   }
 
   /** Again with the same order: nothing. A kill may follow on an interrupt. */
   stop(order: StopOrder): void {
-    if (this.#isGone || this.#order?.how === 'kill' || this.#order?.how === order.how) return
-    this.#order = order
+    if (this.#isGone || this.#stopOrder?.how === 'kill' || this.#stopOrder?.how === order.how) return
+    this.#stopOrder = order
     try {
       this.#execution.stop(order)
     } catch (error) {
       this.#ports.log.error({ lease: this.#leaseId, err: error }, 'an execution could not be told to stop')
     }
     // Between two phases nobody else would notice.
-    if (!this.#busy) void this.#close(stoppedBy(order))
+    if (!this.#isPhaseRunning) void this.#end(stoppedBy(order))
   }
 
-  async #close(worked: Worked): Promise<void> {
-    if (this.#closing) return
-    this.#closing = true
-    const said = await this.#phase(() => this.#execution.finish(worked), failed)
-    const gone = this.#confirmed()
-    await this.#withPatience(gone)
-    this.#ports.ended(said)
+  async #end(worked: Worked): Promise<void> {
+    if (this.#isEnding) return
+    this.#isEnding = true
+    const said = await this.#runPhase(() => this.#execution.finish(worked), failed)
+    const gone = this.#confirmGone()
+    await this.#waitAtMost(gone)
+    this.#ports.onEnded(said)
     await gone
-    this.#ports.gone()
+    this.#ports.onGone()
   }
 
-  async #confirmed(): Promise<void> {
+  async #confirmGone(): Promise<void> {
     try {
       await this.#execution.gone()
       this.#isGone = true
@@ -99,7 +99,7 @@ export class Handle {
     }
   }
 
-  #withPatience(gone: Promise<void>): Promise<void> {
+  #waitAtMost(gone: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
       const enough = this.#ports.clock.after(GONE_MS_MAX, resolve)
       void gone.then(() => {
@@ -109,15 +109,15 @@ export class Handle {
     })
   }
 
-  async #phase<T>(run: () => Promise<T>, broken: (reason: string) => T): Promise<T> {
-    this.#busy = true
+  async #runPhase<T>(run: () => Promise<T>, broken: (reason: string) => T): Promise<T> {
+    this.#isPhaseRunning = true
     try {
       return await run()
     } catch (error) {
       this.#ports.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution broke')
       return broken(`internal error: ${isNativeError(error) ? error.message : String(error)}`)
     } finally {
-      this.#busy = false
+      this.#isPhaseRunning = false
     }
   }
 }

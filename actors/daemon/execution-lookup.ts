@@ -3,38 +3,38 @@ import type { ActorSystem } from '../runtime/actor-system.ts'
 import { EXECUTION } from './daemon.names.ts'
 import type { ExecutionContext, ExecutionEvent } from './execution.machine.ts'
 
-export interface SeenExecution {
+export interface ExecutionView {
   readonly state: string
   readonly fields: ExecutionContext
 }
 
-export class Lives {
+export class ExecutionLookup {
   readonly #system: ActorSystem
 
   constructor(system: ActorSystem) {
     this.#system = system
   }
 
-  all(): SeenExecution[] {
-    return [...this.#system.keys(EXECUTION)].flatMap((leaseId) => this.one(leaseId) ?? [])
+  all(): ExecutionView[] {
+    return [...this.#system.keys(EXECUTION)].flatMap((leaseId) => this.find(leaseId) ?? [])
   }
 
-  one(leaseId: string): SeenExecution | undefined {
-    const life = this.#system.peek(EXECUTION, leaseId)
-    return life === undefined
+  find(leaseId: string): ExecutionView | undefined {
+    const actor = this.#system.peek(EXECUTION, leaseId)
+    return actor === undefined
       ? undefined
-      : { state: String(life.value), fields: life.context as ExecutionContext }
+      : { state: String(actor.value), fields: actor.context as ExecutionContext }
   }
 
   stateOf(leaseId: string): string | undefined {
-    return this.one(leaseId)?.state
+    return this.find(leaseId)?.state
   }
 
   fieldsOf(leaseId: string): ExecutionContext | undefined {
-    return this.one(leaseId)?.fields
+    return this.find(leaseId)?.fields
   }
 
-  tell(leaseId: string, event: ExecutionEvent): void {
+  send(leaseId: string, event: ExecutionEvent): void {
     this.#system.send(EXECUTION, leaseId, event)
   }
 }

@@ -11,26 +11,26 @@ import type { Clock, Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { ExecutionContext } from './execution.machine.ts'
-import { Handle, type HandlePorts } from './execution-handle.ts'
-import type { Lives } from './execution-lookup.ts'
-import type { Post } from './frame-outbox.ts'
-import { presentable, type Reports } from './reports.ts'
+import { ExecutionHandle, type ExecutionHandlePorts } from './execution-handle.ts'
+import type { ExecutionLookup } from './execution-lookup.ts'
+import type { FrameOutbox } from './frame-outbox.ts'
+import { fitOutcome, type Reports } from './reports.ts'
 
-export interface WorkshopPorts {
+export interface ExecutionRunnerPorts {
   readonly clock: Clock
   readonly log: Log
   readonly executor: Executor
-  readonly lives: Lives
+  readonly lookup: ExecutionLookup
   readonly reports: Reports
-  readonly post: Post
+  readonly outbox: FrameOutbox
   /** Something is gone. */
-  readonly changed: () => void
+  readonly onChange: () => void
 }
 
-export class Workshop {
-  readonly #ports: WorkshopPorts
+export class ExecutionRunner {
+  readonly #ports: ExecutionRunnerPorts
   readonly #jobs = new Map<string, Job>()
-  readonly #handles = new Map<string, Handle>()
+  readonly #handles = new Map<string, ExecutionHandle>()
   /** By lease, the run of which something runs on this machine, or is being seen to. */
   readonly #occupied = new Map<string, string>()
   /** Accepted, and waiting for an older execution of their run to be gone. */
@@ -38,12 +38,12 @@ export class Workshop {
   /** Runs to be discarded once nothing of them runs. */
   readonly #discards = new Set<string>()
 
-  constructor(ports: WorkshopPorts) {
+  constructor(ports: ExecutionRunnerPorts) {
     this.#ports = ports
   }
 
   /** By lease, its run: those of which a process may be left. */
-  get occupied(): ReadonlyMap<string, string> {
+  get occupiedRuns(): ReadonlyMap<string, string> {
     return this.#occupied
   }
 
@@ -54,72 +54,77 @@ export class Workshop {
 
   // ---- jobs --------------------------------------------------------------------------------------------------------
 
-  bring(leaseId: string, job: Job): void {
+  keepJob(leaseId: string, job: Job): void {
     this.#jobs.set(leaseId, job)
   }
 
   /** It is not begun any more. */
-  forget(leaseId: string): void {
+  forgetJob(leaseId: string): void {
     this.#jobs.delete(leaseId)
     this.#waiting.delete(leaseId)
   }
 
   /** It begins when nothing else works at its run: at once, mostly. */
-  queue(leaseId: string): void {
+  enqueue(leaseId: string): void {
     this.#waiting.add(leaseId)
-    this.#clear()
+    this.#releaseWaiting()
   }
 
   /** Answers whether it was still waiting. */
-  giveUpWaiting(leaseId: string): boolean {
+  stopWaiting(leaseId: string): boolean {
     return this.#waiting.delete(leaseId)
   }
 
-  #clear(): void {
+  #releaseWaiting(): void {
     for (const leaseId of [...this.#waiting]) {
-      const runId = this.#ports.lives.fieldsOf(leaseId)?.runId
+      const runId = this.#ports.lookup.fieldsOf(leaseId)?.runId
       if (runId !== undefined && this.isOccupied(runId)) continue
       this.#waiting.delete(leaseId)
-      this.#ports.lives.tell(leaseId, { type: 'cleared' })
+      this.#ports.lookup.send(leaseId, { type: 'cleared' })
     }
   }
 
   // ---- phases ------------------------------------------------------------------------------------------------------
 
   begin(leaseId: string): void {
-    const { executor, lives, log, post, reports } = this.#ports
-    const fields = lives.fieldsOf(leaseId)
+    const { executor, lookup, log, outbox, reports } = this.#ports
+    const fields = lookup.fieldsOf(leaseId)
     const job = this.#jobs.get(leaseId)
     this.#jobs.delete(leaseId)
-    if (fields === undefined || lives.stateOf(leaseId) !== 'preparing') return
+    if (fields === undefined || lookup.stateOf(leaseId) !== 'preparing') return
     try {
       if (job === undefined) throw new Error('its job is gone')
       const order = { leaseId, workerId: fields.workerId, job }
-      const telling = { tell: (told: Told) => reports.told(leaseId, told), room: () => post.room(leaseId) }
-      const execution = executor.begin(order, telling, (progress) => reports.progressed(leaseId, progress))
-      const handle = new Handle(leaseId, execution, this.#earsOf(leaseId))
+      const telling = {
+        tell: (told: Told) => reports.report(leaseId, told),
+        room: () => outbox.waitForCapacity(leaseId),
+      }
+      const execution = executor.begin(order, telling, (progress) =>
+        reports.recordProgress(leaseId, progress),
+      )
+      const handle = new ExecutionHandle(leaseId, execution, this.#callbacks(leaseId))
       this.#handles.set(leaseId, handle)
       this.#occupied.set(leaseId, fields.runId)
       handle.prepare()
     } catch (error) {
       log.error({ lease: leaseId, reason: messageOf(error) }, 'an execution could not be begun')
-      lives.tell(leaseId, { type: 'could not prepare', reason: `internal error: ${messageOf(error)}` })
+      lookup.send(leaseId, { type: 'could not prepare', reason: `internal error: ${messageOf(error)}` })
     }
   }
 
   work(leaseId: string): void {
-    if (this.#ports.lives.stateOf(leaseId) !== 'working') return
+    if (this.#ports.lookup.stateOf(leaseId) !== 'working') return
     this.#ports.reports.patch(leaseId, { status: 'running' })
     this.#handles.get(leaseId)?.work()
   }
 
   finish(leaseId: string, worked: Worked): void {
-    const { lives, reports } = this.#ports
-    if (lives.stateOf(leaseId) !== 'finishing') return
+    const { lookup, reports } = this.#ports
+    if (lookup.stateOf(leaseId) !== 'finishing') return
     reports.patch(leaseId, { status: 'finalizing' })
     const handle = this.#handles.get(leaseId)
     if (handle !== undefined) handle.finish(worked)
-    else lives.tell(leaseId, { type: 'ended', said: failed(worked.reason ?? 'it could not be begun') })
+    else lookup.send(leaseId, { type: 'ended', said: failed(worked.reason ?? 'it could not be begun') })
   }
 
   /** Answers whether there is anything to stop. */
@@ -135,50 +140,50 @@ export class Workshop {
     for (const handle of this.#handles.values()) handle.stop({ how: 'kill', reason })
   }
 
-  #earsOf(leaseId: string): HandlePorts {
-    const { clock, lives, log, reports } = this.#ports
+  #callbacks(leaseId: string): ExecutionHandlePorts {
+    const { clock, lookup, log, reports } = this.#ports
     return {
       clock,
       log,
-      prepared: (progress) => {
-        reports.progressed(leaseId, progress)
-        lives.tell(leaseId, { type: 'prepared', progress: {} })
+      onPrepared: (progress) => {
+        reports.recordProgress(leaseId, progress)
+        lookup.send(leaseId, { type: 'prepared', progress: {} })
       },
-      couldNotPrepare: (reason) => lives.tell(leaseId, { type: 'could not prepare', reason }),
-      worked: (worked) => lives.tell(leaseId, { type: 'worked', worked }),
-      ended: (said) => lives.tell(leaseId, { type: 'ended', said: presentable(said) }),
-      gone: () => {
+      onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'could not prepare', reason }),
+      onWorked: (worked) => lookup.send(leaseId, { type: 'worked', worked }),
+      onEnded: (said) => lookup.send(leaseId, { type: 'ended', said: fitOutcome(said) }),
+      onGone: () => {
         this.#handles.delete(leaseId)
-        this.#vacated(leaseId)
+        this.#onGone(leaseId)
       },
     }
   }
 
-  #vacated(leaseId: string): void {
+  #onGone(leaseId: string): void {
     const runId = this.#occupied.get(leaseId)
     this.#occupied.delete(leaseId)
-    this.#clear()
-    this.#ports.changed()
+    this.#releaseWaiting()
+    this.#ports.onChange()
     if (runId !== undefined && !this.isOccupied(runId) && this.#discards.delete(runId)) this.discard(runId)
   }
 
   // ---- what is left ------------------------------------------------------------------------------------------------
 
   async salvage(leaseId: string): Promise<void> {
-    const { lives, post } = this.#ports
-    const fields = lives.fieldsOf(leaseId)
+    const { lookup, outbox } = this.#ports
+    const fields = lookup.fieldsOf(leaseId)
     if (fields === undefined || this.#occupied.has(leaseId)) return
     this.#occupied.set(leaseId, fields.runId)
-    const { sandbox, costs = [], usage = [] } = await this.#salvaged(fields)
-    for (const snapshot of usage) post.tell(leaseId, { is: 'usage', snapshot }, '')
+    const { sandbox, costs = [], usage = [] } = await this.#trySalvage(fields)
+    for (const snapshot of usage) outbox.addReport(leaseId, { is: 'usage', snapshot }, '')
     // What it told before it died is in its record already.
     if (fields.costs.length === 0 && costs.length > 0)
-      lives.tell(leaseId, { type: 'spent', costs: [...costs] })
-    lives.tell(leaseId, { type: 'salvaged', sandbox })
-    this.#vacated(leaseId)
+      lookup.send(leaseId, { type: 'spent', costs: [...costs] })
+    lookup.send(leaseId, { type: 'salvaged', sandbox })
+    this.#onGone(leaseId)
   }
 
-  async #salvaged({ runId, progress, retentionHours }: ExecutionContext): Promise<Salvaged> {
+  async #trySalvage({ runId, progress, retentionHours }: ExecutionContext): Promise<Salvaged> {
     try {
       const salvaged = await this.#ports.executor.salvage(runId, progress, retentionHours)
       const { sandbox } = salvaged
@@ -191,7 +196,7 @@ export class Workshop {
 
   /** Never while it executes; of one that is being ended, once that is over. */
   discard(runId: string): void {
-    const alive = this.#ports.lives
+    const alive = this.#ports.lookup
       .all()
       .some(({ fields, state }) => fields.runId === runId && state !== 'finished' && state !== 'abandoned')
     if (alive) this.#ports.log.warn({ run: runId }, 'a run that is executing is not discarded')

@@ -204,7 +204,7 @@ export class FrameOutbox implements CommitParticipant {
         return this.#append(
           leaseId,
           { as: 'must' },
-          { type: 'run-memories', repo: remote, facts: [...told.keyValues] },
+          { type: 'run-memories', repo: remote, facts: [...told.facts] },
         )
       case 'usage':
         return this.#append(leaseId, { as: 'must' }, { type: 'run-usage-snapshot', snapshot: told.snapshot })

@@ -12,78 +12,78 @@ import type { CostEntry } from '../../protocol/cost.ts'
 import { fitting } from '../../protocol/frame-budget.ts'
 import { checkWorkerFrame, type RunOutcome, type RunPatch } from '../../protocol/frames.ts'
 import { RUN_COSTS_MAX } from '../../protocol/limits.ts'
-import type { Lives } from './execution-lookup.ts'
-import type { Post } from './frame-outbox.ts'
+import type { ExecutionLookup } from './execution-lookup.ts'
+import type { FrameOutbox } from './frame-outbox.ts'
 
-export interface ReportPorts {
+export interface ReportsPorts {
   readonly log: Log
-  readonly lives: Lives
-  readonly post: Post
+  readonly lookup: ExecutionLookup
+  readonly outbox: FrameOutbox
 }
 
 /** What is noted of costs that are told one by one. */
-const COSTS_NOTED_MAX = 64
+const RECORDED_COSTS_MAX = 64
 
-interface Reporter {
+interface LeaseReports {
   /** The repository that memories belong to. */
   readonly remote: string
   /** Costs have come as a whole list: single entries are in it. */
-  costsAreWhole: boolean
+  hasWholeCostList: boolean
   /** By field, what of its progress the host has been told. */
-  readonly told: Map<string, string>
+  readonly sentFields: Map<string, string>
 }
 
 export class Reports {
-  readonly #ports: ReportPorts
-  readonly #reporters = new Map<string, Reporter>()
+  readonly #ports: ReportsPorts
+  readonly #byLease = new Map<string, LeaseReports>()
 
-  constructor(ports: ReportPorts) {
+  constructor(ports: ReportsPorts) {
     this.#ports = ports
   }
 
   open(leaseId: string, remote: string): void {
-    this.#reporters.set(leaseId, { remote, costsAreWhole: false, told: new Map() })
+    this.#byLease.set(leaseId, { remote, hasWholeCostList: false, sentFields: new Map() })
   }
 
   /** Whatever it still tells is not heard. */
   close(leaseId: string): void {
-    this.#reporters.delete(leaseId)
+    this.#byLease.delete(leaseId)
   }
 
   /** Whoever tells is reading an agent's output: whatever is wrong with it must not end that. */
-  told(leaseId: string, told: Told): void {
+  report(leaseId: string, told: Told): void {
     try {
-      this.#told(leaseId, told)
+      this.#addReport(leaseId, told)
     } catch (error) {
       const reason = isNativeError(error) ? error.message : String(error)
       this.#ports.log.error({ lease: leaseId, is: told.is, reason }, 'a report could not be taken')
     }
   }
 
-  #told(leaseId: string, told: Told): void {
-    const reporter = this.#reporters.get(leaseId)
-    if (reporter === undefined || this.#ports.lives.stateOf(leaseId) === 'abandoned') return
-    if (!this.#ports.post.tell(leaseId, told, reporter.remote)) return
+  #addReport(leaseId: string, told: Told): void {
+    const reporter = this.#byLease.get(leaseId)
+    if (reporter === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
+    if (!this.#ports.outbox.addReport(leaseId, told, reporter.remote)) return
     if (told.is === 'patch' && told.patch.costs !== undefined) {
-      reporter.costsAreWhole = true
-      this.#spent(leaseId, told.patch.costs)
-    } else if (told.is === 'event' && told.event.type === 'cost' && !reporter.costsAreWhole)
-      this.#spentMore(leaseId, told.event.entry)
+      reporter.hasWholeCostList = true
+      this.#setCosts(leaseId, told.patch.costs)
+    } else if (told.is === 'event' && told.event.type === 'cost' && !reporter.hasWholeCostList)
+      this.#addCost(leaseId, told.event.entry)
   }
 
   patch(leaseId: string, patch: RunPatch): void {
-    this.told(leaseId, { is: 'patch', patch })
+    this.report(leaseId, { is: 'patch', patch })
   }
 
   /** Into the record, and to the host what concerns it: a pull request that it knows of outlives this machine. */
-  progressed(leaseId: string, progress: Progress): void {
+  recordProgress(leaseId: string, progress: Progress): void {
     const checked = checkExecutionProgress(progress)
     if (!checked.ok) {
       this.#ports.log.error({ lease: leaseId, problem: checked.error }, 'progress that is not of its form')
       return
     }
-    this.#ports.lives.tell(leaseId, { type: 'progressed', progress: checked.value })
-    const told = this.#reporters.get(leaseId)?.told
+    this.#ports.lookup.send(leaseId, { type: 'progressed', progress: checked.value })
+    const told = this.#byLease.get(leaseId)?.sentFields
     const { sandbox, agentSessionId, prUrl, prState } = checked.value
     const news = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
       ([field, value]) => value !== undefined && told?.get(field) !== JSON.stringify(value),
@@ -95,25 +95,25 @@ export class Reports {
 
   /** Once a lease: a completion that is in the post is not told again. */
   complete(leaseId: string): void {
-    const { lives, post } = this.#ports
-    const outcome = lives.fieldsOf(leaseId)?.outcome
-    if (outcome === undefined || outcome === null || post.hasCompletion(leaseId)) return
-    if (!post.complete(leaseId, outcome)) post.complete(leaseId, presentable(outcome))
+    const { lookup, outbox } = this.#ports
+    const outcome = lookup.fieldsOf(leaseId)?.outcome
+    if (outcome === undefined || outcome === null || outbox.hasCompletion(leaseId)) return
+    if (!outbox.addCompletion(leaseId, outcome)) outbox.addCompletion(leaseId, fitOutcome(outcome))
   }
 
-  #spentMore(leaseId: string, entry: CostEntry): void {
-    const costs = this.#ports.lives.fieldsOf(leaseId)?.costs ?? []
-    if (costs.length < COSTS_NOTED_MAX) this.#spent(leaseId, [...costs, entry])
+  #addCost(leaseId: string, entry: CostEntry): void {
+    const costs = this.#ports.lookup.fieldsOf(leaseId)?.costs ?? []
+    if (costs.length < RECORDED_COSTS_MAX) this.#setCosts(leaseId, [...costs, entry])
   }
 
-  #spent(leaseId: string, costs: readonly CostEntry[]): void {
-    const outcome = presentable({ status: 'failed', costs: costs.slice(0, RUN_COSTS_MAX) })
-    this.#ports.lives.tell(leaseId, { type: 'spent', costs: outcome.costs })
+  #setCosts(leaseId: string, costs: readonly CostEntry[]): void {
+    const outcome = fitOutcome({ status: 'failed', costs: costs.slice(0, RUN_COSTS_MAX) })
+    this.#ports.lookup.send(leaseId, { type: 'spent', costs: outcome.costs })
   }
 }
 
 /** The same outcome as the host takes it; if no cutting makes it so, what can be said of it. */
-export function presentable(outcome: RunOutcome): RunOutcome {
+export function fitOutcome(outcome: RunOutcome): RunOutcome {
   const frame = fitting({ type: 'run-complete', leaseId: 'any', seq: 1, outcome })
   return checkWorkerFrame(frame).ok
     ? frame.outcome

@@ -4,20 +4,20 @@
 import { ATTACH_DATA_CHARS_MAX } from '../../protocol/limits.ts'
 
 /** The data of one frame, as JSON. */
-export type Piece = string
+export type EncodedChunk = string
 
 /** None is longer than a frame's data, and no character is cut in two. */
-export function piecesOf(data: string): Piece[] {
-  const pieces: Piece[] = []
+export function encodeChunks(data: string): EncodedChunk[] {
+  const pieces: EncodedChunk[] = []
   for (let from = 0; from < data.length; ) {
-    const until = borderBefore(data, from + ATTACH_DATA_CHARS_MAX)
+    const until = splitBefore(data, from + ATTACH_DATA_CHARS_MAX)
     pieces.push(JSON.stringify(data.slice(from, until)))
     from = until
   }
   return pieces
 }
 
-function borderBefore(data: string, at: number): number {
+function splitBefore(data: string, at: number): number {
   if (at >= data.length) return data.length
   const isInside = (data.charCodeAt(at) & 0xfc00) === 0xdc00 && (data.charCodeAt(at - 1) & 0xfc00) === 0xd800
   return isInside ? at - 1 : at

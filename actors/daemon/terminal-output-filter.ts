@@ -11,7 +11,7 @@
 const SEQUENCE_CHARS_MAX = 256
 
 /** Moves, erasures, margins, modes, colours: without a mark in front, or with a question mark. */
-const PLAIN = '\\[[0-;]*[ABCDEFGHJK`adefghlmrsu]'
+const UNMARKED = '\\[[0-;]*[ABCDEFGHJK`adefghlmrsu]'
 /** Insertions, scrolls, tabs, repeats: no more of them at once than a screen can hold, or a view is busy for hours. */
 const COUNTED = '\\[[0-9]{0,4}(?:[:;][0-;]*)?[@ILMPSTXZb]'
 const MARKED = '\\[\\?[0-;]*[hlJK]'
@@ -21,15 +21,15 @@ const WITH_INTERMEDIATE = '\\[[0-?]*(?: q|!p)'
 const ALONE = '[78DEHMc=>no|}~]'
 const CHARACTER_SET = '[()*+][0-~]'
 const ALIGNMENT = '#8'
-const DRAWS = [PLAIN, COUNTED, MARKED, WITH_INTERMEDIATE, ALONE, CHARACTER_SET, ALIGNMENT].join('|')
+const DRAWING = [UNMARKED, COUNTED, MARKED, WITH_INTERMEDIATE, ALONE, CHARACTER_SET, ALIGNMENT].join('|')
 
 /**
  * What is not on the list, and nothing else, so that whatever is costs one step of a search and no more. In turn: a
  * control sequence; the beginning of a string (title, clipboard, device commands); any other escape, complete; an escape
  * that is nothing; and what a terminal answers to, or takes for an escape.
  */
-const FOREIGN = new RegExp(
-  `\\x1b(?!${DRAWS})(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_]|[ -/]*[0-~]|)|[\\x05\\x80-\\x9f]`,
+const NOT_DRAWING = new RegExp(
+  `\\x1b(?!${DRAWING})(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_]|[ -/]*[0-~]|)|[\\x05\\x80-\\x9f]`,
   'g',
 )
 /** Where one may go on in the next piece. */
@@ -39,37 +39,37 @@ const UNFINISHED = /\x1b(?:\[[0-?]*[ -/]*|[ -/]*)$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const STRING_END = /[\x07\x18\x1a\x9c]|\x1b\\?/g
 
-export class Drawing {
+export class TerminalOutputFilter {
   #unfinished = ''
   /** Within a string whose end has not come yet. */
   #inString = false
 
   /** The next piece of the output, without what does not draw. */
-  only(data: string): string {
+  filter(data: string): string {
     const text = this.#unfinished + data
     this.#unfinished = ''
-    return this.#inString ? this.#afterString(text) : this.#drawn(text)
+    return this.#inString ? this.#skipString(text) : this.#keepDrawing(text)
   }
 
-  #drawn(text: string): string {
-    const start = this.#heldBack(text)
+  #keepDrawing(text: string): string {
+    const start = this.#unfinishedStart(text)
     const whole = start === text.length ? text : text.slice(0, start)
     let drawn = ''
     let from = 0
-    FOREIGN.lastIndex = 0
-    for (let found = FOREIGN.exec(whole); found !== null; found = FOREIGN.exec(whole)) {
+    NOT_DRAWING.lastIndex = 0
+    for (let found = NOT_DRAWING.exec(whole); found !== null; found = NOT_DRAWING.exec(whole)) {
       drawn += whole.slice(from, found.index)
-      from = FOREIGN.lastIndex
+      from = NOT_DRAWING.lastIndex
       if (!opensString(found[0])) continue
       this.#unfinished = ''
       this.#inString = true
-      return drawn + this.#afterString(text.slice(from))
+      return drawn + this.#skipString(text.slice(from))
     }
     return from === 0 ? whole : drawn + whole.slice(from)
   }
 
   /** Where the part begins that may go on in the next piece. */
-  #heldBack(text: string): number {
+  #unfinishedStart(text: string): number {
     const end = text.slice(-SEQUENCE_CHARS_MAX)
     const last = end.lastIndexOf('\x1b')
     if (last === -1 || !UNFINISHED.test(end.slice(last))) return text.length
@@ -77,7 +77,7 @@ export class Drawing {
     return text.length - this.#unfinished.length
   }
 
-  #afterString(text: string): string {
+  #skipString(text: string): string {
     STRING_END.lastIndex = 0
     const end = STRING_END.exec(text)
     if (end === null) return ''
@@ -87,7 +87,7 @@ export class Drawing {
     }
     this.#inString = false
     // Any other escape breaks the string off, and begins something itself.
-    return this.#drawn(text.slice(end[0] === '\x1b' ? end.index : STRING_END.lastIndex))
+    return this.#keepDrawing(text.slice(end[0] === '\x1b' ? end.index : STRING_END.lastIndex))
   }
 }
 

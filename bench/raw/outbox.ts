@@ -10,7 +10,7 @@
 
 import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
-import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
+import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
 import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
@@ -90,18 +90,18 @@ async function daemon(): Promise<Contestant> {
     meters: noMeters,
   })
   const hands = new Hands()
-  buildDaemon({
+  createDaemon({
     clock: realClock,
     random: realChance,
     log: mute,
     meters: noMeters,
-    spool,
+    database: spool,
     dialer: overheard(
       makeDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: mute }),
     ),
     identity: nobody,
     executor: hands,
-    screen: makeScreen,
+    makeScreen,
     capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
     name: 'worker',
     concurrency: 1,

@@ -7,8 +7,8 @@
  */
 import { arch, hostname, platform } from 'node:os'
 import { join } from 'node:path'
-import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
-import type { BuiltDaemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
+import { createDaemon } from '../../actors/daemon/create-daemon.ts'
+import type { Daemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
 import type { Dialer } from '../../core/daemon/ports.ts'
 import { workerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
@@ -194,16 +194,16 @@ async function work(place: Workplace): Promise<DaemonEnd> {
     log,
   })
   const end = await new Promise<DaemonEnd>((ended) => {
-    const daemon = buildDaemon({
+    const daemon = createDaemon({
       clock,
       random: realChance,
       log,
       meters: noMeters,
-      spool: place.spool,
+      database: place.spool,
       dialer: place.dialer,
       identity: place.identity,
       executor: hands,
-      screen: makeScreen,
+      makeScreen,
       capabilities: { os: platform(), arch: arch(), provider: 'bwrap', limits },
       name,
       concurrency: options.concurrency,
@@ -222,7 +222,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
   return end
 }
 
-function obey(daemon: BuiltDaemon, { options, signals, log }: Workplace): void {
+function obey(daemon: Daemon, { options, signals, log }: Workplace): void {
   const inTime = () => realClock.after(STOP_NOW_MS_MAX, () => process.exit(EXIT.broken))
   const stopNow = () => {
     inTime()

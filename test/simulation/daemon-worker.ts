@@ -4,8 +4,8 @@
  * What survives a process is the spool and the credential. Whoever looks after the machine starts the daemon again when
  * it has ended, and types in a new pairing token where none of the old is left.
  */
-import { buildDaemon } from '../../actors/daemon/create-daemon.ts'
-import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../actors/daemon/daemon-dependencies.ts'
+import { createDaemon } from '../../actors/daemon/create-daemon.ts'
+import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
 import type { DialledLine, Identity, LineEar, WorkerCredential } from '../../core/daemon/ports.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
@@ -50,7 +50,7 @@ interface Life {
   readonly process: Process
   readonly clock: ProcessClock
   readonly store: SimStore
-  readonly daemon: BuiltDaemon
+  readonly daemon: Daemon
   readonly executions: Set<DaemonExecution>
   readonly boots: Set<Boot>
   wire: Wire | undefined
@@ -229,7 +229,7 @@ export class DaemonWorker implements SimWorker {
       executions: new Set(),
       boots: new Set(),
       wire: undefined,
-      daemon: buildDaemon(this.#daemonParts(process, clock, store, () => life)),
+      daemon: createDaemon(this.#daemonParts(process, clock, store, () => life)),
     }
     this.#life = life
     this.#downMs = RESTART_MS
@@ -244,7 +244,7 @@ export class DaemonWorker implements SimWorker {
     )
   }
 
-  #daemonParts(process: Process, clock: ProcessClock, store: SimStore, life: () => Life): DaemonParts {
+  #daemonParts(process: Process, clock: ProcessClock, store: SimStore, life: () => Life): DaemonDependencies {
     const { codehost, random, plan, sessionOf, stopAt, time } = this.#parts
     const hands = new Hands({
       plan,
@@ -265,11 +265,11 @@ export class DaemonWorker implements SimWorker {
       random: { bytes: (count) => bytesOf(random, count), fraction: () => random.fraction() },
       log: this.#log(process),
       meters: this.#meters(process),
-      spool: store.database,
+      database: store.database,
       dialer: { dial: (ear) => this.#dial(life(), ear) },
       identity: this.#identity(process),
       executor: hands,
-      screen: plainScreen,
+      makeScreen: plainScreen,
       capabilities: CAPABILITIES,
       name: plan.id,
       concurrency: plan.concurrency,

@@ -143,8 +143,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'every late completion is acknowledged',
     file: 'actors/workers/lease-reconciliation.ts',
-    find: "if (how === 'completed' && (what",
-    replace: 'if (how !== undefined && (what',
+    find: "if (howItEnded === 'completed' && (frameType",
+    replace: 'if (howItEnded !== undefined && (frameType',
   },
 ]
 
@@ -200,8 +200,8 @@ const leases: readonly Mutant[] = [
   {
     name: 'the worker is promised twice the time',
     file: 'actors/workers/heartbeats.ts',
-    find: 'leaseDeadline(member.heardAt, lease.termMs) - timers.now()',
-    replace: 'leaseDeadline(member.heardAt, lease.termMs * 2) - timers.now()',
+    find: 'leaseDeadline(worker.lastFrameAt, lease.termMs) - timers.now()',
+    replace: 'leaseDeadline(worker.lastFrameAt, lease.termMs * 2) - timers.now()',
   },
   {
     name: 'an offer is waited for without end',
@@ -260,14 +260,14 @@ const fleet: readonly Mutant[] = [
   {
     name: 'a pairing token stays good',
     file: 'actors/workers/pairing-tokens.ts',
-    find: 'this.#invitations.delete(hash)\n    return invitation',
-    replace: 'return invitation',
+    find: 'this.#tokens.delete(hash)\n    return found',
+    replace: 'return found',
   },
   {
     name: 'whoever comes early is not enrolled',
     file: 'actors/workers/worker-registration.ts',
-    find: 'if (member === undefined || !proved) {',
-    replace: 'if (member === undefined || !proved || connection.heardAt < 5_000) {',
+    find: 'if (worker === undefined || !proved) {',
+    replace: 'if (worker === undefined || !proved || connection.heardAt < 5_000) {',
   },
 ]
 
@@ -337,14 +337,14 @@ const executions: readonly Mutant[] = [
     name: 'a dispatch is accepted before that is on disk',
     file: DISPATCHES,
     find: 'else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)',
-    replace: "else line.send({ type: 'dispatch-accepted', leaseId: id })",
+    replace: "else hostConnection.send({ type: 'dispatch-accepted', leaseId: id })",
     quick: true,
   },
   {
     name: 'an offer that was taken back is begun all the same',
     file: DISPATCHES,
     find: 'hostConnection.connectionKey !== mark || pending.isWithdrawn) return',
-    replace: 'line.mark !== mark) return',
+    replace: 'hostConnection.connectionKey !== mark) return',
   },
   {
     name: 'a lease runs out counted from the acknowledgement',
@@ -460,8 +460,8 @@ const sessions: readonly Mutant[] = [
   {
     name: 'whoever has left is still there',
     file: ATTACH_ROOM,
-    find: '    this.#views.delete(view.sessionId)\n    const booted',
-    replace: '    const booted',
+    find: '    this.#views.delete(view.sessionId)\n    const session',
+    replace: '    const session',
   },
   {
     name: 'a release is not obeyed',
@@ -479,13 +479,13 @@ const sessions: readonly Mutant[] = [
     name: 'a sandbox is discarded while somebody is in it',
     file: EAR,
     find: "resumedSandboxes.runAfterClosing(runId, () => runner.discard(runId), 'the run was discarded')",
-    replace: 'void booted\n    workshop.discard(runId)',
+    replace: 'void resumedSandboxes\n    runner.discard(runId)',
   },
   {
     name: 'a run is executed where somebody is in its sandbox',
     file: DISPATCHES,
     find: "if (resumedSandboxes.has(runId)) return 'busy: somebody is in the sandbox of this run'",
-    replace: 'void booted',
+    replace: 'void resumedSandboxes',
   },
   {
     name: 'a run is retried while somebody is in its sandbox',
@@ -509,7 +509,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'views are not opened again after a break',
     file: ATTACH_ROOM,
-    find: 'else for (const view of [...booted.views]) view.open()',
+    find: 'else for (const view of [...session.views]) view.open()',
     replace: '',
   },
   {
@@ -540,13 +540,13 @@ const sessions: readonly Mutant[] = [
   {
     name: 'each session costs what all of them have',
     file: COSTS,
-    find: 'session.sinces?.[place] ?? session.since ?? (await this.#accountedUntil(session, key))',
-    replace: "session.sinces?.[place] ?? ''",
+    find: 'session.sinces?.[project] ?? session.since ?? (await this.#accountedUntil(session, key))',
+    replace: "session.sinces?.[project] ?? ''",
   },
   {
     name: 'a session costs nothing',
     file: 'actors/workers/unleased-usage.ts',
-    find: 'await this.#ports.sessionCosts.exported(workerId, key, entries)',
+    find: 'await this.#ports.sessionCosts.addExport(workerId, key, entries)',
     replace: 'void [workerId, entries]',
   },
 ]

@@ -262,7 +262,7 @@ describe('what is shown', () => {
   test('a picture is drawn only of what everybody else has been shown', async () => {
     let drawn = () => {}
     const talk = await online({
-      screen: () => {
+      makeScreen: () => {
         let picture = ''
         return {
           print: (data) =>
@@ -292,7 +292,7 @@ describe('what is shown', () => {
   test('a picture is not drawn again and again for a line that has no room for it', async () => {
     let pictures = 0
     const talk = await online({
-      screen: () => ({
+      makeScreen: () => ({
         print: async () => {},
         resize: () => {},
         picture: () => `${++pictures}`,
@@ -321,7 +321,7 @@ describe('what is shown', () => {
 
   test('a session that asks without end can be interrupted all the same', async () => {
     const talk = await online({
-      screen: (size, answer) => ({
+      makeScreen: (size, answer) => ({
         ...plainScreen(size, answer),
         print: async () => answer('x'.repeat(16 * 1024)),
       }),

@@ -3,8 +3,8 @@
  * what is said and done is written down as a transcript.
  */
 
-import { buildDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { BuiltDaemon, DaemonEnd, DaemonParts } from '../../../actors/daemon/daemon-dependencies.ts'
+import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
+import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
   DialledLine,
   Execution,
@@ -240,15 +240,15 @@ export class Talk {
   backlog = 0
   /** Frames that the worker says on its own are left out. */
   quiet: readonly string[] = ['heartbeat']
-  daemon: BuiltDaemon
+  daemon: Daemon
   hands: Hands
   wire: WireInHand | undefined
   #leash: Leash
   #lines: string[] = []
   #wires = 0
-  readonly #parts: Partial<DaemonParts>
+  readonly #parts: Partial<DaemonDependencies>
 
-  constructor(parts: Partial<DaemonParts> = {}) {
+  constructor(parts: Partial<DaemonDependencies> = {}) {
     this.#parts = parts
     this.disk = new MemoryControlDatabase(this.clock)
     this.#leash = new Leash(this.clock)
@@ -294,7 +294,7 @@ export class Talk {
     this.note('the daemon is killed')
   }
 
-  #build(): BuiltDaemon {
+  #build(): Daemon {
     const identity: Identity = {
       credential: () => this.credential,
       token: () => this.token,
@@ -312,16 +312,16 @@ export class Talk {
         this.note('drops the credential')
       },
     }
-    return buildDaemon({
+    return createDaemon({
       clock: this.#leash,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0 },
       log: this.log,
       meters: noMeters,
-      spool: this.disk,
+      database: this.disk,
       dialer: { dial: (ear) => this.#dial(ear) },
       identity,
       executor: this.hands,
-      screen: plainScreen,
+      makeScreen: plainScreen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,

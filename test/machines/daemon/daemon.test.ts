@@ -10,8 +10,8 @@ const stop: DaemonEvent = { type: 'stop requested' }
 const broken: DaemonEvent = { type: 'broken', reason: 'an I/O error' }
 const late: DaemonEvent = { type: 'time is up' }
 const flushed: DaemonEvent = { type: 'flushed' }
-const nothing: DaemonEvent = { type: 'counted', running: 0, untold: 0 }
-const untold: DaemonEvent = { type: 'counted', running: 0, untold: 1 }
+const nothing: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 0 }
+const unacknowledged: DaemonEvent = { type: 'counted', running: 0, unacknowledged: 1 }
 const linkEnded = (is: DaemonEnd['is']): DaemonEvent => ({
   type: 'link ended',
   end: { is, detail: `it is ${is}` },
@@ -22,7 +22,7 @@ const misunderstood = linkEnded('protocol')
 const places: readonly (readonly [name: string, way: readonly DaemonEvent[]])[] = [
   ['serving', []],
   ['draining', [drain]],
-  ['reporting', [drain, untold]],
+  ['reporting', [drain, unacknowledged]],
   ['handing back', [drain, late]],
 ]
 
@@ -35,17 +35,17 @@ const stories: readonly Story<DaemonEvent>[] = [
   {
     title: 'a drain that waits for the word of the host',
     input: {},
-    events: [drain, untold, nothing, flushed],
+    events: [drain, unacknowledged, nothing, flushed],
   },
   {
     title: 'a drain whose host does not come back',
     input: {},
-    events: [drain, untold, late, late],
+    events: [drain, unacknowledged, late, late],
   },
   {
     title: 'a drain that takes too long',
     input: {},
-    events: [drain, late, untold, flushed],
+    events: [drain, late, unacknowledged, flushed],
   },
   {
     title: 'a drain that takes too long with what can not be killed',
@@ -63,7 +63,7 @@ const stories: readonly Story<DaemonEvent>[] = [
   {
     title: 'nothing to hand back but what is on disk',
     input: {},
-    events: [drain, untold, handBack],
+    events: [drain, unacknowledged, handBack],
     onlyLastLine: true,
   },
   {

@@ -1,24 +1,27 @@
 /** What the link to the host does, one story for each way. */
-import { type LinkEvent, linkMachine } from '../../../actors/daemon/host-connection.machine.ts'
+import {
+  type HostConnectionEvent,
+  hostConnectionMachine,
+} from '../../../actors/daemon/host-connection.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
-const go: LinkEvent = { type: 'go' }
-const opened: LinkEvent = { type: 'opened' }
-const welcomed: LinkEvent = { type: 'welcomed' }
-const lost: LinkEvent = { type: 'lost', reason: 'the network is gone' }
-const putOff: LinkEvent = { type: 'put off', reason: 'malformed' }
-const over: LinkEvent = { type: 'wait over' }
-const refused: LinkEvent = { type: 'refused', end: { is: 'revoked', detail: 'by a person' } }
-const hangUp: LinkEvent = { type: 'hang up' }
+const go: HostConnectionEvent = { type: 'go' }
+const opened: HostConnectionEvent = { type: 'opened' }
+const welcomed: HostConnectionEvent = { type: 'welcomed' }
+const lost: HostConnectionEvent = { type: 'lost', reason: 'the network is gone' }
+const putOff: HostConnectionEvent = { type: 'put off', reason: 'malformed' }
+const over: HostConnectionEvent = { type: 'wait over' }
+const refused: HostConnectionEvent = { type: 'refused', end: { is: 'revoked', detail: 'by a person' } }
+const hangUp: HostConnectionEvent = { type: 'hang up' }
 
-const places: readonly (readonly [name: string, way: readonly LinkEvent[]])[] = [
+const places: readonly (readonly [name: string, way: readonly HostConnectionEvent[]])[] = [
   ['dialling', [go]],
   ['registering', [go, opened]],
   ['online', [go, opened, welcomed]],
 ]
 
-const stories: readonly Story<LinkEvent>[] = [
+const stories: readonly Story<HostConnectionEvent>[] = [
   {
     title: 'online, and back after a loss',
     input: {},
@@ -29,7 +32,7 @@ const stories: readonly Story<LinkEvent>[] = [
     input: {},
     events: [go, opened, welcomed, putOff, over],
   },
-  ...places.flatMap(([name, way]): Story<LinkEvent>[] => [
+  ...places.flatMap(([name, way]): Story<HostConnectionEvent>[] => [
     {
       title: `lost while ${name}`,
       input: {},
@@ -82,4 +85,4 @@ const stories: readonly Story<LinkEvent>[] = [
   },
 ]
 
-testTrails(linkMachine, stories)
+testTrails(hostConnectionMachine, stories)

@@ -1,29 +1,32 @@
 /** What becomes of a sandbox that was booted for a person, one story for each way. */
-import { type BootedEvent, bootedMachine } from '../../../actors/daemon/resumed-sandbox.machine.ts'
+import {
+  type ResumedSandboxEvent,
+  resumedSandboxMachine,
+} from '../../../actors/daemon/resumed-sandbox.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
 const input = { runId: 'run-1' }
 
-const ready: BootedEvent = { type: 'ready' }
-const refused: BootedEvent = { type: 'refused' }
-const again: BootedEvent = { type: 'asked again' }
-const viewed: BootedEvent = { type: 'viewed' }
-const left: BootedEvent = { type: 'last view closed' }
-const lost: BootedEvent = { type: 'line lost' }
-const ended: BootedEvent = { type: 'session ended' }
-const release: BootedEvent = { type: 'release requested' }
-const late: BootedEvent = { type: 'time is up' }
-const closed: BootedEvent = { type: 'closed' }
+const ready: ResumedSandboxEvent = { type: 'ready' }
+const refused: ResumedSandboxEvent = { type: 'refused' }
+const again: ResumedSandboxEvent = { type: 'asked again' }
+const viewed: ResumedSandboxEvent = { type: 'viewed' }
+const left: ResumedSandboxEvent = { type: 'last view closed' }
+const lost: ResumedSandboxEvent = { type: 'line lost' }
+const ended: ResumedSandboxEvent = { type: 'session ended' }
+const release: ResumedSandboxEvent = { type: 'release requested' }
+const late: ResumedSandboxEvent = { type: 'time is up' }
+const closed: ResumedSandboxEvent = { type: 'closed' }
 
-const open: readonly (readonly [name: string, way: readonly BootedEvent[]])[] = [
+const open: readonly (readonly [name: string, way: readonly ResumedSandboxEvent[]])[] = [
   ['nobody has come yet', [ready]],
   ['somebody looks at it', [ready, viewed]],
   ['a page may be loading anew', [ready, viewed, left]],
   ['the line is away', [ready, viewed, lost]],
 ]
 
-const stories: readonly Story<BootedEvent>[] = [
+const stories: readonly Story<ResumedSandboxEvent>[] = [
   {
     title: 'from the boot to the last person having left',
     input,
@@ -104,7 +107,7 @@ const stories: readonly Story<BootedEvent>[] = [
     events: [ready, viewed, lost, late],
     onlyLastLine: true,
   },
-  ...open.flatMap(([name, way]): Story<BootedEvent>[] => [
+  ...open.flatMap(([name, way]): Story<ResumedSandboxEvent>[] => [
     {
       title: `released while ${name}`,
       input,
@@ -120,4 +123,4 @@ const stories: readonly Story<BootedEvent>[] = [
   ]),
 ]
 
-testTrails(bootedMachine, stories)
+testTrails(resumedSandboxMachine, stories)

@@ -1,11 +1,11 @@
 /** What a view gets of a session's output: what draws, and nothing that asks, names, copies or prints. */
 import { describe, expect, test } from '@jest/globals'
 import * as fc from 'fast-check'
-import { Drawing } from '../../../actors/daemon/terminal-output-filter.ts'
+import { TerminalOutputFilter } from '../../../actors/daemon/terminal-output-filter.ts'
 
 const only = (...pieces: readonly string[]): string => {
-  const drawing = new Drawing()
-  return pieces.map((piece) => drawing.only(piece)).join('')
+  const outputFilter = new TerminalOutputFilter()
+  return pieces.map((piece) => outputFilter.filter(piece)).join('')
 }
 
 const drawn = [
@@ -94,9 +94,9 @@ describe('a view', () => {
   })
 
   test('does not keep a title that never ends', () => {
-    const drawing = new Drawing()
-    drawing.only('\x1b]0;')
-    for (let n = 0; n < 1_000; n++) expect(drawing.only('x'.repeat(1_000))).toBe('')
-    expect(drawing.only('\x07after')).toBe('after')
+    const outputFilter = new TerminalOutputFilter()
+    outputFilter.filter('\x1b]0;')
+    for (let n = 0; n < 1_000; n++) expect(outputFilter.filter('x'.repeat(1_000))).toBe('')
+    expect(outputFilter.filter('\x07after')).toBe('after')
   })
 })

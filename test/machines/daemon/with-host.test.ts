@@ -5,8 +5,8 @@
  */
 import { expect, test } from '@jest/globals'
 import type { WorkerLine } from '../../../actors/api/host-api.ts'
-import { buildDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { BuiltDaemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
+import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
+import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
   DialledLine,
   Execution,
@@ -146,7 +146,7 @@ class Machine {
   readonly disk: MemoryControlDatabase
   readonly ends: DaemonEnd[] = []
   readonly log = keptLog()
-  daemon: BuiltDaemon | undefined
+  daemon: Daemon | undefined
   #credential: WorkerCredential | undefined
   #token: string | undefined
   #leash: Leash | undefined
@@ -193,13 +193,13 @@ class Machine {
         this.#credential = undefined
       },
     }
-    this.daemon = buildDaemon({
-      screen: plainScreen,
+    this.daemon = createDaemon({
+      makeScreen: plainScreen,
       clock: leash,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => this.#random.fraction() },
       log: this.log,
       meters: noMeters,
-      spool: this.disk,
+      database: this.disk,
       dialer: { dial: (ear) => this.#dial(ear, leash) },
       identity,
       executor,

@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from '@jest/globals'
 import type { WorkerLine } from '../../../actors/api/host-api.ts'
-import { buildDaemon } from '../../../actors/daemon/create-daemon.ts'
-import type { BuiltDaemon } from '../../../actors/daemon/daemon-dependencies.ts'
+import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
+import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
 import type { DialledLine, Execution, Executor, Identity, LineEar } from '../../../core/daemon/ports.ts'
 import type { BootedSandbox, BootOrder, Screen, SessionEar } from '../../../core/daemon/terminal.ts'
 import { yes } from '../../../core/result.ts'
@@ -103,7 +103,7 @@ interface Wire {
 class Machine {
   readonly boots: BootOrder[] = []
   readonly sandboxes: HandSandbox[] = []
-  readonly daemon: BuiltDaemon
+  readonly daemon: Daemon
   /** Nobody is reached while it is not. */
   reachable = true
   /** Of an earlier release: it does not know how to say what it has had. */
@@ -131,12 +131,12 @@ class Machine {
       discard: async () => {},
       reclaim: async () => {},
     }
-    this.daemon = buildDaemon({
+    this.daemon = createDaemon({
       clock: y.clock,
       random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
       log: keptLog(),
       meters: noMeters,
-      spool: new MemoryControlDatabase(y.clock),
+      database: new MemoryControlDatabase(y.clock),
       dialer: { dial: (ear) => this.#dial(ear) },
       identity: {
         credential: () => kept,
@@ -148,7 +148,7 @@ class Machine {
         dropCredential: async () => {},
       },
       executor,
-      screen,
+      makeScreen: screen,
       capabilities: { os: 'linux', arch: 'x64', provider: 'bwrap' },
       name: 'anvil',
       concurrency: 2,

@@ -11,7 +11,7 @@ import { Deadlines } from '../runtime/deadlines.ts'
 /** How late a timer can be because the machine slept. */
 const SLEEP_MS_MAX = 5_000
 
-export class Timers {
+export class SleepAwareTimers {
   readonly #clock: Clock
   readonly #deadlines: Deadlines<string>
 
