@@ -16,11 +16,11 @@ import { makeSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
 import { freeBytes } from '../worker/run/disk.ts'
 import { type Ground, type GroundParts, groundFor } from '../worker/run/sandbox-location.ts'
-import { wayOut } from '../worker/sandbox/egress/sandbox-egress.ts'
-import { removeOwned } from '../worker/sandbox/folders.ts'
+import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
+import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { makeLauncher } from '../worker/sandbox/launch.ts'
 import { thisMachine } from '../worker/sandbox/local-machine.ts'
-import { SLOTS_GID, SLOTS_MAX, slotOf } from '../worker/sandbox/sandbox-users.ts'
+import { SANDBOX_GID, SANDBOX_USERS_MAX, sandboxUserOf } from '../worker/sandbox/sandbox-users.ts'
 import { realChance } from './clock.ts'
 import { homeFolder } from './data-dir.ts'
 import { Ending, EXIT } from './exit.ts'
@@ -52,10 +52,10 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     insidePrograms: insidePrograms(),
     nodeProgram: process.execPath,
     ...(sandboxDir === undefined ? {} : { wanted: resolve(sandboxDir) }),
-    ...(isRoot ? { gid: SLOTS_GID } : {}),
+    ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
   const launcher = makeLauncher({ bwrap, clock, machine })
-  const limits = launcher.limitsTold()
+  const limits = launcher.limitsEnforcedBy()
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
   const http = makeHttp({ clock, random: realChance, ...network })
   const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
@@ -65,10 +65,10 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     log,
     uuid: () => randomUUID(),
     launcher,
-    slotOf: (number) => slotOf(number, machine),
-    firstNumber: Math.floor(realChance.fraction() * SLOTS_MAX),
+    slotOf: (number) => sandboxUserOf(number, machine),
+    firstNumber: Math.floor(realChance.fraction() * SANDBOX_USERS_MAX),
     giveAway: isRoot,
-    removeFolder: removeOwned,
+    removeFolder: removeFolderTree,
     sources: makeSources({
       folder: join(ground.folder, 'sources'),
       clock,
@@ -80,7 +80,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     }),
     codehostFor,
     drivers: agentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), asOther: isRoot }),
-    wayOut,
+    wayOut: openSandboxEgress,
     insidePrograms: ground.insidePrograms,
     node: ground.node,
     gitconfig: GITCONFIG_TEXT,

@@ -7,12 +7,12 @@
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { realClock } from '../../bin/clock.ts'
-import { sandboxArguments } from '../../worker/sandbox/arguments.ts'
+import { buildSandboxArguments } from '../../worker/sandbox/arguments.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import type { SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
-import { slotOf } from '../../worker/sandbox/sandbox-users.ts'
+import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import type { Workshop } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, measured, spread } from '../figures.ts'
@@ -34,12 +34,12 @@ export const sandbox: Entry = {
       ours: () => timed(() => launched(launcher.launch(order))),
       raw: () => timed(() => bare(probe.bwrap, order)),
     })
-    workshop.removeFolder(dirname(order.work))
+    workshop.removeFolder(dirname(order.workFolder))
     const ours = rounds.map((round) => round.ours).sort((a, b) => a - b)
     const late = ours[Math.floor(ours.length * 0.95)] ?? 0
     return [
       compared(
-        { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsTold()}`] },
+        { name: 'sandbox, order to end', unit: 'ms', notes: [`limits by ${launcher.limitsEnforcedBy()}`] },
         rounds,
       ),
       measured(
@@ -58,13 +58,13 @@ export const sandbox: Entry = {
 export function orderIn(workshop: Workshop): SandboxOrder {
   const root = workshop.folder('sandbox')
   chmodSync(root, 0o711)
-  const slot = slotOf(0, thisMachine())
+  const slot = sandboxUserOf(0, thisMachine())
   const [work, home] = ['work', 'home'].map((name) => join(root, name)) as [string, string]
   for (const path of [work, home]) {
     mkdirSync(path, { mode: 0o700 })
     if (thisMachine().euid === 0) chownSync(path, slot.uid, slot.gid)
   }
-  return { slot, name: 'bench', work, home, maxProcesses: 64, command: COMMAND }
+  return { user: slot, name: 'bench', workFolder: work, homeFolder: home, maxProcesses: 64, command: COMMAND }
 }
 
 async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['launch']>): Promise<void> {
@@ -74,14 +74,17 @@ async function launched(running: ReturnType<ReturnType<typeof makeLauncher>['lau
   if (end.code !== 0) throw new Error(`the sandbox did not work: ${JSON.stringify(end)}`)
 }
 
-export async function bare(bwrap: string, { work, home, slot }: SandboxOrder): Promise<void> {
+export async function bare(
+  bwrap: string,
+  { workFolder: work, homeFolder: home, user: slot }: SandboxOrder,
+): Promise<void> {
   const machine = thisMachine()
-  const { visible, fed } = sandboxArguments({ work, home })
+  const { commandLine: visible, inputs: fed } = buildSandboxArguments({ workFolder: work, homeFolder: home })
   const as = machine.euid === 0 ? { as: { uid: slot.uid, gid: slot.gid } } : {}
   const ended = await machine.run({
     program: bwrap,
     args: [...visible, ...COMMAND],
-    fed,
+    inputs: fed,
     timeoutMs: 10_000,
     ...as,
   })

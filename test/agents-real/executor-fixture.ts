@@ -22,13 +22,13 @@ import { AgentWatch } from '../../worker/run/agent-watch.ts'
 import type { HandsParts } from '../../worker/run/dependencies.ts'
 import { groundFor } from '../../worker/run/sandbox-location.ts'
 import { Room } from '../../worker/run/sandbox-session.ts'
-import { type WayOutOrder, wayOut } from '../../worker/sandbox/egress/sandbox-egress.ts'
-import { removeOwned } from '../../worker/sandbox/folders.ts'
+import { openSandboxEgress, type SandboxEgressOptions } from '../../worker/sandbox/egress/sandbox-egress.ts'
+import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
-import type { Launcher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
-import { slotOf } from '../../worker/sandbox/sandbox-users.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../worker/sandbox/sandbox-process.ts'
+import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { type KeptLog, keptLog } from '../support/recording-log.ts'
 import { type Seat, seat } from '../support/resumed-sandbox.ts'
 import { type Certificate, makeCertificate } from './certificate.ts'
@@ -80,7 +80,7 @@ export async function openRig(): Promise<Rig> {
   const ordered: SandboxOrder[] = []
   const log = keptLog()
   let port = 0
-  const equip = (launcher: Launcher) => equipped(launcher, ordered, certificate, () => port)
+  const equip = (launcher: SandboxLauncher) => equipped(launcher, ordered, certificate, () => port)
   const parts = await handsParts(folderIn(folder, 'worker'), log, equip)
   const hands = await openHands(parts)
 
@@ -114,12 +114,12 @@ export async function openRig(): Promise<Rig> {
 async function handsParts(
   dataDir: string,
   log: KeptLog,
-  equip: (launcher: Launcher) => Launcher,
+  equip: (launcher: SandboxLauncher) => SandboxLauncher,
 ): Promise<HandsParts> {
   const bwrap = await provenBwrap()
   const machine = thisMachine()
   const isRoot = machine.euid === 0
-  const slot = (number: number) => slotOf(number, machine)
+  const slot = (number: number) => sandboxUserOf(number, machine)
   const ground = await groundFor({
     dataDir,
     ...(isRoot ? { gid: slot(0).gid } : {}),
@@ -139,11 +139,11 @@ async function handsParts(
     slotOf: slot,
     firstNumber: 0,
     giveAway: isRoot,
-    removeFolder: removeOwned,
+    removeFolder: removeFolderTree,
     sources: makeSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
     codehostFor,
     drivers: agentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', asOther: isRoot }),
-    wayOut: (order) => wayOut(leadingHere(order)),
+    wayOut: (order) => openSandboxEgress(leadingHere(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
     freeBytes: async () => 64 * 1024 ** 3,
@@ -254,11 +254,11 @@ function filesWith(folder: string, text: string): string[] {
 
 /** The agents are told where the models are, and whom to trust there. */
 function equipped(
-  launcher: Launcher,
+  launcher: SandboxLauncher,
   ordered: SandboxOrder[],
   { authority }: Certificate,
   port: () => number,
-): Launcher {
+): SandboxLauncher {
   return {
     launch: (order) => {
       ordered.push(order)
@@ -283,7 +283,7 @@ function equipped(
 }
 
 /** The one name is here, and no other name is anywhere. */
-function leadingHere(order: WayOutOrder): WayOutOrder {
+function leadingHere(order: SandboxEgressOptions): SandboxEgressOptions {
   return {
     ...order,
     resolve: async (host) => (host === MODELS_HOST ? ['127.0.0.1'] : []),

@@ -13,11 +13,11 @@ import type { Job } from '../../protocol/frames.ts'
 import { agentDrivers } from '../../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../../worker/executor.ts'
 import type { HandsParts } from '../../worker/run/dependencies.ts'
-import { wayOut } from '../../worker/sandbox/egress/sandbox-egress.ts'
-import { removeOwned } from '../../worker/sandbox/folders.ts'
+import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
+import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
-import { slotOf } from '../../worker/sandbox/sandbox-users.ts'
+import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { keptLog } from './recording-log.ts'
 
 export const RUN = 'run-1'
@@ -47,10 +47,10 @@ export async function handsIn(
     log: keptLog(),
     uuid: randomUUID,
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
-    slotOf: (number) => slotOf(number, machine),
+    slotOf: (number) => sandboxUserOf(number, machine),
     firstNumber: slotsFrom,
     giveAway: isRoot,
-    removeFolder: removeOwned,
+    removeFolder: removeFolderTree,
     sources: {
       checkOut: async () => yes({ base: 'a' }),
       collect: async () =>
@@ -62,7 +62,7 @@ export async function handsIn(
     // Never asked, for nothing is published.
     codehostFor: () => yes({} as never),
     drivers: agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot }),
-    wayOut,
+    wayOut: openSandboxEgress,
     // From the checkout's root, for it may be bundled into one file elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
     node: {

@@ -4,10 +4,15 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { realClock } from '../../bin/clock.ts'
-import { type LimitingLauncher, makeLauncher } from '../../worker/sandbox/launch.ts'
+import { type LocalSandboxLauncher, makeLauncher } from '../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../worker/sandbox/local-machine.ts'
-import type { SandboxEnd, SandboxOrder, SandboxProcess, Slot } from '../../worker/sandbox/sandbox-process.ts'
-import { slotOf } from '../../worker/sandbox/sandbox-users.ts'
+import type {
+  SandboxEnd,
+  SandboxOrder,
+  SandboxProcess,
+  SandboxUser,
+} from '../../worker/sandbox/sandbox-process.ts'
+import { sandboxUserOf } from '../../worker/sandbox/sandbox-users.ts'
 import { type Child, runTypeScript } from './child-process.ts'
 import { tempFolder } from './real-files.ts'
 import type { ChildTask, Finished } from './sandbox-child.ts'
@@ -22,7 +27,7 @@ let next = OWN_NUMBERS
 
 export interface Place {
   readonly root: string
-  readonly slot: Slot
+  readonly slot: SandboxUser
   /** With defaults: name, folders, slot, limit of processes. */
   order(command: readonly string[], more?: Partial<SandboxOrder>): SandboxOrder
 }
@@ -33,17 +38,17 @@ export function place(as?: number): Place {
   chmodSync(root, 0o711)
   const machine = thisMachine()
   next += 1
-  const slot = as === undefined ? slotOf(next, machine) : { number: 0, uid: as, gid: as }
+  const slot = as === undefined ? sandboxUserOf(next, machine) : { number: 0, uid: as, gid: as }
   if (as !== undefined && isRoot) chownSync(root, as, as)
   for (const name of ['work', 'home']) folder(join(root, name), slot)
   return {
     root,
     slot,
     order: (command, more = {}) => ({
-      slot,
+      user: slot,
       name: 'test',
-      work: join(root, 'work'),
-      home: join(root, 'home'),
+      workFolder: join(root, 'work'),
+      homeFolder: join(root, 'home'),
       maxProcesses: 256,
       command,
       ...more,
@@ -51,7 +56,7 @@ export function place(as?: number): Place {
   }
 }
 
-export function folder(path: string, { uid, gid }: Slot): void {
+export function folder(path: string, { uid, gid }: SandboxUser): void {
   mkdirSync(path, { mode: 0o700 })
   if (isRoot) chownSync(path, uid, gid)
 }
@@ -60,9 +65,9 @@ export interface Ran extends Finished {
   readonly end: SandboxEnd
 }
 
-let launcher: LimitingLauncher | undefined
+let launcher: LocalSandboxLauncher | undefined
 
-export function theLauncher(): LimitingLauncher {
+export function theLauncher(): LocalSandboxLauncher {
   launcher ??= makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   return launcher
 }

@@ -14,7 +14,7 @@ import type { Clock } from '../../core/ports.ts'
 import { striker } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Proxies } from '../../providers/http/http.ts'
-import { covered, inheritable } from '../sandbox/descriptors.ts'
+import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
 import { USER } from './address.ts'
 import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './git-environment.ts'
 import { accountOf, lastLines } from './git-errors.ts'
@@ -133,7 +133,7 @@ function spawnCovered(
   const nothing = openSync('/dev/null', 'r')
   try {
     const own = [input, 'pipe', 'pipe', 'pipe', 'pipe'] as const
-    const stdio = covered<number | 'ignore' | 'pipe'>(own, inheritable(), nothing)
+    const stdio = coverInheritedFds<number | 'ignore' | 'pipe'>(own, listInheritableFds(), nothing)
     return spawn(program, args, { env, cwd: '/', detached: true, stdio })
   } finally {
     closeSync(nothing)

@@ -139,7 +139,7 @@ export class AgentWatch {
     const ordered = this.#ordered
     if (ordered?.by === 'stop') return { verdict: 'stopped', reason: ordered.reason }
     if (ordered !== undefined) return { verdict: 'failed', reason: ordered.reason }
-    if (end.unmade !== undefined) return { verdict: 'failed', reason: end.unmade }
+    if (end.startFailure !== undefined) return { verdict: 'failed', reason: end.startFailure }
     if (ending.verdict === 'done') return { verdict: 'done' }
     return { verdict: 'failed', reason: ending.reason ?? 'the agent failed without saying why' }
   }

@@ -5,8 +5,8 @@ import type { AgentProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
 import type { Sources } from '../git/git-ports.ts'
-import type { WayOut, WayOutOrder } from '../sandbox/egress/sandbox-egress.ts'
-import type { Launcher, Slot } from '../sandbox/sandbox-process.ts'
+import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sandbox-egress.ts'
+import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
 
 export interface HandsParts {
   /** Where sandboxes may lie: see `ground.ts`. */
@@ -15,9 +15,9 @@ export interface HandsParts {
   readonly log: Log
   /** A new random UUID. */
   readonly uuid: () => string
-  readonly launcher: Launcher
+  readonly launcher: SandboxLauncher
   /** Whom the sandbox of a number runs as. */
-  readonly slotOf: (number: number) => Slot
+  readonly slotOf: (number: number) => SandboxUser
   /** Of the sandboxes that are made from now on: another than that of any other worker here. */
   readonly firstNumber: number
   /** The worker is root, so that folders have to be given to whom they are for. */
@@ -26,7 +26,7 @@ export interface HandsParts {
   readonly sources: Sources
   readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
-  readonly wayOut: (order: WayOutOrder) => Promise<WayOut>
+  readonly wayOut: (order: SandboxEgressOptions) => Promise<SandboxEgress>
   /** Our own programs that run inside, as the build left them. */
   readonly insidePrograms: string
   /** The Node that runs them, and host paths it needs shown. */

@@ -202,7 +202,7 @@ export class RunExecution implements Execution {
     return undefined
   }
 
-  #scriptFailed(name: string, { code, signal, unmade, lateMinutes }: ScriptEnd): string {
+  #scriptFailed(name: string, { code, signal, startFailure: unmade, lateMinutes }: ScriptEnd): string {
     if (unmade !== undefined) return unmade
     const ended = code === undefined ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${code}`
     const how =

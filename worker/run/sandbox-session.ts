@@ -7,11 +7,11 @@
 import type { Telling } from '../../core/daemon/ports.ts'
 import type { JobSandbox } from '../../protocol/frames.ts'
 import { splitLog } from '../../protocol/text-budget.ts'
-import { shown as readable } from '../agents/printable-output.ts'
 import { lineReader } from '../agents/line-reader.ts'
+import { shown as readable } from '../agents/printable-output.ts'
 import type { Inside, InsideResult } from '../git/git-ports.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
-import type { WayOut } from '../sandbox/egress/sandbox-egress.ts'
+import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxEnd, SandboxOrder, SandboxProcess } from '../sandbox/sandbox-process.ts'
 import type { HandsParts } from './dependencies.ts'
 import { OUT, OWN_PROGRAMS } from './sandbox-paths.ts'
@@ -32,7 +32,7 @@ export interface RoomParts {
   readonly hands: HandsParts
   readonly job: RoomJob
   readonly folders: SandboxFolders & { readonly number: number }
-  readonly way: WayOut
+  readonly way: SandboxEgress
   readonly telling: Telling
 }
 
@@ -71,11 +71,11 @@ export class Room implements Inside {
     const { hands, job, folders, way } = this.#parts
     const goesOut = wayOut && way.socketPath !== undefined
     const process = hands.launcher.launch({
-      slot: hands.slotOf(folders.number),
+      user: hands.slotOf(folders.number),
       name: job.run.id,
-      work: folders.work,
-      home: folders.home,
-      shown: [...new Set([...hands.node.shown, ...shown])],
+      workFolder: folders.work,
+      homeFolder: folders.home,
+      readOnlyPaths: [...new Set([...hands.node.shown, ...shown])],
       environment: { ...ownEnvironment(hands), ...(wayOut ? way.environment : {}), ...environment },
       files: [{ path: '/etc/gitconfig', mode: '0444', text: hands.gitconfig }, ...files],
       maxProcesses: job.sandbox?.maxProcesses ?? PROCESSES_MAX,
@@ -87,7 +87,7 @@ export class Room implements Inside {
         ...(rest.mounts ?? []),
       ],
       ...(goesOut && way.socketPath !== undefined ? { egressSocket: way.socketPath } : {}),
-      command: wayOut ? way.wrap(command) : command,
+      command: wayOut ? way.wrapCommand(command) : command,
     })
     this.#running.add(process)
     void process.ended.then(() => this.#running.delete(process))
@@ -110,7 +110,7 @@ export class Room implements Inside {
     return {
       output: tail.text(),
       ...(end.code === undefined ? {} : { code: end.code }),
-      ...(end.unmade === undefined ? {} : { unmade: end.unmade }),
+      ...(end.startFailure === undefined ? {} : { unmade: end.startFailure }),
     }
   }
 

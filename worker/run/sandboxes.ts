@@ -10,7 +10,7 @@ import { chmod, chown, mkdir, readdir, readFile, rename, stat, writeFile } from 
 import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { RunFolders } from '../git/git-ports.ts'
-import { freeNumber } from '../sandbox/sandbox-users.ts'
+import { findFreeNumber } from '../sandbox/sandbox-users.ts'
 import { bytesIn } from './folder-size.ts'
 import type { Occupant, Walls } from './sandbox-metadata.ts'
 
@@ -107,7 +107,7 @@ export class Sandboxes {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
     await this.discard(runId)
     const taken = this.all().map((record) => record.number)
-    const number = freeNumber(taken, this.#parts.firstNumber)
+    const number = findFreeNumber(taken, this.#parts.firstNumber)
     const record: SandboxRecord = {
       v: 1,
       runId,

@@ -99,7 +99,7 @@ export class BootedSession implements Session {
     this.#ear.ended(this.#code ?? codeOf(end))
   }
 
-  #wrong({ unmade, signal }: SandboxEnd): string {
+  #wrong({ startFailure: unmade, signal }: SandboxEnd): string {
     const killed = signal === undefined ? 'the terminal has ended' : `the terminal was ended by ${signal}`
     const said = shown(this.#complaint.slice(0, COMPLAINT_CHARS_MAX)).trim()
     const text = unmade ?? (said === '' ? killed : said)

@@ -8,10 +8,10 @@
  * The walls come first and what is shown comes later: should the list ever arrive cut short, what arrived shows less,
  * never more.
  */
-import { seccompFilter } from './seccomp/filter.ts'
+import { buildSeccompFilter } from './seccomp/filter.ts'
 
 /** One option with its values. */
-export type Option = readonly [name: `--${string}`, ...values: string[]]
+export type BwrapOption = readonly [name: `--${string}`, ...values: string[]]
 
 /** A file that exists only inside, with its text; never on the host's disk. */
 export interface SandboxFile {
@@ -29,20 +29,20 @@ export interface SandboxMount {
 
 export interface SandboxPlan {
   /** The host folder that becomes /work; without one, /work is empty and forgotten. */
-  readonly work?: string
+  readonly workFolder?: string
   /** The host folder that becomes the home directory; without one, likewise. */
-  readonly home?: string
+  readonly homeFolder?: string
   readonly mounts?: readonly SandboxMount[]
   /** Host path of the socket that is the only way out; without it there is none. */
   readonly egressSocket?: string
   /** Host paths that are shown inside under the same name, read-only. */
-  readonly shown?: readonly string[]
+  readonly readOnlyPaths?: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
   readonly files?: readonly SandboxFile[]
   /** A person sits at it: it keeps the terminal it was started on. */
   readonly terminal?: boolean
   /** bubblewrap is to say how it comes along, on the descriptor after the last that is fed. */
-  readonly reports?: boolean
+  readonly reportsStatus?: boolean
 }
 
 export const WORK = '/work'
@@ -55,7 +55,7 @@ const FILTER_FD = 4
 const FIRST_FILE_FD = 5
 
 const MIB = 1024 * 1024
-const SYSTEM_SHOWN = [
+const SYSTEM_PATHS = [
   '/etc/ssl',
   '/etc/ca-certificates',
   '/etc/alternatives',
@@ -65,7 +65,7 @@ const SYSTEM_SHOWN = [
   '/etc/localtime',
 ]
 
-const FILES: readonly SandboxFile[] = [
+const DEFAULT_FILES: readonly SandboxFile[] = [
   { path: '/etc/passwd', mode: '0444', text: `agent:x:1000:1000::${HOME}:/bin/sh\n` },
   { path: '/etc/group', mode: '0444', text: 'agent:x:1000:\n' },
   { path: '/etc/hosts', mode: '0444', text: '127.0.0.1 localhost\n::1 localhost\n' },
@@ -73,7 +73,7 @@ const FILES: readonly SandboxFile[] = [
   { path: '/etc/resolv.conf', mode: '0444', text: '' },
 ]
 
-const ENVIRONMENT = {
+const DEFAULT_ENVIRONMENT = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   HOME,
   USER: 'agent',
@@ -84,49 +84,49 @@ const ENVIRONMENT = {
 
 export interface SandboxArguments {
   /** What stands on bubblewrap's own command line, up to the command. */
-  readonly visible: readonly string[]
+  readonly commandLine: readonly string[]
   /** What to feed into descriptors 3, 4, 5 …, in this order, each up to its end. */
-  readonly fed: readonly (string | Uint8Array)[]
+  readonly inputs: readonly (string | Uint8Array)[]
   /** Where bubblewrap reports, when it was asked to. */
   readonly statusFd?: number
 }
 
 /** For a machine that the probe found able; on another architecture there is no filter, and so no sandbox. */
-export function sandboxArguments(plan: SandboxPlan, arch: string = process.arch): SandboxArguments {
-  const filter = seccompFilter(arch)
+export function buildSandboxArguments(plan: SandboxPlan, arch: string = process.arch): SandboxArguments {
+  const filter = buildSeccompFilter(arch)
   if (filter === undefined) throw new Error(`no system call filter for ${arch}: there is no sandbox without`)
   return {
-    visible: ['--args', String(ARGUMENTS_FD), '--'],
-    fed: [encode(sandboxOptions(plan)), filter, ...filesOf(plan).map(({ text }) => text)],
-    ...(plan.reports === true ? { statusFd: statusFd(plan) } : {}),
+    commandLine: ['--args', String(ARGUMENTS_FD), '--'],
+    inputs: [encodeOptions(buildSandboxOptions(plan)), filter, ...filesOf(plan).map(({ text }) => text)],
+    ...(plan.reportsStatus === true ? { statusFd: statusFd(plan) } : {}),
   }
 }
 
 /** Every option this worker may use, for comparing with what a version of bubblewrap knows. */
-export function optionNames(options: readonly Option[]): string[] {
+export function listOptionNames(options: readonly BwrapOption[]): string[] {
   return [...new Set(['--args', ...options.map(([name]) => name)])]
 }
 
-export function sandboxOptions(plan: SandboxPlan): Option[] {
+export function buildSandboxOptions(plan: SandboxPlan): BwrapOption[] {
   return [
-    ...isolation(plan),
+    ...isolationOptions(plan),
     ['--seccomp', String(FILTER_FD)],
-    ...(plan.reports === true ? [['--json-status-fd', String(statusFd(plan))] as const] : []),
-    ...identity({ ...ENVIRONMENT, ...plan.environment }),
-    ...system(plan.shown ?? []),
-    ...kernelFolders,
-    folder(HOME, plan.home),
-    folder(WORK, plan.work),
-    ...(plan.mounts ?? []).map(mount),
+    ...(plan.reportsStatus === true ? [['--json-status-fd', String(statusFd(plan))] as const] : []),
+    ...identityOptions({ ...DEFAULT_ENVIRONMENT, ...plan.environment }),
+    ...systemOptions(plan.readOnlyPaths ?? []),
+    ...kernelFolderOptions,
+    folderOption(HOME, plan.homeFolder),
+    folderOption(WORK, plan.workFolder),
+    ...(plan.mounts ?? []).map(mountOption),
     ...(plan.egressSocket === undefined ? [] : [['--ro-bind', plan.egressSocket, EGRESS_SOCKET] as const]),
     ...filesOf(plan).flatMap(fileOptions),
-    ...sealed,
+    ...sealingOptions,
   ]
 }
 
 // ---- the parts, in the order in which they take effect -----------------------------------------------------------
 
-function isolation({ terminal = false }: SandboxPlan): Option[] {
+function isolationOptions({ terminal = false }: SandboxPlan): BwrapOption[] {
   return [
     ['--unshare-user'],
     ['--unshare-ipc'],
@@ -141,12 +141,12 @@ function isolation({ terminal = false }: SandboxPlan): Option[] {
   ]
 }
 
-function identity(environment: Readonly<Record<string, string>>): Option[] {
-  const variables = Object.entries(environment).map(([name, value]): Option => ['--setenv', name, value])
+function identityOptions(environment: Readonly<Record<string, string>>): BwrapOption[] {
+  const variables = Object.entries(environment).map(([name, value]): BwrapOption => ['--setenv', name, value])
   return [['--uid', '1000'], ['--gid', '1000'], ['--hostname', 'sandbox'], ['--clearenv'], ...variables]
 }
 
-function system(shown: readonly string[]): Option[] {
+function systemOptions(readOnlyPaths: readonly string[]): BwrapOption[] {
   return [
     ['--ro-bind', '/usr', '/usr'],
     ['--symlink', 'usr/bin', '/bin'],
@@ -155,12 +155,12 @@ function system(shown: readonly string[]): Option[] {
     ['--symlink', 'usr/lib64', '/lib64'],
     ['--perms', '0755'],
     ['--dir', '/etc'],
-    ...SYSTEM_SHOWN.map((path): Option => ['--ro-bind-try', path, path]),
-    ...shown.map((path): Option => ['--ro-bind', path, path]),
+    ...SYSTEM_PATHS.map((path): BwrapOption => ['--ro-bind-try', path, path]),
+    ...readOnlyPaths.map((path): BwrapOption => ['--ro-bind', path, path]),
   ]
 }
 
-const kernelFolders: readonly Option[] = [
+const kernelFolderOptions: readonly BwrapOption[] = [
   ['--proc', '/proc'],
   ['--dev', '/dev'],
   ['--size', String(64 * MIB)],
@@ -172,11 +172,11 @@ const kernelFolders: readonly Option[] = [
   ['--tmpfs', '/dev/shm'],
 ]
 
-function folder(inside: string, host: string | undefined): Option {
+function folderOption(inside: string, host: string | undefined): BwrapOption {
   return host === undefined ? ['--tmpfs', inside] : ['--bind', host, inside]
 }
 
-function mount({ from, to, writable = false }: SandboxMount): Option {
+function mountOption({ from, to, writable = false }: SandboxMount): BwrapOption {
   return [writable ? '--bind' : '--ro-bind', from, to]
 }
 
@@ -185,10 +185,10 @@ function statusFd(plan: SandboxPlan): number {
 }
 
 function filesOf({ files = [] }: SandboxPlan): readonly SandboxFile[] {
-  return [...FILES, ...files]
+  return [...DEFAULT_FILES, ...files]
 }
 
-function fileOptions({ path, mode }: SandboxFile, index: number): Option[] {
+function fileOptions({ path, mode }: SandboxFile, index: number): BwrapOption[] {
   return [
     ['--perms', mode],
     ['--ro-bind-data', String(FIRST_FILE_FD + index), path],
@@ -196,7 +196,7 @@ function fileOptions({ path, mode }: SandboxFile, index: number): Option[] {
 }
 
 /** Last, and in this order: sealing the root first would leave nothing to mount on. */
-const sealed: readonly Option[] = [
+const sealingOptions: readonly BwrapOption[] = [
   ['--remount-ro', '/proc'],
   ['--remount-ro', '/dev'],
   ['--remount-ro', '/run'],
@@ -205,9 +205,9 @@ const sealed: readonly Option[] = [
 ]
 
 /** Each word ends with a NUL. A word that holds one would become two, the second of the caller's choosing. */
-function encode(options: readonly Option[]): string {
+function encodeOptions(options: readonly BwrapOption[]): string {
   const words = options.flat()
-  const torn = words.find((word) => word.includes('\0'))
-  if (torn !== undefined) throw new Error(`a sandbox argument holds a NUL: ${JSON.stringify(torn)}`)
+  const splitWord = words.find((word) => word.includes('\0'))
+  if (splitWord !== undefined) throw new Error(`a sandbox argument holds a NUL: ${JSON.stringify(splitWord)}`)
   return words.map((word) => `${word}\0`).join('')
 }

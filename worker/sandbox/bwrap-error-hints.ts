@@ -1,63 +1,63 @@
 /**
  * Why bubblewrap could not make a sandbox, where the cause is a known one, and the command that cures it.
  */
-import type { Machine } from './local-machine.ts'
+import type { LocalMachine } from './local-machine.ts'
 
-interface Cause {
+interface KnownCause {
   readonly file: string
   readonly value: string
-  cure(bwrap: string): string
+  fix(bwrap: string): string
 }
 
-const COMPLAINT_CHARS_MAX = 500
+const MESSAGE_CHARS_MAX = 500
 
 /** Switches by which a system keeps user namespaces from ordinary users. */
-const CAUSES: readonly Cause[] = [
+const KNOWN_CAUSES: readonly KnownCause[] = [
   {
     file: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
     value: '1',
-    cure: (bwrap) =>
+    fix: (bwrap) =>
       `AppArmor keeps user namespaces from programs without a profile; give bubblewrap one: ${apparmorCommand(bwrap)}`,
   },
   {
     file: '/proc/sys/kernel/unprivileged_userns_clone',
     value: '0',
-    cure: () =>
+    fix: () =>
       'user namespaces are switched off; allow them with: sudo sysctl -w kernel.unprivileged_userns_clone=1',
   },
   {
     file: '/proc/sys/user/max_user_namespaces',
     value: '0',
-    cure: () =>
+    fix: () =>
       'user namespaces are switched off; allow them with: sudo sysctl -w user.max_user_namespaces=15000',
   },
 ]
 
 /** How bubblewrap complains when it is refused a namespace, or refused to use the one it got. */
-const REFUSED = /permission|not permitted|namespace|uid map|RTM_NEWADDR|No space left/i
+const NAMESPACE_REFUSED = /permission|not permitted|namespace|uid map|RTM_NEWADDR|No space left/i
 /** What a folder that the sandbox's user can't get to looks like from its side. */
-const UNREACHED = /Can't find source path (\S+): Permission denied/
+const SOURCE_UNREACHABLE = /Can't find source path (\S+): Permission denied/
 
-export async function cureFor(
-  complaint: string,
+export async function findFix(
+  errorText: string,
   bwrap: string,
-  machine: Machine,
+  machine: LocalMachine,
 ): Promise<string | undefined> {
-  const [, unreached] = UNREACHED.exec(complaint) ?? []
-  if (unreached !== undefined) {
-    return `the user that sandboxes run as must be able to pass every folder above it; try: namei -l ${unreached}`
+  const [, unreachable] = SOURCE_UNREACHABLE.exec(errorText) ?? []
+  if (unreachable !== undefined) {
+    return `the user that sandboxes run as must be able to pass every folder above it; try: namei -l ${unreachable}`
   }
-  if (!REFUSED.test(complaint)) return undefined
-  const values = await Promise.all(CAUSES.map(({ file }) => machine.read(file)))
-  return CAUSES.find(({ value }, index) => values[index]?.trim() === value)?.cure(bwrap)
+  if (!NAMESPACE_REFUSED.test(errorText)) return undefined
+  const values = await Promise.all(KNOWN_CAUSES.map(({ file }) => machine.read(file)))
+  return KNOWN_CAUSES.find(({ value }, index) => values[index]?.trim() === value)?.fix(bwrap)
 }
 
 /** One line that a log or a terminal can take. */
-export function plain(text: string): string {
+export function toPlainLine(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Cf}]+/gu, ' ')
     .trim()
-    .slice(0, COMPLAINT_CHARS_MAX)
+    .slice(0, MESSAGE_CHARS_MAX)
 }
 
 /** Narrow: it allows this one program its user namespace, and leaves the restriction on for all others. */

@@ -4,7 +4,7 @@
  */
 import type { Readable } from 'node:stream'
 
-export interface Status {
+export interface BwrapStatus {
   readonly childPid?: number
   readonly exitCode?: number
 }
@@ -12,27 +12,30 @@ export interface Status {
 const STATUS_CHARS_MAX = 64 * 1024
 
 /** `told` is called whenever something is new. Resolves with all there was, when there is no more. */
-export function readStatus(stream: Readable, told: (status: Status) => void): Promise<Status> {
+export function readBwrapStatus(
+  stream: Readable,
+  onStatus: (status: BwrapStatus) => void,
+): Promise<BwrapStatus> {
   return new Promise((resolve) => {
     let text = ''
-    let status: Status = {}
+    let status: BwrapStatus = {}
     stream.setEncoding('utf8').on('data', (part: string) => {
       const lines = (text + part).slice(0, STATUS_CHARS_MAX).split('\n')
       text = lines.pop() ?? ''
-      for (const line of lines) status = { ...status, ...statusOf(line) }
-      told(status)
+      for (const line of lines) status = { ...status, ...parseStatusLine(line) }
+      onStatus(status)
     })
     stream.on('error', () => {}).on('close', () => resolve(status))
   })
 }
 
-function statusOf(line: string): Status {
-  const childPid = numberIn(line, 'child-pid')
-  const exitCode = numberIn(line, 'exit-code')
+function parseStatusLine(line: string): BwrapStatus {
+  const childPid = findNumber(line, 'child-pid')
+  const exitCode = findNumber(line, 'exit-code')
   return { ...(childPid === undefined ? {} : { childPid }), ...(exitCode === undefined ? {} : { exitCode }) }
 }
 
-function numberIn(line: string, name: string): number | undefined {
+function findNumber(line: string, name: string): number | undefined {
   const [, digits] = new RegExp(`"${name}"\\s*:\\s*(\\d+)`).exec(line) ?? []
   return digits === undefined ? undefined : Number(digits)
 }

@@ -17,139 +17,141 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { isOwnerGone, ownMark } from './owner-tag.ts'
+import { isOwnerGone, ownerTag } from './owner-tag.ts'
 
-export interface Group {
+export interface Cgroup {
   /** Before it has children. False: it stays where it is. */
-  take(pid: number): boolean
+  addProcess(pid: number): boolean
   kill(): void
   isEmpty(): boolean
   remove(): void
 }
 
-export interface GroupLimits {
+export interface CgroupLimits {
   readonly processes: number
   readonly memoryMib?: number
 }
 
-const OURS = 'switchyard'
+const GROUP_NAME = 'switchyard'
 const CONTROLLERS = ['pids', 'memory'] as const
 type Controller = (typeof CONTROLLERS)[number]
 const MIB = 1024 * 1024
 
 export class Cgroups {
   readonly #base: string
-  readonly #has: ReadonlySet<Controller>
-  #made = 0
+  readonly #controllers: ReadonlySet<Controller>
+  #createdCount = 0
 
   /** Below a group that is ours, and has no members of its own. */
   constructor(base: string) {
     this.#base = base
-    const shared = read(join(base, 'cgroup.subtree_control')).split(/\s+/)
-    this.#has = new Set(CONTROLLERS.filter((name) => shared.includes(name)))
+    const shared = readOrEmpty(join(base, 'cgroup.subtree_control')).split(/\s+/)
+    this.#controllers = new Set(CONTROLLERS.filter((name) => shared.includes(name)))
   }
 
   /** undefined: this worker may make none. */
   static find(euid: number): Cgroups | undefined {
     const top = mountPoint()
     if (top === undefined) return undefined
-    const base = (euid === 0 ? atTop(top) : undefined) ?? delegated(top)
+    const base = (euid === 0 ? createTopGroup(top) : undefined) ?? prepareDelegatedGroup(top)
     if (base === undefined) return undefined
-    sweep(base)
+    removeStaleGroups(base)
     return new Cgroups(base)
   }
 
-  counts(what: Controller): boolean {
-    return this.#has.has(what)
+  hasController(what: Controller): boolean {
+    return this.#controllers.has(what)
   }
 
-  make(name: string, limits: GroupLimits): Group | undefined {
-    this.#made += 1
-    const folder = join(this.#base, `${ownMark()}.${this.#made}.${name}`)
+  create(name: string, limits: CgroupLimits): Cgroup | undefined {
+    this.#createdCount += 1
+    const folder = join(this.#base, `${ownerTag()}.${this.#createdCount}.${name}`)
     try {
       mkdirSync(folder)
       for (const [file, value] of this.#settings(limits)) writeFileSync(join(folder, file), value)
-      return groupAt(folder)
+      return cgroupAt(folder)
     } catch {
-      remove(folder)
+      tryRemove(folder)
       return undefined
     }
   }
 
   /** One more than asked for: bubblewrap's own process inside; and one for its monitor outside. */
-  #settings({ processes, memoryMib }: GroupLimits): [file: string, value: string][] {
+  #settings({ processes, memoryMib }: CgroupLimits): [file: string, value: string][] {
     const pids: [string, string] = ['pids.max', String(processes + 2)]
     const memory: [string, string][] = [['memory.oom.group', '1']]
     if (memoryMib !== undefined) memory.unshift(['memory.max', String(memoryMib * MIB)])
-    return [...(this.counts('pids') ? [pids] : []), ...(this.counts('memory') ? memory : [])]
+    return [...(this.hasController('pids') ? [pids] : []), ...(this.hasController('memory') ? memory : [])]
   }
 }
 
-function groupAt(folder: string): Group {
+function cgroupAt(folder: string): Cgroup {
   return {
-    take: (pid) => write(join(folder, 'cgroup.procs'), String(pid)),
-    kill: () => void write(join(folder, 'cgroup.kill'), '1'),
-    isEmpty: () => !/^populated 1$/m.test(read(join(folder, 'cgroup.events'))),
-    remove: () => remove(folder),
+    addProcess: (pid) => tryWrite(join(folder, 'cgroup.procs'), String(pid)),
+    kill: () => void tryWrite(join(folder, 'cgroup.kill'), '1'),
+    isEmpty: () => !/^populated 1$/m.test(readOrEmpty(join(folder, 'cgroup.events'))),
+    remove: () => tryRemove(folder),
   }
 }
 
 // ---- finding a place -----------------------------------------------------------------------------------------------
 
 function mountPoint(): string | undefined {
-  const line = read('/proc/self/mountinfo')
+  const line = readOrEmpty('/proc/self/mountinfo')
     .split('\n')
     .find((each) => / - cgroup2 /.test(each))
   return line?.split(' ')[4]
 }
 
-function atTop(top: string): string | undefined {
-  const base = join(top, OURS)
+function createTopGroup(top: string): string | undefined {
+  const base = join(top, GROUP_NAME)
   try {
     mkdirSync(base, { recursive: true })
   } catch {
     return undefined
   }
-  share(top)
-  if (share(base)) return base
-  remove(base)
+  enableControllers(top)
+  if (enableControllers(base)) return base
+  tryRemove(base)
   return undefined
 }
 
-function delegated(top: string): string | undefined {
-  const [, own] = /^0::(\/.+)$/m.exec(read('/proc/self/cgroup')) ?? []
+function prepareDelegatedGroup(top: string): string | undefined {
+  const [, own] = /^0::(\/.+)$/m.exec(readOrEmpty('/proc/self/cgroup')) ?? []
   if (own === undefined) return undefined
   const base = join(top, own)
-  const aside = join(base, `${OURS}-worker`)
+  const workerGroup = join(base, `${GROUP_NAME}-worker`)
   try {
     accessSync(base, constants.W_OK)
-    mkdirSync(aside, { recursive: true })
+    mkdirSync(workerGroup, { recursive: true })
   } catch {
     return undefined
   }
-  write(join(aside, 'cgroup.procs'), String(process.pid))
-  if (share(base)) return base
+  tryWrite(join(workerGroup, 'cgroup.procs'), String(process.pid))
+  if (enableControllers(base)) return base
   // Others are still in there, or there is nothing to share out: as before.
-  write(join(base, 'cgroup.procs'), String(process.pid))
-  remove(aside)
+  tryWrite(join(base, 'cgroup.procs'), String(process.pid))
+  tryRemove(workerGroup)
   return undefined
 }
 
 /** One at a time: one that is missing must not keep the other away. */
-function share(folder: string): boolean {
-  return CONTROLLERS.map((name) => write(join(folder, 'cgroup.subtree_control'), `+${name}`)).includes(true)
+function enableControllers(folder: string): boolean {
+  return CONTROLLERS.map((name) => tryWrite(join(folder, 'cgroup.subtree_control'), `+${name}`)).includes(
+    true,
+  )
 }
 
 // ---- what a dead worker left ---------------------------------------------------------------------------------------
 
-function sweep(base: string): void {
+function removeStaleGroups(base: string): void {
   for (const name of readdirSync(base).filter(isOwnerGone)) {
-    groupAt(join(base, name)).kill()
-    remove(join(base, name))
+    cgroupAt(join(base, name)).kill()
+    tryRemove(join(base, name))
   }
 }
 
-function read(path: string): string {
+function readOrEmpty(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {
@@ -157,7 +159,7 @@ function read(path: string): string {
   }
 }
 
-function write(path: string, value: string): boolean {
+function tryWrite(path: string, value: string): boolean {
   try {
     writeFileSync(path, value)
     return true
@@ -167,7 +169,7 @@ function write(path: string, value: string): boolean {
 }
 
 /** Goes only when nothing is in it any more; what stays is swept at a later start. */
-function remove(folder: string): void {
+function tryRemove(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {}

@@ -11,25 +11,25 @@ const CLOSE_ON_EXEC = 0o2000000
 const STANDARD_MAX = 2
 
 /** Above the three standard ones. */
-export function inheritable(): number[] {
+export function listInheritableFds(): number[] {
   return readdirSync('/proc/self/fd')
     .map(Number)
-    .filter((fd) => fd > STANDARD_MAX && isInherited(fd))
+    .filter((fd) => fd > STANDARD_MAX && isInheritable(fd))
     .sort((a, b) => a - b)
 }
 
 /** What `stdio` has to be, so that after our own descriptors nothing but `/dev/null` is left. */
-export function covered<T>(
-  own: readonly T[],
-  leaking: readonly number[],
+export function coverInheritedFds<T>(
+  ownStdio: readonly T[],
+  inheritedFds: readonly number[],
   devNull: number,
 ): (T | number | 'ignore')[] {
-  const beyond = leaking.filter((fd) => fd >= own.length)
-  const length = Math.max(own.length, ...beyond.map((fd) => fd + 1))
-  return Array.from({ length }, (_, fd) => own[fd] ?? (beyond.includes(fd) ? devNull : 'ignore'))
+  const uncovered = inheritedFds.filter((fd) => fd >= ownStdio.length)
+  const length = Math.max(ownStdio.length, ...uncovered.map((fd) => fd + 1))
+  return Array.from({ length }, (_, fd) => ownStdio[fd] ?? (uncovered.includes(fd) ? devNull : 'ignore'))
 }
 
-function isInherited(fd: number): boolean {
+function isInheritable(fd: number): boolean {
   try {
     const [, flags = ''] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? []
     return (Number.parseInt(flags, 8) & CLOSE_ON_EXEC) === 0

@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { readlinkSync, statSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { homedir } from 'node:os'
-import { NAMESPACES, type Outside } from './escape-test.ts'
+import { type EscapeTarget, NAMESPACES } from './escape-test.ts'
 
-export interface Witness extends Outside {
+export interface OpenEscapeTarget extends EscapeTarget {
   close(): void
 }
 
-export async function witness(): Promise<Witness> {
+export async function openEscapeTarget(): Promise<OpenEscapeTarget> {
   // First, for a listener that nobody closes would keep the process from ending.
   const { home, inode } = homeOrRoot()
   const namespaces = NAMESPACES.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
@@ -22,13 +22,13 @@ export async function witness(): Promise<Witness> {
 /** Users of services often have no home, or one that is not there; then the host's root is looked for inside. */
 function homeOrRoot(): { readonly home: string; readonly inode: string } {
   try {
-    return seen(homedir())
+    return inspectFolder(homedir())
   } catch {
-    return seen('/')
+    return inspectFolder('/')
   }
 }
 
-function seen(home: string) {
+function inspectFolder(home: string) {
   const { dev, ino } = statSync(home, { bigint: true })
   return { home, inode: `${dev}:${ino}` }
 }

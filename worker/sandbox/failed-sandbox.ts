@@ -2,12 +2,12 @@
 import { Readable } from 'node:stream'
 import type { SandboxProcess } from './sandbox-process.ts'
 
-export function unmade(reason: string): SandboxProcess {
+export function failedSandbox(reason: string): SandboxProcess {
   return {
     stdout: Readable.from([]),
     stderr: Readable.from([]),
     interrupt: () => {},
     kill: () => {},
-    ended: Promise.resolve({ unmade: reason }),
+    ended: Promise.resolve({ startFailure: reason }),
   }
 }

@@ -10,9 +10,9 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, sta
 import { chmod, chown, lstat, mkdir, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { Slot } from './sandbox-process.ts'
+import type { SandboxUser } from './sandbox-process.ts'
 
-const OTHERS_WRITE = 0o022
+const WRITE_BY_OTHERS = 0o022
 /** Node has no name for it: an open file that is only pointed at, so no right to read it is needed. */
 const O_PATH = 0o10000000
 const STICKY = 0o1000
@@ -26,20 +26,20 @@ const AS_BYTES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
 /** Owner-only, and the slot's. The folders above must let its user pass. */
-export async function makeOwned(folder: string, slot: Slot): Promise<Result<void>> {
-  const own = process.geteuid?.() === slot.uid
-  const closed = own ? undefined : closedAbove(folder, slot)
-  if (closed !== undefined) {
-    const cure = `keep the worker's data where other users may pass, such as below /var/lib, or: chmod o+x ${closed}`
-    return no('failed', `${closed} can't be passed by the user that sandboxes run as; ${cure}`)
+export async function createOwnedFolder(folder: string, user: SandboxUser): Promise<Result<void>> {
+  const isOwnUser = process.geteuid?.() === user.uid
+  const impassable = isOwnUser ? undefined : findImpassableAncestor(folder, user)
+  if (impassable !== undefined) {
+    const fix = `keep the worker's data where other users may pass, such as below /var/lib, or: chmod o+x ${impassable}`
+    return no('failed', `${impassable} can't be passed by the user that sandboxes run as; ${fix}`)
   }
   await mkdir(folder, { mode: 0o700 })
-  if (!own) await chown(folder, slot.uid, slot.gid)
+  if (!isOwnUser) await chown(folder, user.uid, user.gid)
   return yes(undefined)
 }
 
 /** The slot's folder and no other: not reached through a link, and in no folder that the slot could rename it in. */
-export function objectionToFolder(path: string, { uid }: Slot): string | undefined {
+export function findFolderProblem(path: string, { uid }: SandboxUser): string | undefined {
   try {
     const fd = openSync(path, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
     try {
@@ -48,13 +48,13 @@ export function objectionToFolder(path: string, { uid }: Slot): string | undefin
     } finally {
       closeSync(fd)
     }
-    return objectionToParent(dirname(path), uid)
+    return findParentProblem(dirname(path), uid)
   } catch (error) {
     return `${path} is no folder that can be shown: ${(error as Error).message}`
   }
 }
 
-export function objectionToSocket(path: string): string | undefined {
+export function findSocketProblem(path: string): string | undefined {
   const found = lstatSync(path, { throwIfNoEntry: false })
   return found?.isSocket() === true ? undefined : `${path} is no socket`
 }
@@ -63,9 +63,9 @@ export function objectionToSocket(path: string): string | undefined {
  * Deletes all of it, whatever an agent made of it: folders that may not be entered, names that are no text, trees
  * deeper than a path can be long. Links are deleted, never followed. Only when nothing runs in it any more.
  */
-export async function removeOwned(folder: string): Promise<void> {
+export async function removeFolderTree(folder: string): Promise<void> {
   const top = Buffer.from(folder)
-  const found = await lstat(top).catch(ifMissing)
+  const found = await lstat(top).catch(undefinedIfMissing)
   if (found === undefined) return
   if (found.isDirectory()) await removeTree(top, top)
   else await unlink(top)
@@ -78,7 +78,7 @@ export async function removeOwned(folder: string): Promise<void> {
 async function removeTree(folder: Buffer, top: Buffer, depth = 0): Promise<void> {
   await chmod(folder, 0o700)
   for (;;) {
-    const seen = await emptied(folder, top, depth)
+    const seen = await emptyFolder(folder, top, depth)
     const left = await rmdir(folder).catch((error: NodeJS.ErrnoException) => error)
     if (left === undefined) return
     if (seen === 0 || left.code !== 'ENOTEMPTY') throw left
@@ -86,7 +86,7 @@ async function removeTree(folder: Buffer, top: Buffer, depth = 0): Promise<void>
 }
 
 /** How many names were seen: what is hung below it while it is read may be seen the next time only. */
-async function emptied(folder: Buffer, top: Buffer, depth: number): Promise<number> {
+async function emptyFolder(folder: Buffer, top: Buffer, depth: number): Promise<number> {
   let seen = 0
   const files: Buffer[] = []
   for await (const entry of await opendir(folder, { encoding: AS_BYTES })) {
@@ -96,7 +96,7 @@ async function emptied(folder: Buffer, top: Buffer, depth: number): Promise<numb
     const path = Buffer.concat([folder, SLASH, name])
     if (!entry.isDirectory()) files.push(path)
     else if (depth < DEPTH_MAX && path.length < PATH_BYTES_MAX) await removeTree(path, top, depth + 1)
-    else await hangHigher(path, top)
+    else await moveBelowTop(path, top)
     if (files.length >= AT_ONCE_MAX) await unlinkAll(files.splice(0))
   }
   await unlinkAll(files)
@@ -108,33 +108,35 @@ async function unlinkAll(files: readonly Buffer[]): Promise<void> {
 }
 
 /** Right below the top, under a name that no agent can have taken before. */
-async function hangHigher(folder: Buffer, top: Buffer): Promise<void> {
-  const higher = Buffer.concat([top, SLASH, Buffer.from(`.deep-${randomUUID()}`)])
+async function moveBelowTop(folder: Buffer, top: Buffer): Promise<void> {
+  const target = Buffer.concat([top, SLASH, Buffer.from(`.deep-${randomUUID()}`)])
   // A folder changes its parent only when its owner may write in it.
   await chmod(folder, 0o700)
-  await rename(folder, higher)
+  await rename(folder, target)
 }
 
-function ifMissing(error: NodeJS.ErrnoException): undefined {
+function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code === 'ENOENT') return undefined
   throw error
 }
 
-function objectionToParent(parent: string, uid: number): string | undefined {
+function findParentProblem(parent: string, uid: number): string | undefined {
   const found = statSync(parent)
-  const strange = found.uid === uid && uid !== process.geteuid?.()
-  const open = (found.mode & OTHERS_WRITE) !== 0 && (found.mode & STICKY) === 0
-  return strange || open ? `${parent} can be written by others than the worker` : undefined
+  const belongsToSandbox = found.uid === uid && uid !== process.geteuid?.()
+  const isWritableByOthers = (found.mode & WRITE_BY_OTHERS) !== 0 && (found.mode & STICKY) === 0
+  return belongsToSandbox || isWritableByOthers
+    ? `${parent} can be written by others than the worker`
+    : undefined
 }
 
 /** The first folder above that the slot's user can't pass. */
-function closedAbove(folder: string, slot: Slot): string | undefined {
+function findImpassableAncestor(folder: string, user: SandboxUser): string | undefined {
   const above = dirname(folder)
   if (above === folder) return undefined
-  return closedAbove(above, slot) ?? (mayPass(above, slot) ? undefined : above)
+  return findImpassableAncestor(above, user) ?? (canPass(above, user) ? undefined : above)
 }
 
-function mayPass(folder: string, { uid, gid }: Slot): boolean {
+function canPass(folder: string, { uid, gid }: SandboxUser): boolean {
   const { uid: owner, gid: group, mode } = statSync(folder)
   const right = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001
   return (mode & right) !== 0

@@ -9,25 +9,25 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { access, constants, readFile } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
-import { type Witness, witness } from './escape-target.ts'
+import { type OpenEscapeTarget, openEscapeTarget } from './escape-target.ts'
 
-export interface Command {
+export interface ProbeCommand {
   readonly program: string
   readonly args: readonly string[]
   /** Written to descriptors 3, 4, 5 …, each followed by its end. */
-  readonly fed?: readonly (string | Uint8Array)[]
+  readonly inputs?: readonly (string | Uint8Array)[]
   /** Whom to run as, when that is somebody else. */
   readonly as?: { readonly uid: number; readonly gid: number }
   readonly timeoutMs: number
 }
 
-export type Ended =
-  | { readonly is: 'exited'; readonly code: number; readonly output: string; readonly complaint: string }
-  | { readonly is: 'killed'; readonly signal: string; readonly complaint: string }
+export type CommandOutcome =
+  | { readonly is: 'exited'; readonly code: number; readonly stdout: string; readonly stderr: string }
+  | { readonly is: 'killed'; readonly signal: string; readonly stderr: string }
   | { readonly is: 'too slow' }
   | { readonly is: 'not started'; readonly reason: string }
 
-export interface Machine {
+export interface LocalMachine {
   readonly platform: string
   /** Node's name of the processor's architecture. */
   readonly arch: string
@@ -37,15 +37,15 @@ export interface Machine {
   isProgram(path: string): Promise<boolean>
   /** undefined when there is no such file, or it can't be read. */
   read(path: string): Promise<string | undefined>
-  run(command: Command): Promise<Ended>
-  witness(): Promise<Witness>
+  run(command: ProbeCommand): Promise<CommandOutcome>
+  openEscapeTarget(): Promise<OpenEscapeTarget>
 }
 
-export function thisMachine(): Machine {
+export function thisMachine(): LocalMachine {
   const { platform, arch } = process
   // Only Windows has no user ids, and no sandbox either.
   const [euid, egid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
-  return { platform, arch, euid, egid, isProgram, read, run, witness }
+  return { platform, arch, euid, egid, isProgram, read, run, openEscapeTarget }
 }
 
 const OUTPUT_CHARS_MAX = 64 * 1024
@@ -62,55 +62,55 @@ async function read(path: string): Promise<string | undefined> {
   return readFile(path, 'utf8').catch(() => undefined)
 }
 
-async function run(command: Command): Promise<Ended> {
+async function run(command: ProbeCommand): Promise<CommandOutcome> {
   try {
     const child = start(command)
-    feed(child, command.fed ?? [])
-    return await ended(child)
+    writeInputs(child, command.inputs ?? [])
+    return await awaitOutcome(child)
   } catch (error) {
     // Most failures to start arrive as events, some (no right to change the user) are thrown.
     return { is: 'not started', reason: isNativeError(error) ? error.message : String(error) }
   }
 }
 
-function start({ program, args, fed = [], as, timeoutMs }: Command): ChildProcess {
+function start({ program, args, inputs = [], as, timeoutMs }: ProbeCommand): ChildProcess {
   return spawn(program, args, {
     ...as,
     env: {},
     cwd: '/',
-    stdio: ['ignore', 'pipe', 'pipe', ...fed.map(() => 'pipe' as const)],
+    stdio: ['ignore', 'pipe', 'pipe', ...inputs.map(() => 'pipe' as const)],
     timeout: timeoutMs,
     killSignal: 'SIGKILL',
   })
 }
 
 /** A program that ends before it has read everything is its own affair, and shows in how it ended. */
-function feed(child: ChildProcess, fed: readonly (string | Uint8Array)[]): void {
-  for (const [index, text] of fed.entries()) {
+function writeInputs(child: ChildProcess, inputs: readonly (string | Uint8Array)[]): void {
+  for (const [index, text] of inputs.entries()) {
     // Descriptors from 3 on were asked for as pipes, and Node makes those two-way streams.
     const pipe = child.stdio[index + 3] as Writable | null | undefined
     pipe?.on('error', () => {}).end(text)
   }
 }
 
-async function ended(child: ChildProcess): Promise<Ended> {
-  const [output, complaint] = [gather(child.stdout), gather(child.stderr)]
-  const end = await new Promise<Ended>((resolve) => {
-    const exited = (code: number) => resolve({ is: 'exited', code, output: output(), complaint: complaint() })
+async function awaitOutcome(child: ChildProcess): Promise<CommandOutcome> {
+  const [stdout, stderr] = [collectText(child.stdout), collectText(child.stderr)]
+  const outcome = await new Promise<CommandOutcome>((resolve) => {
+    const exited = (code: number) => resolve({ is: 'exited', code, stdout: stdout(), stderr: stderr() })
     child.on('error', (error) => resolve({ is: 'not started', reason: error.message }))
     child.on('close', (code) => exited(code ?? -1))
     child.on('exit', (code, signal) => {
       if (signal !== null)
-        resolve(child.killed ? { is: 'too slow' } : { is: 'killed', signal, complaint: complaint() })
+        resolve(child.killed ? { is: 'too slow' } : { is: 'killed', signal, stderr: stderr() })
       // What it left running may hold its pipes open for ever.
       else setTimeout(exited, LEFTOVERS_MS_MAX, code ?? -1).unref()
     })
   })
   for (const stream of child.stdio) stream?.destroy()
-  return end
+  return outcome
 }
 
-function gather(stream: Readable | null): () => string {
+function collectText(stream: Readable | null): () => string {
   let text = ''
   stream?.setEncoding('utf8').on('data', (part: string) => {
     text = (text + part).slice(0, OUTPUT_CHARS_MAX)

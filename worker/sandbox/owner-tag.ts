@@ -6,32 +6,34 @@
  * stands in its command line, so that a later worker finds it.
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
-import { isGone, markOf, signal } from './processes.ts'
+import { identifyProcess, isGone, sendSignal } from './processes.ts'
 
-const MARK = /\bworker-(\d+)\.(\d+)\.(\d+)\b/
+const OWNER_TAG = /\bworker-(\d+)\.(\d+)\.(\d+)\b/
 
 /** Numbers of processes mean something only within their namespace, and only together with when they started. */
-export function ownMark(): string {
-  return `worker-${namespace()}.${process.pid}.${markOf(process.pid)?.since}`
+export function ownerTag(): string {
+  return `worker-${pidNamespace()}.${process.pid}.${identifyProcess(process.pid)?.startTicks}`
 }
 
 export function isOwnerGone(text: string): boolean {
-  const [, theirs, pid, since] = MARK.exec(text) ?? []
-  return theirs === namespace() && since !== undefined && isGone({ pid: Number(pid), since })
+  const [, theirNamespace, pid, startTicks] = OWNER_TAG.exec(text) ?? []
+  return (
+    theirNamespace === pidNamespace() && startTicks !== undefined && isGone({ pid: Number(pid), startTicks })
+  )
 }
 
 /** Ends what waits in vain. `isOurs`: users whose processes a worker of ours may have started. */
-export function endOrphans(isOurs: (uid: number) => boolean): void {
+export function killOrphans(isOurUid: (uid: number) => boolean): void {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    if (isOwnerGone(commandLine(pid)) && isOurs(ownerOf(pid))) signal(Number(pid), 'SIGKILL')
+    if (isOwnerGone(readCommandLine(pid)) && isOurUid(readUid(pid))) sendSignal(Number(pid), 'SIGKILL')
   }
 }
 
-function namespace(): string {
+function pidNamespace(): string {
   return readlinkSync('/proc/self/ns/pid').replace(/\D/g, '')
 }
 
-function commandLine(pid: string): string {
+function readCommandLine(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')
   } catch {
@@ -39,6 +41,6 @@ function commandLine(pid: string): string {
   }
 }
 
-function ownerOf(pid: string): number {
+function readUid(pid: string): number {
   return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid ?? -1
 }

@@ -6,18 +6,18 @@
  * the command that cures it.
  */
 import type { HostExecution } from '../../protocol/worker.ts'
-import { optionNames, sandboxArguments, sandboxOptions } from './arguments.ts'
-import { cureFor, plain } from './bwrap-error-hints.ts'
-import { holesIn, type Outside, trialCommand } from './escape-test.ts'
-import { type Command, type Ended, type Machine, thisMachine } from './local-machine.ts'
+import { buildSandboxArguments, buildSandboxOptions, listOptionNames } from './arguments.ts'
+import { findFix, toPlainLine } from './bwrap-error-hints.ts'
+import { type EscapeTarget, escapeTestCommand, findEscapes } from './escape-test.ts'
+import { type CommandOutcome, type LocalMachine, type ProbeCommand, thisMachine } from './local-machine.ts'
 import { ARCHITECTURES } from './seccomp/calls.ts'
-import { outside, PROGRAMS } from './wrapper-commands.ts'
+import { outerCommand, REQUIRED_PROGRAMS } from './wrapper-commands.ts'
 
 export type SandboxProbe =
   | { readonly ok: true; readonly bwrap: string }
-  | { readonly ok: false; readonly reason: Unavailable; readonly detail: string }
+  | { readonly ok: false; readonly reason: UnavailableReason; readonly detail: string }
 
-type Unavailable = Extract<HostExecution, { kind: 'none' }>['reason']
+type UnavailableReason = Extract<HostExecution, { kind: 'none' }>['reason']
 
 const PROBE_MS_MAX = 5_000
 
@@ -37,18 +37,19 @@ const FULL_PLAN = {
 }
 
 export async function probeSandbox(
-  machine: Machine = thisMachine(),
+  machine: LocalMachine = thisMachine(),
   paths = BWRAP_PATHS,
 ): Promise<SandboxProbe> {
-  const strange = objectionToMachine(machine)
-  if (strange !== undefined) return { ok: false, reason: 'unsupported-platform', detail: strange }
-  const bwrap = await firstProgram(machine, paths)
+  const platformProblem = findPlatformProblem(machine)
+  if (platformProblem !== undefined)
+    return { ok: false, reason: 'unsupported-platform', detail: platformProblem }
+  const bwrap = await findFirstProgram(machine, paths)
   if (bwrap === undefined) {
     return unavailable(
       `bubblewrap is not installed (looked for ${paths.join(', ')}); install it with: sudo apt-get install -y bubblewrap`,
     )
   }
-  const detail = await objectionToBwrap(bwrap, machine)
+  const detail = await findBwrapProblem(bwrap, machine)
   return detail === undefined ? { ok: true, bwrap } : unavailable(detail)
 }
 
@@ -56,76 +57,93 @@ function unavailable(detail: string): SandboxProbe {
   return { ok: false, reason: 'bwrap-unavailable', detail }
 }
 
-function objectionToMachine({ platform, arch }: Machine): string | undefined {
+function findPlatformProblem({ platform, arch }: LocalMachine): string | undefined {
   if (platform !== 'linux') return `the sandbox needs Linux; this is ${platform}`
   const known = Object.keys(ARCHITECTURES)
   return known.includes(arch) ? undefined : `the sandbox needs one of ${known.join(', ')}; this is ${arch}`
 }
 
-async function firstProgram(machine: Machine, paths: readonly string[]): Promise<string | undefined> {
+async function findFirstProgram(
+  machine: LocalMachine,
+  paths: readonly string[],
+): Promise<string | undefined> {
   const found = await Promise.all(paths.map((path) => machine.isProgram(path)))
   return paths.find((_, index) => found[index])
 }
 
-async function objectionToBwrap(bwrap: string, machine: Machine): Promise<string | undefined> {
-  const here = await Promise.all(PROGRAMS.map((path) => machine.isProgram(path)))
-  const absent = PROGRAMS.filter((_, index) => !here[index])
+async function findBwrapProblem(bwrap: string, machine: LocalMachine): Promise<string | undefined> {
+  const isPresent = await Promise.all(REQUIRED_PROGRAMS.map((path) => machine.isProgram(path)))
+  const absent = REQUIRED_PROGRAMS.filter((_, index) => !isPresent[index])
   if (absent.length > 0)
     return `${absent.join(', ')} is missing; install it with: sudo apt-get install -y util-linux`
-  const witness = await machine.witness()
+  const target = await machine.openEscapeTarget()
   try {
-    const [help, trial] = await Promise.all([
-      machine.run(helpOf(bwrap)),
-      machine.run(trialOf(bwrap, machine, witness)),
+    const [help, escapeTest] = await Promise.all([
+      machine.run(helpCommand(bwrap)),
+      machine.run(escapeTestOf(bwrap, machine, target)),
     ])
-    return lacking(help, bwrap) ?? (await failing(trial, bwrap, machine)) ?? leaking(trial, bwrap, witness)
+    return (
+      findMissingOptions(help, bwrap) ??
+      (await explainFailure(escapeTest, bwrap, machine)) ??
+      explainEscapes(escapeTest, bwrap, target)
+    )
   } finally {
-    witness.close()
+    target.close()
   }
 }
 
 // ---- what is run -------------------------------------------------------------------------------------------------
 
-function helpOf(bwrap: string): Command {
+function helpCommand(bwrap: string): ProbeCommand {
   return { program: bwrap, args: ['--help'], timeoutMs: PROBE_MS_MAX }
 }
 
-function trialOf(bwrap: string, { euid, arch }: Machine, host: Outside): Command {
-  const { visible, fed } = sandboxArguments({}, arch)
+function escapeTestOf(bwrap: string, { euid, arch }: LocalMachine, target: EscapeTarget): ProbeCommand {
+  const { commandLine, inputs } = buildSandboxArguments({}, arch)
   const as = euid === 0 ? { as: NOBODY } : {}
-  return { ...outside(bwrap, visible, trialCommand(host)), fed, timeoutMs: PROBE_MS_MAX, ...as }
+  return {
+    ...outerCommand(bwrap, commandLine, escapeTestCommand(target)),
+    inputs,
+    timeoutMs: PROBE_MS_MAX,
+    ...as,
+  }
 }
 
 // ---- what came of it -----------------------------------------------------------------------------------------------
 
-function lacking(help: Ended, bwrap: string): string | undefined {
-  if (help.is !== 'exited' || help.code !== 0) return `${bwrap} --help does not work: ${account(help)}`
-  const known = new Set(`${help.output}\n${help.complaint}`.match(/--[a-z0-9-]+/g))
-  const missing = optionNames(sandboxOptions(FULL_PLAN)).filter((name) => !known.has(name))
+function findMissingOptions(help: CommandOutcome, bwrap: string): string | undefined {
+  if (help.is !== 'exited' || help.code !== 0)
+    return `${bwrap} --help does not work: ${describeOutcome(help)}`
+  const known = new Set(`${help.stdout}\n${help.stderr}`.match(/--[a-z0-9-]+/g))
+  const missing = listOptionNames(buildSandboxOptions(FULL_PLAN)).filter((name) => !known.has(name))
   if (missing.length === 0) return undefined
   return `${bwrap} is too old, it does not know ${missing.join(', ')}; bubblewrap 0.8.0 or newer is needed`
 }
 
-async function failing(trial: Ended, bwrap: string, machine: Machine): Promise<string | undefined> {
-  if (trial.is === 'exited' && trial.code === 0) return undefined
-  const cure = trial.is === 'exited' ? await cureFor(trial.complaint, bwrap, machine) : undefined
-  return `${bwrap} cannot make a sandbox: ${account(trial)}${cure === undefined ? '' : `; ${cure}`}`
+async function explainFailure(
+  escapeTest: CommandOutcome,
+  bwrap: string,
+  machine: LocalMachine,
+): Promise<string | undefined> {
+  if (escapeTest.is === 'exited' && escapeTest.code === 0) return undefined
+  const fix = escapeTest.is === 'exited' ? await findFix(escapeTest.stderr, bwrap, machine) : undefined
+  return `${bwrap} cannot make a sandbox: ${describeOutcome(escapeTest)}${fix === undefined ? '' : `; ${fix}`}`
 }
 
-function leaking(trial: Ended, bwrap: string, host: Outside): string | undefined {
-  const holes = trial.is === 'exited' ? holesIn(trial.output, host) : undefined
-  return holes === undefined ? undefined : `${bwrap} makes a sandbox, but ${holes}`
+function explainEscapes(escapeTest: CommandOutcome, bwrap: string, target: EscapeTarget): string | undefined {
+  const escapes = escapeTest.is === 'exited' ? findEscapes(escapeTest.stdout, target) : undefined
+  return escapes === undefined ? undefined : `${bwrap} makes a sandbox, but ${escapes}`
 }
 
-function account(ended: Ended): string {
-  switch (ended.is) {
+function describeOutcome(outcome: CommandOutcome): string {
+  switch (outcome.is) {
     case 'too slow':
       return `no answer within ${PROBE_MS_MAX / 1000} s`
     case 'not started':
-      return plain(ended.reason)
+      return toPlainLine(outcome.reason)
     case 'killed':
-      return `ended by ${ended.signal} ${plain(ended.complaint)}`.trim()
+      return `ended by ${outcome.signal} ${toPlainLine(outcome.stderr)}`.trim()
     case 'exited':
-      return plain(ended.complaint) || `exit code ${ended.code}`
+      return toPlainLine(outcome.stderr) || `exit code ${outcome.code}`
   }
 }

@@ -9,38 +9,46 @@ import { constants } from 'node:os'
 import { PassThrough, type Readable, Transform, type Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { Clock } from '../../core/ports.ts'
-import { cureFor, plain } from './bwrap-error-hints.ts'
-import type { Group } from './cgroup.ts'
-import type { Machine } from './local-machine.ts'
+import { findFix, toPlainLine } from './bwrap-error-hints.ts'
+import { type BwrapStatus, readBwrapStatus } from './bwrap-status.ts'
+import type { Cgroup } from './cgroup.ts'
+import type { LocalMachine } from './local-machine.ts'
+import {
+  hasSeccompFilter,
+  identifyProcess,
+  isGone,
+  isStopped,
+  listChildren,
+  type ProcessIdentity,
+  sendSignal,
+} from './processes.ts'
 import type { SandboxEnd, SandboxProcess } from './sandbox-process.ts'
-import { childrenOf, isFiltered, isGone, isStopped, markOf, type ProcessMark, signal } from './processes.ts'
-import { readStatus, type Status } from './bwrap-status.ts'
 import { GATE_WORD } from './wrapper-commands.ts'
 
-export interface RunningParts {
+export interface RunningSandboxOptions {
   readonly child: ChildProcess
   readonly clock: Clock
-  readonly machine: Machine
+  readonly machine: LocalMachine
   readonly bwrap: string
-  readonly group: Group | undefined
+  readonly group: Cgroup | undefined
   readonly stdin: string | undefined
   readonly openInput: boolean
   readonly statusFd: number
 }
 
-const LOOK_MS = 1
+const POLL_MS = 1
 /** All in all it takes a few milliseconds. */
-const LOOKS_AT_ONCE = 400
+const STOP_CHECKS_MAX = 400
 /** Tens of milliseconds is usual. */
 const READY_MS_MAX = 20_000
-const LOOK_MS_MAX = 50
-const COMPLAINT_CHARS_MAX = 4_096
+const POLL_MS_MAX = 50
+const STDERR_CHARS_MAX = 4_096
 /** After a kill nobody waits longer for a reader that does not read. */
-const KILLED_READ_MS_MAX = 2_000
+const READ_AFTER_KILL_MS_MAX = 2_000
 /** By a shell's convention a program that a signal ended has 128 and its number for an exit code. */
-const SIGNALLED = 128
+const SIGNAL_EXIT_CODE_BASE = 128
 /** Those that end programs. Others of such codes are a program's own: git says 129 for wrong use. */
-const ENDING = [
+const COMMON_FATAL_SIGNALS = [
   'SIGINT',
   'SIGILL',
   'SIGTRAP',
@@ -51,55 +59,57 @@ const ENDING = [
   'SIGSEGV',
   'SIGTERM',
 ] as const
-const ENDING_RARELY = ['SIGXCPU', 'SIGXFSZ', 'SIGSYS'] as const
+const RARE_FATAL_SIGNALS = ['SIGXCPU', 'SIGXFSZ', 'SIGSYS'] as const
 
-export class Running implements SandboxProcess {
+export class RunningSandbox implements SandboxProcess {
   readonly stdout: Readable
   readonly stderr: Readable
   readonly input?: Writable
   readonly ended: Promise<SandboxEnd>
-  readonly #parts: RunningParts
-  readonly #complaint: () => string
+  readonly #options: RunningSandboxOptions
+  readonly #stderrHead: () => string
   /** What is written before the gate is open. */
-  readonly #waiting = new PassThrough()
+  readonly #pendingInput = new PassThrough()
   /** The sandbox's first process, as soon as there is one. */
-  #init: ProcessMark | undefined
-  #isOpen = false
+  #init: ProcessIdentity | undefined
+  #isGateOpen = false
   #isKilled = false
   /** Why it is not made, although bubblewrap did not say so. */
-  #failure: string | undefined
+  #startFailure: string | undefined
 
-  constructor(parts: RunningParts) {
-    const { child, statusFd } = parts
-    this.#parts = parts
-    const [stderr, complaint] = headOf(child.stderr as Readable)
+  constructor(options: RunningSandboxOptions) {
+    const { child, statusFd } = options
+    this.#options = options
+    const [stderr, complaint] = keepHead(child.stderr as Readable)
     this.stdout = child.stdout as Readable
     this.stderr = stderr
-    this.#complaint = complaint
-    if (parts.openInput) this.input = this.#waiting
+    this.#stderrHead = complaint
+    if (options.openInput) this.input = this.#pendingInput
     for (const stream of [child.stdin, child.stdout]) stream?.on('error', () => {})
-    const exited = exitOf(child)
+    const exited = awaitExit(child)
     // Asked for as a pipe, which Node makes a two-way stream.
-    const status = readStatus(child.stdio[statusFd] as Readable, ({ childPid }) => this.#began(childPid))
-    this.ended = exited.then((exit) => this.#end(exit, status))
+    const status = readBwrapStatus(child.stdio[statusFd] as Readable, ({ childPid }) =>
+      this.#onChildPid(childPid),
+    )
+    this.ended = exited.then((exit) => this.#awaitEnd(exit, status))
   }
 
   interrupt(): void {
     if (this.#isKilled) return
-    const command = this.#isOpen && this.#init !== undefined ? childrenOf(this.#init.pid)[0] : undefined
+    const command = this.#isGateOpen && this.#init !== undefined ? listChildren(this.#init.pid)[0] : undefined
     if (command === undefined) this.kill()
-    else signal(command, 'SIGINT')
+    else sendSignal(command, 'SIGINT')
   }
 
   kill(): void {
-    const { child, group } = this.#parts
+    const { child, group } = this.#options
     this.#isKilled = true
     // Whatever is still being made comes to a gate that nobody opens.
     child.stdin?.destroy()
     group?.kill()
     if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
-    if (this.#init === undefined) this.#killUnreported(child.pid)
-    else this.#killBoth(this.#init)
+    if (this.#init === undefined) this.#killBeforeReport(child.pid)
+    else this.#killBwrapAndInit(this.#init)
   }
 
   /**
@@ -107,141 +117,148 @@ export class Running implements SandboxProcess {
    * that. Once it stands still, it has the child or never will. That is mostly so before this returns: should the worker
    * end right then, nobody would end what stands still.
    */
-  #killUnreported(bwrap: number, looks = LOOKS_AT_ONCE): void {
-    const { child, clock } = this.#parts
+  #killBeforeReport(bwrapPid: number, checks = STOP_CHECKS_MAX): void {
+    const { child, clock } = this.#options
     if (this.#init !== undefined || child.exitCode !== null || child.signalCode !== null) return
-    signal(bwrap, 'SIGSTOP')
-    if (!standsStill(bwrap, looks)) {
-      clock.after(LOOK_MS, () => this.#killUnreported(bwrap, 1))
+    sendSignal(bwrapPid, 'SIGSTOP')
+    if (!becomesStopped(bwrapPid, checks)) {
+      clock.after(POLL_MS, () => this.#killBeforeReport(bwrapPid, 1))
       return
     }
-    const [first] = childrenOf(bwrap)
-    if (first !== undefined) this.#init = markOf(first)
-    this.#killBoth(this.#init)
+    const [first] = listChildren(bwrapPid)
+    if (first !== undefined) this.#init = identifyProcess(first)
+    this.#killBwrapAndInit(this.#init)
   }
 
-  #killBoth(init: ProcessMark | undefined): void {
-    this.#parts.child.kill('SIGKILL')
-    if (init !== undefined) signal(init.pid, 'SIGKILL')
+  #killBwrapAndInit(init: ProcessIdentity | undefined): void {
+    this.#options.child.kill('SIGKILL')
+    if (init !== undefined) sendSignal(init.pid, 'SIGKILL')
   }
 
   // ---- the beginning -----------------------------------------------------------------------------------------------
 
-  #began(childPid: number | undefined): void {
+  #onChildPid(childPid: number | undefined): void {
     if (childPid === undefined || this.#init !== undefined) return
-    this.#init = markOf(childPid)
+    this.#init = identifyProcess(childPid)
     if (this.#isKilled) this.kill()
-    else this.#openWhenReady(this.#parts.clock.monotonic() + READY_MS_MAX)
+    else this.#openGateWhenReady(this.#options.clock.monotonic() + READY_MS_MAX)
   }
 
   /** The first process asks for its death signal right before it puts the filter over itself. */
-  #openWhenReady(until: number): void {
-    const { clock, child, stdin = '', openInput } = this.#parts
+  #openGateWhenReady(until: number): void {
+    const { clock, child, stdin = '', openInput } = this.#options
     const init = this.#init
     if (this.#isKilled || init === undefined || isGone(init)) return
-    if (isFiltered(init.pid)) {
-      this.#isOpen = true
-      if (openInput) this.#passOn()
+    if (hasSeccompFilter(init.pid)) {
+      this.#isGateOpen = true
+      if (openInput) this.#forwardInput()
       else child.stdin?.end(GATE_WORD + stdin)
     } else if (clock.monotonic() < until) {
-      clock.after(LOOK_MS, () => this.#openWhenReady(until))
+      clock.after(POLL_MS, () => this.#openGateWhenReady(until))
     } else {
-      this.#failure = `the sandbox was not ready within ${READY_MS_MAX / 1_000} s`
+      this.#startFailure = `the sandbox was not ready within ${READY_MS_MAX / 1_000} s`
       this.kill()
     }
   }
 
-  #passOn(): void {
-    const { stdin } = this.#parts.child
+  #forwardInput(): void {
+    const { stdin } = this.#options.child
     stdin?.write(GATE_WORD)
-    if (stdin !== null) this.#waiting.pipe(stdin)
+    if (stdin !== null) this.#pendingInput.pipe(stdin)
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------------
 
-  async #end(exit: Exit, reported: Promise<Status>): Promise<SandboxEnd> {
-    const { child, group } = this.#parts
+  async #awaitEnd(exit: ProcessExit, reported: Promise<BwrapStatus>): Promise<SandboxEnd> {
+    const { child, group } = this.#options
     child.stdin?.destroy()
     const status = await reported
     // Should it have been too early for a death signal of its own.
-    if (this.#init !== undefined && !isGone(this.#init)) signal(this.#init.pid, 'SIGKILL')
-    await this.#until(() => this.#init === undefined || isGone(this.#init))
+    if (this.#init !== undefined && !isGone(this.#init)) sendSignal(this.#init.pid, 'SIGKILL')
+    await this.#waitUntil(() => this.#init === undefined || isGone(this.#init))
     group?.kill()
-    await this.#until(() => group?.isEmpty() ?? true)
+    await this.#waitUntil(() => group?.isEmpty() ?? true)
     group?.remove()
-    await this.#streamsEnded()
-    return this.#verdict(exit, status)
+    await this.#awaitStreams()
+    return this.#describeEnd(exit, status)
   }
 
-  async #verdict({ code, signal: by, failure }: Exit, { exitCode }: Status): Promise<SandboxEnd> {
-    if (this.#failure !== undefined) return { unmade: this.#failure }
+  async #describeEnd(
+    { code, signal: signalName, failure }: ProcessExit,
+    { exitCode }: BwrapStatus,
+  ): Promise<SandboxEnd> {
+    if (this.#startFailure !== undefined) return { startFailure: this.#startFailure }
     // At a gate that stayed closed it was not the command that ended.
-    if (exitCode !== undefined && (this.#isOpen || !this.#isKilled)) return endOf(exitCode)
+    if (exitCode !== undefined && (this.#isGateOpen || !this.#isKilled)) return endFromExitCode(exitCode)
     if (this.#isKilled) return { signal: 'SIGKILL' }
-    if (by !== undefined) return { signal: by }
-    const complaint = failure ?? this.#complaint()
-    const { bwrap, machine } = this.#parts
-    const cure = await cureFor(complaint, bwrap, machine)
-    const what = plain(complaint) || `bubblewrap ended with exit code ${code}`
-    return { unmade: cure === undefined ? what : `${what}; ${cure}` }
+    if (signalName !== undefined) return { signal: signalName }
+    const errorText = failure ?? this.#stderrHead()
+    const { bwrap, machine } = this.#options
+    const fix = await findFix(errorText, bwrap, machine)
+    const message = toPlainLine(errorText) || `bubblewrap ended with exit code ${code}`
+    return { startFailure: fix === undefined ? message : `${message}; ${fix}` }
   }
 
-  #until(isSo: () => boolean): Promise<void> {
-    const { clock } = this.#parts
+  #waitUntil(condition: () => boolean): Promise<void> {
+    const { clock } = this.#options
     return new Promise((resolve) => {
-      const look = (waitMs: number): void => {
-        if (isSo()) resolve()
-        else clock.after(waitMs, () => look(Math.min(waitMs * 2, LOOK_MS_MAX)))
+      const poll = (waitMs: number): void => {
+        if (condition()) resolve()
+        else clock.after(waitMs, () => poll(Math.min(waitMs * 2, POLL_MS_MAX)))
       }
-      look(LOOK_MS)
+      poll(POLL_MS)
     })
   }
 
-  async #streamsEnded(): Promise<void> {
+  async #awaitStreams(): Promise<void> {
     const streams = [this.stdout, this.stderr]
     const ended = Promise.all(streams.map((stream) => finished(stream, { writable: false }).catch(() => {})))
     if (!this.#isKilled) {
       await ended
       return
     }
-    const giveUp = this.#parts.clock.after(KILLED_READ_MS_MAX, () => {
+    const cancelTimeout = this.#options.clock.after(READ_AFTER_KILL_MS_MAX, () => {
       for (const stream of streams) stream.destroy()
     })
     await ended
-    giveUp()
+    cancelTimeout()
   }
 }
 
-function standsStill(pid: number, looks: number): boolean {
-  for (let look = 0; look < looks; look++) if (isStopped(pid)) return true
+function becomesStopped(pid: number, checks: number): boolean {
+  for (let check = 0; check < checks; check++) if (isStopped(pid)) return true
   return false
 }
 
-interface Exit {
+interface ProcessExit {
   readonly code?: number
   readonly signal?: string
   /** It did not even start. */
   readonly failure?: string
 }
 
-function exitOf(child: ChildProcess): Promise<Exit> {
+function awaitExit(child: ChildProcess): Promise<ProcessExit> {
   return new Promise((resolve) => {
     child.on('error', (error) => resolve({ failure: error.message }))
-    child.on('exit', (code, by) => resolve(by === null ? { code: code ?? -1 } : { signal: by }))
+    child.on('exit', (code, signalName) =>
+      resolve(signalName === null ? { code: code ?? -1 } : { signal: signalName }),
+    )
   })
 }
 
-function endOf(code: number): SandboxEnd {
-  const by = [...ENDING, ...ENDING_RARELY].find((name) => constants.signals[name] === code - SIGNALLED)
-  return by === undefined ? { code } : { signal: by }
+function endFromExitCode(code: number): SandboxEnd {
+  const signalName = [...COMMON_FATAL_SIGNALS, ...RARE_FATAL_SIGNALS].find(
+    (name) => constants.signals[name] === code - SIGNAL_EXIT_CODE_BASE,
+  )
+  return signalName === undefined ? { code } : { signal: signalName }
 }
 
 /** Passes everything on, and keeps the first of it: what bubblewrap says when it fails. */
-function headOf(stream: Readable): [Readable, () => string] {
+function keepHead(stream: Readable): [Readable, () => string] {
   let head = ''
   const passing = new Transform({
     transform: (chunk: Buffer, _, done) => {
-      if (head.length < COMPLAINT_CHARS_MAX) head = (head + chunk).slice(0, COMPLAINT_CHARS_MAX)
+      if (head.length < STDERR_CHARS_MAX) head = (head + chunk).slice(0, STDERR_CHARS_MAX)
       done(null, chunk)
     },
   })

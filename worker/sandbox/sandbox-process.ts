@@ -7,24 +7,24 @@ import type { Readable, Writable } from 'node:stream'
 import type { SandboxFile } from './arguments.ts'
 
 /** Whom a sandbox runs as outside: a user id of its own when the worker is root, else the worker itself. */
-export interface Slot {
+export interface SandboxUser {
   readonly number: number
   readonly uid: number
   readonly gid: number
 }
 
 export interface SandboxOrder {
-  readonly slot: Slot
+  readonly user: SandboxUser
   /** The run's own name in cgroups and logs: letters, digits and dashes. */
   readonly name: string
   /** Host folder that becomes /work. */
-  readonly work: string
+  readonly workFolder: string
   /** Host folder that becomes the home directory. */
-  readonly home: string
+  readonly homeFolder: string
   /** Host folders that appear read-only under another name inside. */
   readonly mounts?: readonly { readonly from: string; readonly to: string; readonly writable?: boolean }[]
   /** Host paths shown under their own name, read-only: where an agent is installed. */
-  readonly shown?: readonly string[]
+  readonly readOnlyPaths?: readonly string[]
   /** Nothing secret: it stands in /proc/PID/environ. */
   readonly environment?: Readonly<Record<string, string>>
   /** Files that exist only inside; credentials belong under /run/cred with mode 0400. */
@@ -45,7 +45,7 @@ export interface SandboxEnd {
   readonly code?: number
   readonly signal?: string
   /** bubblewrap itself could not make the sandbox: why, and what cures it. */
-  readonly unmade?: string
+  readonly startFailure?: string
 }
 
 export interface SandboxProcess {
@@ -61,6 +61,6 @@ export interface SandboxProcess {
   readonly ended: Promise<SandboxEnd>
 }
 
-export interface Launcher {
+export interface SandboxLauncher {
   launch(order: SandboxOrder): SandboxProcess
 }

@@ -16,50 +16,50 @@ export const SETPRIV = '/usr/bin/setpriv'
 const PRLIMIT = '/usr/bin/prlimit'
 const SHELL = '/bin/sh'
 /** What has to be on the machine besides bubblewrap. */
-export const PROGRAMS: readonly string[] = [SETPRIV, PRLIMIT, SHELL]
+export const REQUIRED_PROGRAMS: readonly string[] = [SETPRIV, PRLIMIT, SHELL]
 
 const OPEN_FILES_MAX = 8_192
 const FILE_BYTES_MAX = 4 * 1024 ** 3
 /** bubblewrap's own process inside, which no limit of ours is about. */
-const INIT = 1
+const INIT_PROCESSES = 1
 
 export const GATE_WORD = 'go\n'
 const GATE = '{ read -r word && [ "$word" = go ]; } || exit 125; exec "$@"'
 
-export function outside(
+export function outerCommand(
   bwrap: string,
-  visible: readonly string[],
+  bwrapArguments: readonly string[],
   command: readonly string[],
 ): { program: string; args: string[] } {
   return {
     program: SETPRIV,
-    args: ['--no-new-privs', '--inh-caps=-all', '--', bwrap, ...visible, ...command],
+    args: ['--no-new-privs', '--inh-caps=-all', '--', bwrap, ...bwrapArguments, ...command],
   }
 }
 
 /** `processes`: absent when somebody else counts them. No limit on address space: it breaks WebAssembly. */
-export function limited(command: readonly string[], processes?: number): string[] {
-  const wanted: readonly (readonly [option: string, name: string, value: number])[] = [
+export function limitedCommand(command: readonly string[], processes?: number): string[] {
+  const limits: readonly (readonly [option: string, name: string, value: number])[] = [
     ['core', 'Max core file size', 0],
     ['nofile', 'Max open files', OPEN_FILES_MAX],
     ['fsize', 'Max file size', FILE_BYTES_MAX],
-    ...(processes === undefined ? [] : [['nproc', 'Max processes', processes + INIT] as const]),
+    ...(processes === undefined ? [] : [['nproc', 'Max processes', processes + INIT_PROCESSES] as const]),
   ]
-  const ours = readFileSync('/proc/self/limits', 'utf8')
-  const options = wanted.map(([option, name, value]) => {
-    const limit = Math.min(value, hardLimit(ours, name))
+  const ownLimits = readFileSync('/proc/self/limits', 'utf8')
+  const options = limits.map(([option, name, value]) => {
+    const limit = Math.min(value, readHardLimit(ownLimits, name))
     return `--${option}=${limit}:${limit}`
   })
   return [PRLIMIT, ...options, '--', ...command]
 }
 
 /** Of this process, and so of all that it starts: nobody inside may ask for more. */
-function hardLimit(limits: string, name: string): number {
+function readHardLimit(limits: string, name: string): number {
   const [, hard] = new RegExp(`^${name} +\\S+ +(\\d+) `, 'm').exec(limits) ?? []
   return hard === undefined ? Number.POSITIVE_INFINITY : Number(hard)
 }
 
 /** The word is one line of standard input; what follows it is the command's. `owner` is only there to be seen. */
-export function gated(command: readonly string[], hasInput: boolean, owner: string): string[] {
+export function gatedCommand(command: readonly string[], hasInput: boolean, owner: string): string[] {
   return [SHELL, '-c', hasInput ? GATE : `${GATE} </dev/null`, owner, ...command]
 }

@@ -8,14 +8,14 @@
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
-type Block = readonly [first: string, prefixBits: number]
+type AddressBlock = readonly [first: string, prefixBits: number]
 
 const IPV4_BITS = 32
 const IPV6_BITS = 128
-const LOWEST_32 = 0xffff_ffffn
+const LOWEST_32_BITS = 0xffff_ffffn
 
 /** Everything the registry of special addresses has, and an address of a cloud's own services that it lacks. */
-const NOT_PUBLIC_IPV4: readonly Block[] = [
+const NOT_PUBLIC_IPV4: readonly AddressBlock[] = [
   ['0.0.0.0', 8], //        this network
   ['10.0.0.0', 8], //       private
   ['100.64.0.0', 10], //    behind a carrier's translation; one cloud's metadata too
@@ -35,16 +35,16 @@ const NOT_PUBLIC_IPV4: readonly Block[] = [
 ]
 
 /** The only block that is handed out; loopback, unique local, link-local, multicast and mapped addresses lie outside. */
-const HANDED_OUT: Block = ['2000::', 3]
+const ALLOCATED_IPV6: AddressBlock = ['2000::', 3]
 
-const NOT_PUBLIC_IPV6: readonly Block[] = [
+const NOT_PUBLIC_IPV6: readonly AddressBlock[] = [
   ['2001::', 23], //    protocol assignments, Teredo among them
   ['2001:db8::', 32], // documentation
   ['3fff::', 20], //     documentation
 ]
 
 /** Blocks with an IPv4 address in them, and how many bits stand behind it. */
-const CARRIERS: readonly (readonly [...block: Block, bitsBehind: number])[] = [
+const EMBEDDING_BLOCKS: readonly (readonly [...block: AddressBlock, bitsBehind: number])[] = [
   ['64:ff9b::', 96, 0], // NAT64, how a network without IPv4 reaches it
   ['2002::', 16, 80], //   6to4
 ]
@@ -57,29 +57,29 @@ export function isPublic(address: string): boolean {
 }
 
 /** Public, and not this machine by its public name: a firewall does not stand between a machine and itself. */
-export function isElsewhere(address: string, own: readonly string[]): boolean {
-  return isPublic(address) && !own.some((mine) => isSame(address, mine))
+export function isPublicAndRemote(address: string, ownAddresses: readonly string[]): boolean {
+  return isPublic(address) && !ownAddresses.some((ownAddress) => isSameAddress(address, ownAddress))
 }
 
 function isPublicIpv4(bits: bigint): boolean {
-  return !NOT_PUBLIC_IPV4.some(([first, prefix]) => shares(bits, ipv4Bits(first), prefix, IPV4_BITS))
+  return !NOT_PUBLIC_IPV4.some(([first, prefix]) => hasPrefix(bits, ipv4Bits(first), prefix, IPV4_BITS))
 }
 
 function isPublicIpv6(bits: bigint): boolean {
-  const within = ([first, prefix]: Block) => shares(bits, ipv6Bits(first), prefix, IPV6_BITS)
-  const carrier = CARRIERS.find(([first, prefix]) => within([first, prefix]))
-  if (carrier !== undefined) return isPublicIpv4((bits >> BigInt(carrier[2])) & LOWEST_32)
-  return within(HANDED_OUT) && !NOT_PUBLIC_IPV6.some(within)
+  const isWithin = ([first, prefix]: AddressBlock) => hasPrefix(bits, ipv6Bits(first), prefix, IPV6_BITS)
+  const embedding = EMBEDDING_BLOCKS.find(([first, prefix]) => isWithin([first, prefix]))
+  if (embedding !== undefined) return isPublicIpv4((bits >> BigInt(embedding[2])) & LOWEST_32_BITS)
+  return isWithin(ALLOCATED_IPV6) && !NOT_PUBLIC_IPV6.some(isWithin)
 }
 
-function shares(bits: bigint, first: bigint, prefixBits: number, width: number): boolean {
+function hasPrefix(bits: bigint, first: bigint, prefixBits: number, width: number): boolean {
   return (bits ^ first) >> BigInt(width - prefixBits) === 0n
 }
 
 /** One IPv6 address may be written in many ways. */
-function isSame(one: string, other: string): boolean {
-  if (isIPv6(one) && isIPv6(other)) return ipv6Bits(one) === ipv6Bits(other)
-  return one === other
+function isSameAddress(a: string, b: string): boolean {
+  if (isIPv6(a) && isIPv6(b)) return ipv6Bits(a) === ipv6Bits(b)
+  return a === b
 }
 
 function ipv4Bits(text: string): bigint {

@@ -9,12 +9,12 @@ import { connect, isIPv4, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { isElsewhere } from './addresses.ts'
-import type { Target } from './policy.ts'
+import { isPublicAndRemote } from './addresses.ts'
+import type { ConnectTarget } from './policy.ts'
 
 /** The addresses of a name, [] when there are none; rejects when nobody could be asked. */
-export type Resolve = (host: string) => Promise<readonly string[]>
-export type MayReach = (address: string, port: number) => boolean
+export type ResolveHost = (host: string) => Promise<readonly string[]>
+export type MayReachAddress = (address: string, port: number) => boolean
 
 const LOOKUP_MS_MAX = 3_000
 const LOOKUP_TRIES = 2
@@ -26,33 +26,35 @@ const ADDRESSES_TRIED_MAX = 3
  * of the worker's file work shares, and a sandbox that asks for dead names could hold every one of them. What a
  * person put into /etc/hosts is not seen.
  */
-export function resolver(asker = new Resolver({ timeout: LOOKUP_MS_MAX, tries: LOOKUP_TRIES })): Resolve {
+export function makeResolver(
+  dnsResolver = new Resolver({ timeout: LOOKUP_MS_MAX, tries: LOOKUP_TRIES }),
+): ResolveHost {
   return async (host) => {
-    const answers = await Promise.allSettled([asker.resolve4(host), asker.resolve6(host)])
-    const unanswered = answers.find((one) => one.status === 'rejected' && !isEmpty(one.reason))
-    const found = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+    const answers = await Promise.allSettled([dnsResolver.resolve4(host), dnsResolver.resolve6(host)])
+    const unanswered = answers.find((answer) => answer.status === 'rejected' && !isNoRecord(answer.reason))
+    const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
     if (found.length === 0 && unanswered !== undefined) throw new Error('no name server answered')
     return found
   }
 }
 
-export function outInTheWorld(address: string): boolean {
-  const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
-  return isElsewhere(
+export function isRemotePublicAddress(address: string): boolean {
+  const ownAddresses = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses)
+  return isPublicAndRemote(
     address,
-    own.map(({ address: mine }) => mine),
+    ownAddresses.map(({ address: ownAddress }) => ownAddress),
   )
 }
 
-export async function addressesOf(
-  { host, port, literal }: Target,
-  resolve: Resolve,
-  mayReach: MayReach,
+export async function resolveTarget(
+  { host, port, isLiteral: literal }: ConnectTarget,
+  resolve: ResolveHost,
+  mayReach: MayReachAddress,
 ): Promise<Result<readonly string[]>> {
-  const found = literal ? [host] : await resolve(host).catch(() => undefined)
-  if (found === undefined) return no('unavailable', 'its name could not be looked up; try again later')
-  if (found.length === 0) return no('unavailable', 'there is no such host')
-  if (found.every((address) => mayReach(address, port))) return yes(found)
+  const addresses = literal ? [host] : await resolve(host).catch(() => undefined)
+  if (addresses === undefined) return no('unavailable', 'its name could not be looked up; try again later')
+  if (addresses.length === 0) return no('unavailable', 'there is no such host')
+  if (addresses.every((address) => mayReach(address, port))) return yes(addresses)
   return no(
     'forbidden',
     'it is not at a public address, and sandboxes reach no others, whatever is configured',
@@ -60,23 +62,28 @@ export async function addressesOf(
 }
 
 /** One address after the other, until one takes the connection or nobody waits for it any more. */
-export async function open(
+export async function openConnection(
   addresses: readonly string[],
   port: number,
   clock: Clock,
   abandoned: AbortSignal,
 ): Promise<Result<Socket>> {
   // Where a network lacks one of the two, that one fails at once; where one is broken, it is IPv6.
-  const inOrder = [...addresses].sort((a, b) => Number(isIPv4(b)) - Number(isIPv4(a)))
+  const ordered = [...addresses].sort((a, b) => Number(isIPv4(b)) - Number(isIPv4(a)))
   let last: Result<Socket> = no('unavailable', 'it has no address')
-  for (const address of inOrder.slice(0, ADDRESSES_TRIED_MAX)) {
-    last = await dial(address, port, clock, abandoned)
+  for (const address of ordered.slice(0, ADDRESSES_TRIED_MAX)) {
+    last = await connectTo(address, port, clock, abandoned)
     if (last.ok || abandoned.aborted) return last
   }
   return last
 }
 
-function dial(host: string, port: number, clock: Clock, abandoned: AbortSignal): Promise<Result<Socket>> {
+function connectTo(
+  host: string,
+  port: number,
+  clock: Clock,
+  abandoned: AbortSignal,
+): Promise<Result<Socket>> {
   if (abandoned.aborted) return Promise.resolve(no('gone', 'nobody waits for it any more'))
   return new Promise((resolve) => {
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
@@ -99,7 +106,7 @@ function dial(host: string, port: number, clock: Clock, abandoned: AbortSignal):
   })
 }
 
-function isEmpty(reason: unknown): boolean {
+function isNoRecord(reason: unknown): boolean {
   const code: unknown = Object(reason).code
   return code === NODATA || code === NOTFOUND
 }

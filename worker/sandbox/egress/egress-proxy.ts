@@ -10,32 +10,39 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
 import type { Result } from '../../../core/result.ts'
-import { addressesOf, type MayReach, open, outInTheWorld, type Resolve, resolver } from './connect.ts'
-import { type Journal, makeJournal } from './connection-log.ts'
-import { readHead } from './proxy-request.ts'
-import { listenOn, type Owner } from './listen.ts'
-import { makePolicy, type Policy, type PolicyOrder, readTarget } from './policy.ts'
-import { ESTABLISHED, refusalText, type Status, statusOf } from './replies.ts'
-import { tunnel } from './tunnel.ts'
+import {
+  isRemotePublicAddress,
+  type MayReachAddress,
+  makeResolver,
+  openConnection,
+  type ResolveHost,
+  resolveTarget,
+} from './connect.ts'
+import { type ConnectionLog, makeConnectionLog } from './connection-log.ts'
+import { listenOn, type SocketOwner } from './listen.ts'
+import { makeNetworkPolicy, type NetworkPolicy, type NetworkRules, parseTarget } from './policy.ts'
+import { readProxyRequest } from './proxy-request.ts'
+import { buildRefusal, ESTABLISHED, type ProxyStatus, statusForRefusal } from './replies.ts'
+import { runTunnel } from './tunnel.ts'
 
-export interface EgressOrder extends PolicyOrder {
+export interface EgressProxyOptions extends NetworkRules {
   readonly socketPath: string
   /** Who alone may connect; without it the folder that the socket is in has to be the wall. */
-  readonly owner?: Owner
+  readonly owner?: SocketOwner
   readonly log: (line: string) => void
   readonly clock: Clock
-  readonly resolve?: Resolve
+  readonly resolve?: ResolveHost
   /** Asked for every address of a name. What is not out in the world is not reached unless this says otherwise. */
-  readonly mayReach?: MayReach
+  readonly mayReach?: MayReachAddress
 }
 
-export interface Egress {
+export interface EgressProxy {
   /** Cuts every connection and takes the socket away. */
   close(): Promise<void>
-  figures(): EgressFigures
+  totals(): EgressTotals
 }
 
-export interface EgressFigures {
+export interface EgressTotals {
   /** Now. */
   readonly connections: number
   readonly allowed: number
@@ -52,55 +59,55 @@ export const CONNECTIONS_MAX = 256
 const LINGER_MS_MAX = 1_000
 
 /** Rejects when there can be no socket at that path. */
-export async function openEgress(order: EgressOrder): Promise<Egress> {
-  const service = new Service(order)
-  const unlisten = await listenOn(order.socketPath, order.owner, (client) => service.take(client))
+export async function openEgressProxy(options: EgressProxyOptions): Promise<EgressProxy> {
+  const server = new EgressProxyServer(options)
+  const stopListening = await listenOn(options.socketPath, options.owner, (client) => server.accept(client))
   let closing: Promise<void> | undefined
   return {
     close: () => {
-      closing ??= unlisten(() => service.end())
+      closing ??= stopListening(() => server.closeAll())
       return closing
     },
-    figures: () => service.figures(),
+    totals: () => server.totals(),
   }
 }
 
-class Service {
+class EgressProxyServer {
   readonly #clock: Clock
-  readonly #policy: Policy
-  readonly #journal: Journal
-  readonly #resolve: Resolve
-  readonly #mayReach: MayReach
+  readonly #policy: NetworkPolicy
+  readonly #log: ConnectionLog
+  readonly #resolve: ResolveHost
+  readonly #mayReach: MayReachAddress
   readonly #clients = new Set<Socket>()
   /** By the socket that leads out; settled when its bytes are counted and its line is written. */
   readonly #tunnels = new Map<Socket, Promise<void>>()
-  readonly #sums = { allowed: 0, refused: 0, failed: 0, bytesOut: 0, bytesIn: 0 }
+  readonly #totals = { allowed: 0, refused: 0, failed: 0, bytesOut: 0, bytesIn: 0 }
 
-  constructor(order: EgressOrder) {
-    this.#clock = order.clock
-    this.#policy = makePolicy(order)
-    this.#journal = makeJournal(order.log, order.clock)
-    this.#resolve = order.resolve ?? resolver()
-    this.#mayReach = order.mayReach ?? outInTheWorld
-    for (const entry of this.#policy.useless) order.log(`egress: ${entry}`)
+  constructor(options: EgressProxyOptions) {
+    this.#clock = options.clock
+    this.#policy = makeNetworkPolicy(options)
+    this.#log = makeConnectionLog(options.log, options.clock)
+    this.#resolve = options.resolve ?? makeResolver()
+    this.#mayReach = options.mayReach ?? isRemotePublicAddress
+    for (const entry of this.#policy.uselessEntries) options.log(`egress: ${entry}`)
   }
 
-  figures(): EgressFigures {
-    return { connections: this.#clients.size, ...this.#sums }
+  totals(): EgressTotals {
+    return { connections: this.#clients.size, ...this.#totals }
   }
 
-  take(client: Socket): void {
+  accept(client: Socket): void {
     // What breaks closes, and that is listened for; unheard, an error would end the worker.
     client.on('error', () => {})
-    if (this.#clients.size >= CONNECTIONS_MAX) this.#turnAway(client)
+    if (this.#clients.size >= CONNECTIONS_MAX) this.#rejectOverLimit(client)
     else this.#admit(client)
   }
 
-  async end(): Promise<void> {
-    const gone = [...this.#clients].map((client) => new Promise((resolve) => client.once('close', resolve)))
+  async closeAll(): Promise<void> {
+    const closed = [...this.#clients].map((client) => new Promise((resolve) => client.once('close', resolve)))
     for (const socket of [...this.#clients, ...this.#tunnels.keys()]) socket.destroy()
-    await Promise.all([...gone, ...this.#tunnels.values()])
-    this.#journal.end()
+    await Promise.all([...closed, ...this.#tunnels.values()])
+    this.#log.reportOmitted()
   }
 
   // ---- one connection --------------------------------------------------------------------------------------------
@@ -115,41 +122,50 @@ class Service {
   }
 
   async #serve(client: Socket): Promise<void> {
-    const head = await readHead(client, this.#clock)
-    if (head.is === 'gone') return void client.destroy()
-    if (head.is === 'bad') return this.#refuse(client, head.target, head.status, head.why)
-    const way = await this.#wayTo(head.authority, abandonment(client))
-    if (way.ok) this.#tunnels.set(way.value, this.#carry(client, way.value, head.authority))
-    else this.#refuse(client, head.authority, statusOf(way.refusal.kind), way.refusal.message)
+    const request = await readProxyRequest(client, this.#clock)
+    if (request.is === 'gone') return void client.destroy()
+    if (request.is === 'bad') return this.#refuse(client, request.target, request.status, request.why)
+    const connection = await this.#connectUpstream(request.authority, abortOnClose(client))
+    if (connection.ok)
+      this.#tunnels.set(connection.value, this.#runTunnel(client, connection.value, request.authority))
+    else
+      this.#refuse(
+        client,
+        request.authority,
+        statusForRefusal(connection.refusal.kind),
+        connection.refusal.message,
+      )
   }
 
-  async #wayTo(authority: string, abandoned: AbortSignal): Promise<Result<Socket>> {
-    const target = readTarget(authority)
+  async #connectUpstream(authority: string, abandoned: AbortSignal): Promise<Result<Socket>> {
+    const target = parseTarget(authority)
     if (!target.ok) return target
-    const allowed = this.#policy.mayAsk(target.value)
+    const allowed = this.#policy.checkTarget(target.value)
     if (!allowed.ok) return allowed
-    const addresses = await addressesOf(target.value, this.#resolve, this.#mayReach)
-    return addresses.ok ? open(addresses.value, target.value.port, this.#clock, abandoned) : addresses
+    const addresses = await resolveTarget(target.value, this.#resolve, this.#mayReach)
+    return addresses.ok
+      ? openConnection(addresses.value, target.value.port, this.#clock, abandoned)
+      : addresses
   }
 
-  async #carry(client: Socket, upstream: Socket, target: string): Promise<void> {
-    this.#sums.allowed += 1
+  async #runTunnel(client: Socket, upstream: Socket, target: string): Promise<void> {
+    this.#totals.allowed += 1
     client.write(ESTABLISHED)
-    await tunnel(client, upstream, this.#clock)
+    await runTunnel(client, upstream, this.#clock)
     this.#tunnels.delete(upstream)
     const [bytesOut, bytesIn] = [upstream.bytesWritten, upstream.bytesRead]
-    this.#sums.bytesOut += bytesOut
-    this.#sums.bytesIn += bytesIn
-    this.#journal.wrote(target, `allowed, ${bytesOut} bytes out, ${bytesIn} bytes in`)
+    this.#totals.bytesOut += bytesOut
+    this.#totals.bytesIn += bytesIn
+    this.#log.record(target, `allowed, ${bytesOut} bytes out, ${bytesIn} bytes in`)
   }
 
   // ---- saying no -------------------------------------------------------------------------------------------------
 
-  #refuse(client: Socket, target: string, status: Status, why: string): void {
+  #refuse(client: Socket, target: string, status: ProxyStatus, why: string): void {
     // Nobody is there to be refused: it left, or the run is over.
     if (client.destroyed) return
-    this.#count(target, status, why)
-    client.end(refusalText(status, target, why))
+    this.#recordRefusal(target, status, why)
+    client.end(buildRefusal(status, target, why))
     // What it still sends is thrown away: closing on unread bytes may cost it the answer.
     client.resume()
     const cancel = this.#clock.after(LINGER_MS_MAX, () => client.destroy())
@@ -157,22 +173,22 @@ class Service {
   }
 
   /** Beyond the number of connections nothing is waited for. */
-  #turnAway(client: Socket): void {
+  #rejectOverLimit(client: Socket): void {
     const why = `there are ${CONNECTIONS_MAX} connections already; close some first`
-    this.#count('', '503 Service Unavailable', why)
-    client.end(refusalText('503 Service Unavailable', '', why))
+    this.#recordRefusal('', '503 Service Unavailable', why)
+    client.end(buildRefusal('503 Service Unavailable', '', why))
     client.destroySoon()
   }
 
-  #count(target: string, status: Status, why: string): void {
+  #recordRefusal(target: string, status: ProxyStatus, why: string): void {
     const failed = status === '502 Bad Gateway'
-    this.#sums[failed ? 'failed' : 'refused'] += 1
-    this.#journal.wrote(target, `${failed ? 'failed' : 'refused'}: ${why}`)
+    this.#totals[failed ? 'failed' : 'refused'] += 1
+    this.#log.record(target, `${failed ? 'failed' : 'refused'}: ${why}`)
   }
 }
 
 /** Raised when the client goes away while a way is looked for. */
-function abandonment(client: Socket): AbortSignal {
+function abortOnClose(client: Socket): AbortSignal {
   const controller = new AbortController()
   client.once('close', () => controller.abort())
   return controller.signal

@@ -9,36 +9,37 @@ import { chmod, chown, rm } from 'node:fs/promises'
 import { createServer, type Server, type Socket } from 'node:net'
 import { basename, dirname } from 'node:path'
 
-export interface Owner {
+export interface SocketOwner {
   readonly uid: number
   readonly gid: number
 }
 
 /** Takes no more, does `cut`, and resolves when every connection is closed. To be called once. */
-export type Unlisten = (cut: () => Promise<void>) => Promise<void>
+export type StopListening = (cut: () => Promise<void>) => Promise<void>
 
 const OWNER_ONLY = 0o600
-const ANYBODY = 0o666
+const ANYONE = 0o666
 
 export async function listenOn(
   path: string,
-  owner: Owner | undefined,
-  take: (client: Socket) => void,
-): Promise<Unlisten> {
+  owner: SocketOwner | undefined,
+  onConnection: (client: Socket) => void,
+): Promise<StopListening> {
   // Left by a worker that was killed.
   await rm(path, { force: true })
   const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
-  const server = createServer({ allowHalfOpen: true }, take)
-  const unlisten = (cut: () => Promise<void>) => close(server, folder, cut)
+  const server = createServer({ allowHalfOpen: true }, onConnection)
+  const stopListening = (closeConnections: () => Promise<void>) =>
+    closeServer(server, folder, closeConnections)
   try {
     await listening(server, `/proc/self/fd/${folder}/${basename(path)}`)
     if (owner !== undefined) await chown(path, owner.uid, owner.gid)
-    await chmod(path, owner === undefined ? ANYBODY : OWNER_ONLY)
+    await chmod(path, owner === undefined ? ANYONE : OWNER_ONLY)
   } catch (error) {
-    await unlisten(async () => {})
+    await stopListening(async () => {})
     throw error
   }
-  return unlisten
+  return stopListening
 }
 
 function listening(server: Server, path: string): Promise<void> {
@@ -53,8 +54,12 @@ function listening(server: Server, path: string): Promise<void> {
 }
 
 /** The folder last: the socket's file is removed through it. */
-async function close(server: Server, folder: number, cut: () => Promise<void>): Promise<void> {
-  const quiet = new Promise<void>((resolve) => server.close(() => resolve()))
-  await Promise.all([quiet, cut()])
+async function closeServer(
+  server: Server,
+  folder: number,
+  closeConnections: () => Promise<void>,
+): Promise<void> {
+  const serverClosed = new Promise<void>((resolve) => server.close(() => resolve()))
+  await Promise.all([serverClosed, closeConnections()])
   closeSync(folder)
 }

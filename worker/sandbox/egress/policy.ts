@@ -13,20 +13,20 @@ import { no, type Result, yes } from '../../../core/result.ts'
 import { PORT_MAX } from '../../../protocol/limits.ts'
 import { isPublic } from './addresses.ts'
 
-export interface Target {
+export interface ConnectTarget {
   readonly host: string
   readonly port: number
   /** The host is an address: there is nothing to look up. */
-  readonly literal: boolean
+  readonly isLiteral: boolean
 }
 
-export interface Policy {
-  mayAsk(target: Target): Result<void>
+export interface NetworkPolicy {
+  checkTarget(target: ConnectTarget): Result<void>
   /** Entries that can't match anything, each with the reason. */
-  readonly useless: readonly string[]
+  readonly uselessEntries: readonly string[]
 }
 
-export interface PolicyOrder {
+export interface NetworkRules {
   readonly network: 'open' | 'allowlist'
   readonly allowedHosts: readonly string[]
 }
@@ -40,30 +40,31 @@ const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):([1-9][0-9]{0,4})$/
 const ENTRY = /^(\*\.)?([a-z0-9.-]+)(?::([1-9][0-9]{0,4}))?$/
 
 /** Of `CONNECT host:port`. */
-export function readTarget(authority: string): Result<Target> {
+export function parseTarget(authority: string): Result<ConnectTarget> {
   const [, host = '', digits = ''] = AUTHORITY.exec(authority) ?? []
   const port = Number(digits)
-  if (host.startsWith('[')) return readIpv6(host.slice(1, -1), port)
+  if (host.startsWith('[')) return parseIpv6Target(host.slice(1, -1), port)
   if (!isPort(port) || !(isName(host) || isIPv4(host))) {
     return no('invalid', 'it is not a plain host:port in lower case; write it as in example.org:443')
   }
-  return yes({ host, port, literal: isIPv4(host) })
+  return yes({ host, port, isLiteral: isIPv4(host) })
 }
 
-export function makePolicy({ network, allowedHosts }: PolicyOrder): Policy {
-  if (network === 'open') return { mayAsk: () => yes(undefined), useless: [] }
-  const read = allowedHosts.map(readEntry)
-  const rules = read.flatMap((entry) => (entry.ok ? [entry.value] : []))
+export function makeNetworkPolicy({ network, allowedHosts }: NetworkRules): NetworkPolicy {
+  if (network === 'open') return { checkTarget: () => yes(undefined), uselessEntries: [] }
+  const entries = allowedHosts.map(parseEntry)
+  const rules = entries.flatMap((entry) => (entry.ok ? [entry.value] : []))
   return {
-    mayAsk: (target) => (rules.some((rule) => covers(rule, target)) ? yes(undefined) : notListed(target)),
-    useless: read.flatMap((entry) => (entry.ok ? [] : [entry.refusal.message])),
+    checkTarget: (target) =>
+      rules.some((rule) => allows(rule, target)) ? yes(undefined) : refuseUnlisted(target),
+    uselessEntries: entries.flatMap((entry) => (entry.ok ? [] : [entry.refusal.message])),
   }
 }
 
 // ---- targets -----------------------------------------------------------------------------------------------------
 
-function readIpv6(host: string, port: number): Result<Target> {
-  if (isPort(port) && isIPv6(host)) return yes({ host, port, literal: true })
+function parseIpv6Target(host: string, port: number): Result<ConnectTarget> {
+  if (isPort(port) && isIPv6(host)) return yes({ host, port, isLiteral: true })
   return no('invalid', 'it is not an address and a port; write it as in [2620:fe::fe]:443')
 }
 
@@ -75,8 +76,8 @@ function isName(host: string): boolean {
   return host.length <= NAME_CHARS_MAX && NAME.test(host) && !host.endsWith('.localhost')
 }
 
-function notListed({ host, port, literal }: Target): Result<void> {
-  if (literal && !(isIPv4(host) && isPublic(host))) {
+function refuseUnlisted({ host, port, isLiteral }: ConnectTarget): Result<void> {
+  if (isLiteral && !(isIPv4(host) && isPublic(host))) {
     return no(
       'forbidden',
       'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
@@ -88,30 +89,30 @@ function notListed({ host, port, literal }: Target): Result<void> {
 
 // ---- entries -----------------------------------------------------------------------------------------------------
 
-interface Rule {
+interface AllowRule {
   readonly host: string
   readonly subdomains: boolean
   readonly ports: readonly number[]
 }
 
 /** People may write upper case: names mean the same to them. Programs asking may not. */
-function readEntry(entry: string): Result<Rule> {
-  const [whole, wildcard, host = '', digits] = ENTRY.exec(entry.toLowerCase()) ?? []
+function parseEntry(entry: string): Result<AllowRule> {
+  const [match, wildcard, host = '', digits] = ENTRY.exec(entry.toLowerCase()) ?? []
   const ports = digits === undefined ? WEB_PORTS : [Number(digits)]
-  if (whole === undefined || !ports.every(isPort))
-    return useless(entry, 'it is not a host name with a port or none')
+  if (match === undefined || !ports.every(isPort))
+    return uselessEntry(entry, 'it is not a host name with a port or none')
   if (isName(host)) return yes({ host, subdomains: wildcard !== undefined, ports })
   if (!isIPv4(host) || wildcard !== undefined)
-    return useless(entry, 'it is not a full host name, such as example.org')
-  if (!isPublic(host)) return useless(entry, 'sandboxes reach public addresses only')
+    return uselessEntry(entry, 'it is not a full host name, such as example.org')
+  if (!isPublic(host)) return uselessEntry(entry, 'sandboxes reach public addresses only')
   return yes({ host, subdomains: false, ports })
 }
 
-function useless(entry: string, why: string): Result<Rule> {
-  return no('invalid', `sandbox.allowedHosts has ${JSON.stringify(entry)}, which allows nothing: ${why}`)
+function uselessEntry(entry: string, reason: string): Result<AllowRule> {
+  return no('invalid', `sandbox.allowedHosts has ${JSON.stringify(entry)}, which allows nothing: ${reason}`)
 }
 
-function covers({ host, subdomains, ports }: Rule, target: Target): boolean {
+function allows({ host, subdomains, ports }: AllowRule, target: ConnectTarget): boolean {
   if (!ports.includes(target.port)) return false
   return subdomains ? target.host.endsWith(`.${host}`) : target.host === host
 }

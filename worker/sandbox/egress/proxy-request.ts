@@ -6,11 +6,11 @@
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../core/ports.ts'
-import type { Status } from './replies.ts'
+import type { ProxyStatus } from './replies.ts'
 
-export type Head =
+export type ProxyRequest =
   | { readonly is: 'connect'; readonly authority: string }
-  | { readonly is: 'bad'; readonly status: Status; readonly why: string; readonly target: string }
+  | { readonly is: 'bad'; readonly status: ProxyStatus; readonly why: string; readonly target: string }
   /** It went away, or closed its half, before it had said what it wants. */
   | { readonly is: 'gone' }
 
@@ -20,46 +20,49 @@ export const HEAD_MS_MAX = 10_000
 const HEAD_END = '\r\n\r\n'
 const REQUEST_LINE = /^([A-Z]{1,20}) (\S+) HTTP\/1\.[01]$/
 
-export function readHead(socket: Socket, clock: Clock): Promise<Head> {
+export function readProxyRequest(socket: Socket, clock: Clock): Promise<ProxyRequest> {
   return new Promise((resolve) => {
     let read = Buffer.alloc(0)
-    const settle = (head: Head) => {
+    const settle = (request: ProxyRequest) => {
       cancel()
       socket.pause()
-      socket.off('data', take).off('end', leave).off('close', leave)
-      resolve(head)
+      socket.off('data', onData).off('end', onClose).off('close', onClose)
+      resolve(request)
     }
-    const leave = () => settle({ is: 'gone' })
-    const take = (bytes: Buffer) => {
+    const onClose = () => settle({ is: 'gone' })
+    const onData = (bytes: Buffer) => {
       read = Buffer.concat([read, bytes])
       const end = read.indexOf(HEAD_END)
       if (end < 0 ? read.length > HEAD_BYTES_MAX : end > HEAD_BYTES_MAX) return settle(tooLarge)
       if (end < 0) return
-      settle(understand(read.toString('latin1', 0, end)))
+      settle(parseRequestHead(read.toString('latin1', 0, end)))
       const rest = read.subarray(end + HEAD_END.length)
       if (rest.length > 0) socket.unshift(rest)
     }
     const cancel = clock.after(HEAD_MS_MAX, () => settle(tooSlow))
-    socket.on('data', take).on('end', leave).on('close', leave)
+    socket.on('data', onData).on('end', onClose).on('close', onClose)
   })
 }
 
-const tooLarge: Head = bad(
+const tooLarge: ProxyRequest = badRequest(
   '431 Request Header Fields Too Large',
   `a request's head may have ${HEAD_BYTES_MAX} bytes`,
 )
-const tooSlow: Head = bad('408 Request Timeout', `a request has to be whole within ${HEAD_MS_MAX / 1000} s`)
+const tooSlow: ProxyRequest = badRequest(
+  '408 Request Timeout',
+  `a request has to be whole within ${HEAD_MS_MAX / 1000} s`,
+)
 
-function understand(head: string): Head {
+function parseRequestHead(head: string): ProxyRequest {
   const [line = ''] = head.split('\r\n', 1)
   const [, method, target = ''] = REQUEST_LINE.exec(line) ?? []
-  if (method === undefined) return bad('400 Bad Request', 'this is not a request to a proxy')
+  if (method === undefined) return badRequest('400 Bad Request', 'this is not a request to a proxy')
   if (method === 'CONNECT') return { is: 'connect', authority: target }
   const why =
     'this way out only does CONNECT; use an https:// address, or have the program tunnel http:// too'
-  return bad('405 Method Not Allowed', why, target)
+  return badRequest('405 Method Not Allowed', why, target)
 }
 
-function bad(status: Status, why: string, target = ''): Head {
+function badRequest(status: ProxyStatus, why: string, target = ''): ProxyRequest {
   return { is: 'bad', status, why, target }
 }

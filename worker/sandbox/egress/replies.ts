@@ -1,8 +1,8 @@
 /** What a client of the proxy is told. Only ever the head of an answer, or a refusal with one sentence for a person. */
 import type { RefusalKind } from '../../../core/result.ts'
-import { printable } from './connection-log.ts'
+import { printableTarget } from './connection-log.ts'
 
-export type Status =
+export type ProxyStatus =
   | '400 Bad Request'
   | '403 Forbidden'
   | '405 Method Not Allowed'
@@ -14,13 +14,13 @@ export type Status =
 export const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 
 /** Written the wrong way, not allowed, or allowed and not to be reached. */
-export function statusOf(kind: RefusalKind): Status {
+export function statusForRefusal(kind: RefusalKind): ProxyStatus {
   if (kind === 'invalid') return '400 Bad Request'
   return kind === 'forbidden' ? '403 Forbidden' : '502 Bad Gateway'
 }
 
-export function refusalText(status: Status, target: string, why: string): string {
-  const body = `switchyard: no way out to ${printable(target)}: ${why}\n`
+export function buildRefusal(status: ProxyStatus, target: string, why: string): string {
+  const body = `switchyard: no way out to ${printableTarget(target)}: ${why}\n`
   const head = [
     `HTTP/1.1 ${status}`,
     'content-type: text/plain',

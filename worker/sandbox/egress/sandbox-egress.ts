@@ -9,25 +9,25 @@
 import { join } from 'node:path'
 import type { Clock } from '../../../core/ports.ts'
 import { EGRESS_SOCKET } from '../arguments.ts'
-import type { Owner } from './listen.ts'
-import { type Egress, type EgressOrder, openEgress } from './egress-proxy.ts'
+import { type EgressProxy, type EgressProxyOptions, openEgressProxy } from './egress-proxy.ts'
+import type { SocketOwner } from './listen.ts'
 
-export interface WayOutOrder extends Pick<EgressOrder, 'resolve' | 'mayReach'> {
+export interface SandboxEgressOptions extends Pick<EgressProxyOptions, 'resolve' | 'mayReach'> {
   readonly network: 'open' | 'allowlist' | 'none'
   readonly allowedHosts: readonly string[]
   /** The run's own folder on the host. */
   readonly folder: string
   /** Whom the sandbox runs as, when that is not the worker itself: nobody else may connect. */
-  readonly owner?: Owner
+  readonly owner?: SocketOwner
   readonly log: (line: string) => void
   readonly clock: Clock
 }
 
-export interface WayOut {
+export interface SandboxEgress {
   /** On the host; belongs at EGRESS_SOCKET inside. */
   readonly socketPath?: string
   readonly environment: Readonly<Record<string, string>>
-  wrap(command: readonly string[]): readonly string[]
+  wrapCommand(command: readonly string[]): readonly string[]
   close(): Promise<void>
 }
 
@@ -37,26 +37,30 @@ export const EGRESS_BRIDGE = '/opt/switchyard/egress-bridge.js'
 export const EGRESS_PORT = 61_080
 
 /** Rejects when the folder can't take a socket. */
-export async function wayOut({ network, folder, ...rest }: WayOutOrder): Promise<WayOut> {
-  if (network === 'none') return noWayOut
+export async function openSandboxEgress({
+  network,
+  folder,
+  ...rest
+}: SandboxEgressOptions): Promise<SandboxEgress> {
+  if (network === 'none') return NO_EGRESS
   const socketPath = join(folder, 'egress.sock')
-  const egress = await openEgress({ network, socketPath, ...rest })
-  return { socketPath, environment, wrap, close: () => closed(egress, rest.log) }
+  const proxy = await openEgressProxy({ network, socketPath, ...rest })
+  return { socketPath, environment, wrapCommand, close: () => closeAndLog(proxy, rest.log) }
 }
 
-const noWayOut: WayOut = { environment: {}, wrap: (command) => command, close: async () => {} }
+const NO_EGRESS: SandboxEgress = { environment: {}, wrapCommand: (command) => command, close: async () => {} }
 
-const PROXY = `http://127.0.0.1:${EGRESS_PORT}`
+const PROXY_URL = `http://127.0.0.1:${EGRESS_PORT}`
 const NOT_PROXIED = 'localhost,127.0.0.1,::1'
 
 /** Some programs read the one case, some the other. Node reads any only when told to, and not before version 24. */
 const environment = {
-  HTTP_PROXY: PROXY,
-  http_proxy: PROXY,
-  HTTPS_PROXY: PROXY,
-  https_proxy: PROXY,
-  ALL_PROXY: PROXY,
-  all_proxy: PROXY,
+  HTTP_PROXY: PROXY_URL,
+  http_proxy: PROXY_URL,
+  HTTPS_PROXY: PROXY_URL,
+  https_proxy: PROXY_URL,
+  ALL_PROXY: PROXY_URL,
+  all_proxy: PROXY_URL,
   NO_PROXY: NOT_PROXIED,
   no_proxy: NOT_PROXIED,
   NODE_USE_ENV_PROXY: '1',
@@ -79,13 +83,13 @@ unset bridge
 shift 3
 exec "$@"`
 
-function wrap(command: readonly string[]): readonly string[] {
+function wrapCommand(command: readonly string[]): readonly string[] {
   return ['/bin/sh', '-c', SCRIPT, 'sh', EGRESS_BRIDGE, String(EGRESS_PORT), EGRESS_SOCKET, ...command]
 }
 
-async function closed(egress: Egress, log: (line: string) => void): Promise<void> {
-  await egress.close()
-  const { allowed, refused, failed, bytesOut, bytesIn } = egress.figures()
+async function closeAndLog(proxy: EgressProxy, log: (line: string) => void): Promise<void> {
+  await proxy.close()
+  const { allowed, refused, failed, bytesOut, bytesIn } = proxy.totals()
   if (allowed + refused + failed === 0) return
   log(
     `egress: closed after ${allowed} connections, ${bytesOut} bytes out, ${bytesIn} bytes in; ${refused} refused, ${failed} failed`,

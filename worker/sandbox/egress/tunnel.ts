@@ -10,39 +10,39 @@ import type { Clock } from '../../../core/ports.ts'
 export const IDLE_MS_MAX = 30_000
 
 /** Resolves when both are closed. Both need an `error` listener of their own, and are made with `allowHalfOpen`. */
-export async function tunnel(one: Socket, other: Socket, clock: Clock): Promise<void> {
-  const unwatch = watchIdle([one, other], clock)
-  const ends = [closed(one, other), closed(other, one)]
-  one.pipe(other)
-  other.pipe(one)
+export async function runTunnel(first: Socket, second: Socket, clock: Clock): Promise<void> {
+  const stopWatching = watchIdle([first, second], clock)
+  const ends = [awaitClose(first, second), awaitClose(second, first)]
+  first.pipe(second)
+  second.pipe(first)
   await Promise.all(ends)
-  unwatch()
+  stopWatching()
 }
 
 /** When `socket` has closed, which takes `partner` along. */
-function closed(socket: Socket, partner: Socket): Promise<void> {
+function awaitClose(socket: Socket, partner: Socket): Promise<void> {
   return new Promise((resolve) => {
-    const leave = (broken: boolean) => {
+    const onClosed = (broken: boolean) => {
       if (broken) partner.destroy()
       else partner.destroySoon()
       resolve()
     }
-    if (socket.destroyed) leave(true)
-    else socket.once('close', leave)
+    if (socket.destroyed) onClosed(true)
+    else socket.once('close', onClosed)
   })
 }
 
 function watchIdle(sockets: readonly Socket[], clock: Clock): () => void {
   let movedAt = clock.monotonic()
-  const move = () => {
+  const onMovement = () => {
     movedAt = clock.monotonic()
   }
-  const look = () => {
+  const check = () => {
     const leftMs = movedAt + IDLE_MS_MAX - clock.monotonic()
-    if (leftMs > 0) cancel = clock.after(leftMs, look)
+    if (leftMs > 0) cancel = clock.after(leftMs, check)
     else for (const socket of sockets) socket.destroy()
   }
-  let cancel = clock.after(IDLE_MS_MAX, look)
-  for (const socket of sockets) socket.on('data', move)
+  let cancel = clock.after(IDLE_MS_MAX, check)
+  for (const socket of sockets) socket.on('data', onMovement)
   return () => cancel()
 }

@@ -8,14 +8,14 @@ export interface Architecture {
   /** What the kernel calls it (AUDIT_ARCH_…). */
   readonly audit: number
   /** Numbers from here on belong to a second ABI, by which the same calls could be made under other numbers. */
-  readonly foreignFrom?: number
+  readonly foreignNumbersFrom?: number
   readonly calls: Readonly<Record<CallName, number | undefined>>
 }
 
-export type CallName = keyof typeof NUMBERS
+export type CallName = keyof typeof CALL_NUMBERS
 
 /** name: [x86-64, arm64] */
-const NUMBERS = {
+const CALL_NUMBERS = {
   mount: [165, 40],
   umount2: [166, 39],
   pivot_root: [155, 41],
@@ -101,12 +101,12 @@ const NUMBERS = {
 /** By Node's names for them. */
 export const ARCHITECTURES: Readonly<Record<string, Architecture>> = {
   // Its second ABI is x32: the same calls with this bit set.
-  x64: { audit: 0xc000003e, foreignFrom: 0x40000000, calls: column(0) },
-  arm64: { audit: 0xc00000b7, calls: column(1) },
+  x64: { audit: 0xc000003e, foreignNumbersFrom: 0x40000000, calls: callsOf(0) },
+  arm64: { audit: 0xc00000b7, calls: callsOf(1) },
 }
 
-function column(index: 0 | 1): Readonly<Record<CallName, number | undefined>> {
-  const entries = Object.entries(NUMBERS).map(([name, numbers]) => [name, numbers[index]])
+function callsOf(index: 0 | 1): Readonly<Record<CallName, number | undefined>> {
+  const entries = Object.entries(CALL_NUMBERS).map(([name, numbers]) => [name, numbers[index]])
   // Object.fromEntries forgets that the names are known.
   return Object.fromEntries(entries) as Record<CallName, number | undefined>
 }

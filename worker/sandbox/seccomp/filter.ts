@@ -7,19 +7,19 @@
  * filter can, does not exist (ENOSYS), and libraries fall back to its older form.
  */
 import {
-  ARCHITECTURE_AT,
-  answer,
+  ARCHITECTURE_OFFSET,
   assemble,
+  type BpfInstruction,
+  type BpfStep,
   encode,
-  type Instruction,
   ifAnyBit,
   ifAtLeast,
   ifEqual,
   label,
   load,
   loadArgument,
-  NUMBER_AT,
-  type Step,
+  NUMBER_OFFSET,
+  returnValue,
 } from './bpf.ts'
 import { ARCHITECTURES, type Architecture, type CallName } from './calls.ts'
 
@@ -51,7 +51,7 @@ const REFUSED: readonly CallName[] = [
 const ABSENT: readonly CallName[] = ['clone3', 'openat2']
 
 /** Which argument is the mode of what is made or changed. */
-const MODES: readonly (readonly [CallName, argument: number])[] = [
+const MODE_ARGUMENTS: readonly (readonly [CallName, argument: number])[] = [
   ['chmod', 1],
   ['fchmod', 1],
   ['creat', 1],
@@ -63,7 +63,7 @@ const MODES: readonly (readonly [CallName, argument: number])[] = [
   ['mknodat', 2],
 ]
 /** Which arguments are flags and mode; the mode means something only when the flags say that a file is made. */
-const OPENS: readonly (readonly [CallName, flags: number, mode: number])[] = [
+const OPEN_ARGUMENTS: readonly (readonly [CallName, flags: number, mode: number])[] = [
   ['open', 1, 2],
   ['openat', 2, 3],
 ]
@@ -77,7 +77,7 @@ const MAKES_A_FILE = 0o100 | 0o20000000
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
 /** UNIX, INET, INET6, NETLINK: what name lookup and ordinary programs use. */
-const FAMILIES = [1, 2, 10, 16]
+const ALLOWED_FAMILIES = [1, 2, 10, 16]
 
 const ALLOW = 0x7fff0000
 const KILL_PROCESS = 0x80000000
@@ -87,41 +87,41 @@ const ENOSYS = errno(38)
 const EAFNOSUPPORT = errno(97)
 
 /** For `--seccomp`; undefined for an architecture that nobody has made a table for. */
-export function seccompFilter(arch: string): Buffer | undefined {
+export function buildSeccompFilter(arch: string): Buffer | undefined {
   const architecture = ARCHITECTURES[arch]
-  return architecture === undefined ? undefined : encode(filterProgram(architecture))
+  return architecture === undefined ? undefined : encode(buildFilterProgram(architecture))
 }
 
-export function filterProgram(architecture: Architecture): Instruction[] {
-  const { audit, foreignFrom } = architecture
+export function buildFilterProgram(architecture: Architecture): BpfInstruction[] {
+  const { audit, foreignNumbersFrom } = architecture
   return assemble([
-    load(ARCHITECTURE_AT),
+    load(ARCHITECTURE_OFFSET),
     ifEqual(audit, undefined, 'foreign architecture'),
-    load(NUMBER_AT),
-    ...(foreignFrom === undefined ? [] : [ifAtLeast(foreignFrom, 'absent')]),
-    ...whichever(architecture, ABSENT, 'absent'),
-    ...whichever(architecture, REFUSED, 'refused'),
-    ...looked(architecture),
+    load(NUMBER_OFFSET),
+    ...(foreignNumbersFrom === undefined ? [] : [ifAtLeast(foreignNumbersFrom, 'absent')]),
+    ...jumpIfAnyOf(architecture, ABSENT, 'absent'),
+    ...jumpIfAnyOf(architecture, REFUSED, 'refused'),
+    ...inspectArguments(architecture),
     label('allowed'),
-    answer(ALLOW),
+    returnValue(ALLOW),
     label('refused'),
-    answer(EPERM),
+    returnValue(EPERM),
     label('absent'),
-    answer(ENOSYS),
+    returnValue(ENOSYS),
     label('no such family'),
-    answer(EAFNOSUPPORT),
+    returnValue(EAFNOSUPPORT),
     label('foreign architecture'),
-    answer(KILL_PROCESS),
+    returnValue(KILL_PROCESS),
   ])
 }
 
-function whichever({ calls }: Architecture, names: readonly CallName[], to: string): Step[] {
+function jumpIfAnyOf({ calls }: Architecture, names: readonly CallName[], to: string): BpfStep[] {
   return names.flatMap((name) => (calls[name] === undefined ? [] : [ifEqual(calls[name], to)]))
 }
 
 /** Calls whose arguments decide. Each one's steps end in an answer, so the number stays loaded for the next. */
-function looked({ calls }: Architecture): Step[] {
-  const when = (name: CallName, steps: readonly Step[]): Step[] => {
+function inspectArguments({ calls }: Architecture): BpfStep[] {
+  const when = (name: CallName, steps: readonly BpfStep[]): BpfStep[] => {
     const number = calls[name]
     if (number === undefined) return []
     return [ifEqual(number, undefined, `after ${name}`), ...steps, label(`after ${name}`)]
@@ -133,20 +133,24 @@ function looked({ calls }: Architecture): Step[] {
       ifEqual(TIOCSTI, 'refused'),
       ifEqual(TIOCLINUX, 'refused', 'allowed'),
     ]),
-    ...MODES.flatMap(([name, mode]) => when(name, mayNotElevate(mode))),
-    ...OPENS.flatMap(([name, flags, mode]) =>
-      when(name, [loadArgument(flags), ifAnyBit(MAKES_A_FILE, undefined, 'allowed'), ...mayNotElevate(mode)]),
+    ...MODE_ARGUMENTS.flatMap(([name, mode]) => when(name, refuseElevation(mode))),
+    ...OPEN_ARGUMENTS.flatMap(([name, flags, mode]) =>
+      when(name, [
+        loadArgument(flags),
+        ifAnyBit(MAKES_A_FILE, undefined, 'allowed'),
+        ...refuseElevation(mode),
+      ]),
     ),
-    ...(['socket', 'socketpair'] as const).flatMap((name) => when(name, familiar())),
+    ...(['socket', 'socketpair'] as const).flatMap((name) => when(name, allowKnownFamilies())),
   ]
 }
 
-function mayNotElevate(mode: number): Step[] {
+function refuseElevation(mode: number): BpfStep[] {
   return [loadArgument(mode), ifAnyBit(SETUID_OR_SETGID, 'refused', 'allowed')]
 }
 
-function familiar(): Step[] {
-  const [last, ...others] = FAMILIES.toReversed()
+function allowKnownFamilies(): BpfStep[] {
+  const [last, ...others] = ALLOWED_FAMILIES.toReversed()
   return [
     loadArgument(0),
     ...others.map((family) => ifEqual(family, 'allowed')),

@@ -20,10 +20,10 @@ import fc from 'fast-check'
 import { realClock } from '../../../../bin/clock.ts'
 import type { AgentCommand, AgentFound, AgentTask } from '../../../../worker/agents/agent.ts'
 import { agentDrivers } from '../../../../worker/agents/drivers.ts'
-import { makeOwned, removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
-import { slotOf } from '../../../../worker/sandbox/sandbox-users.ts'
+import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 import { taskOf } from './recorded-events.ts'
 
@@ -222,7 +222,7 @@ describe('the command line', () => {
 
 describe('inside', () => {
   const machine = thisMachine()
-  const slot = slotOf(OWN_NUMBERS, machine)
+  const slot = sandboxUserOf(OWN_NUMBERS, machine)
   const launcher = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock })
   let top = ''
   let home = ''
@@ -235,8 +235,8 @@ describe('inside', () => {
   afterAll(() => rmSync(top, { recursive: true, force: true }))
   beforeEach(async () => {
     for (const folder of [join(top, 'home'), join(top, 'work')]) {
-      if (existsSync(folder)) await removeOwned(folder)
-      expect(await makeOwned(folder, slot)).toMatchObject({ ok: true })
+      if (existsSync(folder)) await removeFolderTree(folder)
+      expect(await createOwnedFolder(folder, slot)).toMatchObject({ ok: true })
     }
     home = join(top, 'home')
     work = join(top, 'work')
@@ -255,10 +255,10 @@ describe('inside', () => {
       reason: '',
     })
     const started = launcher.launch({
-      slot,
+      user: slot,
       name: 'agents-test',
-      work,
-      home,
+      workFolder: work,
+      homeFolder: home,
       environment,
       files,
       command,

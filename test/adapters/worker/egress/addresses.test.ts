@@ -2,7 +2,7 @@
 import { BlockList } from 'node:net'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { isElsewhere, isPublic } from '../../../../worker/sandbox/egress/addresses.ts'
+import { isPublic, isPublicAndRemote } from '../../../../worker/sandbox/egress/addresses.ts'
 
 describe('what is out in the world', () => {
   test.each([
@@ -95,11 +95,11 @@ describe('what is not', () => {
 
 test('a machine does not reach itself by its public name, however that is written', () => {
   const own = ['127.0.0.1', '198.41.0.4', '2a01:4f8:0:1::2', 'fe80::1']
-  expect(isElsewhere('198.41.0.4', own)).toBe(false)
-  expect(isElsewhere('2a01:4f8::1:0:0:0:2', own)).toBe(false)
-  expect(isElsewhere('2A01:04F8:0000:0001:0000:0000:0000:0002', own)).toBe(false)
-  expect(isElsewhere('198.41.0.5', own)).toBe(true)
-  expect(isElsewhere('2a01:4f8:0:1::3', own)).toBe(true)
+  expect(isPublicAndRemote('198.41.0.4', own)).toBe(false)
+  expect(isPublicAndRemote('2a01:4f8::1:0:0:0:2', own)).toBe(false)
+  expect(isPublicAndRemote('2A01:04F8:0000:0001:0000:0000:0000:0002', own)).toBe(false)
+  expect(isPublicAndRemote('198.41.0.5', own)).toBe(true)
+  expect(isPublicAndRemote('2a01:4f8:0:1::3', own)).toBe(true)
 })
 
 describe('against another reader', () => {

@@ -2,7 +2,11 @@
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { addressesOf, outInTheWorld, resolver } from '../../../../worker/sandbox/egress/connect.ts'
+import {
+  isRemotePublicAddress,
+  makeResolver,
+  resolveTarget,
+} from '../../../../worker/sandbox/egress/connect.ts'
 
 type Answered = readonly string[] | 'no such name' | 'broken' | 'silence'
 
@@ -24,9 +28,9 @@ const ZONE: Readonly<Record<string, readonly [a: Answered, aaaa: Answered]>> = {
 }
 
 const server = createSocket('udp4')
-let resolve: ReturnType<typeof resolver>
+let resolve: ReturnType<typeof makeResolver>
 /** Soon tired of waiting: for what never answers. Whatever does may take its time. */
-let hasty: ReturnType<typeof resolver>
+let hasty: ReturnType<typeof makeResolver>
 
 beforeAll(async () => {
   server.on('message', (question, from) => {
@@ -37,7 +41,7 @@ beforeAll(async () => {
   const asking = (timeout: number) => {
     const asker = new Resolver({ timeout, tries: 1 })
     asker.setServers([`127.0.0.1:${server.address().port}`])
-    return resolver(asker)
+    return makeResolver(asker)
   }
   resolve = asking(20_000)
   hasty = asking(200)
@@ -65,7 +69,8 @@ describe('a name', () => {
 })
 
 describe('what its addresses come to', () => {
-  const judged = (host: string) => addressesOf({ host, port: 443, literal: false }, resolve, outInTheWorld)
+  const judged = (host: string) =>
+    resolveTarget({ host, port: 443, isLiteral: false }, resolve, isRemotePublicAddress)
 
   test('all are public: they may be tried', async () => {
     expect(await judged('both.example')).toMatchObject({ ok: true, value: { length: 3 } })
@@ -87,7 +92,8 @@ describe('what its addresses come to', () => {
 
   test('a literal is not looked up, and judged all the same', async () => {
     const nobody = async () => Promise.reject(new Error('asked'))
-    const literal = (host: string) => addressesOf({ host, port: 443, literal: true }, nobody, outInTheWorld)
+    const literal = (host: string) =>
+      resolveTarget({ host, port: 443, isLiteral: true }, nobody, isRemotePublicAddress)
     expect(await literal('93.184.216.34')).toEqual({ ok: true, value: ['93.184.216.34'] })
     expect(await literal('127.0.0.1')).toMatchObject({ ok: false, refusal: { kind: 'forbidden' } })
   })

@@ -1,14 +1,14 @@
 /** How many lines a sandbox gets into the log, whatever it does. */
 import { expect, test } from '@jest/globals'
-import { makeJournal } from '../../../../worker/sandbox/egress/connection-log.ts'
+import { makeConnectionLog } from '../../../../worker/sandbox/egress/connection-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 function made() {
   const clock = new ManualClock()
   const lines: string[] = []
-  const journal = makeJournal((line) => void lines.push(line), clock)
+  const journal = makeConnectionLog((line) => void lines.push(line), clock)
   const write = (times: number) => {
-    for (let time = 0; time < times; time += 1) journal.wrote('a.example:443', 'refused')
+    for (let time = 0; time < times; time += 1) journal.record('a.example:443', 'refused')
   }
   return { clock, lines, journal, write }
 }
@@ -43,7 +43,7 @@ test('one that asks a little too often still gets a line a second', async () => 
 test('at the end it is said what was left out, once', () => {
   const { lines, journal, write } = made()
   write(101)
-  journal.end()
-  journal.end()
+  journal.reportOmitted()
+  journal.reportOmitted()
   expect(lines.slice(100)).toEqual(['egress: 1 more line left out'])
 })

@@ -10,13 +10,13 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/proxy-request.ts'
 import {
   CONNECTIONS_MAX,
-  type Egress,
-  type EgressOrder,
-  openEgress,
+  type EgressProxy,
+  type EgressProxyOptions,
+  openEgressProxy,
 } from '../../../../worker/sandbox/egress/egress-proxy.ts'
+import { HEAD_BYTES_MAX, HEAD_MS_MAX } from '../../../../worker/sandbox/egress/proxy-request.ts'
 import { IDLE_MS_MAX } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
@@ -46,15 +46,15 @@ async function serving(serve: (socket: Socket) => void, host = '127.0.0.1'): Pro
 
 const echoing = () => serving((socket) => void socket.pipe(socket))
 
-interface Opened extends Egress {
+interface Opened extends EgressProxy {
   readonly path: string
   readonly lines: string[]
 }
 
-async function opened(order: Partial<EgressOrder> = {}): Promise<Opened> {
+async function opened(order: Partial<EgressProxyOptions> = {}): Promise<Opened> {
   const path = join(tempFolder(), 'egress.sock')
   const lines: string[] = []
-  const egress = await openEgress({
+  const egress = await openEgressProxy({
     network: 'open',
     allowedHosts: [],
     socketPath: path,
@@ -160,7 +160,7 @@ describe('a tunnel', () => {
     await new Promise((resolve) => socket.on('close', resolve))
     expect(got).toBe(total + 'HTTP/1.1 200 Connection Established\r\n\r\n'.length)
     await until('its line', () => egress.lines.length === 1)
-    expect(egress.figures()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
+    expect(egress.totals()).toMatchObject({ connections: 0, allowed: 1, bytesIn: total })
   })
 
   test('one that a server breaks off ends, and so does one that a client does', async () => {
@@ -178,7 +178,7 @@ describe('a tunnel', () => {
     two.socket.destroy()
     await gone
     accepted[1]?.end()
-    await until('no connections', () => egress.figures().connections === 0)
+    await until('no connections', () => egress.totals().connections === 0)
   })
 
   test('one in which nothing moves for thirty seconds is closed; any byte begins them anew', async () => {
@@ -204,7 +204,7 @@ describe('a tunnel', () => {
     const clients = [asking(egress.path, `example.org:${port}`), asking(egress.path, `example.org:${port}`)]
     await Promise.all(clients.map((client) => client.status()))
     const silent = dialled(egress.path)
-    await until('three', () => egress.figures().connections === 3)
+    await until('three', () => egress.totals().connections === 3)
     await Promise.all([egress.close(), egress.close()])
     await Promise.all([...clients, silent].map((client) => client.whole()))
     expect(() => statSync(egress.path)).toThrow('ENOENT')
@@ -253,7 +253,7 @@ describe('what is refused', () => {
   ])('%s: %j', async (_, authority) => {
     const egress = await opened({ ...allowlist, mayReach: () => true })
     expect(await asking(egress.path, authority).status()).toMatch(/^HTTP\/1\.1 40[03] /)
-    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 1 })
+    expect(egress.totals()).toMatchObject({ allowed: 0, refused: 1 })
   })
 
   test.each([
@@ -356,7 +356,7 @@ describe('what fails', () => {
       `egress: lost.example:${free} failed: its name could not be looked up; try again later`,
       `egress: dead.example:${free} failed: it does not take connections there`,
     ])
-    expect(egress.figures()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
+    expect(egress.totals()).toMatchObject({ allowed: 0, refused: 0, failed: 3 })
   })
 
   test('where one address is dead the next is tried', async () => {
@@ -409,7 +409,7 @@ describe('a server that says nothing at all', () => {
     const egress = await opened({ ...permitted, clock })
     const port = await deaf()
     const client = asking(egress.path, `example.org:${port}`)
-    await until('it is being dialled', () => clock.timers === 1 && egress.figures().connections === 1)
+    await until('it is being dialled', () => clock.timers === 1 && egress.totals().connections === 1)
     await until('the answer', async () => {
       await clock.advance(1_000)
       return client.text() !== ''
@@ -425,7 +425,7 @@ describe('a server that says nothing at all', () => {
     const egress = await opened({ ...permitted, clock })
     const unnamed = await opened({ ...permitted, clock, resolve: () => new Promise(() => {}) })
     const clients = [asking(egress.path, `example.org:${port}`), asking(unnamed.path, 'example.org:443')]
-    await until('both', () => egress.figures().connections + unnamed.figures().connections === 2)
+    await until('both', () => egress.totals().connections + unnamed.totals().connections === 2)
     await until('it is being dialled', () => clock.timers === 1)
     await Promise.all([egress.close(), unnamed.close()])
     await Promise.all(clients.map((client) => client.whole()))
@@ -439,7 +439,7 @@ describe('what would tie it up', () => {
     const clock = new ManualClock()
     const egress = await opened({ ...permitted, clock })
     const client = dialled(egress.path, 'CONNECT exa')
-    await until('it is there', () => egress.figures().connections === 1)
+    await until('it is there', () => egress.totals().connections === 1)
     await clock.advance(HEAD_MS_MAX - 1)
     client.socket.write('mple')
     await clock.advance(1)
@@ -466,7 +466,7 @@ describe('what would tie it up', () => {
     const client = dialled(egress.path, 'CONNECT exam')
     client.socket.end()
     expect(await client.whole()).toBe('')
-    await until('none left', () => egress.figures().connections === 0)
+    await until('none left', () => egress.totals().connections === 0)
     expect(egress.lines).toEqual([])
   })
 
@@ -477,9 +477,9 @@ describe('what would tie it up', () => {
     cleanups.push(() => void socket.destroy())
     socket.on('error', () => {}).pause()
     socket.write('CONNECT example.org:443 HTTP/1.1\r\n\r\n')
-    await until('the refusal', () => egress.figures().refused === 1)
+    await until('the refusal', () => egress.totals().refused === 1)
     await clock.advance(1_000)
-    await until('none left', () => egress.figures().connections === 0)
+    await until('none left', () => egress.totals().connections === 0)
   })
 
   test('a refused client that was still sending is heard out, and reads why', async () => {
@@ -499,7 +499,7 @@ describe('what would tie it up', () => {
     const beyond = await asking(egress.path, `example.org:${port}`).whole()
     expect(beyond).toContain('there are 256 connections already')
     clients[0]?.socket.destroy()
-    await until('room', () => egress.figures().connections < CONNECTIONS_MAX)
+    await until('room', () => egress.totals().connections < CONNECTIONS_MAX)
     expect(await asking(egress.path, `example.org:${port}`).status()).toMatch(/ 200 /)
     clients[1]?.socket.write('still here')
     await until('the echo', () => clients[1]?.text().endsWith('still here') === true)
@@ -534,7 +534,7 @@ describe('the socket', () => {
     const folder = join(tempFolder(), 'x'.repeat(120), 'y'.repeat(120))
     mkdirSync(folder, { recursive: true })
     const path = join(folder, 'egress.sock')
-    const egress = await openEgress({
+    const egress = await openEgressProxy({
       network: 'open',
       allowedHosts: [],
       socketPath: path,
@@ -543,7 +543,7 @@ describe('the socket', () => {
     })
     expect(statSync(path).isSocket()).toBe(true)
     // Bound again over what a killed worker would have left.
-    const again = await openEgress({
+    const again = await openEgressProxy({
       network: 'open',
       allowedHosts: [],
       socketPath: path,
@@ -560,7 +560,7 @@ describe('the socket', () => {
     const folder = tempFolder()
     execFileSync('chmod', ['755', folder])
     const path = join(folder, 'egress.sock')
-    const egress = await openEgress({
+    const egress = await openEgressProxy({
       network: 'open',
       allowedHosts: [],
       socketPath: path,
@@ -587,6 +587,6 @@ describe('the socket', () => {
   test('a folder that is not there is said so', async () => {
     const socketPath = join(tempFolder(), 'missing', 'egress.sock')
     const order = { network: 'open', allowedHosts: [], socketPath, clock: realClock, log: () => {} } as const
-    await expect(openEgress(order)).rejects.toThrow(/ENOENT.*missing/)
+    await expect(openEgressProxy(order)).rejects.toThrow(/ENOENT.*missing/)
   })
 })

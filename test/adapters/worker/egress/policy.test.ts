@@ -1,7 +1,7 @@
 /** What a run may ask for: how a target is written, and which entries cover it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { makePolicy, readTarget } from '../../../../worker/sandbox/egress/policy.ts'
+import { makeNetworkPolicy, parseTarget } from '../../../../worker/sandbox/egress/policy.ts'
 
 describe('how a target is written', () => {
   test.each([
@@ -11,7 +11,7 @@ describe('how a target is written', () => {
     ['1.1.1.1:443', { host: '1.1.1.1', port: 443, literal: true }],
     ['[2620:fe::fe]:443', { host: '2620:fe::fe', port: 443, literal: true }],
   ])('%s', (authority, target) => {
-    expect(readTarget(authority)).toEqual({ ok: true, value: target })
+    expect(parseTarget(authority)).toEqual({ ok: true, value: target })
   })
 
   test.each([
@@ -64,7 +64,7 @@ describe('how a target is written', () => {
     ['too long', [`${'a'.repeat(64)}.org:443`, `${'a.'.repeat(126)}org:443`]],
     ['nothing', ['', ':443', '*:443', '*.example.org:443', '_dmarc.example.org:443', '[1.1.1.1]:443']],
   ])('refused: %s', (_, authorities) => {
-    expect(authorities.filter((authority) => readTarget(authority).ok)).toEqual([])
+    expect(authorities.filter((authority) => parseTarget(authority).ok)).toEqual([])
   })
 
   test('whatever is accepted is spelt exactly so, and has nothing in it but letters, digits, dots and dashes', () => {
@@ -89,7 +89,7 @@ describe('how a target is written', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 9 }), (pieces) => {
         const authority = pieces.join('')
-        const target = readTarget(authority)
+        const target = parseTarget(authority)
         if (!target.ok) return
         const { host, port } = target.value
         expect([`${host}:${port}`, `[${host}]:${port}`]).toContain(authority)
@@ -102,8 +102,11 @@ describe('how a target is written', () => {
 
 describe('which entries cover it', () => {
   function allows(entry: string, authority: string): boolean {
-    const target = readTarget(authority)
-    return target.ok && makePolicy({ network: 'allowlist', allowedHosts: [entry] }).mayAsk(target.value).ok
+    const target = parseTarget(authority)
+    return (
+      target.ok &&
+      makeNetworkPolicy({ network: 'allowlist', allowedHosts: [entry] }).checkTarget(target.value).ok
+    )
   }
 
   test.each([
@@ -142,9 +145,9 @@ describe('which entries cover it', () => {
   })
 
   test('the refusal says what to add, and where', () => {
-    const { mayAsk } = makePolicy({ network: 'allowlist', allowedHosts: [] })
+    const { checkTarget: mayAsk } = makeNetworkPolicy({ network: 'allowlist', allowedHosts: [] })
     const cure = (host: string, port: number) => {
-      const answer = mayAsk({ host, port, literal: false })
+      const answer = mayAsk({ host, port, isLiteral: false })
       return answer.ok ? '' : answer.refusal.message
     }
     expect(cure('example.org', 443)).toBe(
@@ -156,8 +159,11 @@ describe('which entries cover it', () => {
   test.each(['127.0.0.1', '10.1.2.3', '2620:fe::fe'])(
     '%s can be added in vain, and is not proposed',
     (host) => {
-      const { mayAsk } = makePolicy({ network: 'allowlist', allowedHosts: ['example.org'] })
-      expect(mayAsk({ host, port: 443, literal: true })).toMatchObject({
+      const { checkTarget: mayAsk } = makeNetworkPolicy({
+        network: 'allowlist',
+        allowedHosts: ['example.org'],
+      })
+      expect(mayAsk({ host, port: 443, isLiteral: true })).toMatchObject({
         refusal: {
           message: 'it is an address that sandbox.allowedHosts cannot allow; ask for a host by its name',
         },
@@ -188,15 +194,21 @@ describe('which entries cover it', () => {
     '[2620:fe::fe]:443',
     '',
   ])('the entry %j allows nothing, and is told', (entry) => {
-    const { useless } = makePolicy({ network: 'allowlist', allowedHosts: ['example.org', entry] })
+    const { uselessEntries: useless } = makeNetworkPolicy({
+      network: 'allowlist',
+      allowedHosts: ['example.org', entry],
+    })
     expect(useless).toEqual([
       expect.stringContaining(`sandbox.allowedHosts has ${JSON.stringify(entry)}, which`),
     ])
   })
 
   test('an open network asks for no entries', () => {
-    const { mayAsk, useless } = makePolicy({ network: 'open', allowedHosts: ['localhost'] })
-    expect(mayAsk({ host: 'example.org', port: 22, literal: false }).ok).toBe(true)
+    const { checkTarget: mayAsk, uselessEntries: useless } = makeNetworkPolicy({
+      network: 'open',
+      allowedHosts: ['localhost'],
+    })
+    expect(mayAsk({ host: 'example.org', port: 22, isLiteral: false }).ok).toBe(true)
     expect(useless).toEqual([])
   })
 

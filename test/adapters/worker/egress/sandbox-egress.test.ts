@@ -14,13 +14,13 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import { EGRESS_SOCKET } from '../../../../worker/sandbox/arguments.ts'
+import { openEgressProxy } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import {
   EGRESS_BRIDGE,
   EGRESS_PORT,
-  type WayOut,
-  wayOut,
+  openSandboxEgress,
+  type SandboxEgress,
 } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
-import { openEgress } from '../../../../worker/sandbox/egress/egress-proxy.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 
 const root = dirname(dirname(dirname(dirname(dirname(fileURLToPath(import.meta.url))))))
@@ -36,7 +36,7 @@ afterAll(async () => {
 // ---- the sandbox -----------------------------------------------------------------------------------------------------
 
 let tools = ''
-let shipped: WayOut
+let shipped: SandboxEgress
 const lines: string[] = []
 /** As the launcher's list, as far as the network goes. */
 const WALLS =
@@ -92,7 +92,7 @@ function gathered(stream: NodeJS.ReadableStream | null): () => string {
 
 /** In the sandbox, with the way out in front and only public addresses beyond it. */
 const inside = (command: readonly string[], stdin?: string | Buffer) =>
-  ended(started(shipped.wrap(command), reachable()), stdin)
+  ended(started(shipped.wrapCommand(command), reachable()), stdin)
 
 function reachable(): Inside {
   if (shipped.socketPath === undefined) throw new Error('there is no way out')
@@ -115,7 +115,7 @@ beforeAll(async () => {
   chmodSync(join(tools, 'egress-bridge.js'), 0o644)
   const log = (line: string) => void lines.push(line)
   const order = { allowedHosts: ['example.org'], folder: passable(), ...owner, log, clock: realClock }
-  shipped = await wayOut({ network: 'allowlist', ...order })
+  shipped = await openSandboxEgress({ network: 'allowlist', ...order })
   cleanups.push(() => shipped.close())
 })
 
@@ -159,7 +159,7 @@ describe('the command behind the bridge', () => {
     const program = `
       process.on('SIGINT', () => require('net').connect(${EGRESS_PORT}, '127.0.0.1', () => { console.log('interrupted, bridged'); process.exit(5) }))
       setInterval(() => {}, 1000); console.log('ready')`
-    const child = started(shipped.wrap(['node', '-e', program]), reachable())
+    const child = started(shipped.wrapCommand(['node', '-e', program]), reachable())
     const status = gathered((child.stdio[3] as NodeJS.ReadableStream | null) ?? null)
     const output = gathered(child.stdout)
     const over = new Promise((resolve) => child.on('close', resolve))
@@ -182,7 +182,7 @@ describe('the command behind the bridge', () => {
   test('does not start when the bridge cannot, and why is said', async () => {
     const { socket = '', environment = {} } = reachable()
     const done = await ended(
-      started(shipped.wrap(['echo', 'started']), { socket, environment, bridge: false }),
+      started(shipped.wrapCommand(['echo', 'started']), { socket, environment, bridge: false }),
     )
     expect(done).toMatchObject({ code: 69, output: '' })
     expect(done.complaint).toMatch(
@@ -190,13 +190,13 @@ describe('the command behind the bridge', () => {
     )
     const taken = `node -e "require('net').createServer().listen(${EGRESS_PORT}, '127.0.0.1')" & while ! grep -q ${EGRESS_PORT.toString(16).toUpperCase()} /proc/net/tcp; do :; done; exec "$@"`
     const second = await ended(
-      started(['sh', '-c', taken, 'sh', ...shipped.wrap(['echo', 'started'])], reachable()),
+      started(['sh', '-c', taken, 'sh', ...shipped.wrapCommand(['echo', 'started'])], reachable()),
     )
     expect(second).toMatchObject({ code: 69, output: '', complaint: expect.stringContaining('EADDRINUSE') })
   })
 
   test('without a network there is nothing: no socket, no variables, the command alone', async () => {
-    const none = await wayOut({
+    const none = await openSandboxEgress({
       network: 'none',
       allowedHosts: [],
       folder: '/nowhere',
@@ -205,7 +205,7 @@ describe('the command behind the bridge', () => {
     })
     expect(none.socketPath).toBeUndefined()
     expect(none.environment).toEqual({})
-    expect(none.wrap(['a', 'b'])).toEqual(['a', 'b'])
+    expect(none.wrapCommand(['a', 'b'])).toEqual(['a', 'b'])
     await none.close()
   })
 })
@@ -275,7 +275,7 @@ describe('the bridge by itself', () => {
 test('when it closes, what passed and what did not is summed up', async () => {
   const told: string[] = []
   const order = { network: 'open', allowedHosts: [], folder: tempFolder(), clock: realClock } as const
-  const way = await wayOut({ ...order, log: (line) => void told.push(line) })
+  const way = await openSandboxEgress({ ...order, log: (line) => void told.push(line) })
   const socket = connect(way.socketPath ?? '', () => socket.write('CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n'))
   await new Promise((resolve) => socket.resume().on('close', resolve))
   await way.close()
@@ -299,7 +299,7 @@ describe('programs inside', () => {
     })
     site = await listening(server)
     socket = join(passable(), 'egress.sock')
-    const egress = await openEgress({
+    const egress = await openEgressProxy({
       network: 'allowlist',
       allowedHosts: [`example.org:${site}`],
       socketPath: socket,
@@ -313,7 +313,7 @@ describe('programs inside', () => {
   })
 
   const asked = (command: readonly string[]) =>
-    ended(started(shipped.wrap(command), { socket, environment: shipped.environment }))
+    ended(started(shipped.wrapCommand(command), { socket, environment: shipped.environment }))
   const curl = (...args: string[]) => asked(['curl', '-sS', '--max-time', '10', ...args])
 
   withCurl('curl gets through the proxy that the variables name, and nowhere without it', async () => {
@@ -423,7 +423,7 @@ describe('programs inside', () => {
 
     test('a name that resolves to this machine is refused by what is shipped, whatever is listed', async () => {
       const folder = passable()
-      const strict = await openEgress({
+      const strict = await openEgressProxy({
         network: 'open',
         allowedHosts: [],
         socketPath: join(folder, 'egress.sock'),
@@ -435,7 +435,9 @@ describe('programs inside', () => {
       cleanups.push(() => strict.close())
       const inner = { socket: join(folder, 'egress.sock'), environment: shipped.environment }
       const said = { name: `CONNECT example.org:${site} HTTP/1.1` }
-      const done = await ended(started(shipped.wrap(['node', '-e', asker, JSON.stringify(said)]), inner))
+      const done = await ended(
+        started(shipped.wrapCommand(['node', '-e', asker, JSON.stringify(said)]), inner),
+      )
       expect(JSON.parse(done.output)).toEqual({ name: '403' })
     })
 

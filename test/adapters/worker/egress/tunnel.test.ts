@@ -3,7 +3,7 @@
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
-import { tunnel } from '../../../../worker/sandbox/egress/tunnel.ts'
+import { runTunnel } from '../../../../worker/sandbox/egress/tunnel.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 
@@ -30,7 +30,7 @@ async function joined() {
   const [client, inner] = await pair()
   const [outer, server] = await pair()
   const clock = new ManualClock()
-  return { client, server, clock, over: tunnel(inner, outer, clock) }
+  return { client, server, clock, over: runTunnel(inner, outer, clock) }
 }
 
 test('what a server said before it closed reaches a client that reads slowly', async () => {
@@ -57,6 +57,6 @@ test('a side that had closed before they were joined takes the other along', asy
   inner.destroy()
   await closed
   const ended = new Promise((resolve) => server.resume().on('end', resolve))
-  await tunnel(inner, outer, new ManualClock())
+  await runTunnel(inner, outer, new ManualClock())
   await ended
 })

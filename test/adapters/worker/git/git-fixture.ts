@@ -15,7 +15,7 @@ import type { Inside, InsideResult, RunFolders, Sources } from '../../../../work
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
-import { slotOf } from '../../../../worker/sandbox/sandbox-users.ts'
+import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { aRun, aTicket } from '../../../rules/run/runs.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 
@@ -101,7 +101,7 @@ export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeH
 }
 
 function bench(root: string): Bench {
-  const slot = slotOf(OWN_NUMBERS + 200 + runs, machine)
+  const slot = sandboxUserOf(OWN_NUMBERS + 200 + runs, machine)
   const made = (name: string, isSlots: boolean): string => {
     const path = join(root, name)
     mkdirSync(path, { recursive: true, mode: 0o700 })
@@ -118,10 +118,10 @@ function bench(root: string): Bench {
   const inside: Inside = {
     async run(command, { mounts = [], stdin, timeoutMs = 60_000 } = {}): Promise<InsideResult> {
       const sandbox = launcher.launch({
-        slot,
+        user: slot,
         name: `sources-${runs}`,
-        work: folders.work,
-        home: folders.home,
+        workFolder: folders.work,
+        homeFolder: folders.home,
         mounts,
         files: [{ path: '/etc/gitconfig', mode: '0444', text: GITCONFIG_TEXT }],
         maxProcesses: 256,
@@ -135,7 +135,7 @@ function bench(root: string): Bench {
         })
       }
       const cancel = realClock.after(timeoutMs, () => sandbox.kill())
-      const { code, unmade } = await sandbox.ended
+      const { code, startFailure: unmade } = await sandbox.ended
       cancel()
       return {
         output,

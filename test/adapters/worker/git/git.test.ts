@@ -7,7 +7,7 @@ import { openSpool } from '../../../../store/worker-store.ts'
 import { askerAt, isSameHost, wayTo, withoutUser } from '../../../../worker/git/address.ts'
 import { type GitCall, makeGit } from '../../../../worker/git/git.ts'
 import { accountOf } from '../../../../worker/git/git-errors.ts'
-import { inheritable } from '../../../../worker/sandbox/descriptors.ts'
+import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { keptLog, noMeters } from '../../../support/recording-log.ts'
 import { got, refusalOf } from './git-fixture.ts'
@@ -55,7 +55,7 @@ describe('its surroundings', () => {
       ballastBytes: 64 * 1024,
     })
     try {
-      expect(inheritable()).not.toEqual([])
+      expect(listInheritableFds()).not.toEqual([])
       const { output } = got(await run('for fd in /proc/self/fd/*; do readlink "$fd"; done'))
       expect(output).toContain('socket:')
       expect(output).not.toContain(dataDir)

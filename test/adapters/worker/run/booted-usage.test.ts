@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import type { Hands } from '../../../../worker/executor.ts'
-import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { booted, executed, handsIn, RUN, seat } from '../../../support/resumed-sandbox.ts'
 
 let folder = ''
@@ -17,7 +17,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await hands.discard(RUN)
   await hands.close()
-  await removeOwned(folder)
+  await removeFolderTree(folder)
 })
 
 function project(): string {

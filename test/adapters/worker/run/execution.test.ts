@@ -14,8 +14,8 @@ import type { Sources } from '../../../../worker/git/git-ports.ts'
 import type { HandsParts } from '../../../../worker/run/dependencies.ts'
 import { type ExecutionParts, RunExecution } from '../../../../worker/run/execution.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
-import { wayOut } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
-import type { Launcher } from '../../../../worker/sandbox/sandbox-process.ts'
+import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
+import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/real-files.ts'
 import { keptLog } from '../../../support/recording-log.ts'
@@ -55,7 +55,7 @@ const good: Sources = {
 }
 
 /** Does its work without a word, and ends well. */
-const launcher: Launcher = {
+const launcher: SandboxLauncher = {
   launch: () => ({
     stdout: Readable.from([]),
     stderr: Readable.from([]),
@@ -190,7 +190,7 @@ test('a setup that never ends is killed, and it is said why', async () => {
   const ended = new Promise<{ signal: string }>((resolve) => {
     kill = () => resolve({ signal: 'SIGKILL' })
   })
-  const deaf: Launcher = { launch: (order) => ({ ...launcher.launch(order), kill, ended }) }
+  const deaf: SandboxLauncher = { launch: (order) => ({ ...launcher.launch(order), kill, ended }) }
   const order = { ...job, repo: setUp, sandbox: { network: 'open' } } as Job
   const { execution } = await made({ launcher: deaf }, order, clock)
   const prepared = execution.prepare()
@@ -209,7 +209,7 @@ test.each([
   ['allowlist', ' (sandbox.network is allowlist: it reached nothing but sandbox.allowedHosts)'],
   ['none', ' (sandbox.network is none: it reached no other machine)'],
 ])('a setup that fails with the network %s says what it could reach', async (network, reach) => {
-  const failing: Launcher = {
+  const failing: SandboxLauncher = {
     launch: (order) => ({ ...launcher.launch(order), ended: Promise.resolve({ code: 6 }) }),
   }
   const order = { ...job, repo: setUp, sandbox: { network } } as Job
@@ -221,7 +221,12 @@ test.each([
 test('entries of the allowlist that allow nothing are told in the log of the run', async () => {
   const told: unknown[] = []
   const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
-  const { execution } = await made({ wayOut }, order, new ManualClock(), (notice) => void told.push(notice))
+  const { execution } = await made(
+    { wayOut: openSandboxEgress },
+    order,
+    new ManualClock(),
+    (notice) => void told.push(notice),
+  )
   expect(await execution.prepare()).toMatchObject({ ok: true })
   await execution.gone()
   const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')

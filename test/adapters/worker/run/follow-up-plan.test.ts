@@ -21,7 +21,7 @@ import { type Git, makeGit } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
-import type { Launcher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
+import type { SandboxLauncher, SandboxOrder } from '../../../../worker/sandbox/sandbox-process.ts'
 import { handsIn } from '../../../support/resumed-sandbox.ts'
 import { pauselessClock } from '../../../support/skipping-clock.ts'
 import { aJob, type Ground, git, got, ground } from '../git/git-fixture.ts'
@@ -124,7 +124,7 @@ function faultyCodehost(real: CodeHost, fault: Fault): CodeHost {
   }
 }
 
-function faultyLauncher(fault: Fault): Launcher {
+function faultyLauncher(fault: Fault): SandboxLauncher {
   const real = makeLauncher({ bwrap: '/usr/bin/bwrap', clock: realClock, machine: thisMachine() })
   return {
     launch: (order) => {

@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../../core/result.ts'
 import type { Hands } from '../../../../worker/executor.ts'
-import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import { until } from '../../../support/real-files.ts'
 import {
@@ -34,7 +34,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await hands.discard(RUN)
   await hands.close()
-  await removeOwned(folder)
+  await removeFolderTree(folder)
 })
 
 const disk = () => join(folder, 'sandboxes', RUN)
@@ -304,7 +304,7 @@ describe('a sandbox is not booted', () => {
     isWell = true
     await (await booted(there)).close()
     await there.close()
-    await removeOwned(own)
+    await removeFolderTree(own)
   })
 
   test('when the disk is discarded: whoever is in it is sent away', async () => {
@@ -336,7 +336,7 @@ test('what somebody leaves in it counts as being nowhere else, also when its wor
   await until('it is noted', isUnpushed)
   await person.booted.close()
   await there.close()
-  await removeOwned(own)
+  await removeFolderTree(own)
 })
 
 test('while somebody is in it, its disk is not taken back', async () => {
@@ -354,7 +354,7 @@ test('while somebody is in it, its disk is not taken back', async () => {
   await there.reclaim(() => false)
   expect(existsSync(join(late, 'sandboxes', RUN))).toBe(false)
   await there.close()
-  await removeOwned(late)
+  await removeFolderTree(late)
 })
 
 ;(isRoot ? test : test.skip)('a worker that is an ordinary user does the same', async () => {

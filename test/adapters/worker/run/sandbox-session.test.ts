@@ -8,11 +8,11 @@ import type { Told } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { HandsParts } from '../../../../worker/run/dependencies.ts'
 import { Room } from '../../../../worker/run/sandbox-session.ts'
-import { makeOwned } from '../../../../worker/sandbox/folders.ts'
+import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
-import { slotOf } from '../../../../worker/sandbox/sandbox-users.ts'
+import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 
@@ -31,9 +31,9 @@ async function room() {
   const root = join(top, `run-${made}`)
   mkdirSync(root)
   chmodSync(root, 0o711)
-  const slot = slotOf(OWN_NUMBERS + made, machine)
+  const slot = sandboxUserOf(OWN_NUMBERS + made, machine)
   const inside = (name: string) => join(root, name)
-  for (const name of ['work', 'home', 'out', 'exchange']) await makeOwned(inside(name), slot)
+  for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), slot)
   const said: string[] = []
   const tell = (told: Told) => {
     if (told.is === 'event' && told.event.type === 'log')
@@ -63,7 +63,7 @@ async function room() {
       hands,
       job: { run: { id: `run-${made}` } } as unknown as Job,
       folders,
-      way: { environment: {}, wrap: (line) => line, close: async () => {} },
+      way: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
       telling: { tell, room: async () => {} },
     }),
   }

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { Log } from '../../../../core/ports.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
-import { removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { ORDINARY } from '../../../support/sandbox.ts'
 
 let data = ''
@@ -220,7 +220,7 @@ describe('disk is taken back', () => {
     await sandboxes.retain('run-1', { hours: 1, unpushed: false })
     await sandboxes.settled()
     expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
-    await removeOwned(work)
+    await removeFolderTree(work)
   })
 
   test('a link in it is not followed when it is measured', async () => {

@@ -45,7 +45,7 @@ test('the end is told once, last, and with the code that was said', async () => 
 })
 
 test.each<[SandboxEnd, string, string[]]>([
-  [{ unmade: 'there is no bubblewrap' }, '', ['\r\nthere is no bubblewrap\r\n', 'ended 70']],
+  [{ startFailure: 'there is no bubblewrap' }, '', ['\r\nthere is no bubblewrap\r\n', 'ended 70']],
   [{ code: 69 }, 'no way out\n\u001b[31mat all', ['\r\nno way out\r\nat all\r\n', 'ended 69']],
   [{ code: 0 }, '', ['\r\nthe terminal has ended\r\n', 'ended 70']],
   [{ signal: 'SIGKILL' }, '', ['\r\nthe terminal was ended by SIGKILL\r\n', 'ended 137']],

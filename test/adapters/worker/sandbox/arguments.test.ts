@@ -1,24 +1,24 @@
 /** The list that is the sandbox, compared with what was proven. */
 import { describe, expect, test } from '@jest/globals'
 import {
-  optionNames,
+  buildSandboxArguments,
+  buildSandboxOptions,
+  listOptionNames,
   type SandboxPlan,
-  sandboxArguments,
-  sandboxOptions,
 } from '../../../../worker/sandbox/arguments.ts'
 
-const lines = (plan: SandboxPlan): string[] => sandboxOptions(plan).map((option) => option.join(' '))
+const lines = (plan: SandboxPlan): string[] => buildSandboxOptions(plan).map((option) => option.join(' '))
 
 describe('whatever the plan', () => {
   const plans: SandboxPlan[] = [
     {},
-    { work: '/srv/w', home: '/srv/h', shown: ['/opt/agent'], environment: { A: 'b' } },
+    { workFolder: '/srv/w', homeFolder: '/srv/h', readOnlyPaths: ['/opt/agent'], environment: { A: 'b' } },
     {
-      work: '/srv/w',
-      home: '/srv/h',
+      workFolder: '/srv/w',
+      homeFolder: '/srv/h',
       mounts: [{ from: '/srv/o', to: '/out' }],
       egressSocket: '/srv/e',
-      reports: true,
+      reportsStatus: true,
     },
   ]
 
@@ -56,13 +56,17 @@ describe('whatever the plan', () => {
   test.each(plans)('only the work and home folders can be written through to the host: %j', (plan) => {
     const writable = lines(plan).filter((line) => /^--(dev-)?bind/.test(line))
     expect(writable).toEqual(
-      plan.work === undefined ? [] : ['--bind /srv/h /home/agent', '--bind /srv/w /work'],
+      plan.workFolder === undefined ? [] : ['--bind /srv/h /home/agent', '--bind /srv/w /work'],
     )
   })
 })
 
 describe('cut short at any place', () => {
-  const all = sandboxOptions({ work: '/srv/w', home: '/srv/h', mounts: [{ from: '/srv/o', to: '/out' }] })
+  const all = buildSandboxOptions({
+    workFolder: '/srv/w',
+    homeFolder: '/srv/h',
+    mounts: [{ from: '/srv/o', to: '/out' }],
+  })
   const walls = [
     '--unshare-user',
     '--unshare-net',
@@ -99,24 +103,30 @@ test('folders under other names are read-only unless said otherwise, and the way
 
 test('the filter is fed next to the list, and reports come after the last file', () => {
   const files = [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] as const
-  const { fed, statusFd } = sandboxArguments({ files, reports: true }, 'x64')
+  const { inputs: fed, statusFd } = buildSandboxArguments({ files, reportsStatus: true }, 'x64')
   expect(Buffer.isBuffer(fed[1])).toBe(true)
   expect(fed[0]).toContain('--seccomp\x004\0')
   expect(statusFd).toBe(3 + fed.length)
   expect(fed[0]).toContain(`--json-status-fd\0${statusFd}\0`)
-  expect(sandboxArguments({}).statusFd).toBeUndefined()
+  expect(buildSandboxArguments({}).statusFd).toBeUndefined()
 })
 
 test('without a filter there is no sandbox', () => {
-  expect(() => sandboxArguments({}, 'riscv64')).toThrow('no system call filter for riscv64')
+  expect(() => buildSandboxArguments({}, 'riscv64')).toThrow('no system call filter for riscv64')
 })
 
 test('nothing but the descriptor of the list shows on the command line', () => {
-  expect(sandboxArguments({ environment: { TOKEN: 'secret' } }).visible).toEqual(['--args', '3', '--'])
+  expect(buildSandboxArguments({ environment: { TOKEN: 'secret' } }).commandLine).toEqual([
+    '--args',
+    '3',
+    '--',
+  ])
 })
 
 test('the list comes first, then each file, on the descriptor that the list names', () => {
-  const { fed } = sandboxArguments({ files: [{ path: '/run/cred/token', mode: '0400', text: 'secret' }] })
+  const { inputs: fed } = buildSandboxArguments({
+    files: [{ path: '/run/cred/token', mode: '0400', text: 'secret' }],
+  })
   const words = String(fed[0]).split('\0')
   const at = words.indexOf('/run/cred/token')
   expect(words.slice(at - 4, at + 1)).toEqual([
@@ -135,11 +145,11 @@ test('a person at a terminal keeps it; an agent gets a session of its own', () =
 })
 
 test('a word with a NUL, which would smuggle in another option, is a bug', () => {
-  expect(() => sandboxArguments({ environment: { A: 'x\0--bind\0/\0/' } })).toThrow('NUL')
+  expect(() => buildSandboxArguments({ environment: { A: 'x\0--bind\0/\0/' } })).toThrow('NUL')
 })
 
 test('the names of all options are known, once each, values not among them', () => {
-  const names = optionNames(sandboxOptions({ environment: { A: '--not-an-option' } }))
+  const names = listOptionNames(buildSandboxOptions({ environment: { A: '--not-an-option' } }))
   expect(names).toContain('--args')
   expect(names).not.toContain('--not-an-option')
   expect(new Set(names).size).toBe(names.length)

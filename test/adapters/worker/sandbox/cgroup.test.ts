@@ -21,8 +21,8 @@ describe('in a folder that looks like one', () => {
 
   test('processes and memory are limited, and go together', () => {
     const [groups, base] = looksLike('cpu memory pids\n')
-    expect([groups.counts('pids'), groups.counts('memory')]).toEqual([true, true])
-    groups.make('r-1', { processes: 100, memoryMib: 512 })
+    expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, true])
+    groups.create('r-1', { processes: 100, memoryMib: 512 })
     const [name = ''] = readdirSync(base).filter((each) => each.endsWith('r-1'))
     expect(name).toMatch(new RegExp(`^worker-\\d+\\.${process.pid}\\.\\d+\\.1\\.r-1$`))
     const written = readdirSync(join(base, name)).map((file) => [
@@ -38,15 +38,15 @@ describe('in a folder that looks like one', () => {
 
   test('only what is counted is limited', () => {
     const [groups, base] = looksLike('pids\n')
-    expect([groups.counts('pids'), groups.counts('memory')]).toEqual([true, false])
-    groups.make('r-1', { processes: 1, memoryMib: 1 })
-    groups.make('r-2', { processes: 1 })
+    expect([groups.hasController('pids'), groups.hasController('memory')]).toEqual([true, false])
+    groups.create('r-1', { processes: 1, memoryMib: 1 })
+    groups.create('r-2', { processes: 1 })
     const made = readdirSync(base).filter((each) => each.startsWith('worker-'))
     expect(made.map((name) => readdirSync(join(base, name)))).toEqual([['pids.max'], ['pids.max']])
   })
 
   test('where nothing can be made there is none', () => {
-    expect(new Cgroups('/proc/no/such').make('r-1', { processes: 1 })).toBeUndefined()
+    expect(new Cgroups('/proc/no/such').create('r-1', { processes: 1 })).toBeUndefined()
   })
 })
 
@@ -57,9 +57,9 @@ real(
     const base = join(REAL ?? '', `switchyard-test-${process.pid}`)
     mkdirSync(base)
     try {
-      const group = new Cgroups(base).make('r-1', { processes: 10 })
+      const group = new Cgroups(base).create('r-1', { processes: 10 })
       const child = spawn('/bin/sh', ['-c', 'read go; sleep 300 & (setsid sleep 300 &); echo up; sleep 300'])
-      expect(group?.take(child.pid as number)).toBe(true)
+      expect(group?.addProcess(child.pid as number)).toBe(true)
       child.stdin.write('go\n')
       await once(child.stdout, 'data')
       expect(group?.isEmpty()).toBe(false)

@@ -11,14 +11,14 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { makeOwned, objectionToFolder, removeOwned } from '../../../../worker/sandbox/folders.ts'
+import { createOwnedFolder, findFolderProblem, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import {
-  freeNumber,
-  isSlotUid,
-  SLOT_UID_BASE,
-  SLOTS_GID,
-  SLOTS_MAX,
-  slotOf,
+  findFreeNumber,
+  isSandboxUid,
+  SANDBOX_GID,
+  SANDBOX_UID_BASE,
+  SANDBOX_USERS_MAX,
+  sandboxUserOf,
 } from '../../../../worker/sandbox/sandbox-users.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { isRoot, ORDINARY, place, run, sh } from '../../../support/sandbox.ts'
@@ -28,31 +28,33 @@ const user = { euid: 1000, egid: 100 }
 
 describe('slots', () => {
   test('are users of their own under root, and the worker itself otherwise', () => {
-    expect(slotOf(7, root)).toEqual({ number: 7, uid: SLOT_UID_BASE + 7, gid: SLOTS_GID })
-    expect(slotOf(7, user)).toEqual({ number: 7, uid: 1000, gid: 100 })
-    expect([isSlotUid(slotOf(SLOTS_MAX - 1, root).uid), isSlotUid(0), isSlotUid(1000)]).toEqual([
-      true,
-      false,
-      false,
-    ])
+    expect(sandboxUserOf(7, root)).toEqual({ number: 7, uid: SANDBOX_UID_BASE + 7, gid: SANDBOX_GID })
+    expect(sandboxUserOf(7, user)).toEqual({ number: 7, uid: 1000, gid: 100 })
+    expect([
+      isSandboxUid(sandboxUserOf(SANDBOX_USERS_MAX - 1, root).uid),
+      isSandboxUid(0),
+      isSandboxUid(1000),
+    ]).toEqual([true, false, false])
   })
 
   test('lie beyond what systemd hands out, and are no negative numbers to anybody', () => {
     // systemd: dynamic users 61184–65519, containers 524288–1879048191.
-    expect(SLOT_UID_BASE).toBeGreaterThan(1_879_048_191)
-    expect(SLOT_UID_BASE + SLOTS_MAX).toBeLessThan(2 ** 31)
+    expect(SANDBOX_UID_BASE).toBeGreaterThan(1_879_048_191)
+    expect(SANDBOX_UID_BASE + SANDBOX_USERS_MAX).toBeLessThan(2 ** 31)
   })
 
   test('a number that is out of bounds is a bug', () => {
-    for (const number of [-1, 0.5, SLOTS_MAX, Number.NaN])
-      expect(() => slotOf(number, root)).toThrow('no slot')
+    for (const number of [-1, 0.5, SANDBOX_USERS_MAX, Number.NaN])
+      expect(() => sandboxUserOf(number, root)).toThrow('no slot')
   })
 
   test('the first free number from a given one on is taken, and after the last comes the first', () => {
-    expect([freeNumber([], 0), freeNumber([0, 1, 3], 0), freeNumber([2], 0)]).toEqual([0, 2, 0])
-    expect([freeNumber([1], 7), freeNumber([7, 8], 7), freeNumber([SLOTS_MAX - 1], SLOTS_MAX - 1)]).toEqual([
-      7, 9, 0,
-    ])
+    expect([findFreeNumber([], 0), findFreeNumber([0, 1, 3], 0), findFreeNumber([2], 0)]).toEqual([0, 2, 0])
+    expect([
+      findFreeNumber([1], 7),
+      findFreeNumber([7, 8], 7),
+      findFreeNumber([SANDBOX_USERS_MAX - 1], SANDBOX_USERS_MAX - 1),
+    ]).toEqual([7, 9, 0])
   })
 })
 
@@ -62,19 +64,19 @@ describe('a folder', () => {
   test('is made owner-only, and passes for its slot', async () => {
     const here = place()
     const path = join(here.root, 'more')
-    expect(await makeOwned(path, here.slot)).toEqual({ ok: true, value: undefined })
+    expect(await createOwnedFolder(path, here.slot)).toEqual({ ok: true, value: undefined })
     expect(lstatSync(path)).toMatchObject({ uid: here.slot.uid, mode: 0o40700 })
-    expect(objectionToFolder(path, here.slot)).toBeUndefined()
+    expect(findFolderProblem(path, here.slot)).toBeUndefined()
     // Also when the agent has locked it for itself.
     chmodSync(path, 0)
-    expect(objectionToFolder(path, here.slot)).toBeUndefined()
+    expect(findFolderProblem(path, here.slot)).toBeUndefined()
   })
 
   asRoot('that its user could not get to is refused with the cure (needs root)', async () => {
     const here = place()
     const closed = join(here.root, 'closed')
     mkdirSync(closed, { mode: 0o700 })
-    expect(await makeOwned(join(closed, 'work'), here.slot)).toMatchObject({
+    expect(await createOwnedFolder(join(closed, 'work'), here.slot)).toMatchObject({
       ok: false,
       refusal: {
         message: expect.stringMatching(new RegExp(`^${closed} can't be passed .* chmod o\\+x ${closed}$`)),
@@ -105,7 +107,7 @@ EOF`
     const ran = await run(here.order(sh(planted), { environment: { OUTSIDE: kept } }))
     expect(ran).toMatchObject({ end: { code: 0 } })
     const work = join(here.root, 'work')
-    await as(who === 'root' ? undefined : ORDINARY, work, () => removeOwned(work))
+    await as(who === 'root' ? undefined : ORDINARY, work, () => removeFolderTree(work))
     expect(existsSync(work)).toBe(false)
     expect(readFileSync(join(kept, 'file'), 'utf8')).toBe('kept')
   })
@@ -118,7 +120,7 @@ for n in range(500): open(f'file-{n}', 'w').close(); os.mkdir(f'folder-{n}')
 for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.chdir('d')`
     mkdirSync(join(here, 'work'))
     execFileSync('python3', ['-c', script], { cwd: join(here, 'work') })
-    await removeOwned(join(here, 'work'))
+    await removeFolderTree(join(here, 'work'))
     expect(existsSync(join(here, 'work'))).toBe(false)
   })
 
@@ -126,12 +128,12 @@ for n in range(1500): open('f', 'w').close(); os.mkdir('d'); os.mkdir('e'); os.c
     const here = tempFolder()
     mkdirSync(join(here, 'target'))
     symlinkSync(join(here, 'target'), join(here, 'link'))
-    await removeOwned(join(here, 'link'))
+    await removeFolderTree(join(here, 'link'))
     expect([existsSync(join(here, 'link')), existsSync(join(here, 'target'))]).toEqual([false, true])
   })
 
   test('what is not there is gone already', async () => {
-    await removeOwned(join(tempFolder(), 'never'))
+    await removeFolderTree(join(tempFolder(), 'never'))
   })
 })
 

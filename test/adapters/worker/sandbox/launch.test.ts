@@ -112,7 +112,7 @@ describe('a command', () => {
     expect(ran.out).toMatch(/^Max file size +4294967296 +4294967296 /m)
     expect(ran.out).toMatch(/^Max address space +unlimited +unlimited /m)
     expect(ran.out).toMatch(/\n500\n$/)
-    if (theLauncher().limitsTold() === 'rlimit') expect(ran.out).toMatch(/^Max processes +100 +100 /m)
+    if (theLauncher().limitsEnforcedBy() === 'rlimit') expect(ran.out).toMatch(/^Max processes +100 +100 /m)
   })
 
   test('has no more than its worker has', async () => {
@@ -266,7 +266,7 @@ describe('numbers', () => {
     if (isRoot) expect(processesOf(bombed.slot.uid)).toEqual([])
   })
 
-  const counted = theLauncher().limitsTold() === 'cgroup' ? test : test.skip
+  const counted = theLauncher().limitsEnforcedBy() === 'cgroup' ? test : test.skip
   counted('a memory bomb is ended whole (needs a control group that counts memory)', async () => {
     const bomb = place().order(sh('tail /dev/zero'), { memoryMib: 64 })
     expect((await run(bomb)).end).toEqual({ signal: 'SIGKILL' })
@@ -276,7 +276,7 @@ describe('numbers', () => {
 describe('no sandbox is made', () => {
   const here = place()
   const unmade = async (more: object): Promise<string> =>
-    (await run({ ...here.order(['true']), ...more })).end.unmade ?? ''
+    (await run({ ...here.order(['true']), ...more })).end.startFailure ?? ''
 
   test('of a workspace that is a link, or lies behind one', async () => {
     symlinkSync(join(here.root, 'work'), join(here.root, 'link'))
@@ -339,7 +339,7 @@ describe('no sandbox is made', () => {
     const gone = makeLauncher({ bwrap: '/no/such/bwrap', clock: realClock }).launch(here.order(['true']))
     gone.stdout.resume()
     gone.stderr.resume()
-    expect((await gone.ended).unmade).toContain('/no/such/bwrap')
+    expect((await gone.ended).startFailure).toContain('/no/such/bwrap')
   })
 })
 

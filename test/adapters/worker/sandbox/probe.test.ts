@@ -3,11 +3,16 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { sandboxArguments } from '../../../../worker/sandbox/arguments.ts'
-import { holesIn, NAMESPACES, trialCommand } from '../../../../worker/sandbox/escape-test.ts'
-import { type Command, type Ended, type Machine, thisMachine } from '../../../../worker/sandbox/local-machine.ts'
+import { buildSandboxArguments } from '../../../../worker/sandbox/arguments.ts'
+import { escapeTestCommand, findEscapes, NAMESPACES } from '../../../../worker/sandbox/escape-test.ts'
+import {
+  type CommandOutcome,
+  type LocalMachine,
+  type ProbeCommand,
+  thisMachine,
+} from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
-import { PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.ts'
+import { REQUIRED_PROGRAMS } from '../../../../worker/sandbox/wrapper-commands.ts'
 
 const real = thisMachine()
 
@@ -19,17 +24,17 @@ describe('with the real bubblewrap', () => {
   test('what runs inside is nobody in particular, without capabilities, and cannot write the root', async () => {
     const look =
       'id -u; grep CapBnd /proc/self/status; touch /x /etc/x /run/x /proc/sys/kernel/core_pattern 2>&1 | grep -c touch; echo kept > /work/y && cat /work/y; ls /'
-    const { visible, fed } = sandboxArguments({})
+    const { commandLine: visible, inputs: fed } = buildSandboxArguments({})
     const as = real.euid === 0 ? { as: { uid: 65_534, gid: 65_534 } } : {}
     const ended = await real.run({
       program: '/usr/bin/bwrap',
       args: [...visible, '/bin/sh', '-c', look],
-      fed,
+      inputs: fed,
       timeoutMs: 30_000,
       ...as,
     })
     expect(ended).toMatchObject({ is: 'exited', complaint: '' })
-    const output = ended.is === 'exited' ? ended.output.split('\n') : []
+    const output = ended.is === 'exited' ? ended.stdout.split('\n') : []
     expect(output.slice(0, 4)).toEqual(['1000', 'CapBnd:\t0000000000000000', '4', 'kept'])
     expect(output.slice(4).filter(Boolean)).toEqual([
       'bin',
@@ -49,16 +54,18 @@ describe('with the real bubblewrap', () => {
 })
 
 test('the attempts of the probe succeed where there is no sandbox', async () => {
-  const host = await real.witness()
-  const [program = '', ...args] = trialCommand(host)
+  const host = await real.openEscapeTarget()
+  const [program = '', ...args] = escapeTestCommand(host)
   const ended = await real.run({ program, args, timeoutMs: 30_000 })
   host.close()
-  const said = ended.is === 'exited' ? ended.output.split('\n') : []
+  const said = ended.is === 'exited' ? ended.stdout.split('\n') : []
   const done = said.filter((line) => line.startsWith('done ')).map((line) => line.slice(5))
   // Whoever is not root can't write core_pattern anywhere.
   const possible = ['mount', 'core_pattern', 'kill', 'loopback', 'home']
   expect(done).toEqual(real.euid === 0 ? possible : possible.filter((what) => what !== 'core_pattern'))
-  expect(ended.is === 'exited' && holesIn(ended.output, host)).toContain("the mnt namespace is the host's")
+  expect(ended.is === 'exited' && findEscapes(ended.stdout, host)).toContain(
+    "the mnt namespace is the host's",
+  )
 })
 
 describe('with a bubblewrap that does not work', () => {
@@ -139,22 +146,22 @@ describe('with a bubblewrap that does not work', () => {
 })
 
 describe('on other machines', () => {
-  const help: Ended = { is: 'exited', code: 0, output: sandboxHelp(), complaint: '' }
+  const help: CommandOutcome = { is: 'exited', code: 0, stdout: sandboxHelp(), stderr: '' }
 
   function machine(
-    trial: Ended,
+    trial: CommandOutcome,
     files: Readonly<Record<string, string>> = {},
     euid = 1000,
-  ): Machine & { ran: Command[] } {
-    const ran: Command[] = []
+  ): LocalMachine & { ran: ProbeCommand[] } {
+    const ran: ProbeCommand[] = []
     return {
       ran,
       platform: 'linux',
       arch: 'x64',
       euid,
       egid: euid,
-      isProgram: async (path) => path === '/usr/bin/bwrap' || PROGRAMS.includes(path),
-      witness: async () => outside,
+      isProgram: async (path) => path === '/usr/bin/bwrap' || REQUIRED_PROGRAMS.includes(path),
+      openEscapeTarget: async () => outside,
       read: async (path) => files[path],
       run: async (command) => {
         ran.push(command)
@@ -171,13 +178,13 @@ describe('on other machines', () => {
     namespaces: NAMESPACES.map((kind) => `${kind}:[1]`),
     close: () => {},
   }
-  const held: Ended = { is: 'exited', code: 0, output: heldOutput(), complaint: '' }
+  const held: CommandOutcome = { is: 'exited', code: 0, stdout: heldOutput(), stderr: '' }
 
-  const refused: Ended = {
+  const refused: CommandOutcome = {
     is: 'exited',
     code: 1,
-    output: '',
-    complaint: 'bwrap: setting up uid map: Permission denied\n',
+    stdout: '',
+    stderr: 'bwrap: setting up uid map: Permission denied\n',
   }
 
   test('elsewhere than on Linux nothing is even tried', async () => {
@@ -215,7 +222,7 @@ describe('on other machines', () => {
 
   test('no cure is invented for a complaint of another kind', async () => {
     const odd = machine(
-      { ...refused, complaint: 'bwrap: out of cheese' },
+      { ...refused, stderr: 'bwrap: out of cheese' },
       { '/proc/sys/kernel/apparmor_restrict_unprivileged_userns': '1' },
     )
     expect(await probeSandbox(odd)).toMatchObject({
@@ -255,7 +262,7 @@ describe('on other machines', () => {
     ['CapEff:\t0000000000000000', 'CapEff:\t0000000000200000', 'it has capabilities'],
   ])('a sandbox in which "%s" turns into "%s" is none', async (right, wrong, hole) => {
     const output = heldOutput().replace(right, wrong)
-    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+    expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       ok: false,
       reason: 'bwrap-unavailable',
       detail: `/usr/bin/bwrap makes a sandbox, but its walls have holes: ${hole}`,
@@ -264,7 +271,7 @@ describe('on other machines', () => {
 
   test('an attempt for want of a tool is none', async () => {
     const output = `missing unshare\n${heldOutput()}`
-    expect(await probeSandbox(machine({ ...held, output }))).toMatchObject({
+    expect(await probeSandbox(machine({ ...held, stdout: output }))).toMatchObject({
       detail: expect.stringContaining("can't be tried without unshare"),
     })
   })
@@ -289,7 +296,8 @@ function heldOutput(): string {
 
 function sandboxHelp(): string {
   const words = String(
-    sandboxArguments({ home: '/', mounts: [{ from: '/', to: '/' }], reports: true }).fed[0],
+    buildSandboxArguments({ homeFolder: '/', mounts: [{ from: '/', to: '/' }], reportsStatus: true })
+      .inputs[0],
   ).split('\0')
   return ['--args', ...words.filter((word) => word.startsWith('--'))].join('\n')
 }

@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { answer, assemble, ifEqual, label } from '../../../../worker/sandbox/seccomp/bpf.ts'
+import { assemble, ifEqual, label, returnValue } from '../../../../worker/sandbox/seccomp/bpf.ts'
 import { ARCHITECTURES, type CallName } from '../../../../worker/sandbox/seccomp/calls.ts'
-import { seccompFilter } from '../../../../worker/sandbox/seccomp/filter.ts'
+import { buildSeccompFilter } from '../../../../worker/sandbox/seccomp/filter.ts'
 import { disassemble, judge } from '../../../support/bpf-machine.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
@@ -92,7 +92,7 @@ const O_CREAT = 0o100
 const O_TMPFILE = 0o20000000
 
 describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
-  const program = seccompFilter(name) as Buffer
+  const program = buildSeccompFilter(name) as Buffer
   const arch = AUDIT[name]
   const at = name === 'x64' ? 0 : 1
   const calls = (ARCHITECTURES[name] as (typeof ARCHITECTURES)[string]).calls
@@ -194,30 +194,35 @@ describe.each(['x64', 'arm64'] as const)('on %s', (name) => {
 })
 
 test('the second ABI of x86-64 does not exist', () => {
-  const program = seccompFilter('x64') as Buffer
+  const program = buildSeccompFilter('x64') as Buffer
   for (const nr of [0x40000000, 0x40000000 + 165, 0x7fffffff, 0xffffffff])
     expect(judge(program, { arch: AUDIT.x64, nr })).toBe(ENOSYS)
 })
 
 test('for an architecture without a table there is no filter', () => {
-  expect(seccompFilter('riscv64')).toBeUndefined()
+  expect(buildSeccompFilter('riscv64')).toBeUndefined()
 })
 
 describe('the assembler', () => {
   test('refuses a label that is behind, missing, doubled or out of reach', () => {
-    const far = [ifEqual(1, 'far'), ...Array.from({ length: 256 }, () => answer(0)), label('far'), answer(1)]
+    const far = [
+      ifEqual(1, 'far'),
+      ...Array.from({ length: 256 }, () => returnValue(0)),
+      label('far'),
+      returnValue(1),
+    ]
     expect(() => assemble(far)).toThrow('out of reach')
-    expect(() => assemble([label('a'), answer(0), ifEqual(1, 'a')])).toThrow('out of reach')
-    expect(() => assemble([ifEqual(1, 'a'), answer(0)])).toThrow('no label a')
-    expect(() => assemble([label('a'), label('a'), answer(0)])).toThrow('two labels a')
+    expect(() => assemble([label('a'), returnValue(0), ifEqual(1, 'a')])).toThrow('out of reach')
+    expect(() => assemble([ifEqual(1, 'a'), returnValue(0)])).toThrow('no label a')
+    expect(() => assemble([label('a'), label('a'), returnValue(0)])).toThrow('two labels a')
   })
 
   test('reaches as far as the machine can jump', () => {
     const steps = [
       ifEqual(1, 'far'),
-      ...Array.from({ length: 255 }, () => answer(0)),
+      ...Array.from({ length: 255 }, () => returnValue(0)),
       label('far'),
-      answer(1),
+      returnValue(1),
     ]
     expect(assemble(steps)[0]).toEqual({ code: 0x15, jt: 255, jf: 0, k: 1 })
   })
