@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
 import { codeHostFor } from '../providers/codehost/codehost.ts'
-import { type HttpParts, makeHttp } from '../providers/http/http.ts'
+import { createHttp, type HttpOptions } from '../providers/http/http.ts'
 import { textOf } from '../store/errors.ts'
 import { agentDrivers } from '../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../worker/executor.ts'
@@ -32,7 +32,7 @@ export interface HandsOptions {
   readonly bwrap: string
   readonly stallMs: number
   /** The way out of this network, and whom to trust there; absent: as Node has it. */
-  readonly network: Pick<HttpParts, 'proxies' | 'authorities'>
+  readonly network: Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -57,7 +57,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   const launcher = makeLauncher({ bwrap, clock, machine })
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
-  const http = makeHttp({ clock, random: realChance, ...network })
+  const http = createHttp({ clock, random: realChance, ...network })
   const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
   const hands = await openHands({
     folder: ground.folder,

@@ -8,8 +8,8 @@ import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider, type ServiceConfig } from '../protocol/config.ts'
 import { makeAccounts } from '../providers/accounts/accounts.ts'
 import { pullHostFor } from '../providers/codehost/pull-host.ts'
-import { makeCouriers } from '../providers/http/client-pool.ts'
-import { makeHttp } from '../providers/http/http.ts'
+import { createClientPool } from '../providers/http/client-pool.ts'
+import { createHttp } from '../providers/http/http.ts'
 import { wranglerBucket } from '../providers/storage.ts'
 import { trackerFor } from '../providers/tracker/tracker.ts'
 import { realChance } from './clock.ts'
@@ -39,9 +39,9 @@ export function makeNeighbours({
   const network = web(environment)
   if (!network.ok) throw new Ending(EXIT.usage, network.refusal.message)
   const random = realChance
-  const http = makeHttp({ clock, random, ...network.value })
+  const http = createHttp({ clock, random, ...network.value })
   const end = new AbortController()
-  const couriers = makeCouriers({ http, clock, random, log })
+  const couriers = createClientPool({ http, clock, random, log })
   const bucket = wranglerBucket({
     environment,
     clock,

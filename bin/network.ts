@@ -5,8 +5,8 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { rootCertificates } from 'node:tls'
 import { no, type Result, yes } from '../core/result.ts'
-import type { HttpParts, Proxies } from '../providers/http/http.ts'
-import { proxyOf } from '../providers/http/proxy-selection.ts'
+import type { HttpOptions, ProxySettings } from '../providers/http/http.ts'
+import { parseProxy } from '../providers/http/proxy-selection.ts'
 import { textOf } from '../store/errors.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -51,7 +51,7 @@ function readText(file: string): string | undefined {
 }
 
 /** Undefined when no proxy is named. The small letters win, as everywhere. */
-export function proxies(env: Environment): Result<Proxies | undefined> {
+export function proxies(env: Environment): Result<ProxySettings | undefined> {
   const all = env.all_proxy ?? env.ALL_PROXY ?? ''
   const http = env.http_proxy ?? env.HTTP_PROXY ?? all
   const https = env.https_proxy ?? env.HTTPS_PROXY ?? all
@@ -60,13 +60,13 @@ export function proxies(env: Environment): Result<Proxies | undefined> {
   const encrypted = spelt(https)
   if (!plain.ok) return plain
   if (!encrypted.ok) return encrypted
-  return yes({ http: plain.value, https: encrypted.value, except: env.no_proxy ?? env.NO_PROXY ?? '' })
+  return yes({ http: plain.value, https: encrypted.value, noProxy: env.no_proxy ?? env.NO_PROXY ?? '' })
 }
 
 /** As every reader of it takes it: with a scheme, and with a login that can be decoded. */
 function spelt(text: string): Result<string> {
   if (text === '') return yes('')
-  const proxy = proxyOf(text)
+  const proxy = parseProxy(text)
   if (!proxy.ok) return proxy
   const { url, login } = proxy.value
   url.username = encodeURIComponent(login?.user ?? '')
@@ -75,7 +75,7 @@ function spelt(text: string): Result<string> {
 }
 
 /** What a door to the web is told of this machine. */
-export function web(env: Environment): Result<Pick<HttpParts, 'proxies' | 'authorities'>> {
+export function web(env: Environment): Result<Pick<HttpOptions, 'proxies' | 'certificateAuthorities'>> {
   const trusted = authorities(undefined, env)
   const around = proxies(env)
   if (!trusted.ok) return trusted

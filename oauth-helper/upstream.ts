@@ -40,7 +40,7 @@ export function makeUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstream 
       if (underWay >= HELPER_UPSTREAM_AT_ONCE_MAX) return { is: 'nothing', reply: BUSY }
       underWay += 1
       // Counted until it is over, not until nobody waits for it any more.
-      const asked = http.ask(requestFor(url, form)).finally(() => {
+      const asked = http.send(requestFor(url, form)).finally(() => {
         underWay -= 1
       })
       const answer = await answerWithin(clock, HELPER_UPSTREAM_MS_MAX, asked, who)

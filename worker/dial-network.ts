@@ -9,7 +9,7 @@ import type { SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
-import type { Proxies } from '../providers/http/http.ts'
+import type { ProxySettings } from '../providers/http/http.ts'
 
 const REASON_CHARS_MAX = 300
 const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
@@ -23,7 +23,7 @@ export class DialNetwork extends Dispatcher {
   readonly #agent: Agent | EnvHttpProxyAgent
   #wire: Duplex | undefined
 
-  constructor(proxies: Proxies | undefined, trust: SecureContext | undefined, timeout: number) {
+  constructor(proxies: ProxySettings | undefined, trust: SecureContext | undefined, timeout: number) {
     super()
     const tls = trust === undefined ? {} : { secureContext: trust }
     const options = { connect: { ...tls, timeout }, headersTimeout: timeout }
@@ -34,7 +34,7 @@ export class DialNetwork extends Dispatcher {
             ...options,
             httpProxy: proxies.http,
             httpsProxy: proxies.https,
-            noProxy: proxies.except,
+            noProxy: proxies.noProxy,
             requestTls: tls,
             // The library would speak TLS to a SOCKS proxy, too.
             ...(/^socks/.test(proxies.https) ? {} : { proxyTls: tls }),

@@ -10,7 +10,7 @@ import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
 import type { Dialer, DialledLine, LineEar } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
-import type { Proxies } from '../providers/http/http.ts'
+import type { ProxySettings } from '../providers/http/http.ts'
 import { DialNetwork } from './dial-network.ts'
 
 export interface DialerParts {
@@ -21,7 +21,7 @@ export interface DialerParts {
   /** Certificates that may vouch for the host; without them, those that Node comes with. */
   readonly authorities?: readonly string[]
   /** The way out of this network; without it the line is direct. */
-  readonly proxies?: Proxies
+  readonly proxies?: ProxySettings
   readonly connectMsMax?: number
 }
 

@@ -23,20 +23,20 @@ import type {
 } from '../../protocol/connect.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { AgentLogins } from './agent-logins.ts'
-import { Storage } from './bucket-status.ts'
-import { type CallbackPage, callbackPage } from './callback-page.ts'
-import { Keeping, type Save } from './credential-writer.ts'
+import { BucketStatus } from './bucket-status.ts'
+import { type CallbackPage, createCallbackPage } from './callback-page.ts'
+import { CredentialWriter, type SaveCredentials } from './credential-writer.ts'
 import { Credentials } from './credentials.ts'
 import type { DeviceFlowEffect } from './device-flow.machine.ts'
 import { DeviceFlows } from './device-flows.ts'
-import type { JourneyEffect } from './oauth-redirect.machine.ts'
-import { Journeys } from './oauth-redirects.ts'
-import { readPasted } from './pasted-callback.ts'
-import { Questions } from './provider-requests.ts'
+import type { OauthRedirectEffect } from './oauth-redirect.machine.ts'
+import { OauthRedirects } from './oauth-redirects.ts'
+import { readPastedCallback } from './pasted-callback.ts'
+import { ProviderRequests } from './provider-requests.ts'
 
-export type ConnectEffect = DeviceFlowEffect | JourneyEffect
+export type AccountEffect = DeviceFlowEffect | OauthRedirectEffect
 
-export interface ConnectRoomPorts {
+export interface AccountManagerPorts {
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'bytes'>
   readonly log: Log
@@ -48,105 +48,107 @@ export interface ConnectRoomPorts {
   /** The management port as it is bound; undefined while it is not known. */
   readonly port: () => number | undefined
   /** Durable and announced when it resolves. Refused as `conflict` when `still` says no at that moment. */
-  readonly save: Save
+  readonly save: SaveCredentials
 }
 
-const STOPPING = no('unavailable', 'the service is stopping')
+const SERVICE_STOPPING = no('unavailable', 'the service is stopping')
 
-export class ConnectRoom {
-  readonly #ports: ConnectRoomPorts
-  readonly #questions: Questions
-  readonly #devices: DeviceFlows
-  readonly #journeys: Journeys
-  readonly #agents: AgentLogins
+export class AccountManager {
+  readonly #ports: AccountManagerPorts
+  readonly #requests: ProviderRequests
+  readonly #deviceFlows: DeviceFlows
+  readonly #oauthRedirects: OauthRedirects
+  readonly #agentLogins: AgentLogins
   readonly #credentials: Credentials
-  readonly #storage: Storage
+  readonly #bucketStatus: BucketStatus
 
-  constructor(ports: ConnectRoomPorts) {
+  constructor(ports: AccountManagerPorts) {
     this.#ports = ports
-    this.#questions = new Questions(ports)
-    const keeping = new Keeping(
-      { ...ports, supersede: (provider, turn, reason) => this.#supersede(provider, turn, reason) },
-      this.#questions,
+    this.#requests = new ProviderRequests(ports)
+    const writer = new CredentialWriter(
+      { ...ports, supersede: (provider, attempt, reason) => this.#supersede(provider, attempt, reason) },
+      this.#requests,
     )
-    this.#devices = new DeviceFlows(ports, this.#questions, keeping)
-    this.#journeys = new Journeys(ports, this.#questions, keeping)
-    this.#agents = new AgentLogins(ports, this.#questions, keeping)
-    this.#credentials = new Credentials(ports, this.#questions, keeping)
-    this.#storage = new Storage(ports, this.#questions)
+    this.#deviceFlows = new DeviceFlows(ports, this.#requests, writer)
+    this.#oauthRedirects = new OauthRedirects(ports, this.#requests, writer)
+    this.#agentLogins = new AgentLogins(ports, this.#requests, writer)
+    this.#credentials = new Credentials(ports, this.#requests, writer)
+    this.#bucketStatus = new BucketStatus(ports, this.#requests)
   }
 
   /** How much of what comes and goes is held right now. */
   get size(): number {
-    return this.#devices.size + this.#journeys.size + this.#questions.size
+    return this.#deviceFlows.size + this.#oauthRedirects.size + this.#requests.size
   }
 
   async connect(provider: ConnectProvider): Promise<Result<ConnectResponse>> {
-    if (this.#questions.isOver) return STOPPING
-    if (provider === 'tracker') return this.#journeys.begin()
-    if (provider !== 'codehost') return this.#agents.connect(provider)
-    return this.#ports.config().codehost.driver === 'local' ? this.#local() : this.#devices.begin()
+    if (this.#requests.isStopped) return SERVICE_STOPPING
+    if (provider === 'tracker') return this.#oauthRedirects.start()
+    if (provider !== 'codehost') return this.#agentLogins.connect(provider)
+    return this.#ports.config().codehost.driver === 'local'
+      ? this.#localCodehost()
+      : this.#deviceFlows.start()
   }
 
   async pollCodehost(): Promise<ConnectPollResponse> {
-    return this.#devices.poll()
+    return this.#deviceFlows.poll()
   }
 
   /** As the browser brings it; the page says what became of it. */
-  async callback(query: TrackerCallbackQuery): Promise<CallbackPage> {
-    return callbackPage(await this.#arrived(query))
+  async handleTrackerCallback(query: TrackerCallbackQuery): Promise<CallbackPage> {
+    return createCallbackPage(await this.#finishRedirect(query))
   }
 
   /** The same, brought by a person. */
-  async paste(address: string): Promise<Result<ConnectPollResponse>> {
-    const query = readPasted(address)
+  async handlePastedCallback(address: string): Promise<Result<ConnectPollResponse>> {
+    const query = readPastedCallback(address)
     if (!query.ok) return query
-    const arrived = await this.#arrived(query.value)
+    const result = await this.#finishRedirect(query.value)
     return yes(
-      arrived.ok
-        ? { status: 'connected', detail: arrived.value, config: this.#ports.redacted() }
-        : { status: 'error', detail: arrived.refusal.message },
+      result.ok
+        ? { status: 'connected', detail: result.value, config: this.#ports.redacted() }
+        : { status: 'error', detail: result.refusal.message },
     )
   }
 
-  async storage(): Promise<StorageStatus> {
-    return this.#storage.status()
+  async storageStatus(): Promise<StorageStatus> {
+    return this.#bucketStatus.status()
   }
 
   async connectStorage(): Promise<StorageConnectResponse> {
-    return this.#storage.connect()
+    return this.#bucketStatus.connect()
   }
 
   async changeCredentials(request: CredentialsRequest): Promise<Result<CredentialsResponse>> {
-    return this.#questions.isOver ? STOPPING : this.#credentials.change(request)
+    return this.#requests.isStopped ? SERVICE_STOPPING : this.#credentials.change(request)
   }
 
-  do(effect: ConnectEffect): void {
-    if (this.#questions.isOver) return
+  runEffect(effect: AccountEffect): void {
+    if (this.#requests.isStopped) return
     // Each knows its own flows by their keys, and no other.
-    this.#devices.do(effect as DeviceFlowEffect)
-    this.#journeys.do(effect as JourneyEffect)
+    this.#deviceFlows.runEffect(effect as DeviceFlowEffect)
+    this.#oauthRedirects.runEffect(effect as OauthRedirectEffect)
   }
 
   /** Everybody who waits is answered; flows and their secrets are let go. */
   stop(): void {
-    this.#questions.stop()
-    this.#devices.stop(STOPPING)
-    this.#journeys.stop(STOPPING)
+    this.#requests.stop()
+    this.#deviceFlows.stop(SERVICE_STOPPING)
+    this.#oauthRedirects.stop(SERVICE_STOPPING)
   }
 
-  async #arrived(query: TrackerCallbackQuery): Promise<Result<string>> {
-    return this.#questions.isOver ? STOPPING : this.#journeys.arrive(query)
+  async #finishRedirect(query: TrackerCallbackQuery): Promise<Result<string>> {
+    return this.#requests.isStopped ? SERVICE_STOPPING : this.#oauthRedirects.handleCallback(query)
   }
 
   /** The other shapes ask a person for something, and nothing is needed. */
-  #local(): Result<ConnectResponse> {
+  #localCodehost(): Result<ConnectResponse> {
     const detail = 'the local code host is a folder on this machine; it needs no account'
     return yes({ status: 'connected', provider: 'codehost', detail, config: this.#ports.redacted() })
   }
 
   #supersede(provider: ConnectProvider, turn: number, reason: string): void {
-    if (provider === 'codehost') this.#devices.supersede(turn, reason)
-    if (provider === 'tracker') this.#journeys.supersede(turn, reason)
+    if (provider === 'codehost') this.#deviceFlows.supersede(turn, reason)
+    if (provider === 'tracker') this.#oauthRedirects.supersede(turn, reason)
   }
 }

@@ -9,57 +9,59 @@ import type { Accounts, FoundLogin } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { AgentProvider, ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectResponse } from '../../protocol/connect.ts'
-import { agentChange } from './credential-rules.ts'
-import { type Keeping, type Stance, secretsIn } from './credential-writer.ts'
-import { manual, NAMES } from './messages.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import { changeForAgent } from './credential-rules.ts'
+import { type ConnectAttempt, type CredentialWriter, secretsIn } from './credential-writer.ts'
+import { manualConnect, PROVIDER_NAMES } from './messages.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
-export interface AgentPorts {
+export interface AgentLoginsPorts {
   readonly log: Log
   readonly redacted: () => ServiceConfig
   readonly accounts: Accounts
 }
 
 export class AgentLogins {
-  readonly #ports: AgentPorts
-  readonly #questions: Questions
-  readonly #keeping: Keeping
+  readonly #ports: AgentLoginsPorts
+  readonly #requests: ProviderRequests
+  readonly #writer: CredentialWriter
 
-  constructor(ports: AgentPorts, questions: Questions, keeping: Keeping) {
+  constructor(ports: AgentLoginsPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
-    this.#questions = questions
-    this.#keeping = keeping
+    this.#requests = requests
+    this.#writer = writer
   }
 
   async connect(provider: AgentProvider): Promise<Result<ConnectResponse>> {
-    const stance = this.#keeping.stance(provider)
-    const found = await this.#questions.ask(NAMES[provider], () =>
+    const attempt = this.#writer.beginConnect(provider)
+    const found = await this.#requests.request(PROVIDER_NAMES[provider], () =>
       this.#ports.accounts.findAgentLogin(provider),
     )
     // Whatever the reason is, a key given by hand remains possible, unless nobody is there to take it.
-    if (!found.ok) return this.#questions.isOver ? found : manual(provider, sentence(found.refusal.message))
-    return this.#keep(stance, provider, found.value)
+    if (!found.ok)
+      return this.#requests.isStopped ? found : manualConnect(provider, safeText(found.refusal.message))
+    return this.#checkAndSave(attempt, provider, found.value)
   }
 
-  async #keep(
-    stance: Stance,
+  async #checkAndSave(
+    attempt: ConnectAttempt,
     provider: AgentProvider,
     { credential, detail }: FoundLogin,
   ): Promise<Result<ConnectResponse>> {
     const { log, redacted } = this.#ports
-    const change = agentChange(provider, credential)
+    const change = changeForAgent(provider, credential)
     const secrets = secretsIn(change)
-    if (secrets.length === 0) return manual(provider, 'the login found on this machine holds no credential')
-    const account = sentence(detail, secrets)
+    if (secrets.length === 0)
+      return manualConnect(provider, 'the login found on this machine holds no credential')
+    const account = safeText(detail, secrets)
     const check = (config: ServiceConfig) => this.#ports.accounts.checkAgent(config, provider)
-    const kept = await this.#keeping.establish(stance, change, check, NAMES[provider])
-    if (kept.ok) {
+    const saved = await this.#writer.checkAndSave(attempt, change, check, PROVIDER_NAMES[provider])
+    if (saved.ok) {
       log.info({ provider, account }, 'an agent is connected by a login found on this machine')
       return yes({ status: 'connected', provider, detail: account, config: redacted() })
     }
-    const { kind, message } = kept.refusal
-    if (kind === 'conflict' || this.#questions.isOver) return kept
-    return manual(provider, `${account} was found on this machine, but can't be used: ${message}`)
+    const { kind, message } = saved.refusal
+    if (kind === 'conflict' || this.#requests.isStopped) return saved
+    return manualConnect(provider, `${account} was found on this machine, but can't be used: ${message}`)
   }
 }

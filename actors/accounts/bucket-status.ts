@@ -7,56 +7,58 @@ import { yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { StorageConnectResponse, StorageStatus } from '../../protocol/connect.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
-const COMMAND = "the bucket's command line"
-const NOT_INSTALLED = `${COMMAND} (wrangler) is not installed on this machine: npm install --global wrangler`
+const COMMAND_NAME = "the bucket's command line"
+const NOT_INSTALLED = `${COMMAND_NAME} (wrangler) is not installed on this machine: npm install --global wrangler`
 /** A command that can't be asked is there, as far as anybody knows, and nobody is logged in. */
 const UNKNOWN: BucketLook = { installed: true, loggedIn: false }
 
-export interface StoragePorts {
+export interface BucketStatusPorts {
   readonly config: () => ServiceConfig
   readonly bucket: Bucket
 }
 
-export class Storage {
-  readonly #ports: StoragePorts
-  readonly #questions: Questions
-  #looking: Promise<BucketLook> | undefined
+export class BucketStatus {
+  readonly #ports: BucketStatusPorts
+  readonly #requests: ProviderRequests
+  #pending: Promise<BucketLook> | undefined
 
-  constructor(ports: StoragePorts, questions: Questions) {
+  constructor(ports: BucketStatusPorts, requests: ProviderRequests) {
     this.#ports = ports
-    this.#questions = questions
+    this.#requests = requests
   }
 
   async status(): Promise<StorageStatus> {
-    return statusOf(await this.#look(), this.#ports.config().storage)
+    return statusOf(await this.#readState(), this.#ports.config().storage)
   }
 
   async connect(): Promise<StorageConnectResponse> {
-    const look = await this.#look()
-    if (!look.installed) return { status: 'unavailable', reason: NOT_INSTALLED }
-    if (look.loggedIn) return { status: 'connected', r2: statusOf(look, this.#ports.config().storage) }
-    const begun = await this.#questions.ask(COMMAND, () => this.#ports.bucket.login())
-    if (begun.ok) return { status: 'login-started', detail: sentence(begun.value) }
-    const { kind, message } = begun.refusal
+    const state = await this.#readState()
+    if (!state.installed) return { status: 'unavailable', reason: NOT_INSTALLED }
+    if (state.loggedIn) return { status: 'connected', r2: statusOf(state, this.#ports.config().storage) }
+    const started = await this.#requests.request(COMMAND_NAME, () => this.#ports.bucket.login())
+    if (started.ok) return { status: 'login-started', detail: safeText(started.value) }
+    const { kind, message } = started.refusal
     // One login at a time: somebody began it already, and that is as good.
     return kind === 'conflict'
-      ? { status: 'login-started', detail: sentence(message) }
-      : { status: 'unavailable', reason: sentence(message) }
+      ? { status: 'login-started', detail: safeText(message) }
+      : { status: 'unavailable', reason: safeText(message) }
   }
 
-  #look(): Promise<BucketLook> {
-    this.#looking ??= this.#asked().finally(() => {
-      this.#looking = undefined
+  #readState(): Promise<BucketLook> {
+    this.#pending ??= this.#requestState().finally(() => {
+      this.#pending = undefined
     })
-    return this.#looking
+    return this.#pending
   }
 
-  async #asked(): Promise<BucketLook> {
-    const looked = await this.#questions.goOn(COMMAND, async () => yes(await this.#ports.bucket.look()))
-    return looked.ok ? looked.value : UNKNOWN
+  async #requestState(): Promise<BucketLook> {
+    const read = await this.#requests.requestInFlow(COMMAND_NAME, async () =>
+      yes(await this.#ports.bucket.look()),
+    )
+    return read.ok ? read.value : UNKNOWN
   }
 }
 
@@ -67,7 +69,7 @@ function statusOf(
   return {
     installed,
     loggedIn,
-    ...(account === undefined ? {} : { account: sentence(account).slice(0, NAME_CHARS_MAX) }),
+    ...(account === undefined ? {} : { account: safeText(account).slice(0, NAME_CHARS_MAX) }),
     bucket,
     publicBaseUrl,
     ready: installed && loggedIn && bucket !== '' && publicBaseUrl !== '',

@@ -13,21 +13,21 @@ export interface CallbackPage {
   readonly message: string
 }
 
-const CLOSE = 'You can close this window.'
+const CLOSE_WINDOW = 'You can close this window.'
 
-/** @param arrived whose account is connected, or why none is */
-export function callbackPage(arrived: Result<string>): CallbackPage {
-  if (arrived.ok)
+/** @param result whose account is connected, or why none is */
+export function createCallbackPage(result: Result<string>): CallbackPage {
+  if (result.ok)
     return {
       status: 200,
       title: 'Connected',
-      message: `switchyard is connected to the tracker: ${arrived.value}. ${CLOSE}`,
+      message: `switchyard is connected to the tracker: ${result.value}. ${CLOSE_WINDOW}`,
     }
-  const { kind, message } = arrived.refusal
+  const { kind, message } = result.refusal
   return {
     status: kind === 'unavailable' ? 503 : 400,
     title: 'Not connected',
-    message: `The tracker was not connected: ${message}. ${CLOSE}`,
+    message: `The tracker was not connected: ${message}. ${CLOSE_WINDOW}`,
   }
 }
 
@@ -39,11 +39,11 @@ export function renderPage({ title, message }: CallbackPage): string {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>${escaped(title)} · switchyard</title>
+<title>${escapeHtml(title)} · switchyard</title>
 </head>
 <body>
-<h1>${escaped(title)}</h1>
-<p>${escaped(message)}</p>
+<h1>${escapeHtml(title)}</h1>
+<p>${escapeHtml(message)}</p>
 </body>
 </html>
 `
@@ -57,4 +57,4 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => ENTITIES[char] ?? '')
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => ENTITIES[char] ?? '')

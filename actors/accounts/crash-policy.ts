@@ -1,15 +1,15 @@
 /** What becomes of a flow that throws: it is over at once, and the room tells those who wait for it. */
 import { closeOnCrash, type Supervision } from '../runtime/actor-kind.ts'
 
-export interface ConnectCrashed {
+export interface FlowCrashed {
   readonly type: 'connect.crashed'
   readonly flow: string
 }
 
-export const closedWithWord: Supervision = {
+export const reportCrash: Supervision = {
   ...closeOnCrash,
   finalOutputs: (flow) => {
-    const effect: ConnectCrashed = { type: 'connect.crashed', flow }
+    const effect: FlowCrashed = { type: 'connect.crashed', flow }
     return [{ is: 'effect', effect }]
   },
 }

@@ -9,7 +9,7 @@ import { type AgentProvider, MASK } from '../../protocol/config.ts'
 import type { CredentialsRequest } from '../../protocol/connect.ts'
 import { CREDENTIAL_CHARS_MAX } from '../../protocol/limits.ts'
 
-export const AGENT_KEYS = {
+export const AGENT_FIELDS = {
   agentA: ['agentAApiKey', 'agentAOauthToken'],
   agentB: ['agentBApiKey', 'agentBLogin'],
   agentC: ['agentCApiKey', 'agentCLogin'],
@@ -18,7 +18,7 @@ export const AGENT_KEYS = {
 >
 
 /** What `claude setup-token` prints. Sent as an API key it would be refused. */
-const AGENT_A_TOKEN = /^sk-ant-oat/
+const AGENT_A_OAUTH_TOKEN = /^sk-ant-oat/
 
 /** Completes the sentence "it …"; undefined when it may be one. */
 export function credentialProblem(value: string): string | undefined {
@@ -33,23 +33,24 @@ export function credentialProblem(value: string): string | undefined {
 }
 
 /** The change that each field of the request stands for; an empty text disconnects. */
-export const fieldChange: Readonly<Record<keyof CredentialsRequest, (value: string) => CredentialChange>> = {
-  trackerApiKey: (value) => ({
-    tracker: { apiKey: value || null, refreshToken: null, tokenExpiresAt: null },
-  }),
-  codehostToken: (value) => ({ codehost: { token: value || null } }),
-  agentAApiKey: (value) =>
-    agentChange('agentA', {
-      [AGENT_A_TOKEN.test(value) ? 'agentAOauthToken' : 'agentAApiKey']: value || null,
+export const changeForField: Readonly<Record<keyof CredentialsRequest, (value: string) => CredentialChange>> =
+  {
+    trackerApiKey: (value) => ({
+      tracker: { apiKey: value || null, refreshToken: null, tokenExpiresAt: null },
     }),
-  agentCApiKey: (value) => agentChange('agentC', { agentCApiKey: value || null }),
-}
+    codehostToken: (value) => ({ codehost: { token: value || null } }),
+    agentAApiKey: (value) =>
+      changeForAgent('agentA', {
+        [AGENT_A_OAUTH_TOKEN.test(value) ? 'agentAOauthToken' : 'agentAApiKey']: value || null,
+      }),
+    agentCApiKey: (value) => changeForAgent('agentC', { agentCApiKey: value || null }),
+  }
 
 /** Only fields of that provider come in; those that are not named are removed. */
-export function agentChange(
+export function changeForAgent(
   provider: AgentProvider,
   given: NonNullable<CredentialChange['agent']>,
 ): CredentialChange {
-  const fields = AGENT_KEYS[provider].map((key) => [key, given[key] ?? null] as const)
+  const fields = AGENT_FIELDS[provider].map((key) => [key, given[key] ?? null] as const)
   return { agent: Object.fromEntries(fields) }
 }

@@ -12,105 +12,118 @@ import { merge } from '../../core/settings/merge.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectProvider } from '../../protocol/connect.ts'
 import { credentialProblem } from './credential-rules.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
 /** Where things stood when somebody began. */
-export interface Stance {
+export interface ConnectAttempt {
   readonly provider: ConnectProvider
-  readonly turn: number
+  readonly number: number
   /** The settings that say which provider it is; null: they don't matter. */
-  readonly place: string | null
+  readonly providerSettings: string | null
   readonly wasConnected: boolean
 }
 
-export type Save = (
+export type SaveCredentials = (
   change: CredentialChange,
   still?: (config: ServiceConfig) => boolean,
 ) => Promise<Result<void>>
 
-export interface KeepingPorts {
+export interface CredentialWriterPorts {
   readonly config: () => ServiceConfig
-  readonly save: Save
+  readonly save: SaveCredentials
   /** Flows of that provider with an earlier turn come to nothing. */
-  readonly supersede: (provider: ConnectProvider, turn: number, reason: string) => void
+  readonly supersede: (provider: ConnectProvider, attempt: number, reason: string) => void
 }
 
-export const CHANGED_SINCE = 'the credential was set or removed in another way since, and that counts'
-export const MOVED =
+export const SUPERSEDED = 'the credential was set or removed in another way since, and that counts'
+export const SETTINGS_CHANGED =
   'the settings of this provider were changed, or it was disconnected, meanwhile; begin again'
 
-const FILE = 'the configuration file'
+const CONFIG_FILE = 'the configuration file'
 
-export class Keeping {
-  readonly #ports: KeepingPorts
-  readonly #questions: Questions
-  readonly #claimed = new Map<ConnectProvider, number>()
-  #turn = 0
+export class CredentialWriter {
+  readonly #ports: CredentialWriterPorts
+  readonly #requests: ProviderRequests
+  readonly #savedAttempts = new Map<ConnectProvider, number>()
+  #lastNumber = 0
 
-  constructor(ports: KeepingPorts, questions: Questions) {
+  constructor(ports: CredentialWriterPorts, requests: ProviderRequests) {
     this.#ports = ports
-    this.#questions = questions
+    this.#requests = requests
   }
 
-  stance(provider: ConnectProvider): Stance {
+  beginConnect(provider: ConnectProvider): ConnectAttempt {
     const config = this.#ports.config()
     const wasConnected = isConnected(config, provider)
-    return { provider, turn: ++this.#turn, place: placeOf(config, provider), wasConnected }
+    return {
+      provider,
+      number: ++this.#lastNumber,
+      providerSettings: providerSettingsOf(config, provider),
+      wasConnected,
+    }
   }
 
   /** Of somebody who disconnects: that is right whatever else has changed. */
-  leaving(provider: ConnectProvider): Stance {
-    return { provider, turn: ++this.#turn, place: null, wasConnected: false }
+  beginDisconnect(provider: ConnectProvider): ConnectAttempt {
+    return { provider, number: ++this.#lastNumber, providerSettings: null, wasConnected: false }
   }
 
   /** Why what was begun then must not be finished. */
-  problem(stance: Stance, config = this.#ports.config()): string | undefined {
-    const { provider, turn, place, wasConnected } = stance
-    if ((this.#claimed.get(provider) ?? 0) > turn) return CHANGED_SINCE
-    if (place !== null && place !== placeOf(config, provider)) return MOVED
-    return wasConnected && !isConnected(config, provider) ? MOVED : undefined
+  problemWith(attempt: ConnectAttempt, config = this.#ports.config()): string | undefined {
+    const { provider, number, providerSettings, wasConnected } = attempt
+    if ((this.#savedAttempts.get(provider) ?? 0) > number) return SUPERSEDED
+    if (providerSettings !== null && providerSettings !== providerSettingsOf(config, provider))
+      return SETTINGS_CHANGED
+    return wasConnected && !isConnected(config, provider) ? SETTINGS_CHANGED : undefined
   }
 
   /** Checks a credential in its place, then saves it. Answers whose it is. */
-  async establish(
-    stance: Stance,
+  async checkAndSave(
+    attempt: ConnectAttempt,
     change: CredentialChange,
     check: (config: ServiceConfig) => Promise<Result<string>>,
     who: string,
   ): Promise<Result<string>> {
     const secrets = secretsIn(change)
-    const unsound = keysIn(change)
+    const unusable = headerSecretsIn(change)
       .map(credentialProblem)
       .find((problem) => problem !== undefined)
-    if (unsound !== undefined)
-      return no('failed', `${who} gave something that is no credential: it ${unsound}`)
-    const checked = await this.#questions.goOn(who, () => check(withChange(this.#ports.config(), change)))
-    if (!checked.ok) return no(checked.refusal.kind, sentence(checked.refusal.message, secrets))
-    const kept = await this.keep([stance], change)
-    return kept.ok ? yes(sentence(checked.value, secrets)) : kept
+    if (unusable !== undefined)
+      return no('failed', `${who} gave something that is no credential: it ${unusable}`)
+    const checked = await this.#requests.requestInFlow(who, () =>
+      check(withChange(this.#ports.config(), change)),
+    )
+    if (!checked.ok) return no(checked.refusal.kind, safeText(checked.refusal.message, secrets))
+    const saved = await this.save([attempt], change)
+    return saved.ok ? yes(safeText(checked.value, secrets)) : saved
   }
 
   /** From now on these have the last word, on disk or not: whoever began earlier comes to nothing. */
-  async keep(stances: readonly Stance[], change: CredentialChange): Promise<Result<void>> {
-    const problem = this.#firstProblem(stances)
+  async save(attempts: readonly ConnectAttempt[], change: CredentialChange): Promise<Result<void>> {
+    const problem = this.#firstProblem(attempts)
     if (problem !== undefined) return no('conflict', problem)
-    for (const { provider, turn } of stances) {
-      this.#claimed.set(provider, turn)
-      this.#ports.supersede(provider, turn, CHANGED_SINCE)
+    for (const { provider, number } of attempts) {
+      this.#savedAttempts.set(provider, number)
+      this.#ports.supersede(provider, number, SUPERSEDED)
     }
-    let isAwaited = true
+    let isWaiting = true
     // Asked again at the last moment: between here and there other changes may be written, or we have given up.
-    const still = (config: ServiceConfig) => isAwaited && this.#firstProblem(stances, config) === undefined
-    const saved = await this.#questions.goOn(FILE, () => this.#ports.save(change, still))
-    isAwaited = false
+    const isStillCurrent = (config: ServiceConfig) =>
+      isWaiting && this.#firstProblem(attempts, config) === undefined
+    const saved = await this.#requests.requestInFlow(CONFIG_FILE, () =>
+      this.#ports.save(change, isStillCurrent),
+    )
+    isWaiting = false
     if (saved.ok) return saved
-    const since = saved.refusal.kind === 'conflict' ? this.#firstProblem(stances) : undefined
-    return no(saved.refusal.kind, since ?? sentence(saved.refusal.message, secretsIn(change)))
+    const problemNow = saved.refusal.kind === 'conflict' ? this.#firstProblem(attempts) : undefined
+    return no(saved.refusal.kind, problemNow ?? safeText(saved.refusal.message, secretsIn(change)))
   }
 
-  #firstProblem(stances: readonly Stance[], config = this.#ports.config()): string | undefined {
-    return stances.map((stance) => this.problem(stance, config)).find((problem) => problem !== undefined)
+  #firstProblem(attempts: readonly ConnectAttempt[], config = this.#ports.config()): string | undefined {
+    return attempts
+      .map((attempt) => this.problemWith(attempt, config))
+      .find((problem) => problem !== undefined)
   }
 }
 
@@ -122,14 +135,14 @@ export function withChange(config: ServiceConfig, change: CredentialChange): Ser
 
 export function secretsIn(change: CredentialChange): string[] {
   const { agentBLogin, agentCLogin } = change.agent ?? {}
-  return [...keysIn(change), ...texts([agentBLogin, agentCLogin])]
+  return [...headerSecretsIn(change), ...texts([agentBLogin, agentCLogin])]
 }
 
 /** What goes into a header as it is; a login is a file's text. */
-function keysIn({ tracker, codehost, agent = {} }: CredentialChange): string[] {
+function headerSecretsIn({ tracker, codehost, agent = {} }: CredentialChange): string[] {
   const { agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey } = agent
-  const ofAgents = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey]
-  return texts([tracker?.apiKey, tracker?.refreshToken, codehost?.token, ...ofAgents])
+  const agentSecrets = [agentAApiKey, agentAOauthToken, agentBApiKey, agentCApiKey]
+  return texts([tracker?.apiKey, tracker?.refreshToken, codehost?.token, ...agentSecrets])
 }
 
 const texts = (values: readonly (string | null | undefined)[]): string[] =>
@@ -143,10 +156,13 @@ function isConnected({ tracker, codehost, agent }: ServiceConfig, provider: Conn
     agentB: [agent.agentBApiKey, agent.agentBLogin],
     agentC: [agent.agentCApiKey, agent.agentCLogin],
   }
-  return credentials[provider].some((one) => one !== undefined && one !== '')
+  return credentials[provider].some((credential) => credential !== undefined && credential !== '')
 }
 
-function placeOf({ tracker, codehost, connect }: ServiceConfig, provider: ConnectProvider): string {
+function providerSettingsOf(
+  { tracker, codehost, connect }: ServiceConfig,
+  provider: ConnectProvider,
+): string {
   if (provider === 'tracker')
     return JSON.stringify([tracker.driver, tracker.apiUrl, connect.trackerClientId, connect.apiBase])
   if (provider === 'codehost')

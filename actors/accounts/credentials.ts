@@ -13,28 +13,28 @@ import type {
   CredentialsRequest,
   CredentialsResponse,
 } from '../../protocol/connect.ts'
-import { credentialProblem, fieldChange } from './credential-rules.ts'
-import { type Keeping, type Stance, withChange } from './credential-writer.ts'
-import { NAMES } from './messages.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import { changeForField, credentialProblem } from './credential-rules.ts'
+import { type ConnectAttempt, type CredentialWriter, withChange } from './credential-writer.ts'
+import { PROVIDER_NAMES } from './messages.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
-type Field = keyof CredentialsRequest
-type Results = CredentialsResponse['results']
+type CredentialField = keyof CredentialsRequest
+type CredentialResults = CredentialsResponse['results']
 
 const PROVIDERS = {
   trackerApiKey: 'tracker',
   codehostToken: 'codehost',
   agentAApiKey: 'agentA',
   agentCApiKey: 'agentC',
-} as const satisfies Readonly<Record<Field, ConnectProvider>>
+} as const satisfies Readonly<Record<CredentialField, ConnectProvider>>
 
 /** A tracker's OAuth tokens, which live for a day. */
 const TRACKER_OAUTH_TOKEN = /^lin_oauth_/
-const WITHOUT_REFRESH =
+const NOT_RENEWABLE =
   "this OAuth token runs out within a day and can't be renewed here; connect the tracker instead, or give a personal API key"
 
-export interface CredentialPorts {
+export interface CredentialsPorts {
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly redacted: () => ServiceConfig
@@ -42,58 +42,66 @@ export interface CredentialPorts {
 }
 
 /** A field whose value may be saved. */
-interface Good {
-  readonly field: Field
-  readonly stance: Stance
+interface CheckedCredential {
+  readonly field: CredentialField
+  readonly attempt: ConnectAttempt
   readonly change: CredentialChange
   readonly detail: string
 }
 
 export class Credentials {
-  readonly #ports: CredentialPorts
-  readonly #questions: Questions
-  readonly #keeping: Keeping
+  readonly #ports: CredentialsPorts
+  readonly #requests: ProviderRequests
+  readonly #writer: CredentialWriter
 
-  constructor(ports: CredentialPorts, questions: Questions, keeping: Keeping) {
+  constructor(ports: CredentialsPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
-    this.#questions = questions
-    this.#keeping = keeping
+    this.#requests = requests
+    this.#writer = writer
   }
 
   async change(request: CredentialsRequest): Promise<Result<CredentialsResponse>> {
-    const results: Results = {}
-    const sent = Object.keys(PROVIDERS).filter((name): name is Field => Object.hasOwn(request, name))
+    const results: CredentialResults = {}
+    const sent = Object.keys(PROVIDERS).filter((name): name is CredentialField =>
+      Object.hasOwn(request, name),
+    )
     const checked = await Promise.all(
-      sent.map((field) => this.#checked(field, request[field] ?? '', results)),
+      sent.map((field) => this.#checkField(field, request[field] ?? '', results)),
     )
     await this.#save(
-      checked.filter((one) => one !== undefined),
+      checked.filter((credential) => credential !== undefined),
       results,
     )
     return yes({ results, config: this.#ports.redacted() })
   }
 
   /** undefined: it is not good, and its result says why. */
-  async #checked(field: Field, value: string, results: Results): Promise<Good | undefined> {
+  async #checkField(
+    field: CredentialField,
+    value: string,
+    results: CredentialResults,
+  ): Promise<CheckedCredential | undefined> {
     const provider = PROVIDERS[field]
-    const change = fieldChange[field](value)
+    const change = changeForField[field](value)
     if (value === '')
-      return { field, change, stance: this.#keeping.leaving(provider), detail: 'disconnected' }
-    const stance = this.#keeping.stance(provider)
+      return { field, change, attempt: this.#writer.beginDisconnect(provider), detail: 'disconnected' }
+    const attempt = this.#writer.beginConnect(provider)
     const problem = credentialProblem(value)
     if (problem !== undefined) {
       this.#refuse(field, `the value ${problem}`, results)
       return undefined
     }
     const config = withChange(this.#ports.config(), change)
-    const checked = await this.#questions.ask(NAMES[provider], () => this.#check(field, config))
+    const checked = await this.#requests.request(PROVIDER_NAMES[provider], () =>
+      this.#askProvider(field, config),
+    )
     if (checked.ok)
-      return { field, stance, change, detail: detailOf(field, value, sentence(checked.value, [value])) }
-    this.#refuse(field, sentence(checked.refusal.message, [value]), results)
+      return { field, attempt, change, detail: detailOf(field, value, safeText(checked.value, [value])) }
+    this.#refuse(field, safeText(checked.refusal.message, [value]), results)
     return undefined
   }
 
-  #check(field: Field, config: ServiceConfig): Promise<Result<string>> {
+  #askProvider(field: CredentialField, config: ServiceConfig): Promise<Result<string>> {
     const { accounts } = this.#ports
     if (field === 'trackerApiKey') return accounts.checkTracker(config)
     if (field === 'codehostToken') return accounts.checkCodehost(config)
@@ -101,47 +109,48 @@ export class Credentials {
   }
 
   /** In one piece. What has been overtaken meanwhile is left out, and the others are saved all the same. */
-  async #save(good: readonly Good[], results: Results): Promise<void> {
-    const current = good.filter((one) => this.#isCurrent(one, results))
+  async #save(credentials: readonly CheckedCredential[], results: CredentialResults): Promise<void> {
+    const current = credentials.filter((credential) => this.#isCurrent(credential, results))
     if (current.length === 0) return
-    const change = current.reduce<CredentialChange>((all, one) => joined(all, one.change), {})
-    const kept = await this.#keeping.keep(
-      current.map(({ stance }) => stance),
+    const change = current.reduce<CredentialChange>(
+      (all, credential) => mergeChanges(all, credential.change),
+      {},
+    )
+    const saved = await this.#writer.save(
+      current.map(({ attempt: stance }) => stance),
       change,
     )
-    if (kept.ok) {
+    if (saved.ok) {
       for (const { field, detail } of current) results[PROVIDERS[field]] = { ok: true, detail }
       this.#ports.log.info({ providers: current.map(({ field }) => PROVIDERS[field]) }, 'credentials changed')
       return
     }
-    const { message } = kept.refusal
-    const stillCurrent = current.filter(({ stance }) => this.#keeping.problem(stance) === undefined)
+    const { message } = saved.refusal
+    const stillCurrent = current.filter(({ attempt }) => this.#writer.problemWith(attempt) === undefined)
     if (stillCurrent.length < current.length) return this.#save(current, results)
     for (const { field } of current) this.#refuse(field, message, results)
   }
 
-  #isCurrent({ field, stance }: Good, results: Results): boolean {
-    const problem = this.#keeping.problem(stance)
+  #isCurrent({ field, attempt }: CheckedCredential, results: CredentialResults): boolean {
+    const problem = this.#writer.problemWith(attempt)
     if (problem === undefined) return true
     this.#refuse(field, problem, results)
     return false
   }
 
-  #refuse(field: Field, detail: string, results: Results): void {
+  #refuse(field: CredentialField, detail: string, results: CredentialResults): void {
     const result: CredentialResult = { ok: false, detail }
     results[PROVIDERS[field]] = result
     this.#ports.log.warn({ provider: PROVIDERS[field], reason: detail }, 'a credential was not taken')
   }
 }
 
-function detailOf(field: Field, value: string, detail: string): string {
-  return field === 'trackerApiKey' && TRACKER_OAUTH_TOKEN.test(value)
-    ? `${detail}; ${WITHOUT_REFRESH}`
-    : detail
+function detailOf(field: CredentialField, value: string, detail: string): string {
+  return field === 'trackerApiKey' && TRACKER_OAUTH_TOKEN.test(value) ? `${detail}; ${NOT_RENEWABLE}` : detail
 }
 
 /** Two agents share a section; a null in it says something, and has to stay. */
-function joined(one: CredentialChange, other: CredentialChange): CredentialChange {
-  if (one.agent === undefined || other.agent === undefined) return { ...one, ...other }
-  return { ...one, ...other, agent: { ...one.agent, ...other.agent } }
+function mergeChanges(first: CredentialChange, second: CredentialChange): CredentialChange {
+  if (first.agent === undefined || second.agent === undefined) return { ...first, ...second }
+  return { ...first, ...second, agent: { ...first.agent, ...second.agent } }
 }

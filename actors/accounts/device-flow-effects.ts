@@ -11,17 +11,17 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { PendingRequests } from '../runtime/pending-requests.ts'
-import type { Keeping, Stance } from './credential-writer.ts'
+import type { ConnectAttempt, CredentialWriter } from './credential-writer.ts'
 import type { DeviceFlowEvent } from './device-flow.machine.ts'
-import { isPage, NAMES, unbegun } from './messages.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import { isWebPage, PROVIDER_NAMES, startRefusal } from './messages.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
 /** What a code host may ask for; between polls, and until its code runs out. */
 const INTERVAL_SECONDS = { usual: 5, min: 1, max: 300 }
 const EXPIRY_SECONDS = { usual: 900, min: 1, max: 86_400 }
 
-export interface DeviceErrandPorts {
+export interface DeviceFlowEffectPorts {
   readonly clock: Clock
   readonly log: Log
   readonly config: () => ServiceConfig
@@ -30,51 +30,53 @@ export interface DeviceErrandPorts {
 
 export interface DeviceFlow {
   readonly key: string
-  readonly stance: Stance
-  readonly opening: PendingRequests<null, ConnectResponse>
-  readonly polls: PendingRequests<null, ConnectPollResponse>
+  readonly attempt: ConnectAttempt
+  readonly startRequests: PendingRequests<null, ConnectResponse>
+  readonly pollRequests: PendingRequests<null, ConnectPollResponse>
   /** What whoever began it is to hear. */
-  opened: Result<ConnectResponse>
+  startResult: Result<ConnectResponse>
   deviceCode: string
   token: string
 }
 
-export class DeviceErrands {
-  readonly #ports: DeviceErrandPorts
-  readonly #questions: Questions
-  readonly #keeping: Keeping
-  readonly #tell: (flow: DeviceFlow, event: DeviceFlowEvent) => void
+export class DeviceFlowEffects {
+  readonly #ports: DeviceFlowEffectPorts
+  readonly #requests: ProviderRequests
+  readonly #writer: CredentialWriter
+  readonly #send: (flow: DeviceFlow, event: DeviceFlowEvent) => void
 
   constructor(
-    ports: DeviceErrandPorts,
-    questions: Questions,
-    keeping: Keeping,
-    tell: (flow: DeviceFlow, event: DeviceFlowEvent) => void,
+    ports: DeviceFlowEffectPorts,
+    requests: ProviderRequests,
+    writer: CredentialWriter,
+    send: (flow: DeviceFlow, event: DeviceFlowEvent) => void,
   ) {
     this.#ports = ports
-    this.#questions = questions
-    this.#keeping = keeping
-    this.#tell = tell
+    this.#requests = requests
+    this.#writer = writer
+    this.#send = send
   }
 
   async start(flow: DeviceFlow): Promise<void> {
     const { accounts, config } = this.#ports
-    const started = await this.#questions.ask(NAMES.codehost, () => accounts.startDevice(config()))
+    const started = await this.#requests.request(PROVIDER_NAMES.codehost, () =>
+      accounts.startDevice(config()),
+    )
     const problem = started.ok ? startProblem(started.value) : undefined
     if (!started.ok || problem !== undefined) {
-      flow.opened = started.ok ? no('invalid', problem ?? '') : unbegun('codehost', started.refusal)
-      this.#tell(flow, { type: 'not started' })
+      flow.startResult = started.ok ? no('invalid', problem ?? '') : startRefusal('codehost', started.refusal)
+      this.#send(flow, { type: 'start failed' })
       return
     }
-    this.#started(flow, started.value)
+    this.#onStarted(flow, started.value)
   }
 
-  #started(flow: DeviceFlow, start: DeviceStart): void {
+  #onStarted(flow: DeviceFlow, start: DeviceStart): void {
     const { clock } = this.#ports
-    const interval = within(start.intervalSeconds, INTERVAL_SECONDS)
-    const expiresIn = within(start.expiresInSeconds, EXPIRY_SECONDS)
+    const interval = clamp(start.intervalSeconds, INTERVAL_SECONDS)
+    const expiresIn = clamp(start.expiresInSeconds, EXPIRY_SECONDS)
     flow.deviceCode = start.deviceCode
-    flow.opened = yes({
+    flow.startResult = yes({
       status: 'device',
       provider: 'codehost',
       userCode: start.userCode,
@@ -82,7 +84,7 @@ export class DeviceErrands {
       interval,
       expiresIn,
     })
-    this.#tell(flow, {
+    this.#send(flow, {
       type: 'started',
       now: clock.monotonic(),
       intervalMs: interval * 1000,
@@ -90,70 +92,72 @@ export class DeviceErrands {
     })
   }
 
-  async ask(flow: DeviceFlow): Promise<void> {
+  async poll(flow: DeviceFlow): Promise<void> {
     const { accounts, config, log } = this.#ports
-    const problem = this.#keeping.problem(flow.stance)
+    const problem = this.#writer.problemWith(flow.attempt)
     // Its code is not for the eyes of another code host.
     if (problem !== undefined) {
-      this.#tell(flow, { type: 'code died', reason: problem })
+      this.#send(flow, { type: 'code rejected', reason: problem })
       return
     }
-    const polled = await this.#questions.goOn(NAMES.codehost, () =>
+    const polled = await this.#requests.requestInFlow(PROVIDER_NAMES.codehost, () =>
       accounts.pollDevice(config(), flow.deviceCode),
     )
     if (polled.ok) {
-      this.#polled(flow, polled.value)
+      this.#onPolled(flow, polled.value)
       return
     }
-    const reason = sentence(polled.refusal.message, [flow.deviceCode])
+    const reason = safeText(polled.refusal.message, [flow.deviceCode])
     log.warn({ reason }, 'the code host could not be asked whether the code was entered; that passes')
-    this.#tell(flow, { type: 'unanswered' })
+    this.#send(flow, { type: 'unanswered' })
   }
 
-  #polled(flow: DeviceFlow, polled: DevicePoll): void {
+  #onPolled(flow: DeviceFlow, polled: DevicePoll): void {
     if (polled.is === 'over') {
-      this.#tell(flow, { type: 'code died', reason: sentence(polled.reason, [flow.deviceCode]) })
+      this.#send(flow, { type: 'code rejected', reason: safeText(polled.reason, [flow.deviceCode]) })
       return
     }
     if (polled.is === 'pending') {
-      const { intervalSeconds: asked, isTooFast = false } = polled
-      const intervalMs = asked === undefined ? null : within(asked, INTERVAL_SECONDS) * 1000
-      this.#tell(flow, { type: 'still pending', intervalMs, isTooFast })
+      const { intervalSeconds: requestedSeconds, isTooFast = false } = polled
+      const intervalMs =
+        requestedSeconds === undefined ? null : clamp(requestedSeconds, INTERVAL_SECONDS) * 1000
+      this.#send(flow, { type: 'still pending', intervalMs, isTooFast })
       return
     }
     flow.token = polled.token
     flow.deviceCode = ''
-    this.#tell(flow, { type: 'token came' })
+    this.#send(flow, { type: 'token received' })
   }
 
   async save(flow: DeviceFlow): Promise<void> {
     const { accounts, log } = this.#ports
-    const kept = await this.#keeping.establish(
-      flow.stance,
+    const saved = await this.#writer.checkAndSave(
+      flow.attempt,
       { codehost: { token: flow.token } },
       (config) => accounts.checkCodehost(config),
-      NAMES.codehost,
+      PROVIDER_NAMES.codehost,
     )
     flow.token = ''
-    if (kept.ok) {
-      log.info({ account: kept.value }, 'the code host is connected')
-      this.#tell(flow, { type: 'saved', detail: kept.value })
+    if (saved.ok) {
+      log.info({ account: saved.value }, 'the code host is connected')
+      this.#send(flow, { type: 'saved', detail: saved.value })
       return
     }
-    const reason = kept.refusal.message
+    const reason = saved.refusal.message
     log.warn({ reason }, 'the code host could not be connected')
-    this.#tell(flow, { type: 'not saved', reason })
+    this.#send(flow, { type: 'save failed', reason })
   }
 }
 
 /** A person will type the one and click on the other. */
 function startProblem({ deviceCode, userCode, verificationUri }: DeviceStart): string | undefined {
-  const isShown = userCode !== '' && userCode.length <= NAME_CHARS_MAX && sentence(userCode) === userCode
-  if (deviceCode !== '' && isShown && isPage(verificationUri)) return undefined
+  const isDisplayable =
+    userCode !== '' && userCode.length <= NAME_CHARS_MAX && safeText(userCode) === userCode
+  if (deviceCode !== '' && isDisplayable && isWebPage(verificationUri)) return undefined
   return 'the code host answered without a code and a page to enter it; try again, or give a token by hand'
 }
 
-function within(
+function clamp(
   seconds: number,
   { usual, min, max }: { readonly usual: number; readonly min: number; readonly max: number },
 ): number {

@@ -9,17 +9,17 @@ import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { DEVICE_FLOW } from './connect.names.ts'
-import { type ConnectCrashed, closedWithWord } from './crash-policy.ts'
+import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 
 export interface DeviceFlowContext {
   readonly flow: string
   readonly intervalMs: number
   /** On the clock that never goes back. */
-  readonly askAgainAt: number
+  readonly nextPollAt: number
   /** The code ran out while the code host was being asked. */
-  readonly isLate: boolean
+  readonly hasExpired: boolean
   /** Whose account it is, or why there is none. */
-  readonly word: string
+  readonly outcome: string
 }
 
 export interface DeviceFlowInput {
@@ -35,15 +35,15 @@ export type DeviceFlowEvent =
       /** Wall milliseconds. */
       readonly expiresAt: number
     }
-  | { readonly type: 'not started' }
+  | { readonly type: 'start failed' }
   | { readonly type: 'polled'; readonly handle: number; readonly now: number }
   /** `intervalMs`: it wants to be asked less often from now on. `isTooFast`: likewise, and does not say how often. */
   | { readonly type: 'still pending'; readonly intervalMs: number | null; readonly isTooFast: boolean }
   | { readonly type: 'unanswered' }
-  | { readonly type: 'code died'; readonly reason: string }
-  | { readonly type: 'token came' }
+  | { readonly type: 'code rejected'; readonly reason: string }
+  | { readonly type: 'token received' }
   | { readonly type: 'saved'; readonly detail: string }
-  | { readonly type: 'not saved'; readonly reason: string }
+  | { readonly type: 'save failed'; readonly reason: string }
   /** Somebody begins anew. */
   | { readonly type: 'replaced' }
   /** The credential was set or removed in another way since. */
@@ -52,31 +52,31 @@ export type DeviceFlowEvent =
 
 /** `handle`: only that one is answered; null: everybody who waits. */
 export type DeviceFlowEffect =
-  | { readonly type: 'connect.start device'; readonly flow: string }
-  | { readonly type: 'connect.show device'; readonly flow: string }
-  | { readonly type: 'connect.ask device'; readonly flow: string }
-  | { readonly type: 'connect.save device'; readonly flow: string }
-  | { readonly type: 'connect.say pending'; readonly flow: string; readonly handle: number | null }
+  | { readonly type: 'connect.start device flow'; readonly flow: string }
+  | { readonly type: 'connect.report device start'; readonly flow: string }
+  | { readonly type: 'connect.poll device'; readonly flow: string }
+  | { readonly type: 'connect.save device token'; readonly flow: string }
+  | { readonly type: 'connect.report pending'; readonly flow: string; readonly handle: number | null }
   | {
-      readonly type: 'connect.say connected'
+      readonly type: 'connect.report connected'
       readonly flow: string
       readonly handle: number | null
       readonly detail: string
     }
   | {
-      readonly type: 'connect.say over'
+      readonly type: 'connect.report device failed'
       readonly flow: string
       readonly handle: number | null
       readonly reason: string
     }
-  | { readonly type: 'connect.forget device'; readonly flow: string }
-  | ConnectCrashed
+  | { readonly type: 'connect.forget device flow'; readonly flow: string }
+  | FlowCrashed
 
 /** What the standard adds for a code host that was asked too often. */
-const STEP_MS = 5_000
+const SLOW_DOWN_STEP_MS = 5_000
 /** Somebody sits before it and waits. */
-const UNANSWERED_MS_MAX = 30_000
-const EXPIRED = 'the code was not entered in time; connect the code host again'
+const POLL_FAILED_INTERVAL_MS_MAX = 30_000
+const CODE_EXPIRED = 'the code was not entered in time; connect the code host again'
 
 const { recordEffect, setDeadline, cancelDeadline, endActor } = defineActions<
   DeviceFlowContext,
@@ -86,137 +86,146 @@ const { recordEffect, setDeadline, cancelDeadline, endActor } = defineActions<
 
 const handleOf = (event: DeviceFlowEvent): number | null => (event.type === 'polled' ? event.handle : null)
 
-const askedInVain = [
-  { guard: 'isLate', target: 'over', actions: ['noteExpiry'] },
-  { target: 'waiting', actions: ['noteInterval', 'sayPending'] },
+const afterPoll = [
+  { guard: 'hasExpired', target: 'failed', actions: ['setExpiredOutcome'] },
+  { target: 'waiting', actions: ['widenInterval', 'reportPending'] },
 ] as const
 
 /** Who asks in vain asks half as often, as the standard wants it. */
 function intervalAfter(event: DeviceFlowEvent, before: number): number {
-  if (event.type === 'unanswered') return Math.min(before * 2, UNANSWERED_MS_MAX)
+  if (event.type === 'unanswered') return Math.min(before * 2, POLL_FAILED_INTERVAL_MS_MAX)
   if (event.type !== 'still pending') return before
-  return event.isTooFast ? before + STEP_MS : (event.intervalMs ?? before)
+  return event.isTooFast ? before + SLOW_DOWN_STEP_MS : (event.intervalMs ?? before)
 }
 
 export const deviceFlowMachine = setup({
   types: {} as { context: DeviceFlowContext; events: DeviceFlowEvent; input: DeviceFlowInput },
   guards: {
-    isDue: ({ context, event }) => event.type === 'polled' && event.now >= context.askAgainAt,
-    isLate: ({ context }) => context.isLate,
+    isDue: ({ context, event }) => event.type === 'polled' && event.now >= context.nextPollAt,
+    hasExpired: ({ context }) => context.hasExpired,
   },
   actions: {
-    start: recordEffect(({ context }) => ({ type: 'connect.start device', flow: context.flow })),
-    show: recordEffect(({ context }) => ({ type: 'connect.show device', flow: context.flow })),
-    ask: recordEffect(({ context }) => ({ type: 'connect.ask device', flow: context.flow })),
-    save: recordEffect(({ context }) => ({ type: 'connect.save device', flow: context.flow })),
-    sayPending: recordEffect(({ context, event }) => ({
-      type: 'connect.say pending',
+    startDeviceFlow: recordEffect(({ context }) => ({
+      type: 'connect.start device flow',
+      flow: context.flow,
+    })),
+    reportStart: recordEffect(({ context }) => ({ type: 'connect.report device start', flow: context.flow })),
+    pollCodehost: recordEffect(({ context }) => ({ type: 'connect.poll device', flow: context.flow })),
+    saveToken: recordEffect(({ context }) => ({ type: 'connect.save device token', flow: context.flow })),
+    reportPending: recordEffect(({ context, event }) => ({
+      type: 'connect.report pending',
       flow: context.flow,
       handle: handleOf(event),
     })),
-    sayConnected: recordEffect(({ context, event }) => ({
-      type: 'connect.say connected',
+    reportConnected: recordEffect(({ context, event }) => ({
+      type: 'connect.report connected',
       flow: context.flow,
       handle: handleOf(event),
-      detail: context.word,
+      detail: context.outcome,
     })),
-    sayOver: recordEffect(({ context, event }) => ({
-      type: 'connect.say over',
+    reportFailed: recordEffect(({ context, event }) => ({
+      type: 'connect.report device failed',
       flow: context.flow,
       handle: handleOf(event),
-      reason: context.word,
+      reason: context.outcome,
     })),
-    forget: recordEffect(({ context }) => ({ type: 'connect.forget device', flow: context.flow })),
-    noteStart: assign(({ event }) =>
+    forgetFlow: recordEffect(({ context }) => ({ type: 'connect.forget device flow', flow: context.flow })),
+    setFirstPoll: assign(({ event }) =>
       event.type === 'started'
-        ? { intervalMs: event.intervalMs, askAgainAt: event.now + event.intervalMs }
+        ? { intervalMs: event.intervalMs, nextPollAt: event.now + event.intervalMs }
         : {},
     ),
-    expireInTime: setDeadline(({ event }) => ({
+    setExpiry: setDeadline(({ event }) => ({
       name: 'expiry',
       at: event.type === 'started' ? event.expiresAt : 0,
     })),
-    expireNoMore: cancelDeadline('expiry'),
+    cancelExpiry: cancelDeadline('expiry'),
     // From its beginning: a code host counts from one request to the next, not from its answer.
-    noteAsked: assign(({ context, event }) =>
-      event.type === 'polled' ? { askAgainAt: event.now + context.intervalMs } : {},
+    setNextPoll: assign(({ context, event }) =>
+      event.type === 'polled' ? { nextPollAt: event.now + context.intervalMs } : {},
     ),
-    noteInterval: assign(({ context, event }) => {
-      const { intervalMs: before, askAgainAt } = context
+    widenInterval: assign(({ context, event }) => {
+      const { intervalMs: before, nextPollAt } = context
       const intervalMs = Math.max(before, intervalAfter(event, before))
-      return { intervalMs, askAgainAt: askAgainAt + intervalMs - before }
+      return { intervalMs, nextPollAt: nextPollAt + intervalMs - before }
     }),
-    noteLate: assign({ isLate: true }),
-    noteExpiry: assign({ word: EXPIRED }),
-    noteReason: assign(({ event }) => ('reason' in event ? { word: event.reason } : {})),
-    noteAccount: assign(({ event }) => (event.type === 'saved' ? { word: event.detail } : {})),
+    markExpired: assign({ hasExpired: true }),
+    setExpiredOutcome: assign({ outcome: CODE_EXPIRED }),
+    setFailureOutcome: assign(({ event }) => ('reason' in event ? { outcome: event.reason } : {})),
+    setAccountOutcome: assign(({ event }) => (event.type === 'saved' ? { outcome: event.detail } : {})),
     end: endActor(),
   },
 }).createMachine({
   id: DEVICE_FLOW,
   options: { maxIterations: 100 },
-  context: ({ input }) => ({ flow: input.flow, intervalMs: 0, askAgainAt: 0, isLate: false, word: '' }),
+  context: ({ input }) => ({
+    flow: input.flow,
+    intervalMs: 0,
+    nextPollAt: 0,
+    hasExpired: false,
+    outcome: '',
+  }),
   initial: 'starting',
-  on: { replaced: '.gone' },
+  on: { replaced: '.forgotten' },
   states: {
     starting: {
       description: 'the code host is being asked for a code',
-      entry: 'start',
+      entry: 'startDeviceFlow',
       on: {
-        started: { target: 'waiting', actions: ['noteStart', 'expireInTime', 'show'] },
-        'not started': { target: 'gone', actions: 'show' },
-        polled: { actions: 'sayPending' },
+        started: { target: 'waiting', actions: ['setFirstPoll', 'setExpiry', 'reportStart'] },
+        'start failed': { target: 'forgotten', actions: 'reportStart' },
+        polled: { actions: 'reportPending' },
       },
     },
     waiting: {
       description: 'the person has the code; the code host is not asked before its interval has passed',
       on: {
-        polled: [{ guard: 'isDue', target: 'asking', actions: 'noteAsked' }, { actions: 'sayPending' }],
-        'deadline.expiry': { target: 'over', actions: 'noteExpiry' },
-        superseded: { target: 'over', actions: 'noteReason' },
+        polled: [{ guard: 'isDue', target: 'polling', actions: 'setNextPoll' }, { actions: 'reportPending' }],
+        'deadline.expiry': { target: 'failed', actions: 'setExpiredOutcome' },
+        superseded: { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
-    asking: {
+    polling: {
       description: 'the code host is being asked, once for all who wait',
-      entry: 'ask',
+      entry: 'pollCodehost',
       on: {
-        'still pending': askedInVain,
-        unanswered: askedInVain,
-        'code died': { target: 'over', actions: 'noteReason' },
-        'token came': 'saving',
-        'deadline.expiry': { actions: 'noteLate' },
-        superseded: { target: 'over', actions: 'noteReason' },
+        'still pending': afterPoll,
+        unanswered: afterPoll,
+        'code rejected': { target: 'failed', actions: 'setFailureOutcome' },
+        'token received': 'saving',
+        'deadline.expiry': { actions: 'markExpired' },
+        superseded: { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
     saving: {
       description: 'the token is being checked and put on disk; whether it still may, the saving finds out',
-      entry: ['expireNoMore', 'save'],
+      entry: ['cancelExpiry', 'saveToken'],
       on: {
-        saved: { target: 'connected', actions: 'noteAccount' },
-        'not saved': { target: 'over', actions: 'noteReason' },
+        saved: { target: 'connected', actions: 'setAccountOutcome' },
+        'save failed': { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
     connected: {
       description: 'the token is on disk and works',
-      entry: 'sayConnected',
+      entry: 'reportConnected',
       on: {
-        polled: { actions: 'sayConnected' },
-        superseded: { target: 'over', actions: 'noteReason' },
+        polled: { actions: 'reportConnected' },
+        superseded: { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
-    over: {
+    failed: {
       description: 'nothing comes of it any more; the person has to begin anew',
-      entry: ['expireNoMore', 'sayOver'],
-      on: { polled: { actions: 'sayOver' } },
+      entry: ['cancelExpiry', 'reportFailed'],
+      on: { polled: { actions: 'reportFailed' } },
     },
-    gone: { description: 'nobody asks for it any more', entry: ['forget', 'end'] },
+    forgotten: { description: 'nobody asks for it any more', entry: ['forgetFlow', 'end'] },
   },
 })
 
 export const deviceFlowKind: ActorKind = {
   name: DEVICE_FLOW,
   logic: deviceFlowMachine,
-  supervision: closedWithWord,
+  supervision: reportCrash,
   // It has nothing on disk, and its answers must not wait for one that is full.
   diskless: true,
 }

@@ -9,147 +9,147 @@ import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connec
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { PendingRequests } from '../runtime/pending-requests.ts'
 import { DEVICE_FLOW } from './connect.names.ts'
-import type { Keeping } from './credential-writer.ts'
+import type { CredentialWriter } from './credential-writer.ts'
 import type { DeviceFlowEffect, DeviceFlowEvent, DeviceFlowInput } from './device-flow.machine.ts'
-import { type DeviceErrandPorts, DeviceErrands, type DeviceFlow } from './device-flow-effects.ts'
-import type { Questions } from './provider-requests.ts'
+import { type DeviceFlow, type DeviceFlowEffectPorts, DeviceFlowEffects } from './device-flow-effects.ts'
+import type { ProviderRequests } from './provider-requests.ts'
 
 /** Polls that wait for one answer; those beyond are told to wait. */
-const POLLS_WAITING_MAX = 32
+const PENDING_POLLS_MAX = 32
 
 const NO_FLOW = 'the code host is not being connected; begin with POST /api/connect/codehost'
 const REPLACED = 'connecting the code host was begun anew; go on with the newest code'
-const BROKEN = 'connecting the code host failed; begin again'
+const FAILED = 'connecting the code host failed; begin again'
 
-export interface DeviceFlowPorts extends DeviceErrandPorts {
+export interface DeviceFlowPorts extends DeviceFlowEffectPorts {
   readonly system: Pick<ActorSystem, 'spawn' | 'send'>
   readonly redacted: () => ServiceConfig
 }
 
 export class DeviceFlows {
   readonly #ports: DeviceFlowPorts
-  readonly #errands: DeviceErrands
-  readonly #keeping: Keeping
+  readonly #effects: DeviceFlowEffects
+  readonly #writer: CredentialWriter
   readonly #flows = new Map<string, DeviceFlow>()
   #current: DeviceFlow | undefined
 
-  constructor(ports: DeviceFlowPorts, questions: Questions, keeping: Keeping) {
+  constructor(ports: DeviceFlowPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
-    this.#errands = new DeviceErrands(ports, questions, keeping, (flow, event) => this.#tell(flow, event))
-    this.#keeping = keeping
+    this.#effects = new DeviceFlowEffects(ports, requests, writer, (flow, event) => this.#send(flow, event))
+    this.#writer = writer
   }
 
   get size(): number {
     return this.#flows.size
   }
 
-  begin(): Promise<Result<ConnectResponse>> {
-    const flow = this.#newFlow()
-    const { answer } = flow.opening.add(null)
-    const earlier = this.#current
-    if (earlier !== undefined) this.#tell(earlier, { type: 'replaced' })
+  start(): Promise<Result<ConnectResponse>> {
+    const flow = this.#createFlow()
+    const { answer } = flow.startRequests.add(null)
+    const previous = this.#current
+    if (previous !== undefined) this.#send(previous, { type: 'replaced' })
     this.#flows.set(flow.key, flow)
     this.#current = flow
     const input: DeviceFlowInput = { flow: flow.key }
-    const born = this.#ports.system.spawn(DEVICE_FLOW, flow.key, input)
-    if (!born.ok) this.#forget(flow, born.refusal.message)
+    const spawned = this.#ports.system.spawn(DEVICE_FLOW, flow.key, input)
+    if (!spawned.ok) this.#forget(flow, spawned.refusal.message)
     return answer
   }
 
   async poll(): Promise<ConnectPollResponse> {
     const flow = this.#current
     if (flow === undefined) return { status: 'error', detail: NO_FLOW }
-    if (flow.polls.size >= POLLS_WAITING_MAX) return { status: 'pending' }
-    const { handle, answer } = flow.polls.add(null)
-    const told = this.#tell(flow, { type: 'polled', handle, now: this.#ports.clock.monotonic() })
-    if (!told) this.#forget(flow, BROKEN)
+    if (flow.pollRequests.size >= PENDING_POLLS_MAX) return { status: 'pending' }
+    const { handle, answer } = flow.pollRequests.add(null)
+    const isSent = this.#send(flow, { type: 'polled', handle, now: this.#ports.clock.monotonic() })
+    if (!isSent) this.#forget(flow, FAILED)
     const polled = await answer
     return polled.ok ? polled.value : { status: 'error', detail: polled.refusal.message }
   }
 
-  do(effect: DeviceFlowEffect): void {
+  runEffect(effect: DeviceFlowEffect): void {
     const flow = this.#flows.get(effect.flow)
     if (flow === undefined) return
     switch (effect.type) {
-      case 'connect.start device':
-        void this.#errands.start(flow)
+      case 'connect.start device flow':
+        void this.#effects.start(flow)
         return
-      case 'connect.show device':
-        flow.opening.settleAll(flow.opened)
+      case 'connect.report device start':
+        flow.startRequests.settleAll(flow.startResult)
         return
-      case 'connect.ask device':
-        void this.#errands.ask(flow)
+      case 'connect.poll device':
+        void this.#effects.poll(flow)
         return
-      case 'connect.save device':
-        void this.#errands.save(flow)
+      case 'connect.save device token':
+        void this.#effects.save(flow)
         return
-      case 'connect.say pending':
+      case 'connect.report pending':
         this.#answer(flow, effect.handle, { status: 'pending' })
         return
-      case 'connect.say connected':
+      case 'connect.report connected':
         this.#answer(flow, effect.handle, {
           status: 'connected',
           detail: effect.detail,
           config: this.#ports.redacted(),
         })
         return
-      case 'connect.say over':
+      case 'connect.report device failed':
         this.#answer(flow, effect.handle, { status: 'error', detail: effect.reason })
         return
-      case 'connect.forget device':
+      case 'connect.forget device flow':
         this.#forget(flow, REPLACED)
         return
       case 'connect.crashed':
-        this.#forget(flow, BROKEN)
+        this.#forget(flow, FAILED)
         return
     }
   }
 
-  supersede(turn: number, reason: string): void {
+  supersede(attempt: number, reason: string): void {
     for (const flow of this.#flows.values())
-      if (flow.stance.turn < turn) this.#tell(flow, { type: 'superseded', reason })
+      if (flow.attempt.number < attempt) this.#send(flow, { type: 'superseded', reason })
   }
 
   stop(answer: Result<never>): void {
-    for (const flow of this.#flows.values()) this.#end(flow, answer)
+    for (const flow of this.#flows.values()) this.#release(flow, answer)
     this.#flows.clear()
     this.#current = undefined
   }
 
   // ---- its books -------------------------------------------------------------------------------------------------
 
-  #newFlow(): DeviceFlow {
-    const stance = this.#keeping.stance('codehost')
+  #createFlow(): DeviceFlow {
+    const attempt = this.#writer.beginConnect('codehost')
     return {
-      key: `device-${stance.turn}`,
-      stance,
-      opening: new PendingRequests(),
-      polls: new PendingRequests(),
-      opened: no('failed', BROKEN),
+      key: `device-${attempt.number}`,
+      attempt,
+      startRequests: new PendingRequests(),
+      pollRequests: new PendingRequests(),
+      startResult: no('failed', FAILED),
       deviceCode: '',
       token: '',
     }
   }
 
   #answer(flow: DeviceFlow, handle: number | null, answer: ConnectPollResponse): void {
-    if (handle === null) flow.polls.settleAll(yes(answer))
-    else flow.polls.settle(handle, yes(answer))
+    if (handle === null) flow.pollRequests.settleAll(yes(answer))
+    else flow.pollRequests.settle(handle, yes(answer))
   }
 
-  #tell(flow: DeviceFlow, event: DeviceFlowEvent): boolean {
+  #send(flow: DeviceFlow, event: DeviceFlowEvent): boolean {
     return this.#ports.system.send(DEVICE_FLOW, flow.key, event)
   }
 
   #forget(flow: DeviceFlow, reason: string): void {
-    this.#end(flow, no('conflict', reason))
+    this.#release(flow, no('conflict', reason))
     this.#flows.delete(flow.key)
     if (this.#current === flow) this.#current = undefined
   }
 
   /** What waits for it is answered, and its secrets are let go. */
-  #end(flow: DeviceFlow, answer: Result<never>): void {
-    flow.opening.settleAll(answer)
-    flow.polls.settleAll(answer)
+  #release(flow: DeviceFlow, answer: Result<never>): void {
+    flow.startRequests.settleAll(answer)
+    flow.pollRequests.settleAll(answer)
     flow.deviceCode = ''
     flow.token = ''
   }

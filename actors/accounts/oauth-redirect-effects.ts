@@ -8,96 +8,96 @@ import type { Log } from '../../core/ports.ts'
 import type { Accounts, TokenPair } from '../../core/provider-ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { PendingRequests } from '../runtime/pending-requests.ts'
-import type { Keeping, Stance } from './credential-writer.ts'
-import { NAMES } from './messages.ts'
-import type { JourneyEvent } from './oauth-redirect.machine.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import type { ConnectAttempt, CredentialWriter } from './credential-writer.ts'
+import { PROVIDER_NAMES } from './messages.ts'
+import type { OauthRedirectEvent } from './oauth-redirect.machine.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
-export const AGAIN = 'connect the tracker again'
-export const STRAYED = `connecting the tracker failed; ${AGAIN}`
+export const CONNECT_AGAIN = 'connect the tracker again'
+export const CONNECT_FAILED = `connecting the tracker failed; ${CONNECT_AGAIN}`
 
-export interface JourneyErrandPorts {
+export interface OauthRedirectEffectPorts {
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly accounts: Pick<Accounts, 'exchangeTracker' | 'checkTracker'>
 }
 
-export interface Travel {
+export interface OauthRedirect {
   readonly key: string
-  readonly stance: Stance
+  readonly attempt: ConnectAttempt
   readonly stateHash: string
   readonly port: number
   /** The codes that were brought back; only the first is used. */
-  readonly arrivals: PendingRequests<string, string>
+  readonly callbacks: PendingRequests<string, string>
   verifier: string | undefined
-  pair: TokenPair | undefined
+  tokens: TokenPair | undefined
 }
 
-export class JourneyErrands {
-  readonly #ports: JourneyErrandPorts
-  readonly #questions: Questions
-  readonly #keeping: Keeping
-  readonly #tell: (travel: Travel, event: JourneyEvent) => void
+export class OauthRedirectEffects {
+  readonly #ports: OauthRedirectEffectPorts
+  readonly #requests: ProviderRequests
+  readonly #writer: CredentialWriter
+  readonly #send: (redirect: OauthRedirect, event: OauthRedirectEvent) => void
 
   constructor(
-    ports: JourneyErrandPorts,
-    questions: Questions,
-    keeping: Keeping,
-    tell: (travel: Travel, event: JourneyEvent) => void,
+    ports: OauthRedirectEffectPorts,
+    requests: ProviderRequests,
+    writer: CredentialWriter,
+    send: (redirect: OauthRedirect, event: OauthRedirectEvent) => void,
   ) {
     this.#ports = ports
-    this.#questions = questions
-    this.#keeping = keeping
-    this.#tell = tell
+    this.#requests = requests
+    this.#writer = writer
+    this.#send = send
   }
 
-  async exchange(travel: Travel, code: string): Promise<void> {
+  async exchange(redirect: OauthRedirect, code: string): Promise<void> {
     const { accounts, config, log } = this.#ports
-    const { port, stance, verifier } = travel
-    travel.verifier = undefined
-    const problem = this.#keeping.problem(stance)
+    const { port, attempt, verifier } = redirect
+    redirect.verifier = undefined
+    const problem = this.#writer.problemWith(attempt)
     // The code is not for the eyes of another tracker.
     if (problem !== undefined) {
-      this.#tell(travel, { type: 'not exchanged', reason: problem })
+      this.#send(redirect, { type: 'exchange failed', reason: problem })
       return
     }
-    const order = { code, port, ...(verifier === undefined ? {} : { verifier }) }
-    const exchanged = await this.#questions.goOn(NAMES.tracker, () =>
-      accounts.exchangeTracker(config(), order),
+    const request = { code, port, ...(verifier === undefined ? {} : { verifier }) }
+    const exchanged = await this.#requests.requestInFlow(PROVIDER_NAMES.tracker, () =>
+      accounts.exchangeTracker(config(), request),
     )
     if (exchanged.ok) {
-      travel.pair = exchanged.value
-      this.#tell(travel, { type: 'exchanged' })
+      redirect.tokens = exchanged.value
+      this.#send(redirect, { type: 'exchanged' })
       return
     }
-    const reason = `${sentence(exchanged.refusal.message, [code, verifier])}; ${AGAIN}`
+    const reason = `${safeText(exchanged.refusal.message, [code, verifier])}; ${CONNECT_AGAIN}`
     log.warn({ reason }, 'the tracker gave no tokens for a code')
-    this.#tell(travel, { type: 'not exchanged', reason })
+    this.#send(redirect, { type: 'exchange failed', reason })
   }
 
-  async save(travel: Travel): Promise<void> {
+  async save(redirect: OauthRedirect): Promise<void> {
     const { accounts, log } = this.#ports
-    const { pair } = travel
-    travel.pair = undefined
-    if (pair === undefined) {
-      this.#tell(travel, { type: 'not saved', reason: STRAYED })
+    const { tokens } = redirect
+    redirect.tokens = undefined
+    if (tokens === undefined) {
+      this.#send(redirect, { type: 'save failed', reason: CONNECT_FAILED })
       return
     }
-    const { accessToken, refreshToken = null, expiresAt = null } = pair
-    const kept = await this.#keeping.establish(
-      travel.stance,
+    const { accessToken, refreshToken = null, expiresAt = null } = tokens
+    const saved = await this.#writer.checkAndSave(
+      redirect.attempt,
       { tracker: { apiKey: accessToken, refreshToken, tokenExpiresAt: expiresAt } },
       (config) => accounts.checkTracker(config),
-      NAMES.tracker,
+      PROVIDER_NAMES.tracker,
     )
-    if (kept.ok) {
-      log.info({ account: kept.value }, 'the tracker is connected')
-      this.#tell(travel, { type: 'saved', detail: kept.value })
+    if (saved.ok) {
+      log.info({ account: saved.value }, 'the tracker is connected')
+      this.#send(redirect, { type: 'saved', detail: saved.value })
       return
     }
-    const reason = kept.refusal.message
+    const reason = saved.refusal.message
     log.warn({ reason }, 'the tracker could not be connected')
-    this.#tell(travel, { type: 'not saved', reason })
+    this.#send(redirect, { type: 'save failed', reason })
   }
 }

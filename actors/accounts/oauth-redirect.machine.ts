@@ -8,168 +8,172 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
-import { JOURNEY } from './connect.names.ts'
-import { type ConnectCrashed, closedWithWord } from './crash-policy.ts'
+import { OAUTH_REDIRECT } from './connect.names.ts'
+import { type FlowCrashed, reportCrash } from './crash-policy.ts'
 
-export interface JourneyContext {
+export interface OauthRedirectContext {
   readonly flow: string
   /** Wall milliseconds, both. */
   readonly consentUntil: number
   readonly keptUntil: number
   /** Whose account it is, or why there is none. */
-  readonly word: string
+  readonly outcome: string
 }
 
-export type JourneyInput = Omit<JourneyContext, 'word'>
+export type OauthRedirectInput = Omit<OauthRedirectContext, 'outcome'>
 
-export type JourneyEvent =
+export type OauthRedirectEvent =
   /** `refusal`: what the tracker said instead of giving a code. */
-  | { readonly type: 'came back'; readonly handle: number; readonly refusal: string | null }
+  | { readonly type: 'callback received'; readonly handle: number; readonly refusal: string | null }
   | { readonly type: 'exchanged' }
-  | { readonly type: 'not exchanged'; readonly reason: string }
+  | { readonly type: 'exchange failed'; readonly reason: string }
   | { readonly type: 'saved'; readonly detail: string }
-  | { readonly type: 'not saved'; readonly reason: string }
+  | { readonly type: 'save failed'; readonly reason: string }
   /** There are too many. */
-  | { readonly type: 'crowded out' }
+  | { readonly type: 'evicted' }
   /** The credential was set or removed in another way since. */
   | { readonly type: 'superseded'; readonly reason: string }
   | { readonly type: 'deadline.consent' }
   | { readonly type: 'deadline.memory' }
 
 /** `handle`: only that one is answered; null: everybody who waits. */
-export type JourneyEffect =
-  | { readonly type: 'connect.exchange'; readonly flow: string; readonly handle: number }
-  | { readonly type: 'connect.save journey'; readonly flow: string }
-  | { readonly type: 'connect.say arrived'; readonly flow: string; readonly detail: string }
+export type OauthRedirectEffect =
+  | { readonly type: 'connect.exchange code'; readonly flow: string; readonly handle: number }
+  | { readonly type: 'connect.save tracker tokens'; readonly flow: string }
+  | { readonly type: 'connect.report redirect connected'; readonly flow: string; readonly detail: string }
   | {
-      readonly type: 'connect.say arrived before'
+      readonly type: 'connect.report redirect connected again'
       readonly flow: string
       readonly handle: number
       readonly detail: string
     }
   | {
-      readonly type: 'connect.say stranded'
+      readonly type: 'connect.report redirect failed'
       readonly flow: string
       readonly handle: number | null
       readonly reason: string
     }
-  | { readonly type: 'connect.forget journey'; readonly flow: string }
-  | ConnectCrashed
+  | { readonly type: 'connect.forget redirect'; readonly flow: string }
+  | FlowCrashed
 
-const EXPIRED = 'the consent page was left open for too long; connect the tracker again'
+const CONSENT_EXPIRED = 'the consent page was left open for too long; connect the tracker again'
 
-const { recordEffect, setDeadline, endActor } = defineActions<JourneyContext, JourneyEvent, JourneyEffect>()
+const { recordEffect, setDeadline, endActor } = defineActions<
+  OauthRedirectContext,
+  OauthRedirectEvent,
+  OauthRedirectEffect
+>()
 
-export const journeyMachine = setup({
-  types: {} as { context: JourneyContext; events: JourneyEvent; input: JourneyInput },
+export const oauthRedirectMachine = setup({
+  types: {} as { context: OauthRedirectContext; events: OauthRedirectEvent; input: OauthRedirectInput },
   guards: {
-    wasRefused: ({ event }) => event.type === 'came back' && event.refusal !== null,
+    isConsentRefused: ({ event }) => event.type === 'callback received' && event.refusal !== null,
   },
   actions: {
-    endConsentInTime: setDeadline(({ context }) => ({ name: 'consent', at: context.consentUntil })),
-    forgetInTime: setDeadline(({ context }) => ({ name: 'memory', at: context.keptUntil })),
-    exchange: recordEffect(({ context, event }) =>
-      event.type === 'came back'
-        ? { type: 'connect.exchange', flow: context.flow, handle: event.handle }
+    setConsentDeadline: setDeadline(({ context }) => ({ name: 'consent', at: context.consentUntil })),
+    setMemoryDeadline: setDeadline(({ context }) => ({ name: 'memory', at: context.keptUntil })),
+    exchangeCode: recordEffect(({ context, event }) =>
+      event.type === 'callback received'
+        ? { type: 'connect.exchange code', flow: context.flow, handle: event.handle }
         : [],
     ),
-    save: recordEffect(({ context }) => ({ type: 'connect.save journey', flow: context.flow })),
-    sayArrived: recordEffect(({ context }) => ({
-      type: 'connect.say arrived',
+    saveTokens: recordEffect(({ context }) => ({ type: 'connect.save tracker tokens', flow: context.flow })),
+    reportConnected: recordEffect(({ context }) => ({
+      type: 'connect.report redirect connected',
       flow: context.flow,
-      detail: context.word,
+      detail: context.outcome,
     })),
-    sayArrivedBefore: recordEffect(({ context, event }) =>
-      event.type === 'came back'
+    reportConnectedAgain: recordEffect(({ context, event }) =>
+      event.type === 'callback received'
         ? {
-            type: 'connect.say arrived before',
+            type: 'connect.report redirect connected again',
             flow: context.flow,
             handle: event.handle,
-            detail: context.word,
+            detail: context.outcome,
           }
         : [],
     ),
-    sayStranded: recordEffect(({ context }) => ({
-      type: 'connect.say stranded',
+    reportFailed: recordEffect(({ context }) => ({
+      type: 'connect.report redirect failed',
       flow: context.flow,
       handle: null,
-      reason: context.word,
+      reason: context.outcome,
     })),
-    sayStrandedBefore: recordEffect(({ context, event }) =>
-      event.type === 'came back'
+    reportFailedAgain: recordEffect(({ context, event }) =>
+      event.type === 'callback received'
         ? {
-            type: 'connect.say stranded',
+            type: 'connect.report redirect failed',
             flow: context.flow,
             handle: event.handle,
-            reason: context.word,
+            reason: context.outcome,
           }
         : [],
     ),
-    forget: recordEffect(({ context }) => ({ type: 'connect.forget journey', flow: context.flow })),
-    noteRefusal: assign(({ event }) =>
-      event.type === 'came back' && event.refusal !== null ? { word: event.refusal } : {},
+    forgetRedirect: recordEffect(({ context }) => ({ type: 'connect.forget redirect', flow: context.flow })),
+    setRefusalOutcome: assign(({ event }) =>
+      event.type === 'callback received' && event.refusal !== null ? { outcome: event.refusal } : {},
     ),
-    noteReason: assign(({ event }) => ('reason' in event ? { word: event.reason } : {})),
-    noteExpiry: assign({ word: EXPIRED }),
-    noteAccount: assign(({ event }) => (event.type === 'saved' ? { word: event.detail } : {})),
+    setFailureOutcome: assign(({ event }) => ('reason' in event ? { outcome: event.reason } : {})),
+    setExpiredOutcome: assign({ outcome: CONSENT_EXPIRED }),
+    setAccountOutcome: assign(({ event }) => (event.type === 'saved' ? { outcome: event.detail } : {})),
     end: endActor(),
   },
 }).createMachine({
-  id: JOURNEY,
+  id: OAUTH_REDIRECT,
   options: { maxIterations: 100 },
-  context: ({ input }) => ({ ...input, word: '' }),
-  initial: 'awaiting',
-  on: { 'crowded out': '.gone', 'deadline.memory': '.gone' },
+  context: ({ input }) => ({ ...input, outcome: '' }),
+  initial: 'awaitingConsent',
+  on: { evicted: '.forgotten', 'deadline.memory': '.forgotten' },
   states: {
-    awaiting: {
+    awaitingConsent: {
       description: 'the browser is at the consent page',
-      entry: ['endConsentInTime', 'forgetInTime'],
+      entry: ['setConsentDeadline', 'setMemoryDeadline'],
       on: {
-        'came back': [
-          { guard: 'wasRefused', target: 'stranded', actions: 'noteRefusal' },
-          { target: 'exchanging', actions: 'exchange' },
+        'callback received': [
+          { guard: 'isConsentRefused', target: 'failed', actions: 'setRefusalOutcome' },
+          { target: 'exchanging', actions: 'exchangeCode' },
         ],
-        'deadline.consent': { target: 'stranded', actions: 'noteExpiry' },
-        superseded: { target: 'stranded', actions: 'noteReason' },
+        'deadline.consent': { target: 'failed', actions: 'setExpiredOutcome' },
+        superseded: { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
     exchanging: {
       description: 'the code is being exchanged for tokens, once',
       on: {
         exchanged: 'saving',
-        'not exchanged': { target: 'stranded', actions: 'noteReason' },
+        'exchange failed': { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
     saving: {
       description:
         'the tokens are being checked and put on disk; whether they still may, the saving finds out',
-      entry: 'save',
+      entry: 'saveTokens',
       on: {
-        saved: { target: 'arrived', actions: 'noteAccount' },
-        'not saved': { target: 'stranded', actions: 'noteReason' },
+        saved: { target: 'connected', actions: 'setAccountOutcome' },
+        'save failed': { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
-    arrived: {
+    connected: {
       description: 'the tokens are on disk and work; who comes back again hears that',
-      entry: 'sayArrived',
+      entry: 'reportConnected',
       on: {
-        'came back': { actions: 'sayArrivedBefore' },
-        superseded: { target: 'stranded', actions: 'noteReason' },
+        'callback received': { actions: 'reportConnectedAgain' },
+        superseded: { target: 'failed', actions: 'setFailureOutcome' },
       },
     },
-    stranded: {
+    failed: {
       description: 'nothing comes of it any more; who comes back hears why',
-      entry: 'sayStranded',
-      on: { 'came back': { actions: 'sayStrandedBefore' } },
+      entry: 'reportFailed',
+      on: { 'callback received': { actions: 'reportFailedAgain' } },
     },
-    gone: { description: 'its state is a stranger’s from now on', entry: ['forget', 'end'] },
+    forgotten: { description: 'its state is a stranger’s from now on', entry: ['forgetRedirect', 'end'] },
   },
 })
 
-export const journeyKind: ActorKind = {
-  name: JOURNEY,
-  logic: journeyMachine,
-  supervision: closedWithWord,
+export const oauthRedirectKind: ActorKind = {
+  name: OAUTH_REDIRECT,
+  logic: oauthRedirectMachine,
+  supervision: reportCrash,
   // It has nothing on disk, and its answers must not wait for one that is full.
   diskless: true,
 }

@@ -12,168 +12,170 @@ import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/conne
 import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { PendingRequests } from '../runtime/pending-requests.ts'
-import { JOURNEY } from './connect.names.ts'
-import type { Keeping, Stance } from './credential-writer.ts'
-import { isPage, NAMES, unbegun } from './messages.ts'
-import type { JourneyEffect, JourneyEvent, JourneyInput } from './oauth-redirect.machine.ts'
+import { OAUTH_REDIRECT } from './connect.names.ts'
+import type { ConnectAttempt, CredentialWriter } from './credential-writer.ts'
+import { isWebPage, PROVIDER_NAMES, startRefusal } from './messages.ts'
+import type { OauthRedirectEffect, OauthRedirectEvent, OauthRedirectInput } from './oauth-redirect.machine.ts'
 import {
-  AGAIN,
-  type JourneyErrandPorts,
-  JourneyErrands,
-  STRAYED,
-  type Travel,
+  CONNECT_AGAIN,
+  CONNECT_FAILED,
+  type OauthRedirect,
+  type OauthRedirectEffectPorts,
+  OauthRedirectEffects,
 } from './oauth-redirect-effects.ts'
-import type { Questions } from './provider-requests.ts'
-import { sentence } from './safe-text.ts'
+import type { ProviderRequests } from './provider-requests.ts'
+import { safeText } from './safe-text.ts'
 
 const STATE_BYTES = 32
 /** How long it is remembered how a journey ended, for whoever comes back late or again. */
-const JOURNEY_KEPT_MS = 10 * 60_000
+const OUTCOME_KEPT_MS = 10 * 60_000
 /** Browsers that wait for the end of one journey. */
-const ARRIVALS_WAITING_MAX = 16
+const PENDING_CALLBACKS_MAX = 16
 
-const STRANGE = `no connection that is waited for belongs to this address: it is too old, was made by somebody else, or the service was started anew since; ${AGAIN}`
-const WITHOUT_CODE = `this address holds no code of the tracker; ${AGAIN}`
-const REFUSED = `the consent was not given, and nothing was changed; ${AGAIN} if that was a mistake`
-const CROWDED_OUT = `too many connections were begun, and this one was forgotten; ${AGAIN}`
+const UNKNOWN_STATE = `no connection that is waited for belongs to this address: it is too old, was made by somebody else, or the service was started anew since; ${CONNECT_AGAIN}`
+const WITHOUT_CODE = `this address holds no code of the tracker; ${CONNECT_AGAIN}`
+const CONSENT_REFUSED = `the consent was not given, and nothing was changed; ${CONNECT_AGAIN} if that was a mistake`
+const EVICTED = `too many connections were begun, and this one was forgotten; ${CONNECT_AGAIN}`
 const NO_PORT = no('unavailable', 'the service is still opening its doors; try again in a moment')
 
-export interface JourneyPorts extends JourneyErrandPorts {
+export interface OauthRedirectsPorts extends OauthRedirectEffectPorts {
   readonly clock: Clock
   readonly system: Pick<ActorSystem, 'spawn' | 'send' | 'peek'>
-  readonly accounts: JourneyErrandPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
+  readonly accounts: OauthRedirectEffectPorts['accounts'] & Pick<Accounts, 'authorizeTracker'>
   readonly random: Pick<RandomSource, 'bytes'>
   /** On which browsers reach the callback; undefined while that is not known. */
   readonly port: () => number | undefined
 }
 
-export class Journeys {
-  readonly #ports: JourneyPorts
-  readonly #questions: Questions
-  readonly #keeping: Keeping
-  readonly #errands: JourneyErrands
+export class OauthRedirects {
+  readonly #ports: OauthRedirectsPorts
+  readonly #requests: ProviderRequests
+  readonly #writer: CredentialWriter
+  readonly #effects: OauthRedirectEffects
   /** Oldest first. */
-  readonly #travels = new Map<string, Travel>()
+  readonly #redirects = new Map<string, OauthRedirect>()
 
-  constructor(ports: JourneyPorts, questions: Questions, keeping: Keeping) {
+  constructor(ports: OauthRedirectsPorts, requests: ProviderRequests, writer: CredentialWriter) {
     this.#ports = ports
-    this.#questions = questions
-    this.#keeping = keeping
-    this.#errands = new JourneyErrands(ports, questions, keeping, (travel, event) =>
-      this.#tell(travel, event),
+    this.#requests = requests
+    this.#writer = writer
+    this.#effects = new OauthRedirectEffects(ports, requests, writer, (redirect, event) =>
+      this.#send(redirect, event),
     )
   }
 
   get size(): number {
-    return this.#travels.size
+    return this.#redirects.size
   }
 
-  async begin(): Promise<Result<ConnectResponse>> {
-    const { accounts, config, port: bound } = this.#ports
-    const port = bound()
+  async start(): Promise<Result<ConnectResponse>> {
+    const { accounts, config, port: readPort } = this.#ports
+    const port = readPort()
     if (port === undefined) return NO_PORT
-    const stance = this.#keeping.stance('tracker')
-    const state = this.#newState()
-    const authorized = await this.#questions.ask(NAMES.tracker, () =>
+    const attempt = this.#writer.beginConnect('tracker')
+    const state = this.#createState()
+    const authorized = await this.#requests.request(PROVIDER_NAMES.tracker, () =>
       accounts.authorizeTracker(config(), { state, port }),
     )
-    if (!authorized.ok) return unbegun('tracker', authorized.refusal)
-    return this.#depart(stance, hashOf(state), port, authorized.value)
+    if (!authorized.ok) return startRefusal('tracker', authorized.refusal)
+    return this.#openConsent(attempt, hashOf(state), port, authorized.value)
   }
 
   /** Whoever brings back a state of ours hears how its journey ends: whose account is connected, or why none is. */
-  async arrive(query: TrackerCallbackQuery): Promise<Result<string>> {
-    const travel = this.#withState(query.state ?? '')
-    if (travel === undefined) return no('invalid', STRANGE)
-    if (travel.arrivals.size >= ARRIVALS_WAITING_MAX)
+  async handleCallback(query: TrackerCallbackQuery): Promise<Result<string>> {
+    const redirect = this.#findByState(query.state ?? '')
+    if (redirect === undefined) return no('invalid', UNKNOWN_STATE)
+    if (redirect.callbacks.size >= PENDING_CALLBACKS_MAX)
       return no('unavailable', 'this connection is being made; wait a moment')
     const refusal = refusalIn(query)
     if (refusal === null && (query.code ?? '') === '') return no('invalid', WITHOUT_CODE)
-    const { handle, answer } = travel.arrivals.add(query.code ?? '')
-    if (!this.#tell(travel, { type: 'came back', handle, refusal })) this.#forget(travel, STRAYED)
+    const { handle, answer } = redirect.callbacks.add(query.code ?? '')
+    if (!this.#send(redirect, { type: 'callback received', handle, refusal }))
+      this.#forget(redirect, CONNECT_FAILED)
     return answer
   }
 
-  do(effect: JourneyEffect): void {
-    const travel = this.#travels.get(effect.flow)
-    if (travel === undefined) return
+  runEffect(effect: OauthRedirectEffect): void {
+    const redirect = this.#redirects.get(effect.flow)
+    if (redirect === undefined) return
     switch (effect.type) {
-      case 'connect.exchange':
-        void this.#errands.exchange(travel, travel.arrivals.get(effect.handle) ?? '')
+      case 'connect.exchange code':
+        void this.#effects.exchange(redirect, redirect.callbacks.get(effect.handle) ?? '')
         return
-      case 'connect.save journey':
-        void this.#errands.save(travel)
+      case 'connect.save tracker tokens':
+        void this.#effects.save(redirect)
         return
-      case 'connect.say arrived':
-        travel.arrivals.settleAll(yes(effect.detail))
+      case 'connect.report redirect connected':
+        redirect.callbacks.settleAll(yes(effect.detail))
         return
-      case 'connect.say arrived before':
-        travel.arrivals.settle(effect.handle, yes(`${effect.detail}; this was done already`))
+      case 'connect.report redirect connected again':
+        redirect.callbacks.settle(effect.handle, yes(`${effect.detail}; this was done already`))
         return
-      case 'connect.say stranded':
-        this.#strand(travel, effect.handle, effect.reason)
+      case 'connect.report redirect failed':
+        this.#reportFailed(redirect, effect.handle, effect.reason)
         return
-      case 'connect.forget journey':
+      case 'connect.forget redirect':
       case 'connect.crashed':
-        this.#forget(travel, STRAYED)
+        this.#forget(redirect, CONNECT_FAILED)
         return
     }
   }
 
-  supersede(turn: number, reason: string): void {
-    for (const travel of this.#travels.values())
-      if (travel.stance.turn < turn) this.#tell(travel, { type: 'superseded', reason })
+  supersede(attempt: number, reason: string): void {
+    for (const redirect of this.#redirects.values())
+      if (redirect.attempt.number < attempt) this.#send(redirect, { type: 'superseded', reason })
   }
 
   stop(answer: Result<never>): void {
-    for (const travel of this.#travels.values()) this.#end(travel, answer)
-    this.#travels.clear()
+    for (const redirect of this.#redirects.values()) this.#release(redirect, answer)
+    this.#redirects.clear()
   }
 
   // ---- departure -------------------------------------------------------------------------------------------------
 
-  #depart(
-    stance: Stance,
+  #openConsent(
+    attempt: ConnectAttempt,
     stateHash: string,
     port: number,
     { url, verifier }: Journey,
   ): Result<ConnectResponse> {
-    if (!isPage(url)) return no('invalid', 'the address of the consent page is none that a browser can open')
-    this.#makeRoom()
-    const key = `journey-${stance.turn}`
-    const travel: Travel = {
+    if (!isWebPage(url))
+      return no('invalid', 'the address of the consent page is none that a browser can open')
+    this.#evictOldest()
+    const key = `journey-${attempt.number}`
+    const redirect: OauthRedirect = {
       key,
-      stance,
+      attempt,
       stateHash,
       port,
-      arrivals: new PendingRequests(),
+      callbacks: new PendingRequests(),
       verifier,
-      pair: undefined,
+      tokens: undefined,
     }
     const consentUntil = this.#ports.clock.now() + JOURNEY_MS_MAX
-    const input: JourneyInput = { flow: key, consentUntil, keptUntil: consentUntil + JOURNEY_KEPT_MS }
-    const born = this.#ports.system.spawn(JOURNEY, key, input)
-    if (!born.ok) return born
-    this.#travels.set(key, travel)
+    const input: OauthRedirectInput = { flow: key, consentUntil, keptUntil: consentUntil + OUTCOME_KEPT_MS }
+    const spawned = this.#ports.system.spawn(OAUTH_REDIRECT, key, input)
+    if (!spawned.ok) return spawned
+    this.#redirects.set(key, redirect)
     return yes({ status: 'redirect', provider: 'tracker', url })
   }
 
   /** The oldest goes, but not one that is being exchanged or saved, unless all are. */
-  #makeRoom(): void {
-    if (this.#travels.size < JOURNEYS_MAX) return
-    const all = [...this.#travels.values()]
-    const oldest = all.find((travel) => !this.#isAtWork(travel)) ?? all[0]
+  #evictOldest(): void {
+    if (this.#redirects.size < JOURNEYS_MAX) return
+    const all = [...this.#redirects.values()]
+    const oldest = all.find((redirect) => !this.#isBusy(redirect)) ?? all[0]
     if (oldest === undefined) return
-    this.#tell(oldest, { type: 'crowded out' })
-    this.#forget(oldest, CROWDED_OUT)
+    this.#send(oldest, { type: 'evicted' })
+    this.#forget(oldest, EVICTED)
   }
 
-  #isAtWork({ key }: Travel): boolean {
-    const state = this.#ports.system.peek(JOURNEY, key)?.value
+  #isBusy({ key }: OauthRedirect): boolean {
+    const state = this.#ports.system.peek(OAUTH_REDIRECT, key)?.value
     return state === 'exchanging' || state === 'saving'
   }
 
-  #newState(): string {
+  #createState(): string {
     const bytes = this.#ports.random.bytes(STATE_BYTES)
     // Fewer would be a state that can be guessed: a bug, and never sent out.
     if (bytes.length < STATE_BYTES) throw new RangeError(`needs ${STATE_BYTES} random bytes`)
@@ -183,39 +185,44 @@ export class Journeys {
   // ---- return ----------------------------------------------------------------------------------------------------
 
   /** All are compared, each in constant time, so that an answer's time tells nothing of what is close. */
-  #withState(state: string): Travel | undefined {
+  #findByState(state: string): OauthRedirect | undefined {
     const hash = hashOf(state)
-    return [...this.#travels.values()].filter((travel) => sameHash(travel.stateHash, hash)).at(-1)
+    return [...this.#redirects.values()].filter((redirect) => sameHash(redirect.stateHash, hash)).at(-1)
   }
 
   // ---- its books -------------------------------------------------------------------------------------------------
 
-  #strand(travel: Travel, handle: number | null, reason: string): void {
-    travel.verifier = undefined
+  #reportFailed(redirect: OauthRedirect, handle: number | null, reason: string): void {
+    redirect.verifier = undefined
     const answer = no('invalid', reason)
-    if (handle === null) travel.arrivals.settleAll(answer)
-    else travel.arrivals.settle(handle, answer)
+    if (handle === null) redirect.callbacks.settleAll(answer)
+    else redirect.callbacks.settle(handle, answer)
   }
 
-  #tell(travel: Travel, event: JourneyEvent): boolean {
-    return this.#ports.system.send(JOURNEY, travel.key, event)
+  #send(redirect: OauthRedirect, event: OauthRedirectEvent): boolean {
+    return this.#ports.system.send(OAUTH_REDIRECT, redirect.key, event)
   }
 
-  #forget(travel: Travel, reason: string): void {
-    this.#end(travel, no('invalid', reason))
-    this.#travels.delete(travel.key)
+  #forget(redirect: OauthRedirect, reason: string): void {
+    this.#release(redirect, no('invalid', reason))
+    this.#redirects.delete(redirect.key)
   }
 
-  #end(travel: Travel, answer: Result<never>): void {
-    travel.arrivals.settleAll(answer)
-    travel.verifier = undefined
-    travel.pair = undefined
+  #release(redirect: OauthRedirect, answer: Result<never>): void {
+    redirect.callbacks.settleAll(answer)
+    redirect.verifier = undefined
+    redirect.tokens = undefined
   }
 }
 
-function refusalIn({ error, error_description: more, code, state }: TrackerCallbackQuery): string | null {
+function refusalIn({
+  error,
+  error_description: description,
+  code,
+  state,
+}: TrackerCallbackQuery): string | null {
   if (error === undefined) return null
-  if (error === 'access_denied') return REFUSED
-  const said = [error, more].filter((part) => part !== undefined && part !== '').join(': ')
-  return `the tracker answered ${sentence(said, [code, state])}; ${AGAIN}`
+  if (error === 'access_denied') return CONSENT_REFUSED
+  const reason = [error, description].filter((part) => part !== undefined && part !== '').join(': ')
+  return `the tracker answered ${safeText(reason, [code, state])}; ${CONNECT_AGAIN}`
 }

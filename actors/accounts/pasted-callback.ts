@@ -11,8 +11,8 @@ const { path } = routes.trackerCallback
 const EXPECTED = `must be the whole address that the browser could not open, with ${path}?code=…&state=… in it`
 
 /** What the callback would have been asked. */
-export function readPasted(pasted: string): Result<TrackerCallbackQuery> {
-  const query = queryIn(pasted.trim())
+export function readPastedCallback(pasted: string): Result<TrackerCallbackQuery> {
+  const query = parseAddress(pasted.trim())
   if (query === undefined) return no('invalid', `/address: ${EXPECTED}`)
   const read = readQuery(TrackerCallbackQuery, query)
   if (!read.ok) return no('invalid', read.error.replace(/^\/query/, '/address'))
@@ -21,7 +21,7 @@ export function readPasted(pasted: string): Result<TrackerCallbackQuery> {
   return isWhole ? yes(read.value) : no('invalid', `/address: ${EXPECTED}`)
 }
 
-function queryIn(pasted: string): URLSearchParams | undefined {
+function parseAddress(pasted: string): URLSearchParams | undefined {
   if (pasted.startsWith('?')) return new URLSearchParams(pasted.replace(/#.*$/s, ''))
   // Browsers leave the scheme out of what they show.
   const address = /^[a-z]+:\/\//i.test(pasted) ? pasted : `http://${pasted}`

@@ -10,29 +10,29 @@ import { no, type Refused, type Result } from '../../core/result.ts'
 import { answerWithin } from '../../core/with-timeout.ts'
 
 /** Questions under way at once, from everybody. */
-export const QUESTIONS_MAX = 32
+export const PROVIDER_REQUESTS_MAX = 32
 /** What one may take; providers give up on a single request much sooner. */
-export const QUESTION_MS_MAX = 60_000
+export const PROVIDER_REQUEST_MS_MAX = 60_000
 
-const STOPPING = no('unavailable', 'the service is stopping')
-const CROWD = no(
+const STOPPING_REFUSAL = no('unavailable', 'the service is stopping')
+const TOO_MANY_REQUESTS = no(
   'unavailable',
-  `${QUESTIONS_MAX} questions to providers are under way already; try again in a moment`,
+  `${PROVIDER_REQUESTS_MAX} questions to providers are under way already; try again in a moment`,
 )
 
-type Question<T> = () => Promise<Result<T>> | Result<T>
+type ProviderCall<T> = () => Promise<Result<T>> | Result<T>
 
-export interface QuestionPorts {
+export interface ProviderRequestsPorts {
   readonly clock: Pick<Clock, 'after'>
   readonly log: Log
 }
 
-export class Questions {
-  readonly #ports: QuestionPorts
+export class ProviderRequests {
+  readonly #ports: ProviderRequestsPorts
   readonly #open = new Set<(answer: Refused) => void>()
-  #isOver = false
+  #isStopped = false
 
-  constructor(ports: QuestionPorts) {
+  constructor(ports: ProviderRequestsPorts) {
     this.#ports = ports
   }
 
@@ -40,50 +40,50 @@ export class Questions {
     return this.#open.size
   }
 
-  get isOver(): boolean {
-    return this.#isOver
+  get isStopped(): boolean {
+    return this.#isStopped
   }
 
   /**
    * The first question of something: refused when there are too many.
    *
-   * @param who as a person knows it: `the tracker`
+   * @param provider as a person knows it: `the tracker`
    */
-  async ask<T>(who: string, question: Question<T>): Promise<Result<T>> {
-    return this.#open.size >= QUESTIONS_MAX ? CROWD : this.goOn(who, question)
+  async request<T>(provider: string, call: ProviderCall<T>): Promise<Result<T>> {
+    return this.#open.size >= PROVIDER_REQUESTS_MAX ? TOO_MANY_REQUESTS : this.requestInFlow(provider, call)
   }
 
   /** A later one, of what is bounded by itself: a code that was given out must not be lost to a crowd. */
-  async goOn<T>(who: string, question: Question<T>): Promise<Result<T>> {
-    if (this.#isOver) return STOPPING
+  async requestInFlow<T>(provider: string, call: ProviderCall<T>): Promise<Result<T>> {
+    if (this.#isStopped) return STOPPING_REFUSAL
     let stop: (answer: Refused) => void = () => {}
-    const asked = new Promise<Result<T>>((settle) => {
+    const reply = new Promise<Result<T>>((settle) => {
       stop = settle
-      void this.#answered(who, question).then(settle)
+      void this.#callSafely(provider, call).then(settle)
     })
     this.#open.add(stop)
-    const answer = await answerWithin(this.#ports.clock, QUESTION_MS_MAX, asked, who)
+    const answer = await answerWithin(this.#ports.clock, PROVIDER_REQUEST_MS_MAX, reply, provider)
     this.#open.delete(stop)
     return answer
   }
 
   stop(): void {
-    this.#isOver = true
-    for (const stop of this.#open) stop(STOPPING)
+    this.#isStopped = true
+    for (const stop of this.#open) stop(STOPPING_REFUSAL)
   }
 
-  async #answered<T>(who: string, question: Question<T>): Promise<Result<T>> {
+  async #callSafely<T>(provider: string, call: ProviderCall<T>): Promise<Result<T>> {
     try {
-      return await question()
+      return await call()
     } catch (error) {
-      this.#ports.log.error({ who, place: placeOf(error) }, 'a question to a provider threw')
-      return no('failed', `${who} could not be asked; the log says where that failed`)
+      this.#ports.log.error({ who: provider, place: stackFramesOf(error) }, 'a question to a provider threw')
+      return no('failed', `${provider} could not be asked; the log says where that failed`)
     }
   }
 }
 
 /** Of a stack, the frames alone. */
-function placeOf(error: unknown): string {
+function stackFramesOf(error: unknown): string {
   if (!isNativeError(error)) return 'unknown'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.startsWith('    at '))
   return [error.name, ...frames].join('\n')

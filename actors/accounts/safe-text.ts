@@ -5,9 +5,11 @@
 import { strike } from '../../core/redact-secrets.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
-const SENTENCE_CHARS_MAX = 2_000
+const SAFE_TEXT_CHARS_MAX = 2_000
 
-export function sentence(text: string, secrets: readonly (string | null | undefined)[] = []): string {
-  const hidden = strike(text, secrets)
-  return printable(hidden.length > SENTENCE_CHARS_MAX ? `${hidden.slice(0, SENTENCE_CHARS_MAX)}…` : hidden)
+export function safeText(text: string, secrets: readonly (string | null | undefined)[] = []): string {
+  const redacted = strike(text, secrets)
+  return printable(
+    redacted.length > SAFE_TEXT_CHARS_MAX ? `${redacted.slice(0, SAFE_TEXT_CHARS_MAX)}…` : redacted,
+  )
 }

@@ -3,15 +3,15 @@
  * connect either: what comes of it could not be kept.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import type { ConnectRoom } from '../accounts/account-manager.ts'
+import type { AccountManager } from '../accounts/account-manager.ts'
 import { renderPage } from '../accounts/callback-page.ts'
-import type { LinkRoom } from '../tracker/tracker-connection.ts'
+import type { TrackerConnection } from '../tracker/tracker-connection.ts'
 import type { FrontDesk } from './host-api.ts'
 import { asTold } from './pull-requests.ts'
 
 export interface ConnectDeskParts {
-  readonly connect: ConnectRoom
-  readonly link: LinkRoom
+  readonly connect: AccountManager
+  readonly trackerConnection: TrackerConnection
   readonly mayChange: () => Result<void>
 }
 
@@ -27,7 +27,7 @@ type ConnectPart = Pick<
   | 'trackerProjects'
 >
 
-export function connectDesk({ connect, link, mayChange }: ConnectDeskParts): ConnectPart {
+export function connectDesk({ connect, trackerConnection, mayChange }: ConnectDeskParts): ConnectPart {
   /** Asked first, whatever else is wrong. */
   const whileOpen = async <T>(ask: () => Promise<Result<T>>): Promise<Result<T>> => {
     const may = mayChange()
@@ -41,15 +41,15 @@ export function connectDesk({ connect, link, mayChange }: ConnectDeskParts): Con
       return may.ok ? connect.pollCodehost() : { status: 'pending' }
     },
     async trackerCallback(query) {
-      const page = await connect.callback(query)
+      const page = await connect.handleTrackerCallback(query)
       return { status: page.status, html: renderPage(page) }
     },
-    pasteTrackerAddress: (address) => whileOpen(() => connect.paste(address)),
-    storage: () => connect.storage(),
+    pasteTrackerAddress: (address) => whileOpen(() => connect.handlePastedCallback(address)),
+    storage: () => connect.storageStatus(),
     connectStorage: () => whileOpen(async () => yes(await connect.connectStorage())),
     async trackerProjects() {
-      if (!link.isConnected) return no('invalid', 'no tracker is connected; connect one first')
-      return asTold(await link.ask((tracker) => tracker.projects()))
+      if (!trackerConnection.isConnected) return no('invalid', 'no tracker is connected; connect one first')
+      return asTold(await trackerConnection.ask((tracker) => tracker.projects()))
     },
   }
 }

@@ -2,14 +2,14 @@
  * Every kind of life a host knows, with what happens to it when it throws.
  */
 
-import { connectKinds } from '../accounts/connect.kinds.ts'
+import { accountKinds } from '../accounts/connect.kinds.ts'
 import { leaseKind } from '../leases/lease.machine.ts'
 import { runKind } from '../runs/run.machine.ts'
 import { type ActorKind, fatalOnCrash, restartOrFatal } from '../runtime/actor-kind.ts'
 import { settingsMachine } from '../settings/settings.machine.ts'
-import { attachKind } from '../terminals/terminal-session.machine.ts'
-import { linkKind } from '../tracker/tracker-connection.machine.ts'
-import { intakeKind } from '../tracker/tracker-poll.machine.ts'
+import { terminalSessionKind } from '../terminals/terminal-session.machine.ts'
+import { trackerConnectionKind } from '../tracker/tracker-connection.machine.ts'
+import { trackerPollKind } from '../tracker/tracker-poll.machine.ts'
 import { connectionKind } from '../workers/connection.machine.ts'
 import { localWorkerKind } from '../workers/local-worker.machine.ts'
 import { workerKind } from '../workers/worker.machine.ts'
@@ -25,13 +25,13 @@ const settings: ActorKind = { name: SETTINGS, logic: settingsMachine, supervisio
 export const hostKinds: readonly ActorKind[] = [
   root,
   settings,
-  intakeKind,
-  linkKind,
-  ...connectKinds,
+  trackerPollKind,
+  trackerConnectionKind,
+  ...accountKinds,
   runKind,
   leaseKind,
   workerKind,
   connectionKind,
   localWorkerKind,
-  attachKind,
+  terminalSessionKind,
 ]

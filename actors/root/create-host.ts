@@ -28,11 +28,11 @@ import { CommitWaiters } from '../runtime/commit-waiters.ts'
 import { routeEffects } from '../runtime/effect-router.ts'
 import { PendingRequests } from '../runtime/pending-requests.ts'
 import type { Effect } from '../runtime/transition-output.ts'
-import { ConfigVault } from '../settings/current-config.ts'
-import { type SettingsDrawer, type SettingsWish, settingsEffects } from '../settings/settings.effects.ts'
+import { CurrentConfig } from '../settings/current-config.ts'
+import { type SettingsRequest, type SettingsRequests, settingsEffects } from '../settings/settings.effects.ts'
 import type { SettingsEffect, SettingsEvent } from '../settings/settings.machine.ts'
-import { LINK } from '../tracker/tracker-connection.machine.ts'
-import { INTAKE } from '../tracker/tracker-poll.machine.ts'
+import { TRACKER_CONNECTION } from '../tracker/tracker-connection.machine.ts'
+import { TRACKER_POLL } from '../tracker/tracker-poll.machine.ts'
 import { LOCAL_WORKER } from '../workers/local-worker.machine.ts'
 import { hostKinds, ROOT, SETTINGS } from './actor-kinds.ts'
 import { Pushes } from './dashboard-broadcast.ts'
@@ -84,8 +84,8 @@ export interface BuiltHost {
 
 export function buildHost(parts: HostParts): BuiltHost {
   const { clock, store, log, meters } = parts
-  const vault = new ConfigVault(parts.configuration, parts.configText, parts.onConfig)
-  const drawer: SettingsDrawer = new PendingRequests()
+  const currentConfig = new CurrentConfig(parts.configuration, parts.configText, parts.onConfig)
+  const settingsRequests: SettingsRequests = new PendingRequests()
   const pushes = new Pushes(log)
   const doors = new DoorKeeper(() => parts.openDoors(desk))
   let unwatch: Cancel = () => {}
@@ -93,11 +93,11 @@ export function buildHost(parts: HostParts): BuiltHost {
   let finished = false
 
   const tellRoot = (event: RootEvent) => void system.send(ROOT, ROOT, event)
-  const tellSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
-  const settle = (wish: SettingsWish) => {
-    const { handle, answer } = drawer.add(wish)
-    if (!tellSettings({ type: 'patch arrived', handle }))
-      drawer.settle(handle, no('unavailable', 'the service is stopping'))
+  const sendToSettings = (event: SettingsEvent) => system.send(SETTINGS, SETTINGS, event)
+  const settle = (wish: SettingsRequest) => {
+    const { handle, answer } = settingsRequests.add(wish)
+    if (!sendToSettings({ type: 'patch arrived', handle }))
+      settingsRequests.settle(handle, no('unavailable', 'the service is stopping'))
     return answer
   }
 
@@ -122,7 +122,9 @@ export function buildHost(parts: HostParts): BuiltHost {
     forced?.()
     unwatch()
     unhear()
-    drawer.settleAll(no('unavailable', 'the service stopped; whether the change was made, config.json tells'))
+    settingsRequests.settleAll(
+      no('unavailable', 'the service stopped; whether the change was made, config.json tells'),
+    )
     landings.refuseAll()
     yard.stop()
     system.stop()
@@ -138,12 +140,12 @@ export function buildHost(parts: HostParts): BuiltHost {
       (handle) => landings.onCommitted(handle),
     ),
     lease: (effect) => yard.rooms.leases.do(effect),
-    fleet: (effect) => yard.rooms.workers.do(effect),
-    attach: (effect) => yard.rooms.attach.do(effect),
-    intake: (effect) => yard.rooms.intake.do(effect),
-    tracker: (effect) => yard.rooms.link.do(effect),
-    connect: (effect) => yard.rooms.connect.do(effect),
-    local: (effect) => yard.rooms.localWorker.do(effect),
+    fleet: (effect) => yard.rooms.workerManager.runEffect(effect),
+    attach: (effect) => yard.rooms.terminals.runEffect(effect),
+    intake: (effect) => yard.rooms.intake.runEffect(effect),
+    tracker: (effect) => yard.rooms.trackerConnection.runEffect(effect),
+    connect: (effect) => yard.rooms.connect.runEffect(effect),
+    local: (effect) => yard.rooms.localWorker.runEffect(effect),
     root: rootEffects({
       restore: () => {
         const restored = system.restore()
@@ -156,17 +158,17 @@ export function buildHost(parts: HostParts): BuiltHost {
       openDoors: async () => {
         const opened = await doors.open()
         if (!opened.ok || finished) return opened
-        unwatch = store.config.watch(() => tellSettings({ type: 'file touched' }))
+        unwatch = store.config.watch(() => sendToSettings({ type: 'file touched' }))
         // It may have been edited between being read at start and being watched.
-        tellSettings({ type: 'file touched' })
+        sendToSettings({ type: 'file touched' })
         return opened
       },
       closeDoors: () => {
         unwatch()
-        const { attach, localWorker, link } = yard.rooms
+        const { terminals, localWorker, trackerConnection } = yard.rooms
         // First of all, so that each hears it from here, in a sentence of its own.
-        attach.stop()
-        return Promise.all([localWorker.stop(), link.refreshed(), doors.close()])
+        terminals.stop()
+        return Promise.all([localWorker.stop(), trackerConnection.refreshSettled(), doors.close()])
       },
       finish,
       log,
@@ -174,13 +176,13 @@ export function buildHost(parts: HostParts): BuiltHost {
     }),
     settings: settingsEffects({
       file: store.config,
-      vault,
-      drawer,
+      currentConfig,
+      requests: settingsRequests,
       log,
       meters,
       push: (push) => pushes.send(push),
-      tell: tellSettings,
-      announced: () => yard.configured(),
+      sendEvent: sendToSettings,
+      onConfigChange: () => yard.configured(),
     }),
   })
 
@@ -207,16 +209,16 @@ export function buildHost(parts: HostParts): BuiltHost {
       log,
       meters,
       store,
-      config: () => vault.configuration.effective,
+      config: () => currentConfig.configuration.effective,
       pushes,
-      redacted: () => vault.redacted,
+      redacted: () => currentConfig.redacted,
       trackerFor: parts.tracker,
       accounts: parts.accounts,
       bucket: parts.bucket,
       pulls: parts.pulls,
       port: parts.port,
       save: async (change, still) => {
-        const saved = await settle({ is: 'credentials', change, still })
+        const saved = await settle({ is: 'credentials', change, isStillWanted: still })
         return saved.ok ? yes(undefined) : saved
       },
       localWorker: parts.localWorker,
@@ -230,13 +232,13 @@ export function buildHost(parts: HostParts): BuiltHost {
   const hear = (state: StoreState) => {
     if (state.is === 'broken') system.stopAfterStoreFailure(state.reason)
     // What was queued meanwhile was not granted.
-    if (state.is === 'ready') yard.rooms.scheduler.look()
+    if (state.is === 'ready') yard.rooms.scheduler.requestScheduling()
   }
   const unhear = store.database.onState(hear)
   const desk = frontDesk({
     clock,
     system,
-    vault,
+    vault: currentConfig,
     settle,
     pushes,
     health: parts.health,
@@ -251,8 +253,8 @@ export function buildHost(parts: HostParts): BuiltHost {
     start() {
       system.spawn(ROOT, ROOT, {})
       system.spawn(SETTINGS, SETTINGS, {})
-      system.spawn(INTAKE, INTAKE, {})
-      system.spawn(LINK, LINK, {})
+      system.spawn(TRACKER_POLL, TRACKER_POLL, {})
+      system.spawn(TRACKER_CONNECTION, TRACKER_CONNECTION, {})
       system.spawn(LOCAL_WORKER, LOCAL_WORKER, {})
       // It may have broken before anybody listened.
       hear(store.database.state())
@@ -261,7 +263,7 @@ export function buildHost(parts: HostParts): BuiltHost {
     census: () => ({
       ...Object.fromEntries(system.count()),
       deadlines: system.pendingDeadlines(),
-      waitingForSettings: drawer.size,
+      waitingForSettings: settingsRequests.size,
       waitingForTheDisk: landings.size,
       ...yard.census(),
     }),

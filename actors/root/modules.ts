@@ -13,7 +13,7 @@ import type { Result } from '../../core/result.ts'
 import { agentCredential } from '../../core/run/job.ts'
 import { instants } from '../../core/timestamps.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import { type ConnectEffect, ConnectRoom } from '../accounts/account-manager.ts'
+import { type AccountEffect, AccountManager } from '../accounts/account-manager.ts'
 import { EndedLeases } from '../leases/ended-leases.ts'
 import { Book } from '../leases/frame-receiver.ts'
 import type { LeaseEffect } from '../leases/lease.machine.ts'
@@ -34,36 +34,40 @@ import { Errands } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import { SessionCosts } from '../terminals/session-costs.ts'
-import type { AttachEffect } from '../terminals/terminal-session.machine.ts'
-import { AttachRoom } from '../terminals/terminal-sessions.ts'
-import { PullLinks } from '../tracker/pull-request-links.ts'
-import { IntakeRoom } from '../tracker/ticket-intake.ts'
-import { LINK, type LinkEffect } from '../tracker/tracker-connection.machine.ts'
-import { LinkRoom } from '../tracker/tracker-connection.ts'
-import { INTAKE, type IntakeEffect, type IntakeEvent } from '../tracker/tracker-poll.machine.ts'
-import { Holds } from '../workers/dispatch-backoff.ts'
+import type { TerminalSessionEffect } from '../terminals/terminal-session.machine.ts'
+import { TerminalSessions } from '../terminals/terminal-sessions.ts'
+import { PullRequestLinks } from '../tracker/pull-request-links.ts'
+import { TicketIntake } from '../tracker/ticket-intake.ts'
+import { TRACKER_CONNECTION, type TrackerConnectionEffect } from '../tracker/tracker-connection.machine.ts'
+import { TrackerConnection } from '../tracker/tracker-connection.ts'
+import {
+  TRACKER_POLL,
+  type TrackerPollEffect,
+  type TrackerPollEvent,
+} from '../tracker/tracker-poll.machine.ts'
+import { DispatchBackoff } from '../workers/dispatch-backoff.ts'
 import { Heartbeats } from '../workers/heartbeats.ts'
-import { Claims } from '../workers/lease-reconciliation.ts'
+import { LeaseReconciliation } from '../workers/lease-reconciliation.ts'
 import { LOCAL_WORKER, type LocalWorkerEffect } from '../workers/local-worker.machine.ts'
-import { LocalWorkerRoom } from '../workers/local-worker-process.ts'
-import { Enrollment } from '../workers/pairing-tokens.ts'
+import { LocalWorkerSupervisor } from '../workers/local-worker-process.ts'
+import { PairingTokens } from '../workers/pairing-tokens.ts'
 import { Scheduler } from '../workers/scheduler.ts'
-import { type FleetEffect, Lines } from '../workers/worker-connections.ts'
-import { Channel } from '../workers/worker-frame-router.ts'
-import { FleetRoom } from '../workers/worker-manager.ts'
-import { Introductions } from '../workers/worker-registration.ts'
-import { Fleet } from '../workers/worker-registry.ts'
+import { WorkerConnections, type WorkerEffect } from '../workers/worker-connections.ts'
+import { WorkerFrameRouter } from '../workers/worker-frame-router.ts'
+import { WorkerManager } from '../workers/worker-manager.ts'
+import { WorkerRegistration } from '../workers/worker-registration.ts'
+import { WorkerRegistry } from '../workers/worker-registry.ts'
 import type { Pushes } from './dashboard-broadcast.ts'
 
 export type RoomEffect =
-  | FleetEffect
+  | WorkerEffect
   | LeaseEffect
-  | IntakeEffect
-  | LinkEffect
-  | ConnectEffect
+  | TrackerPollEffect
+  | TrackerConnectionEffect
+  | AccountEffect
   | RunEffect
   | LocalWorkerEffect
-  | AttachEffect
+  | TerminalSessionEffect
 
 export interface RoomParts {
   readonly clock: Clock
@@ -109,7 +113,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const newIds = ids(clock, random)
   const instant = instants(clock)
   const requestCommit = () => system.requestCommit()
-  const look = () => scheduler.look()
+  const requestScheduling = () => scheduler.requestScheduling()
   const anybody = () => pushes.anybody
   const timeouts = (): LeaseTimeouts => config().fleet
   const violated = (law: WatchedLaw) => {
@@ -119,13 +123,13 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
 
   // ---- books -------------------------------------------------------------------------------------------------------
 
-  const fleet = new Fleet()
+  const workers = new WorkerRegistry()
   const timers = new MonotonicTimers(
     clock,
     () => heartbeatTimeoutMs(timeouts()),
     (key, name) => rang(key, name),
   )
-  const enrollment = new Enrollment(clock, random)
+  const pairingTokens = new PairingTokens(clock, random)
   const journal = new Journal({
     events: store.events,
     requestCommit,
@@ -147,22 +151,22 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     keyValues,
     usage: store.usage,
     now: () => clock.now(),
-    resting: (runId) => (system.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
-    change: (run) => {
+    finishedRun: (runId) => (system.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
+    changeRun: (run) => {
       resting.change(run)
       runPushes.changed(run)
     },
     requestCommit,
   })
   const scheduler = new Scheduler({
-    fleet,
-    now: () => timers.now(),
-    wall: () => clock.now(),
+    workers,
+    monotonicNow: () => timers.now(),
+    wallNow: () => clock.now(),
     mayGrant: () => parts.serving() && store.database.state().is === 'ready',
     waitingFor: (run) => callings.waitingFor(run),
-    holderOf: (run) => callings.holderOf(run),
+    requiredWorker: (run) => callings.holderOf(run),
     readiness: (run) => callings.readiness(run),
-    ticketOf: (run) => intake.current(run.ticket),
+    ticketOf: (run) => intake.currentTicket(run.ticket),
     grant: (run, worker) => leases.grant(run, worker),
     requestCommit,
   })
@@ -177,9 +181,9 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     system,
     config,
     timeouts,
-    fleet,
+    workers,
     timers,
-    look,
+    requestScheduling,
     requestCommit,
   }
 
@@ -200,103 +204,113 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     },
     remember: (runId, repo, learnt) => callings.remember(runId, repo, learnt),
     retentionHours: () => config().sandbox.retentionHours,
-    ackDue: (workerId, leaseId) => heartbeats.acknowledgeProgress(workerId, leaseId),
+    ackDue: (workerId, leaseId) => heartbeats.acknowledgeLease(workerId, leaseId),
     violated: () => violated('acknowledged never falls'),
   })
 
   // ---- workers and their leases ------------------------------------------------------------------------------------
 
-  const changed = () => workers.changed()
-  const lines = new Lines({ ...common, open: parts.open })
-  const holds = new Holds(common)
-  const claims = new Claims({ ...common, ended, lines })
-  const heartbeats = new Heartbeats({ ...common, book, lines, claims, changed })
-  const introductions = new Introductions({
+  const changed = () => workerManager.schedulePush()
+  const connections = new WorkerConnections({ ...common, mayConnect: parts.open })
+  const dispatchBackoff = new DispatchBackoff(common)
+  const reconciliation = new LeaseReconciliation({ ...common, ended, connections })
+  const heartbeats = new Heartbeats({
     ...common,
-    enrollment,
-    lines,
-    claims,
+    book,
+    connections,
+    reconciliation,
+    onWorkersChanged: changed,
+  })
+  const registration = new WorkerRegistration({
+    ...common,
+    pairingTokens,
+    connections,
+    reconciliation,
     heartbeats,
     version: parts.version,
-    changed,
-    returned: (workerId) => workers.returned(workerId),
+    onWorkersChanged: changed,
+    onReconnected: (workerId) => workerManager.onReconnected(workerId),
   })
-  const attach = new AttachRoom({
+  const terminals = new TerminalSessions({
     ...common,
-    lines,
+    connections,
     credentials: () => {
       // Only agentA's sessions can be gone on with.
       const agent = agentCredential('agentA', config().agent)
       return agent === undefined ? {} : { agent }
     },
   })
-  const channel = new Channel({
+  const frameRouter = new WorkerFrameRouter({
     ...common,
     book,
-    lines,
-    introductions,
+    connections,
+    registration,
     heartbeats,
-    claims,
-    holds,
+    reconciliation,
+    dispatchBackoff,
     usage: store.usage,
-    attach,
+    terminals,
     sessionCosts,
   })
-  const workers: FleetRoom = new FleetRoom({
+  const workerManager: WorkerManager = new WorkerManager({
     ...common,
-    lines,
-    introductions,
-    holds,
+    connections,
+    registration,
+    dispatchBackoff,
     book,
     errands,
-    attach,
-    anybody,
-    push: () => pushes.send({ type: 'workers', workers: fleet.views() }),
+    terminals,
+    hasViewers: anybody,
+    pushWorkers: () => pushes.send({ type: 'workers', workers: workers.views() }),
   })
   const leases: LeaseRoom = new LeaseRoom({
     ...common,
     newId: () => newIds.lease(),
-    lines,
-    holds,
+    connections,
+    dispatchBackoff,
     book,
     ended,
     job: (lease) => callings.job(lease),
     violated,
   })
 
-  const localWorker = new LocalWorkerRoom({
+  const localWorker = new LocalWorkerSupervisor({
     ...common,
-    enrollment,
-    port: parts.localWorker,
-    tell: (event) => void system.send(LOCAL_WORKER, LOCAL_WORKER, event),
+    pairingTokens,
+    launcher: parts.localWorker,
+    sendEvent: (event) => void system.send(LOCAL_WORKER, LOCAL_WORKER, event),
   })
 
   // ---- tickets and runs --------------------------------------------------------------------------------------------
 
-  const link: LinkRoom = new LinkRoom({
+  const trackerConnection: TrackerConnection = new TrackerConnection({
     ...common,
     trackerFor: parts.trackerFor,
     refresh: (config, token) => parts.accounts.refreshTracker(config, token),
     save: parts.save,
-    tell: (event) => void system.send(LINK, LINK, event),
-    replaced: (tracker) => intake.replaced(tracker),
+    sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
+    onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),
   })
-  const intake: IntakeRoom = new IntakeRoom({
+  const intake: TicketIntake = new TicketIntake({
     ...common,
     keyValues,
-    link,
-    tell: (event: IntakeEvent) => void system.send(INTAKE, INTAKE, event),
-    activeRun: (ticketId) => runs.activeOf(ticketId),
-    busy: () => runs.busy(),
+    trackerConnection,
+    sendEvent: (event: TrackerPollEvent) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
+    activeRunOf: (ticketId) => runs.activeOf(ticketId),
+    activeTicketIds: () => runs.busy(),
     lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
-    take: (ticket) => void runs.take(ticket),
-    left: (ticket) => runs.ticketLeft(ticket),
-    changed: (eligible) => {
+    queueRun: (ticket) => void runs.take(ticket),
+    onTicketLeft: (ticket) => runs.ticketLeft(ticket),
+    onTicketsChanged: (eligible) => {
       if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
-      scheduler.reconsider()
+      scheduler.refreshQueue()
     },
   })
-  const pullLinks = new PullLinks({ ...common, keyValues, ask: (errand) => link.ask(errand) })
+  const pullRequestLinks = new PullRequestLinks({
+    ...common,
+    keyValues,
+    ask: (errand) => trackerConnection.ask(errand),
+  })
   const evidence = new Evidence({
     ...common,
     keyValues,
@@ -334,15 +348,15 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     runPushes,
     scheduler,
     intake,
-    fleet,
-    link,
-    pullLinks,
+    workers,
+    trackerConnection,
+    pullRequestLinks,
     evidence,
     followUps,
     told,
     lookAtPull: (run) => pullWatch.opened(run),
   })
-  const connect = new ConnectRoom({
+  const connect = new AccountManager({
     ...common,
     redacted: parts.redacted,
     accounts: parts.accounts,
@@ -351,7 +365,8 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     save: async (change, still = () => true) => {
       const saved = await parts.save(change, still)
       // A tracker may be asked with the code host's token, too.
-      if (saved.ok && (change.tracker ?? change.codehost) !== undefined) link.vouched()
+      if (saved.ok && (change.tracker ?? change.codehost) !== undefined)
+        trackerConnection.onCredentialConfirmed()
       return saved
     },
   })
@@ -366,18 +381,18 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   /** An alarm's key begins with the word of whoever set it. */
   const rang = (key: string, name: string) => {
     if (key.startsWith('lease ')) leases.rang(key, name)
-    else if (key.startsWith('attach ')) attach.rang(key)
-    else if (key.startsWith('enrollment ')) workers.rang(key)
-    else if (key.startsWith('worker ')) holds.rang(key, name)
-    else lines.rang(key, name)
+    else if (key.startsWith('attach ')) terminals.onTimer(key)
+    else if (key.startsWith('enrollment ')) workerManager.onTimer(key)
+    else if (key.startsWith('worker ')) dispatchBackoff.onTimer(key, name)
+    else connections.onTimer(key, name)
   }
 
   return {
     instant,
     newFollowUpId: () => newIds.followUp(),
-    fleet,
+    workers,
     timers,
-    enrollment,
+    pairingTokens,
     journal,
     resting,
     memories,
@@ -387,17 +402,17 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     runPushes,
     scheduler,
     book,
-    lines,
-    holds,
-    attach,
+    connections,
+    dispatchBackoff,
+    terminals,
     sessionCosts,
-    channel,
-    workers,
+    frameRouter,
+    workerManager,
     localWorker,
     leases,
-    link,
+    trackerConnection,
     intake,
-    pullLinks,
+    pullRequestLinks,
     evidence,
     followUps,
     callings,

@@ -15,7 +15,7 @@ import {
   type SecretName,
 } from '../../oauth-helper/settings.ts'
 import { CREDENTIAL_CHARS_MAX, HELPER_DRAIN_MS_MAX, URL_CHARS_MAX } from '../../protocol/limits.ts'
-import { type Http, makeHttp } from '../../providers/http/http.ts'
+import { createHttp, type Http } from '../../providers/http/http.ts'
 import { realChance, realClock } from '../clock.ts'
 import { mindAccidents } from '../crash-handler.ts'
 import { Ending, EXIT } from '../exit.ts'
@@ -85,7 +85,7 @@ function opened(parts: {
 
 /** Through the proxy of the network that it stands in, trusting whom the machine trusts. */
 function httpHere(environment: Environment): Http {
-  return makeHttp({ clock: realClock, random: realChance, ...wanted(web(environment), EXIT.config) })
+  return createHttp({ clock: realClock, random: realChance, ...wanted(web(environment), EXIT.config) })
 }
 
 function wanted<T>(answer: Result<T>, code: number): T {

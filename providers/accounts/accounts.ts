@@ -9,7 +9,7 @@ import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Urgency } from '../../core/provider-ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../http/client-types.ts'
+import type { ClientPool } from '../http/client-types.ts'
 import { githubTrackerAccount } from '../tracker/github-account.ts'
 import { linearPlace } from '../tracker/linear/endpoint.ts'
 import { linearManners } from '../tracker/linear/rate-limits.ts'
@@ -22,7 +22,7 @@ import { type HelperClient, helperFor } from './oauth-helper.ts'
 import { tokenDoor } from './token-request.ts'
 
 export interface AccountsParts extends LoginsParts {
-  readonly couriers: Couriers
+  readonly couriers: ClientPool
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'bytes'>
   /** In place of this build's own. */
@@ -106,7 +106,7 @@ async function checkTracker(config: ServiceConfig, { couriers }: AccountsParts):
   const place = linearPlace(apiUrl)
   if (!place.ok) return place
   // The very courier that the tracker itself asks through, so that both share one budget.
-  const courier = couriers.courier(linearManners, place.value.origin, apiKey)
+  const courier = couriers.clientFor(linearManners, place.value.origin, apiKey)
   return checkLinear(courier, config)
 }
 

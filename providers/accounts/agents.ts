@@ -101,7 +101,7 @@ function get(
 ): Promise<Result<HttpReply>> {
   const url = `${bases?.[provider] ?? BASES[provider]}${path}`
   const plain = { accept: 'application/json', 'user-agent': 'switchyard' }
-  return http.ask({ method: 'GET', url, tries: TRIES, headers: { ...plain, ...headers } })
+  return http.send({ method: 'GET', url, tries: TRIES, headers: { ...plain, ...headers } })
 }
 
 interface Asked {

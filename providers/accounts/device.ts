@@ -61,7 +61,7 @@ function siteOf({ codehost: { apiUrl = CLOUD_API } }: ServiceConfig): string {
 }
 
 function post(http: Http, url: string, form: Readonly<Record<string, string>>): Promise<Result<HttpReply>> {
-  return http.ask({
+  return http.send({
     method: 'POST',
     url,
     // An answer that got lost has used up the code: asking again would find it unknown.

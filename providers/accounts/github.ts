@@ -10,14 +10,14 @@ import { printable } from '../../protocol/schema-errors.ts'
 import { type GithubAccount, githubApi, valueIn } from '../codehost/github/api.ts'
 import { strange } from '../codehost/github/errors.ts'
 import { fieldOf, instantOf, textOf } from '../codehost/github/fields.ts'
-import type { Couriers } from '../http/client-types.ts'
+import type { ClientPool } from '../http/client-types.ts'
 import type { HttpReply } from '../http/http.ts'
 
 const SUBJECT = "this token's account"
 const NEEDED_SCOPE = 'repo'
 
 /** Answers whose token it is, for people. */
-export async function checkGithub(couriers: Couriers, account: GithubAccount): Promise<Result<string>> {
+export async function checkGithub(couriers: ClientPool, account: GithubAccount): Promise<Result<string>> {
   if (account.token === '') return no('invalid', 'there is no token to check; give one')
   const api = githubApi(account, couriers)
   if (!api.ok) return api

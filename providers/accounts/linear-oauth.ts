@@ -14,7 +14,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { Courier } from '../http/client-types.ts'
+import type { RateLimitedClient } from '../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../http/http.ts'
 import { LinearDesk } from '../tracker/linear/client.ts'
 import { linearPlace } from '../tracker/linear/endpoint.ts'
@@ -82,7 +82,10 @@ export async function refreshLinear(
 }
 
 /** Whose credential it is, for people: `Ada in Acme`. */
-export async function checkLinear(courier: Courier, config: ServiceConfig): Promise<Result<string>> {
+export async function checkLinear(
+  courier: RateLimitedClient,
+  config: ServiceConfig,
+): Promise<Result<string>> {
   const { apiKey, apiUrl } = config.tracker
   if (apiKey === undefined || apiKey === '') {
     return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
@@ -139,10 +142,10 @@ async function tokens(
   const form: Form = { ...own, client_id: id, ...(secret === undefined ? {} : { client_secret: secret }) }
   // Counted from before it was asked for, a token never lasts shorter than is believed.
   const askedAt = clock.now()
-  const reply = await http.ask({
+  const reply = await http.send({
     method: 'POST',
     url: tokenUrl,
-    outside: true,
+    publicOnly: true,
     headers: {
       accept: 'application/json',
       'content-type': 'application/x-www-form-urlencoded',

@@ -83,7 +83,7 @@ async function asked(
   url: string,
   body: Readonly<Record<string, unknown>> | undefined,
 ): Promise<Result<HttpReply>> {
-  const reply = await http.ask({
+  const reply = await http.send({
     method: 'POST',
     url,
     tries: 1,

@@ -163,7 +163,7 @@ class GithubCodeHost implements CodeHost {
     body?: string,
   ): Promise<Result<HttpReply>> {
     if (!isRemote(remote)) return no('invalid', `${printable(remote)} is no repository as owner/name`)
-    return this.#http.ask({
+    return this.#http.send({
       method,
       url: `${this.#address.api}/repos/${remote}/${path}`,
       headers: {

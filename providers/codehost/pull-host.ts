@@ -4,13 +4,13 @@ import type { Clock, Log } from '../../core/ports.ts'
 import type { PullHost } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../http/client-types.ts'
+import type { ClientPool } from '../http/client-types.ts'
 import { githubApi } from './github/api.ts'
 import { githubPullHost } from './github/pulls.ts'
 import { localPullHost } from './local-pulls.ts'
 
 export interface PullHostPorts {
-  readonly couriers: Couriers
+  readonly couriers: ClientPool
   readonly clock: Clock
   readonly log: Log
 }

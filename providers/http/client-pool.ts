@@ -8,83 +8,89 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
-import type { Courier, Couriers, Errand, Manners } from './client-types.ts'
-import { KeptReplies } from './etag-cache.ts'
+import type { ClientPool, RateLimitedClient, RateLimitRules, ServiceRequest } from './client-types.ts'
+import { EtagCache } from './etag-cache.ts'
 import type { Http, HttpReply } from './http.ts'
-import { Rounds } from './rate-limited-client.ts'
+import { RateLimitedHttpClient } from './rate-limited-client.ts'
 
-export interface CouriersParts {
-  readonly http: Pick<Http, 'ask'>
+export interface ClientPoolPorts {
+  readonly http: Pick<Http, 'send'>
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
-export interface OpenCouriers extends Couriers {
+export interface ClosableClientPool extends ClientPool {
   /** Whoever waits is refused, and whoever comes. */
   close(): void
 }
 
-export const COURIERS_MAX = 64
+export const CLIENTS_MAX = 64
 
-export function makeCouriers(parts: CouriersParts): OpenCouriers {
-  return new Office(parts)
+export function createClientPool(ports: ClientPoolPorts): ClosableClientPool {
+  return new LruClientPool(ports)
 }
 
-class Office implements OpenCouriers {
-  readonly #parts: CouriersParts
-  readonly #kept = new KeptReplies()
+class LruClientPool implements ClosableClientPool {
+  readonly #ports: ClientPoolPorts
+  readonly #cache = new EtagCache()
   /** Whoever was asked last comes last. */
-  readonly #rounds = new Map<string, Rounds>()
+  readonly #clients = new Map<string, RateLimitedHttpClient>()
   #isClosed = false
 
-  constructor(parts: CouriersParts) {
-    this.#parts = parts
+  constructor(ports: ClientPoolPorts) {
+    this.#ports = ports
   }
 
-  courier(manners: Manners, origin: string, credential: string | undefined): Courier {
-    const place = URL.canParse(origin) ? new URL(origin).origin : origin
+  clientFor(rules: RateLimitRules, origin: string, credential: string | undefined): RateLimitedClient {
+    const allowedOrigin = URL.canParse(origin) ? new URL(origin).origin : origin
     const key = createHash('sha256')
-      .update(JSON.stringify([manners.name, place, credential ?? null]))
+      .update(JSON.stringify([rules.name, allowedOrigin, credential ?? null]))
       .digest('base64url')
-    return { ask: (errand) => this.#ask(key, manners, place, errand) }
+    return { send: (request) => this.#send(key, rules, allowedOrigin, request) }
   }
 
   close(): void {
     this.#isClosed = true
-    for (const rounds of this.#rounds.values()) rounds.close()
+    for (const client of this.#clients.values()) client.close()
   }
 
-  async #ask(key: string, manners: Manners, place: string, errand: Errand): Promise<Result<HttpReply>> {
+  async #send(
+    key: string,
+    rules: RateLimitRules,
+    allowedOrigin: string,
+    request: ServiceRequest,
+  ): Promise<Result<HttpReply>> {
     if (this.#isClosed)
-      return no('unavailable', `${manners.name} is not asked any more: this process is stopping`)
+      return no('unavailable', `${rules.name} is not asked any more: this process is stopping`)
     // An address that a service named itself must not carry the credential elsewhere.
-    if (!URL.canParse(errand.url) || new URL(errand.url).origin !== place) {
+    if (!URL.canParse(request.url) || new URL(request.url).origin !== allowedOrigin) {
       return no(
         'invalid',
-        `an address of ${manners.name} leads away from where its credential may go; nothing was asked`,
+        `an address of ${rules.name} leads away from where its credential may go; nothing was asked`,
       )
     }
-    const rounds = this.#roundsOf(key, manners)
-    if (rounds === undefined) {
-      return no('unavailable', `${COURIERS_MAX} accounts are being asked at once; try again in a while`)
+    const client = this.#clientWithKey(key, rules)
+    if (client === undefined) {
+      return no('unavailable', `${CLIENTS_MAX} accounts are being asked at once; try again in a while`)
     }
-    return rounds.ask(errand)
+    return client.send(request)
   }
 
-  #roundsOf(key: string, manners: Manners): Rounds | undefined {
-    const known = this.#rounds.get(key)
-    this.#rounds.delete(key)
-    if (known === undefined && !this.#makeRoom()) return undefined
-    const rounds = known ?? new Rounds({ ...this.#parts, manners, owner: key, kept: this.#kept })
-    this.#rounds.set(key, rounds)
-    return rounds
+  #clientWithKey(key: string, rules: RateLimitRules): RateLimitedHttpClient | undefined {
+    const known = this.#clients.get(key)
+    this.#clients.delete(key)
+    if (known === undefined && !this.#evictIdle()) return undefined
+    const client =
+      known ?? new RateLimitedHttpClient({ ...this.#ports, rules, owner: key, cache: this.#cache })
+    this.#clients.set(key, client)
+    return client
   }
 
-  #makeRoom(): boolean {
-    if (this.#rounds.size < COURIERS_MAX) return true
-    const idle = [...this.#rounds].filter(([, rounds]) => rounds.isIdle)
-    const [key] = idle.find(([, rounds]) => rounds.isBlank) ?? idle[0] ?? []
-    return key !== undefined && this.#rounds.delete(key)
+  #evictIdle(): boolean {
+    if (this.#clients.size < CLIENTS_MAX) return true
+    const idle = [...this.#clients].filter(([, client]) => client.isIdle)
+    const [key] = idle.find(([, rounds]) => rounds.hasNothingToRemember) ?? idle[0] ?? []
+    return key !== undefined && this.#clients.delete(key)
   }
 }

@@ -7,57 +7,70 @@
 import { isNativeError } from 'node:util/types'
 import { no, type Refused } from '../../core/result.ts'
 import { HTTP_ANSWER_MS_MAX } from '../../protocol/limits.ts'
-import { leadsInside, PRIVATE_ADDRESS } from './public-address-guard.ts'
+import { PRIVATE_ADDRESS, privateAddressRefusal } from './public-address-guard.ts'
 
-const CODE_CHARS_MAX = 60
-const ENDED = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED'])
-const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
-const TUNNEL = /^Proxy response \((\d{3})\)/
+const ERROR_CODE_CHARS_MAX = 60
+const CONNECTION_CLOSED_CODES = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED'])
+const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+const PROXY_RESPONSE = /^Proxy response \((\d{3})\)/
 
 /** @param proxy by whose way it was asked, as host and port */
-export function failureOf(error: unknown, url: string, isLate: boolean, proxy: string | undefined): Refused {
-  const place = placeOf(url)
-  const way = proxy === undefined ? '' : ` by way of the proxy ${proxy}`
-  if (isLate)
-    return no('failed', `${place} gave no answer${way} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${SEE_WAY}`)
-  const code = codeOf(error)
-  if (ENDED.has(code)) return stopping(place)
-  if (code === PRIVATE_ADDRESS) return leadsInside(place)
+export function connectionFailure(
+  error: unknown,
+  url: string,
+  isTimeout: boolean,
+  proxy: string | undefined,
+): Refused {
+  const host = hostInUrl(url)
+  const viaProxy = proxy === undefined ? '' : ` by way of the proxy ${proxy}`
+  if (isTimeout)
+    return no(
+      'failed',
+      `${host} gave no answer${viaProxy} within ${HTTP_ANSWER_MS_MAX / 1000} s; ${CHECK_NETWORK}`,
+    )
+  const code = errorCodeOf(error)
+  if (CONNECTION_CLOSED_CODES.has(code)) return stoppingRefusal(host)
+  if (code === PRIVATE_ADDRESS) return privateAddressRefusal(host)
   if (code === 'UND_ERR_INVALID_ARG') {
     return no(
       'invalid',
-      `${place} was not asked: the credential for it holds characters that may not be sent; enter it again`,
+      `${host} was not asked: the credential for it holds characters that may not be sent; enter it again`,
     )
   }
-  const tunnel = TUNNEL.exec(isNativeError(error) ? error.message : '')?.[1]
-  if (tunnel !== undefined && proxy !== undefined) return proxyRefusal(place, proxy, tunnel)
-  const cure = UNVOUCHED.test(code)
+  const proxyStatus = PROXY_RESPONSE.exec(isNativeError(error) ? error.message : '')?.[1]
+  if (proxyStatus !== undefined && proxy !== undefined) return proxyRefusal(host, proxy, proxyStatus)
+  const advice = UNTRUSTED_CERTIFICATE.test(code)
     ? 'nobody whom this machine trusts vouches for its certificate; name its authority in NODE_EXTRA_CA_CERTS'
-    : SEE_WAY
-  return no('failed', `${place} could not be reached${way} (${code}); ${cure}`)
+    : CHECK_NETWORK
+  return no('failed', `${host} could not be reached${viaProxy} (${code}); ${advice}`)
 }
 
-export function stopping(place: string): Refused {
-  return no('unavailable', `${place} is not asked any more: this process is stopping`)
+export function stoppingRefusal(host: string): Refused {
+  return no('unavailable', `${host} is not asked any more: this process is stopping`)
 }
 
-export function proxyRefusal(place: string, proxy: string, status: string): Refused {
-  const cure =
+export function proxyRefusal(host: string, proxy: string, status: string): Refused {
+  const advice =
     status === '407' ? 'give the proxy variable a user and password that it takes' : 'ask who runs it'
-  return no('failed', `${place} could not be reached: the proxy ${proxy} answered ${status}; ${cure}`)
+  return no('failed', `${host} could not be reached: the proxy ${proxy} answered ${status}; ${advice}`)
 }
 
 /** Without path and query. */
-export function placeOf(url: string): string {
+export function hostInUrl(url: string): string {
   return new URL(url).host
 }
 
-const SEE_WAY = 'see that this machine has a way to it'
+const CHECK_NETWORK = 'see that this machine has a way to it'
 
 /** The outer error often says only that something failed. */
-function codeOf(error: unknown): string {
-  for (let at = error, depth = 0; isNativeError(at) && depth < 3; at = at.cause, depth++) {
-    if ('code' in at && typeof at.code === 'string') return at.code.slice(0, CODE_CHARS_MAX)
+function errorCodeOf(error: unknown): string {
+  for (
+    let current = error, depth = 0;
+    isNativeError(current) && depth < 3;
+    current = current.cause, depth++
+  ) {
+    if ('code' in current && typeof current.code === 'string')
+      return current.code.slice(0, ERROR_CODE_CHARS_MAX)
   }
   return 'no code'
 }

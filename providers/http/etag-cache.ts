@@ -11,21 +11,21 @@ const REPLIES_MAX = 4_096
 /** Lists of pull requests are kept in short; a single one with its files and all that was said may take some MiB. */
 const BYTES_MAX = 128 * 1024 * 1024
 /** What may be sent back as it came. */
-const MARK = /^[ -~]{1,1024}$/
+const SENDABLE_ETAG = /^[ -~]{1,1024}$/
 /** They are of the text, and a reply that says "unchanged" has none. */
-const OF_THE_TEXT = /^(content-|transfer-encoding$)/
+const BODY_HEADERS = /^(content-|transfer-encoding$)/
 
-export interface KeptLimits {
+export interface EtagCacheLimits {
   readonly repliesMax: number
   readonly bytesMax: number
 }
 
-export class KeptReplies {
-  readonly #limits: KeptLimits
+export class EtagCache {
+  readonly #limits: EtagCacheLimits
   readonly #replies = new Map<string, { readonly reply: HttpReply; readonly bytes: number }>()
   #bytes = 0
 
-  constructor(limits: KeptLimits = { repliesMax: REPLIES_MAX, bytesMax: BYTES_MAX }) {
+  constructor(limits: EtagCacheLimits = { repliesMax: REPLIES_MAX, bytesMax: BYTES_MAX }) {
     this.#limits = limits
   }
 
@@ -44,7 +44,7 @@ export class KeptReplies {
   /** Only one that is marked; another takes an earlier one's place all the same. */
   put(key: string, reply: HttpReply): void {
     this.#drop(key)
-    if (markOf(reply) === undefined || /\bno-store\b/i.test(reply.headers['cache-control'] ?? '')) return
+    if (etagOf(reply) === undefined || /\bno-store\b/i.test(reply.headers['cache-control'] ?? '')) return
     const bytes = Buffer.byteLength(reply.text) + JSON.stringify(reply.headers).length
     this.#replies.set(key, { reply, bytes })
     this.#bytes += bytes
@@ -60,23 +60,23 @@ export class KeptReplies {
   }
 }
 
-export function markOf({ headers }: HttpReply): string | undefined {
+export function etagOf({ headers }: HttpReply): string | undefined {
   const { etag } = headers
-  return etag !== undefined && MARK.test(etag) ? etag : undefined
+  return etag !== undefined && SENDABLE_ETAG.test(etag) ? etag : undefined
 }
 
 /** What the earlier reply is now, since it still holds. */
-export function refreshed(kept: HttpReply, unchanged: HttpReply): HttpReply {
-  const news = Object.entries(unchanged.headers).filter(([name]) => !OF_THE_TEXT.test(name))
-  return { ...kept, headers: { ...kept.headers, ...Object.fromEntries(news) } }
+export function refreshHeaders(cached: HttpReply, unchanged: HttpReply): HttpReply {
+  const newHeaders = Object.entries(unchanged.headers).filter(([name]) => !BODY_HEADERS.test(name))
+  return { ...cached, headers: { ...cached.headers, ...Object.fromEntries(newHeaders) } }
 }
 
 /** Whoever asks for the same with other headers may be answered something else; `gist`: what of it is read. */
-export function keyOf(owner: string, { url, headers }: HttpRequest, gist = ''): string {
-  const said = Object.entries(headers)
+export function cacheKey(owner: string, { url, headers }: HttpRequest, projection = ''): string {
+  const sortedHeaders = Object.entries(headers)
     .map(([name, value]) => [name.toLowerCase(), value])
     .sort(([a = ''], [b = '']) => (a < b ? -1 : 1))
   return createHash('sha256')
-    .update(JSON.stringify([owner, url, said, gist]))
+    .update(JSON.stringify([owner, url, sortedHeaders, projection]))
     .digest('base64url')
 }

@@ -7,18 +7,18 @@
 import type { Urgency } from '../../core/provider-ports.ts'
 import type { MinuteQuota } from './client-types.ts'
 
-export interface MinuteVisit {
+export interface MinuteQuotaRequest {
   readonly urgency: Urgency
   readonly writes: boolean
 }
 
 const MINUTE_MS = 60_000
-const SHARES: Readonly<Record<Urgency, number>> = { background: 0.5, person: 0.8 }
+const USABLE_SHARES: Readonly<Record<Urgency, number>> = { background: 0.5, person: 0.8 }
 
-export class Minute {
+export class MinuteQuotaWindow {
   readonly #quota: MinuteQuota
   /** Oldest first; instants are monotonic. */
-  readonly #asked: { readonly at: number; readonly points: number }[] = []
+  readonly #started: { readonly at: number; readonly points: number }[] = []
   #points = 0
 
   constructor(quota: MinuteQuota) {
@@ -26,30 +26,30 @@ export class Minute {
   }
 
   /** When it may be asked: now, or as soon as enough of what was asked is a minute ago. */
-  earliest(visit: MinuteVisit, now: number): number {
-    this.#forget(now)
-    let over = this.#points + this.#pointsOf(visit) - this.#quota.points * SHARES[visit.urgency]
-    for (const { at, points } of this.#asked) {
-      if (over <= 0) break
-      over -= points
-      if (over <= 0) return at + MINUTE_MS
+  earliestStart(request: MinuteQuotaRequest, now: number): number {
+    this.#dropExpired(now)
+    let excess = this.#points + this.#pointsOf(request) - this.#quota.points * USABLE_SHARES[request.urgency]
+    for (const { at, points } of this.#started) {
+      if (excess <= 0) break
+      excess -= points
+      if (excess <= 0) return at + MINUTE_MS
     }
     return now
   }
 
-  begin(visit: MinuteVisit, now: number): void {
-    const points = this.#pointsOf(visit)
-    this.#asked.push({ at: now, points })
+  recordStart(request: MinuteQuotaRequest, now: number): void {
+    const points = this.#pointsOf(request)
+    this.#started.push({ at: now, points })
     this.#points += points
   }
 
-  #pointsOf({ writes }: MinuteVisit): number {
+  #pointsOf({ writes }: MinuteQuotaRequest): number {
     return writes ? this.#quota.write : this.#quota.read
   }
 
-  #forget(now: number): void {
-    const first = this.#asked.findIndex(({ at }) => at > now - MINUTE_MS)
-    const gone = this.#asked.splice(0, first < 0 ? this.#asked.length : first)
-    for (const { points } of gone) this.#points -= points
+  #dropExpired(now: number): void {
+    const first = this.#started.findIndex(({ at }) => at > now - MINUTE_MS)
+    const expired = this.#started.splice(0, first < 0 ? this.#started.length : first)
+    for (const { points } of expired) this.#points -= points
   }
 }

@@ -7,25 +7,28 @@
  */
 import { BlockList, isIP } from 'node:net'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { Proxies } from './http.ts'
+import type { ProxySettings } from './http.ts'
 
-export interface WayOut {
+export interface ProxyAddress {
   /** Without the login. */
   readonly url: URL
   readonly login?: { readonly user: string; readonly password: string }
 }
 
 /** Undefined: directly. */
-export function wayTo(target: URL, proxies: Proxies | undefined): Result<WayOut | undefined> {
+export function selectProxy(
+  target: URL,
+  proxies: ProxySettings | undefined,
+): Result<ProxyAddress | undefined> {
   const text = proxies?.[target.protocol === 'https:' ? 'https' : 'http'] ?? ''
-  if (text === '' || isThisMachine(target) || isExcepted(target, proxies?.except ?? '')) return yes(undefined)
-  return proxyOf(text)
+  if (text === '' || isLocalTarget(target) || isExempt(target, proxies?.noProxy ?? '')) return yes(undefined)
+  return parseProxy(text)
 }
 
 /** One without a scheme is an http proxy, as everywhere. */
-export function proxyOf(text: string): Result<WayOut> {
-  const full = text.includes('://') ? text : `http://${text}`
-  const url = URL.canParse(full) ? new URL(full) : undefined
+export function parseProxy(text: string): Result<ProxyAddress> {
+  const withScheme = text.includes('://') ? text : `http://${text}`
+  const url = URL.canParse(withScheme) ? new URL(withScheme) : undefined
   // Never shown: it may hold a password.
   if (url === undefined || url.hostname === '' || !/^(https?|socks5?):$/.test(url.protocol)) {
     return no(
@@ -37,11 +40,11 @@ export function proxyOf(text: string): Result<WayOut> {
   url.username = ''
   url.password = ''
   if (username === '' && password === '') return yes({ url })
-  return yes({ url, login: { user: decoded(username), password: decoded(password) } })
+  return yes({ url, login: { user: decodePercent(username), password: decodePercent(password) } })
 }
 
 /** Somebody's password may hold a % that means itself. */
-function decoded(text: string): string {
+function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -51,31 +54,31 @@ function decoded(text: string): string {
 
 // ---- exceptions ----------------------------------------------------------------------------------------------------
 
-function isThisMachine(target: URL): boolean {
+function isLocalTarget(target: URL): boolean {
   const host = hostOf(target)
   return /^(.+\.)?localhost$|^127\.|^0\.0\.0\.0$|^::1?$|^::ffff:7f/.test(host)
 }
 
-function isExcepted(target: URL, except: string): boolean {
+function isExempt(target: URL, noProxy: string): boolean {
   const host = hostOf(target)
   const port = target.port === '' ? (target.protocol === 'https:' ? '443' : '80') : target.port
-  return except.split(/[\s,]+/).some((rule) => rule !== '' && covers(rule.toLowerCase(), host, port))
+  return noProxy.split(/[\s,]+/).some((rule) => rule !== '' && matchesRule(rule.toLowerCase(), host, port))
 }
 
 const RULE = /^(?:\[(?<bracketed>[^\]]+)\]|(?<plain>.*?))(?::(?<port>\d+))?$/
 
-function covers(rule: string, host: string, port: string): boolean {
+function matchesRule(rule: string, host: string, port: string): boolean {
   if (rule === '*') return true
   // An address of version 6 may stand there bare, and its last group is no port.
-  const bare = isIP(rule.split('/')[0] ?? '') === 6
-  const parts = bare ? { plain: rule } : RULE.exec(rule)?.groups
+  const isBareIpv6 = isIP(rule.split('/')[0] ?? '') === 6
+  const parts = isBareIpv6 ? { plain: rule } : RULE.exec(rule)?.groups
   if (parts?.port !== undefined && parts.port !== port) return false
   const name = (parts?.bracketed ?? parts?.plain ?? '').replace(/^\*?\./, '').replace(/\.$/, '')
-  if (isIP(host) !== 0) return coversAddress(name, host)
+  if (isIP(host) !== 0) return matchesAddressRule(name, host)
   return name !== '' && (host === name || host.endsWith(`.${name}`))
 }
 
-function coversAddress(name: string, host: string): boolean {
+function matchesAddressRule(name: string, host: string): boolean {
   const [address = '', bits] = name.split('/')
   const family = isIP(address)
   if (family === 0 || family !== isIP(host)) return false

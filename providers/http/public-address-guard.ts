@@ -13,7 +13,7 @@ import { no, type Refused } from '../../core/result.ts'
 export const PRIVATE_ADDRESS = 'PRIVATE_ADDRESS'
 
 /** Not those that stand for public places on machines whose proxy answers for all names (198.18/15, 100.64/10). */
-const PRIVATE = new BlockList()
+const PRIVATE_RANGES = new BlockList()
 for (const [first, bits] of [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -22,30 +22,30 @@ for (const [first, bits] of [
   ['172.16.0.0', 12],
   ['192.168.0.0', 16],
 ] as const)
-  PRIVATE.addSubnet(first, bits, 'ipv4')
+  PRIVATE_RANGES.addSubnet(first, bits, 'ipv4')
 for (const [first, bits] of [
   ['::', 127],
   ['fc00::', 7],
   ['fe80::', 10],
 ] as const)
-  PRIVATE.addSubnet(first, bits, 'ipv6')
+  PRIVATE_RANGES.addSubnet(first, bits, 'ipv6')
 
-const THIS_MACHINE = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
+const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export const isThisMachine = ({ hostname }: URL): boolean => THIS_MACHINE.test(hostname)
+export const isLoopbackUrl = ({ hostname }: URL): boolean => LOOPBACK_HOST.test(hostname)
 
 /** Of an address that needs no resolving. */
-export const isWrittenPrivate = ({ hostname }: URL): boolean => isPrivate(hostname.replace(/^\[|\]$/g, ''))
+export const isPrivateLiteral = ({ hostname }: URL): boolean => isPrivate(hostname.replace(/^\[|\]$/g, ''))
 
-export function leadsInside(place: string): Refused {
+export function privateAddressRefusal(host: string): Refused {
   return no(
     'invalid',
-    `${place} is an address of a private network, and is not asked; correct it in the settings`,
+    `${host} is an address of a private network, and is not asked; correct it in the settings`,
   )
 }
 
 /** @param resolve the system's own way */
-export function outwardLookup(resolve: LookupFunction = lookup): LookupFunction {
+export function publicOnlyLookup(resolve: LookupFunction = lookup): LookupFunction {
   return (host, options, done) => {
     resolve(host, { ...options, all: true }, (error, found) => {
       // Then there is no list, whatever the types say.
@@ -53,21 +53,23 @@ export function outwardLookup(resolve: LookupFunction = lookup): LookupFunction 
         done(error, [])
         return
       }
-      const outside = listed(found).filter(({ address }) => !isPrivate(address))
-      const [first] = outside
+      const publicAddresses = asAddressList(found).filter(({ address }) => !isPrivate(address))
+      const [first] = publicAddresses
       if (first === undefined) done(Object.assign(new Error('leads inside'), { code: PRIVATE_ADDRESS }), [])
-      else if (options.all === true) done(null, outside)
+      else if (options.all === true) done(null, publicAddresses)
       else done(null, first.address, first.family)
     })
   }
 }
 
 /** It was asked for all, which is a list. */
-const listed = (found: string | LookupAddress[]): readonly LookupAddress[] =>
+const asAddressList = (found: string | LookupAddress[]): readonly LookupAddress[] =>
   typeof found === 'string' ? [{ address: found, family: isIP(found) }] : found
 
 function isPrivate(address: string): boolean {
   const family = isIP(address)
   // A zone is one of this machine's own links.
-  return family !== 0 && (address.includes('%') || PRIVATE.check(address, family === 6 ? 'ipv6' : 'ipv4'))
+  return (
+    family !== 0 && (address.includes('%') || PRIVATE_RANGES.check(address, family === 6 ? 'ipv6' : 'ipv4'))
+  )
 }

@@ -9,18 +9,18 @@ import { backoffMs } from '../../core/backoff.ts'
 import type { Urgency } from '../../core/provider-ports.ts'
 
 /** `told`: the service wants fewer requests. `spent`: nothing is left. `sparing`: what is left is for people. */
-export interface Stop {
+export interface StopVerdict {
   readonly is: 'stop'
   readonly until: number
-  readonly why: 'told' | 'spent' | 'sparing'
+  readonly why: 'rate-limited' | 'exhausted' | 'reserved'
   readonly limit?: number
   readonly remaining?: number
 }
 
 /** `wait`: for a reply that is under way, which will say more. */
-export type Verdict = { readonly is: 'go' } | { readonly is: 'wait' } | Stop
+export type RateLimitVerdict = { readonly is: 'go' } | { readonly is: 'wait' } | StopVerdict
 
-export interface Word {
+export interface WindowReport {
   readonly limit?: number
   readonly remaining: number
   /** From then on it says nothing any more. */
@@ -30,115 +30,116 @@ export interface Word {
 /** What nobody waits for leaves so much of a limit to people. */
 export const RESERVE_SHARE = 0.2
 /** However often it was refused. */
-export const SHUT_MS_MAX = 3_600_000
+export const BLOCK_MS_MAX = 3_600_000
 
-const GO: Verdict = { is: 'go' }
-const WAIT: Verdict = { is: 'wait' }
+const GO: RateLimitVerdict = { is: 'go' }
+const WAIT: RateLimitVerdict = { is: 'wait' }
 
-interface Shut {
+interface WindowBlock {
   readonly until: number
-  readonly why: 'told' | 'spent'
+  readonly why: 'rate-limited' | 'exhausted'
   /** In a row. */
-  readonly refusals: number
+  readonly rejections: number
 }
 
-export class BudgetGate {
-  #word: (Word & { readonly asOf: number }) | undefined
-  #shut: Shut | undefined
+export class RateLimitWindow {
+  #report: (WindowReport & { readonly asOf: number }) | undefined
+  #block: WindowBlock | undefined
   #probe: number | undefined
-  readonly #underWay = new Set<number>()
+  readonly #inFlight = new Set<number>()
 
-  verdict(urgency: Urgency, now: number): Verdict {
-    if (this.#shut !== undefined) {
-      if (now < this.#shut.until) return this.#stop(this.#shut.why, this.#shut.until)
+  verdict(urgency: Urgency, now: number): RateLimitVerdict {
+    if (this.#block !== undefined) {
+      if (now < this.#block.until) return this.#stopVerdict(this.#block.why, this.#block.until)
       return this.#probe === undefined ? GO : WAIT
     }
-    const word = this.#wordAt(now)
-    if (word === undefined) return GO
-    const floor = urgency === 'person' ? 0 : reserveOf(word)
-    if (word.remaining <= floor) return this.#stop(word.remaining <= 0 ? 'spent' : 'sparing', word.until)
+    const report = this.#reportAt(now)
+    if (report === undefined) return GO
+    const floor = urgency === 'person' ? 0 : reserveOf(report)
+    if (report.remaining <= floor)
+      return this.#stopVerdict(report.remaining <= 0 ? 'exhausted' : 'reserved', report.until)
     // Whoever began after it was said draws from the same, and the service has not said so yet.
-    const since = [...this.#underWay].filter((number) => number > word.asOf).length
-    return word.remaining - since <= floor ? WAIT : GO
+    const startedSince = [...this.#inFlight].filter((number) => number > report.asOf).length
+    return report.remaining - startedSince <= floor ? WAIT : GO
   }
 
   /** Nothing would be lost by forgetting it. */
-  isBlank(now: number): boolean {
-    return this.#underWay.size === 0 && this.#shut === undefined && this.#wordAt(now) === undefined
+  hasNothingToRemember(now: number): boolean {
+    return this.#inFlight.size === 0 && this.#block === undefined && this.#reportAt(now) === undefined
   }
 
-  get isShut(): boolean {
-    return this.#shut !== undefined
+  get isBlocked(): boolean {
+    return this.#block !== undefined
   }
 
-  isSparing(now: number): boolean {
-    const word = this.#wordAt(now)
-    return word !== undefined && word.remaining <= reserveOf(word)
+  isReserved(now: number): boolean {
+    const report = this.#reportAt(now)
+    return report !== undefined && report.remaining <= reserveOf(report)
   }
 
-  begin(number: number): void {
-    this.#underWay.add(number)
-    if (this.#shut !== undefined) this.#probe = number
+  recordStart(number: number): void {
+    this.#inFlight.add(number)
+    if (this.#block !== undefined) this.#probe = number
   }
 
   /**
    * Replies come in any order; what was said to a later request counts.
    *
-   * @param isRefused a refusal says itself for how long
+   * @param isRejected a refusal says itself for how long
    */
-  hear(number: number, word: Word, isRefused: boolean): void {
-    if (this.#word !== undefined && this.#word.asOf > number) return
-    this.#word = { ...word, asOf: number }
-    if (word.remaining <= 0) {
-      if (!isRefused) this.#shutUntil(word.until, 'spent', 1)
-    } else if (this.#shut?.why === 'spent' && this.#probe !== number) this.#shut = undefined
+  applyReport(number: number, report: WindowReport, isRejected: boolean): void {
+    if (this.#report !== undefined && this.#report.asOf > number) return
+    this.#report = { ...report, asOf: number }
+    if (report.remaining <= 0) {
+      if (!isRejected) this.#blockUntil(report.until, 'exhausted', 1)
+    } else if (this.#block?.why === 'exhausted' && this.#probe !== number) this.#block = undefined
   }
 
   /** The service wants fewer requests. */
-  refuse(number: number, askedMs: number, now: number, fraction: number): void {
-    const isAgain = this.#probe === number
-    const refusals = isAgain ? (this.#shut?.refusals ?? 0) + 1 : (this.#shut?.refusals ?? 1)
-    const wider = backoffMs(refusals, askedMs, Math.max(askedMs, SHUT_MS_MAX), fraction)
+  recordRejection(number: number, askedMs: number, now: number, fraction: number): void {
+    const isProbe = this.#probe === number
+    const rejections = isProbe ? (this.#block?.rejections ?? 0) + 1 : (this.#block?.rejections ?? 1)
+    const backoff = backoffMs(rejections, askedMs, Math.max(askedMs, BLOCK_MS_MAX), fraction)
     // What was under way when it was shut is refused as well, and says nothing new. What it says for how long goes
     // before the instant at which a budget is full again.
-    if (this.#shut?.why === 'spent') this.#shut = undefined
-    this.#shutUntil(now + (isAgain ? Math.max(askedMs, wider) : askedMs), 'told', refusals)
-    this.#leave(number)
+    if (this.#block?.why === 'exhausted') this.#block = undefined
+    this.#blockUntil(now + (isProbe ? Math.max(askedMs, backoff) : askedMs), 'rate-limited', rejections)
+    this.#removeInFlight(number)
   }
 
-  serve(number: number, now: number): void {
-    if (this.#probe === number && this.#shut !== undefined && this.#shut.until <= now) {
-      this.#shut = undefined
+  recordSuccess(number: number, now: number): void {
+    if (this.#probe === number && this.#block !== undefined && this.#block.until <= now) {
+      this.#block = undefined
       // It was said before, and has just been disproved.
-      if (this.#word !== undefined && this.#word.asOf < number) this.#word = undefined
+      if (this.#report !== undefined && this.#report.asOf < number) this.#report = undefined
     }
-    this.#leave(number)
+    this.#removeInFlight(number)
   }
 
   /** There was no reply, or one that says nothing of this. */
-  lose(number: number): void {
-    this.#leave(number)
+  recordNoVerdict(number: number): void {
+    this.#removeInFlight(number)
   }
 
-  #leave(number: number): void {
-    this.#underWay.delete(number)
+  #removeInFlight(number: number): void {
+    this.#inFlight.delete(number)
     if (this.#probe === number) this.#probe = undefined
   }
 
-  #shutUntil(until: number, why: Shut['why'], refusals: number): void {
-    this.#shut = {
-      until: Math.max(until, this.#shut?.until ?? until),
-      why: why === 'told' ? why : (this.#shut?.why ?? why),
-      refusals: Math.max(refusals, this.#shut?.refusals ?? 0),
+  #blockUntil(until: number, why: WindowBlock['why'], rejections: number): void {
+    this.#block = {
+      until: Math.max(until, this.#block?.until ?? until),
+      why: why === 'rate-limited' ? why : (this.#block?.why ?? why),
+      rejections: Math.max(rejections, this.#block?.rejections ?? 0),
     }
   }
 
-  #wordAt(now: number): (Word & { readonly asOf: number }) | undefined {
-    return this.#word !== undefined && now < this.#word.until ? this.#word : undefined
+  #reportAt(now: number): (WindowReport & { readonly asOf: number }) | undefined {
+    return this.#report !== undefined && now < this.#report.until ? this.#report : undefined
   }
 
-  #stop(why: Stop['why'], until: number): Stop {
-    const { limit, remaining } = this.#word ?? {}
+  #stopVerdict(why: StopVerdict['why'], until: number): StopVerdict {
+    const { limit, remaining } = this.#report ?? {}
     return {
       is: 'stop',
       until,
@@ -149,6 +150,6 @@ export class BudgetGate {
   }
 }
 
-function reserveOf({ limit }: Word): number {
+function reserveOf({ limit }: WindowReport): number {
   return limit === undefined ? 0 : Math.ceil(limit * RESERVE_SHARE)
 }

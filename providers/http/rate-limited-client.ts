@@ -9,249 +9,260 @@
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
-import type { Errand, Manners } from './client-types.ts'
-import { type KeptReplies, keyOf, markOf, refreshed } from './etag-cache.ts'
-import { type Http, type HttpReply, type HttpRequest, pauseBefore, retryAfterMs, triesOf } from './http.ts'
-import type { BudgetNews } from './rate-limit-state.ts'
-import { Turnstile, type Visit } from './request-queue.ts'
+import type { RateLimitRules, ServiceRequest } from './client-types.ts'
+import { cacheKey, type EtagCache, etagOf, refreshHeaders } from './etag-cache.ts'
+import {
+  type Http,
+  type HttpReply,
+  type HttpRequest,
+  retryAfterMs,
+  retryDelayMs,
+  triesAllowed,
+} from './http.ts'
+import type { ReplyOutcome } from './rate-limit-state.ts'
+import { type QueuedRequest, RequestQueue } from './request-queue.ts'
 
-export interface RoundsParts {
-  readonly http: Pick<Http, 'ask'>
-  readonly manners: Manners
+export interface RateLimitedClientPorts {
+  readonly http: Pick<Http, 'send'>
+  readonly rules: RateLimitRules
   /** Whose replies are kept, as a hash. */
   readonly owner: string
-  readonly kept: KeptReplies
+  readonly cache: EtagCache
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
-interface Flight {
-  readonly visit: Visit
+interface SharedRequest {
+  readonly visit: QueuedRequest
   readonly reply: Promise<Result<HttpReply>>
 }
 
 /** However much is asked: an answer that was good within this time is as good as another when no more may be asked. */
-const PROVEN_MS = 60_000
-const OUTAGE = 503
+const FRESH_MS = 60_000
+const OUTAGE_STATUS = 503
 /** Where a service wants fewer requests and does not say for how long. */
-const UNSAID_MS = 60_000
+const DEFAULT_PAUSE_MS = 60_000
 /** Many refusals of a credential look like an attack, and some services shut out the whole account for them. */
-export const DEAD_MS = 15 * 60_000
+export const REJECTED_CREDENTIAL_MS = 15 * 60_000
 
 /** The credential was not taken. */
-interface Dead {
+interface RejectedCredential {
   readonly reply: Result<HttpReply>
   /** Monotonic; then what nobody waits for tries it once more. */
   until: number
 }
 
-export class Rounds {
-  readonly #parts: RoundsParts
-  readonly #turnstile: Turnstile
-  readonly #flights = new Map<string, Flight>()
+export class RateLimitedHttpClient {
+  readonly #ports: RateLimitedClientPorts
+  readonly #queue: RequestQueue
+  readonly #shared = new Map<string, SharedRequest>()
   /** When the kept reply was last known to hold; oldest first, and none from before something was changed. */
-  readonly #proven = new Map<string, number>()
-  #dead: Dead | undefined
+  readonly #validatedAt = new Map<string, number>()
+  #rejectedCredential: RejectedCredential | undefined
   #changes = 0
-  #asked = 0
+  #open = 0
 
-  constructor(parts: RoundsParts) {
-    this.#parts = parts
-    this.#turnstile = new Turnstile(parts)
+  constructor(ports: RateLimitedClientPorts) {
+    this.#ports = ports
+    this.#queue = new RequestQueue(ports)
   }
 
   get isIdle(): boolean {
-    return this.#asked === 0
+    return this.#open === 0
   }
 
-  get isBlank(): boolean {
-    return this.isIdle && this.#turnstile.isBlank
+  get hasNothingToRemember(): boolean {
+    return this.isIdle && this.#queue.hasNothingToRemember
   }
 
   close(): void {
-    this.#turnstile.close()
+    this.#queue.close()
   }
 
-  async ask(errand: Errand): Promise<Result<HttpReply>> {
-    this.#asked += 1
+  async send(request: ServiceRequest): Promise<Result<HttpReply>> {
+    this.#open += 1
     try {
-      return await this.#take(errand)
+      return await this.#sendOrShare(request)
     } finally {
-      this.#asked -= 1
+      this.#open -= 1
     }
   }
 
-  async #take(errand: Errand): Promise<Result<HttpReply>> {
-    if (errand.kept === true && errand.method === 'GET') return this.#share(errand)
-    const visit = this.#visit(errand)
-    if (!visit.writes) return this.#carry(errand, visit)
-    this.#noteChange()
-    const reply = await this.#carry(errand, visit)
-    this.#noteChange()
+  async #sendOrShare(request: ServiceRequest): Promise<Result<HttpReply>> {
+    if (request.cached === true && request.method === 'GET') return this.#share(request)
+    const queued = this.#createQueued(request)
+    if (!queued.writes) return this.#sendWithRetries(request, queued)
+    this.#forgetSharedReplies()
+    const reply = await this.#sendWithRetries(request, queued)
+    this.#forgetSharedReplies()
     return reply
   }
 
-  #noteChange(): void {
-    this.#flights.clear()
-    this.#proven.clear()
+  #forgetSharedReplies(): void {
+    this.#shared.clear()
+    this.#validatedAt.clear()
     this.#changes += 1
   }
 
-  #visit(errand: Errand): Visit {
-    const { manners } = this.#parts
-    const writes = errand.writes ?? errand.method !== 'GET'
-    return this.#turnstile.visit(manners.resourceOf(errand), errand.urgency, writes)
+  #createQueued(request: ServiceRequest): QueuedRequest {
+    const { rules } = this.#ports
+    const writes = request.writes ?? request.method !== 'GET'
+    return this.#queue.createRequest(rules.resourceOf(request), request.urgency, writes)
   }
 
   // ---- replies that are kept -------------------------------------------------------------------------------------------
 
-  #share(errand: Errand): Promise<Result<HttpReply>> {
-    const key = keyOf(this.#parts.owner, errand, errand.gist?.name)
-    const flying = this.#flights.get(key)
-    if (flying !== undefined) {
-      if (errand.urgency === 'person') this.#turnstile.hurry(flying.visit)
-      return flying.reply
+  #share(request: ServiceRequest): Promise<Result<HttpReply>> {
+    const key = cacheKey(this.#ports.owner, request, request.projection?.name)
+    const running = this.#shared.get(key)
+    if (running !== undefined) {
+      if (request.urgency === 'person') this.#queue.prioritize(running.visit)
+      return running.reply
     }
-    const visit = this.#visit(errand)
-    const flight = { visit, reply: this.#revalidate(key, errand, visit) }
-    this.#flights.set(key, flight)
-    const land = () => void (this.#flights.get(key) === flight && this.#flights.delete(key))
-    flight.reply.then(land, land)
-    return flight.reply
+    const queued = this.#createQueued(request)
+    const shared = { visit: queued, reply: this.#revalidate(key, request, queued) }
+    this.#shared.set(key, shared)
+    const remove = () => void (this.#shared.get(key) === shared && this.#shared.delete(key))
+    shared.reply.then(remove, remove)
+    return shared.reply
   }
 
-  async #revalidate(key: string, errand: Errand, visit: Visit): Promise<Result<HttpReply>> {
-    const { kept } = this.#parts
-    const earlier = kept.get(key)
-    if (earlier !== undefined && this.#isProven(key) && this.#turnstile.isCrowded(visit))
-      return { ok: true, value: earlier }
+  async #revalidate(key: string, request: ServiceRequest, queued: QueuedRequest): Promise<Result<HttpReply>> {
+    const { cache } = this.#ports
+    const cached = cache.get(key)
+    if (cached !== undefined && this.#isFresh(key) && this.#queue.isMinuteQuotaUsed(queued))
+      return { ok: true, value: cached }
     const changes = this.#changes
-    const mark = earlier === undefined ? undefined : markOf(earlier)
-    const headers = mark === undefined ? errand.headers : { ...errand.headers, 'if-none-match': mark }
-    const reply = await this.#carry({ ...errand, headers }, visit)
+    const etag = cached === undefined ? undefined : etagOf(cached)
+    const headers = etag === undefined ? request.headers : { ...request.headers, 'if-none-match': etag }
+    const reply = await this.#sendWithRetries({ ...request, headers }, queued)
     if (!reply.ok) return reply
-    const isUnchanged = reply.value.status === 304 && earlier !== undefined
-    const now = isUnchanged ? refreshed(earlier, reply.value) : inShort(reply.value, errand)
-    if (now.status === 200) kept.put(key, now)
-    if (now.status === 200 && changes === this.#changes) this.#prove(key)
-    else this.#proven.delete(key)
-    return { ok: true, value: now }
+    const isUnchanged = reply.value.status === 304 && cached !== undefined
+    const current = isUnchanged ? refreshHeaders(cached, reply.value) : applyProjection(reply.value, request)
+    if (current.status === 200) cache.put(key, current)
+    if (current.status === 200 && changes === this.#changes) this.#noteValid(key)
+    else this.#validatedAt.delete(key)
+    return { ok: true, value: current }
   }
 
-  #isProven(key: string): boolean {
-    const at = this.#proven.get(key)
-    return at !== undefined && this.#parts.clock.monotonic() - at < PROVEN_MS
+  #isFresh(key: string): boolean {
+    const at = this.#validatedAt.get(key)
+    return at !== undefined && this.#ports.clock.monotonic() - at < FRESH_MS
   }
 
-  #prove(key: string): void {
-    const now = this.#parts.clock.monotonic()
-    this.#proven.delete(key)
-    this.#proven.set(key, now)
-    for (const [oldest, at] of this.#proven) {
-      if (now - at < PROVEN_MS) return
-      this.#proven.delete(oldest)
+  #noteValid(key: string): void {
+    const now = this.#ports.clock.monotonic()
+    this.#validatedAt.delete(key)
+    this.#validatedAt.set(key, now)
+    for (const [oldest, at] of this.#validatedAt) {
+      if (now - at < FRESH_MS) return
+      this.#validatedAt.delete(oldest)
     }
   }
 
   // ---- on the way ------------------------------------------------------------------------------------------------------
 
-  async #carry(errand: Errand, visit: Visit): Promise<Result<HttpReply>> {
+  async #sendWithRetries(request: ServiceRequest, queued: QueuedRequest): Promise<Result<HttpReply>> {
     for (let tries = 1; ; tries++) {
-      const { answer, isTooOften } = await this.#once(errand, visit)
-      if (isTooOften) {
+      const { answer, isTooManyRequests } = await this.#sendOnce(request, queued)
+      if (isTooManyRequests) {
         // With nothing left to try, whoever comes back is only told until when.
-        if (tries >= triesOf(errand)) visit.patientUntil = Number.NEGATIVE_INFINITY
+        if (tries >= triesAllowed(request)) queued.patientUntil = Number.NEGATIVE_INFINITY
         continue
       }
-      const waitMs = tries < triesOf(errand) ? this.#pauseBefore(answer, errand, visit, tries) : undefined
+      const waitMs =
+        tries < triesAllowed(request) ? this.#retryDelayMs(answer, request, queued, tries) : undefined
       if (waitMs === undefined) return answer
-      visit.notBefore = this.#parts.clock.monotonic() + waitMs
+      queued.notBefore = this.#ports.clock.monotonic() + waitMs
     }
   }
 
-  async #once(
-    errand: Errand,
-    visit: Visit,
-  ): Promise<{ readonly answer: Result<HttpReply>; readonly isTooOften: boolean }> {
-    const pass = await this.#turnstile.enter(visit)
-    if (!pass.ok) return { answer: pass, isTooOften: false }
-    let news: BudgetNews | undefined
+  async #sendOnce(
+    request: ServiceRequest,
+    queued: QueuedRequest,
+  ): Promise<{ readonly answer: Result<HttpReply>; readonly isTooManyRequests: boolean }> {
+    const acquired = await this.#queue.acquire(queued)
+    if (!acquired.ok) return { answer: acquired, isTooManyRequests: false }
+    let outcome: ReplyOutcome | undefined
     try {
-      const known = this.#knownRefusal(visit)
-      if (known !== undefined) return { answer: known, isTooOften: false }
-      const answer = await this.#parts.http.ask(requestOf(errand))
+      const rejection = this.#knownRejection(queued)
+      if (rejection !== undefined) return { answer: rejection, isTooManyRequests: false }
+      const answer = await this.#ports.http.send(httpRequestOf(request))
       if (answer.ok) {
-        news = this.#newsOf(answer.value, errand)
-        this.#noteWhetherTaken(answer.value, errand)
+        outcome = this.#outcomeOf(answer.value, request)
+        this.#noteCredentialOutcome(answer.value, request)
       }
-      return { answer, isTooOften: news?.tooOftenMs !== undefined && !isOutage(answer) }
+      return { answer, isTooManyRequests: outcome?.tooManyRequestsMs !== undefined && !isOutage(answer) }
     } finally {
-      this.#turnstile.leave(pass.value, news)
+      this.#queue.release(acquired.value, outcome)
     }
   }
 
   /** A person finds out anew each time. */
-  #knownRefusal({ urgency }: Visit): Result<HttpReply> | undefined {
-    const now = this.#parts.clock.monotonic()
-    if (this.#dead === undefined || urgency === 'person') return undefined
-    if (now < this.#dead.until) return this.#dead.reply
-    this.#dead.until = now + DEAD_MS
+  #knownRejection({ urgency }: QueuedRequest): Result<HttpReply> | undefined {
+    const now = this.#ports.clock.monotonic()
+    if (this.#rejectedCredential === undefined || urgency === 'person') return undefined
+    if (now < this.#rejectedCredential.until) return this.#rejectedCredential.reply
+    this.#rejectedCredential.until = now + REJECTED_CREDENTIAL_MS
     return undefined
   }
 
-  #noteWhetherTaken(reply: HttpReply, { headers }: Errand): void {
-    const isRefused = reply.status === 401 && headers.authorization !== undefined
-    const until = this.#parts.clock.monotonic() + DEAD_MS
-    this.#dead = isRefused ? { reply: { ok: true, value: reply }, until } : undefined
+  #noteCredentialOutcome(reply: HttpReply, { headers }: ServiceRequest): void {
+    const isRejected = reply.status === 401 && headers.authorization !== undefined
+    const until = this.#ports.clock.monotonic() + REJECTED_CREDENTIAL_MS
+    this.#rejectedCredential = isRejected ? { reply: { ok: true, value: reply }, until } : undefined
   }
 
-  #newsOf(reply: HttpReply, errand: Errand): BudgetNews {
-    const { manners, clock } = this.#parts
+  #outcomeOf(reply: HttpReply, request: ServiceRequest): ReplyOutcome {
+    const { rules, clock } = this.#ports
     const now = clock.now()
-    const tooOftenMs = manners.tooOften(reply, now) ?? plainlyTooOften(reply, now) ?? outageMs(reply, now)
-    const words = manners.budgets(reply, errand)
-    return tooOftenMs === undefined ? { words } : { words, tooOftenMs }
+    const tooManyRequestsMs =
+      rules.tooManyRequestsMs(reply, now) ?? standardTooManyRequestsMs(reply, now) ?? outageMs(reply, now)
+    const reports = rules.budgets(reply, request)
+    return tooManyRequestsMs === undefined ? { reports } : { reports, tooManyRequestsMs }
   }
 
   /** A write may have been done although nobody said so. */
-  #pauseBefore(
+  #retryDelayMs(
     answer: Result<HttpReply>,
-    errand: Errand,
-    { writes }: Visit,
+    request: ServiceRequest,
+    { writes }: QueuedRequest,
     tries: number,
   ): number | undefined {
-    return writes || errand.method !== 'GET' ? undefined : pauseBefore(answer, errand, this.#parts, tries)
+    return writes || request.method !== 'GET' ? undefined : retryDelayMs(answer, request, this.#ports, tries)
   }
 }
 
 /** Whatever stands in front of a service says it in the words that everybody understands. */
-function plainlyTooOften({ status, headers }: HttpReply, now: number): number | undefined {
+function standardTooManyRequestsMs({ status, headers }: HttpReply, now: number): number | undefined {
   const asked = retryAfterMs(headers['retry-after'], now)
-  return status === 429 ? (asked ?? UNSAID_MS) : status === 403 ? asked : undefined
+  return status === 429 ? (asked ?? DEFAULT_PAUSE_MS) : status === 403 ? asked : undefined
 }
 
 /** What came during an outage was maybe done, so it is not carried again by itself. */
-const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE
+const isOutage = (answer: Result<HttpReply>): boolean => answer.ok && answer.value.status === OUTAGE_STATUS
 
 /** One whose end is named is nobody's to be asked in; a short one is waited for. */
 function outageMs({ status, headers }: HttpReply, now: number): number | undefined {
-  const asked = status === OUTAGE ? retryAfterMs(headers['retry-after'], now) : undefined
+  const asked = status === OUTAGE_STATUS ? retryAfterMs(headers['retry-after'], now) : undefined
   return asked !== undefined && asked > HTTP_PAUSE_MS_MAX ? asked : undefined
 }
 
-function inShort(reply: HttpReply, { gist }: Errand): HttpReply {
-  return reply.status === 200 && gist !== undefined ? { ...reply, text: gist.of(reply.text) } : reply
+function applyProjection(reply: HttpReply, { projection }: ServiceRequest): HttpReply {
+  return reply.status === 200 && projection !== undefined
+    ? { ...reply, text: projection.apply(reply.text) }
+    : reply
 }
 
 /** How often it is sent is decided here. */
-function requestOf({ method, url, headers, body, outside }: Errand): HttpRequest {
+function httpRequestOf({ method, url, headers, body, publicOnly: outside }: ServiceRequest): HttpRequest {
   return {
     method,
     url,
     headers,
     tries: 1,
     ...(body === undefined ? {} : { body }),
-    ...(outside === undefined ? {} : { outside }),
+    ...(outside === undefined ? {} : { publicOnly: outside }),
   }
 }

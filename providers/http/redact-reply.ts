@@ -6,24 +6,29 @@
  */
 import { striker } from '../../core/redact-secrets.ts'
 
-interface Sent {
+interface SentRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly secrets?: readonly string[]
 }
 
-interface Said {
+interface ReplyText {
   readonly headers: Readonly<Record<string, string>>
   readonly text: string
 }
 
 /** How services take a credential. */
 const CREDENTIAL_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key']
-const SCHEME = /^(bearer|basic|token) +/i
+const AUTHORIZATION_SCHEME = /^(bearer|basic|token) +/i
 
-export function struck<Reply extends Said>(reply: Reply, { headers, secrets = [] }: Sent): Reply {
-  const credentials = CREDENTIAL_HEADERS.flatMap((name) => headers[name]?.replace(SCHEME, '') ?? [])
+export function redactReply<Reply extends ReplyText>(
+  reply: Reply,
+  { headers, secrets = [] }: SentRequest,
+): Reply {
+  const credentials = CREDENTIAL_HEADERS.flatMap(
+    (name) => headers[name]?.replace(AUTHORIZATION_SCHEME, '') ?? [],
+  )
   if (credentials.length + secrets.length === 0) return reply
-  const clean = striker([...credentials, ...secrets])
-  const cleaned = Object.entries(reply.headers).map(([name, value]) => [name, clean(value)])
-  return { ...reply, headers: Object.fromEntries(cleaned), text: clean(reply.text) }
+  const redact = striker([...credentials, ...secrets])
+  const redactedHeaders = Object.entries(reply.headers).map(([name, value]) => [name, redact(value)])
+  return { ...reply, headers: Object.fromEntries(redactedHeaders), text: redact(reply.text) }
 }

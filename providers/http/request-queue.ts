@@ -12,19 +12,24 @@ import type { Urgency } from '../../core/provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import { HTTP_PAUSE_MS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { Manners } from './client-types.ts'
-import { Minute } from './minute-quota.ts'
-import { Budget, type BudgetNews, type BudgetTale, type NamedStop } from './rate-limit-state.ts'
+import type { RateLimitRules } from './client-types.ts'
+import { MinuteQuotaWindow } from './minute-quota.ts'
+import {
+  type RateLimitEvent,
+  RateLimitState,
+  type ReplyOutcome,
+  type ResourceStop,
+} from './rate-limit-state.ts'
 
-export interface TurnstileParts {
-  readonly manners: Pick<Manners, 'name' | 'atOnce' | 'writePauseMs' | 'minute'>
+export interface RequestQueuePorts {
+  readonly rules: Pick<RateLimitRules, 'name' | 'concurrencyMax' | 'writeIntervalMs' | 'minuteQuota'>
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'fraction'>
   readonly log: Log
 }
 
 /** One request on its way, for all of its tries. */
-export interface Visit {
+export interface QueuedRequest {
   readonly resource: string
   readonly writes: boolean
   urgency: Urgency
@@ -34,8 +39,8 @@ export interface Visit {
   notBefore: number
 }
 
-interface Waiting {
-  readonly visit: Visit
+interface QueueEntry {
+  readonly request: QueuedRequest
   readonly settle: (answer: Result<number>) => void
 }
 
@@ -44,79 +49,79 @@ const WAITING_MAX = 10_000
 /** Of the room, what nobody waits for takes at most so much: a click finds a place. */
 const BACKGROUND_SHARE = 0.75
 
-export class Turnstile {
-  readonly #parts: TurnstileParts
-  readonly #budget: Budget
-  readonly #minutes = new Map<string, Minute | undefined>()
-  readonly #underWay = new Map<number, Urgency>()
+export class RequestQueue {
+  readonly #ports: RequestQueuePorts
+  readonly #rateLimits: RateLimitState
+  readonly #minuteWindows = new Map<string, MinuteQuotaWindow | undefined>()
+  readonly #inFlight = new Map<number, Urgency>()
   /** In the order of coming. */
-  readonly #waiting = { person: new Set<Waiting>(), background: new Set<Waiting>() }
-  #lastWrite = Number.NEGATIVE_INFINITY
-  #wake: Cancel = () => {}
+  readonly #waiting = { person: new Set<QueueEntry>(), background: new Set<QueueEntry>() }
+  #lastWriteAt = Number.NEGATIVE_INFINITY
+  #cancelTimer: Cancel = () => {}
   #isClosed = false
 
-  constructor(parts: TurnstileParts) {
-    this.#parts = parts
-    this.#budget = new Budget((tale) => this.#tell(tale))
+  constructor(ports: RequestQueuePorts) {
+    this.#ports = ports
+    this.#rateLimits = new RateLimitState((event) => this.#logEvent(event))
   }
 
   /** Nothing would be lost by forgetting what was said of its budget. */
-  get isBlank(): boolean {
-    return this.#budget.isBlank(this.#parts.clock.monotonic())
+  get hasNothingToRemember(): boolean {
+    return this.#rateLimits.hasNothingToRemember(this.#ports.clock.monotonic())
   }
 
-  visit(resource: string, urgency: Urgency, writes: boolean): Visit {
-    const now = this.#parts.clock.monotonic()
+  createRequest(resource: string, urgency: Urgency, writes: boolean): QueuedRequest {
+    const now = this.#ports.clock.monotonic()
     return { resource, urgency, writes, patientUntil: now + HTTP_PAUSE_MS_MAX, notBefore: now }
   }
 
   /** Answers the number with which it leaves. Having entered, it must leave. */
-  async enter(visit: Visit): Promise<Result<number>> {
-    const { name } = this.#parts.manners
+  async acquire(request: QueuedRequest): Promise<Result<number>> {
+    const { name } = this.#ports.rules
     if (this.#isClosed) return no('unavailable', `${name} is not asked any more: this process is stopping`)
     if (this.#waiting.person.size + this.#waiting.background.size >= WAITING_MAX) {
       return no('unavailable', `${WAITING_MAX} requests to ${name} are waiting already; try again in a while`)
     }
     const answer = new Promise<Result<number>>((settle) =>
-      this.#waiting[visit.urgency].add({ visit, settle }),
+      this.#waiting[request.urgency].add({ request, settle }),
     )
-    this.#look()
+    this.#startReady()
     return answer
   }
 
-  /** @param news undefined: there was no reply */
-  leave(number: number, news: BudgetNews | undefined): void {
-    const { clock, random } = this.#parts
-    this.#underWay.delete(number)
+  /** @param outcome undefined: there was no reply */
+  release(number: number, outcome: ReplyOutcome | undefined): void {
+    const { clock, random } = this.#ports
+    this.#inFlight.delete(number)
     const now = { monotonic: clock.monotonic(), wall: clock.now() }
-    this.#budget.end(number, news, now, random.fraction())
-    this.#look()
+    this.#rateLimits.recordEnd(number, outcome, now, random.fraction())
+    this.#startReady()
   }
 
   /** More was asked within this minute than is good: it would have to wait although the service has not refused it. */
-  isCrowded(visit: Visit): boolean {
-    const now = this.#parts.clock.monotonic()
-    return (this.#minuteOf(visit.resource)?.earliest(visit, now) ?? now) > now
+  isMinuteQuotaUsed(request: QueuedRequest): boolean {
+    const now = this.#ports.clock.monotonic()
+    return (this.#minuteWindowOf(request.resource)?.earliestStart(request, now) ?? now) > now
   }
 
   /** A person waits for it now. */
-  hurry(visit: Visit): void {
-    if (visit.urgency === 'person') return
-    visit.urgency = 'person'
-    for (const waiting of this.#waiting.background) {
-      if (waiting.visit !== visit) continue
-      this.#waiting.background.delete(waiting)
-      this.#waiting.person.add(waiting)
+  prioritize(request: QueuedRequest): void {
+    if (request.urgency === 'person') return
+    request.urgency = 'person'
+    for (const entry of this.#waiting.background) {
+      if (entry.request !== request) continue
+      this.#waiting.background.delete(entry)
+      this.#waiting.person.add(entry)
     }
-    visit.patientUntil = this.#parts.clock.monotonic() + HTTP_PAUSE_MS_MAX
-    this.#look()
+    request.patientUntil = this.#ports.clock.monotonic() + HTTP_PAUSE_MS_MAX
+    this.#startReady()
   }
 
   /** Whoever waits is refused; what is under way goes on. */
   close(): void {
     this.#isClosed = true
-    this.#wake()
-    const { name } = this.#parts.manners
+    this.#cancelTimer()
+    const { name } = this.#ports.rules
     for (const queue of [this.#waiting.person, this.#waiting.background]) {
       for (const { settle } of queue)
         settle(no('unavailable', `${name} is not asked any more: this process is stopping`))
@@ -126,81 +131,81 @@ export class Turnstile {
 
   // ---- whose turn it is ----------------------------------------------------------------------------------------------
 
-  #look(): void {
-    this.#wake()
-    const now = this.#parts.clock.monotonic()
+  #startReady(): void {
+    this.#cancelTimer()
+    const now = this.#ports.clock.monotonic()
     // Only then somebody is to be refused for whom there is no room either.
-    const isTight = this.#budget.isTight(now)
-    let wakeAt = Number.POSITIVE_INFINITY
+    const mayRefuse = this.#rateLimits.mayRefuse(now)
+    let nextCheckAt = Number.POSITIVE_INFINITY
     for (const urgency of ['person', 'background'] as const) {
-      for (const waiting of this.#waiting[urgency]) {
-        if (!isTight && !this.#hasRoom(urgency)) break
-        const until = this.#turnOf(waiting, now)
-        if (until === undefined) this.#waiting[urgency].delete(waiting)
-        else wakeAt = Math.min(wakeAt, until)
+      for (const entry of this.#waiting[urgency]) {
+        if (!mayRefuse && !this.#hasCapacity(urgency)) break
+        const until = this.#settleOrWait(entry, now)
+        if (until === undefined) this.#waiting[urgency].delete(entry)
+        else nextCheckAt = Math.min(nextCheckAt, until)
       }
     }
-    if (wakeAt === Number.POSITIVE_INFINITY || this.#isClosed) return
-    this.#wake = this.#parts.clock.after(Math.max(1, wakeAt - now), () => this.#look())
+    if (nextCheckAt === Number.POSITIVE_INFINITY || this.#isClosed) return
+    this.#cancelTimer = this.#ports.clock.after(Math.max(1, nextCheckAt - now), () => this.#startReady())
   }
 
   /** Undefined: it waits no more. Else till when, which has no end while a reply is to come first. */
-  #turnOf({ visit, settle }: Waiting, now: number): number | undefined {
-    const verdict = this.#budget.verdict(visit.resource, visit.urgency, now)
+  #settleOrWait({ request, settle }: QueueEntry, now: number): number | undefined {
+    const verdict = this.#rateLimits.verdict(request.resource, request.urgency, now)
     if (verdict.is === 'stop') {
-      if (visit.urgency === 'person' && verdict.until <= visit.patientUntil) return verdict.until
-      settle(this.#refusal(verdict))
+      if (request.urgency === 'person' && verdict.until <= request.patientUntil) return verdict.until
+      settle(this.#stopRefusal(verdict))
       return undefined
     }
-    if (verdict.is === 'wait' || !this.#hasRoom(visit.urgency)) return Number.POSITIVE_INFINITY
-    const free = this.#minuteOf(visit.resource)?.earliest(visit, now) ?? now
-    if (visit.urgency === 'person' && free > Math.max(now, visit.patientUntil)) {
-      settle(this.#crowdedOut(free))
+    if (verdict.is === 'wait' || !this.#hasCapacity(request.urgency)) return Number.POSITIVE_INFINITY
+    const quotaFreeAt = this.#minuteWindowOf(request.resource)?.earliestStart(request, now) ?? now
+    if (request.urgency === 'person' && quotaFreeAt > Math.max(now, request.patientUntil)) {
+      settle(this.#minuteRefusal(quotaFreeAt))
       return undefined
     }
-    const from = Math.max(
-      free,
-      visit.notBefore,
-      visit.writes ? this.#lastWrite + this.#parts.manners.writePauseMs : now,
+    const startAt = Math.max(
+      quotaFreeAt,
+      request.notBefore,
+      request.writes ? this.#lastWriteAt + this.#ports.rules.writeIntervalMs : now,
     )
-    if (now < from) return from
-    settle(yes(this.#begin(visit, now)))
+    if (now < startAt) return startAt
+    settle(yes(this.#start(request, now)))
     return undefined
   }
 
-  #begin(visit: Visit, now: number): number {
-    const number = this.#budget.begin(visit.resource)
-    this.#underWay.set(number, visit.urgency)
-    this.#minuteOf(visit.resource)?.begin(visit, now)
-    if (visit.writes) this.#lastWrite = now
+  #start(request: QueuedRequest, now: number): number {
+    const number = this.#rateLimits.recordStart(request.resource)
+    this.#inFlight.set(number, request.urgency)
+    this.#minuteWindowOf(request.resource)?.recordStart(request, now)
+    if (request.writes) this.#lastWriteAt = now
     return number
   }
 
-  #minuteOf(resource: string): Minute | undefined {
-    if (!this.#minutes.has(resource)) {
-      const quota = this.#parts.manners.minute?.(resource)
-      this.#minutes.set(resource, quota === undefined ? undefined : new Minute(quota))
+  #minuteWindowOf(resource: string): MinuteQuotaWindow | undefined {
+    if (!this.#minuteWindows.has(resource)) {
+      const quota = this.#ports.rules.minuteQuota?.(resource)
+      this.#minuteWindows.set(resource, quota === undefined ? undefined : new MinuteQuotaWindow(quota))
     }
-    return this.#minutes.get(resource)
+    return this.#minuteWindows.get(resource)
   }
 
-  #hasRoom(urgency: Urgency): boolean {
-    const { atOnce } = this.#parts.manners
-    if (this.#underWay.size >= atOnce) return false
+  #hasCapacity(urgency: Urgency): boolean {
+    const { concurrencyMax: atOnce } = this.#ports.rules
+    if (this.#inFlight.size >= atOnce) return false
     if (urgency === 'person') return true
-    const background = [...this.#underWay.values()].filter((one) => one === 'background').length
+    const background = [...this.#inFlight.values()].filter((started) => started === 'background').length
     return background < Math.max(1, Math.floor(atOnce * BACKGROUND_SHARE))
   }
 
   // ---- what is said of it ----------------------------------------------------------------------------------------------
 
-  #refusal({ why, until, resource, limit, remaining }: NamedStop): Refused {
-    const { name } = this.#parts.manners
-    const at = this.#instant(until)
-    if (why === 'told')
+  #stopRefusal({ why, until, resource, limit, remaining }: ResourceStop): Refused {
+    const { name } = this.#ports.rules
+    const at = this.#formatInstant(until)
+    if (why === 'rate-limited')
       return no('unavailable', `${name} wants fewer requests; nothing is asked before ${at}`)
     const left = `${remaining ?? 0}${limit === undefined ? '' : ` of ${limit}`} (${printable(resource)})`
-    if (why === 'spent') {
+    if (why === 'exhausted') {
       return no(
         'unavailable',
         `${name} takes no more requests of this credential: ${left} are left until ${at}`,
@@ -209,31 +214,31 @@ export class Turnstile {
     return no('unavailable', `${name}: ${left} are left until ${at}; they are kept for what people ask for`)
   }
 
-  #crowdedOut(until: number): Refused {
-    const { name } = this.#parts.manners
+  #minuteRefusal(until: number): Refused {
+    const { name } = this.#ports.rules
     return no(
       'unavailable',
-      `as much was asked of ${name} as it takes within a minute; try again after ${this.#instant(until)}`,
+      `as much was asked of ${name} as it takes within a minute; try again after ${this.#formatInstant(until)}`,
     )
   }
 
-  #tell(tale: BudgetTale): void {
-    const { log, manners } = this.#parts
-    const about = { service: manners.name, resource: printable(tale.resource) || 'everything' }
-    if (tale.is === 'open') {
-      log.info(about, 'a service is asked again')
+  #logEvent(event: RateLimitEvent): void {
+    const { log, rules } = this.#ports
+    const fields = { service: rules.name, resource: printable(event.resource) || 'everything' }
+    if (event.is === 'open') {
+      log.info(fields, 'a service is asked again')
       return
     }
-    const says =
-      tale.is === 'closed'
+    const message =
+      event.is === 'blocked'
         ? 'a service is not asked for a while'
         : 'what is left of a budget is kept for people'
-    log.info({ ...about, until: this.#instant(tale.until) }, says)
+    log.info({ ...fields, until: this.#formatInstant(event.until) }, message)
   }
 
   /** Rounded up to the second. */
-  #instant(monotonic: number): string {
-    const { clock } = this.#parts
+  #formatInstant(monotonic: number): string {
+    const { clock } = this.#ports
     const wall = Math.ceil((clock.now() + Math.max(0, monotonic - clock.monotonic())) / 1_000) * 1_000
     return `${new Date(wall).toISOString().slice(0, 19).replace('T', ' ')} UTC`
   }

@@ -7,89 +7,89 @@
 import { HTTP_ANSWER_BYTES_MAX } from '../../protocol/limits.ts'
 import type { HttpReply } from './http.ts'
 
-interface Line {
+interface ConnectionController {
   abort(reason: Error): void
 }
 
-type Headers = Readonly<Record<string, string | readonly string[] | undefined>>
+type RawHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
 /** What the line calls as the answer comes; nothing that comes after the end counts. */
-export class Intake {
+export class ResponseReader {
   /** undefined: it was too long. Rejects when there is no whole answer. */
   readonly reply: Promise<HttpReply | undefined>
-  #line: Line | undefined
-  #head: Omit<HttpReply, 'text'> | undefined
-  #pieces: Buffer[] = []
+  #connection: ConnectionController | undefined
+  #statusAndHeaders: Omit<HttpReply, 'text'> | undefined
+  #chunks: Buffer[] = []
   #bytes = 0
-  #givenUp: Error | undefined
-  #take: (reply: HttpReply | undefined) => void = () => {}
-  #fail: (error: unknown) => void = () => {}
+  #abortError: Error | undefined
+  #resolve: (reply: HttpReply | undefined) => void = () => {}
+  #reject: (error: unknown) => void = () => {}
 
   constructor() {
     this.reply = new Promise((resolve, reject) => {
-      this.#take = resolve
-      this.#fail = reject
+      this.#resolve = resolve
+      this.#reject = reject
     })
   }
 
-  get isGivenUp(): boolean {
-    return this.#givenUp !== undefined
+  get isAborted(): boolean {
+    return this.#abortError !== undefined
   }
 
   /** Nobody waits for it any more. */
-  giveUp(): void {
+  abort(): void {
     this.#end(new Error('it took too long'))
   }
 
   // ---- what the line calls -------------------------------------------------------------------------------------------
 
   /** Again when it is sent once more over another line. */
-  onRequestStart(line: Line): void {
-    this.#line = line
-    if (this.#givenUp !== undefined) line.abort(this.#givenUp)
+  onRequestStart(connection: ConnectionController): void {
+    this.#connection = connection
+    if (this.#abortError !== undefined) connection.abort(this.#abortError)
   }
 
   /** Again after one that is only in passing, such as 103. */
-  onResponseStart(_line: Line, status: number, headers: Headers): void {
-    this.#head = { status, headers: firstOf(headers) }
+  onResponseStart(_connection: ConnectionController, status: number, headers: RawHeaders): void {
+    this.#statusAndHeaders = { status, headers: firstValues(headers) }
   }
 
-  onResponseData(_line: Line, piece: Buffer): void {
-    this.#bytes += piece.length
+  onResponseData(_connection: ConnectionController, chunk: Buffer): void {
+    this.#bytes += chunk.length
     if (this.#bytes <= HTTP_ANSWER_BYTES_MAX) {
-      this.#pieces.push(piece)
+      this.#chunks.push(chunk)
       return
     }
-    this.#take(undefined)
+    this.#resolve(undefined)
     this.#end(new Error('it is too long'))
   }
 
   onResponseEnd(): void {
-    const [only = EMPTY, ...more] = this.#pieces
-    const bytes = more.length === 0 ? only : Buffer.concat(this.#pieces)
-    if (this.#head === undefined) this.#fail(new Error('an answer ended before it began'))
-    else this.#take({ ...this.#head, text: bytes.toString('utf8') })
+    const [only = EMPTY_BODY, ...more] = this.#chunks
+    const bytes = more.length === 0 ? only : Buffer.concat(this.#chunks)
+    if (this.#statusAndHeaders === undefined) this.#reject(new Error('an answer ended before it began'))
+    else this.#resolve({ ...this.#statusAndHeaders, text: bytes.toString('utf8') })
   }
 
-  onResponseError(_line: Line, error: Error): void {
+  onResponseError(_connection: ConnectionController, error: Error): void {
     this.#end(error)
   }
 
   #end(error: Error): void {
-    this.#givenUp ??= error
-    this.#pieces = []
-    this.#line?.abort(error)
-    this.#fail(error)
+    this.#abortError ??= error
+    this.#chunks = []
+    this.#connection?.abort(error)
+    this.#reject(error)
   }
 }
 
-const EMPTY = Buffer.alloc(0)
+const EMPTY_BODY = Buffer.alloc(0)
 
-function firstOf(headers: Headers): Record<string, string> {
+function firstValues(headers: RawHeaders): Record<string, string> {
   const first: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
-    const one = typeof value === 'object' ? value[0] : value
-    if (one !== undefined) first[name] = one
+    const firstValue = typeof value === 'object' ? value[0] : value
+    if (firstValue !== undefined) first[name] = firstValue
   }
   return first
 }

@@ -15,7 +15,7 @@ import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits
 import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
 import { type GithubApi, githubApi } from '../codehost/github/api.ts'
-import type { Couriers } from '../http/client-types.ts'
+import type { ClientPool } from '../http/client-types.ts'
 import { githubTrackerAccount } from './github-account.ts'
 import { type Issue, type IssuePlace, issuePlaceOf, stateNames } from './github-issue.ts'
 import { OPEN_ISSUES_MAX, RepoIssues, readIssue } from './github-issues.ts'
@@ -24,7 +24,7 @@ import { type Home, homesOf } from './github-repositories.ts'
 import { ticketsOf } from './github-tickets.ts'
 
 export interface GithubTrackerParts {
-  readonly couriers: Couriers
+  readonly couriers: ClientPool
   readonly clock: Pick<Clock, 'monotonic'>
   readonly config: ServiceConfig
 }

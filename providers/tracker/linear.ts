@@ -7,7 +7,7 @@
 import type { Cancel, Clock, Log, PullLink, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import type { Courier } from '../http/client-types.ts'
+import type { RateLimitedClient } from '../http/client-types.ts'
 import { LinearDesk } from './linear/client.ts'
 import type { LinearPlace } from './linear/endpoint.ts'
 import { LinearMoves } from './linear/mutations.ts'
@@ -16,7 +16,7 @@ import { linearProjects } from './linear/projects.ts'
 import { IssueReader } from './linear/reader.ts'
 
 export interface LinearTrackerParts {
-  readonly courier: Courier
+  readonly courier: RateLimitedClient
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
   readonly place: LinearPlace

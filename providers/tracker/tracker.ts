@@ -1,7 +1,7 @@
 /** Which tracker a configuration asks for. */
 import type { Clock, Log, Tracker } from '../../core/ports.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
-import type { Couriers } from '../http/client-types.ts'
+import type { ClientPool } from '../http/client-types.ts'
 import { githubTracker } from './github.ts'
 import { githubTrackerAccount } from './github-account.ts'
 import { linearPlace } from './linear/endpoint.ts'
@@ -12,7 +12,7 @@ import { localTracker } from './local.ts'
 export interface TrackerPorts {
   readonly clock: Clock
   readonly log: Log
-  readonly couriers: Couriers
+  readonly couriers: ClientPool
 }
 
 /** undefined: none is configured, or it is not connected. */
@@ -33,6 +33,6 @@ function linearFor({ apiKey, apiUrl }: ServiceConfig['tracker'], ports: TrackerP
   const place = linearPlace(apiUrl)
   // A configuration with such an address is refused before it gets here.
   if (!place.ok) return undefined
-  const courier = ports.couriers.courier(linearManners, place.value.origin, apiKey)
+  const courier = ports.couriers.clientFor(linearManners, place.value.origin, apiKey)
   return linearTracker({ ...ports, courier, place: place.value, credential: apiKey })
 }

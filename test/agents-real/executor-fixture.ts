@@ -12,7 +12,7 @@ import { realChance, realClock } from '../../bin/clock.ts'
 import type { Execution, Progress, Telling, Told, Worked } from '../../core/daemon/ports.ts'
 import type { Job, RunOutcome } from '../../protocol/frames.ts'
 import { codeHostFor } from '../../providers/codehost/codehost.ts'
-import { makeHttp } from '../../providers/http/http.ts'
+import { createHttp } from '../../providers/http/http.ts'
 import type { AgentEnding, AgentTask } from '../../worker/agents/agent.ts'
 import { agentDrivers } from '../../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../../worker/executor.ts'
@@ -126,7 +126,7 @@ async function handsParts(
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
     nodeProgram: process.execPath,
   })
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   const codehostFor = ({ codehost, credentials }: Job) =>
     codeHostFor(codehost, credentials.codehost, { http, clock: realClock })
   const sources = join(ground.folder, 'sources')

@@ -454,7 +454,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'what was released while its worker was away stays',
     file: ATTACH_ROOM,
-    find: 'this.#untold.set(workerId, untold.add(runId))',
+    find: 'this.#unsentReleases.set(workerId, unsent.add(runId))',
     replace: '',
   },
   {

@@ -6,7 +6,7 @@ import type { Clock, CodeHost, Log, RandomSource } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { Proxies } from '../../providers/http/http.ts'
+import type { ProxySettings } from '../../providers/http/http.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
 import { beginFollowUp, pushFollowUp } from './follow-up.ts'
@@ -30,7 +30,7 @@ export interface SourcesParts {
   readonly git?: Git
   readonly gitProgram?: string
   readonly sshAgent?: string
-  readonly proxies?: Proxies
+  readonly proxies?: ProxySettings
   readonly bundleBytesMax?: number
 }
 

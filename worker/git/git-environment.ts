@@ -12,7 +12,7 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Result, yes } from '../../core/result.ts'
-import type { Proxies } from '../../providers/http/http.ts'
+import type { ProxySettings } from '../../providers/http/http.ts'
 import { askerAt, USER, wayTo } from './address.ts'
 import type { GitCall, GitParts, Remote } from './git.ts'
 
@@ -132,7 +132,7 @@ export class Surroundings {
 /** What is on this machine is never asked for elsewhere. */
 const OWN = 'localhost,127.0.0.1,::1'
 
-function around({ http, https, except }: Proxies): Environment {
+function around({ http, https, noProxy: except }: ProxySettings): Environment {
   return { http_proxy: http, https_proxy: https, no_proxy: except === '' ? OWN : `${except},${OWN}` }
 }
 

@@ -13,7 +13,7 @@ import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
 import { striker } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { Proxies } from '../../providers/http/http.ts'
+import type { ProxySettings } from '../../providers/http/http.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
 import { USER } from './address.ts'
 import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './git-environment.ts'
@@ -67,7 +67,7 @@ export interface GitParts {
   /** Socket of an ssh agent, for addresses that are reached by ssh. */
   readonly sshAgent?: string
   /** What leads out for http and https; this machine itself is always asked directly. */
-  readonly proxies?: Proxies
+  readonly proxies?: ProxySettings
 }
 
 export const GIT_PROGRAM = '/usr/bin/git'

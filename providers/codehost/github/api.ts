@@ -8,7 +8,7 @@ import type { Urgency } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import type { Courier, Couriers, Gist } from '../../http/client-types.ts'
+import type { ClientPool, RateLimitedClient, ReplyProjection } from '../../http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../http/http.ts'
 import { isRemote } from '../remote-name.ts'
 import { type GithubAddress, githubAddress } from './endpoint.ts'
@@ -35,7 +35,7 @@ export interface PageOrder {
   readonly pagesMax: number
   /** Where in the answer the list is; absent: the answer is the list. */
   readonly at?: string
-  readonly gist?: Gist
+  readonly gist?: ReplyProjection
   /** Of a list that is longer than that, its end counts instead of its beginning. */
   readonly newest?: true
 }
@@ -53,10 +53,10 @@ export interface GraphqlOrder {
   readonly writes?: boolean
 }
 
-export function githubApi(account: GithubAccount, couriers: Couriers): Result<GithubApi> {
+export function githubApi(account: GithubAccount, couriers: ClientPool): Result<GithubApi> {
   const address = githubAddress(account.apiUrl, account.field)
   if (!address.ok) return address
-  const courier = couriers.courier(GITHUB_MANNERS, new URL(address.value.api).origin, account.token)
+  const courier = couriers.clientFor(GITHUB_MANNERS, new URL(address.value.api).origin, account.token)
   return yes(new GithubApi(address.value, account.token, courier))
 }
 
@@ -70,9 +70,9 @@ export function repoPath(remote: string): Result<string> {
 export class GithubApi {
   readonly address: GithubAddress
   readonly #token: string
-  readonly #courier: Courier
+  readonly #courier: RateLimitedClient
 
-  constructor(address: GithubAddress, token: string, courier: Courier) {
+  constructor(address: GithubAddress, token: string, courier: RateLimitedClient) {
     this.address = address
     this.#token = token
     this.#courier = courier
@@ -107,7 +107,7 @@ export class GithubApi {
 
   /** Any status; a person waits. */
   send(method: HttpRequest['method'], path: string, body?: object): Promise<Result<HttpReply>> {
-    return this.#courier.ask({
+    return this.#courier.send({
       method,
       url: `${this.address.api}${path}`,
       headers: this.#headers(body !== undefined),
@@ -127,7 +127,7 @@ export class GithubApi {
 
   /** Answers `data`. */
   async graphql({ query, variables, subject, writes = false }: GraphqlOrder): Promise<Result<unknown>> {
-    const reply = await this.#courier.ask({
+    const reply = await this.#courier.send({
       method: 'POST',
       url: this.address.graphql,
       headers: this.#headers(true),
@@ -144,10 +144,10 @@ export class GithubApi {
     return typeof data === 'object' && data !== null ? yes(data) : strange(subject)
   }
 
-  #get(url: string, urgency: Urgency, gist?: Gist): Promise<Result<HttpReply>> {
+  #get(url: string, urgency: Urgency, gist?: ReplyProjection): Promise<Result<HttpReply>> {
     const headers = this.#headers(false)
     const short = gist === undefined ? {} : { gist }
-    return this.#courier.ask({ method: 'GET', url, headers, urgency, kept: true, ...short })
+    return this.#courier.send({ method: 'GET', url, headers, urgency, cached: true, ...short })
   }
 
   #headers(hasBody: boolean): Record<string, string> {

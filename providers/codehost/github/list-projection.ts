@@ -5,14 +5,14 @@
  * the lists of fifty repositories would take tens of MiB, and reading them again, unchanged, a tenth of a second.
  */
 import { parseJson } from '../../../protocol/parse.ts'
-import type { Gist } from '../../http/client-types.ts'
+import type { ReplyProjection } from '../../http/client-types.ts'
 import { ANSWER_KEYS_MAX } from './api.ts'
 import { fieldOf } from './fields.ts'
 
 /** In GitHub's own shape, for whoever reads one whole reads this just so. */
-export const PULL_LIST: Gist = {
+export const PULL_LIST: ReplyProjection = {
   name: 'pull list',
-  of(text) {
+  apply(text) {
     const list = parseJson(text, ANSWER_KEYS_MAX)
     return list.ok && Array.isArray(list.value) ? JSON.stringify(list.value.map(inShort)) : text
   },

@@ -6,7 +6,7 @@
  * takes within a minute it says nothing before that is overdone; what has not changed may count there as well.
  */
 import { parseJson } from '../../../protocol/parse.ts'
-import type { BudgetWord, Errand, Manners, MinuteQuota } from '../../http/client-types.ts'
+import type { BudgetReport, MinuteQuota, RateLimitRules, ServiceRequest } from '../../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../../http/http.ts'
 import { isTooOften } from './errors.ts'
 import { fieldOf, listOf } from './fields.ts'
@@ -26,23 +26,23 @@ const MINUTES: Readonly<Record<string, MinuteQuota>> = {
 const GRAPHQL_LIMITED = /"type"\s*:\s*"RATE_LIMIT(ED)?"/
 const GRAPHQL_KEYS_MAX = 200_000
 
-export const GITHUB_MANNERS: Manners = {
+export const GITHUB_MANNERS: RateLimitRules = {
   name: 'GitHub',
-  atOnce: AT_ONCE,
-  writePauseMs: WRITE_PAUSE_MS,
+  concurrencyMax: AT_ONCE,
+  writeIntervalMs: WRITE_PAUSE_MS,
   resourceOf,
-  minute: (resource) => MINUTES[resource],
+  minuteQuota: (resource) => MINUTES[resource],
   budgets,
-  tooOften,
+  tooManyRequestsMs: tooOften,
 }
 
-function resourceOf({ url }: Errand): string {
+function resourceOf({ url }: ServiceRequest): string {
   const { pathname } = new URL(url)
   if (pathname.endsWith('/graphql')) return 'graphql'
   return /\/search\//.test(pathname) ? 'search' : 'core'
 }
 
-function budgets({ headers }: HttpReply, errand: Errand): readonly BudgetWord[] {
+function budgets({ headers }: HttpReply, errand: ServiceRequest): readonly BudgetReport[] {
   const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) =>
     wholeOf(headers[`x-ratelimit-${name}`]),
   )

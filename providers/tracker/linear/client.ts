@@ -8,7 +8,7 @@ import type { Urgency } from '../../../core/provider-ports.ts'
 import { no, type RefusalKind, type Refused, type Result, yes } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
-import type { Courier } from '../../http/client-types.ts'
+import type { RateLimitedClient } from '../../http/client-types.ts'
 import type { HttpReply } from '../../http/http.ts'
 import { authorizationOf } from './endpoint.ts'
 import { at, listAt, textAt } from './fields.ts'
@@ -28,7 +28,7 @@ export interface Reply {
 }
 
 export interface DeskParts {
-  readonly courier: Courier
+  readonly courier: RateLimitedClient
   readonly graphqlUrl: string
   readonly credential: string
 }
@@ -47,10 +47,10 @@ export class LinearDesk {
 
   async ask({ document, variables = {}, urgency, writes }: Question): Promise<Result<Reply>> {
     const { courier, graphqlUrl, credential } = this.#parts
-    const reply = await courier.ask({
+    const reply = await courier.send({
       method: 'POST',
       url: graphqlUrl,
-      outside: true,
+      publicOnly: true,
       headers: {
         accept: 'application/json',
         'content-type': 'application/json; charset=utf-8',

@@ -5,7 +5,7 @@
  * That it has had enough, it says in the body; the status is one of several.
  */
 import { parseJson } from '../../../protocol/parse.ts'
-import type { BudgetWord, Manners } from '../../http/client-types.ts'
+import type { BudgetReport, RateLimitRules } from '../../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../../http/http.ts'
 import { at, listAt } from './fields.ts'
 
@@ -18,13 +18,13 @@ const PAUSE_MS = 60_000
 const PAUSE_MS_MAX = 60 * 60_000
 const KEYS_MAX = 100_000
 
-export const linearManners: Manners = {
+export const linearManners: RateLimitRules = {
   name: 'Linear',
   resourceOf: () => 'requests',
   budgets: (reply) => counters(reply),
-  tooOften: (reply, now) => (isTooOften(reply) ? pauseMs(reply, now) : undefined),
-  atOnce: AT_ONCE,
-  writePauseMs: 0,
+  tooManyRequestsMs: (reply, now) => (isTooOften(reply) ? pauseMs(reply, now) : undefined),
+  concurrencyMax: AT_ONCE,
+  writeIntervalMs: 0,
 }
 
 /** The kind of an error, in small letters: its code, and the word by which it was known before there were codes. */
@@ -55,16 +55,16 @@ function pauseMs(reply: HttpReply, now: number): number {
 
 // ---- counters ------------------------------------------------------------------------------------------------------
 
-function counters(reply: HttpReply): BudgetWord[] {
+function counters(reply: HttpReply): BudgetReport[] {
   return COUNTED.flatMap((name) => counter(reply, name))
 }
 
 /** A few operations have a limit of their own; it is no budget of the others. */
-function endpointCounter(reply: HttpReply): BudgetWord[] {
+function endpointCounter(reply: HttpReply): BudgetReport[] {
   return counter(reply, 'endpoint-requests')
 }
 
-function counter({ headers }: HttpReply, name: string): BudgetWord[] {
+function counter({ headers }: HttpReply, name: string): BudgetReport[] {
   const [limit, remaining, resetsAt] = ['limit', 'remaining', 'reset'].map((what) =>
     numberOf(headers[`x-ratelimit-${name}-${what}`]),
   )

@@ -5,7 +5,7 @@ import { afterEach } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import { type Helper, type HelperParts, openHelper } from '../../../oauth-helper/server.ts'
 import { helperSettings } from '../../../oauth-helper/settings.ts'
-import { makeHttp } from '../../../providers/http/http.ts'
+import { createHttp } from '../../../providers/http/http.ts'
 import { type KeptLog, keptLog } from '../../support/recording-log.ts'
 
 export interface Asked {
@@ -96,7 +96,7 @@ export async function startHelper(more: Partial<HelperParts> = {}): Promise<Help
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
   const log = keptLog()
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   const opened = openHelper({
     settings: settings.value,
     http,

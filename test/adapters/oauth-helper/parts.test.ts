@@ -101,7 +101,7 @@ describe('upstreams', () => {
   const silent = () => {
     let asked = 0
     const http = {
-      ask: () => {
+      send: () => {
         asked += 1
         return new Promise<never>(() => {})
       },

@@ -3,8 +3,8 @@
  * so.
  */
 
-import { type ConnectEffect, ConnectRoom } from '../../../actors/accounts/account-manager.ts'
-import { connectKinds } from '../../../actors/accounts/connect.kinds.ts'
+import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
+import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import type { Accounts, Bucket, CredentialChange, Journey } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -128,13 +128,13 @@ export function bench(stored: unknown = {}) {
     database: createMemoryStore({ clock }).database,
     log,
     meters: noMeters,
-    kinds: connectKinds,
-    runEffect: (effect) => room.do(effect as ConnectEffect),
+    kinds: accountKinds,
+    runEffect: (effect) => room.runEffect(effect as AccountEffect),
     onFatal: (reason) => {
       throw new Error(reason)
     },
   })
-  const room = new ConnectRoom({
+  const room = new AccountManager({
     clock,
     log,
     system,

@@ -105,7 +105,7 @@ describe('the bucket', () => {
     [set, { installed: false, loggedIn: false }, false],
   ])('is ready when nothing is missing: %j %j', async (stored, look, isReady) => {
     const b = bench(stored)
-    const status = b.room.storage()
+    const status = b.room.storageStatus()
     await b.hands.answer('look', look)
     const told = await status
     expect(told).toEqual({ bucket: '', publicBaseUrl: '', ...stored.storage, ...look, ready: isReady })
@@ -114,22 +114,22 @@ describe('the bucket', () => {
 
   test('is asked anew each time, but once for all who ask together', async () => {
     const b = bench(set)
-    const both = [b.room.storage(), b.room.storage()]
+    const both = [b.room.storageStatus(), b.room.storageStatus()]
     await b.clock.turn()
     await b.hands.answer('look', { ...ready, account: `${'x'.repeat(600)}\u001b` })
     expect((await Promise.all(both)).map(({ account }) => account?.length)).toEqual([512, 512])
-    void b.room.storage()
+    void b.room.storageStatus()
     await b.clock.turn()
     expect(b.hands.count('look')).toBe(2)
   })
 
   test('of which nothing is heard, or that breaks, is not ready', async () => {
     const b = bench(set)
-    const status = b.room.storage()
+    const status = b.room.storageStatus()
     await b.clock.turn()
     await b.clock.advance(60_000)
     expect(await status).toMatchObject({ loggedIn: false, ready: false })
-    const broken = b.room.storage()
+    const broken = b.room.storageStatus()
     await b.clock.turn()
     b.hands.take('look')
     b.hands.take('look').fail(new Error('no'))

@@ -11,16 +11,16 @@ const started: DeviceFlowEvent = {
   intervalMs: 5_000,
   expiresAt: T0 + 900_000,
 }
-const notStarted: DeviceFlowEvent = { type: 'not started' }
+const notStarted: DeviceFlowEvent = { type: 'start failed' }
 const polled = (now: number): DeviceFlowEvent => ({ type: 'polled', handle: 1, now })
 const pending: DeviceFlowEvent = { type: 'still pending', intervalMs: null, isTooFast: false }
 const slowDown: DeviceFlowEvent = { type: 'still pending', intervalMs: 10_000, isTooFast: false }
 const faster: DeviceFlowEvent = { type: 'still pending', intervalMs: 1_000, isTooFast: false }
 const unanswered: DeviceFlowEvent = { type: 'unanswered' }
-const died: DeviceFlowEvent = { type: 'code died', reason: 'denied' }
-const token: DeviceFlowEvent = { type: 'token came' }
+const died: DeviceFlowEvent = { type: 'code rejected', reason: 'denied' }
+const token: DeviceFlowEvent = { type: 'token received' }
 const saved: DeviceFlowEvent = { type: 'saved', detail: 'octocat' }
-const notSaved: DeviceFlowEvent = { type: 'not saved', reason: 'bad token' }
+const notSaved: DeviceFlowEvent = { type: 'save failed', reason: 'bad token' }
 const replaced: DeviceFlowEvent = { type: 'replaced' }
 const superseded: DeviceFlowEvent = { type: 'superseded', reason: 'changed' }
 const expiry: DeviceFlowEvent = { type: 'deadline.expiry' }

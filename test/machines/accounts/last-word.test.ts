@@ -43,7 +43,7 @@ async function played(steps: readonly Step[]) {
     } else if (step.do === 'return') {
       const traveller = away[step.which % Math.max(1, away.length)]
       if (traveller !== undefined)
-        waiting.push(b.room.callback({ code: String(traveller.begun), state: traveller.state }))
+        waiting.push(b.room.handleTrackerCallback({ code: String(traveller.begun), state: traveller.state }))
     } else if (step.do === 'give') {
       waiting.push(b.room.changeCredentials({ trackerApiKey: `begun-${now}` }))
     } else if (step.do === 'leave') {

@@ -1,24 +1,27 @@
 /** A journey to the consent page and back: what becomes of it, whoever comes back and how often. */
-import { type JourneyEvent, journeyMachine } from '../../../actors/accounts/oauth-redirect.machine.ts'
+import {
+  type OauthRedirectEvent,
+  oauthRedirectMachine,
+} from '../../../actors/accounts/oauth-redirect.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
 const T0 = Date.UTC(2026, 0, 1)
 
-const back: JourneyEvent = { type: 'came back', handle: 1, refusal: null }
-const refused: JourneyEvent = { type: 'came back', handle: 2, refusal: 'no consent' }
-const exchanged: JourneyEvent = { type: 'exchanged' }
-const notExchanged: JourneyEvent = { type: 'not exchanged', reason: 'bad code' }
-const saved: JourneyEvent = { type: 'saved', detail: 'Ada' }
-const notSaved: JourneyEvent = { type: 'not saved', reason: 'bad token' }
-const crowdedOut: JourneyEvent = { type: 'crowded out' }
-const superseded: JourneyEvent = { type: 'superseded', reason: 'changed' }
-const late: JourneyEvent = { type: 'deadline.consent' }
-const forgotten: JourneyEvent = { type: 'deadline.memory' }
+const back: OauthRedirectEvent = { type: 'callback received', handle: 1, refusal: null }
+const refused: OauthRedirectEvent = { type: 'callback received', handle: 2, refusal: 'no consent' }
+const exchanged: OauthRedirectEvent = { type: 'exchanged' }
+const notExchanged: OauthRedirectEvent = { type: 'exchange failed', reason: 'bad code' }
+const saved: OauthRedirectEvent = { type: 'saved', detail: 'Ada' }
+const notSaved: OauthRedirectEvent = { type: 'save failed', reason: 'bad token' }
+const crowdedOut: OauthRedirectEvent = { type: 'evicted' }
+const superseded: OauthRedirectEvent = { type: 'superseded', reason: 'changed' }
+const late: OauthRedirectEvent = { type: 'deadline.consent' }
+const forgotten: OauthRedirectEvent = { type: 'deadline.memory' }
 
 const input = { flow: 'journey-1', consentUntil: T0 + 600_000, keptUntil: T0 + 1_200_000 }
 
-const stories: readonly Story<JourneyEvent>[] = [
+const stories: readonly Story<OauthRedirectEvent>[] = [
   {
     title: 'the code is exchanged, the tokens are saved, and who comes back again hears that',
     input,
@@ -84,4 +87,4 @@ const stories: readonly Story<JourneyEvent>[] = [
   },
 ]
 
-testTrails(journeyMachine, stories)
+testTrails(oauthRedirectMachine, stories)

@@ -27,11 +27,11 @@ async function exchanged(b: Bench, pair: TokenPair = PAIR, account = 'Ada of Acm
 
 /** Somebody comes back, and nobody has to be asked about it. */
 const visit = (b: Bench, query: TrackerCallbackQuery): Promise<CallbackPage | undefined> =>
-  b.now(b.room.callback(query))
+  b.now(b.room.handleTrackerCallback(query))
 
 /** Somebody comes back, and everything goes well. */
 async function arrived(b: Bench, state: string) {
-  const page = b.room.callback({ code: CODE, state })
+  const page = b.room.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
   await exchanged(b)
   return page
@@ -42,7 +42,7 @@ test('the browser is sent off with 256 bits of state, and comes back to a connec
   const state = await departed(b)
   expect(Buffer.from(state, 'base64url')).toHaveLength(32)
 
-  const page = b.room.callback({ code: CODE, state })
+  const page = b.room.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
   const exchange = await b.hands.answer('exchange', yes(PAIR))
   expect(exchange.order).toEqual({ code: CODE, port: 4400, verifier: 'the-verifier' })
@@ -74,7 +74,7 @@ test('the browser is sent off with 256 bits of state, and comes back to a connec
 test('tokens that don’t run out take the place of those that did', async () => {
   const b = bench({ tracker: { apiKey: 'old-key', refreshToken: 'old-refresh' } })
   const state = await departed(b)
-  const page = b.room.callback({ code: CODE, state })
+  const page = b.room.handleTrackerCallback({ code: CODE, state })
   await b.clock.turn()
   await exchanged(b, { accessToken: 'lasting-secret' })
   expect(await page).toMatchObject({ status: 200 })
@@ -87,7 +87,7 @@ test('no page, answer or log line holds a code, a token, a verifier or a state',
   const good = await arrived(b, state)
   const again = await visit(b, { code: CODE, state })
   const other = await departed(b)
-  const failing = b.room.callback({ code: CODE, state: other })
+  const failing = b.room.handleTrackerCallback({ code: CODE, state: other })
   await b.clock.turn()
   await b.hands.answer('exchange', no('failed', `the tracker says ${CODE} with the-verifier is wrong`))
   const said = [good, again ?? good, await failing].map(renderPage).join('') + b.everythingSaid()
@@ -165,7 +165,7 @@ describe('an old state', () => {
   test('used in vain: the second try hears why, and what to do', async () => {
     const b = bench()
     const state = await departed(b)
-    const first = b.room.callback({ code: CODE, state })
+    const first = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     await b.hands.answer('exchange', no('invalid', 'the code is wrong'))
     const why =
@@ -180,9 +180,9 @@ test('a reload while the code is being exchanged hears the same end, after one e
   const b = bench()
   const state = await departed(b)
   const pages = [
-    b.room.callback({ code: CODE, state }),
-    b.room.callback({ code: 'another-code', state }),
-    b.room.callback({ error: 'access_denied', state }),
+    b.room.handleTrackerCallback({ code: CODE, state }),
+    b.room.handleTrackerCallback({ code: 'another-code', state }),
+    b.room.handleTrackerCallback({ error: 'access_denied', state }),
   ]
   await b.clock.turn()
   expect(b.hands.take('exchange').order).toMatchObject({ code: CODE })
@@ -205,7 +205,11 @@ describe('a consent that was not given', () => {
     const b = bench()
     const state = await departed(b)
     const page = await b.now(
-      b.room.callback({ error: 'server_error', error_description: '<script>alert(1)</script>\u202E', state }),
+      b.room.handleTrackerCallback({
+        error: 'server_error',
+        error_description: '<script>alert(1)</script>\u202E',
+        state,
+      }),
     )
     const html = renderPage(page ?? { status: 400, title: '', message: '' })
     expect(html).toContain('server_error: &lt;script&gt;')
@@ -233,7 +237,7 @@ describe('what fails', () => {
   test('tokens that don’t work are not saved', async () => {
     const b = bench()
     const state = await departed(b)
-    const page = b.room.callback({ code: CODE, state })
+    const page = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     await b.hands.answer('exchange', yes(PAIR))
     await b.hands.answer('check tracker', no('unauthorized', `no such key as ${PAIR.accessToken}`))
@@ -244,7 +248,7 @@ describe('what fails', () => {
   test('a tracker that never answers: the page comes all the same', async () => {
     const b = bench()
     const state = await departed(b)
-    const page = b.room.callback({ code: CODE, state })
+    const page = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.advance(60_000)
     expect(await page).toMatchObject({
       status: 400,
@@ -322,7 +326,7 @@ describe('several journeys', () => {
     ]) {
       const b = bench()
       const states = [await departed(b), await departed(b)]
-      const pages = states.map((state, n) => b.room.callback({ code: `code-${n}`, state }))
+      const pages = states.map((state, n) => b.room.handleTrackerCallback({ code: `code-${n}`, state }))
       await b.clock.turn()
       const questions = [b.hands.take('exchange'), b.hands.take('exchange')]
       for (const n of order) {
@@ -338,7 +342,7 @@ describe('several journeys', () => {
   test('the first may finish after the second was begun, and the second after it', async () => {
     const b = bench()
     const first = await departed(b)
-    const page = b.room.callback({ code: CODE, state: first })
+    const page = b.room.handleTrackerCallback({ code: CODE, state: first })
     await b.clock.turn()
     const second = await departed(b)
     await exchanged(b)
@@ -361,7 +365,7 @@ describe('several journeys', () => {
   test('of too many, the oldest is forgotten, but not one that is being exchanged', async () => {
     const b = bench()
     const busy = await departed(b)
-    const page = b.room.callback({ code: CODE, state: busy })
+    const page = b.room.handleTrackerCallback({ code: CODE, state: busy })
     await b.clock.turn()
     const oldest = await departed(b)
     for (let n = 0; n < JOURNEYS_MAX - 1; n++) await departed(b)
@@ -376,7 +380,7 @@ describe('several journeys', () => {
   test('browsers without end that wait for one journey do not pile up', async () => {
     const b = bench()
     const state = await departed(b)
-    const all = Array.from({ length: 20 }, () => b.room.callback({ code: CODE, state }))
+    const all = Array.from({ length: 20 }, () => b.room.handleTrackerCallback({ code: CODE, state }))
     expect(await b.now(all[19] ?? Promise.reject())).toMatchObject({ status: 503 })
     await exchanged(b)
     expect((await Promise.all(all)).filter(({ status }) => status === 200)).toHaveLength(16)
@@ -398,7 +402,7 @@ describe('a person who does something else meanwhile wins', () => {
   test.each(['exchange', 'check tracker'])('also during %s', async (moment) => {
     const b = bench(connected)
     const state = await departed(b)
-    const page = b.room.callback({ code: CODE, state })
+    const page = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     if (moment === 'check tracker') await b.hands.answer('exchange', yes(PAIR))
     await b.room.changeCredentials({ trackerApiKey: '' })
@@ -441,7 +445,7 @@ describe('an address brought by hand', () => {
   ])('is as good as the browser’s own', async (addressOf) => {
     const b = bench()
     const state = await departed(b)
-    const answer = b.room.paste(addressOf(state))
+    const answer = b.room.handlePastedCallback(addressOf(state))
     await b.clock.turn()
     await exchanged(b)
     expect(await answer).toMatchObject({
@@ -464,7 +468,7 @@ describe('an address brought by hand', () => {
     '?code=secret&code=secret&state=x',
   ])('that is none is refused, and not repeated: %j', async (address) => {
     const b = bench()
-    const answer = await b.room.paste(address)
+    const answer = await b.room.handlePastedCallback(address)
     expect(answer).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
     expect(JSON.stringify(answer)).toMatch(/"\/address/)
     expect(JSON.stringify(answer)).not.toContain('secret')
@@ -473,8 +477,10 @@ describe('an address brought by hand', () => {
   test('of a stranger is an error, and so is a refused consent', async () => {
     const b = bench()
     const state = await departed(b)
-    expect(await b.room.paste('?code=abc&state=forged')).toMatchObject({ value: { status: 'error' } })
-    expect(await b.now(b.room.paste(`?error=access_denied&state=${state}`))).toMatchObject({
+    expect(await b.room.handlePastedCallback('?code=abc&state=forged')).toMatchObject({
+      value: { status: 'error' },
+    })
+    expect(await b.now(b.room.handlePastedCallback(`?error=access_denied&state=${state}`))).toMatchObject({
       value: { status: 'error', detail: expect.stringContaining('nothing was changed') },
     })
   })
@@ -484,7 +490,7 @@ describe('whoever waits is answered', () => {
   test('when the journey throws', async () => {
     const b = bench()
     const state = await departed(b)
-    const page = b.room.callback({ code: CODE, state })
+    const page = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     const bug = {
       get: () => {
@@ -494,7 +500,7 @@ describe('whoever waits is answered', () => {
     b.system.send(
       'journey',
       'journey-1',
-      Object.defineProperty({ type: 'not exchanged' }, 'reason', { enumerable: true, ...bug }) as never,
+      Object.defineProperty({ type: 'exchange failed' }, 'reason', { enumerable: true, ...bug }) as never,
     )
     await b.clock.turn()
     expect(await page).toMatchObject({ status: 400 })
@@ -506,13 +512,15 @@ describe('whoever waits is answered', () => {
   test('when the service stops, and nothing is saved after it', async () => {
     const b = bench()
     const state = await departed(b)
-    const page = b.room.callback({ code: CODE, state })
+    const page = b.room.handleTrackerCallback({ code: CODE, state })
     await b.clock.turn()
     b.room.stop()
     expect(await page).toMatchObject({ status: 503 })
     await b.hands.answer('exchange', yes(PAIR))
     expect(b.hands.count('check tracker')).toBe(0)
     expect(await visit(b, { code: CODE, state })).toMatchObject({ status: 503 })
-    expect(await b.room.paste(`?code=a&state=${state}`)).toMatchObject({ value: { status: 'error' } })
+    expect(await b.room.handlePastedCallback(`?code=a&state=${state}`)).toMatchObject({
+      value: { status: 'error' },
+    })
   })
 })

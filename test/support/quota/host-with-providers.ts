@@ -9,8 +9,8 @@ import { realChance, realClock } from '../../../bin/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
 import { pullHostFor } from '../../../providers/codehost/pull-host.ts'
-import { makeCouriers } from '../../../providers/http/client-pool.ts'
-import { makeHttp } from '../../../providers/http/http.ts'
+import { createClientPool } from '../../../providers/http/client-pool.ts'
+import { createHttp } from '../../../providers/http/http.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { putRun, sampleRun } from '../../adapters/store/samples.ts'
@@ -78,10 +78,10 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     worker: { local: false },
   })
   const log = keptLog()
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   const meter = new Meter(http, clock, (url) => url.startsWith(linear.url))
   clock.isBusy = () => meter.underWay > 0
-  const couriers = makeCouriers({ http: meter, clock, random: realChance, log })
+  const couriers = createClientPool({ http: meter, clock, random: realChance, log })
   const store = createMemoryStore({ clock, config })
   const { host } = hostInMemory(config, {
     clock,

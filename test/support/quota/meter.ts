@@ -27,7 +27,7 @@ export interface Entry {
 
 export class Meter {
   readonly entries: Entry[] = []
-  readonly #http: Pick<Http, 'ask'>
+  readonly #http: Pick<Http, 'send'>
   readonly #clock: Pick<Clock, 'now'>
   readonly #isLinear: (url: string) => boolean
   #used = 0
@@ -36,18 +36,18 @@ export class Meter {
   /** Under way at once at most, of everything that was asked. */
   crowd = 0
 
-  constructor(http: Pick<Http, 'ask'>, clock: Pick<Clock, 'now'>, isLinear: (url: string) => boolean) {
+  constructor(http: Pick<Http, 'send'>, clock: Pick<Clock, 'now'>, isLinear: (url: string) => boolean) {
     this.#http = http
     this.#clock = clock
     this.#isLinear = isLinear
   }
 
-  readonly ask: Http['ask'] = async (request) => {
+  readonly send: Http['send'] = async (request) => {
     const entry = this.#enter(request)
     this.underWay += 1
     this.crowd = Math.max(this.crowd, this.underWay)
     try {
-      const answer = await this.#http.ask(request)
+      const answer = await this.#http.send(request)
       if (answer.ok) this.#note(entry, answer.value)
       return answer
     } finally {

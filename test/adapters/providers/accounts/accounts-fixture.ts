@@ -4,8 +4,8 @@ import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { Accounts } from '../../../../core/provider-ports.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
 import { type AccountsParts, makeAccounts } from '../../../../providers/accounts/accounts.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 
 const closers: (() => unknown)[] = []
@@ -18,8 +18,8 @@ export function afterwards(close: () => unknown): void {
 }
 
 export function accountsHere(more: Partial<AccountsParts> = {}): Accounts {
-  const http = makeHttp({ clock: realClock, random: realChance })
-  const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
+  const http = createHttp({ clock: realClock, random: realChance })
+  const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
   afterwards(async () => {
     couriers.close()
     await http.close()

@@ -4,8 +4,8 @@ import { realChance, realClock } from '../../../../bin/clock.ts'
 import { openHelper } from '../../../../oauth-helper/server.ts'
 import { helperSettings } from '../../../../oauth-helper/settings.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, startGithub } from '../../../support/github/github.ts'
 import { type FakeLinear, startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -39,7 +39,7 @@ async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<str
     codehostUrl: github.origin,
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   const helper = openHelper({
     settings: settings.value,
     http,
@@ -66,9 +66,9 @@ function yesOf<T>(answer: { ok: true; value: T } | { ok: false; refusal: { messa
 /** Where the provider of tokens names a time, it is asked once until then, whoever wants one. */
 async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<void> {
   const clock = new ManualClock()
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   afterwards(() => http.close())
-  const couriers = makeCouriers({ http, clock, random: realChance, log: keptLog() })
+  const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
   const accounts = accountsHere({ http, couriers, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })

@@ -15,7 +15,7 @@ test.each([
   async (apiUrl, site) => {
     const sent: HttpRequest[] = []
     const http = {
-      ask: async (request: HttpRequest) => {
+      send: async (request: HttpRequest) => {
         sent.push(request)
         return no('failed', 'nobody is there')
       },

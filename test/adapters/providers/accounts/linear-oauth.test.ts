@@ -9,8 +9,8 @@ import {
   exchangeLinear,
   refreshLinear,
 } from '../../../../providers/accounts/linear-oauth.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import { type Http, type HttpReply, type HttpRequest, makeHttp } from '../../../../providers/http/http.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp, type Http, type HttpReply, type HttpRequest } from '../../../../providers/http/http.ts'
 import { linearManners } from '../../../../providers/tracker/linear/rate-limits.ts'
 import { startLinear } from '../../../support/linear/linear.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -30,7 +30,7 @@ function httpThat(status: number, body: unknown, headers: Record<string, string>
   const requests: HttpRequest[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const http: Http = {
-    ask: async (request) => {
+    send: async (request) => {
       requests.push(request)
       const value: HttpReply = { status, headers, text }
       return { ok: true, value }
@@ -175,7 +175,7 @@ describe('with a Linear of its own', () => {
 
   async function bench(secret?: string) {
     const linear = await startLinear({ app: { redirectUris: [CALLBACK] } })
-    const http = makeHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realChance })
     const { clientId, clientSecret } = linear.app
     const own = { trackerClientId: clientId, ...(secret && { trackerClientSecret: secret }) }
     const stop = async () => {
@@ -204,8 +204,8 @@ describe('with a Linear of its own', () => {
     const { pair, order } = await connected(one)
     if (!pair.ok || pair.value.refreshToken === undefined) throw new Error('no tokens')
     const { accessToken, refreshToken } = pair.value
-    const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
-    const courier = couriers.courier(linearManners, linear.url, accessToken)
+    const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
+    const courier = couriers.clientFor(linearManners, linear.url, accessToken)
     const withToken = { ...config, tracker: { ...config.tracker, apiKey: accessToken } }
     expect(await checkLinear(courier, withToken)).toEqual({ ok: true, value: 'Ada Lovelace in Acme' })
     const again = await exchangeLinear(http, realClock, config, order)
@@ -260,7 +260,7 @@ describe('with a Linear of its own', () => {
 
 describe('whose credential it is', () => {
   const courierThat = (status: number, body: unknown) => ({
-    ask: async () => ({ ok: true, value: { status, headers: {}, text: JSON.stringify(body) } }) as const,
+    send: async () => ({ ok: true, value: { status, headers: {}, text: JSON.stringify(body) } }) as const,
   })
   const connected: ServiceConfig = {
     ...configDefaults,

@@ -4,8 +4,8 @@
  */
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { Clock } from '../../../../core/ports.ts'
-import { makeCouriers, type OpenCouriers } from '../../../../providers/http/client-pool.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { type FakeGithub, type GithubOptions, startGithub } from '../../../support/github/github.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 
@@ -38,7 +38,7 @@ export function fastClock(): FastClock {
 
 export interface GithubBench {
   readonly github: FakeGithub
-  readonly couriers: OpenCouriers
+  readonly couriers: ClosableClientPool
   readonly clock: FastClock
   close(): Promise<void>
 }
@@ -53,8 +53,8 @@ export async function githubBench(options: Partial<GithubOptions> = {}): Promise
   const members = { [ME]: 'push', [SOMEBODY]: 'push' } as const
   const repos = [{ fullName: REMOTE, members }]
   const github = await startGithub({ clock, people, repos, ...options })
-  const http = makeHttp({ clock: realClock, random: realChance })
-  const couriers = makeCouriers({ http, clock, random: realChance, log: keptLog() })
+  const http = createHttp({ clock: realClock, random: realChance })
+  const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
   const close = async () => {
     couriers.close()
     await http.close()

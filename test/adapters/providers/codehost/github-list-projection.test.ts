@@ -31,7 +31,7 @@ test('whatever a pull request looks like, in short it is the same one', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(pull, strange), { maxLength: 5 }), (pulls) => {
       const whole: unknown[] = JSON.parse(JSON.stringify(pulls))
-      const short: unknown[] = JSON.parse(PULL_LIST.of(JSON.stringify(pulls)))
+      const short: unknown[] = JSON.parse(PULL_LIST.apply(JSON.stringify(pulls)))
       expect(short.map(pullFactsOf)).toEqual(whole.map(pullFactsOf))
     }),
   )
@@ -40,11 +40,11 @@ test('whatever a pull request looks like, in short it is the same one', () => {
 test('the repositories that each of them carries are left out', () => {
   const repo = { description: 'x'.repeat(10_000) }
   const text = JSON.stringify([{ number: 7, base: { ref: 'main', repo }, head: { ref: 'fix', repo } }])
-  expect(JSON.parse(PULL_LIST.of(text))).toEqual([
+  expect(JSON.parse(PULL_LIST.apply(text))).toEqual([
     { number: 7, user: {}, base: { ref: 'main' }, head: { ref: 'fix' } },
   ])
 })
 
 test.each(['', '<html>', '{"message":"Moved"}', '[{"__proto__":{}}]'])('%j stays as it is', (text) => {
-  expect(PULL_LIST.of(text)).toBe(text)
+  expect(PULL_LIST.apply(text)).toBe(text)
 })

@@ -45,7 +45,9 @@ describe('listing', () => {
       [2, 'merged'],
     ])
     expect([rounds(hand), hand.asked.length]).toEqual([1, 2])
-    expect(hand.asked.every(({ kept, urgency }) => kept === true && urgency === 'background')).toBe(true)
+    expect(hand.asked.every(({ cached: kept, urgency }) => kept === true && urgency === 'background')).toBe(
+      true,
+    )
     for (const pull of listed.ok ? listed.value : [])
       expect(isSummary({ ...pull, ...HERE })).toMatchObject({ ok: true })
   })

@@ -3,11 +3,11 @@ import { describe, expect, test } from '@jest/globals'
 import { githubAddress } from '../../../../providers/codehost/github/endpoint.ts'
 import { refusalOf } from '../../../../providers/codehost/github/errors.ts'
 import { GITHUB_MANNERS } from '../../../../providers/codehost/github/rate-limits.ts'
-import type { Errand } from '../../../../providers/http/client-types.ts'
+import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 
 const NOW = 1_700_000_000_000
-const errand = (url: string): Errand => ({ method: 'GET', url, headers: {}, urgency: 'person' })
+const errand = (url: string): ServiceRequest => ({ method: 'GET', url, headers: {}, urgency: 'person' })
 const reply = (status: number, headers: Record<string, string> = {}, body: object = {}): HttpReply => ({
   status,
   headers,
@@ -70,7 +70,7 @@ describe('limits', () => {
     ],
     ['a field that only looks like it', reply(200, {}, { data: [{ type: 'RATE_LIMITED' }] }), undefined],
   ])('%s', (_, said, pause) => {
-    expect(GITHUB_MANNERS.tooOften(said, NOW)).toBe(pause)
+    expect(GITHUB_MANNERS.tooManyRequestsMs(said, NOW)).toBe(pause)
   })
 })
 

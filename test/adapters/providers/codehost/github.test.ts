@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
-import { makeHttp, retryAfterMs } from '../../../../providers/http/http.ts'
+import { createHttp, retryAfterMs } from '../../../../providers/http/http.ts'
 
 const TOKEN = 'ghp_secret'
 
@@ -43,7 +43,7 @@ async function github(replies: readonly Reply[], token: string | undefined = TOK
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
   open.push(http, { close })
   const made = codeHostFor({ driver: 'github', apiUrl: origin }, token, { http, clock: realClock })
@@ -65,7 +65,7 @@ const order = { remote: 'ada/lamps', head: 'mend', base: 'main', title: 'Mend', 
 
 describe('addresses', () => {
   const address = (apiUrl?: string) => {
-    const http = makeHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realChance })
     open.push(http)
     const codehost = { driver: 'github' as const, ...(apiUrl === undefined ? {} : { apiUrl }) }
     const made = codeHostFor(codehost, TOKEN, { http, clock: realClock })

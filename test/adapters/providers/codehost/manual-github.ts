@@ -8,7 +8,7 @@ import type { PullHost } from '../../../../core/provider-ports.ts'
 import { type Refused, type Result, yes } from '../../../../core/result.ts'
 import { githubApi } from '../../../../providers/codehost/github/api.ts'
 import { githubPullHost } from '../../../../providers/codehost/github/pulls.ts'
-import type { Couriers, Errand } from '../../../../providers/http/client-types.ts'
+import type { ClientPool, ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 
 export const TOKEN = 'ghp_planted'
@@ -21,7 +21,7 @@ export interface Told {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Asked extends Errand {
+export interface Asked extends ServiceRequest {
   /** Method, path and query below the API. */
   readonly line: string
   readonly json: unknown
@@ -30,7 +30,7 @@ export interface Asked extends Errand {
 }
 
 export interface Hand {
-  readonly couriers: Couriers
+  readonly couriers: ClientPool
   readonly asked: Asked[]
   lines(): string[]
 }
@@ -50,7 +50,7 @@ export function byHand(tell: (asked: Asked) => Told | Refused | undefined): Hand
         resolve()
       }),
     )
-  const ask = async (errand: Errand): Promise<Result<HttpReply>> => {
+  const ask = async (errand: ServiceRequest): Promise<Result<HttpReply>> => {
     const line = `${errand.method} ${errand.url.slice(API.length)}`
     const one = {
       ...errand,
@@ -64,7 +64,7 @@ export function byHand(tell: (asked: Asked) => Told | Refused | undefined): Hand
     const told = tell(one)
     return told !== undefined && 'ok' in told ? told : yes(replyOf(told))
   }
-  return { couriers: { courier: () => ({ ask }) }, asked, lines: () => asked.map((one) => one.line) }
+  return { couriers: { clientFor: () => ({ send: ask }) }, asked, lines: () => asked.map((one) => one.line) }
 }
 
 function replyOf(told: Told | undefined): HttpReply {

@@ -8,7 +8,7 @@ import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
 import { localCodeHost } from '../../../../providers/codehost/local.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
 const REMOTE = 'ada/lamps'
@@ -111,7 +111,7 @@ describe('GitHub', () => {
       })
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const http = makeHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realChance })
     open.push(() => http.close())
     open.push(() => new Promise((resolve) => server.close(() => resolve())))
     const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

@@ -1,8 +1,12 @@
 /** A service that answers when and what the test says, a hand-wound clock, and couriers between the two. */
 import type { Urgency } from '../../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import type { Courier, Errand, Manners } from '../../../../providers/http/client-types.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import type {
+  RateLimitedClient,
+  RateLimitRules,
+  ServiceRequest,
+} from '../../../../providers/http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../../../providers/http/http.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { keptLog } from '../../../support/recording-log.ts'
@@ -19,7 +23,7 @@ export interface Sent {
 }
 
 /** Says what is left in `left`, of `limit`, till `reset` (wall milliseconds); in `more-left` of a second thing. */
-export const manners: Manners = {
+export const manners: RateLimitRules = {
   name: 'Service',
   resourceOf: ({ url }) => (url.includes('/search') ? 'search' : 'core'),
   budgets: ({ headers }, { url }) => {
@@ -31,12 +35,12 @@ export const manners: Manners = {
     const more = headers['more-left']
     return more === undefined ? left : [...left, { resource: 'points', remaining: Number(more), ...resetsAt }]
   },
-  tooOften: ({ status, headers }) => (status === 420 ? Number(headers.wait ?? 60_000) : undefined),
-  atOnce: 4,
-  writePauseMs: 1_000,
+  tooManyRequestsMs: ({ status, headers }) => (status === 420 ? Number(headers.wait ?? 60_000) : undefined),
+  concurrencyMax: 4,
+  writeIntervalMs: 1_000,
 }
 
-export function rig(more: Partial<Manners> = {}) {
+export function rig(more: Partial<RateLimitRules> = {}) {
   const clock = new ManualClock()
   const log = keptLog()
   const sent: Sent[] = []
@@ -58,12 +62,16 @@ export function rig(more: Partial<Manners> = {}) {
         lose: () => settle(no('failed', 'api.example could not be reached (ECONNRESET)')),
       })
     })
-  const couriers = makeCouriers({ http: { ask }, clock, random, log })
-  const courier = couriers.courier({ ...manners, ...more }, ORIGIN, 's3cret')
+  const couriers = createClientPool({ http: { send: ask }, clock, random, log })
+  const courier = couriers.clientFor({ ...manners, ...more }, ORIGIN, 's3cret')
   return { clock, log, sent, couriers, courier, underWay: () => underWay }
 }
 
-export function errand(path: string, urgency: Urgency = 'background', more: Partial<Errand> = {}): Errand {
+export function errand(
+  path: string,
+  urgency: Urgency = 'background',
+  more: Partial<ServiceRequest> = {},
+): ServiceRequest {
   return {
     method: 'GET',
     url: `${ORIGIN}${path}`,
@@ -74,9 +82,9 @@ export function errand(path: string, urgency: Urgency = 'background', more: Part
 }
 
 /** What became of it, once something did. */
-export function told(courier: Courier, wish: Errand): { now: string } {
+export function told(courier: RateLimitedClient, wish: ServiceRequest): { now: string } {
   const story = { now: 'waits' }
-  void courier.ask(wish).then((answer) => {
+  void courier.send(wish).then((answer) => {
     story.now = answer.ok ? `${answer.value.status} ${answer.value.text}`.trim() : answer.refusal.message
   })
   return story

@@ -3,17 +3,17 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import { KeptReplies } from '../../../../providers/http/etag-cache.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { EtagCache } from '../../../../providers/http/etag-cache.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { handClock } from '../../../support/test-resources.ts'
 import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
 
-const kept = { kept: true } as const
-const poll = (path: string) => errand(path, 'background', kept)
-const click = (path: string) => errand(path, 'person', kept)
+const cached = { cached: true } as const
+const poll = (path: string) => errand(path, 'background', cached)
+const click = (path: string) => errand(path, 'person', cached)
 
 describe('a reply that is kept', () => {
   test('is asked for by its mark, and answered again while it holds, with what is new about it', async () => {
@@ -25,7 +25,7 @@ describe('a reply that is kept', () => {
       { etag: 'W/"1"', link: '<x>; rel="next"', left: '90', 'content-length': '4' },
       'list',
     )
-    const again = courier.ask(poll('/list'))
+    const again = courier.send(poll('/list'))
     await clock.turn()
     expect([sent[0], sent[1]].map((one) => one?.request.headers['if-none-match'])).toEqual([
       undefined,
@@ -77,7 +77,7 @@ describe('a reply that is kept', () => {
     told(courier, poll('/list'))
     await clock.turn()
     await sent[0]?.reply(200, { etag: '"1"' }, 'list')
-    told(couriers.courier(manners, ORIGIN, 'another'), poll('/list'))
+    told(couriers.clientFor(manners, ORIGIN, 'another'), poll('/list'))
     told(courier, poll('/list?page=2'))
     told(courier, { ...poll('/list'), headers: { accept: 'text/diff' } })
     told(courier, errand('/list'))
@@ -106,7 +106,7 @@ describe('a reply that is kept', () => {
   test('survives an error', async () => {
     const { clock, courier, sent } = rig()
     for (const status of [200, 500, 304]) {
-      const asked = told(courier, errand('/list', 'person', { ...kept, tries: 1 }))
+      const asked = told(courier, errand('/list', 'person', { ...cached, tries: 1 }))
       await clock.turn()
       await sent.at(-1)?.reply(status, status === 200 ? { etag: '"1"' } : {}, status === 200 ? 'list' : '')
       if (status === 304) expect(asked.now).toBe('200 list')
@@ -114,7 +114,7 @@ describe('a reply that is kept', () => {
   })
 
   test('goes when there are too many, the one longest unused first', () => {
-    const replies = new KeptReplies({ repliesMax: 3, bytesMax: 1_000 })
+    const replies = new EtagCache({ repliesMax: 3, bytesMax: 1_000 })
     const reply = (chars: number) => ({ status: 200, headers: { etag: '"1"' }, text: 'x'.repeat(chars) })
     const has = (...keys: string[]) => keys.filter((key) => replies.get(key) !== undefined)
     for (const key of ['a', 'b', 'c']) replies.put(key, reply(100))
@@ -132,7 +132,7 @@ describe('a reply that is kept', () => {
 
 describe('two who ask the same at once', () => {
   test('share one reply, which is as urgent as the more urgent of them', async () => {
-    const { clock, courier, sent } = rig({ atOnce: 1 })
+    const { clock, courier, sent } = rig({ concurrencyMax: 1 })
     told(courier, errand('/busy'))
     const all = [told(courier, poll('/other')), told(courier, poll('/list')), told(courier, click('/list'))]
     await clock.turn()
@@ -199,13 +199,13 @@ describe('over real lines', () => {
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const http = makeHttp({ clock: realClock, random: realChance })
+    const http = createHttp({ clock: realClock, random: realChance })
     // However long the requests take, it is within the second for which the service wants to be left alone.
     const clock = handClock()
-    const couriers = makeCouriers({ http, clock, random: realChance, log: keptLog() })
+    const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
     open.push(couriers, http, server)
-    const courier = couriers.courier(manners, origin, 's3cret')
-    const ask = (path: string) => courier.ask({ ...poll('/'), url: origin + path })
+    const courier = couriers.clientFor(manners, origin, 's3cret')
+    const ask = (path: string) => courier.send({ ...poll('/'), url: origin + path })
     for (const _ of [1, 2, 3]) {
       expect(await ask('/a?b')).toMatchObject({ ok: true, value: { status: 200, text: '[1,2]' } })
     }
@@ -218,7 +218,7 @@ describe('over real lines', () => {
     expect(said.splice(0)).toEqual(['/a?secret 429'])
     limited = false
     // A person is served as soon as it may be asked again.
-    const clicked = courier.ask({ ...click('/'), url: `${origin}/a?b` })
+    const clicked = courier.send({ ...click('/'), url: `${origin}/a?b` })
     await until('the person waits', () => clock.alarms() > 0)
     expect(said).toEqual([])
     clock.wind(1_000)

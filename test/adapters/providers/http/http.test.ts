@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { type Http, type HttpRequest, makeHttp } from '../../../../providers/http/http.ts'
+import { createHttp, type Http, type HttpRequest } from '../../../../providers/http/http.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { until } from '../../../support/real-files.ts'
 
@@ -40,7 +40,7 @@ async function service(...deeds: readonly Deed[]) {
 }
 
 function door(clock: ManualClock | typeof realClock = realClock): Http {
-  const http = makeHttp({ clock, random: realChance })
+  const http = createHttp({ clock, random: realChance })
   open.unshift(http)
   return http
 }
@@ -83,7 +83,7 @@ describe('what is sent more than once', () => {
     const clock = new ManualClock()
     const { seen, origin } = await service(deed)
     const body = method === 'GET' ? {} : { body: 'x=1' }
-    await answered(clock, door(clock).ask(to(`${origin}/a`, { method, ...body })))
+    await answered(clock, door(clock).send(to(`${origin}/a`, { method, ...body })))
     expect(seen).toEqual(Array(times).fill(`${method} /a${method === 'GET' ? '' : ' x=1'}`))
   })
 
@@ -95,7 +95,7 @@ describe('what is sent more than once', () => {
   ])('allowed %s tries, it is sent %s times', async (tries, times) => {
     const clock = new ManualClock()
     const { seen, origin } = await service(says(503))
-    expect(await answered(clock, door(clock).ask(to(origin, { tries })))).toMatchObject({
+    expect(await answered(clock, door(clock).send(to(origin, { tries })))).toMatchObject({
       value: { status: 503 },
     })
     expect(seen).toHaveLength(times)
@@ -106,7 +106,7 @@ describe('a reply that does not end', () => {
   test('is given up after its time, and its line is cut', async () => {
     const clock = new ManualClock()
     const { lines, origin, seen } = await service((reply) => void reply.writeHead(200).write('begun'))
-    const asked = door(clock).ask(to(`${origin}/path?secret=1`, { tries: 1 }))
+    const asked = door(clock).send(to(`${origin}/path?secret=1`, { tries: 1 }))
     await until('the request', () => seen.length === 1)
     await clock.advance(29_999)
     expect(lines.size).toBe(1)
@@ -127,7 +127,7 @@ describe('a reply that does not end', () => {
       reply.on('drain', pour)
       pour()
     })
-    expect(await door().ask(to(origin, { method: 'POST' }))).toMatchObject({
+    expect(await door().send(to(origin, { method: 'POST' }))).toMatchObject({
       refusal: { kind: 'failed', message: expect.stringMatching(/more than 16777216 bytes/) },
     })
     await until('the line is cut', () => lines.size === 0)
@@ -139,16 +139,16 @@ describe('closing', () => {
     const clock = new ManualClock()
     const { origin, seen } = await service(says(503), () => {})
     const http = door(clock)
-    const waits = http.ask(to(`${origin}/waits`))
+    const waits = http.send(to(`${origin}/waits`))
     await until('a pause', () => clock.timers === 1 && seen.length === 1)
-    const hangs = http.ask(to(`${origin}/hangs`))
+    const hangs = http.send(to(`${origin}/hangs`))
     await until('both', () => seen.length === 2)
     await http.close()
     const stopping = {
       ok: false,
       refusal: { kind: 'unavailable', message: expect.stringMatching(/stopping/) },
     }
-    expect(await Promise.all([waits, hangs, http.ask(to(origin))])).toEqual([stopping, stopping, stopping])
+    expect(await Promise.all([waits, hangs, http.send(to(origin))])).toEqual([stopping, stopping, stopping])
     expect(seen).toHaveLength(2)
     expect(clock.timers).toBe(0)
   })
@@ -158,7 +158,7 @@ test('twenty-five and more are asked at the same time', async () => {
   const waiting: ServerResponse[] = []
   const { origin } = await service((reply) => void waiting.push(reply))
   const http = door()
-  const all = Array.from({ length: 30 }, (_, at) => http.ask(to(`${origin}/${at}`)))
+  const all = Array.from({ length: 30 }, (_, at) => http.send(to(`${origin}/${at}`)))
   await until('all thirty', () => waiting.length === 30)
   for (const reply of waiting) reply.end('ok')
   expect((await Promise.all(all)).every(({ ok }) => ok)).toBe(true)
@@ -167,7 +167,7 @@ test('twenty-five and more are asked at the same time', async () => {
 test('a credential that cannot be sent is refused without being shown', async () => {
   const { origin, seen } = await service(says(200))
   // Nor is it tried again: nobody winds this clock.
-  const answer = await door(new ManualClock()).ask(
+  const answer = await door(new ManualClock()).send(
     to(origin, { headers: { authorization: 'Bearer s3cret\r\nx: y' } }),
   )
   expect(answer).toMatchObject({

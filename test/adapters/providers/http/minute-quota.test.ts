@@ -5,9 +5,10 @@ import type { Urgency } from '../../../../core/provider-ports.ts'
 import { errand, paths, rig, told } from './client-fixture.ts'
 
 /** Ten points: five for what nobody waits for, eight for people; a write counts two. */
-const tight = () => rig({ atOnce: 100, writePauseMs: 0, minute: () => ({ points: 10, read: 1, write: 2 }) })
+const tight = () =>
+  rig({ concurrencyMax: 100, writeIntervalMs: 0, minuteQuota: () => ({ points: 10, read: 1, write: 2 }) })
 const person = (path: string) => errand(path, 'person')
-const kept = (path: string) => errand(path, 'person', { kept: true })
+const kept = (path: string) => errand(path, 'person', { cached: true })
 const named = (name: string, count: number) => Array.from({ length: count }, (_, n) => `/${name}${n}`)
 
 describe('what is asked within a minute', () => {
@@ -125,7 +126,7 @@ test('in whatever order it is asked, no minute is overdone, and nobody is forgot
 })
 
 test('a service that does not count by the minute is asked as much as one likes', async () => {
-  const { clock, courier, sent } = rig({ atOnce: 1_000 })
+  const { clock, courier, sent } = rig({ concurrencyMax: 1_000 })
   for (const path of named('p', 500)) told(courier, person(path))
   await clock.turn()
   expect(sent).toHaveLength(500)

@@ -5,8 +5,8 @@ import { type AddressInfo, connect, createServer as createTcpServer } from 'node
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import { proxies, web } from '../../../../bin/network.ts'
-import { makeHttp, type Proxies } from '../../../../providers/http/http.ts'
-import { wayTo } from '../../../../providers/http/proxy-selection.ts'
+import { createHttp, type ProxySettings } from '../../../../providers/http/http.ts'
+import { selectProxy } from '../../../../providers/http/proxy-selection.ts'
 import { type Certificate, makeCertificate } from '../../../agents-real/certificate.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
@@ -82,12 +82,17 @@ async function proxy({ wants, says = 200 }: { readonly wants?: string; readonly 
   return { asked, address: `127.0.0.1:${port}` }
 }
 
-function door(around: Partial<Proxies>, authorities: readonly string[] = [certificate.authority]) {
-  const way = { http: '', https: '', except: '', ...around }
-  const http = makeHttp({ clock: realClock, random: realChance, proxies: way, authorities })
+function door(around: Partial<ProxySettings>, authorities: readonly string[] = [certificate.authority]) {
+  const way = { http: '', https: '', noProxy: '', ...around }
+  const http = createHttp({
+    clock: realClock,
+    random: realChance,
+    proxies: way,
+    certificateAuthorities: authorities,
+  })
   open.unshift(http)
   return (url: string) =>
-    http.ask({ method: 'GET', url, headers: { authorization: 'Bearer t0ken' }, tries: 1 })
+    http.send({ method: 'GET', url, headers: { authorization: 'Bearer t0ken' }, tries: 1 })
 }
 const messageOf = (answer: Awaited<ReturnType<ReturnType<typeof door>>>) =>
   answer.ok ? '' : answer.refusal.message
@@ -189,16 +194,16 @@ async function socks() {
 }
 
 describe('what goes by which way', () => {
-  const around = (except: string) => ({ http: 'http://plain:1', https: 'http://safe:2', except })
-  const way = (url: string, except = '') => {
-    const found = wayTo(new URL(url), around(except))
+  const around = (noProxy: string) => ({ http: 'http://plain:1', https: 'http://safe:2', noProxy })
+  const way = (url: string, noProxy = '') => {
+    const found = selectProxy(new URL(url), around(noProxy))
     if (!found.ok) throw new Error(found.refusal.message)
     return found.value?.url.host ?? 'directly'
   }
 
   test('each scheme has its own proxy, and one that has none goes directly', () => {
     expect([way('http://a.example'), way('https://a.example')]).toEqual(['plain:1', 'safe:2'])
-    const none = wayTo(new URL('https://a.example'), { http: 'http://plain:1', https: '', except: '' })
+    const none = selectProxy(new URL('https://a.example'), { http: 'http://plain:1', https: '', noProxy: '' })
     expect(none).toEqual({ ok: true, value: undefined })
   })
 
@@ -245,8 +250,8 @@ describe('what goes by which way', () => {
     ['2001:db8::/32', 'https://[2001:db8:9::9]', true],
     [', ,', 'https://a.example', false],
     ['.', 'https://a.example', false],
-  ])('except %j: %s', (except, url, isDirect) => {
-    expect(way(url, except)).toBe(isDirect ? 'directly' : 'safe:2')
+  ])('except %j: %s', (noProxy, url, isDirect) => {
+    expect(way(url, noProxy)).toBe(isDirect ? 'directly' : 'safe:2')
   })
 })
 
@@ -254,7 +259,7 @@ describe('what the environment says', () => {
   test('a proxy without a scheme is an http proxy, and its login is one that can be decoded', () => {
     expect(proxies({ https_proxy: 'ada:100%@p.example:3128' })).toEqual({
       ok: true,
-      value: { http: '', https: 'http://ada:100%25@p.example:3128', except: '' },
+      value: { http: '', https: 'http://ada:100%25@p.example:3128', noProxy: '' },
     })
   })
 

@@ -3,9 +3,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { makeCouriers } from '../../../../providers/http/client-pool.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
-import { outwardLookup } from '../../../../providers/http/public-address-guard.ts'
+import { createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
+import { publicOnlyLookup } from '../../../../providers/http/public-address-guard.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { accountsHere, configWith, refusedAs } from '../accounts/accounts-fixture.ts'
 
@@ -38,7 +38,7 @@ async function service() {
 }
 
 function door(lookup: LookupFunction) {
-  const http = makeHttp({ clock: realClock, random: realChance, lookup })
+  const http = createHttp({ clock: realClock, random: realChance, lookup })
   open.unshift(() => http.close())
   return http
 }
@@ -49,13 +49,13 @@ test('a name that leads to this machine is asked only by those who need not lead
   const { port, asked } = await service()
   const http = door(names('127.0.0.1'))
   const url = `http://helper.example:${port}/`
-  expect(await http.ask({ ...GET, url, outside: true })).toMatchObject(
+  expect(await http.send({ ...GET, url, publicOnly: true })).toMatchObject(
     refusedAs('invalid', /private network/),
   )
   expect(asked()).toBe(0)
-  expect(await http.ask({ ...GET, url })).toMatchObject({ ok: true, value: { status: 200 } })
+  expect(await http.send({ ...GET, url })).toMatchObject({ ok: true, value: { status: 200 } })
   const plain = `http://127.0.0.1:${port}/`
-  expect(await http.ask({ ...GET, url: plain, outside: true })).toMatchObject({ ok: true })
+  expect(await http.send({ ...GET, url: plain, publicOnly: true })).toMatchObject({ ok: true })
 })
 
 test.each([
@@ -80,7 +80,7 @@ test.each([
 test('the OAuth helper may be a company’s own, on its private network', async () => {
   const { port, asked } = await service()
   const http = door(names('127.0.0.1'))
-  const couriers = makeCouriers({ http, clock: realClock, random: realChance, log: keptLog() })
+  const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
   open.unshift(() => couriers.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
   const accounts = accountsHere({ http, couriers })
@@ -95,14 +95,14 @@ test('a name that cannot be resolved is refused as any other, and ends nothing',
     const error = Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' })
     setImmediate(() => Reflect.apply(done, undefined, [error]))
   }
-  const asked = await door(nowhere).ask({ ...GET, url: 'https://helper.example/', outside: true })
+  const asked = await door(nowhere).send({ ...GET, url: 'https://helper.example/', publicOnly: true })
   expect(asked).toMatchObject(refusedAs('failed', /helper\.example/))
 })
 
 describe('a name', () => {
   const found = (addresses: readonly string[], all: boolean) =>
     new Promise<unknown>((resolve) =>
-      outwardLookup(names(...addresses))('x.example', { all }, (error, address) =>
+      publicOnlyLookup(names(...addresses))('x.example', { all }, (error, address) =>
         resolve(error?.code ?? address),
       ),
     )

@@ -91,7 +91,7 @@ class Judge {
     }
     this.asks.push(ask)
     const wish = errand(ask.path, urgency, { method: writes ? 'POST' : 'GET' })
-    void this.house.courier.ask(wish).then((answer) => {
+    void this.house.courier.send(wish).then((answer) => {
       ask.outcome = answer.ok ? String(answer.value.status) : answer.refusal.kind
     })
     await this.look()
@@ -194,7 +194,7 @@ class Judge {
   #judge(sent: Sent): void {
     const ask = this.#askOf(sent)
     this.#open.push(sent)
-    if (this.#open.length > manners.atOnce) this.#wrong(sent, 'leaves although there is no room')
+    if (this.#open.length > manners.concurrencyMax) this.#wrong(sent, 'leaves although there is no room')
     for (const name of ['', ask.resource]) this.#judgeGate(sent, this.#gate(name))
     const word = this.#words.get(ask.resource)
     if (word !== undefined && sent.at < word.until && !this.#gate(ask.resource).isShut) {
@@ -206,7 +206,7 @@ class Judge {
       if (person !== undefined) this.#wrong(sent, `leaves although a person waits for ${person.path}`)
     }
     if (!ask.writes) return
-    if (sent.at - this.#lastWrite < manners.writePauseMs) this.#wrong(sent, 'writes without a pause')
+    if (sent.at - this.#lastWrite < manners.writeIntervalMs) this.#wrong(sent, 'writes without a pause')
     this.#lastWrite = sent.at
   }
 
@@ -223,8 +223,8 @@ class Judge {
     if (['', ask.resource].some((name) => this.#gate(name).isShut)) return false
     const word = this.#words.get(ask.resource)
     // The last ones of a budget may be under way already.
-    if (word !== undefined && at < word.until && word.left <= manners.atOnce) return false
-    return !ask.writes || at - this.#lastWrite >= manners.writePauseMs
+    if (word !== undefined && at < word.until && word.left <= manners.concurrencyMax) return false
+    return !ask.writes || at - this.#lastWrite >= manners.writeIntervalMs
   }
 
   #wrong(sent: Sent, what: string): void {

@@ -1,7 +1,7 @@
 /** One budget for all who ask with the same credential, and what is done when a service wants to be asked less. */
 import { describe, expect, test } from '@jest/globals'
-import { COURIERS_MAX } from '../../../../providers/http/client-pool.ts'
-import { DEAD_MS } from '../../../../providers/http/rate-limited-client.ts'
+import { CLIENTS_MAX } from '../../../../providers/http/client-pool.ts'
+import { REJECTED_CREDENTIAL_MS } from '../../../../providers/http/rate-limited-client.ts'
 import type { ManualClock } from '../../../support/manual-clock.ts'
 import { errand, manners, ORIGIN, paths, rig, told } from './client-fixture.ts'
 
@@ -41,13 +41,13 @@ describe('whose turn it is', () => {
 
   test('a driver that throws on a reply gives its place back', async () => {
     const { clock, courier, sent } = rig({
-      atOnce: 1,
+      concurrencyMax: 1,
       budgets: ({ status }) => {
         if (status === 200) throw new Error('a bug')
         return []
       },
     })
-    const broken = courier.ask(person('/a'))
+    const broken = courier.send(person('/a'))
     const next = told(courier, person('/b'))
     await clock.turn()
     await Promise.all([expect(broken).rejects.toThrow('a bug'), sent[0]?.reply(200)])
@@ -148,9 +148,9 @@ describe('a budget', () => {
     told(courier, person('/1'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '600000' })
-    const same = told(couriers.courier(manners, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
-    const other = told(couriers.courier(manners, ORIGIN, 'another'), person('/3'))
-    const none = told(couriers.courier(manners, ORIGIN, undefined), person('/4'))
+    const same = told(couriers.clientFor(manners, `${ORIGIN}/some/path`, 's3cret'), person('/2'))
+    const other = told(couriers.clientFor(manners, ORIGIN, 'another'), person('/3'))
+    const none = told(couriers.clientFor(manners, ORIGIN, undefined), person('/4'))
     await clock.turn()
     expect([same.now, other.now, none.now]).toEqual([
       expect.stringMatching(/wants fewer requests; nothing is asked before 2026-01-01 00:10:00 UTC/),
@@ -330,14 +330,14 @@ describe('when a service wants fewer requests', () => {
 
 describe('a credential that is not taken any more', () => {
   test('is tried again in the background only once in a while, and the answer is the same', async () => {
-    const { clock, courier, sent } = rig({ atOnce: 1 })
+    const { clock, courier, sent } = rig({ concurrencyMax: 1 })
     told(courier, errand('/1'))
     await clock.turn()
     const waiting = told(courier, errand('/1b'))
     await sent[0]?.reply(401, {}, 'Bad credentials')
     expect(waiting.now).toBe('401 Bad credentials')
-    const others = ['/2', '/3'].map((path) => told(courier, errand(path, 'background', { kept: true })))
-    await clock.advance(DEAD_MS - 1)
+    const others = ['/2', '/3'].map((path) => told(courier, errand(path, 'background', { cached: true })))
+    await clock.advance(REJECTED_CREDENTIAL_MS - 1)
     expect(others.map(({ now }) => now)).toEqual(['401 Bad credentials', '401 Bad credentials'])
     expect(sent).toHaveLength(1)
     await clock.advance(1)
@@ -345,7 +345,7 @@ describe('a credential that is not taken any more', () => {
     await clock.turn()
     await sent[1]?.reply(401)
     expect(paths(sent).slice(1)).toEqual(['/4'])
-    await clock.advance(DEAD_MS)
+    await clock.advance(REJECTED_CREDENTIAL_MS)
     for (const path of ['/6', '/7']) told(courier, errand(path))
     await clock.turn()
     await sent[2]?.reply(200)
@@ -455,8 +455,8 @@ describe('couriers', () => {
     told(courier, person('/first'))
     await clock.turn()
     await sent[0]?.reply(420, { wait: '600000' })
-    for (let at = 0; at < 2 * COURIERS_MAX; at++) {
-      told(couriers.courier(manners, ORIGIN, `other ${at}`), person('/other'))
+    for (let at = 0; at < 2 * CLIENTS_MAX; at++) {
+      told(couriers.clientFor(manners, ORIGIN, `other ${at}`), person('/other'))
       await clock.turn()
       await sent.at(-1)?.reply(200)
     }
@@ -467,18 +467,18 @@ describe('couriers', () => {
 
   test('are not more than there may be, while all of them are under way', async () => {
     const { clock, couriers, sent } = rig()
-    const all = Array.from({ length: COURIERS_MAX + 1 }, (_, at) =>
-      told(couriers.courier(manners, ORIGIN, `other ${at}`), person('/other')),
+    const all = Array.from({ length: CLIENTS_MAX + 1 }, (_, at) =>
+      told(couriers.clientFor(manners, ORIGIN, `other ${at}`), person('/other')),
     )
     await clock.turn()
     expect([sent.length, all.at(-1)?.now]).toEqual([
-      COURIERS_MAX,
+      CLIENTS_MAX,
       expect.stringMatching(/accounts are being asked/),
     ])
   })
 
   test('refuse whoever waits when they are closed, and wind up their clocks', async () => {
-    const { clock, couriers, courier, sent } = rig({ atOnce: 1 })
+    const { clock, couriers, courier, sent } = rig({ concurrencyMax: 1 })
     const [first, waiting] = [told(courier, person('/1')), told(courier, person('/2'))]
     await clock.turn()
     await sent[0]?.reply(420, { wait: '5000' })

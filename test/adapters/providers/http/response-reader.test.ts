@@ -1,7 +1,7 @@
 /** One answer taken in from a line that does as it likes. */
 import { expect, test } from '@jest/globals'
 import { HTTP_ANSWER_BYTES_MAX } from '../../../../protocol/limits.ts'
-import { Intake } from '../../../../providers/http/response-reader.ts'
+import { ResponseReader } from '../../../../providers/http/response-reader.ts'
 
 function line() {
   const aborted: string[] = []
@@ -9,7 +9,7 @@ function line() {
 }
 
 test('an answer is its last head, the first of each header, and all of its pieces', async () => {
-  const [intake, one] = [new Intake(), line()]
+  const [intake, one] = [new ResponseReader(), line()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 103, { link: '</a>' })
   intake.onResponseStart(one, 200, { etag: '"1"', via: ['a', 'b'], none: undefined })
@@ -22,14 +22,14 @@ test('an answer is its last head, the first of each header, and all of its piece
 })
 
 test('one without a body has an empty text', async () => {
-  const [intake, one] = [new Intake(), line()]
+  const [intake, one] = [new ResponseReader(), line()]
   intake.onResponseStart(one, 304, {})
   intake.onResponseEnd()
   expect(await intake.reply).toEqual({ status: 304, headers: {}, text: '' })
 })
 
 test('what becomes too long is not waited for', async () => {
-  const [intake, one] = [new Intake(), line()]
+  const [intake, one] = [new ResponseReader(), line()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
   intake.onResponseData(one, Buffer.alloc(HTTP_ANSWER_BYTES_MAX))
@@ -41,15 +41,15 @@ test('what becomes too long is not waited for', async () => {
 })
 
 test('given up while it waits for a line, it is not sent over the one that comes', async () => {
-  const [intake, one] = [new Intake(), line()]
-  intake.giveUp()
+  const [intake, one] = [new ResponseReader(), line()]
+  intake.abort()
   await expect(intake.reply).rejects.toThrow('too long')
   intake.onRequestStart(one)
   expect(one.aborted).toEqual(['it took too long'])
 })
 
 test('an answer that breaks off is none', async () => {
-  const [intake, one] = [new Intake(), line()]
+  const [intake, one] = [new ResponseReader(), line()]
   intake.onRequestStart(one)
   intake.onResponseStart(one, 200, {})
   intake.onResponseData(one, Buffer.from('half'))

@@ -1,6 +1,6 @@
 /** What Linear's answers mean, and how it speaks of its limits: by the body first, whatever the status. */
 import { describe, expect, test } from '@jest/globals'
-import type { Errand } from '../../../../providers/http/client-types.ts'
+import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 import { LinearDesk } from '../../../../providers/tracker/linear/client.ts'
 import { linearPlace } from '../../../../providers/tracker/linear/endpoint.ts'
@@ -10,13 +10,13 @@ import { linearManners } from '../../../../providers/tracker/linear/rate-limits.
 const KEY = 'lin_api_a_secret'
 
 function deskFor(status: number, body: unknown, credential = KEY) {
-  const errands: Errand[] = []
+  const errands: ServiceRequest[] = []
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const ask = async (errand: Errand) => {
+  const ask = async (errand: ServiceRequest) => {
     errands.push(errand)
     return { ok: true, value: { status, headers: {}, text } } as const
   }
-  const desk = new LinearDesk({ courier: { ask }, graphqlUrl: 'https://x.example/graphql', credential })
+  const desk = new LinearDesk({ courier: { send: ask }, graphqlUrl: 'https://x.example/graphql', credential })
   return { errands, ask: () => desk.ask({ document: '{ a }', urgency: 'background' }) }
 }
 
@@ -98,7 +98,12 @@ test('a personal key stands by itself in its header, a token of an app as a bear
 
 describe('manners', () => {
   const NOW = 1_000_000
-  const errand: Errand = { method: 'POST', url: 'https://x.example', headers: {}, urgency: 'background' }
+  const errand: ServiceRequest = {
+    method: 'POST',
+    url: 'https://x.example',
+    headers: {},
+    urgency: 'background',
+  }
   const reply = (status: number, body: unknown, headers: Record<string, string> = {}): HttpReply => ({
     status,
     headers,
@@ -141,7 +146,7 @@ describe('manners', () => {
     ],
     ['a reset in a thousand years', reply(429, '', { 'retry-after': '999999999' }), 3_600_000],
   ])('%s', (_, told, wait) => {
-    expect(linearManners.tooOften(told, NOW)).toBe(wait)
+    expect(linearManners.tooManyRequestsMs(told, NOW)).toBe(wait)
   })
 })
 

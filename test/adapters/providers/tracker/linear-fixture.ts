@@ -6,8 +6,8 @@ import { isEligible } from '../../../../core/tickets/eligibility.ts'
 import { configDefaults } from '../../../../protocol/config.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { Ticket } from '../../../../protocol/run.ts'
-import { makeCouriers, type OpenCouriers } from '../../../../providers/http/client-pool.ts'
-import { type Http, makeHttp } from '../../../../providers/http/http.ts'
+import { type ClosableClientPool, createClientPool } from '../../../../providers/http/client-pool.ts'
+import { createHttp, type Http } from '../../../../providers/http/http.ts'
 import { trackerFor } from '../../../../providers/tracker/tracker.ts'
 import { type FakeLinear, type FakeLinearOptions, startLinear } from '../../../support/linear/linear.ts'
 import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
@@ -23,14 +23,14 @@ export class LinearBench {
   readonly linear: FakeLinear
   readonly log: KeptLog = keptLog()
   readonly http: Http
-  readonly couriers: OpenCouriers
+  readonly couriers: ClosableClientPool
   readonly tracker: Tracker
   #elapsed = 0
 
   constructor(linear: FakeLinear) {
     this.linear = linear
-    this.http = makeHttp({ clock: realClock, random: realChance })
-    this.couriers = makeCouriers({ http: this.http, clock: realClock, random: realChance, log: this.log })
+    this.http = createHttp({ clock: realClock, random: realChance })
+    this.couriers = createClientPool({ http: this.http, clock: realClock, random: realChance, log: this.log })
     this.tracker = this.open()
   }
 

@@ -23,7 +23,7 @@ import { configDefaults } from '../../../../protocol/config.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX } from '../../../../protocol/limits.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { TrackerProject } from '../../../../protocol/tracker.ts'
-import type { Couriers } from '../../../../providers/http/client-types.ts'
+import type { ClientPool } from '../../../../providers/http/client-types.ts'
 import { replaceIfSame } from '../../../../providers/tracker/atomic-rewrite.ts'
 import { readWhole } from '../../../../providers/tracker/folder.ts'
 import { localTracker } from '../../../../providers/tracker/local.ts'
@@ -574,8 +574,8 @@ describe('watching', () => {
 })
 
 test('the tracker is the configured one, or none', () => {
-  const couriers: Couriers = {
-    courier: () => {
+  const couriers: ClientPool = {
+    clientFor: () => {
       throw new Error('a folder is asked without a courier')
     },
   }

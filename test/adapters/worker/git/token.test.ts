@@ -6,7 +6,7 @@ import { afterEach, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
-import { makeHttp } from '../../../../providers/http/http.ts'
+import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { pauselessClock } from '../../../support/skipping-clock.ts'
 import { aJob, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
@@ -41,7 +41,7 @@ async function site(
     token: TOKEN,
     ...(before === undefined ? {} : { before }),
   })
-  const http = makeHttp({ clock: realClock, random: realChance })
+  const http = createHttp({ clock: realClock, random: realChance })
   open.push(server, http)
   codehost = got(codeHostFor({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }))
   return { g, server, codehost }
