@@ -128,7 +128,7 @@ async function floorIn(workshop: Workshop): Promise<(repository: string) => Prom
   const probe = await probeSandbox()
   if (!probe.ok) throw new Error(probe.detail)
   const order = orderIn(workshop)
-  const checkout = join(dirname(order.work), 'checkout')
+  const checkout = join(dirname(order.workFolder), 'checkout')
   return async (repository) => {
     rmSync(checkout, { recursive: true, force: true })
     return timed(async () => {
