@@ -1,0 +1,224 @@
+/**
+ * A module is one part of a process: the actor kinds it brings, the effects it carries out, and what it does when the
+ * process starts, commits, changes its configuration or stops.
+ *
+ * Modules know each other in three ways and no fourth: an event to an actor, a change that every module may observe,
+ * and a view. A module is created with the views of modules that stand before it in the list, so no two depend on
+ * each other.
+ */
+import type { Meters } from '../../core/ports.ts'
+import type { ActorKind } from './actor-kind.ts'
+import type { StateChange } from './actor-system.ts'
+import type { CommitParticipant } from './commit-loop.ts'
+import type { Effect } from './transition-output.ts'
+
+/** Every module that others may ask declares its view here, in its own file, by its own name. */
+// biome-ignore lint/suspicious/noEmptyInterface: modules add to it by declaration merging; the runtime knows none
+export interface ModuleViews {}
+
+/** A view answers differently from now on. `key` names the one thing that changed, where there is one. */
+export interface ViewChange {
+  readonly view: string
+  readonly key?: string
+}
+
+export interface Module {
+  /** Carries out effects, by the word before the dot in their type. */
+  readonly effects?: ModuleEffects
+  /** Observes new states of actors, by kind. The states are not on disk yet. */
+  readonly onStateChange?: Readonly<Record<string, (change: StateChange) => void>>
+  readonly onViewChange?: (change: ViewChange) => void
+  /** Each writes to every commit that it has something for. */
+  readonly participants?: readonly CommitParticipant[]
+  /** The last moment to send events that are still part of the commit about to be taken. */
+  readonly beforeCommit?: () => void
+  /** Handles timers, by the first word of their key. */
+  readonly onTimer?: Readonly<Record<string, (key: string, name: string) => void>>
+  /** Every stored actor is back and no listener is open: records and actors are brought into agreement. */
+  readonly onRestored?: () => void
+  readonly start?: () => void
+  /** The process is about to stop, and its connections are still open. */
+  readonly drain?: () => Promise<unknown>
+  readonly stop?: () => void
+  readonly onConfigChange?: () => void
+  /** The store takes writes again. */
+  readonly onStoreReady?: () => void
+  readonly reportGauges?: (meters: Meters) => void
+  /** How many of each thing that comes and goes are in memory. At rest none of them may grow with the years. */
+  readonly sizes?: () => Readonly<Record<string, number>>
+}
+
+type WithView<N extends string> = N extends keyof ModuleViews
+  ? Module & { readonly view: ModuleViews[N] }
+  : Module
+
+export interface ModuleDefinition<C, N extends string = string> {
+  readonly name: N
+  readonly kinds?: readonly ActorKind[]
+  create(context: C, views: ModuleViews): WithView<N>
+}
+
+/** Checks that a module has the view that it declares. */
+export const defineModule =
+  <C>() =>
+  <const N extends string>(definition: ModuleDefinition<C, N>): ModuleDefinition<C, N> =>
+    definition
+
+// ---- effects -----------------------------------------------------------------------------------------------------
+
+export type ModuleEffects = Readonly<Record<string, (effect: never) => void>>
+
+type GroupOf<F extends Effect> = F['type'] extends `${infer Group}.${string}` ? Group : never
+
+export type EffectHandlers<F extends Effect> = {
+  readonly [G in GroupOf<F>]: (effect: Extract<F, { readonly type: `${G}.${string}` }>) => void
+}
+
+/** Checks that there is a handler for every group, and that each takes the effects of its own group. */
+export const effectHandlers = <F extends Effect>(handlers: EffectHandlers<F>): ModuleEffects => handlers
+
+// ---- the list ----------------------------------------------------------------------------------------------------
+
+/** ModuleList holds every loop over modules. Each runs in the order of the list. */
+export class ModuleList {
+  readonly participants: readonly CommitParticipant[]
+  readonly views: ModuleViews
+  readonly #modules: readonly Module[]
+  readonly #effects: ReadonlyMap<string, (effect: never) => void>
+  readonly #timers: ReadonlyMap<string, (key: string, name: string) => void>
+  readonly #stateObservers: ReadonlyMap<string, readonly ((change: StateChange) => void)[]>
+  readonly #viewObservers: readonly ((change: ViewChange) => void)[]
+
+  /** Throws when two modules have one name, one effect group or one timer, or when one needs a view too early. */
+  constructor(modules: ReadonlyMap<string, Module>) {
+    this.#modules = [...modules.values()]
+    this.participants = this.#modules.flatMap(({ participants = [] }) => participants)
+    this.views = viewsOf(modules)
+    this.#effects = claimed(this.#modules.map(({ effects = {} }) => effects))
+    this.#timers = claimed(this.#modules.map(({ onTimer = {} }) => onTimer))
+    this.#stateObservers = grouped(this.#modules.map(({ onStateChange = {} }) => onStateChange))
+    this.#viewObservers = this.#modules.flatMap(({ onViewChange }) => onViewChange ?? [])
+  }
+
+  runEffect(effect: Effect): void {
+    const handle = this.#effects.get(effect.type.slice(0, effect.type.indexOf('.')))
+    if (handle === undefined) throw new Error(`no module carries out ${effect.type}`)
+    // The handler was found by the effect's own group, which is what its parameter type says.
+    handle(effect as never)
+  }
+
+  onStateChange(change: StateChange): void {
+    for (const observe of this.#stateObservers.get(change.kind) ?? []) observe(change)
+  }
+
+  onViewChange(change: ViewChange): void {
+    for (const observe of this.#viewObservers) observe(change)
+  }
+
+  beforeCommit(): void {
+    for (const { beforeCommit } of this.#modules) beforeCommit?.()
+  }
+
+  onTimer(key: string, name: string): void {
+    const handle = this.#timers.get(key.split(' ', 1)[0] ?? '')
+    if (handle === undefined) throw new Error(`no module has set the timer ${key}`)
+    handle(key, name)
+  }
+
+  onRestored(): void {
+    for (const { onRestored } of this.#modules) onRestored?.()
+  }
+
+  start(): void {
+    for (const { start } of this.#modules) start?.()
+  }
+
+  drain(): Promise<unknown> {
+    return Promise.all(this.#modules.map(({ drain }) => drain?.()))
+  }
+
+  stop(): void {
+    for (const { stop } of this.#modules) stop?.()
+  }
+
+  onConfigChange(): void {
+    for (const { onConfigChange } of this.#modules) onConfigChange?.()
+  }
+
+  onStoreReady(): void {
+    for (const { onStoreReady } of this.#modules) onStoreReady?.()
+  }
+
+  reportGauges(meters: Meters): void {
+    for (const { reportGauges } of this.#modules) reportGauges?.(meters)
+  }
+
+  sizes(): Record<string, number> {
+    return Object.assign({}, ...this.#modules.map(({ sizes }) => sizes?.() ?? {}))
+  }
+}
+
+/** A module asked for the view of another while it was created. */
+export interface ViewNeed {
+  readonly module: string
+  readonly view: string
+}
+
+/**
+ * Creates the modules in their order, each with the views of those before it.
+ *
+ * @param onNeed called for every view that a module asks for, so that a test can draw the graph
+ */
+export function createModules<C>(
+  definitions: readonly ModuleDefinition<C>[],
+  context: C,
+  onNeed: (need: ViewNeed) => void = () => {},
+): ModuleList {
+  const modules = new Map<string, Module>()
+  for (const { name, create } of definitions) {
+    if (modules.has(name)) throw new Error(`two modules are called ${name}`)
+    modules.set(name, create(context, viewsFor(name, modules, onNeed)))
+  }
+  return new ModuleList(modules)
+}
+
+function viewsFor(
+  module: string,
+  modules: ReadonlyMap<string, Module>,
+  onNeed: (need: ViewNeed) => void,
+): ModuleViews {
+  // What a module has no view of, it hears by an error; hence the wider type of the empty target.
+  return new Proxy({} as ModuleViews, {
+    get(_, view) {
+      const owner = modules.get(String(view))
+      if (owner === undefined || !('view' in owner))
+        throw new Error(
+          `${module} needs the view of ${String(view)}, which no module before it in the list has`,
+        )
+      onNeed({ module, view: String(view) })
+      return owner.view
+    },
+  })
+}
+
+function viewsOf(modules: ReadonlyMap<string, Module>): ModuleViews {
+  const views = [...modules].flatMap(([name, module]) => ('view' in module ? [[name, module.view]] : []))
+  // `defineModule` has checked the type of each by its name.
+  return Object.fromEntries(views) as ModuleViews
+}
+
+function claimed<T>(owned: readonly Readonly<Record<string, T>>[]): Map<string, T> {
+  const owners = new Map<string, T>()
+  for (const [name, owner] of owned.flatMap(Object.entries<T>)) {
+    if (owners.has(name)) throw new Error(`two modules claim ${name}`)
+    owners.set(name, owner)
+  }
+  return owners
+}
+
+function grouped<T>(records: readonly Readonly<Record<string, T>>[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const [name, value] of records.flatMap(Object.entries<T>))
+    groups.set(name, [...(groups.get(name) ?? []), value])
+  return groups
+}

@@ -1,0 +1,119 @@
+import { describe, expect, test } from '@jest/globals'
+import type { StateChange } from '../../../actors/runtime/actor-system.ts'
+import {
+  createModules,
+  defineModule,
+  effectHandlers,
+  type Module,
+  type ModuleDefinition,
+  type ViewNeed,
+} from '../../../actors/runtime/module.ts'
+
+declare module '../../../actors/runtime/module.ts' {
+  interface ModuleViews {
+    readonly 'test numbers': { readonly answer: () => number }
+  }
+}
+
+interface Context {
+  readonly calls: string[]
+}
+
+const numbers = defineModule<Context>()({
+  name: 'test numbers',
+  create: ({ calls }) => ({
+    view: { answer: () => 42 },
+    start: () => void calls.push('numbers start'),
+    drain: async () => calls.push('numbers drain'),
+    stop: () => void calls.push('numbers stop'),
+    sizes: () => ({ numbers: 1 }),
+    onStateChange: { run: ({ key }) => void calls.push(`numbers saw ${key}`) },
+    onTimer: { number: (key, name) => void calls.push(`timer ${key}: ${name}`) },
+  }),
+})
+
+const sums = defineModule<Context>()({
+  name: 'test sums',
+  create: ({ calls }, { 'test numbers': { answer } }) => ({
+    start: () => void calls.push(`sums start with ${answer()}`),
+    stop: () => void calls.push('sums stop'),
+    sizes: () => ({ sums: 2 }),
+    effects: effectHandlers<{ type: 'sum.add' } | { type: 'sum.print' }>({
+      sum: ({ type }) => void calls.push(`does ${type}`),
+    }),
+    onStateChange: { run: ({ key }) => void calls.push(`sums saw ${key}`) },
+    onViewChange: ({ view, key }) => void calls.push(`sums hears of ${view} ${key}`),
+  }),
+})
+
+function created(definitions: readonly ModuleDefinition<Context>[] = [numbers, sums]) {
+  const calls: string[] = []
+  const needs: ViewNeed[] = []
+  const modules = createModules(definitions, { calls }, (need) => needs.push(need))
+  return { modules, calls, needs }
+}
+
+const named = (name: string, module: Module): ModuleDefinition<Context> => ({ name, create: () => module })
+
+describe('a list of modules', () => {
+  test('starts, drains and stops each in order, and adds up what they hold', async () => {
+    const { modules, calls } = created()
+    modules.start()
+    await modules.drain()
+    modules.stop()
+    expect(calls).toEqual([
+      'numbers start',
+      'sums start with 42',
+      'numbers drain',
+      'numbers stop',
+      'sums stop',
+    ])
+    expect(modules.sizes()).toEqual({ numbers: 1, sums: 2 })
+  })
+
+  test('gives each effect to the module of its group, each timer to the one that set it', () => {
+    const { modules, calls } = created()
+    modules.runEffect({ type: 'sum.add' })
+    modules.onTimer('number 7', 'over')
+    expect(calls).toEqual(['does sum.add', 'timer number 7: over'])
+    expect(() => modules.runEffect({ type: 'nobody.does' })).toThrow(/no module carries out nobody.does/)
+    expect(() => modules.onTimer('nobody 1', 'x')).toThrow(/no module has set the timer nobody 1/)
+  })
+
+  test('shows each change of a state to those that observe its kind, and of a view to all', () => {
+    const { modules, calls } = created()
+    // Only kind and key matter to a list.
+    modules.onStateChange({ kind: 'run', key: 'r1' } as StateChange)
+    modules.onStateChange({ kind: 'lease', key: 'l1' } as StateChange)
+    modules.onViewChange({ view: 'tickets', key: 't1' })
+    expect(calls).toEqual(['numbers saw r1', 'sums saw r1', 'sums hears of tickets t1'])
+  })
+
+  test('knows who needs whose view', () => {
+    expect(created().needs).toEqual([{ module: 'test sums', view: 'test numbers' }])
+    expect(created().modules.views['test numbers'].answer()).toBe(42)
+  })
+})
+
+describe('a list is refused', () => {
+  test.each<[string, readonly ModuleDefinition<Context>[], RegExp]>([
+    [
+      'a view is needed too early',
+      [sums, numbers],
+      /test sums needs the view of test numbers, which no module before/,
+    ],
+    ['a name stands twice', [numbers, numbers], /two modules are called test numbers/],
+    [
+      'two claim an effect group',
+      [named('a', { effects: { x: () => {} } }), named('b', { effects: { x: () => {} } })],
+      /two modules claim x/,
+    ],
+    [
+      'two claim a timer',
+      [named('a', { onTimer: { y: () => {} } }), named('b', { onTimer: { y: () => {} } })],
+      /two modules claim y/,
+    ],
+  ])('when %s', (_, definitions, message) => {
+    expect(() => created(definitions)).toThrow(message)
+  })
+})
