@@ -16,8 +16,8 @@ import type { Yard } from '../root/host-lifecycle.ts'
 import type { RunEffect } from '../runs/run-manager.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { CommitWaiters } from '../runtime/commit-waiters.ts'
-import type { ConfigVault } from '../settings/current-config.ts'
-import type { SettingsWish } from '../settings/settings.effects.ts'
+import type { CurrentConfig } from '../settings/current-config.ts'
+import type { SettingsRequest } from '../settings/settings.effects.ts'
 import { connectDesk } from './accounts.ts'
 import { followUpDesk } from './follow-ups.ts'
 import type { FrontDesk } from './host-api.ts'
@@ -29,9 +29,9 @@ import { fleetDesk } from './workers.ts'
 export interface DeskParts {
   readonly clock: Clock
   readonly system: ActorSystem
-  readonly vault: ConfigVault
+  readonly vault: CurrentConfig
   /** Asks the settings, and answers once it is decided, on disk and told. */
-  readonly settle: (wish: SettingsWish) => Promise<Result<SettingsUpdateResponse>>
+  readonly settle: (wish: SettingsRequest) => Promise<Result<SettingsUpdateResponse>>
   readonly pushes: Pushes
   readonly health: HealthResponse
   readonly store: Store
@@ -56,7 +56,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
   }
   const landed = () =>
     landings.wait((handle) => {
-      const effect: RunEffect = { type: 'run.landed', handle }
+      const effect: RunEffect = { type: 'run.notify committed', handle }
       system.runAfterCommit(effect)
     })
   return {
@@ -79,7 +79,7 @@ export function frontDesk(parts: DeskParts): FrontDesk {
       mayChange,
     }),
     ...followUpDesk({ system, rooms, mayChange, landed, pulls: () => parts.pulls(config()), database }),
-    ...connectDesk({ connect: rooms.connect, link: rooms.link, mayChange }),
+    ...connectDesk({ connect: rooms.connect, trackerConnection: rooms.trackerConnection, mayChange }),
     ...pullDesk({ config, pulls: () => parts.pulls(config()), watch: rooms.pullWatch }),
     health: () => health,
     config: () => vault.redacted,
@@ -89,11 +89,11 @@ export function frontDesk(parts: DeskParts): FrontDesk {
     },
     hello: () => ({
       type: 'hello',
-      runs: helloRuns(database).map((run) => rooms.runs.seen(run)),
+      runs: helloRuns(database).map((run) => rooms.runs.withWaitReason(run)),
       tickets: [...rooms.intake.eligible()],
       config: vault.redacted,
       linearStatus: yard.trackerStatus(),
-      workers: rooms.fleet.views(),
+      workers: rooms.workers.views(),
     }),
     onPush: (listener) => pushes.listen(listener),
     allowedOrigins: () => vault.configuration.effective.server.allowedOrigins,

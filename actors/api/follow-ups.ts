@@ -9,9 +9,9 @@ import type { ControlDatabase } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
-import { nextFollowUp } from '../../core/run/follow-up.ts'
+import { nextFollowUpNumber } from '../../core/run/follow-up.ts'
 import { mayFollowPull, mayFollowUp } from '../../core/run/permission.ts'
-import { followedUp } from '../../core/run/run-transitions.ts'
+import { queueFollowUp } from '../../core/run/run-transitions.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 import type { Rooms } from '../root/modules.ts'
 import type { RunInput } from '../runs/run.machine.ts'
@@ -42,19 +42,19 @@ export function followUpDesk({
   pulls,
   database,
 }: FollowUpDeskParts): FollowUpPart {
-  const { attach, callings, followUps, runs } = rooms
+  const { terminals, callings, followUps, runs } = rooms
 
   const may = (id: string, starting: boolean): Result<{ run: Run; place: PullPlace }> => {
     const open = mayChange()
     if (!open.ok) return open
-    const run = runs.newest(id)
+    const run = runs.latest(id)
     if (run === undefined) return no('unknown', `there is no run ${id}`)
-    const active = runs.activeOf(run.ticket.id)
+    const active = runs.activeRunOf(run.ticket.id)
     const place = mayFollowUp(run, {
-      place: asTold(callings.placeOf(run)),
-      otherActiveRun: active === id ? undefined : active,
+      pull: asTold(callings.pullPlaceOf(run)),
+      competingRun: active === id ? undefined : active,
       starting,
-      booted: attach.isBooted(id),
+      booted: terminals.isBooted(id),
     })
     return place.ok ? yes({ run, place: place.value }) : place
   }
@@ -67,15 +67,15 @@ export function followUpDesk({
   }
 
   const queue = (run: Run): Result<void> => {
-    const room = runs.hasRoom()
+    const room = runs.checkQueueLimit()
     if (!room.ok) return room
     const input: RunInput = {
-      run: followedUp(run, rooms.instant()),
+      run: queueFollowUp(run, rooms.instant()),
       job: 'follow-up',
       woken: run.status,
       earlier: earlierOf(run),
       attempts: attemptsOf(run.costs),
-      followUp: { id: rooms.newFollowUpId(), number: nextFollowUp(run.costs) },
+      followUp: { id: rooms.newFollowUpId(), number: nextFollowUpNumber(run.costs) },
     }
     const born = system.spawn(RUN, run.id, input)
     return born.ok ? yes(undefined) : born
@@ -85,7 +85,7 @@ export function followUpDesk({
     const state = await stateOf(before.place)
     if (!state.ok) return state
     const url = before.run.prUrl
-    if (url !== undefined && state.value !== undefined) runs.pullSeen(id, url, state.value)
+    if (url !== undefined && state.value !== undefined) runs.onPullState(id, url, state.value)
     const still = may(id, false)
     if (!still.ok) return still
     const follow = mayFollowPull(still.value.run, state.value)
@@ -96,11 +96,11 @@ export function followUpDesk({
     async followUpRun(id) {
       const first = may(id, followUps.isStarting(id))
       if (!first.ok) return first
-      const started = await followUps.starting(id, () => start(id, first.value))
+      const started = await followUps.whileStarting(id, () => start(id, first.value))
       const done = started.ok ? await landed() : started
       if (!done.ok) return done
       const run = database.runs.get(id)
-      return run === undefined ? no('unknown', `there is no run ${id}`) : yes(runs.seen(run))
+      return run === undefined ? no('unknown', `there is no run ${id}`) : yes(runs.withWaitReason(run))
     },
   }
 }

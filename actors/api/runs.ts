@@ -9,8 +9,8 @@ import type { PullHost } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
-import { discarded, isTerminal, retried } from '../../core/run/run-transitions.ts'
-import { answerWithin } from '../../core/with-timeout.ts'
+import { isTerminal, markSandboxDiscarded, queueRetry } from '../../core/run/run-transitions.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 import type { RunPullResponse } from '../../protocol/pulls.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { Rooms } from '../root/modules.ts'
@@ -66,12 +66,12 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
   }
   const newest = (id: string): Run | undefined => {
     const alive = system.peek(RUN, id)?.context as RunContext | undefined
-    return alive?.run ?? rooms.resting.newest(id)
+    return alive?.run ?? rooms.resting.latest(id)
   }
   const unknown = (id: string) => no('unknown', `there is no run ${id}`)
   const shown = (id: string): Result<Run> => {
     const run = durable(id)
-    return run === undefined ? unknown(id) : yes(rooms.runs.seen(run))
+    return run === undefined ? unknown(id) : yes(rooms.runs.withWaitReason(run))
   }
   const afterLanding = async (id: string): Promise<Result<Run>> => {
     const done = await landed()
@@ -82,10 +82,10 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     const open = mayChange()
     if (!open.ok) return open
     const ticket = rooms.intake.find(asked)
-    const activeRun = ticket === undefined ? undefined : rooms.runs.activeOf(ticket.id)
+    const activeRun = ticket === undefined ? undefined : rooms.runs.activeRunOf(ticket.id)
     const may = mayRunTicket(asked, { ticket, activeRun })
     if (!may.ok) return may
-    const queued = rooms.runs.take(may.value)
+    const queued = rooms.runs.createRun(may.value)
     return queued.ok ? afterLanding(queued.value) : queued
   }
 
@@ -94,14 +94,14 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     const found = shelf.list({ ...query, ...limit })
     const more = query.limit !== undefined && found.length > query.limit
     if (more) found.pop()
-    return yes({ runs: found.map((run) => rooms.runs.seen(run)), more })
+    return yes({ runs: found.map((run) => rooms.runs.withWaitReason(run)), more })
   }
 
   async function cancelRun(id: string): Promise<Result<Run>> {
     const open = mayChange()
     if (!open.ok) return open
     if (newest(id) === undefined) return unknown(id)
-    rooms.runs.tell(id, { type: 'cancel requested', at: rooms.instant(), reason: 'cancelled by a person' })
+    rooms.runs.send(id, { type: 'cancel requested', at: rooms.instant(), reason: 'cancelled by a person' })
     return afterLanding(id)
   }
 
@@ -110,14 +110,14 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     if (!open.ok) return open
     const run = newest(id)
     if (run === undefined) return unknown(id)
-    const active = rooms.runs.activeOf(run.ticket.id)
-    const otherActiveRun = active === id ? undefined : active
-    const may = mayRetry(run, { otherActiveRun, booted: rooms.attach.isBooted(id) })
+    const active = rooms.runs.activeRunOf(run.ticket.id)
+    const competingRun = active === id ? undefined : active
+    const may = mayRetry(run, { competingRun, booted: rooms.terminals.isBooted(id) })
     if (!may.ok) return may
-    const room = rooms.runs.hasRoom()
+    const room = rooms.runs.checkQueueLimit()
     if (!room.ok) return room
     const input: RunInput = {
-      run: retried(run, rooms.instant()),
+      run: queueRetry(run, rooms.instant()),
       job: 'run',
       woken: run.status,
       earlier: null,
@@ -132,24 +132,24 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     if (!open.ok) return open
     const run = newest(id)
     if (run === undefined) return unknown(id)
-    const may = mayDiscard(run, { booted: rooms.attach.isBooted(id) })
+    const may = mayDiscard(run, { booted: rooms.terminals.isBooted(id) })
     if (!may.ok) return may
     const { workerId } = run.sandbox
-    rooms.resting.change(discarded(run, rooms.instant()))
-    if (workerId !== undefined && rooms.fleet.member(workerId) !== undefined) {
+    rooms.resting.update(markSandboxDiscarded(run, rooms.instant()))
+    if (workerId !== undefined && rooms.workers.get(workerId) !== undefined) {
       rooms.errands.add({ workerId, runId: id })
-      const tellWorker: RunEffect = { type: 'run.discard', workerId, runId: id }
+      const tellWorker: RunEffect = { type: 'run.send discard', workerId, runId: id }
       system.runAfterCommit(tellWorker)
     }
     const answer = await afterLanding(id)
-    if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.tell(answer.value)
+    if (answer.ok && isTerminal(answer.value.status)) rooms.runPushes.publish(answer.value)
     return answer
   }
 
   /** Opening a run also asks after its pull request; whoever opened it hears of a change as everybody does. */
   function opened(id: string): Result<Run> {
     const run = shown(id)
-    if (run.ok) rooms.pullWatch.opened(run.value)
+    if (run.ok) rooms.pullWatch.pollRun(run.value)
     return run
   }
 
@@ -168,7 +168,7 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     const state = states.value.get(place.number)
     if (state === undefined)
       return no('unknown', `the code host does not know the pull request of ${id} any more`)
-    rooms.runs.pullSeen(id, url, state)
+    rooms.runs.onPullState(id, url, state)
     return yes({ url, number: place.number, state })
   }
 
@@ -179,8 +179,8 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     if (!open.ok) return is === 'ready' ? open : no('failed', open.refusal.message)
     const changed = change()
     if (!changed.ok) return changed
-    const done = await answerWithin(clock, DELETION_MS_MAX, landed(), 'the disk')
-    if (done.ok) return yes(rooms.memories.durable())
+    const done = await withTimeout(clock, DELETION_MS_MAX, landed(), 'the disk')
+    if (done.ok) return yes(rooms.memories.listDurable())
     const state = store.database.state()
     // It had room when this was asked for.
     return state.is === 'ready' ? done : no('failed', `${state.reason}; ${LATER}`)
@@ -208,7 +208,7 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
       const run = durable(id)
       return run === undefined ? unknown(id) : yes(rooms.scheduler.placement(run))
     },
-    memories: () => rooms.memories.durable(),
+    memories: () => rooms.memories.listDurable(),
     forgetMemory: (repo, id) => changeMemory(() => rooms.memories.forget(repo, id)),
     clearMemories: (repo) => changeMemory(() => rooms.memories.clear(repo)),
   }

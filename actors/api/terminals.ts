@@ -27,29 +27,29 @@ type AttachPart = Pick<FrontDesk, 'resumeRun' | 'releaseRun' | 'attachView'>
 
 export function attachDesk(parts: AttachDeskParts): AttachPart {
   const { database, clock, rooms, mayChange } = parts
-  const { attach, fleet, sessionCosts } = rooms
-  const shown = (run: Run): Run => rooms.runs.seen(database.runs.get(run.id) ?? run)
+  const { terminals, workers, sessionCosts } = rooms
+  const shown = (run: Run): Run => rooms.runs.withWaitReason(database.runs.get(run.id) ?? run)
   /** Who goes on with what is booted, or ends it, changes nothing on disk, and is not held up by a full one. */
   const mayGoOn = (): Result<void> =>
     parts.open() ? yes(undefined) : no('unavailable', 'the service is stopping')
   const known = (id: string, may: Result<void>): Result<Run> => {
     if (!may.ok) return may
-    const run = rooms.runs.newest(id)
+    const run = rooms.runs.latest(id)
     return run === undefined ? no('unknown', `there is no run ${id}`) : yes(run)
   }
 
   async function resumeRun(id: string): Promise<Result<ResumeRunResponse>> {
-    const booted = attach.isBooted(id)
+    const booted = terminals.isBooted(id)
     const asked = known(id, booted ? mayGoOn() : mayChange())
     if (!asked.ok) return asked
     const run = asked.value
     const { workerId = '' } = run.sandbox
-    const worker = fleet.member(workerId)
+    const worker = workers.get(workerId)
     const followUpStarting = parts.followUpStarting(id)
     const may = mayResume(run, { now: clock.now(), followUpStarting, booted, worker })
     if (!may.ok) return may
-    if (!booted) sessionCosts.booted(run, workerId, may.value.sessionId)
-    const done = await attach.boot({ runId: id, workerId })
+    if (!booted) sessionCosts.startSession(run, workerId, may.value.sessionId)
+    const done = await terminals.boot({ runId: id, workerId })
     if (!done.ok) return done
     const workerName = worker?.name ?? workerId
     return yes({ run: shown(run), attach: { kind: 'worker', workerId, workerName } })
@@ -60,11 +60,11 @@ export function attachDesk(parts: AttachDeskParts): AttachPart {
     if (!asked.ok) return asked
     const may = mayRelease(asked.value)
     if (!may.ok) return may
-    attach.release(id)
+    terminals.release(id)
     return yes(shown(asked.value))
   }
 
-  const attachView = (id: string, view: ViewLink): ViewLine => attach.attach(id, view, () => resumeRun(id))
+  const attachView = (id: string, view: ViewLink): ViewLine => terminals.attach(id, view, () => resumeRun(id))
 
   return { resumeRun, releaseRun, attachView }
 }

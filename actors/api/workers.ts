@@ -2,7 +2,7 @@
  * The front desk's part about workers: who there is, who may come in, what they are to do.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { workerName } from '../../core/fleet/naming.ts'
+import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { FleetDemandResponse, FleetResponse, WorkerState } from '../../protocol/worker.ts'
@@ -10,8 +10,8 @@ import type { Rooms } from '../root/modules.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { WORKER } from '../workers/fleet.names.ts'
 import type { WorkerEvent } from '../workers/worker.machine.ts'
-import { proves } from '../workers/worker-registration.ts'
-import type { Member } from '../workers/worker-registry.ts'
+import { provesCredential } from '../workers/worker-registration.ts'
+import type { EnrolledWorker } from '../workers/worker-registry.ts'
 import type { FrontDesk } from './host-api.ts'
 
 export interface FleetDeskParts {
@@ -40,17 +40,17 @@ const NOT_ADMITTED = no('forbidden', 'unknown worker, or a missing or wrong cred
 const REMEMBERED_MAX = 4_096
 
 export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts): FleetPart {
-  const { attach, fleet, channel, enrollment, holds, scheduler } = rooms
-  const views = (): FleetResponse => ({ workers: fleet.views() })
+  const { terminals, workers, frameRouter, pairingTokens, dispatchBackoff, scheduler } = rooms
+  const views = (): FleetResponse => ({ workers: workers.views() })
   const remembered = new Map<string, { readonly hash: string; readonly secret: Buffer }>()
 
   async function change(
     id: string,
-    permitted: (member: Member) => Result<WorkerEvent>,
+    permitted: (member: EnrolledWorker) => Result<WorkerEvent>,
   ): Promise<Result<FleetResponse>> {
     const open = mayChange()
     if (!open.ok) return open
-    const member = fleet.member(id)
+    const member = workers.get(id)
     if (member === undefined) return no('unknown', `no worker ${id} is enrolled`)
     const event = permitted(member)
     if (!event.ok) return event
@@ -59,9 +59,9 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
     return done.ok ? yes(views()) : done
   }
 
-  function renamed(member: Member, asked: string): Result<WorkerEvent> {
+  function renamed(member: EnrolledWorker, asked: string): Result<WorkerEvent> {
     if (member.context.local) return no('invalid', 'the local worker keeps its name')
-    const name = workerName(asked)
+    const name = normalizeWorkerName(asked)
     if (name === '')
       return no('invalid', `/name: must have a visible character, and at most ${WORKER_NAME_CHARS_MAX}`)
     return yes({ type: 'renamed', name })
@@ -69,7 +69,7 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
 
   /** Hashing anew at each poll would cost more than all the rest of it. */
   function admitWorker(workerId: string, secret: string): Result<{ readonly workerId: string }> {
-    const member = fleet.member(workerId)
+    const member = workers.get(workerId)
     const known = remembered.get(workerId)
     const presented = Buffer.from(secret)
     if (member !== undefined && known !== undefined && known.hash === member.context.hash) {
@@ -77,21 +77,21 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
       return same ? yes({ workerId }) : NOT_ADMITTED
     }
     // Somebody unknown takes as long as somebody known with a wrong credential.
-    if (!proves(member, secret) || member === undefined) return NOT_ADMITTED
+    if (!provesCredential(member, secret) || member === undefined) return NOT_ADMITTED
     if (remembered.size >= REMEMBERED_MAX) remembered.clear()
     remembered.set(workerId, { hash: member.context.hash, secret: presented })
     return yes({ workerId })
   }
 
   function demand(workerId: string) {
-    const answer = fleet.demand(workerId, scheduler.queue.ready)
+    const answer = workers.demand(workerId, scheduler.queue.readyCount)
     return answer === undefined ? NOT_ADMITTED : yes(withOwnViews(answer))
   }
 
   /** A terminal that was opened since the last heartbeat counts, too: a shutdown would end it. */
   function withOwnViews(answer: FleetDemandResponse): FleetDemandResponse {
     const { worker } = answer
-    const views = worker.connected ? attach.viewsOn(worker.id) : 0
+    const views = worker.connected ? terminals.viewCountOn(worker.id) : 0
     return views <= worker.attachSessions
       ? answer
       : { ...answer, worker: { ...worker, attachSessions: views } }
@@ -103,7 +103,7 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
     drainWorker: (id) => change(id, () => yes({ type: 'drained' })),
     enableWorker: (id) =>
       change(id, (member) => {
-        holds.forgive(member)
+        dispatchBackoff.clear(member)
         return yes({ type: 'enabled' })
       }),
     revokeWorker: (id) =>
@@ -114,7 +114,7 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
       ),
     mintPairingToken() {
       const open = mayChange()
-      return open.ok ? yes(enrollment.invite()) : open
+      return open.ok ? yes(pairingTokens.issue()) : open
     },
     demand,
     async changeWorkerState(workerId: string, state: WorkerState) {
@@ -123,7 +123,7 @@ export function fleetDesk({ system, rooms, mayChange, landed }: FleetDeskParts):
       if (changed.ok) return demand(workerId)
       return changed.refusal.kind === 'unknown' ? NOT_ADMITTED : changed
     },
-    workerConnected: (link) => channel.connect(link),
+    workerConnected: (link) => frameRouter.connect(link),
     admitWorker,
   }
 }

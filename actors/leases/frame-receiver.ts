@@ -7,7 +7,13 @@
  * within bounds; what is over the bounds is forgotten, and the unchanged mark asks the worker for it again.
  */
 import { isNativeError } from 'node:util/types'
-import { judge, judgeGap, type LeaseMark, UNMARKED, withLost } from '../../core/lease/watermark.ts'
+import {
+  addLostRange,
+  INITIAL_WATERMARK,
+  judgeFrame,
+  judgeLostRange,
+  type LeaseWatermark,
+} from '../../core/lease/watermark.ts'
 import type { Artifacts, Clock, ControlDatabase, Log, Meters, UsageArchive, Write } from '../../core/ports.ts'
 import { usageToArchive } from '../../core/run/usage.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
@@ -17,11 +23,11 @@ import {
   LEASE_ACK_FRAMES,
   LEASE_PENDING_BYTES_MAX,
 } from '../../protocol/limits.ts'
-import type { Journal } from '../runs/run-event-log.ts'
+import type { RunEventLog } from '../runs/run-event-log.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEvent } from './lease.machine.ts'
 
-export type Report =
+export type LeaseFrame =
   | WorkerFrameOf<'run-patch'>
   | WorkerFrameOf<'run-event'>
   | WorkerFrameOf<'run-artifact'>
@@ -30,7 +36,7 @@ export type Report =
   | WorkerFrameOf<'run-complete'>
   | WorkerFrameOf<'lease-gap'>
 
-export interface BookPorts {
+export interface FrameReceiverPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
@@ -39,42 +45,42 @@ export interface BookPorts {
   readonly keyValues: ControlDatabase['keyValues']
   readonly artifacts: Artifacts
   readonly usage: UsageArchive
-  readonly journal: Journal
-  readonly tellLease: (leaseId: string, event: LeaseEvent) => void
+  readonly runEventLog: RunEventLog
+  readonly sendToLease: (leaseId: string, event: LeaseEvent) => void
   /** Not while the run recovers from a crash: what it was told meanwhile would be acknowledged before it is true. */
-  readonly takesReports: (runId: string) => boolean
+  readonly acceptsFrames: (runId: string) => boolean
   readonly patchRun: (runId: string, workerId: string, patch: WorkerFrameOf<'run-patch'>['patch']) => void
-  readonly remember: (runId: string, repo: string, facts: readonly string[]) => void
+  readonly recordMemories: (runId: string, repo: string, facts: readonly string[]) => void
   readonly retentionHours: () => number
   /** Enough was put on disk since the last acknowledgement to send one. */
-  readonly ackDue: (workerId: string, leaseId: string) => void
+  readonly onAckDue: (workerId: string, leaseId: string) => void
   readonly requestCommit: () => void
   /** An acknowledged number was about to fall. */
-  readonly violated: () => void
+  readonly onInvariantViolated: () => void
 }
 
 /** How often applying may throw until a lease's frames are let lie. */
 const CRASHES_MAX = 3
 const CRASHES_WITHIN_MS = 60_000
 
-interface Page {
+interface LeaseProgress {
   readonly leaseId: string
   readonly runId: string
   readonly workerId: string
-  at: LeaseMark
+  applied: LeaseWatermark
   /** The same, as of the last cut that landed. */
-  durable: LeaseMark
+  durable: LeaseWatermark
   /** The highest number that was acknowledged. */
   acknowledged: number
   /** The worker is known to have it. */
-  accepted: boolean
+  isAccepted: boolean
   /** Applied to its end: nothing more counts. */
-  complete: boolean
+  isComplete: boolean
   /** There is a record of its mark on disk, or on its way. */
-  written: boolean
+  isStored: boolean
   /** A file is being written for the frame behind the mark. */
-  busy: boolean
-  readonly waiting: { readonly frame: Report; readonly bytes: number }[]
+  isWritingFile: boolean
+  readonly waiting: { readonly frame: LeaseFrame; readonly bytes: number }[]
   pendingBytes: number
   /** Of those, what is applied and waits only for the next cut. */
   appliedBytes: number
@@ -83,40 +89,40 @@ interface Page {
   crashes: number[]
 }
 
-export class Book implements CommitParticipant {
-  readonly #ports: BookPorts
-  readonly #pages = new Map<string, Page>()
-  readonly #dirty = new Set<Page>()
-  readonly #closed: Page[] = []
+export class FrameReceiver implements CommitParticipant {
+  readonly #ports: FrameReceiverPorts
+  readonly #progress = new Map<string, LeaseProgress>()
+  readonly #dirty = new Set<LeaseProgress>()
+  readonly #closed: LeaseProgress[] = []
   #pendingBytes = 0
 
-  constructor(ports: BookPorts) {
+  constructor(ports: FrameReceiverPorts) {
     this.#ports = ports
   }
 
   // ---- following the leases ----------------------------------------------------------------------------------------
 
-  open(lease: LeaseContext, restored: boolean, accepted: boolean): void {
-    const known = this.#pages.get(lease.id)
+  openLease(lease: LeaseContext, restored: boolean, accepted: boolean): void {
+    const known = this.#progress.get(lease.id)
     if (known !== undefined) {
-      known.accepted ||= accepted
+      known.isAccepted ||= accepted
       return
     }
     // Only this class writes to the shelf.
     const stored = restored
-      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseMark | undefined)
+      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)
       : undefined
-    this.#pages.set(lease.id, {
+    this.#progress.set(lease.id, {
       leaseId: lease.id,
       runId: lease.runId,
       workerId: lease.workerId,
-      at: stored ?? UNMARKED,
-      durable: stored ?? UNMARKED,
+      applied: stored ?? INITIAL_WATERMARK,
+      durable: stored ?? INITIAL_WATERMARK,
       acknowledged: 0,
-      accepted,
-      complete: false,
-      written: stored !== undefined,
-      busy: false,
+      isAccepted: accepted,
+      isComplete: false,
+      isStored: stored !== undefined,
+      isWritingFile: false,
       waiting: [],
       pendingBytes: 0,
       appliedBytes: 0,
@@ -126,48 +132,48 @@ export class Book implements CommitParticipant {
     })
   }
 
-  close(leaseId: string): void {
-    const page = this.#pages.get(leaseId)
-    if (page === undefined) return
-    page.complete = true
-    this.#forget(page)
-    this.#pages.delete(leaseId)
-    this.#dirty.delete(page)
-    this.#pendingBytes -= page.pendingBytes
-    page.pendingBytes = 0
-    if (page.written) {
-      this.#closed.push(page)
+  closeLease(leaseId: string): void {
+    const progress = this.#progress.get(leaseId)
+    if (progress === undefined) return
+    progress.isComplete = true
+    this.#dropWaiting(progress)
+    this.#progress.delete(leaseId)
+    this.#dirty.delete(progress)
+    this.#pendingBytes -= progress.pendingBytes
+    progress.pendingBytes = 0
+    if (progress.isStored) {
+      this.#closed.push(progress)
       this.#ports.requestCommit()
     }
   }
 
   /** Nothing more of this worker's counts, not even what waits for a file that is being written. */
-  silence(workerId: string): void {
-    for (const page of this.#pages.values()) {
-      if (page.workerId !== workerId) continue
-      page.complete = true
-      this.#forget(page)
+  ignoreWorker(workerId: string): void {
+    for (const progress of this.#progress.values()) {
+      if (progress.workerId !== workerId) continue
+      progress.isComplete = true
+      this.#dropWaiting(progress)
     }
   }
 
   /** What is acknowledged now: never more than is on disk. */
   acknowledge(leaseId: string): number {
-    const page = this.#pages.get(leaseId)
-    if (page === undefined) return 0
-    page.framesSinceAck = 0
-    page.bytesSinceAck = 0
-    if (page.durable.mark < page.acknowledged) this.#ports.violated()
-    page.acknowledged = page.durable.mark
-    return page.durable.mark
+    const progress = this.#progress.get(leaseId)
+    if (progress === undefined) return 0
+    progress.framesSinceAck = 0
+    progress.bytesSinceAck = 0
+    if (progress.durable.mark < progress.acknowledged) this.#ports.onInvariantViolated()
+    progress.acknowledged = progress.durable.mark
+    return progress.durable.mark
   }
 
   /** Its worker is known to have it. */
   isAccepted(leaseId: string): boolean {
-    return this.#pages.get(leaseId)?.accepted === true
+    return this.#progress.get(leaseId)?.isAccepted === true
   }
 
   get size(): number {
-    return this.#pages.size
+    return this.#progress.size
   }
 
   /** Of frames that wait: for a file before them, or, applied, for the disk. Over all leases. */
@@ -176,83 +182,94 @@ export class Book implements CommitParticipant {
   }
 
   /** Frames that are applied and not yet on disk, over all leases. */
-  lag(): number {
+  countUncommittedFrames(): number {
     let frames = 0
-    for (const page of this.#pages.values()) frames += page.at.mark - page.durable.mark
+    for (const progress of this.#progress.values()) frames += progress.applied.mark - progress.durable.mark
     return frames
   }
 
   // ---- frames ------------------------------------------------------------------------------------------------------
 
   /** Answers whether the lease is this worker's to speak for; what becomes of the frame is the book's affair. */
-  receive(workerId: string, frame: Report, bytes: number): boolean {
-    const page = this.#pages.get(frame.leaseId)
-    if (page === undefined || page.workerId !== workerId) return false
-    if (page.complete) return true
-    if (!page.accepted) {
+  receiveFrame(workerId: string, frame: LeaseFrame, bytes: number): boolean {
+    const progress = this.#progress.get(frame.leaseId)
+    if (progress === undefined || progress.workerId !== workerId) return false
+    if (progress.isComplete) return true
+    if (!progress.isAccepted) {
       // It reports, so it has it, even if the word of it was lost.
-      page.accepted = true
-      this.#ports.tellLease(page.leaseId, { type: 'accepted', at: this.#ports.instant() })
-      if (!this.#pages.has(page.leaseId)) return false
+      progress.isAccepted = true
+      this.#ports.sendToLease(progress.leaseId, { type: 'accepted', at: this.#ports.instant() })
+      if (!this.#progress.has(progress.leaseId)) return false
     }
-    if (page.busy) this.#wait(page, frame, bytes)
-    else this.#apply(page, frame, bytes)
+    if (progress.isWritingFile) this.#holdFrame(progress, frame, bytes)
+    else this.#applyFrame(progress, frame, bytes)
     return true
   }
 
-  #wait(page: Page, frame: Report, bytes: number): void {
-    if (!this.#hasRoom(page, bytes)) return
-    page.waiting.push({ frame, bytes })
-    this.#pend(page, bytes)
+  #holdFrame(progress: LeaseProgress, frame: LeaseFrame, bytes: number): void {
+    if (!this.#fitsLimits(progress, bytes)) return
+    progress.waiting.push({ frame, bytes })
+    this.#addPendingBytes(progress, bytes)
   }
 
-  #hasRoom(page: Page, bytes: number): boolean {
+  #fitsLimits(progress: LeaseProgress, bytes: number): boolean {
     return (
-      page.pendingBytes + bytes <= LEASE_PENDING_BYTES_MAX &&
+      progress.pendingBytes + bytes <= LEASE_PENDING_BYTES_MAX &&
       this.#pendingBytes + bytes <= FRAMES_PENDING_BYTES_MAX
     )
   }
 
-  #pend(page: Page, bytes: number): void {
-    page.pendingBytes += bytes
+  #addPendingBytes(progress: LeaseProgress, bytes: number): void {
+    progress.pendingBytes += bytes
     this.#pendingBytes += bytes
   }
 
-  #apply(page: Page, frame: Report, bytes: number): void {
+  #applyFrame(progress: LeaseProgress, frame: LeaseFrame, bytes: number): void {
     try {
-      if (!this.#hasRoom(page, bytes)) return
-      if (frame.type === 'lease-gap') this.#skip(page, frame, bytes)
-      else if (judge(page.at.mark, frame.seq) === 'next') this.#applyNext(page, frame, bytes)
+      if (!this.#fitsLimits(progress, bytes)) return
+      if (frame.type === 'lease-gap') this.#applyGap(progress, frame, bytes)
+      else if (judgeFrame(progress.applied.mark, frame.seq) === 'next')
+        this.#applyNextFrame(progress, frame, bytes)
     } catch (error) {
-      this.#threw(page, error)
+      this.#onApplyError(progress, error)
     }
   }
 
-  #applyNext(page: Page, frame: Exclude<Report, { type: 'lease-gap' }>, bytes: number): void {
-    const { journal, patchRun, remember, tellLease, retentionHours } = this.#ports
+  #applyNextFrame(
+    progress: LeaseProgress,
+    frame: Exclude<LeaseFrame, { type: 'lease-gap' }>,
+    bytes: number,
+  ): void {
+    const {
+      runEventLog: journal,
+      patchRun,
+      recordMemories: remember,
+      sendToLease: tellLease,
+      retentionHours,
+    } = this.#ports
     switch (frame.type) {
       case 'run-event':
-        journal.note(page.runId, frame.event)
+        journal.append(progress.runId, frame.event)
         break
       case 'run-patch':
-        if (!this.#ports.takesReports(page.runId)) return
-        patchRun(page.runId, page.workerId, frame.patch)
+        if (!this.#ports.acceptsFrames(progress.runId)) return
+        patchRun(progress.runId, progress.workerId, frame.patch)
         break
       case 'run-memories':
-        remember(page.runId, frame.repo, frame.facts)
+        remember(progress.runId, frame.repo, frame.facts)
         break
       case 'run-artifact':
-        this.#whileFiled(page, bytes, frame.seq, () => this.#fileArtifact(page, frame))
+        this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))
         return
       case 'run-usage-snapshot':
-        this.#whileFiled(page, bytes, frame.seq, () => this.#fileUsage(frame))
+        this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))
         return
       case 'run-complete':
-        if (!this.#ports.takesReports(page.runId)) return
-        page.complete = true
-        page.at = { mark: frame.seq, lost: page.at.lost }
-        this.#forget(page)
-        tellLease(page.leaseId, {
+        if (!this.#ports.acceptsFrames(progress.runId)) return
+        progress.isComplete = true
+        progress.applied = { mark: frame.seq, lost: progress.applied.lost }
+        this.#dropWaiting(progress)
+        tellLease(progress.leaseId, {
           type: 'completed',
           at: this.#ports.instant(),
           outcome: frame.outcome,
@@ -260,103 +277,112 @@ export class Book implements CommitParticipant {
         })
         return
     }
-    this.#advance(page, frame.seq, bytes)
+    this.#advance(progress, frame.seq, bytes)
   }
 
-  #advance(page: Page, seq: number, bytes: number): void {
-    page.at = { mark: seq, lost: page.at.lost }
-    this.#moved(page, bytes)
+  #advance(progress: LeaseProgress, seq: number, bytes: number): void {
+    progress.applied = { mark: seq, lost: progress.applied.lost }
+    this.#onAdvanced(progress, bytes)
   }
 
-  #moved(page: Page, bytes: number): void {
-    this.#pend(page, bytes)
-    page.appliedBytes += bytes
-    page.framesSinceAck += 1
-    page.bytesSinceAck += bytes
-    this.#dirty.add(page)
+  #onAdvanced(progress: LeaseProgress, bytes: number): void {
+    this.#addPendingBytes(progress, bytes)
+    progress.appliedBytes += bytes
+    progress.framesSinceAck += 1
+    progress.bytesSinceAck += bytes
+    this.#dirty.add(progress)
     this.#ports.requestCommit()
   }
 
-  #skip(page: Page, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
-    const lost = judgeGap(page.at.mark, from, to)
+  #applyGap(progress: LeaseProgress, { from, to }: WorkerFrameOf<'lease-gap'>, bytes: number): void {
+    const lost = judgeLostRange(progress.applied.mark, from, to)
     if (typeof lost === 'string') return
-    this.#ports.journal.note(page.runId, {
+    this.#ports.runEventLog.append(progress.runId, {
       at: this.#ports.instant(),
       type: 'gap',
       from: lost[0],
       to: lost[1],
     })
     this.#ports.meters.count('frames_lost_total', undefined, lost[1] - lost[0] + 1)
-    page.at = withLost(page.at, lost)
-    this.#moved(page, bytes)
+    progress.applied = addLostRange(progress.applied, lost)
+    this.#onAdvanced(progress, bytes)
   }
 
   /** The worker is asked for the frame again; a frame that throws each time must not hold its lease up for ever unseen. */
-  #threw(page: Page, error: unknown): void {
+  #onApplyError(progress: LeaseProgress, error: unknown): void {
     const now = this.#ports.clock.monotonic()
-    page.crashes = [...page.crashes.filter((at) => now - at < CRASHES_WITHIN_MS), now]
+    progress.crashes = [...progress.crashes.filter((at) => now - at < CRASHES_WITHIN_MS), now]
     this.#ports.meters.count('actor_crashes_total', { kind: 'ledger' })
-    this.#ports.log.error({ lease: page.leaseId, err: error }, 'a frame could not be applied')
-    if (page.crashes.length < CRASHES_MAX) return
-    page.complete = true
-    this.#forget(page)
-    this.#ports.tellLease(page.leaseId, { type: 'wedged', at: this.#ports.instant() })
+    this.#ports.log.error({ lease: progress.leaseId, err: error }, 'a frame could not be applied')
+    if (progress.crashes.length < CRASHES_MAX) return
+    progress.isComplete = true
+    this.#dropWaiting(progress)
+    this.#ports.sendToLease(progress.leaseId, { type: 'frames failed', at: this.#ports.instant() })
   }
 
   // ---- frames that become files ------------------------------------------------------------------------------------
 
-  #whileFiled(page: Page, bytes: number, seq: number, file: () => Promise<string | undefined>): void {
-    page.busy = true
-    this.#pend(page, bytes)
-    file()
+  #applyAfterWrite(
+    progress: LeaseProgress,
+    bytes: number,
+    seq: number,
+    write: () => Promise<string | undefined>,
+  ): void {
+    progress.isWritingFile = true
+    this.#addPendingBytes(progress, bytes)
+    write()
       .then(
-        (problem) => this.#filed(page, bytes, seq, problem),
-        (error: unknown) => this.#notFiled(page, bytes, error),
+        (problem) => this.#onFileWritten(progress, bytes, seq, problem),
+        (error: unknown) => this.#onFileFailed(progress, bytes, error),
       )
-      .catch((error: unknown) => this.#threw(page, error))
+      .catch((error: unknown) => this.#onApplyError(progress, error))
   }
 
-  #filed(page: Page, bytes: number, seq: number, problem: string | undefined): void {
-    page.busy = false
-    if (this.#pages.get(page.leaseId) !== page) return
-    this.#unpend(page, bytes)
-    if (page.complete) return
-    if (problem !== undefined) this.#ports.journal.say(page.runId, this.#ports.instant(), problem)
-    this.#advance(page, seq, bytes)
-    while (!page.busy && !page.complete) {
-      const next = page.waiting.shift()
+  #onFileWritten(progress: LeaseProgress, bytes: number, seq: number, problem: string | undefined): void {
+    progress.isWritingFile = false
+    if (this.#progress.get(progress.leaseId) !== progress) return
+    this.#removePendingBytes(progress, bytes)
+    if (progress.isComplete) return
+    if (problem !== undefined)
+      this.#ports.runEventLog.appendText(progress.runId, this.#ports.instant(), problem)
+    this.#advance(progress, seq, bytes)
+    while (!progress.isWritingFile && !progress.isComplete) {
+      const next = progress.waiting.shift()
       if (next === undefined) return
-      this.#unpend(page, next.bytes)
-      this.#apply(page, next.frame, next.bytes)
+      this.#removePendingBytes(progress, next.bytes)
+      this.#applyFrame(progress, next.frame, next.bytes)
     }
   }
 
-  #notFiled(page: Page, bytes: number, error: unknown): void {
-    page.busy = false
-    if (this.#pages.get(page.leaseId) !== page) return
-    this.#unpend(page, bytes)
-    this.#forget(page)
+  #onFileFailed(progress: LeaseProgress, bytes: number, error: unknown): void {
+    progress.isWritingFile = false
+    if (this.#progress.get(progress.leaseId) !== progress) return
+    this.#removePendingBytes(progress, bytes)
+    this.#dropWaiting(progress)
     const reason = isNativeError(error) ? error.message : String(error)
     this.#ports.log.warn(
-      { lease: page.leaseId, reason },
+      { lease: progress.leaseId, reason },
       'what a worker sent could not be put on disk; it is asked for again',
     )
   }
 
-  #unpend(page: Page, bytes: number): void {
-    page.pendingBytes -= bytes
+  #removePendingBytes(progress: LeaseProgress, bytes: number): void {
+    progress.pendingBytes -= bytes
     this.#pendingBytes -= bytes
   }
 
-  #forget(page: Page): void {
-    for (const { bytes } of page.waiting.splice(0)) this.#unpend(page, bytes)
+  #dropWaiting(progress: LeaseProgress): void {
+    for (const { bytes } of progress.waiting.splice(0)) this.#removePendingBytes(progress, bytes)
   }
 
   /** Answers what was wrong with it, if anything: then it is applied all the same, as far as it ever will be. */
-  async #fileArtifact(page: Page, frame: WorkerFrameOf<'run-artifact'>): Promise<string | undefined> {
+  async #writeArtifact(
+    progress: LeaseProgress,
+    frame: WorkerFrameOf<'run-artifact'>,
+  ): Promise<string | undefined> {
     const { name, part, final, data } = frame
     const written = await this.#ports.artifacts.write(
-      page.runId,
+      progress.runId,
       name,
       part,
       Buffer.from(data, 'base64'),
@@ -365,7 +391,7 @@ export class Book implements CommitParticipant {
     return typeof written === 'object' ? `the artifact ${name} was not kept: ${written.refused}` : undefined
   }
 
-  async #fileUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<string | undefined> {
+  async #writeUsage({ snapshot }: WorkerFrameOf<'run-usage-snapshot'>): Promise<string | undefined> {
     const usable = usageToArchive(snapshot)
     if (!usable.ok) return `a usage snapshot was not kept: ${usable.refusal.message}`
     await this.#ports.usage.replace(usable.value.key, usable.value.text)
@@ -377,26 +403,32 @@ export class Book implements CommitParticipant {
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0 && this.#closed.length === 0) return undefined
     const writes: Write[] = []
-    const taken: { page: Page; at: LeaseMark; bytes: number }[] = []
-    for (const page of this.#dirty) {
-      writes.push({ table: 'key-value', collection: 'mark', key: page.leaseId, value: page.at })
-      page.written = true
-      taken.push({ page, at: page.at, bytes: page.appliedBytes })
-      page.appliedBytes = 0
+    const taken: { progress: LeaseProgress; at: LeaseWatermark; bytes: number }[] = []
+    for (const progress of this.#dirty) {
+      writes.push({ table: 'key-value', collection: 'mark', key: progress.leaseId, value: progress.applied })
+      progress.isStored = true
+      taken.push({ progress, at: progress.applied, bytes: progress.appliedBytes })
+      progress.appliedBytes = 0
     }
     for (const { leaseId } of this.#closed.splice(0))
       writes.push({ table: 'key-value', collection: 'mark', key: leaseId, value: null })
     this.#dirty.clear()
-    return { writes, onCommitted: () => this.#landed(taken) }
+    return { writes, onCommitted: () => this.#onCommitted(taken) }
   }
 
-  #landed(taken: readonly { readonly page: Page; readonly at: LeaseMark; readonly bytes: number }[]): void {
-    for (const { page, at, bytes } of taken) {
-      page.durable = at
-      if (this.#pages.get(page.leaseId) !== page) continue
-      this.#unpend(page, bytes)
-      if (page.framesSinceAck >= LEASE_ACK_FRAMES || page.bytesSinceAck >= LEASE_ACK_BYTES)
-        this.#ports.ackDue(page.workerId, page.leaseId)
+  #onCommitted(
+    taken: readonly {
+      readonly progress: LeaseProgress
+      readonly at: LeaseWatermark
+      readonly bytes: number
+    }[],
+  ): void {
+    for (const { progress, at, bytes } of taken) {
+      progress.durable = at
+      if (this.#progress.get(progress.leaseId) !== progress) continue
+      this.#removePendingBytes(progress, bytes)
+      if (progress.framesSinceAck >= LEASE_ACK_FRAMES || progress.bytesSinceAck >= LEASE_ACK_BYTES)
+        this.#ports.onAckDue(progress.workerId, progress.leaseId)
     }
   }
 }

@@ -16,64 +16,64 @@ import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS, DISPATCH_ANSWER_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
-import type { RunEvent } from '../runs/run.machine.ts'
+import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { Holds } from '../workers/dispatch-backoff.ts'
+import type { DispatchBackoff } from '../workers/dispatch-backoff.ts'
 import { WORKER } from '../workers/fleet.names.ts'
-import type { Lines } from '../workers/worker-connections.ts'
-import type { Fleet, Member } from '../workers/worker-registry.ts'
+import type { WorkerConnections } from '../workers/worker-connections.ts'
+import type { EnrolledWorker, WorkerRegistry } from '../workers/worker-registry.ts'
 import type { EndedLeases } from './ended-leases.ts'
-import type { Book } from './frame-receiver.ts'
+import type { FrameReceiver } from './frame-receiver.ts'
 import type { LeaseContext, LeaseEffect, LeaseEvent } from './lease.machine.ts'
 import { LEASE } from './lease.names.ts'
 
-export interface LeasePorts {
+export interface LeaseManagerPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly newId: () => string
   readonly log: Log
   readonly system: ActorSystem
-  readonly fleet: Fleet
-  readonly lines: Lines
-  readonly holds: Holds
-  readonly book: Book
-  readonly ended: EndedLeases
+  readonly workers: WorkerRegistry
+  readonly connections: WorkerConnections
+  readonly dispatchBackoff: DispatchBackoff
+  readonly frameReceiver: FrameReceiver
+  readonly endedLeases: EndedLeases
   readonly timers: MonotonicTimers
   readonly timeouts: () => LeaseTimeouts
   /** The job of the run that this lease is for, with everything it needs, secrets included. */
-  readonly job: (lease: LeaseContext) => Result<Job>
+  readonly prepareJob: (lease: LeaseContext) => Result<Job>
   /** Something that may let a run be placed. */
-  readonly look: () => void
-  readonly violated: (law: 'one live lease a run' | 'durable before dispatch') => void
+  readonly requestScheduling: () => void
+  readonly onInvariantViolated: (law: 'one live lease a run' | 'durable before dispatch') => void
 }
 
-const alarmOf = (leaseId: string): string => `lease ${leaseId}`
+const timerKey = (leaseId: string): string => `lease ${leaseId}`
 
-export class LeaseRoom {
-  readonly #ports: LeasePorts
+export class LeaseManager {
+  readonly #ports: LeaseManagerPorts
   /** When each dispatch left, for leases that nobody has answered for. */
   readonly #sentAt = new Map<string, number>()
   /** Told to cancel: the time for that runs once, however often the worker comes back. */
-  readonly #cancelling = new Set<string>()
+  readonly #cancelSent = new Set<string>()
   readonly #startedAt: number
-  readonly #ends = new Counter('leases_ended_total', 'how')
-  readonly #dispatches = new Counter('dispatches_total', 'outcome')
+  readonly #endCounter = new Counter('leases_ended_total', 'how')
+  readonly #dispatchCounter = new Counter('dispatches_total', 'outcome')
 
-  constructor(ports: LeasePorts) {
+  constructor(ports: LeaseManagerPorts) {
     this.#ports = ports
     this.#startedAt = ports.timers.now()
   }
 
-  measure(meters: Meters): void {
-    this.#ends.report(meters)
-    this.#dispatches.report(meters)
+  reportCounts(meters: Meters): void {
+    this.#endCounter.report(meters)
+    this.#dispatchCounter.report(meters)
   }
 
-  do(effect: LeaseEffect): void {
+  runEffect(effect: LeaseEffect): void {
     switch (effect.type) {
       case 'lease.dispatch':
         this.#dispatch(effect.leaseId)
@@ -85,10 +85,13 @@ export class LeaseRoom {
         this.#sendCancel(effect)
         return
       case 'lease.acknowledge completion':
-        this.#ports.lines.sendTo(effect.workerId, { type: 'run-complete-ack', leaseId: effect.leaseId })
+        this.#ports.connections.sendToWorker(effect.workerId, {
+          type: 'run-complete-ack',
+          leaseId: effect.leaseId,
+        })
         return
       case 'lease.fence':
-        this.#ports.lines.sendTo(effect.workerId, {
+        this.#ports.connections.sendToWorker(effect.workerId, {
           type: 'lease-lost',
           leaseId: effect.leaseId,
           reason: effect.reason,
@@ -99,82 +102,90 @@ export class LeaseRoom {
 
   // ---- following the lives -----------------------------------------------------------------------------------------
 
-  grant(run: Run, worker: Member): void {
-    const { fleet, system, instant, newId, timeouts } = this.#ports
+  grantLease(run: Run, worker: EnrolledWorker): void {
+    const { workers, system, instant, newId, timeouts } = this.#ports
     // One that recovers from a crash has not heard of its lease yet.
-    if (fleet.leaseOf(run.id) !== undefined) return
+    if (workers.leaseOf(run.id) !== undefined) return
     const id = newId()
-    const born = system.spawn(LEASE, id, {
+    const spawned = system.spawn(LEASE, id, {
       id,
       runId: run.id,
       workerId: worker.id,
       termMs: leaseTermMs(timeouts()),
       grantedAt: instant(),
     })
-    const granted: RunEvent = { type: 'granted', leaseId: id }
-    if (born.ok) system.send(RUN, run.id, granted)
+    const granted: RunMachineEvent = { type: 'granted', leaseId: id }
+    if (spawned.ok) system.send(RUN, run.id, granted)
   }
 
-  leaseIs({ key, before, after, over, restored }: StateChange): void {
-    const { book, fleet, violated } = this.#ports
+  onLeaseChanged({ key, before, after, over, restored }: StateChange): void {
+    const { frameReceiver: book, workers, onInvariantViolated: violated } = this.#ports
     const lease = after.context as LeaseContext
     if (over) {
-      this.#isOver(lease)
+      this.#onLeaseEnded(lease)
       return
     }
-    if (before === undefined && fleet.leaseIs(lease) !== undefined) violated('one live lease a run')
-    book.open(lease, restored, after.value !== 'offered' && after.value !== 'unsure')
-    if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(alarmOf(key))
+    if (before === undefined && workers.updateLease(lease) !== undefined) violated('one live lease a run')
+    book.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
+    if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
   }
 
-  #isOver(lease: LeaseContext): void {
-    const { timers, book, clock, ended, fleet, look } = this.#ports
-    fleet.leaseEnded(lease)
-    book.close(lease.id)
-    timers.cancelAll(alarmOf(lease.id))
+  #onLeaseEnded(lease: LeaseContext): void {
+    const {
+      timers,
+      frameReceiver: book,
+      clock,
+      endedLeases: ended,
+      workers,
+      requestScheduling: look,
+    } = this.#ports
+    workers.removeLease(lease)
+    book.closeLease(lease.id)
+    timers.cancelAll(timerKey(lease.id))
     this.#sentAt.delete(lease.id)
-    this.#cancelling.delete(lease.id)
-    ended.ended(lease, clock.now())
-    this.#ends.add(lease.end ?? 'lost')
+    this.#cancelSent.delete(lease.id)
+    ended.recordEnd(lease, clock.now())
+    this.#endCounter.add(lease.end ?? 'lost')
     look()
   }
 
   /** An alarm that was set here came due. */
-  rang(key: string, name: string): void {
+  onTimer(key: string, name: string): void {
     const leaseId = key.slice('lease '.length)
     const at = this.#ports.instant()
-    if (name === 'away') this.#tell(leaseId, { type: 'time ran out', at })
-    else if (name === 'cancel') this.#tell(leaseId, { type: 'cancel timed out', at })
-    else this.#unanswered(leaseId, at)
+    if (name === 'away') this.#sendEvent(leaseId, { type: 'lease expired', at })
+    else if (name === 'cancel') this.#sendEvent(leaseId, { type: 'cancel timed out', at })
+    else this.#onDispatchUnanswered(leaseId, at)
   }
 
-  #unanswered(leaseId: string, at: string): void {
-    const { holds, fleet } = this.#ports
-    const member = fleet.member(fleet.lease(leaseId)?.workerId ?? '')
-    this.#tell(leaseId, { type: 'unanswered', at })
-    if (member !== undefined) holds.refused(member, 'no answer to a dispatch')
+  #onDispatchUnanswered(leaseId: string, at: string): void {
+    const { dispatchBackoff, workers } = this.#ports
+    const member = workers.get(workers.lease(leaseId)?.workerId ?? '')
+    this.#sendEvent(leaseId, { type: 'unanswered', at })
+    if (member !== undefined) dispatchBackoff.onRejected(member, 'no answer to a dispatch')
   }
 
   // ---- dispatch ----------------------------------------------------------------------------------------------------
 
   #dispatch(leaseId: string): void {
     const { system } = this.#ports
-    const life = system.peek(LEASE, leaseId)
+    const snapshot = system.peek(LEASE, leaseId)
     // It ended between the commit and now, or its worker went away.
-    if (life === undefined || (life.value !== 'offered' && life.value !== 'unsure')) return
-    const lease = life.context as LeaseContext
-    const refusal = life.value === 'unsure' ? 'its worker went away before' : this.#send(lease)
-    this.#dispatches.add(refusal === undefined ? 'sent' : 'withdrawn')
+    if (snapshot === undefined || (snapshot.value !== 'offered' && snapshot.value !== 'unconfirmed')) return
+    const lease = snapshot.context as LeaseContext
+    const refusal =
+      snapshot.value === 'unconfirmed' ? 'its worker went away before' : this.#sendDispatch(lease)
+    this.#dispatchCounter.add(refusal === undefined ? 'sent' : 'withdrawn')
     if (refusal !== undefined)
-      this.#tell(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
+      this.#sendEvent(leaseId, { type: 'withdrawn', at: this.#ports.instant(), reason: refusal })
   }
 
   /** Answers why it was not sent. Whether it may be is asked again here, after the lease became durable. */
-  #send(lease: LeaseContext): string | undefined {
-    const { system, fleet, lines, holds, clock, timers, log } = this.#ports
-    const member = fleet.member(lease.workerId)
+  #sendDispatch(lease: LeaseContext): string | undefined {
+    const { system, workers, connections, dispatchBackoff, clock, timers, log } = this.#ports
+    const member = workers.get(lease.workerId)
     if (system.peekDurable(LEASE, lease.id) === undefined) {
-      this.#ports.violated('durable before dispatch')
+      this.#ports.onInvariantViolated('durable before dispatch')
       return 'the lease is not on disk'
     }
     if (member === undefined || !member.online) return 'the worker is not connected'
@@ -182,8 +193,8 @@ export class LeaseRoom {
     if (member.state !== 'active' || durable === undefined || durable.value === 'draining')
       return 'the worker is draining'
     // Before anything that could throw: a lease that nobody answers for must come to an end.
-    timers.set(alarmOf(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
-    const job = this.#ports.job(lease)
+    timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)
+    const job = this.#ports.prepareJob(lease)
     if (!job.ok) {
       log.warn({ run: lease.runId, reason: job.refusal.message }, 'a run could not be dispatched')
       return job.refusal.message
@@ -198,9 +209,9 @@ export class LeaseRoom {
       },
       job: job.value,
     })
-    if (!lines.sendText(lease.workerId, text)) {
+    if (!connections.sendTextToWorker(lease.workerId, text)) {
       // Until its line is cut it looks free: without a pause it would be offered the run with every cut.
-      holds.refused(member, 'its line takes nothing more')
+      dispatchBackoff.onRejected(member, 'its line takes nothing more')
       return 'the worker reads too slowly'
     }
     this.#sentAt.set(lease.id, timers.now())
@@ -210,16 +221,16 @@ export class LeaseRoom {
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
   #awaitWorker(leaseId: string, arrived: boolean): void {
-    const { fleet, timers } = this.#ports
-    const lease = fleet.lease(leaseId)
+    const { workers, timers } = this.#ports
+    const lease = workers.lease(leaseId)
     if (lease === undefined) return
-    timers.cancelAll(alarmOf(leaseId))
-    timers.set(alarmOf(leaseId), 'away', this.#until(lease, arrived))
+    timers.cancelAll(timerKey(leaseId))
+    timers.set(timerKey(leaseId), 'away', this.#deadlineOf(lease, arrived))
   }
 
-  #until({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
-    const { fleet, timers, timeouts } = this.#ports
-    const heardAt = fleet.member(workerId)?.heardAt ?? timers.now()
+  #deadlineOf({ id, workerId, termMs }: LeaseContext, arrived: boolean): number {
+    const { workers, timers, timeouts } = this.#ports
+    const heardAt = workers.get(workerId)?.lastFrameAt ?? timers.now()
     // Not heard of since this process began: what was promised before it did may still be counted on.
     if (heardAt <= this.#startedAt)
       return arrived
@@ -233,17 +244,17 @@ export class LeaseRoom {
   }
 
   #sendCancel({ leaseId, workerId, reason }: Extract<LeaseEffect, { type: 'lease.send cancel' }>): void {
-    const { timers, lines, system } = this.#ports
+    const { timers, connections, system } = this.#ports
     if (system.peek(LEASE, leaseId)?.value !== 'cancelling') return
-    lines.sendTo(workerId, { type: 'cancel', leaseId, reason })
-    if (!this.#cancelling.has(leaseId)) {
-      this.#cancelling.add(leaseId)
-      timers.cancelAll(alarmOf(leaseId))
-      timers.set(alarmOf(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)
+    connections.sendToWorker(workerId, { type: 'cancel', leaseId, reason })
+    if (!this.#cancelSent.has(leaseId)) {
+      this.#cancelSent.add(leaseId)
+      timers.cancelAll(timerKey(leaseId))
+      timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)
     }
   }
 
-  #tell(leaseId: string, event: LeaseEvent): void {
+  #sendEvent(leaseId: string, event: LeaseEvent): void {
     this.#ports.system.send(LEASE, leaseId, event)
   }
 }

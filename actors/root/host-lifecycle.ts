@@ -14,9 +14,9 @@ import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { CommitParticipant } from '../runtime/commit-loop.ts'
-import { ATTACH } from '../terminals/attach.names.ts'
-import { LINK, type LinkContext } from '../tracker/tracker-connection.machine.ts'
-import { statusOf } from '../tracker/tracker-connection.ts'
+import { TERMINAL_SESSION } from '../terminals/attach.names.ts'
+import { TRACKER_CONNECTION, type TrackerConnectionContext } from '../tracker/tracker-connection.machine.ts'
+import { trackerStatusOf } from '../tracker/tracker-connection.ts'
 import { CONNECTION, WORKER } from '../workers/fleet.names.ts'
 import { furnish, type RoomParts, type Rooms } from './modules.ts'
 
@@ -44,7 +44,7 @@ export class Yard {
       ended,
       book,
       intake,
-      pullLinks,
+      pullRequestLinks,
       evidence,
       runPushes,
       sessionCosts,
@@ -60,7 +60,7 @@ export class Yard {
       book,
       intake,
       intake.moves,
-      pullLinks,
+      pullRequestLinks,
       evidence,
       runPushes,
       sessionCosts,
@@ -79,23 +79,23 @@ export class Yard {
 
   #leasesWithoutRun(): void {
     const orphaned: LeaseEvent = { type: 'orphaned' }
-    for (const lease of [...this.rooms.fleet.leases()]) {
+    for (const lease of [...this.rooms.workers.leases()]) {
       const run = this.#runOf(lease.runId)
       if (run === undefined || (run.lease !== null && run.lease !== lease.id))
         this.#system.send(LEASE, lease.id, orphaned)
       // The lease outranks what the run's record says.
-      else if (run.lease === null) this.rooms.runs.tell(lease.runId, { type: 'granted', leaseId: lease.id })
+      else if (run.lease === null) this.rooms.runs.send(lease.runId, { type: 'granted', leaseId: lease.id })
     }
   }
 
   #runsWithoutLease(): void {
-    const { fleet, instant, runs } = this.rooms
+    const { workers, instant, runs } = this.rooms
     const at = instant()
     const reason = 'the lease was gone after a restart'
     for (const id of [...this.#system.keys(RUN)]) {
       const leaseId = this.#runOf(id)?.lease ?? null
-      if (leaseId !== null && fleet.lease(leaseId) === undefined)
-        runs.tell(id, { type: 'lease lost', leaseId, at, reason })
+      if (leaseId !== null && workers.lease(leaseId) === undefined)
+        runs.send(id, { type: 'lease lost', leaseId, at, reason })
     }
   }
 
@@ -103,7 +103,7 @@ export class Yard {
   #runsWithoutLife(): void {
     for (const run of this.#parts.store.database.runs.list({ status: UNFINISHED }))
       if (this.#runOf(run.id) === undefined && !this.#system.isDamaged(RUN, run.id))
-        this.rooms.runs.revive(run)
+        this.rooms.runs.requeueLostRun(run)
   }
 
   #runOf(id: string): RunContext | undefined {
@@ -111,18 +111,27 @@ export class Yard {
   }
 
   start(): void {
-    const { timers, evidence, intake, link, localWorker, pullLinks, pullWatch, scheduler, sessionCosts } =
-      this.rooms
+    const {
+      timers,
+      evidence,
+      intake,
+      trackerConnection,
+      localWorker,
+      pullRequestLinks,
+      pullWatch,
+      scheduler,
+      sessionCosts,
+    } = this.rooms
     timers.start()
     sessionCosts.start()
     this.#pruneNow()
-    link.configure()
-    localWorker.configure()
+    trackerConnection.onConfigChange()
+    localWorker.onConfigChange()
     intake.moves.start()
-    pullLinks.start()
+    pullRequestLinks.start()
     evidence.start()
     pullWatch.start()
-    scheduler.look()
+    scheduler.requestScheduling()
   }
 
   stop(): void {
@@ -132,35 +141,35 @@ export class Yard {
       evidence,
       followUps,
       intake,
-      link,
+      trackerConnection,
       localWorker,
-      pullLinks,
+      pullRequestLinks,
       pullWatch,
       runPushes,
-      workers,
+      workerManager,
     } = this.rooms
     timers.stop()
     connect.stop()
-    link.stop()
-    pullLinks.stop()
+    trackerConnection.stop()
+    pullRequestLinks.stop()
     evidence.stop()
     followUps.stop()
     pullWatch.stop()
     intake.stop()
-    localWorker.abandon()
+    localWorker.stopNow()
     runPushes.stop()
-    workers.stop()
+    workerManager.stop()
     this.#prune()
   }
 
   configured(): void {
-    const { followUps, intake, lines, link, localWorker, scheduler } = this.rooms
-    link.configure()
-    intake.configured()
-    localWorker.configure()
-    lines.configured()
-    followUps.configured()
-    scheduler.reconsider()
+    const { followUps, intake, connections, trackerConnection, localWorker, scheduler } = this.rooms
+    trackerConnection.onConfigChange()
+    intake.onConfigChange()
+    localWorker.onConfigChange()
+    connections.onConfigChange()
+    followUps.onCodeHostChanged()
+    scheduler.refreshQueue()
   }
 
   #pruneNow(): void {
@@ -172,8 +181,8 @@ export class Yard {
   // ---- before each cut ---------------------------------------------------------------------------------------------
 
   beforeCut(): void {
-    this.rooms.scheduler.decide()
-    if (this.#parts.pushes.anybody) this.rooms.runs.tellReason()
+    this.rooms.scheduler.placeRuns()
+    if (this.#parts.pushes.anybody) this.rooms.runs.publishQueueReason()
   }
 
   // ---- following the lives -----------------------------------------------------------------------------------------
@@ -181,79 +190,84 @@ export class Yard {
   watch(change: StateChange): void {
     const { rooms } = this
     if (change.kind === RUN) this.#runIs(change)
-    else if (change.kind === ATTACH) rooms.attach.attachIs(change)
-    else if (change.kind === LEASE) rooms.leases.leaseIs(change)
-    else if (change.kind === WORKER) rooms.workers.workerIs(change)
-    else if (change.kind === CONNECTION) rooms.workers.connectionIs(change)
-    else if (change.kind === LINK) this.#linkIs(change)
+    else if (change.kind === TERMINAL_SESSION) rooms.terminals.onStateChange(change)
+    else if (change.kind === LEASE) rooms.leases.onLeaseChanged(change)
+    else if (change.kind === WORKER) rooms.workerManager.onWorkerChange(change)
+    else if (change.kind === CONNECTION) rooms.workerManager.onConnectionChange(change)
+    else if (change.kind === TRACKER_CONNECTION) this.#linkIs(change)
   }
 
   #runIs(change: StateChange): void {
-    this.rooms.runs.runIs(change)
-    if (change.over) this.rooms.sessionCosts.rests(change.key)
+    this.rooms.runs.onRunChanged(change)
+    if (change.over) this.rooms.sessionCosts.onRunFinished(change.key)
   }
 
   #linkIs({ before, after }: StateChange): void {
-    this.rooms.link.stands(after.value)
-    const status = statusOf(after.value, after.context as LinkContext)
-    if (before === undefined || sameStatus(statusOf(before.value, before.context as LinkContext), status))
+    this.rooms.trackerConnection.onStateChange(after.value)
+    const status = trackerStatusOf(after.value, after.context as TrackerConnectionContext)
+    if (
+      before === undefined ||
+      sameStatus(trackerStatusOf(before.value, before.context as TrackerConnectionContext), status)
+    )
       return
     this.#parts.pushes.send({ type: 'linear-status', linearStatus: status })
   }
 
   trackerStatus(): TrackerStatus {
-    const link = this.#system.peek(LINK, LINK)
-    return link === undefined ? { state: 'disconnected' } : statusOf(link.value, link.context as LinkContext)
+    const link = this.#system.peek(TRACKER_CONNECTION, TRACKER_CONNECTION)
+    return link === undefined
+      ? { state: 'disconnected' }
+      : trackerStatusOf(link.value, link.context as TrackerConnectionContext)
   }
 
   // ---- figures -----------------------------------------------------------------------------------------------------
 
   measure(): void {
     const { meters } = this.#parts
-    const { book, channel, fleet, leases, scheduler } = this.rooms
+    const { book, frameRouter, workers, leases, scheduler } = this.rooms
     meters.gauge('queue_depth', scheduler.queue.size)
-    meters.gauge('leases', fleet.liveLeases)
-    meters.gauge('workers_connected', fleet.capacity().connected)
-    meters.gauge('watermark_lag_frames', book.lag())
-    channel.measure(meters)
-    leases.measure(meters)
+    meters.gauge('leases', workers.leaseCount)
+    meters.gauge('workers_connected', workers.capacity().connected)
+    meters.gauge('watermark_lag_frames', book.countUncommittedFrames())
+    frameRouter.reportMetrics(meters)
+    leases.reportCounts(meters)
   }
 
   /** How many of each thing that comes and goes are held in memory. At rest none of them may grow with the years. */
   census() {
     const {
       timers,
-      attach,
+      terminals,
       book,
       connect,
       evidence,
-      fleet,
+      workers,
       followUps,
       journal,
-      lines,
-      pullLinks,
+      connections,
+      pullRequestLinks,
       runPushes,
       runs,
       scheduler,
     } = this.rooms
     return {
       monotonicTimers: timers.pending,
-      connections: lines.size,
-      workers: fleet.size,
-      leases: fleet.liveLeases,
+      connections: connections.size,
+      workers: workers.size,
+      leases: workers.leaseCount,
       queued: scheduler.queue.size,
       activeRuns: runs.size,
       bookPages: book.size,
       pendingBytes: book.pendingBytes,
-      framesBehind: book.lag(),
+      framesBehind: book.countUncommittedFrames(),
       journalPages: journal.size,
       recentPushes: runPushes.size,
-      pullLinks: pullLinks.size,
+      pullLinks: pullRequestLinks.size,
       evidence: evidence.size,
       followUps: followUps.size,
       connecting: connect.size,
-      booted: attach.size,
-      terminals: attach.views,
+      booted: terminals.size,
+      terminals: terminals.views,
     }
   }
 }

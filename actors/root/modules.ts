@@ -5,32 +5,32 @@
  * they do so by way of functions, which nobody calls before all of it is there.
  */
 
-import { ids } from '../../core/ids.ts'
+import { createIds } from '../../core/ids.ts'
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, LocalWorkerPort, Log, Meters, RandomSource, Store, Tracker } from '../../core/ports.ts'
 import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { agentCredential } from '../../core/run/job.ts'
-import { instants } from '../../core/timestamps.ts'
+import { createTimestamps } from '../../core/timestamps.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { type AccountEffect, AccountManager } from '../accounts/account-manager.ts'
 import { EndedLeases } from '../leases/ended-leases.ts'
-import { Book } from '../leases/frame-receiver.ts'
+import { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseEffect } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
-import { LeaseRoom } from '../leases/lease-manager.ts'
-import { ToldRemarks } from '../runs/answered-remarks.ts'
-import { Evidence } from '../runs/artifact-upload.ts'
-import { RestingRuns } from '../runs/finished-runs.ts'
-import { FollowUps } from '../runs/follow-up-reader.ts'
-import { Callings } from '../runs/job-preparation.ts'
+import { LeaseManager } from '../leases/lease-manager.ts'
+import { AnsweredRemarks } from '../runs/answered-remarks.ts'
+import { ArtifactUpload } from '../runs/artifact-upload.ts'
+import { FinishedRuns } from '../runs/finished-runs.ts'
+import { FollowUpReader } from '../runs/follow-up-reader.ts'
+import { JobPreparation } from '../runs/job-preparation.ts'
 import { Memories } from '../runs/memories.ts'
-import { PullWatch } from '../runs/pull-state-poller.ts'
+import { PullStatePoller } from '../runs/pull-state-poller.ts'
 import { RUN } from '../runs/run.names.ts'
-import { Journal } from '../runs/run-event-log.ts'
-import { type RunEffect, RunRoom } from '../runs/run-manager.ts'
+import { RunEventLog } from '../runs/run-event-log.ts'
+import { type RunEffect, RunManager } from '../runs/run-manager.ts'
 import { RunPushes } from '../runs/run-pushes.ts'
-import { Errands } from '../runs/undelivered-discards.ts'
+import { UndeliveredDiscards } from '../runs/undelivered-discards.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import { SessionCosts } from '../terminals/session-costs.ts'
@@ -110,8 +110,8 @@ export type Rooms = ReturnType<typeof furnish>
 export function furnish(parts: RoomParts, system: ActorSystem) {
   const { clock, random, log, meters, store, config, pushes } = parts
   const { keyValues, runs: records } = store.database
-  const newIds = ids(clock, random)
-  const instant = instants(clock)
+  const newIds = createIds(clock, random)
+  const instant = createTimestamps(clock)
   const requestCommit = () => system.requestCommit()
   const requestScheduling = () => scheduler.requestScheduling()
   const anybody = () => pushes.anybody
@@ -130,31 +130,31 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     (key, name) => rang(key, name),
   )
   const pairingTokens = new PairingTokens(clock, random)
-  const journal = new Journal({
+  const runEventLog = new RunEventLog({
     events: store.events,
     requestCommit,
-    tell: (event, json) => {
+    publish: (event, json) => {
       if (pushes.anybody) pushes.send({ type: 'run-event', event }, `{"type":"run-event","event":${json}}`)
     },
   })
-  const resting = new RestingRuns(records, requestCommit)
+  const finishedRuns = new FinishedRuns(records, requestCommit)
   const memories = new Memories({ keyValues, newId: () => newIds.memory(), requestCommit })
-  const errands = new Errands(keyValues, requestCommit)
-  const told = new ToldRemarks({ keyValues, requestCommit })
-  const ended = new EndedLeases(keyValues, requestCommit)
+  const undeliveredDiscards = new UndeliveredDiscards(keyValues, requestCommit)
+  const answeredRemarks = new AnsweredRemarks({ keyValues, requestCommit })
+  const endedLeases = new EndedLeases(keyValues, requestCommit)
   const runPushes = new RunPushes({
     clock,
-    anybody,
-    push: (run) => pushes.send({ type: 'run-updated', run: runs.seen(run) }),
+    hasSubscribers: anybody,
+    push: (run) => pushes.send({ type: 'run-updated', run: runManager.withWaitReason(run) }),
   })
   const sessionCosts = new SessionCosts({
     keyValues,
     usage: store.usage,
     now: () => clock.now(),
-    finishedRun: (runId) => (system.peek(RUN, runId) === undefined ? resting.newest(runId) : undefined),
+    finishedRun: (runId) => (system.peek(RUN, runId) === undefined ? finishedRuns.latest(runId) : undefined),
     changeRun: (run) => {
-      resting.change(run)
-      runPushes.changed(run)
+      finishedRuns.update(run)
+      runPushes.addChanged(run)
     },
     requestCommit,
   })
@@ -163,11 +163,11 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     monotonicNow: () => timers.now(),
     wallNow: () => clock.now(),
     mayGrant: () => parts.serving() && store.database.state().is === 'ready',
-    waitingFor: (run) => callings.waitingFor(run),
-    requiredWorker: (run) => callings.holderOf(run),
-    readiness: (run) => callings.readiness(run),
+    waitingFor: (run) => jobPreparation.waitingFor(run),
+    requiredWorker: (run) => jobPreparation.sandboxHolder(run),
+    readiness: (run) => jobPreparation.readiness(run),
     ticketOf: (run) => intake.currentTicket(run.ticket),
-    grant: (run, worker) => leases.grant(run, worker),
+    grant: (run, worker) => leaseManager.grantLease(run, worker),
     requestCommit,
   })
 
@@ -187,25 +187,25 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     requestCommit,
   }
 
-  const book = new Book({
+  const frameReceiver = new FrameReceiver({
     ...common,
     keyValues,
     artifacts: store.artifacts,
     usage: store.usage,
-    journal,
-    tellLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
-    takesReports: (runId) => system.isRunning(RUN, runId),
+    runEventLog,
+    sendToLease: (leaseId, event) => void system.send(LEASE, leaseId, event),
+    acceptsFrames: (runId) => system.isRunning(RUN, runId),
     patchRun: (runId, workerId, patch) => {
       const type =
         patch.status === 'running' || patch.status === 'finalizing'
           ? (`patched to ${patch.status}` as const)
           : 'patched'
-      runs.tell(runId, { type, workerId, patch })
+      runManager.send(runId, { type, workerId, patch })
     },
-    remember: (runId, repo, learnt) => callings.remember(runId, repo, learnt),
+    recordMemories: (runId, repo, learnt) => jobPreparation.recordMemories(runId, repo, learnt),
     retentionHours: () => config().sandbox.retentionHours,
-    ackDue: (workerId, leaseId) => heartbeats.acknowledgeLease(workerId, leaseId),
-    violated: () => violated('acknowledged never falls'),
+    onAckDue: (workerId, leaseId) => heartbeats.acknowledgeLease(workerId, leaseId),
+    onInvariantViolated: () => violated('acknowledged never falls'),
   })
 
   // ---- workers and their leases ------------------------------------------------------------------------------------
@@ -213,10 +213,10 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const changed = () => workerManager.schedulePush()
   const connections = new WorkerConnections({ ...common, mayConnect: parts.open })
   const dispatchBackoff = new DispatchBackoff(common)
-  const reconciliation = new LeaseReconciliation({ ...common, ended, connections })
+  const reconciliation = new LeaseReconciliation({ ...common, ended: endedLeases, connections })
   const heartbeats = new Heartbeats({
     ...common,
-    book,
+    book: frameReceiver,
     connections,
     reconciliation,
     onWorkersChanged: changed,
@@ -242,7 +242,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   })
   const frameRouter = new WorkerFrameRouter({
     ...common,
-    book,
+    book: frameReceiver,
     connections,
     registration,
     heartbeats,
@@ -257,21 +257,21 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     connections,
     registration,
     dispatchBackoff,
-    book,
-    errands,
+    book: frameReceiver,
+    errands: undeliveredDiscards,
     terminals,
     hasViewers: anybody,
     pushWorkers: () => pushes.send({ type: 'workers', workers: workers.views() }),
   })
-  const leases: LeaseRoom = new LeaseRoom({
+  const leaseManager: LeaseManager = new LeaseManager({
     ...common,
     newId: () => newIds.lease(),
     connections,
     dispatchBackoff,
-    book,
-    ended,
-    job: (lease) => callings.job(lease),
-    violated,
+    frameReceiver,
+    endedLeases,
+    prepareJob: (lease) => jobPreparation.prepareJob(lease),
+    onInvariantViolated: violated,
   })
 
   const localWorker = new LocalWorkerSupervisor({
@@ -296,11 +296,11 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     keyValues,
     trackerConnection,
     sendEvent: (event: TrackerPollEvent) => void system.send(TRACKER_POLL, TRACKER_POLL, event),
-    activeRunOf: (ticketId) => runs.activeOf(ticketId),
-    activeTicketIds: () => runs.busy(),
-    lastFinishedAt: (ticket) => runs.lastFinishedAt(ticket),
-    queueRun: (ticket) => void runs.take(ticket),
-    onTicketLeft: (ticket) => runs.ticketLeft(ticket),
+    activeRunOf: (ticketId) => runManager.activeRunOf(ticketId),
+    activeTicketIds: () => runManager.activeTickets(),
+    lastFinishedAt: (ticket) => runManager.lastFinishedAt(ticket),
+    queueRun: (ticket) => void runManager.createRun(ticket),
+    onTicketLeft: (ticket) => runManager.onTicketLeft(ticket),
     onTicketsChanged: (eligible) => {
       if (eligible) pushes.send({ type: 'tickets', tickets: [...intake.eligible()] })
       scheduler.refreshQueue()
@@ -311,50 +311,50 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     keyValues,
     ask: (errand) => trackerConnection.ask(errand),
   })
-  const evidence = new Evidence({
+  const artifactUpload = new ArtifactUpload({
     ...common,
     keyValues,
     runs: records,
     artifacts: store.artifacts,
     bucket: parts.bucket,
-    pulls: () => parts.pulls(config()),
-    say: (runId, text) => journal.say(runId, instant(), text),
+    codeHost: () => parts.pulls(config()),
+    appendToRunLog: (runId, text) => runEventLog.appendText(runId, instant(), text),
   })
-  const followUps = new FollowUps({
+  const followUpReader = new FollowUpReader({
     ...common,
-    pulls: () => parts.pulls(config()),
-    answered: (runId, url) => told.answered(runId, url),
-    changed: (runId) => callings.changed(runId),
-    seen: (runId, url, state) => runs.pullSeen(runId, url, state),
-    gone: (runId, reason) => void runs.tell(runId, { type: 'pull gone', at: instant(), reason }),
+    codeHost: () => parts.pulls(config()),
+    answered: (runId, url) => answeredRemarks.answered(runId, url),
+    onWaitReasonChanged: (runId) => jobPreparation.onWaitReasonChanged(runId),
+    onPullState: (runId, url, state) => runManager.onPullState(runId, url, state),
+    onPullGone: (runId, reason) => void runManager.send(runId, { type: 'pull gone', at: instant(), reason }),
   })
-  const callings: Callings = new Callings({
+  const jobPreparation: JobPreparation = new JobPreparation({
     ...common,
-    journal,
+    runEventLog,
     memories,
     runPushes,
     scheduler,
-    followUps,
-    told,
+    followUpReader,
+    answeredRemarks,
     blockedBy: (ticket) => intake.waitingFor(ticket),
-    pulls: () => parts.pulls(config()),
+    codeHost: () => parts.pulls(config()),
   })
-  const runs: RunRoom = new RunRoom({
+  const runManager: RunManager = new RunManager({
     ...common,
     newId: () => newIds.run(),
     runs: records,
-    journal,
-    resting,
+    runEventLog,
+    finishedRuns,
     runPushes,
     scheduler,
     intake,
     workers,
     trackerConnection,
     pullRequestLinks,
-    evidence,
-    followUps,
-    told,
-    lookAtPull: (run) => pullWatch.opened(run),
+    artifactUpload,
+    followUpReader,
+    answeredRemarks,
+    pollPull: (run) => pullStatePoller.pollRun(run),
   })
   const connect = new AccountManager({
     ...common,
@@ -370,17 +370,17 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
       return saved
     },
   })
-  const pullWatch = new PullWatch({
+  const pullStatePoller = new PullStatePoller({
     ...common,
     runs: records,
-    pulls: () => parts.pulls(config()),
-    newest: (id) => runs.newest(id),
-    observed: (runId, url, state) => runs.pullSeen(runId, url, state),
+    codeHost: () => parts.pulls(config()),
+    latestRun: (id) => runManager.latest(id),
+    onPullState: (runId, url, state) => runManager.onPullState(runId, url, state),
   })
 
   /** An alarm's key begins with the word of whoever set it. */
   const rang = (key: string, name: string) => {
-    if (key.startsWith('lease ')) leases.rang(key, name)
+    if (key.startsWith('lease ')) leaseManager.onTimer(key, name)
     else if (key.startsWith('attach ')) terminals.onTimer(key)
     else if (key.startsWith('enrollment ')) workerManager.onTimer(key)
     else if (key.startsWith('worker ')) dispatchBackoff.onTimer(key, name)
@@ -393,15 +393,15 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     workers,
     timers,
     pairingTokens,
-    journal,
-    resting,
+    journal: runEventLog,
+    resting: finishedRuns,
     memories,
-    errands,
-    told,
-    ended,
+    errands: undeliveredDiscards,
+    told: answeredRemarks,
+    ended: endedLeases,
     runPushes,
     scheduler,
-    book,
+    book: frameReceiver,
     connections,
     dispatchBackoff,
     terminals,
@@ -409,15 +409,15 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
     frameRouter,
     workerManager,
     localWorker,
-    leases,
+    leases: leaseManager,
     trackerConnection,
     intake,
     pullRequestLinks,
-    evidence,
-    followUps,
-    callings,
-    pullWatch,
+    evidence: artifactUpload,
+    followUps: followUpReader,
+    callings: jobPreparation,
+    pullWatch: pullStatePoller,
     connect,
-    runs,
+    runs: runManager,
   }
 }

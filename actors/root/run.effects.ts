@@ -8,14 +8,14 @@ export function runEffects(
 ): (effect: RunEffect) => void {
   return (effect) => {
     switch (effect.type) {
-      case 'run.landed':
+      case 'run.notify committed':
         landed(effect.handle)
         return
-      case 'run.bury':
-        rooms().runs.bury(effect.runId)
+      case 'run.mark failed':
+        rooms().runs.markFailed(effect.runId)
         return
-      case 'run.discard':
-        rooms().workers.runErrand(effect.workerId, effect.runId)
+      case 'run.send discard':
+        rooms().workerManager.sendDiscard(effect.workerId, effect.runId)
         return
     }
   }

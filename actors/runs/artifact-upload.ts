@@ -9,117 +9,122 @@ import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
 import type { Bucket, PullHost, PullPlace } from '../../core/provider-ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
-  type EvidenceItem,
-  evidenceComment,
-  evidenceKey,
-  evidenceMarker,
-  evidenceUrl,
-  wantsEvidence,
+  artifactComment,
+  artifactKey,
+  artifactMarker,
+  artifactUrl,
+  isUploadConfigured,
+  type PublishedArtifact,
 } from '../../core/run/evidence.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Run } from '../../protocol/run.ts'
 import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
 
-export interface EvidencePorts
+export interface ArtifactUploadPorts
   extends Omit<
-    DurableTaskPorts<EvidenceChore>,
+    DurableTaskPorts<ArtifactUploadTask>,
     'prefix' | 'attempt' | 'attemptsMax' | 'unreachable' | 'onGivenUp'
   > {
   readonly config: () => ServiceConfig
   readonly runs: ControlDatabase['runs']
   readonly artifacts: Artifacts
   readonly bucket: Bucket
-  readonly pulls: () => Result<PullHost>
+  readonly codeHost: () => Result<PullHost>
   /** A sentence in the run's own log. */
-  readonly say: (runId: string, text: string) => void
+  readonly appendToRunLog: (runId: string, text: string) => void
 }
 
-interface EvidenceChore {
+interface ArtifactUploadTask {
   readonly finishedAt: string
 }
 
-const TRIES_MAX = 12
+const ATTEMPTS_MAX = 12
 /** Before anything is uploaded: a code host that wants fewer requests, or another token, is waited for at no cost. */
-const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
+const UNREACHABLE_KINDS = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 const UPLOADS_MAX = 200
 
-export class Evidence extends DurableTasks<EvidenceChore> {
-  readonly #ports: EvidencePorts
+export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
+  readonly #ports: ArtifactUploadPorts
 
-  constructor(ports: EvidencePorts) {
+  constructor(ports: ArtifactUploadPorts) {
     super({
       ...ports,
       prefix: 'evidence/',
-      attemptsMax: TRIES_MAX,
-      unreachableKinds: AWAY,
-      attempt: (runId, task) => this.#deliver(runId, task),
-      onGivenUp: (runId, _, reason) => ports.say(runId, `its artifacts are not in the bucket: ${reason}`),
+      attemptsMax: ATTEMPTS_MAX,
+      unreachableKinds: UNREACHABLE_KINDS,
+      attempt: (runId, task) => this.#uploadArtifacts(runId, task),
+      onGivenUp: (runId, _, reason) =>
+        ports.appendToRunLog(runId, `its artifacts are not in the bucket: ${reason}`),
     })
     this.#ports = ports
   }
 
   /** The run has ended. */
-  ended(run: Run): void {
+  onRunEnded(run: Run): void {
     const { prUrl, result, finishedAt, status } = run
     if (status !== 'completed' || prUrl === undefined || finishedAt === undefined) return
-    if ((result?.artifacts.length ?? 0) === 0 || !wantsEvidence(this.#ports.config().storage)) return
+    if ((result?.artifacts.length ?? 0) === 0 || !isUploadConfigured(this.#ports.config().storage)) return
     this.add(run.id, { finishedAt })
   }
 
-  async #deliver(runId: string, { finishedAt }: EvidenceChore): Promise<Result<void>> {
+  async #uploadArtifacts(runId: string, { finishedAt }: ArtifactUploadTask): Promise<Result<void>> {
     const run = this.#ports.runs.get(runId)
     // Woken since then: its next end brings evidence of its own.
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
-    const pulls = this.#ports.pulls()
+    const pulls = this.#ports.codeHost()
     if (!pulls.ok) return pulls
     const place = pulls.value.placeOf(run.prUrl)
     if (place === undefined)
       return no('invalid', 'its pull request is not at the code host that is connected')
     // Nobody waits for this: a token that is not taken any more is not to be shown with each try.
-    const reached = await pulls.value.states(place.remote, [place.number], 'background')
-    if (!reached.ok) return reached
+    const states = await pulls.value.states(place.remote, [place.number], 'background')
+    if (!states.ok) return states
     // Asked before anything is uploaded: else a code host that is away would cost an upload of everything with each try.
-    const isThere = await this.#isThere(pulls.value, place, run)
-    if (!isThere.ok || isThere.value) return isThere.ok ? yes(undefined) : isThere
-    const ready = await this.#ready()
+    const hasComment = await this.#hasComment(pulls.value, place, run)
+    if (!hasComment.ok || hasComment.value) return hasComment.ok ? yes(undefined) : hasComment
+    const ready = await this.#checkBucket()
     if (!ready.ok) return ready
-    const items = await this.#uploaded(run)
+    const items = await this.#uploadAll(run)
     if (!items.ok || items.value.length === 0) return items.ok ? yes(undefined) : items
-    return counted(await pulls.value.comment(place, evidenceComment(run, items.value)))
+    return asCountedAttempt(await pulls.value.comment(place, artifactComment(run, items.value)))
   }
 
-  async #isThere(pulls: PullHost, place: PullPlace, run: Run): Promise<Result<boolean>> {
+  async #hasComment(pulls: PullHost, place: PullPlace, run: Run): Promise<Result<boolean>> {
     const detail = await pulls.detail(place)
     if (!detail.ok) return detail
-    const marker = evidenceMarker(run)
+    const marker = artifactMarker(run)
     return yes(detail.value.conversation.comments.some(({ body }) => body.includes(marker)))
   }
 
-  async #ready(): Promise<Result<void>> {
+  async #checkBucket(): Promise<Result<void>> {
     const { installed, loggedIn } = await this.#ports.bucket.look()
     if (!installed) return no('invalid', 'the command of the bucket is not installed on the host')
     if (!loggedIn) return no('invalid', 'nobody is logged in to the bucket; connect storage')
     return yes(undefined)
   }
 
-  async #uploaded(run: Run): Promise<Result<EvidenceItem[]>> {
-    const items: EvidenceItem[] = []
+  async #uploadAll(run: Run): Promise<Result<PublishedArtifact[]>> {
+    const items: PublishedArtifact[] = []
     for (const name of (run.result?.artifacts ?? []).slice(0, UPLOADS_MAX)) {
-      const uploaded = await this.#upload(run, name)
+      const uploaded = await this.#uploadOne(run, name)
       if (!uploaded.ok && uploaded.refusal.kind !== 'invalid') return no('failed', uploaded.refusal.message)
       if (uploaded.ok) items.push(uploaded.value)
-      else this.#ports.say(run.id, `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`)
+      else
+        this.#ports.appendToRunLog(
+          run.id,
+          `the artifact ${name} is not in the bucket: ${uploaded.refusal.message}`,
+        )
     }
     return yes(items)
   }
 
-  async #upload(run: Run, name: string): Promise<Result<EvidenceItem>> {
+  async #uploadOne(run: Run, name: string): Promise<Result<PublishedArtifact>> {
     const { artifacts, bucket, config } = this.#ports
     const { storage } = config()
     const found = await artifacts.find(run.id, name)
     if (found.is !== 'file') return no('invalid', 'it is not there any more')
     const { size, contentType } = found
-    const key = evidenceKey(run, name)
+    const key = artifactKey(run, name)
     const sent = await bucket.upload({
       bucket: storage.bucket,
       key,
@@ -130,13 +135,15 @@ export class Evidence extends DurableTasks<EvidenceChore> {
     if (!sent.ok) return sent
     return yes({
       name,
-      url: evidenceUrl(storage.publicBaseUrl, key),
+      url: artifactUrl(storage.publicBaseUrl, key),
       isImage: contentType.startsWith('image/'),
     })
   }
 }
 
 /** Whatever it is called, it was a try: the next one uploads everything again. */
-function counted<T>(answer: Result<T>): Result<T> {
-  return answer.ok || !AWAY.has(answer.refusal.kind) ? answer : no('failed', answer.refusal.message)
+function asCountedAttempt<T>(result: Result<T>): Result<T> {
+  return result.ok || !UNREACHABLE_KINDS.has(result.refusal.kind)
+    ? result
+    : no('failed', result.refusal.message)
 }

@@ -10,7 +10,7 @@ import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { type PullTalk, talkOf } from '../../core/run/follow-up.ts'
+import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
 import {
   FOLLOW_UP_FRESH_MS,
   FOLLOW_UP_READS_AT_ONCE,
@@ -20,68 +20,68 @@ import {
 } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 
-export interface FollowUpPorts {
+export interface FollowUpReaderPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullHost>
+  readonly codeHost: () => Result<PullHost>
   /** What keeps this run from a worker may have changed. */
-  readonly changed: (runId: string) => void
+  readonly onWaitReasonChanged: (runId: string) => void
   /** Something that may let any of them be placed. */
-  readonly look: () => void
-  readonly seen: (runId: string, url: string, state: PullState) => void
+  readonly requestScheduling: () => void
+  readonly onPullState: (runId: string, url: string, state: PullState) => void
   /** Keys of what earlier follow-ups of this pull request were told; undefined: it is not known. */
   readonly answered: (runId: string, url: string) => ReadonlySet<string> | undefined
   /** There is nothing any more that could be followed up. */
-  readonly gone: (runId: string, reason: string) => void
+  readonly onPullGone: (runId: string, reason: string) => void
 }
 
 /** `later`: others are being read for, and it is looked at again after one of them. */
 export type Readiness = 'ready' | 'held' | 'later'
 
 /** So long at most until it is looked again whether a sandbox is still kept: timers count no further than some weeks. */
-const LOOK_MS_MAX = 24 * 3_600_000
+const RETENTION_CHECK_MS_MAX = 24 * 3_600_000
 
-interface Page {
+interface PullReading {
   /** `due`: it may be read again. */
   readonly is: 'reading' | 'away' | 'due' | 'ready'
   /** Failures in a row. */
-  readonly tries: number
-  readonly says?: string
-  readonly talk?: PullTalk
+  readonly failures: number
+  readonly reason?: string
+  readonly talk?: PullDiscussion
   readonly readAt?: number
 }
 
-interface Asked {
+interface PullReadResult {
   readonly state: PullState
-  readonly talk: Result<PullTalk>
+  readonly talk: Result<PullDiscussion>
 }
 
-export class FollowUps {
-  readonly #ports: FollowUpPorts
+export class FollowUpReader {
+  readonly #ports: FollowUpReaderPorts
   /** Oldest first. */
-  readonly #pages = new Map<string, Page>()
-  readonly #wakes = new Map<string, Cancel>()
+  readonly #readings = new Map<string, PullReading>()
+  readonly #cancelRetries = new Map<string, Cancel>()
   /** When sandboxes that are waited for cease to be kept. */
-  readonly #ends = new Map<string, Cancel>()
+  readonly #cancelRetentionChecks = new Map<string, Cancel>()
   readonly #starting = new Set<string>()
-  #reading = 0
-  #isOver = false
+  #readsRunning = 0
+  #isStopped = false
 
-  constructor(ports: FollowUpPorts) {
+  constructor(ports: FollowUpReaderPorts) {
     this.#ports = ports
   }
 
   get size(): number {
-    return this.#pages.size + this.#ends.size
+    return this.#readings.size + this.#cancelRetentionChecks.size
   }
 
   stop(): void {
-    this.#isOver = true
-    for (const cancel of [...this.#wakes.values(), ...this.#ends.values()]) cancel()
-    this.#wakes.clear()
-    this.#ends.clear()
+    this.#isStopped = true
+    for (const cancel of [...this.#cancelRetries.values(), ...this.#cancelRetentionChecks.values()]) cancel()
+    this.#cancelRetries.clear()
+    this.#cancelRetentionChecks.clear()
   }
 
   // ---- being asked for ---------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ export class FollowUps {
     return this.#starting.has(runId)
   }
 
-  async starting<T>(runId: string, ask: () => Promise<T>): Promise<T> {
+  async whileStarting<T>(runId: string, ask: () => Promise<T>): Promise<T> {
     this.#starting.add(runId)
     try {
       return await ask()
@@ -103,160 +103,165 @@ export class FollowUps {
   // ---- waiting -----------------------------------------------------------------------------------------------------
 
   /** It waits for a worker: until then for the one that keeps its sandbox. */
-  waits({ id, sandbox }: Pick<Run, 'id' | 'sandbox'>): void {
-    this.#ends.get(id)?.()
-    this.#ends.delete(id)
+  startWaiting({ id, sandbox }: Pick<Run, 'id' | 'sandbox'>): void {
+    this.#cancelRetentionChecks.get(id)?.()
+    this.#cancelRetentionChecks.delete(id)
     const leftMs = Date.parse(sandbox.retainedUntil ?? '') - this.#ports.clock.now()
     if (!(leftMs > 0)) return
-    const end = this.#ports.clock.after(Math.min(leftMs, LOOK_MS_MAX), () => {
-      this.waits({ id, sandbox })
-      this.#ports.changed(id)
+    const cancel = this.#ports.clock.after(Math.min(leftMs, RETENTION_CHECK_MS_MAX), () => {
+      this.startWaiting({ id, sandbox })
+      this.#ports.onWaitReasonChanged(id)
     })
-    this.#ends.set(id, end)
+    this.#cancelRetentionChecks.set(id, cancel)
   }
 
   /** It waits no more. What was read stays until a worker has it. */
-  left(runId: string): void {
-    this.#ends.get(runId)?.()
-    this.#ends.delete(runId)
+  stopWaiting(runId: string): void {
+    this.#cancelRetentionChecks.get(runId)?.()
+    this.#cancelRetentionChecks.delete(runId)
   }
 
   forget(runId: string): void {
-    this.left(runId)
-    this.#wakes.get(runId)?.()
-    this.#wakes.delete(runId)
-    this.#pages.delete(runId)
+    this.stopWaiting(runId)
+    this.#cancelRetries.get(runId)?.()
+    this.#cancelRetries.delete(runId)
+    this.#readings.delete(runId)
   }
 
   /** What it waits for besides a worker. */
   waitingFor(runId: string): string | undefined {
-    const page = this.#pages.get(runId)
-    if (page?.is === 'reading') return 'its pull request is being read'
-    return page?.is === 'away' ? page.says : undefined
+    const reading = this.#readings.get(runId)
+    if (reading?.is === 'reading') return 'its pull request is being read'
+    return reading?.is === 'away' ? reading.reason : undefined
   }
 
   /** A worker has room for it: may it go? When not, what it needs for that is under way. */
   readiness({ id, prUrl }: Pick<Run, 'id' | 'prUrl'>): Readiness {
-    const page = this.#pages.get(id)
-    if (page?.is === 'reading' || page?.is === 'away') return 'held'
+    const reading = this.#readings.get(id)
+    if (reading?.is === 'reading' || reading?.is === 'away') return 'held'
     const isFresh =
-      this.#ports.clock.monotonic() - (page?.readAt ?? Number.NEGATIVE_INFINITY) < FOLLOW_UP_FRESH_MS
-    if (page?.is === 'ready' && isFresh) return 'ready'
-    if (this.#reading >= FOLLOW_UP_READS_AT_ONCE) return 'later'
-    void this.#read(id, prUrl ?? '', page?.is === 'due' ? page.tries : 0)
+      this.#ports.clock.monotonic() - (reading?.readAt ?? Number.NEGATIVE_INFINITY) < FOLLOW_UP_FRESH_MS
+    if (reading?.is === 'ready' && isFresh) return 'ready'
+    if (this.#readsRunning >= FOLLOW_UP_READS_AT_ONCE) return 'later'
+    void this.#read(id, prUrl ?? '', reading?.is === 'due' ? reading.failures : 0)
     return 'held'
   }
 
-  talk(runId: string): Result<PullTalk> {
-    const talk = this.#pages.get(runId)?.talk
+  talk(runId: string): Result<PullDiscussion> {
+    const talk = this.#readings.get(runId)?.talk
     return talk === undefined ? no('unavailable', 'its pull request has not been read yet') : yes(talk)
   }
 
   /** There may be another code host now, or one at last. */
-  configured(): void {
-    for (const runId of [...this.#pages.keys()]) this.#due(runId, 0)
+  onCodeHostChanged(): void {
+    for (const runId of [...this.#readings.keys()]) this.#markDue(runId, 0)
   }
 
   // ---- reading -----------------------------------------------------------------------------------------------------
 
-  async #read(runId: string, url: string, tries: number): Promise<void> {
-    const page: Page = { is: 'reading', tries }
-    this.#write(runId, page)
-    this.#reading += 1
-    const asked = await this.#ask(runId, url)
-    this.#reading -= 1
-    if (this.#isOver) return
+  async #read(runId: string, url: string, failures: number): Promise<void> {
+    const reading: PullReading = { is: 'reading', failures }
+    this.#setReading(runId, reading)
+    this.#readsRunning += 1
+    const result = await this.#fetch(runId, url)
+    this.#readsRunning -= 1
+    if (this.#isStopped) return
     // It came to rest meanwhile, or the code host is another one.
-    if (this.#pages.get(runId) === page) this.#take(runId, url, tries, asked)
-    this.#ports.look()
+    if (this.#readings.get(runId) === reading) this.#onRead(runId, url, failures, result)
+    this.#ports.requestScheduling()
   }
 
-  #take(runId: string, url: string, tries: number, asked: Result<Asked>): void {
-    if (!asked.ok) {
-      if (asked.refusal.kind === 'unknown')
-        this.#gone(runId, 'the code host does not know its pull request any more')
-      else this.#away(runId, tries + 1, asked.refusal.message)
+  #onRead(runId: string, url: string, failures: number, result: Result<PullReadResult>): void {
+    if (!result.ok) {
+      if (result.refusal.kind === 'unknown')
+        this.#onPullGone(runId, 'the code host does not know its pull request any more')
+      else this.#onReadFailed(runId, failures + 1, result.refusal.message)
       return
     }
-    const { state, talk } = asked.value
+    const { state, talk } = result.value
     // One that is over ends its follow-up by that.
-    this.#ports.seen(runId, url, state)
-    if (!this.#pages.has(runId)) return
+    this.#ports.onPullState(runId, url, state)
+    if (!this.#readings.has(runId)) return
     if (!talk.ok) {
-      this.#gone(runId, talk.refusal.message)
+      this.#onPullGone(runId, talk.refusal.message)
       return
     }
-    this.#write(runId, { is: 'ready', tries: 0, talk: talk.value, readAt: this.#ports.clock.monotonic() })
-    this.#makeRoom()
-    this.#ports.changed(runId)
+    this.#setReading(runId, {
+      is: 'ready',
+      failures: 0,
+      talk: talk.value,
+      readAt: this.#ports.clock.monotonic(),
+    })
+    this.#dropOldest()
+    this.#ports.onWaitReasonChanged(runId)
   }
 
-  async #ask(runId: string, url: string): Promise<Result<Asked>> {
+  async #fetch(runId: string, url: string): Promise<Result<PullReadResult>> {
     try {
-      const pulls = this.#ports.pulls()
+      const pulls = this.#ports.codeHost()
       if (!pulls.ok) return pulls
       const place = pulls.value.placeOf(url)
       if (place === undefined) return ELSEWHERE
-      return await asked(pulls.value, place, url, this.#ports.answered(runId, url))
+      return await readPull(pulls.value, place, url, this.#ports.answered(runId, url))
     } catch (error) {
       this.#ports.log.error({ url, err: error }, 'a pull request could not be read')
       return no('failed', 'the service failed; its log says why')
     }
   }
 
-  #gone(runId: string, reason: string): void {
-    this.#pages.delete(runId)
-    this.#ports.gone(runId, reason)
+  #onPullGone(runId: string, reason: string): void {
+    this.#readings.delete(runId)
+    this.#ports.onPullGone(runId, reason)
   }
 
-  #away(runId: string, tries: number, reason: string): void {
-    const { random, changed, clock, log } = this.#ports
-    const says = `its pull request cannot be read: ${reason}`
+  #onReadFailed(runId: string, failures: number, reason: string): void {
+    const { random, onWaitReasonChanged: changed, clock, log } = this.#ports
+    const waitReason = `its pull request cannot be read: ${reason}`
     log.debug({ run: runId, reason }, 'the pull request of a follow-up cannot be read')
-    this.#write(runId, { is: 'away', tries, says })
-    const waitMs = backoffMs(tries, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, random.fraction())
-    this.#wakes.set(
+    this.#setReading(runId, { is: 'away', failures, reason: waitReason })
+    const waitMs = backoffMs(failures, FOLLOW_UP_RETRY_MS_FIRST, FOLLOW_UP_RETRY_MS_MAX, random.fraction())
+    this.#cancelRetries.set(
       runId,
-      clock.after(waitMs, () => this.#due(runId, tries)),
+      clock.after(waitMs, () => this.#markDue(runId, failures)),
     )
     changed(runId)
   }
 
-  #due(runId: string, tries: number): void {
-    this.#wakes.get(runId)?.()
-    this.#wakes.delete(runId)
-    this.#write(runId, { is: 'due', tries })
-    this.#ports.changed(runId)
+  #markDue(runId: string, failures: number): void {
+    this.#cancelRetries.get(runId)?.()
+    this.#cancelRetries.delete(runId)
+    this.#setReading(runId, { is: 'due', failures })
+    this.#ports.onWaitReasonChanged(runId)
   }
 
   /** The newest comes last. */
-  #write(runId: string, page: Page): void {
-    this.#pages.delete(runId)
-    this.#pages.set(runId, page)
+  #setReading(runId: string, reading: PullReading): void {
+    this.#readings.delete(runId)
+    this.#readings.set(runId, reading)
   }
 
   /** Those that were read longest ago, and that no worker took, are read again when one does. */
-  #makeRoom(): void {
-    const ready = [...this.#pages].filter(([, { is }]) => is === 'ready')
+  #dropOldest(): void {
+    const ready = [...this.#readings].filter(([, { is }]) => is === 'ready')
     for (const [runId] of ready.slice(0, Math.max(0, ready.length - FOLLOW_UP_READS_KEPT)))
-      this.#pages.delete(runId)
+      this.#readings.delete(runId)
   }
 }
 
 const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
 
-async function asked(
+async function readPull(
   pulls: PullHost,
   place: PullPlace,
   url: string,
   answered: ReadonlySet<string> | undefined,
-): Promise<Result<Asked>> {
+): Promise<Result<PullReadResult>> {
   const [detail, origin] = await Promise.all([pulls.detail(place), pulls.origin(place)])
   if (!detail.ok) return detail
   // Of one that is over, nobody asks any more where it came from.
   const { state } = detail.value
-  if (state === 'merged' || state === 'closed') return yes({ state, talk: OVER })
-  return origin.ok ? yes({ state, talk: talkOf(url, detail.value, origin.value, answered) }) : origin
+  if (state === 'merged' || state === 'closed') return yes({ state, talk: PULL_OVER })
+  return origin.ok ? yes({ state, talk: readDiscussion(url, detail.value, origin.value, answered) }) : origin
 }
 
-const OVER = no('conflict', 'its pull request is over')
+const PULL_OVER = no('conflict', 'its pull request is over')

@@ -9,47 +9,47 @@
 import type { Clock } from '../../core/ports.ts'
 import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { holderOf, nextFollowUp, remarkKeys, repoOfPull } from '../../core/run/follow-up.ts'
-import { followUpJobFor, jobFor } from '../../core/run/job.ts'
-import { type RepoChoice, repoOf } from '../../core/tickets/repo.ts'
+import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
+import { buildFollowUpJob, buildJob } from '../../core/run/job.ts'
+import { chooseRepo, type RepoChoice } from '../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { Scheduler } from '../workers/scheduler.ts'
-import type { Fleet } from '../workers/worker-registry.ts'
-import type { ToldRemarks } from './answered-remarks.ts'
-import type { FollowUps, Readiness } from './follow-up-reader.ts'
+import type { WorkerRegistry } from '../workers/worker-registry.ts'
+import type { AnsweredRemarks } from './answered-remarks.ts'
+import type { FollowUpReader, Readiness } from './follow-up-reader.ts'
 import type { Memories } from './memories.ts'
 import type { RunContext } from './run.machine.ts'
 import { RUN } from './run.names.ts'
-import type { Journal } from './run-event-log.ts'
+import type { RunEventLog } from './run-event-log.ts'
 import type { RunPushes } from './run-pushes.ts'
 
-export interface CallingPorts {
+export interface JobPreparationPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly system: ActorSystem
   readonly config: () => ServiceConfig
-  readonly fleet: Fleet
-  readonly journal: Journal
+  readonly workers: WorkerRegistry
+  readonly runEventLog: RunEventLog
   readonly memories: Memories
   readonly runPushes: RunPushes
   readonly scheduler: Scheduler
-  readonly followUps: FollowUps
-  readonly told: ToldRemarks
+  readonly followUpReader: FollowUpReader
+  readonly answeredRemarks: AnsweredRemarks
   /** The blockers of a ticket, as a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullHost>
+  readonly codeHost: () => Result<PullHost>
 }
 
-export class Callings {
-  readonly #ports: CallingPorts
+export class JobPreparation {
+  readonly #ports: JobPreparationPorts
 
-  constructor(ports: CallingPorts) {
+  constructor(ports: JobPreparationPorts) {
     this.#ports = ports
   }
 
@@ -59,36 +59,36 @@ export class Callings {
   waitingFor(run: Run): string | undefined {
     if (this.#isFollowUp(run.id)) {
       const repo = this.#repoOfFollowUp(run)
-      return repo.ok ? this.#ports.followUps.waitingFor(run.id) : repo.refusal.message
+      return repo.ok ? this.#ports.followUpReader.waitingFor(run.id) : repo.refusal.message
     }
     const blocked = this.#ports.blockedBy(run.ticket)
     if (blocked !== undefined) return blocked
-    const repo = repoOf(run.ticket, this.#ports.config().repos)
+    const repo = chooseRepo(run.ticket, this.#ports.config().repos)
     return repo.ok ? undefined : repo.refusal.message
   }
 
   /** The worker that keeps the sandbox which a follow-up goes on in, as long as it does. */
-  holderOf(run: Run): string | undefined {
+  sandboxHolder(run: Run): string | undefined {
     if (!this.#isFollowUp(run.id)) return undefined
-    const { clock, fleet } = this.#ports
-    const holder = holderOf(run, clock.now())
-    return holder === undefined || fleet.member(holder) === undefined ? undefined : holder
+    const { clock, workers } = this.#ports
+    const holder = sandboxHolder(run, clock.now())
+    return holder === undefined || workers.get(holder) === undefined ? undefined : holder
   }
 
   readiness(run: Run): Readiness {
-    return this.#isFollowUp(run.id) ? this.#ports.followUps.readiness(run) : 'ready'
+    return this.#isFollowUp(run.id) ? this.#ports.followUpReader.readiness(run) : 'ready'
   }
 
   /** What keeps a follow-up from a worker is another reason now, or none. */
-  changed(runId: string): void {
+  onWaitReasonChanged(runId: string): void {
     const context = this.#contextOf(runId)
     if (context === undefined || context.run.status !== 'queued' || context.lease !== null) return
-    this.#ports.scheduler.queued(context.run)
-    this.#ports.runPushes.changed(context.run)
+    this.#ports.scheduler.add(context.run)
+    this.#ports.runPushes.addChanged(context.run)
   }
 
   /** Where a run's pull request is, when it can be followed up at all. */
-  placeOf(run: Run): Result<PullPlace> {
+  pullPlaceOf(run: Run): Result<PullPlace> {
     const place = this.#pullOf(run)
     const repo = place.ok ? this.#repoAt(place.value, run) : place
     return repo.ok ? place : repo
@@ -97,37 +97,37 @@ export class Callings {
   // ---- a worker has it ---------------------------------------------------------------------------------------------
 
   /** What the worker of this lease is to do, with everything it needs, secrets included. */
-  job({ runId }: LeaseContext): Result<Job> {
+  prepareJob({ runId }: LeaseContext): Result<Job> {
     const context = this.#contextOf(runId)
     if (context === undefined) return no('unknown', 'the run is no more')
-    if (context.job === 'follow-up') return this.#followUpJob(context)
+    if (context.job === 'follow-up') return this.#prepareFollowUpJob(context)
     const { run } = context
     const config = this.#ports.config()
-    const repo = repoOf(run.ticket, config.repos)
+    const repo = chooseRepo(run.ticket, config.repos)
     if (!repo.ok) return repo
-    const memories = this.#ports.memories.of(repo.value.mapping.remote)
-    return { ok: true, value: jobFor({ kind: 'run', run, config, repo: repo.value, memories }) }
+    const memories = this.#ports.memories.latest(repo.value.mapping.remote)
+    return { ok: true, value: buildJob({ kind: 'run', run, config, repo: repo.value, memories }) }
   }
 
-  #followUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
-    const { config, followUps, memories, told } = this.#ports
+  #prepareFollowUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
+    const { config, followUpReader: followUps, memories, answeredRemarks: told } = this.#ports
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
     const talk = followUps.talk(run.id)
     if (!talk.ok) return talk
     // Records of a time in which they had none.
-    const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }
-    const job = followUpJobFor({
+    const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }
+    const job = buildFollowUpJob({
       run,
       config: config(),
       repo: repo.value,
-      memories: memories.of(repo.value.mapping.remote),
-      talk: talk.value,
+      memories: memories.latest(repo.value.mapping.remote),
+      discussion: talk.value,
       followUp,
     })
     const { pull } = job
     if (pull !== undefined)
-      told.offered(run.id, {
+      told.recordOffer(run.id, {
         followUp: followUp.id,
         url: pull.url,
         keys: remarkKeys(pull),
@@ -137,21 +137,27 @@ export class Callings {
     return yes(job)
   }
 
-  remember(runId: string, repo: string, learnt: readonly string[]): void {
-    const { instant, journal, memories } = this.#ports
+  recordMemories(runId: string, repo: string, learnt: readonly string[]): void {
+    const { instant, runEventLog: journal, memories } = this.#ports
     const context = this.#contextOf(runId)
     if (context === undefined) return
     const own = this.#repoOf(context)
     const ident = context.run.ticket.identifier
     if (own.ok && own.value.mapping.remote === repo) memories.record(repo, learnt, { ident, now: instant() })
     else
-      journal.say(runId, instant(), `memories for ${repo} were not kept: the run is about another repository`)
+      journal.appendText(
+        runId,
+        instant(),
+        `memories for ${repo} were not kept: the run is about another repository`,
+      )
   }
 
   // ---- the repository of each --------------------------------------------------------------------------------------
 
   #repoOf({ job, run }: RunContext): Result<RepoChoice> {
-    return job === 'follow-up' ? this.#repoOfFollowUp(run) : repoOf(run.ticket, this.#ports.config().repos)
+    return job === 'follow-up'
+      ? this.#repoOfFollowUp(run)
+      : chooseRepo(run.ticket, this.#ports.config().repos)
   }
 
   #repoOfFollowUp(run: Run): Result<RepoChoice> {
@@ -160,12 +166,12 @@ export class Callings {
   }
 
   #repoAt({ remote }: PullPlace, { ticket }: Run): Result<RepoChoice> {
-    return repoOfPull(remote, ticket, this.#ports.config().repos)
+    return chooseRepoOfPull(remote, ticket, this.#ports.config().repos)
   }
 
   #pullOf({ id, prUrl }: Run): Result<PullPlace> {
     if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
-    const pulls = this.#ports.pulls()
+    const pulls = this.#ports.codeHost()
     if (!pulls.ok) return pulls
     const place = pulls.value.placeOf(prUrl)
     return place === undefined

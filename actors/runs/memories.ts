@@ -5,11 +5,11 @@
  */
 import type { KeyValues, Write } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
-import { forgotten, remembered } from '../../core/run/memory.ts'
+import { forgetFact, recordFacts } from '../../core/run/memory.ts'
 import type { MemoriesResponse, RepoMemory } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-interface Kept {
+interface StoredMemories {
   readonly memories: readonly RepoMemory[]
 }
 
@@ -22,41 +22,41 @@ export interface MemoriesPorts {
 export class Memories implements CommitParticipant {
   readonly #ports: MemoriesPorts
   /** Changed, and not landed yet. */
-  readonly #newest = new Map<string, Kept>()
-  #toWrite = new Map<string, Kept>()
+  readonly #uncommitted = new Map<string, StoredMemories>()
+  #toWrite = new Map<string, StoredMemories>()
 
   constructor(ports: MemoriesPorts) {
     this.#ports = ports
   }
 
   /** The newest word, newest memory first. */
-  of(repo: string): readonly RepoMemory[] {
-    return (this.#newest.get(repo) ?? this.#stored(repo))?.memories ?? []
+  latest(repo: string): readonly RepoMemory[] {
+    return (this.#uncommitted.get(repo) ?? this.#stored(repo))?.memories ?? []
   }
 
   record(repo: string, facts: readonly string[], by: { readonly ident: string; readonly now: string }): void {
     const newId = this.#ports.newId
-    this.#set(repo, remembered(this.of(repo), facts, { ...by, newId }))
+    this.#set(repo, recordFacts(this.latest(repo), facts, { ...by, newId }))
   }
 
   forget(repo: string, id: string): Result<void> {
-    const left = forgotten(this.of(repo), id)
-    if (!left.ok) return left
-    this.#set(repo, left.value)
+    const remaining = forgetFact(this.latest(repo), id)
+    if (!remaining.ok) return remaining
+    this.#set(repo, remaining.value)
     return { ok: true, value: undefined }
   }
 
   clear(repo: string): Result<void> {
-    if (this.of(repo).length === 0) return no('unknown', `nothing is remembered about ${repo}`)
+    if (this.latest(repo).length === 0) return no('unknown', `nothing is remembered about ${repo}`)
     this.#set(repo, [])
     return { ok: true, value: undefined }
   }
 
   /** What is on disk. Repositories without memories are left out. */
-  durable(): MemoriesResponse {
+  listDurable(): MemoriesResponse {
     const repos: Record<string, RepoMemory[]> = {}
-    for (const [repo, kept] of this.#ports.keyValues.all('memory')) {
-      const { memories } = kept as Kept
+    for (const [repo, stored] of this.#ports.keyValues.all('memory')) {
+      const { memories } = stored as StoredMemories
       if (memories.length > 0) repos[repo] = [...memories]
     }
     return { repos }
@@ -67,30 +67,31 @@ export class Memories implements CommitParticipant {
     const written = this.#toWrite
     this.#toWrite = new Map()
     const writes = [...written].map(
-      ([key, kept]): Write => ({
+      ([key, stored]): Write => ({
         table: 'key-value',
         collection: 'memory',
         key,
-        value: kept.memories.length === 0 ? null : kept,
+        value: stored.memories.length === 0 ? null : stored,
       }),
     )
     return {
       writes,
       onCommitted: () => {
-        for (const [repo, kept] of written) if (this.#newest.get(repo) === kept) this.#newest.delete(repo)
+        for (const [repo, stored] of written)
+          if (this.#uncommitted.get(repo) === stored) this.#uncommitted.delete(repo)
       },
     }
   }
 
-  #stored(repo: string): Kept | undefined {
+  #stored(repo: string): StoredMemories | undefined {
     // Only this class writes to the shelf.
-    return this.#ports.keyValues.get('memory', repo) as Kept | undefined
+    return this.#ports.keyValues.get('memory', repo) as StoredMemories | undefined
   }
 
   #set(repo: string, memories: readonly RepoMemory[]): void {
-    const kept = { memories }
-    this.#newest.set(repo, kept)
-    this.#toWrite.set(repo, kept)
+    const stored = { memories }
+    this.#uncommitted.set(repo, stored)
+    this.#toWrite.set(repo, stored)
     this.#ports.requestCommit()
   }
 }

@@ -8,80 +8,82 @@
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
 import type { PullHost, PullPlace, Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
-import { sameName } from '../../core/tickets/names.ts'
+import { isSameName } from '../../core/tickets/names.ts'
 import { PULL_WATCH_MS, PULL_WATCH_RUNS_MAX } from '../../protocol/limits.ts'
 import type { PullState, Run } from '../../protocol/run.ts'
 
-export interface PullWatchPorts {
+export interface PullStatePollerPorts {
   readonly clock: Clock
   readonly log: Log
   readonly runs: ControlDatabase['runs']
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullHost>
-  readonly newest: (id: string) => Run | undefined
-  readonly observed: (runId: string, url: string, state: PullState) => void
+  readonly codeHost: () => Result<PullHost>
+  readonly latestRun: (id: string) => Run | undefined
+  readonly onPullState: (runId: string, url: string, state: PullState) => void
 }
 
 /** So far back runs are looked through. */
 const RUNS_SCANNED_MAX = 2_000
 /** A page that is reloaded asks once. */
-const OPENED_MS_MIN = 5_000
-const OPENED_KEPT_MAX = 1_000
+const POLL_INTERVAL_MS_MIN = 5_000
+const POLL_TIMES_KEPT_MAX = 1_000
 
-interface Watched {
+interface WatchedPull {
   readonly run: Run
   readonly url: string
   readonly place: PullPlace
 }
 
-export class PullWatch {
-  readonly #ports: PullWatchPorts
-  readonly #opened = new Map<string, number>()
-  #timer: Cancel = () => {}
-  #isOver = false
+export class PullStatePoller {
+  readonly #ports: PullStatePollerPorts
+  readonly #polledAt = new Map<string, number>()
+  #cancelTimer: Cancel = () => {}
+  #isStopped = false
 
-  constructor(ports: PullWatchPorts) {
+  constructor(ports: PullStatePollerPorts) {
     this.#ports = ports
   }
 
   start(): void {
-    this.#timer = this.#ports.clock.after(PULL_WATCH_MS, () => void this.#round())
+    this.#cancelTimer = this.#ports.clock.after(PULL_WATCH_MS, () => void this.#pollUnfinished())
   }
 
   stop(): void {
-    this.#isOver = true
-    this.#timer()
+    this.#isStopped = true
+    this.#cancelTimer()
   }
 
   /** Somebody looks at this run; nobody is kept waiting for it. */
-  opened(run: Run): void {
+  pollRun(run: Run): void {
     const now = this.#ports.clock.monotonic()
-    const last = this.#opened.get(run.id)
-    if (run.prUrl === undefined || (last !== undefined && now - last < OPENED_MS_MIN)) return
-    if (this.#opened.size >= OPENED_KEPT_MAX) this.#opened.clear()
-    this.#opened.set(run.id, now)
-    void this.#look(() => [run], 'person')
+    const last = this.#polledAt.get(run.id)
+    if (run.prUrl === undefined || (last !== undefined && now - last < POLL_INTERVAL_MS_MIN)) return
+    if (this.#polledAt.size >= POLL_TIMES_KEPT_MAX) this.#polledAt.clear()
+    this.#polledAt.set(run.id, now)
+    void this.#poll(() => [run], 'person')
   }
 
   /** Somebody has done something to this pull request. */
-  changed(place: PullPlace): void {
-    const pulls = this.#ports.pulls()
+  pollPull(place: PullPlace): void {
+    const pulls = this.#ports.codeHost()
     if (!pulls.ok) return
-    const isOfIt = ({ prUrl }: Run): boolean => {
+    const isSamePull = ({ prUrl }: Run): boolean => {
       const found = prUrl === undefined ? undefined : pulls.value.placeOf(prUrl)
       // A code host spells a repository as it was made, a configuration as somebody typed it.
-      return found?.number === place.number && sameName(found.remote, place.remote)
+      return found?.number === place.number && isSameName(found.remote, place.remote)
     }
-    void this.#look(() => this.#recent().filter(isOfIt), 'person')
+    void this.#poll(() => this.#recent().filter(isSamePull), 'person')
   }
 
-  async #round(): Promise<void> {
-    await this.#look(() => this.#unfinished(), 'background')
-    if (!this.#isOver) this.start()
+  async #pollUnfinished(): Promise<void> {
+    await this.#poll(() => this.#unfinished(), 'background')
+    if (!this.#isStopped) this.start()
   }
 
   #recent(): Run[] {
-    return this.#ports.runs.list({ limit: RUNS_SCANNED_MAX }).map((run) => this.#ports.newest(run.id) ?? run)
+    return this.#ports.runs
+      .list({ limit: RUNS_SCANNED_MAX })
+      .map((run) => this.#ports.latestRun(run.id) ?? run)
   }
 
   #unfinished(): Run[] {
@@ -91,23 +93,30 @@ export class PullWatch {
   }
 
   /** Never rejects: nobody waits for it, and the next round comes whatever became of this one. */
-  async #look(chosen: () => readonly Run[], urgency: Urgency): Promise<void> {
+  async #poll(selectRuns: () => readonly Run[], urgency: Urgency): Promise<void> {
     try {
-      const pulls = this.#ports.pulls()
-      const runs = pulls.ok ? chosen() : []
+      const pulls = this.#ports.codeHost()
+      const runs = pulls.ok ? selectRuns() : []
       if (!pulls.ok || runs.length === 0) return
-      const byRemote = groups(watchedOf(runs, pulls.value))
-      const asked = [...byRemote].map(([remote, watched]) => this.#ask(pulls.value, remote, watched, urgency))
-      await Promise.all(asked)
+      const byRemote = groupByRemote(toWatchedPulls(runs, pulls.value))
+      const polls = [...byRemote].map(([remote, watched]) =>
+        this.#pollRemote(pulls.value, remote, watched, urgency),
+      )
+      await Promise.all(polls)
     } catch (error) {
       this.#ports.log.error({ err: error }, 'the pull requests of runs could not be looked at')
     }
   }
 
-  async #ask(pulls: PullHost, remote: string, watched: readonly Watched[], urgency: Urgency): Promise<void> {
+  async #pollRemote(
+    pulls: PullHost,
+    remote: string,
+    watched: readonly WatchedPull[],
+    urgency: Urgency,
+  ): Promise<void> {
     const numbers = [...new Set(watched.map(({ place }) => place.number))]
     const states = await pulls.states(remote, numbers, urgency)
-    if (this.#isOver) return
+    if (this.#isStopped) return
     if (!states.ok) {
       this.#ports.log.debug(
         { remote, reason: states.refusal.message },
@@ -117,12 +126,12 @@ export class PullWatch {
     }
     for (const { run, url, place } of watched) {
       const state = states.value.get(place.number)
-      if (state !== undefined && state !== run.prState) this.#ports.observed(run.id, url, state)
+      if (state !== undefined && state !== run.prState) this.#ports.onPullState(run.id, url, state)
     }
   }
 }
 
-function watchedOf(runs: readonly Run[], pulls: PullHost): Watched[] {
+function toWatchedPulls(runs: readonly Run[], pulls: PullHost): WatchedPull[] {
   return runs.flatMap((run) => {
     const url = run.prUrl
     const place = url === undefined ? undefined : pulls.placeOf(url)
@@ -130,12 +139,12 @@ function watchedOf(runs: readonly Run[], pulls: PullHost): Watched[] {
   })
 }
 
-function groups(all: readonly Watched[]): Map<string, Watched[]> {
-  const byRemote = new Map<string, Watched[]>()
-  for (const one of all) {
-    const group = byRemote.get(one.place.remote)
-    if (group === undefined) byRemote.set(one.place.remote, [one])
-    else group.push(one)
+function groupByRemote(all: readonly WatchedPull[]): Map<string, WatchedPull[]> {
+  const byRemote = new Map<string, WatchedPull[]>()
+  for (const watched of all) {
+    const group = byRemote.get(watched.place.remote)
+    if (group === undefined) byRemote.set(watched.place.remote, [watched])
+    else group.push(watched)
   }
   return byRemote
 }

@@ -8,17 +8,17 @@
 import { assign, setup } from 'xstate'
 import type { ActorSnapshot, Write } from '../../core/ports.ts'
 import { labelFor } from '../../core/run/cost.ts'
-import { interruption, wasInterrupted } from '../../core/run/interruption.ts'
+import { interruptionError, isInterrupted } from '../../core/run/interruption.ts'
 import {
-  accepted,
-  adopted,
-  cancelled,
-  failed,
-  finished,
-  notFollowedUp,
-  patched,
-  pullSeen,
-  requeued,
+  acceptRun,
+  cancelRun,
+  completeWithPull,
+  failRun,
+  finishRun,
+  patchRun,
+  requeueRun,
+  revertFollowUp,
+  updatePullState,
 } from '../../core/run/run-transitions.ts'
 import { RunFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome, RunPatch } from '../../protocol/frames.ts'
@@ -46,53 +46,53 @@ export interface RunInput {
   readonly followUp?: RunFields['followUp']
 }
 
-interface Ended {
+interface RunEndReport {
   readonly leaseId: string
   readonly workerId: string
-  readonly at: string
+  readonly instantOf: string
   readonly outcome: RunOutcome
   readonly retentionHours: number
   /** Somebody cancelled it meanwhile. */
   readonly unwanted?: true
 }
 
-export type RunEvent =
+export type RunMachineEvent =
   | { readonly type: 'granted'; readonly leaseId: string }
   | { readonly type: 'declined'; readonly leaseId: string; readonly at: string }
   | { readonly type: 'accepted'; readonly leaseId: string; readonly workerId: string; readonly at: string }
   | { readonly type: 'patched'; readonly workerId: string; readonly patch: RunPatch }
   | { readonly type: 'patched to running'; readonly workerId: string; readonly patch: RunPatch }
   | { readonly type: 'patched to finalizing'; readonly workerId: string; readonly patch: RunPatch }
-  | ({ readonly type: 'ended completed' } & Ended)
-  | ({ readonly type: 'ended failed' } & Ended)
-  | ({ readonly type: 'ended cancelled' } & Ended)
+  | ({ readonly type: 'ended completed' } & RunEndReport)
+  | ({ readonly type: 'ended failed' } & RunEndReport)
+  | ({ readonly type: 'ended cancelled' } & RunEndReport)
   | { readonly type: 'lease lost'; readonly leaseId: string; readonly at: string; readonly reason: string }
   /** `kept`: the reason is worth keeping with the run. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
   /** The code host says how its pull request is doing. */
-  | { readonly type: 'pull seen'; readonly at: string; readonly url: string; readonly state: PullState }
+  | { readonly type: 'pull state reported'; readonly at: string; readonly url: string; readonly state: PullState }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** There is nothing any more that could be followed up. */
   | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
   /** A bug of ours: nothing can go on with it. */
-  | { readonly type: 'broken'; readonly at: string; readonly reason: string }
+  | { readonly type: 'lease actor failed'; readonly at: string; readonly reason: string }
 
-const { sendEvent, endActor } = defineActions<RunContext, RunEvent, never>()
+const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never>()
 
-type Facts = { readonly context: RunContext; readonly event: RunEvent }
+type RunActionFacts = { readonly context: RunContext; readonly event: RunMachineEvent }
 
 const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
-const at = (event: RunEvent): string => ('at' in event ? event.at : '')
+const at = (event: RunMachineEvent): string => ('at' in event ? event.instantOf : '')
 
-function reasonOf(event: RunEvent): string {
-  if (event.type === 'pull seen') return `its pull request is ${event.state}`
+function reasonOf(event: RunMachineEvent): string {
+  if (event.type === 'pull state reported') return `its pull request is ${event.state}`
   return 'reason' in event ? event.reason : 'cancelled'
 }
 
-function afterPatch({ context, event }: Facts): Partial<RunContext> {
+function afterPatch({ context, event }: RunActionFacts): Partial<RunContext> {
   if (!('patch' in event)) return {}
   const { patch, workerId } = event
-  const run = patched(context.run, patch, {
+  const run = patchRun(context.run, patch, {
     workerId,
     costsBefore: context.costsBefore,
     label: label(context),
@@ -100,16 +100,16 @@ function afterPatch({ context, event }: Facts): Partial<RunContext> {
   return { run, opened: context.opened || patch.prUrl !== undefined }
 }
 
-function afterEnd({ context, event }: Facts): Partial<RunContext> {
+function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   if (!('outcome' in event)) return {}
-  const { workerId, at, outcome, retentionHours } = event
+  const { workerId, instantOf: at, outcome, retentionHours } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
-  const run = finished(context.run, outcome, by)
-  return { run: context.job === 'follow-up' ? withEarlierArtifacts(run, context) : run, lease: null }
+  const run = finishRun(context.run, outcome, by)
+  return { run: context.job === 'follow-up' ? addEarlierArtifacts(run, context) : run, lease: null }
 }
 
 /** What a follow-up leaves comes to what the run has left already. */
-function withEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
+function addEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
   const before = earlier?.result?.artifacts ?? []
   if (run.result === undefined || before.length === 0) return run
   const artifacts = [...new Set([...before, ...run.result.artifacts])].slice(0, RUN_ARTIFACTS_MAX)
@@ -117,22 +117,22 @@ function withEarlierArtifacts(run: Run, { earlier }: RunContext): Run {
 }
 
 /** A follow-up that failed leaves its run as completed as it was, and says what went wrong. */
-function afterFollowUpFailed(facts: Facts): Partial<RunContext> {
+function afterFollowUpFailed(facts: RunActionFacts): Partial<RunContext> {
   const ended = afterEnd(facts)
-  return { ...ended, run: asBefore(facts, ended.run ?? facts.context.run) }
+  return { ...ended, run: restoreEarlierEnd(facts, ended.run ?? facts.context.run) }
 }
 
 /** Its worker ended in the middle of it. What it has spent is noted, and it begins again as the one that it was. */
-function afterFollowUpInterrupted(facts: Facts): Partial<RunContext> {
+function afterFollowUpInterrupted(facts: RunActionFacts): Partial<RunContext> {
   const { context, event } = facts
   const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
   const { result } = context.run
-  const run = requeued(result === undefined ? ended : { ...ended, result }, error, at(event))
+  const run = requeueRun(result === undefined ? ended : { ...ended, result }, error, at(event))
   return { run, lease: null, interruptions: context.interruptions + 1 }
 }
 
-function asBefore({ context, event }: Facts, run: Run, why = run.error ?? whyCancelled(run)): Run {
-  return notFollowedUp(run, context.earlier, why, at(event))
+function restoreEarlierEnd({ context, event }: RunActionFacts, run: Run, why = run.error ?? whyCancelled(run)): Run {
+  return revertFollowUp(run, context.earlier, why, at(event))
 }
 
 function whyCancelled({ prState }: Run): string {
@@ -140,8 +140,8 @@ function whyCancelled({ prState }: Run): string {
 }
 
 /** Merged or closed: there is nothing to follow up any more. */
-function endsFollowUp({ context, event }: Facts): boolean {
-  if (event.type !== 'pull seen' || context.job !== 'follow-up' || event.url !== context.run.prUrl)
+function endsFollowUp({ context, event }: RunActionFacts): boolean {
+  if (event.type !== 'pull state reported' || context.job !== 'follow-up' || event.url !== context.run.prUrl)
     return false
   return event.state === 'merged' || event.state === 'closed'
 }
@@ -150,25 +150,25 @@ const mayTryAgain = ({ context }: { readonly context: RunContext }): boolean =>
   context.interruptions + 1 < INTERRUPTIONS_MAX
 
 /** A follow-up may be begun again wherever it was cut off; an agent's first work may not. */
-const beginsAgain = ({ context, event }: Facts): boolean =>
+const beginsAgain = ({ context, event }: RunActionFacts): boolean =>
   context.job === 'follow-up' &&
   'outcome' in event &&
   event.unwanted !== true &&
-  wasInterrupted(event.outcome) &&
+  isInterrupted(event.outcome) &&
   mayTryAgain({ context })
 
-const patches = {
+const patchTransitions = {
   patched: { actions: 'patch' },
   'patched to running': { actions: 'patch' },
   'patched to finalizing': { actions: 'patch' },
 } as const
 
 /** Nothing of it can be seen yet, and nothing has to be. */
-const unpublished = {
-  'pull seen': [{ guard: 'endsFollowUp', actions: ['notePull', 'askToCancel'] }, { actions: 'notePull' }],
+const pullStateTransitions = {
+  'pull state reported': [{ guard: 'endsFollowUp', actions: ['recordPullState', 'requestCancel'] }, { actions: 'recordPullState' }],
 } as const
 
-const active = {
+const activeTransitions = {
   'ended completed': { target: 'completed', actions: 'finish' },
   'ended failed': [
     { guard: 'beginsAgain', target: 'queued', actions: 'requeueFollowUp' },
@@ -182,22 +182,22 @@ const active = {
   'lease lost': [
     { guard: 'hasOpenedPull', target: 'completed', actions: 'adopt' },
     { guard: 'mayTryAgain', target: 'queued', actions: 'requeue' },
-    { guard: 'isFollowUp', target: 'completed', actions: 'giveFollowUpUp' },
+    { guard: 'isFollowUp', target: 'completed', actions: 'giveUpFollowUp' },
     { target: 'failed', actions: 'giveUp' },
   ],
-  'cancel requested': { actions: 'askToCancel' },
+  'cancel requested': { actions: 'requestCancel' },
   'cancel enforced': [
     { guard: 'isFollowUp', target: 'completed', actions: 'cancelFollowUp' },
     { target: 'cancelled', actions: 'cancel' },
   ],
-  broken: [
+  'lease actor failed': [
     { guard: 'isFollowUp', target: 'completed', actions: 'failFollowUp' },
     { target: 'failed', actions: 'fail' },
   ],
 } as const
 
 export const runMachine = setup({
-  types: {} as { context: RunContext; events: RunEvent; input: RunInput },
+  types: {} as { context: RunContext; events: RunMachineEvent; input: RunInput },
   guards: {
     isFollowUp: ({ context }) => context.job === 'follow-up',
     endsFollowUp,
@@ -212,7 +212,7 @@ export const runMachine = setup({
     accept: assign(({ context, event }) =>
       event.type === 'accepted'
         ? {
-            run: accepted(context.run, { workerId: event.workerId, now: event.at }),
+            run: acceptRun(context.run, { workerId: event.workerId, now: event.at }),
             lease: event.leaseId,
             attempts: context.attempts + 1,
             costsBefore: context.run.costs.length,
@@ -224,48 +224,48 @@ export const runMachine = setup({
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
-    adopt: assign(({ context, event }) => ({ run: adopted(context.run, at(event)), lease: null })),
+    adopt: assign(({ context, event }) => ({ run: completeWithPull(context.run, at(event)), lease: null })),
     requeue: assign(({ context, event }) => ({
-      run: requeued(context.run, interruption('reason' in event ? event.reason : 'lost'), at(event)),
+      run: requeueRun(context.run, interruptionError('reason' in event ? event.reason : 'lost'), at(event)),
       lease: null,
       interruptions: context.interruptions + 1,
     })),
     giveUp: assign(({ context, event }) => ({
-      run: failed(
+      run: failRun(
         context.run,
         `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
         at(event),
       ),
       lease: null,
     })),
-    giveFollowUpUp: assign((facts) => ({
-      run: asBefore(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
+    giveUpFollowUp: assign((facts) => ({
+      run: restoreEarlierEnd(facts, facts.context.run, `interrupted ${INTERRUPTIONS_MAX} times in a row`),
       lease: null,
     })),
     cancel: assign(({ context, event }) => ({
-      run: cancelled(context.run, at(event), 'kept' in event && event.kept ? event.reason : undefined),
+      run: cancelRun(context.run, at(event), 'kept' in event && event.kept ? event.reason : undefined),
       lease: null,
     })),
-    notePull: assign(({ context, event }) =>
-      event.type === 'pull seen' ? { run: pullSeen(context.run, event.url, event.state) } : {},
+    recordPullState: assign(({ context, event }) =>
+      event.type === 'pull state reported' ? { run: updatePullState(context.run, event.url, event.state) } : {},
     ),
     cancelFollowUp: assign((facts) => ({
-      run: asBefore(facts, facts.context.run, whyCancelled(facts.context.run)),
+      run: restoreEarlierEnd(facts, facts.context.run, whyCancelled(facts.context.run)),
       lease: null,
     })),
     fail: assign(({ context, event }) => ({
-      run: failed(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
+      run: failRun(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
       lease: null,
     })),
     failFollowUp: assign((facts) => ({
-      run: asBefore(
+      run: restoreEarlierEnd(
         facts,
         facts.context.run,
         'reason' in facts.event ? facts.event.reason : 'internal error',
       ),
       lease: null,
     })),
-    askToCancel: sendEvent(({ context, event }) =>
+    requestCancel: sendEvent(({ context, event }) =>
       context.lease === null
         ? []
         : {
@@ -294,7 +294,7 @@ export const runMachine = setup({
     followUp: input.followUp ?? null,
   }),
   initial: 'queued',
-  on: { 'pull seen': { actions: 'notePull' } },
+  on: { 'pull state reported': { actions: 'recordPullState' } },
   states: {
     queued: {
       description: 'waits for a worker with room; with a lease, for that worker to accept',
@@ -303,32 +303,32 @@ export const runMachine = setup({
         declined: { actions: 'release' },
         accepted: { target: 'preparing', actions: 'accept' },
         'cancel requested': [
-          { guard: 'isFollowUp', target: 'completed', actions: ['askToCancel', 'cancelFollowUp'] },
-          { target: 'cancelled', actions: ['askToCancel', 'cancel'] },
+          { guard: 'isFollowUp', target: 'completed', actions: ['requestCancel', 'cancelFollowUp'] },
+          { target: 'cancelled', actions: ['requestCancel', 'cancel'] },
         ],
         'lease lost': { actions: 'release' },
-        'pull seen': [
+        'pull state reported': [
           {
             guard: 'endsFollowUp',
             target: 'completed',
-            actions: ['notePull', 'askToCancel', 'cancelFollowUp'],
+            actions: ['recordPullState', 'requestCancel', 'cancelFollowUp'],
           },
-          { actions: 'notePull' },
+          { actions: 'recordPullState' },
         ],
         'pull gone': {
           guard: 'isFollowUp',
           target: 'completed',
-          actions: ['askToCancel', 'failFollowUp'],
+          actions: ['requestCancel', 'failFollowUp'],
         },
-        broken: active.broken,
+        'lease actor failed': activeTransitions.'lease actor failed',
       },
     },
     preparing: {
       description: 'a worker has it and makes its sandbox ready',
       on: {
-        ...active,
-        ...patches,
-        ...unpublished,
+        ...activeTransitions,
+        ...patchTransitions,
+        ...pullStateTransitions,
         'patched to running': { target: 'running', actions: 'patch' },
         'patched to finalizing': { target: 'finalizing', actions: 'patch' },
       },
@@ -336,15 +336,15 @@ export const runMachine = setup({
     running: {
       description: 'the agent works',
       on: {
-        ...active,
-        ...patches,
-        ...unpublished,
+        ...activeTransitions,
+        ...patchTransitions,
+        ...pullStateTransitions,
         'patched to finalizing': { target: 'finalizing', actions: 'patch' },
       },
     },
     finalizing: {
       description: 'the agent is done; what it left is pushed, and the pull request opened',
-      on: { ...active, ...patches },
+      on: { ...activeTransitions, ...patchTransitions },
     },
     completed: { description: 'at rest, with a result', entry: 'end' },
     failed: { description: 'at rest, with an error', entry: 'end' },
@@ -371,7 +371,7 @@ const split: SnapshotSplit = {
 }
 
 /** Version 1 knew neither which follow-up it was, nor when the run had started before it. */
-function numbered({ c, ...record }: ActorSnapshot): ActorSnapshot {
+function liftFromV1({ c, ...record }: ActorSnapshot): ActorSnapshot {
   const { earlier, ...fields } = c as { readonly earlier: object | null }
   const before = earlier === null ? null : { ...earlier, startedAt: null }
   return { ...record, v: 2, c: { ...fields, earlier: before, followUp: null } }
@@ -392,7 +392,7 @@ export const runKind: ActorKind = {
       cancelled: 'X',
     },
     schema: shapeOf(RunFields),
-    lifts: { 1: numbered },
+    lifts: { 1: liftFromV1 },
   }),
   split,
   supervision: {

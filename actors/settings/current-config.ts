@@ -3,16 +3,16 @@
  * it here, and what leaves the process leaves as `redacted`.
  */
 
-import { redact } from '../../core/settings/redact.ts'
+import { redactConfig } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 
-export class ConfigVault {
+export class CurrentConfig {
   #configuration: CompletedConfig
   #redacted: ServiceConfig
   #fileText: string | undefined
-  #fileRefused = false
+  #isFileInvalid = false
 
-  readonly #adopted: (effective: ServiceConfig) => void
+  readonly #onAdopted: (effective: ServiceConfig) => void
 
   /** @param fileText what the file held when this configuration was read from it */
   constructor(
@@ -20,9 +20,9 @@ export class ConfigVault {
     fileText: string | undefined,
     adopted: (effective: ServiceConfig) => void = () => {},
   ) {
-    this.#adopted = adopted
+    this.#onAdopted = adopted
     this.#configuration = configuration
-    this.#redacted = redact(configuration.effective)
+    this.#redacted = redactConfig(configuration.effective)
     this.#fileText = fileText
   }
 
@@ -41,21 +41,21 @@ export class ConfigVault {
   }
 
   /** The file does not say what is in force: it holds something that does not validate, or is gone. */
-  get fileRefused(): boolean {
-    return this.#fileRefused
+  get isFileInvalid(): boolean {
+    return this.#isFileInvalid
   }
 
   adopt(configuration: CompletedConfig, fileText: string | undefined): void {
     this.#configuration = configuration
-    this.#redacted = redact(configuration.effective)
+    this.#redacted = redactConfig(configuration.effective)
     this.#fileText = fileText
-    this.#fileRefused = false
-    this.#adopted(configuration.effective)
+    this.#isFileInvalid = false
+    this.#onAdopted(configuration.effective)
   }
 
   /** The file was edited into something that can't be used: remember it, keep the last good configuration. */
-  refuse(fileText: string | undefined): void {
+  rejectFile(fileText: string | undefined): void {
     this.#fileText = fileText
-    this.#fileRefused = true
+    this.#isFileInvalid = true
   }
 }

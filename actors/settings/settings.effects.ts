@@ -14,55 +14,55 @@ import type { DashboardPush } from '../../protocol/dashboard.ts'
 import { SETTINGS_CHANGES_WAITING_MAX } from '../../protocol/limits.ts'
 import type { SettingsUpdateResponse } from '../../protocol/routes.ts'
 import type { PendingRequests } from '../runtime/pending-requests.ts'
-import type { ConfigVault } from './current-config.ts'
+import type { CurrentConfig } from './current-config.ts'
 import type { SettingsEffect, SettingsEvent } from './settings.machine.ts'
 
 /** What is asked of the settings. */
-export type SettingsWish =
+export type SettingsRequest =
   | { readonly is: 'patch'; readonly patch: Record<string, unknown> }
   /** Checked with their provider. `still`: whether that is worth anything, asked of what is in force right before. */
   | {
       readonly is: 'credentials'
       readonly change: CredentialChange
-      readonly still: (config: ServiceConfig) => boolean
+      readonly isStillWanted: (config: ServiceConfig) => boolean
     }
 
-export type SettingsDrawer = PendingRequests<SettingsWish, SettingsUpdateResponse>
+export type SettingsRequests = PendingRequests<SettingsRequest, SettingsUpdateResponse>
 
-export interface SettingsPorts {
+export interface SettingsEffectsPorts {
   readonly file: ConfigFile
-  readonly vault: ConfigVault
-  readonly drawer: SettingsDrawer
+  readonly currentConfig: CurrentConfig
+  readonly requests: SettingsRequests
   readonly log: Log
   readonly meters: Meters
   readonly push: (push: DashboardPush) => void
-  readonly tell: (event: SettingsEvent) => void
+  readonly sendEvent: (event: SettingsEvent) => void
   /** Another configuration is in force, and told. */
-  readonly announced: () => void
+  readonly onConfigChange: () => void
 }
 
-export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) => void {
-  const { drawer } = ports
+export function settingsEffects(ports: SettingsEffectsPorts): (effect: SettingsEffect) => void {
+  const { requests } = ports
   /** Decided, and waiting for the settings to say that it may be told. */
   const outcomes = new Map<number, Result<SettingsUpdateResponse>>()
 
   return (effect) => {
     switch (effect.type) {
       case 'settings.change':
-        void change(ports, effect.handle, outcomes).then(ports.tell)
+        void applyChange(ports, effect.handle, outcomes).then(ports.sendEvent)
         return
       case 'settings.look':
-        void look(ports).then(ports.tell)
+        void readFile(ports).then(ports.sendEvent)
         return
       case 'settings.answer':
-        drawer.settle(
+        requests.settle(
           effect.handle,
           outcomes.get(effect.handle) ?? no('failed', 'the change was not decided'),
         )
         outcomes.delete(effect.handle)
         return
       case 'settings.refuse crowd':
-        drawer.settle(
+        requests.settle(
           effect.handle,
           no(
             'unavailable',
@@ -71,21 +71,21 @@ export function settingsEffects(ports: SettingsPorts): (effect: SettingsEffect) 
         )
         return
       case 'settings.refuse restless':
-        drawer.settle(
+        requests.settle(
           effect.handle,
           no('conflict', 'config.json keeps being edited by something else; stop that, then try again'),
         )
         return
       case 'settings.announce':
-        ports.push({ type: 'config', config: ports.vault.redacted })
-        ports.announced()
+        ports.push({ type: 'config', config: ports.currentConfig.redacted })
+        ports.onConfigChange()
         return
     }
   }
 }
 
-async function change(
-  { file, vault, drawer, log, meters }: SettingsPorts,
+async function applyChange(
+  { file, currentConfig, requests, log, meters }: SettingsEffectsPorts,
   handle: number,
   outcomes: Map<number, Result<SettingsUpdateResponse>>,
 ): Promise<SettingsEvent> {
@@ -95,25 +95,25 @@ async function change(
     return { type: 'change refused' }
   }
   try {
-    const wish = drawer.get(handle)
-    if (wish === undefined) return { type: 'change refused' }
-    const decided = decide(vault.configuration, wish)
+    const request = requests.get(handle)
+    if (request === undefined) return { type: 'change refused' }
+    const decided = decideRequest(currentConfig.configuration, request)
     if (!decided.ok) return refuse(decided)
     const { applied, text, changed, stored, effective } = decided.value
     // Also when nothing changes: what was answered must still hold after the next start.
-    if (changed || vault.fileRefused) {
-      if (vault.fileRefused && vault.fileText !== undefined) {
-        const copy = await file.setAside(vault.fileText)
+    if (changed || currentConfig.isFileInvalid) {
+      if (currentConfig.isFileInvalid && currentConfig.fileText !== undefined) {
+        const copy = await file.setAside(currentConfig.fileText)
         log.warn(
           { copy },
           'config.json did not validate and is being replaced; what it held was kept in a copy',
         )
       }
-      const replaced = await file.replace(vault.fileText, text)
+      const replaced = await file.replace(currentConfig.fileText, text)
       if (replaced.is === 'changed') return { type: 'file differs' }
-      vault.adopt({ stored, effective }, text)
+      currentConfig.adopt({ stored, effective }, text)
     }
-    outcomes.set(handle, yes({ config: vault.redacted, applied }))
+    outcomes.set(handle, yes({ config: currentConfig.redacted, applied }))
     meters.count('settings_changes_total', { outcome: applied })
     if (applied === 'restart') log.warn({}, 'a changed setting takes effect at the next start')
     return { type: changed ? 'change written' : 'change refused' }
@@ -124,26 +124,26 @@ async function change(
   }
 }
 
-function decide(current: CompletedConfig, wish: SettingsWish): Result<DecidedChange> {
-  if (wish.is === 'patch') return decideChange(current, wish.patch)
-  if (wish.still(current.effective)) return decideCredentials(current, wish.change)
+function decideRequest(current: CompletedConfig, request: SettingsRequest): Result<DecidedChange> {
+  if (request.is === 'patch') return decideChange(current, request.patch)
+  if (request.isStillWanted(current.effective)) return decideCredentials(current, request.change)
   return no('conflict', 'the configuration was changed meanwhile; nothing was saved')
 }
 
-async function look({ file, vault, log }: SettingsPorts): Promise<SettingsEvent> {
+async function readFile({ file, currentConfig, log }: SettingsEffectsPorts): Promise<SettingsEvent> {
   try {
     const text = await file.read()
-    if (text === vault.fileText) return { type: 'file unchanged' }
-    const edit = adoptEdit(vault.configuration, text)
+    if (text === currentConfig.fileText) return { type: 'file unchanged' }
+    const edit = adoptEdit(currentConfig.configuration, text)
     if (!edit.ok) {
-      vault.refuse(text)
+      currentConfig.rejectFile(text)
       log.error(
         { problem: edit.refusal.message },
         'config.json was edited into something invalid; it is ignored, the last good configuration stays in force',
       )
       return { type: 'edit refused' }
     }
-    vault.adopt(edit.value, text)
+    currentConfig.adopt(edit.value, text)
     log.info({}, 'config.json was edited; the new configuration is in force')
     if (edit.value.restartNeeded) log.warn({}, 'an edited setting takes effect at the next start')
     return { type: 'edit adopted' }

@@ -9,16 +9,16 @@ import { assign, setup } from 'xstate'
 import { SETTINGS_CHANGES_WAITING_MAX, SETTINGS_TRIES_MAX } from '../../protocol/limits.ts'
 import { defineActions } from '../runtime/actions.ts'
 
-interface Change {
+interface WaitingChange {
   readonly handle: number
   /** How often the file changed under it. */
   readonly tries: number
 }
 
 export interface SettingsContext {
-  readonly current: Change | null
-  readonly waiting: readonly Change[]
-  readonly touched: boolean
+  readonly current: WaitingChange | null
+  readonly waiting: readonly WaitingChange[]
+  readonly isFileOutdated: boolean
 }
 
 export type SettingsEvent =
@@ -47,7 +47,7 @@ export const settingsMachine = setup({
   guards: {
     hasRoom: ({ context }) => context.waiting.length < SETTINGS_CHANGES_WAITING_MAX,
     someoneWaits: ({ context }) => context.waiting.length > 0,
-    fileWasTouched: ({ context }) => context.touched,
+    fileWasTouched: ({ context }) => context.isFileOutdated,
     mayTryAgain: ({ context }) => (context.current?.tries ?? 0) + 1 < SETTINGS_TRIES_MAX,
   },
   actions: {
@@ -59,7 +59,7 @@ export const settingsMachine = setup({
     refuseCrowd: recordEffect(({ event }) =>
       event.type === 'patch arrived' ? { type: 'settings.refuse crowd', handle: event.handle } : [],
     ),
-    noteTouch: assign({ touched: true }),
+    noteTouch: assign({ isFileOutdated: true }),
     takeNext: assign(({ context }) => ({
       current: context.waiting[0] ?? null,
       waiting: context.waiting.slice(1),
@@ -68,7 +68,7 @@ export const settingsMachine = setup({
       context.current === null ? [] : { type: 'settings.change', handle: context.current.handle },
     ),
     lookAtFile: recordEffect(() => ({ type: 'settings.look' })),
-    forgetTouch: assign({ touched: false }),
+    forgetTouch: assign({ isFileOutdated: false }),
     answerAndAnnounce: recordEffect(({ context }) => [
       { type: 'settings.announce' },
       ...(context.current === null
@@ -81,7 +81,7 @@ export const settingsMachine = setup({
     announce: recordEffect(() => ({ type: 'settings.announce' })),
     lookAndTryAgain: assign(({ context }) => ({
       current: null,
-      touched: true,
+      isFileOutdated: true,
       waiting:
         context.current === null
           ? context.waiting
@@ -90,13 +90,13 @@ export const settingsMachine = setup({
     refuseRestless: recordEffect(({ context }) =>
       context.current === null ? [] : { type: 'settings.refuse restless', handle: context.current.handle },
     ),
-    lookAndGiveUp: assign({ current: null, touched: true }),
+    lookAndGiveUp: assign({ current: null, isFileOutdated: true }),
     done: assign({ current: null }),
   },
 }).createMachine({
   id: 'settings',
   options: { maxIterations: 100 },
-  context: { current: null, waiting: [], touched: false },
+  context: { current: null, waiting: [], isFileOutdated: false },
   initial: 'settled',
   on: {
     'patch arrived': [{ guard: 'hasRoom', actions: 'waitInLine' }, { actions: 'refuseCrowd' }],

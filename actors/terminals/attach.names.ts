@@ -1,2 +1,2 @@
 /** The kind of life that a booted sandbox has on the host; its key is the run's id. */
-export const ATTACH = 'attach'
+export const TERMINAL_SESSION = 'attach'

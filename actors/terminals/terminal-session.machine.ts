@@ -9,9 +9,9 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { ATTACH } from './attach.names.ts'
+import { TERMINAL_SESSION } from './attach.names.ts'
 
-export interface AttachContext {
+export interface TerminalSessionContext {
   readonly runId: string
   readonly workerId: string
   readonly requestId: string
@@ -21,9 +21,9 @@ export interface AttachContext {
   readonly reason: string
 }
 
-export type AttachInput = Pick<AttachContext, 'runId' | 'workerId' | 'requestId'>
+export type TerminalSessionInput = Pick<TerminalSessionContext, 'runId' | 'workerId' | 'requestId'>
 
-export type AttachEvent =
+export type TerminalSessionEvent =
   | { readonly type: 'ready' }
   | { readonly type: 'watched' }
   | { readonly type: 'unwatched' }
@@ -39,36 +39,40 @@ export type AttachEvent =
   /** There is no such worker any more. */
   | { readonly type: 'worker left' }
 
-export type AttachEffect =
+export type TerminalSessionEffect =
   | { readonly type: 'attach.boot'; readonly runId: string; readonly requestId: string }
   | { readonly type: 'attach.reopen'; readonly runId: string }
   /** Stops what may be left of it on its worker. */
   | { readonly type: 'attach.release'; readonly runId: string; readonly workerId: string }
 
-const { recordEffect, endActor } = defineActions<AttachContext, AttachEvent, AttachEffect>()
+const { recordEffect, endActor } = defineActions<
+  TerminalSessionContext,
+  TerminalSessionEvent,
+  TerminalSessionEffect
+>()
 
 const BOOT_FAILED = 'the sandbox could not be booted in time; try again'
 const WORKER_LOST = 'the worker was lost while it booted the sandbox; try again once it is back'
-const WORKER_GONE = 'the worker that held the sandbox is enrolled no more'
+const WORKER_REVOKED = 'the worker that held the sandbox is enrolled no more'
 const WORKER_AWAY = 'the worker did not come back in time; try again once it is connected'
 const UNWATCHED = 'nobody looked at it for a while, and so it was released; try again'
 const SESSION_ENDED = 'the session has ended'
 
-const because = (reason: string) => ({ type: 'give', params: { reason } }) as const
+const withReason = (reason: string) => ({ type: 'give', params: { reason } }) as const
 
-const ends = {
+const endings = {
   released: { target: 'over', actions: ['giveReason', 'release'] },
   failed: { target: 'over', actions: ['giveReason', 'release'] },
-  'worker left': { target: 'over', actions: because(WORKER_GONE) },
+  'worker left': { target: 'over', actions: withReason(WORKER_REVOKED) },
 } as const
 
-const looks = {
+const viewerChanges = {
   watched: { actions: 'noteWatched' },
   unwatched: { actions: 'noteUnwatched' },
 } as const
 
-export const attachMachine = setup({
-  types: {} as { context: AttachContext; events: AttachEvent; input: AttachInput },
+export const terminalSessionMachine = setup({
+  types: {} as { context: TerminalSessionContext; events: TerminalSessionEvent; input: TerminalSessionInput },
   guards: { isWatched: ({ context }) => context.watched },
   actions: {
     noteWatched: assign({ watched: true }),
@@ -85,7 +89,7 @@ export const attachMachine = setup({
     end: endActor(),
   },
 }).createMachine({
-  id: ATTACH,
+  id: TERMINAL_SESSION,
   options: { maxIterations: 100 },
   context: ({ input }) => ({ ...input, watched: false, reason: SESSION_ENDED }),
   initial: 'booting',
@@ -95,19 +99,19 @@ export const attachMachine = setup({
       entry: 'boot',
       on: {
         ready: 'unwatched',
-        'time over': { target: 'over', actions: [because(BOOT_FAILED), 'release'] },
-        'line lost': { target: 'over', actions: [because(WORKER_LOST), 'release'] },
-        ...ends,
+        'time over': { target: 'over', actions: [withReason(BOOT_FAILED), 'release'] },
+        'line lost': { target: 'over', actions: [withReason(WORKER_LOST), 'release'] },
+        ...endings,
       },
     },
     unwatched: {
       description: 'booted, and nobody looks at it; it has a grace until it is released',
       on: {
         watched: { target: 'watched', actions: 'noteWatched' },
-        'time over': { target: 'over', actions: [because(UNWATCHED), 'release'] },
+        'time over': { target: 'over', actions: [withReason(UNWATCHED), 'release'] },
         'line lost': 'waiting',
         exited: 'over',
-        ...ends,
+        ...endings,
       },
     },
     watched: {
@@ -116,19 +120,19 @@ export const attachMachine = setup({
         unwatched: { target: 'unwatched', actions: 'noteUnwatched' },
         'line lost': 'waiting',
         exited: 'ending',
-        ...ends,
+        ...endings,
       },
     },
     waiting: {
       description: 'its worker is away; the session lives on there for as long as is waited here',
       on: {
-        ...looks,
+        ...viewerChanges,
         'line back': [
           { guard: 'isWatched', target: 'watched', actions: 'reopen' },
           { target: 'unwatched', actions: 'reopen' },
         ],
-        'time over': { target: 'over', actions: [because(WORKER_AWAY), 'release'] },
-        ...ends,
+        'time over': { target: 'over', actions: [withReason(WORKER_AWAY), 'release'] },
+        ...endings,
       },
     },
     ending: {
@@ -137,20 +141,20 @@ export const attachMachine = setup({
         unwatched: { target: 'over', actions: 'noteUnwatched' },
         'time over': 'over',
         'line lost': 'over',
-        ...ends,
+        ...endings,
       },
     },
     over: { description: 'not booted any more', entry: 'end' },
   },
 })
 
-export const attachKind: ActorKind = {
-  name: ATTACH,
-  logic: attachMachine,
+export const terminalSessionKind: ActorKind = {
+  name: TERMINAL_SESSION,
+  logic: terminalSessionMachine,
   supervision: {
     ...closeOnCrash,
     finalOutputs: (runId, { context }) => {
-      const effect: AttachEffect = { type: 'attach.release', runId, workerId: context.workerId }
+      const effect: TerminalSessionEffect = { type: 'attach.release', runId, workerId: context.workerId }
       return [{ is: 'effect', effect }]
     },
   },

@@ -12,49 +12,49 @@ import { shownText } from '../../protocol/attach-text.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { ATTACH_SIZE_MS_MAX, ATTACH_TYPED_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { ViewLine, ViewLink } from '../api/host-api.ts'
-import { HandedOver } from './unacknowledged-input.ts'
+import { UnacknowledgedInput } from './unacknowledged-input.ts'
 
 /** What a view needs of the session that it looks at. */
-export interface Mouth {
+export interface SessionSender {
   readonly runId: string
   readonly workerId: string
   /** Answers whether the worker's line took it. */
-  say(frame: HostFrame): boolean
+  send(frame: HostFrame): boolean
 }
 
-export interface ViewPorts {
+export interface TerminalViewPorts {
   readonly after: (ms: number, run: () => void) => Cancel
   /** The person is gone, or was sent away. Once. */
-  readonly left: (view: View) => void
+  readonly onLeft: (view: TerminalView) => void
 }
 
 const CLOSE_DONE = 1000
 const CLOSE_POLICY = 1008
-const USUAL_SIZE = { cols: 80, rows: 24 }
+const DEFAULT_SIZE = { cols: 80, rows: 24 }
 /** There is no room for more of what is typed. */
 const BELL = '\u0007'
 /** Dim, and on a line of its own; the picture that comes next takes its place. */
-const AWAY = '\r\n\u001b[0;2m[the worker is away; waiting for it to come back]\u001b[0m\r\n'
+const AWAY_NOTICE = '\r\n\u001b[0;2m[the worker is away; waiting for it to come back]\u001b[0m\r\n'
 
-export class View implements ViewLine {
+export class TerminalView implements ViewLine {
   readonly runId: string
   readonly sessionId: string
   readonly #link: ViewLink
-  readonly #ports: ViewPorts
-  #mouth: Mouth | undefined
+  readonly #ports: TerminalViewPorts
+  #sender: SessionSender | undefined
   /** `away`: the worker does not know of it, or not any more. */
   #state: 'away' | 'open' | 'closed' = 'away'
   #size: { readonly cols: number; readonly rows: number } | undefined
   #cancelOpening: Cancel | undefined
-  #typed: string[] = []
-  #typedChars = 0
-  readonly #handedOver = new HandedOver()
+  #bufferedInput: string[] = []
+  #bufferedChars = 0
+  readonly #unacknowledged = new UnacknowledgedInput()
   /** The worker is being asked what it has had; meanwhile nothing that is typed goes there. */
-  #isAsking = false
+  #isAwaitingCount = false
   /** Something was printed since it was opened last. */
-  #live = false
+  #isLive = false
 
-  constructor(runId: string, sessionId: string, link: ViewLink, ports: ViewPorts) {
+  constructor(runId: string, sessionId: string, link: ViewLink, ports: TerminalViewPorts) {
     this.runId = runId
     this.sessionId = sessionId
     this.#link = link
@@ -62,88 +62,89 @@ export class View implements ViewLine {
   }
 
   get workerId(): string | undefined {
-    return this.#mouth?.workerId
+    return this.#sender?.workerId
   }
 
-  get closedAlready(): boolean {
+  get isClosed(): boolean {
     return this.#state === 'closed'
   }
 
   /** The worker has it open, and has shown so. */
-  get live(): boolean {
-    return this.#live
+  get isLive(): boolean {
+    return this.#isLive
   }
 
   // ---- as the session sees it
 
   /** Its sandbox is booted. A view says how large it is right after it comes; it is waited for that, but not long. */
-  join(mouth: Mouth): void {
-    this.#mouth = mouth
+  join(sender: SessionSender): void {
+    this.#sender = sender
     if (this.#size !== undefined) this.open()
     else this.#cancelOpening = this.#ports.after(ATTACH_SIZE_MS_MAX, () => this.open())
   }
 
   /** Anew after each break of the worker's line. */
   open(): void {
-    if (this.#state === 'closed' || this.#mouth === undefined) return
+    if (this.#state === 'closed' || this.#sender === undefined) return
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
-    const { runId, say } = this.#mouth
+    const { runId, send } = this.#sender
     // First, so that a worker that counts has answered before its picture comes.
-    this.#isAsking = !this.#handedOver.isEmpty && say({ type: 'attach-ask', sessionId: this.sessionId })
-    const opened = say({
+    this.#isAwaitingCount =
+      !this.#unacknowledged.isEmpty && send({ type: 'attach-ask', sessionId: this.sessionId })
+    const opened = send({
       type: 'attach-open',
       sessionId: this.sessionId,
       runId,
-      ...(this.#size ?? USUAL_SIZE),
+      ...(this.#size ?? DEFAULT_SIZE),
     })
     if (!opened) return
     this.#state = 'open'
-    this.#live = false
-    if (!this.#isAsking) this.#sayTyped()
+    this.#isLive = false
+    if (!this.#isAwaitingCount) this.#sendBufferedInput()
   }
 
   /** `json`: the same as JSON, from whoever has it. */
-  printed(data: string, json?: string): void {
+  onOutput(data: string, json?: string): void {
     if (this.#state !== 'open') return
-    this.#live = true
-    this.#show(data, json)
-    if (this.#isAsking) this.#giveUp()
+    this.#isLive = true
+    this.#print(data, json)
+    if (this.#isAwaitingCount) this.#stopResending()
   }
 
   /** So many frames of what was typed the worker has had, on all lines together. */
-  taken(inputs: number): void {
-    if (!this.#isAsking || this.#state !== 'open') return
-    const missed = this.#handedOver.missed(inputs)
-    this.#typed = [...missed, ...this.#typed]
-    this.#typedChars += missed.reduce((chars, data) => chars + data.length, 0)
-    this.#goOn()
+  onInputCount(received: number): void {
+    if (!this.#isAwaitingCount || this.#state !== 'open') return
+    const missed = this.#unacknowledged.takeMissed(received)
+    this.#bufferedInput = [...missed, ...this.#bufferedInput]
+    this.#bufferedChars += missed.reduce((chars, data) => chars + data.length, 0)
+    this.#resumeInput()
   }
 
-  lineLost(): void {
+  onConnectionLost(): void {
     if (this.#state === 'closed') return
     this.#state = 'away'
-    this.#live = false
+    this.#isLive = false
     this.#cancelWaits()
-    this.#show(AWAY)
+    this.#print(AWAY_NOTICE)
   }
 
-  exited(code: number): void {
+  onExit(code: number): void {
     if (this.#state === 'closed') return
     this.#link.send({ type: 'exit', code })
-    this.#goodbye(CLOSE_DONE, 'the session has ended')
+    this.#closeLink(CLOSE_DONE, 'the session has ended')
   }
 
-  refused(reason: string, code = CLOSE_POLICY): void {
+  closeWithError(reason: string, code = CLOSE_POLICY): void {
     if (this.#state === 'closed') return
     const message = reason.slice(0, TEXT_CHARS_MAX)
     this.#link.send({ type: 'error', message })
-    this.#goodbye(code, message)
+    this.#closeLink(code, message)
   }
 
   /** Without a word but the reason. */
-  dismissed(code: number, reason: string): void {
-    if (this.#state !== 'closed') this.#goodbye(code, reason)
+  close(code: number, reason: string): void {
+    if (this.#state !== 'closed') this.#closeLink(code, reason)
   }
 
   // ---- as its door sees it
@@ -152,9 +153,9 @@ export class View implements ViewLine {
     // Nothing weighs nothing, and any number of them would be kept.
     if (this.#state === 'closed' || data === '') return
     if (this.#cancelOpening !== undefined) this.open()
-    const mayGo = this.#state === 'open' && !this.#isAsking
-    const taken = mayGo && this.#sayTyped() && this.#sayInput(data)
-    if (!taken) this.#keep(data)
+    const mayGo = this.#state === 'open' && !this.#isAwaitingCount
+    const taken = mayGo && this.#sendBufferedInput() && this.#sendInput(data)
+    if (!taken) this.#bufferInput(data)
   }
 
   resize(cols: number, rows: number): void {
@@ -162,7 +163,7 @@ export class View implements ViewLine {
     this.#size = { cols, rows }
     if (this.#cancelOpening !== undefined) this.open()
     else if (this.#state === 'open')
-      this.#mouth?.say({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
+      this.#sender?.send({ type: 'attach-resize', sessionId: this.sessionId, cols, rows })
   }
 
   closed(): void {
@@ -172,69 +173,69 @@ export class View implements ViewLine {
   // ---- parts
 
   /** It does not count. What it never had is lost, and what it had must not come twice. */
-  #giveUp(): void {
-    this.#handedOver.giveUp()
-    this.#goOn()
+  #stopResending(): void {
+    this.#unacknowledged.stop()
+    this.#resumeInput()
   }
 
-  #goOn(): void {
-    this.#isAsking = false
-    this.#sayTyped()
+  #resumeInput(): void {
+    this.#isAwaitingCount = false
+    this.#sendBufferedInput()
   }
 
   #cancelWaits(): void {
     this.#cancelOpening?.()
     this.#cancelOpening = undefined
-    this.#isAsking = false
+    this.#isAwaitingCount = false
   }
 
-  #sayInput(data: string): boolean {
-    const said = this.#mouth?.say({ type: 'attach-input', sessionId: this.sessionId, data }) === true
-    if (said) this.#handedOver.note(data)
-    return said
+  #sendInput(data: string): boolean {
+    const sent = this.#sender?.send({ type: 'attach-input', sessionId: this.sessionId, data }) === true
+    if (sent) this.#unacknowledged.add(data)
+    return sent
   }
 
   /** Answers whether nothing is left of it. */
-  #sayTyped(): boolean {
-    while (this.#typed[0] !== undefined) {
-      if (!this.#sayInput(this.#typed[0])) return false
-      this.#typedChars -= this.#typed[0].length
-      this.#typed.shift()
+  #sendBufferedInput(): boolean {
+    while (this.#bufferedInput[0] !== undefined) {
+      if (!this.#sendInput(this.#bufferedInput[0])) return false
+      this.#bufferedChars -= this.#bufferedInput[0].length
+      this.#bufferedInput.shift()
     }
     return true
   }
 
-  #keep(data: string): void {
-    if (this.#typedChars + data.length > ATTACH_TYPED_CHARS_MAX) {
-      this.#show(BELL)
+  #bufferInput(data: string): void {
+    if (this.#bufferedChars + data.length > ATTACH_TYPED_CHARS_MAX) {
+      this.#print(BELL)
       return
     }
-    this.#typed.push(data)
-    this.#typedChars += data.length
+    this.#bufferedInput.push(data)
+    this.#bufferedChars += data.length
   }
 
   /** One that does not keep up is being cut off by its door, and must not hold up the others. */
-  #show(data: string, json = JSON.stringify(data)): void {
+  #print(data: string, json = JSON.stringify(data)): void {
     if (!this.#link.send({ type: 'data', data }, shownText(json))) this.#leave()
   }
 
   /** Its worker does not hear of it: it has said so itself, or is told by other means. */
-  #goodbye(code: number, reason: string): void {
+  #closeLink(code: number, reason: string): void {
     this.#link.close(code, reason)
-    this.#forget()
+    this.#dispose()
   }
 
   #leave(): void {
-    if (this.#state === 'open') this.#mouth?.say({ type: 'attach-close', sessionId: this.sessionId })
-    this.#forget()
+    if (this.#state === 'open') this.#sender?.send({ type: 'attach-close', sessionId: this.sessionId })
+    this.#dispose()
   }
 
-  #forget(): void {
+  #dispose(): void {
     if (this.#state === 'closed') return
     this.#state = 'closed'
     this.#cancelWaits()
-    this.#typed = []
-    this.#handedOver.giveUp()
-    this.#ports.left(this)
+    this.#bufferedInput = []
+    this.#unacknowledged.stop()
+    this.#ports.onLeft(this)
   }
 }

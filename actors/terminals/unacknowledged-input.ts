@@ -7,45 +7,45 @@
  */
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../protocol/limits.ts'
 
-export class HandedOver {
+export class UnacknowledgedInput {
   readonly #frames: string[] = []
   #chars = 0
   /** How many frames there were before those that are kept. */
-  #before = 0
-  #isOver = false
+  #droppedCount = 0
+  #isStopped = false
 
   get isEmpty(): boolean {
     return this.#frames.length === 0
   }
 
-  note(data: string): void {
-    if (this.#isOver) return
+  add(data: string): void {
+    if (this.#isStopped) return
     this.#frames.push(data)
     this.#chars += data.length
-    while (this.#chars > ATTACH_HANDED_OVER_CHARS_MAX) this.#forgetOldest()
+    while (this.#chars > ATTACH_HANDED_OVER_CHARS_MAX) this.#dropOldest()
   }
 
   /** Of all that was ever handed over the worker has had so many frames. Answers the others, which are noted no more. */
-  missed(taken: number): readonly string[] {
-    const missed = this.#frames.slice(Math.max(0, taken - this.#before))
-    this.#empty()
-    this.#before = taken
+  takeMissed(taken: number): readonly string[] {
+    const missed = this.#frames.slice(Math.max(0, taken - this.#droppedCount))
+    this.#clear()
+    this.#droppedCount = taken
     return missed
   }
 
   /** Nobody counts at the other end, or nobody is there any more: nothing is kept from now on. */
-  giveUp(): void {
-    this.#isOver = true
-    this.#empty()
+  stop(): void {
+    this.#isStopped = true
+    this.#clear()
   }
 
-  #empty(): void {
+  #clear(): void {
     this.#frames.length = 0
     this.#chars = 0
   }
 
-  #forgetOldest(): void {
+  #dropOldest(): void {
     this.#chars -= this.#frames.shift()?.length ?? 0
-    this.#before += 1
+    this.#droppedCount += 1
   }
 }

@@ -4,31 +4,31 @@ import { type RefusalKind, yes } from '../../core/result.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { type DurableTaskPorts, DurableTasks } from '../runtime/durable-tasks.ts'
-import type { LinkRoom } from './tracker-connection.ts'
+import type { TrackerConnection } from './tracker-connection.ts'
 
-interface LinkChore extends PullLink {
+interface PullRequestLinkTask extends PullLink {
   readonly ticketId: string
 }
 
-export interface PullLinkPorts
+export interface PullRequestLinksPorts
   extends Omit<
-    DurableTaskPorts<LinkChore>,
+    DurableTaskPorts<PullRequestLinkTask>,
     'prefix' | 'attempt' | 'attemptsMax' | 'unreachable' | 'onGivenUp'
   > {
-  readonly ask: LinkRoom['ask']
+  readonly ask: TrackerConnection['ask']
 }
 
-const TRIES_MAX = 50
+const ATTEMPTS_MAX = 50
 /** A weekend may go by before a person connects the tracker again. */
-const AWAY = new Set<RefusalKind>(['unavailable', 'unauthorized'])
+const UNREACHABLE = new Set<RefusalKind>(['unavailable', 'unauthorized'])
 
-export class PullLinks extends DurableTasks<LinkChore> {
-  constructor(ports: PullLinkPorts) {
+export class PullRequestLinks extends DurableTasks<PullRequestLinkTask> {
+  constructor(ports: PullRequestLinksPorts) {
     super({
       ...ports,
       prefix: 'link/',
-      attemptsMax: TRIES_MAX,
-      unreachableKinds: AWAY,
+      attemptsMax: ATTEMPTS_MAX,
+      unreachableKinds: UNREACHABLE,
       attempt: (_, { ticketId, url, title }) =>
         ports.ask(async (tracker) => (await tracker.linkPull?.(ticketId, { url, title })) ?? yes(undefined)),
       onGivenUp: (_, { ticketId, url }, reason) =>
@@ -36,7 +36,7 @@ export class PullLinks extends DurableTasks<LinkChore> {
     })
   }
 
-  opened({ id, title }: Ticket, url: string): void {
+  addLink({ id, title }: Ticket, url: string): void {
     this.add(id, { ticketId: id, url, title: `Pull request: ${title}`.slice(0, TEXT_CHARS_MAX) })
   }
 }

@@ -10,26 +10,26 @@ import type { Cancel, Clock, KeyValues, Log, RandomSource, Write } from '../../c
 import type { RefusalKind } from '../../core/result.ts'
 import { TICKET_MOVE_RETRY_MS_MAX } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
-import type { LinkRoom } from './tracker-connection.ts'
+import type { TrackerConnection } from './tracker-connection.ts'
 
-export interface Move {
+export interface TicketMove {
   readonly ticketId: string
   readonly state: string
   /** In which state it stays when it can't be moved. Absent in what earlier versions wrote. */
   readonly from?: string
 }
 
-export interface MovesPorts {
+export interface TicketMovesPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly keyValues: KeyValues
-  readonly ask: LinkRoom['ask']
+  readonly ask: TrackerConnection['ask']
   /** The only states out of which it may be taken; undefined: any. */
-  readonly origins: (move: Move) => readonly string[] | undefined
+  readonly allowedOrigins: (move: TicketMove) => readonly string[] | undefined
   readonly requestCommit: () => void
   /** A move was made, or refused for good: what was looked at before is old. */
-  readonly answered: (move: Move, how: 'moved' | 'refused') => void
+  readonly onAnswered: (move: TicketMove, how: 'moved' | 'refused') => void
 }
 
 const PREFIX = 'tracker/'
@@ -37,17 +37,17 @@ const RETRY_MS_FIRST = 1_000
 /** Asking again and again would use up the quota of those who look. */
 const FINAL = new Set<RefusalKind>(['unknown', 'gone', 'invalid', 'forbidden'])
 
-export class Moves implements CommitParticipant {
-  readonly #ports: MovesPorts
-  readonly #pending = new Map<string, Move>()
-  readonly #waking = new Map<string, Cancel>()
+export class TicketMoves implements CommitParticipant {
+  readonly #ports: TicketMovesPorts
+  readonly #pending = new Map<string, TicketMove>()
+  readonly #retryTimers = new Map<string, Cancel>()
   /** Tickets of which the tracker has been asked and has not answered. */
-  readonly #asking = new Set<string>()
+  readonly #inFlight = new Set<string>()
   /** What to ask for once it has. */
-  readonly #next = new Map<string, Move>()
-  #toWrite = new Map<string, Move | null>()
+  readonly #afterInFlight = new Map<string, TicketMove>()
+  #toWrite = new Map<string, TicketMove | null>()
 
-  constructor(ports: MovesPorts) {
+  constructor(ports: TicketMovesPorts) {
     this.#ports = ports
   }
 
@@ -55,29 +55,29 @@ export class Moves implements CommitParticipant {
   start(): void {
     for (const [, fact] of this.#ports.keyValues.all('errand', { after: PREFIX, until: 'tracker0' })) {
       // Only this class writes under the prefix.
-      const move = fact as Move
+      const move = fact as TicketMove
       // A run has ended since the doors were opened: its own move takes the place of the old one.
       if (this.#pending.has(move.ticketId)) continue
       this.#pending.set(move.ticketId, move)
-      void this.#try(move, 0)
+      void this.#attempt(move, 0)
     }
   }
 
   stop(): void {
-    for (const wake of this.#waking.values()) wake()
-    this.#waking.clear()
+    for (const cancelRetry of this.#retryTimers.values()) cancelRetry()
+    this.#retryTimers.clear()
     this.#pending.clear()
   }
 
-  isUnderWay(ticketId: string): boolean {
+  isMoving(ticketId: string): boolean {
     return this.#pending.has(ticketId)
   }
 
   /** A later state takes the place of an earlier one that has not been reached. */
-  move(ticketId: string, state: string, from: string): void {
+  request(ticketId: string, state: string, from: string): void {
     const move = { ticketId, state, from: this.#pending.get(ticketId)?.from ?? from }
-    this.#waking.get(ticketId)?.()
-    this.#waking.delete(ticketId)
+    this.#retryTimers.get(ticketId)?.()
+    this.#retryTimers.delete(ticketId)
     this.#pending.set(ticketId, move)
     this.#toWrite.set(ticketId, move)
     this.#ports.requestCommit()
@@ -93,51 +93,51 @@ export class Moves implements CommitParticipant {
     return {
       writes,
       onCommitted: () => {
-        for (const move of written.values()) if (move !== null) void this.#try(move, 0)
+        for (const move of written.values()) if (move !== null) void this.#attempt(move, 0)
       },
     }
   }
 
-  async #try(move: Move, tries: number): Promise<void> {
+  async #attempt(move: TicketMove, tries: number): Promise<void> {
     const { ticketId } = move
-    this.#waking.delete(ticketId)
+    this.#retryTimers.delete(ticketId)
     if (this.#pending.get(ticketId) !== move) return
-    if (this.#asking.has(ticketId)) {
-      this.#next.set(ticketId, move)
+    if (this.#inFlight.has(ticketId)) {
+      this.#afterInFlight.set(ticketId, move)
       return
     }
-    this.#asking.add(ticketId)
-    const tried = await this.#moved(move)
-    this.#asking.delete(ticketId)
-    const next = this.#next.get(ticketId)
-    this.#next.delete(ticketId)
-    if (next !== undefined) void this.#try(next, 0)
+    this.#inFlight.add(ticketId)
+    const outcome = await this.#moveTicket(move)
+    this.#inFlight.delete(ticketId)
+    const next = this.#afterInFlight.get(ticketId)
+    this.#afterInFlight.delete(ticketId)
+    if (next !== undefined) void this.#attempt(next, 0)
     else if (this.#pending.get(ticketId) !== move) return
-    else if (tried.is === 'passing') this.#later(move, tries, tried.problem)
-    else this.#done(move, tried.is)
+    else if (outcome.is === 'passing') this.#retryLater(move, tries, outcome.problem)
+    else this.#finish(move, outcome.is)
   }
 
-  #done(move: Move, how: 'moved' | 'refused'): void {
+  #finish(move: TicketMove, how: 'moved' | 'refused'): void {
     this.#pending.delete(move.ticketId)
     this.#toWrite.set(move.ticketId, null)
     this.#ports.requestCommit()
-    this.#ports.answered(move, how)
+    this.#ports.onAnswered(move, how)
   }
 
-  #later(move: Move, tries: number, problem: string): void {
+  #retryLater(move: TicketMove, tries: number, problem: string): void {
     const { clock, random, log } = this.#ports
     if (tries === 0) log.warn({ ...move, problem }, 'a ticket could not be moved; it is tried again')
     const wait = backoffMs(tries + 1, RETRY_MS_FIRST, TICKET_MOVE_RETRY_MS_MAX, random.fraction())
-    this.#waking.set(
+    this.#retryTimers.set(
       move.ticketId,
-      clock.after(wait, () => void this.#try(move, tries + 1)),
+      clock.after(wait, () => void this.#attempt(move, tries + 1)),
     )
   }
 
   /** What can't ever work is logged, and done with. */
-  async #moved(move: Move): Promise<Tried> {
+  async #moveTicket(move: TicketMove): Promise<MoveOutcome> {
     const { ticketId, state } = move
-    const from = this.#ports.origins(move)
+    const from = this.#ports.allowedOrigins(move)
     const moved = await this.#ports.ask((tracker) => tracker.moveTicket(ticketId, state, from))
     if (moved.ok) return { is: 'moved' }
     const { kind, message } = moved.refusal
@@ -147,7 +147,7 @@ export class Moves implements CommitParticipant {
   }
 }
 
-type Tried =
+type MoveOutcome =
   | { readonly is: 'moved' }
   | { readonly is: 'refused' }
   /** Tried again. */

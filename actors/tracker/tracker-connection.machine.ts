@@ -10,11 +10,11 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
-import { INTAKE, type IntakeEvent } from './tracker-poll.machine.ts'
+import { TRACKER_POLL, type TrackerPollEvent } from './tracker-poll.machine.ts'
 
-export const LINK = 'tracker'
+export const TRACKER_CONNECTION = 'tracker'
 
-export interface LinkContext {
+export interface TrackerConnectionContext {
   /** What is to be said besides the state. */
   readonly error: string | null
   readonly pollMs: number
@@ -23,11 +23,11 @@ export interface LinkContext {
   /** When the token should be refreshed; null: it does not run out. */
   readonly refreshAt: number | null
   /** It has been taken since it was refreshed. */
-  readonly proven: boolean
+  readonly isAccepted: boolean
   readonly failures: number
 }
 
-export type LinkEvent =
+export type TrackerConnectionEvent =
   /** There is a tracker with a credential, maybe others than before. */
   | {
       readonly type: 'configured'
@@ -44,10 +44,10 @@ export type LinkEvent =
   | { readonly type: 'due' }
   /** The new pair is on disk. */
   | { readonly type: 'refreshed'; readonly refreshAt: number | null }
-  | { readonly type: 'not refreshed'; readonly problem: string; readonly stillGood: boolean }
+  | { readonly type: 'not refreshed'; readonly problem: string; readonly isStillValid: boolean }
   | { readonly type: 'refresh denied'; readonly problem: string }
 
-export type LinkEffect =
+export type TrackerConnectionEffect =
   | { readonly type: 'tracker.refresh' }
   /** `due` at that instant. Takes the place of what was awaited before. */
   | { readonly type: 'tracker.await'; readonly at: number | null }
@@ -55,9 +55,13 @@ export type LinkEffect =
   /** Whoever was refused need not wait for another credential. */
   | { readonly type: 'tracker.settle' }
 
-const { recordEffect, sendEvent } = defineActions<LinkContext, LinkEvent, LinkEffect>()
+const { recordEffect, sendEvent } = defineActions<
+  TrackerConnectionContext,
+  TrackerConnectionEvent,
+  TrackerConnectionEffect
+>()
 
-const toIntake = (event: IntakeEvent) => ({ to: { kind: INTAKE, key: INTAKE }, event })
+const toTrackerPoll = (event: TrackerPollEvent) => ({ to: { kind: TRACKER_POLL, key: TRACKER_POLL }, event })
 
 /** Who is refused meanwhile waits with the others. */
 const refreshOutcomes = {
@@ -65,11 +69,11 @@ const refreshOutcomes = {
   'refresh denied': { target: '#tracker.auth-error', actions: 'noteProblem' },
 } as const
 
-export const linkMachine = setup({
-  types: {} as { context: LinkContext; events: LinkEvent },
+export const trackerConnectionMachine = setup({
+  types: {} as { context: TrackerConnectionContext; events: TrackerConnectionEvent },
   guards: {
-    canRefresh: ({ context }) => context.refreshable && context.proven,
-    stillGood: ({ event }) => event.type === 'not refreshed' && event.stillGood,
+    canRefresh: ({ context }) => context.refreshable && context.isAccepted,
+    stillGood: ({ event }) => event.type === 'not refreshed' && event.isStillValid,
   },
   actions: {
     noteConfigured: assign(({ event }) =>
@@ -79,19 +83,19 @@ export const linkMachine = setup({
             refreshable: event.refreshable,
             refreshAt: event.refreshAt,
             error: null,
-            proven: true,
+            isAccepted: true,
             failures: 0,
           }
         : {},
     ),
     noteAnswer: assign(({ event }) =>
-      event.type === 'answered' ? { error: event.problem, proven: true } : {},
+      event.type === 'answered' ? { error: event.problem, isAccepted: true } : {},
     ),
     noteProblem: assign(({ event }) => ('problem' in event ? { error: event.problem } : {})),
     noteFailure: assign(({ context }) => ({ failures: context.failures + 1 })),
     noteRefresh: assign(({ event }) =>
       event.type === 'refreshed'
-        ? { refreshAt: event.refreshAt, error: null, proven: false, failures: 0 }
+        ? { refreshAt: event.refreshAt, error: null, isAccepted: false, failures: 0 }
         : {},
     ),
     forget: assign({ error: null, refreshable: false, refreshAt: null, failures: 0 }),
@@ -100,13 +104,20 @@ export const linkMachine = setup({
     rest: recordEffect(({ context }) => ({ type: 'tracker.rest', failures: context.failures })),
     settle: recordEffect(() => ({ type: 'tracker.settle' })),
     stopAwaiting: recordEffect(() => ({ type: 'tracker.await', at: null })),
-    resumeIntake: sendEvent(({ context }) => toIntake({ type: 'resumed', pollMs: context.pollMs })),
-    pauseIntake: sendEvent(() => toIntake({ type: 'paused' })),
+    resumeIntake: sendEvent(({ context }) => toTrackerPoll({ type: 'resumed', pollMs: context.pollMs })),
+    pauseIntake: sendEvent(() => toTrackerPoll({ type: 'paused' })),
   },
 }).createMachine({
   id: 'tracker',
   options: { maxIterations: 100 },
-  context: { error: null, pollMs: 30_000, refreshable: false, refreshAt: null, proven: true, failures: 0 },
+  context: {
+    error: null,
+    pollMs: 30_000,
+    refreshable: false,
+    refreshAt: null,
+    isAccepted: true,
+    failures: 0,
+  },
   initial: 'disconnected',
   on: {
     configured: { target: '.connected', reenter: true, actions: 'noteConfigured' },
@@ -185,4 +196,8 @@ export const linkMachine = setup({
   },
 })
 
-export const linkKind: ActorKind = { name: LINK, logic: linkMachine, supervision: restartOrFatal }
+export const trackerConnectionKind: ActorKind = {
+  name: TRACKER_CONNECTION,
+  logic: trackerConnectionMachine,
+  supervision: restartOrFatal,
+}

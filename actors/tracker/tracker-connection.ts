@@ -8,9 +8,9 @@
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource, Tracker } from '../../core/ports.ts'
 import type { Accounts, CredentialChange, TokenPair } from '../../core/provider-ports.ts'
-import { strike } from '../../core/redact-secrets.ts'
+import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
-import { answerWithin } from '../../core/with-timeout.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import {
   TEXT_CHARS_MAX,
@@ -20,9 +20,13 @@ import {
   TRACKER_ANSWER_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { TrackerStatus } from '../../protocol/tracker.ts'
-import type { LinkContext, LinkEffect, LinkEvent } from './tracker-connection.machine.ts'
+import type {
+  TrackerConnectionContext,
+  TrackerConnectionEffect,
+  TrackerConnectionEvent,
+} from './tracker-connection.machine.ts'
 
-export interface LinkRoomPorts {
+export interface TrackerConnectionPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
@@ -34,52 +38,52 @@ export interface LinkRoomPorts {
     change: CredentialChange,
     still: (config: ServiceConfig) => boolean,
   ) => Promise<Result<void>>
-  readonly tell: (event: LinkEvent) => void
+  readonly sendEvent: (event: TrackerConnectionEvent) => void
   /** What is known of the tickets was another tracker's word. */
-  readonly replaced: (tracker: Tracker | undefined) => void
+  readonly onTrackerReplaced: (tracker: Tracker | undefined) => void
 }
 
 /** A pair that is not on disk yet, and the refresh token that it was given for. */
-interface Unsaved {
+interface UnsavedTokens {
   readonly pair: TokenPair
-  readonly spent: string
+  readonly usedRefreshToken: string
 }
 
 /** Under way, and the refresh token that it uses up. */
-interface Refreshing {
-  readonly spent: string
-  readonly outcome: Promise<LinkEvent>
+interface RefreshInProgress {
+  readonly usedRefreshToken: string
+  readonly outcome: Promise<TrackerConnectionEvent>
 }
 
 /** Timers count at most so far; longer waits are looked at again. */
 const WAIT_MS_MAX = 60 * 60_000
 
-export class LinkRoom {
-  readonly #ports: LinkRoomPorts
+export class TrackerConnection {
+  readonly #ports: TrackerConnectionPorts
   #tracker: Tracker | undefined
   /** Another one for each credential: a refusal of an earlier one is no news. */
-  #generation = 0
-  #epoch = 0
+  #clientGeneration = 0
+  #trackerEpoch = 0
   /** The last one that was refused. */
-  #refused = -1
-  #place = ''
-  #credential: string | undefined
-  #unsaved: Unsaved | undefined
+  #refusedGeneration = -1
+  #settingsKey = ''
+  #credentialKey: string | undefined
+  #unsaved: UnsavedTokens | undefined
   /** Of the pair that is being written: that it comes into force is no news from a person. */
-  #saving: string | undefined
-  #refreshing: Refreshing | undefined
+  #savingToken: string | undefined
+  #refreshing: RefreshInProgress | undefined
   #waiting: (() => void)[] = []
   /** Why nobody is asked just now: the credential is known to be dead, or has run out. */
-  #shut: Refused | undefined
+  #refusal: Refused | undefined
   #timer: Cancel = () => {}
 
-  constructor(ports: LinkRoomPorts) {
+  constructor(ports: TrackerConnectionPorts) {
     this.#ports = ports
   }
 
   /** Another one for each tracker: what was asked of an earlier one is no news. */
   get epoch(): number {
-    return this.#epoch
+    return this.#trackerEpoch
   }
 
   get isConnected(): boolean {
@@ -94,45 +98,45 @@ export class LinkRoom {
   // ---- the configuration -------------------------------------------------------------------------------------------
 
   /** It may be another tracker now, or another credential, or only other rules. */
-  configure(): void {
+  onConfigChange(): void {
     const { tracker } = this.#ports.config()
     const { eligible: _, startedState: __, reviewState: ___, whenTicketLeaves: ____, ...connection } = tracker
-    const { apiKey, refreshToken, tokenExpiresAt, ...place } = connection
-    const isOurs = apiKey !== undefined && apiKey === this.#saving
-    const placed = JSON.stringify([place, placeOfRepos(this.#ports.config())])
-    const credential = JSON.stringify([apiKey, refreshToken, tokenExpiresAt])
-    if (placed === this.#place && credential === this.#credential) return
-    const moved = placed !== this.#place
-    this.#place = placed
-    this.#credential = credential
-    this.#renew(moved || !isOurs)
-    if (isOurs && !moved) return
+    const { apiKey, refreshToken, tokenExpiresAt, ...settings } = connection
+    const isOurs = apiKey !== undefined && apiKey === this.#savingToken
+    const settingsKey = JSON.stringify([settings, issueSettings(this.#ports.config())])
+    const credentialKey = JSON.stringify([apiKey, refreshToken, tokenExpiresAt])
+    if (settingsKey === this.#settingsKey && credentialKey === this.#credentialKey) return
+    const isReplaced = settingsKey !== this.#settingsKey
+    this.#settingsKey = settingsKey
+    this.#credentialKey = credentialKey
+    this.#replaceClient(isReplaced || !isOurs)
+    if (isOurs && !isReplaced) return
     // What it was given for is used up, whatever else was set meanwhile: as long as that is in force, it is the only one.
-    if (this.#unsaved?.spent !== refreshToken) this.#unsaved = undefined
-    this.#introduce(tracker)
+    if (this.#unsaved?.usedRefreshToken !== refreshToken) this.#unsaved = undefined
+    this.#reportConfiguration(tracker)
   }
 
   /** A person gave a credential that works. It may be the very one that was refused before, and so no change at all. */
-  vouched(): void {
-    if (this.#shut?.refusal.kind !== 'unauthorized') return
-    this.#renew(false)
-    this.#introduce(this.#ports.config().tracker)
+  onCredentialConfirmed(): void {
+    if (this.#refusal?.refusal.kind !== 'unauthorized') return
+    this.#replaceClient(false)
+    this.#reportConfiguration(this.#ports.config().tracker)
   }
 
-  #renew(replaced: boolean): void {
-    this.#generation += 1
+  #replaceClient(isReplaced: boolean): void {
+    this.#clientGeneration += 1
     this.#tracker = this.#ports.trackerFor(this.#ports.config())
-    if (!replaced) return
-    this.#epoch += 1
-    this.#ports.replaced(this.#tracker)
+    if (!isReplaced) return
+    this.#trackerEpoch += 1
+    this.#ports.onTrackerReplaced(this.#tracker)
   }
 
-  #introduce({ pollSeconds, refreshToken }: ServiceConfig['tracker']): void {
+  #reportConfiguration({ pollSeconds, refreshToken }: ServiceConfig['tracker']): void {
     if (this.#tracker === undefined) {
-      this.#ports.tell({ type: 'unconfigured' })
+      this.#ports.sendEvent({ type: 'unconfigured' })
       return
     }
-    this.#ports.tell({
+    this.#ports.sendEvent({
       type: 'configured',
       pollMs: pollSeconds * 1000,
       refreshable: refreshToken !== undefined && refreshToken !== '',
@@ -150,10 +154,10 @@ export class LinkRoom {
     const expiresAt = this.#expiresAt()
     if (expiresAt === undefined) return null
     const now = this.#ports.clock.now()
-    const halfLifeMs = (expiresAt - now) / 2
+    const halfRemainingMs = (expiresAt - now) / 2
     return Math.max(
       expiresAt - TOKEN_REFRESH_AHEAD_MS,
-      now + Math.max(halfLifeMs, TOKEN_REFRESH_RETRY_MS_FIRST),
+      now + Math.max(halfRemainingMs, TOKEN_REFRESH_RETRY_MS_FIRST),
     )
   }
 
@@ -166,26 +170,26 @@ export class LinkRoom {
   // ---- asking ------------------------------------------------------------------------------------------------------
 
   /** Refused at the first try for want of a good credential, it is asked once more with a fresh one. */
-  async ask<T>(errand: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
-    if (this.#shut !== undefined) return this.#shut
-    const first = await this.#tried(errand)
+  async ask<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<Result<T>> {
+    if (this.#refusal !== undefined) return this.#refusal
+    const first = await this.#attempt(request)
     if (!isRefused(first.answer)) return first.answer
-    if (first.generation === this.#generation) await this.#freshened(first)
-    if (first.generation === this.#generation || this.#tracker === undefined) return first.answer
-    const second = await this.#tried(errand)
-    if (isRefused(second.answer)) this.#noteRefusal(second)
+    if (first.generation === this.#clientGeneration) await this.#waitForRefresh(first)
+    if (first.generation === this.#clientGeneration || this.#tracker === undefined) return first.answer
+    const second = await this.#attempt(request)
+    if (isRefused(second.answer)) this.#reportRefusal(second)
     return second.answer
   }
 
-  async #tried<T>(errand: (tracker: Tracker) => Promise<Result<T>>): Promise<Tried<T>> {
+  async #attempt<T>(request: (tracker: Tracker) => Promise<Result<T>>): Promise<TrackerAttempt<T>> {
     const tracker = this.#tracker
-    const generation = this.#generation
+    const generation = this.#clientGeneration
     const { clock, log } = this.#ports
-    if (tracker === undefined) return { generation, answer: no('unavailable', NONE) }
+    if (tracker === undefined) return { generation, answer: no('unavailable', NOT_CONNECTED) }
     try {
       return {
         generation,
-        answer: await answerWithin(clock, TRACKER_ANSWER_MS_MAX, errand(tracker), 'the tracker'),
+        answer: await withTimeout(clock, TRACKER_ANSWER_MS_MAX, request(tracker), 'the tracker'),
       }
     } catch (error) {
       log.error({ err: error }, 'the tracker could not be asked')
@@ -194,31 +198,31 @@ export class LinkRoom {
   }
 
   /** What it had to say when it was looked at. Of a tracker that is not asked any more it is no news. */
-  answered(problem: string | undefined): void {
-    this.#ports.tell({ type: 'answered', problem: problem?.slice(0, TEXT_CHARS_MAX) ?? null })
+  reportAnswer(problem: string | undefined): void {
+    this.#ports.sendEvent({ type: 'answered', problem: problem?.slice(0, TEXT_CHARS_MAX) ?? null })
   }
 
-  #freshened(tried: Tried<unknown>): Promise<void> {
+  #waitForRefresh(attempt: TrackerAttempt<unknown>): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
-      this.#noteRefusal(tried)
+      this.#reportRefusal(attempt)
     })
   }
 
-  #noteRefusal({ answer, generation }: Tried<unknown>): void {
-    if (answer.ok || generation !== this.#generation) return
-    this.#refused = generation
-    this.#ports.tell({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
+  #reportRefusal({ answer, generation }: TrackerAttempt<unknown>): void {
+    if (answer.ok || generation !== this.#clientGeneration) return
+    this.#refusedGeneration = generation
+    this.#ports.sendEvent({ type: 'refused', problem: answer.refusal.message.slice(0, TEXT_CHARS_MAX) })
   }
 
   /** The link is in another state. */
-  stands(value: unknown): void {
-    this.#shut = shutIn(wordOf(value))
-    if (!isRefreshing(value)) this.#settle()
+  onStateChange(value: unknown): void {
+    this.#refusal = refusalIn(topState(value))
+    if (!isRefreshing(value)) this.#resumeWaiting()
   }
 
   /** Whoever was refused need not wait any longer. */
-  #settle(): void {
+  #resumeWaiting(): void {
     const waiting = this.#waiting
     this.#waiting = []
     for (const resolve of waiting) resolve()
@@ -226,25 +230,25 @@ export class LinkRoom {
 
   // ---- refreshing --------------------------------------------------------------------------------------------------
 
-  do(effect: LinkEffect): void {
+  runEffect(effect: TrackerConnectionEffect): void {
     if (effect.type === 'tracker.settle') {
-      this.#settle()
+      this.#resumeWaiting()
       return
     }
     this.#timer()
     if (effect.type === 'tracker.refresh') void this.#refreshOnce()
-    else if (effect.type === 'tracker.await') this.#await(effect.at)
-    else this.#tellAfter(this.#pauseMs(effect.failures))
+    else if (effect.type === 'tracker.await') this.#scheduleRefresh(effect.at)
+    else this.#retryAfter(this.#retryDelayMs(effect.failures))
   }
 
   /** A pair that is under way would be lost with this process, and the old one is used up by then. */
-  async refreshed(): Promise<void> {
+  async refreshSettled(): Promise<void> {
     await this.#refreshing?.outcome
   }
 
   stop(): void {
     this.#timer()
-    this.#settle()
+    this.#resumeWaiting()
   }
 
   /**
@@ -252,53 +256,58 @@ export class LinkRoom {
    * for stolen; and what becomes of an earlier one says nothing of the one that is in force.
    */
   async #refreshOnce(): Promise<void> {
-    const spent = this.#ports.config().tracker.refreshToken ?? ''
+    const usedRefreshToken = this.#ports.config().tracker.refreshToken ?? ''
     const known = this.#refreshing
-    const refreshing = known?.spent === spent ? known : { spent, outcome: this.#refresh(spent) }
+    const refreshing =
+      known?.usedRefreshToken === usedRefreshToken
+        ? known
+        : { usedRefreshToken, outcome: this.#refresh(usedRefreshToken) }
     this.#refreshing = refreshing
     const event = await refreshing.outcome
     if (this.#refreshing !== refreshing) return
     this.#refreshing = undefined
-    this.#ports.tell(event)
+    this.#ports.sendEvent(event)
   }
 
-  async #refresh(spent: string): Promise<LinkEvent> {
-    const stillGood = this.#isStillGood()
+  async #refresh(usedRefreshToken: string): Promise<TrackerConnectionEvent> {
+    const isStillValid = this.#isStillValid()
     try {
-      const pair = await this.#newPair(spent)
-      if (pair.ok) return await this.#saved({ pair: pair.value, spent }, stillGood)
+      const pair = await this.#newPair(usedRefreshToken)
+      if (pair.ok) return await this.#save({ pair: pair.value, usedRefreshToken }, isStillValid)
       const { kind, message } = pair.refusal
-      const problem = strike(message, [spent]).slice(0, TEXT_CHARS_MAX)
+      const problem = redactSecrets(message, [usedRefreshToken]).slice(0, TEXT_CHARS_MAX)
       if (kind === 'unauthorized') return { type: 'refresh denied', problem }
-      return { type: 'not refreshed', problem, stillGood }
+      return { type: 'not refreshed', problem, isStillValid }
     } catch (error) {
       this.#ports.log.error({ err: error }, 'the token of the tracker could not be refreshed')
       return {
         type: 'not refreshed',
         problem: 'the token could not be refreshed; the log says why',
-        stillGood,
+        isStillValid,
       }
     }
   }
 
   /** Nobody has refused it, and it has not run out. */
-  #isStillGood(): boolean {
+  #isStillValid(): boolean {
     const expiresAt = this.#expiresAt()
     return (
-      this.#refused !== this.#generation && expiresAt !== undefined && this.#ports.clock.now() < expiresAt
+      this.#refusedGeneration !== this.#clientGeneration &&
+      expiresAt !== undefined &&
+      this.#ports.clock.now() < expiresAt
     )
   }
 
-  async #newPair(spent: string): Promise<Result<TokenPair>> {
-    if (this.#unsaved?.spent === spent) return yes(this.#unsaved.pair)
+  async #newPair(usedRefreshToken: string): Promise<Result<TokenPair>> {
+    if (this.#unsaved?.usedRefreshToken === usedRefreshToken) return yes(this.#unsaved.pair)
     const { clock, config, refresh } = this.#ports
-    return answerWithin(clock, TRACKER_ANSWER_MS_MAX, refresh(config(), spent), 'the tracker')
+    return withTimeout(clock, TRACKER_ANSWER_MS_MAX, refresh(config(), usedRefreshToken), 'the tracker')
   }
 
-  async #saved(unsaved: Unsaved, stillGood: boolean): Promise<LinkEvent> {
+  async #save(unsaved: UnsavedTokens, isStillValid: boolean): Promise<TrackerConnectionEvent> {
     const { accessToken, refreshToken, expiresAt } = unsaved.pair
     this.#unsaved = unsaved
-    this.#saving = accessToken
+    this.#savingToken = accessToken
     const change = {
       tracker: {
         apiKey: accessToken,
@@ -306,41 +315,44 @@ export class LinkRoom {
         ...(refreshToken === undefined ? {} : { refreshToken }),
       },
     }
-    const saved = await this.#ports.save(change, ({ tracker }) => tracker.refreshToken === unsaved.spent)
-    this.#saving = undefined
+    const saved = await this.#ports.save(
+      change,
+      ({ tracker }) => tracker.refreshToken === unsaved.usedRefreshToken,
+    )
+    this.#savingToken = undefined
     if (saved.ok || saved.refusal.kind === 'conflict') this.#unsaved = undefined
     if (saved.ok) return { type: 'refreshed', refreshAt: this.#nextRefreshAt() }
     return {
       type: 'not refreshed',
       problem: `the new token could not be saved: ${saved.refusal.message}`.slice(0, TEXT_CHARS_MAX),
-      stillGood,
+      isStillValid,
     }
   }
 
-  #await(at: number | null): void {
+  #scheduleRefresh(at: number | null): void {
     if (at === null) return
     const { clock } = this.#ports
     const waitMs = at - clock.now()
-    if (waitMs <= 0) this.#ports.tell({ type: 'due' })
-    else this.#timer = clock.after(Math.min(waitMs, WAIT_MS_MAX), () => this.#await(at))
+    if (waitMs <= 0) this.#ports.sendEvent({ type: 'due' })
+    else this.#timer = clock.after(Math.min(waitMs, WAIT_MS_MAX), () => this.#scheduleRefresh(at))
   }
 
-  #tellAfter(ms: number): void {
-    this.#timer = this.#ports.clock.after(ms, () => this.#ports.tell({ type: 'due' }))
+  #retryAfter(ms: number): void {
+    this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent({ type: 'due' }))
   }
 
-  #pauseMs(failures: number): number {
+  #retryDelayMs(failures: number): number {
     const roll = this.#ports.random.fraction()
     return backoffMs(failures, TOKEN_REFRESH_RETRY_MS_FIRST, TOKEN_REFRESH_RETRY_MS_MAX, roll)
   }
 }
 
-interface Tried<T> {
+interface TrackerAttempt<T> {
   readonly generation: number
   readonly answer: Result<T>
 }
 
-const NONE = 'no tracker is connected; connect one, or set tracker in the configuration'
+const NOT_CONNECTED = 'no tracker is connected; connect one, or set tracker in the configuration'
 
 const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.refusal.kind === 'unauthorized'
 
@@ -348,31 +360,32 @@ const isRefused = (answer: Result<unknown>): boolean => !answer.ok && answer.ref
  * Where issues are tickets, which there are depends on the repositories and on the code host's account, and in which
  * state they are on the states that the host itself moves them to.
  */
-function placeOfRepos({ tracker, repos, codehost }: ServiceConfig): unknown {
+function issueSettings({ tracker, repos, codehost }: ServiceConfig): unknown {
   const { startedState, reviewState } = tracker
   return tracker.driver === 'github' ? [repos, codehost, startedState, reviewState] : []
 }
 
 /** As people see it. */
-export function statusOf(value: unknown, { error }: LinkContext): TrackerStatus {
-  const state = wordOf(value)
+export function trackerStatusOf(value: unknown, { error }: TrackerConnectionContext): TrackerStatus {
+  const state = topState(value)
   return error === null ? { state } : { state, error }
 }
 
-function wordOf(value: unknown): TrackerStatus['state'] {
+function topState(value: unknown): TrackerStatus['state'] {
   const state = typeof value === 'string' ? value : Object.keys(Object(value))[0]
   // The machine's own states, which are these words.
   return state as TrackerStatus['state']
 }
 
 /** Asking with what is known to be refused answers nothing, and looks like an attack from the other side. */
-function shutIn(state: TrackerStatus['state']): Refused | undefined {
-  if (state === 'auth-error') return no('unauthorized', DEAD)
-  return state === 'refresh-failing' ? no('unavailable', FAILING) : undefined
+function refusalIn(state: TrackerStatus['state']): Refused | undefined {
+  if (state === 'auth-error') return no('unauthorized', CREDENTIAL_REFUSED)
+  return state === 'refresh-failing' ? no('unavailable', REFRESH_FAILING) : undefined
 }
 
-const DEAD = 'the tracker does not take its credential any more; connect the tracker again'
-const FAILING = 'the token of the tracker has run out and cannot be renewed just now; try again in a while'
+const CREDENTIAL_REFUSED = 'the tracker does not take its credential any more; connect the tracker again'
+const REFRESH_FAILING =
+  'the token of the tracker has run out and cannot be renewed just now; try again in a while'
 
 const isRefreshing = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.values(value).includes('refreshing')

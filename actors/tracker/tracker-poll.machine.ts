@@ -9,15 +9,15 @@ import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
-export const INTAKE = 'intake'
+export const TRACKER_POLL = 'intake'
 
-export interface IntakeContext {
+export interface TrackerPollContext {
   /** Something changed while it was looking. */
-  readonly touched: boolean
+  readonly isOutdated: boolean
   readonly pollMs: number
 }
 
-export type IntakeEvent =
+export type TrackerPollEvent =
   /** There is a tracker to look at, maybe another than before. */
   | { readonly type: 'resumed'; readonly pollMs: number }
   | { readonly type: 'paused' }
@@ -28,11 +28,11 @@ export type IntakeEvent =
   | { readonly type: 'rested' }
 
 /** Each takes the place of the one before. A rest is no deadline: it must not get longer when the wall clock is set. */
-export type IntakeEffect =
+export type TrackerPollEffect =
   | { readonly type: 'intake.look' }
   | { readonly type: 'intake.rest'; readonly ms: number }
 
-const { recordEffect } = defineActions<IntakeContext, IntakeEvent, IntakeEffect>()
+const { recordEffect } = defineActions<TrackerPollContext, TrackerPollEvent, TrackerPollEffect>()
 
 const looked = {
   looked: [{ guard: 'wasTouched', target: 'looking', reenter: true }, { target: 'resting' }],
@@ -43,20 +43,20 @@ const always = {
   paused: '#intake.idle',
 } as const
 
-export const intakeMachine = setup({
-  types: {} as { context: IntakeContext; events: IntakeEvent },
-  guards: { wasTouched: ({ context }) => context.touched },
+export const trackerPollMachine = setup({
+  types: {} as { context: TrackerPollContext; events: TrackerPollEvent },
+  guards: { wasTouched: ({ context }) => context.isOutdated },
   actions: {
     look: recordEffect(() => ({ type: 'intake.look' })),
     notePace: assign(({ event }) => (event.type === 'resumed' ? { pollMs: event.pollMs } : {})),
-    noteTouch: assign({ touched: true }),
-    forgetTouch: assign({ touched: false }),
+    noteTouch: assign({ isOutdated: true }),
+    forgetTouch: assign({ isOutdated: false }),
     rest: recordEffect(({ context }) => ({ type: 'intake.rest', ms: context.pollMs })),
   },
 }).createMachine({
   id: 'intake',
   options: { maxIterations: 100 },
-  context: { touched: false, pollMs: 30_000 },
+  context: { isOutdated: false, pollMs: 30_000 },
   initial: 'idle',
   on: always,
   states: {
@@ -77,4 +77,8 @@ export const intakeMachine = setup({
   },
 })
 
-export const intakeKind: ActorKind = { name: INTAKE, logic: intakeMachine, supervision: restartOrFatal }
+export const trackerPollKind: ActorKind = {
+  name: TRACKER_POLL,
+  logic: trackerPollMachine,
+  supervision: restartOrFatal,
+}

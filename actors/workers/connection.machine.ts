@@ -41,7 +41,7 @@ export type ConnectionEffect =
 
 const { recordEffect, endActor } = defineActions<ConnectionContext, ConnectionEvent, ConnectionEffect>()
 
-const ends = {
+const endings = {
   refused: { target: 'closed', actions: 'reject' },
   gone: 'closed',
 } as const
@@ -83,7 +83,7 @@ export const connectionMachine = setup({
   states: {
     awaiting: {
       description: 'open; it has ten seconds to say who it is',
-      on: { registered: { target: 'registered', actions: 'noteWorker' }, ...ends },
+      on: { registered: { target: 'registered', actions: 'noteWorker' }, ...endings },
     },
     registered: {
       description: 'the one line of its worker',
@@ -91,7 +91,7 @@ export const connectionMachine = setup({
         'fell silent': { target: 'closed', actions: 'hangUp' },
         replaced: { target: 'closed', actions: 'rejectReplaced' },
         revoked: { target: 'closed', actions: 'sayRevoked' },
-        ...ends,
+        ...endings,
       },
     },
     closed: { description: 'nothing that still comes of it counts', entry: 'end' },

@@ -5,74 +5,74 @@
  * reason, and it is on hold until somebody looks after it or enough time has passed. Kept in memory only: a restart
  * gives everybody another chance.
  */
-import { holdAfter, holdEndsAt, rejectionOf, stillCounting } from '../../core/fleet/rejection.ts'
+import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../core/fleet/rejection.ts'
 import type { Log } from '../../core/ports.ts'
 import { WORKER_REFUSED_PAUSE_MS } from '../../protocol/limits.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
-import type { Fleet, Member } from './worker-registry.ts'
+import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
-export interface HoldPorts {
+export interface DispatchBackoffPorts {
   readonly log: Log
-  readonly fleet: Fleet
+  readonly workers: WorkerRegistry
   readonly timers: MonotonicTimers
   /** Something that may let a run be placed. */
-  readonly look: () => void
+  readonly requestScheduling: () => void
 }
 
-const alarmOf = (workerId: string): string => `worker ${workerId}`
+const timerKeyOf = (workerId: string): string => `worker ${workerId}`
 
-export class Holds {
-  readonly #ports: HoldPorts
+export class DispatchBackoff {
+  readonly #ports: DispatchBackoffPorts
   /** Rest because they were about to end; by worker. */
-  readonly #ending = new Set<string>()
+  readonly #draining = new Set<string>()
 
-  constructor(ports: HoldPorts) {
+  constructor(ports: DispatchBackoffPorts) {
     this.#ports = ports
   }
 
   /** It did not take a run: it is left alone for a while, and longer when its machine seems to be the reason. */
-  refused(member: Member, reason: string): void {
+  onRejected(worker: EnrolledWorker, reason: string): void {
     const { timers, log } = this.#ports
     const now = timers.now()
-    const rejection = rejectionOf(reason)
-    member.pausedUntil = now + WORKER_REFUSED_PAUSE_MS
-    timers.set(alarmOf(member.id), 'pause', member.pausedUntil)
-    if (rejection.class === 'draining') this.#ending.add(member.id)
-    else this.#ending.delete(member.id)
-    const history = stillCounting([...member.refusals, { at: now, ...rejection }], now)
-    member.refusals.splice(0, Number.POSITIVE_INFINITY, ...history)
-    const hold = holdAfter(history, now)
+    const rejection = parseRejection(reason)
+    worker.pausedUntil = now + WORKER_REFUSED_PAUSE_MS
+    timers.set(timerKeyOf(worker.id), 'pause', worker.pausedUntil)
+    if (rejection.class === 'draining') this.#draining.add(worker.id)
+    else this.#draining.delete(worker.id)
+    const history = relevantRejections([...worker.refusals, { at: now, ...rejection }], now)
+    worker.refusals.splice(0, Number.POSITIVE_INFINITY, ...history)
+    const hold = holdReason(history, now)
     if (hold === undefined) return
-    member.hold = hold
-    timers.set(alarmOf(member.id), 'hold', holdEndsAt(history, now) ?? now)
-    log.warn({ worker: member.id, reason: hold }, 'a worker is put on hold for dispatch')
+    worker.hold = hold
+    timers.set(timerKeyOf(worker.id), 'hold', holdEndsAt(history, now) ?? now)
+    log.warn({ worker: worker.id, reason: hold }, 'a worker is put on hold for dispatch')
   }
 
   /** An alarm that was set here came due: its pause or its hold is over. */
-  rang(key: string, name: string): void {
-    const member = this.#ports.fleet.member(key.slice('worker '.length))
-    if (member !== undefined && name === 'hold') delete member.hold
-    this.#ports.look()
+  onTimer(key: string, name: string): void {
+    const worker = this.#ports.workers.get(key.slice('worker '.length))
+    if (worker !== undefined && name === 'hold') delete worker.hold
+    this.#ports.requestScheduling()
   }
 
   /** It registered anew. What was about to end has been started again, and may be asked at once. */
-  returned(member: Member): void {
-    if (!this.#ending.delete(member.id)) return
-    member.pausedUntil = 0
+  onReconnected(worker: EnrolledWorker): void {
+    if (!this.#draining.delete(worker.id)) return
+    worker.pausedUntil = 0
   }
 
   /** Somebody has looked after it. */
-  forgive(member: Member): void {
-    delete member.hold
-    member.pausedUntil = 0
-    member.refusals.length = 0
-    this.forget(member.id)
-    this.#ports.look()
+  clear(worker: EnrolledWorker): void {
+    delete worker.hold
+    worker.pausedUntil = 0
+    worker.refusals.length = 0
+    this.remove(worker.id)
+    this.#ports.requestScheduling()
   }
 
   /** It is enrolled no more. */
-  forget(workerId: string): void {
-    this.#ending.delete(workerId)
-    this.#ports.timers.cancelAll(alarmOf(workerId))
+  remove(workerId: string): void {
+    this.#draining.delete(workerId)
+    this.#ports.timers.cancelAll(timerKeyOf(workerId))
   }
 }

@@ -7,67 +7,68 @@
 import { leaseDeadline } from '../../core/lease/deadline.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { WorkerFrameOf } from '../../protocol/frames.ts'
-import type { Book } from '../leases/frame-receiver.ts'
+import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import { WORKER } from './fleet.names.ts'
-import type { Claims } from './lease-reconciliation.ts'
+import type { LeaseReconciliation } from './lease-reconciliation.ts'
 import type { WorkerEvent } from './worker.machine.ts'
-import type { Connection, Lines } from './worker-connections.ts'
-import type { Fleet, Member } from './worker-registry.ts'
+import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
-export interface HeartbeatPorts {
+export interface HeartbeatsPorts {
   readonly clock: Clock
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly system: ActorSystem
-  readonly fleet: Fleet
-  readonly book: Book
+  readonly workers: WorkerRegistry
+  readonly book: FrameReceiver
   readonly timers: MonotonicTimers
-  readonly lines: Lines
-  readonly claims: Claims
+  readonly connections: WorkerConnections
+  readonly reconciliation: LeaseReconciliation
   /** Something that may let a run be placed. */
-  readonly look: () => void
+  readonly requestScheduling: () => void
   /** Capabilities: what people see of workers. */
-  readonly changed: () => void
+  readonly onWorkersChanged: () => void
 }
 
 export class Heartbeats {
-  readonly #ports: HeartbeatPorts
+  readonly #ports: HeartbeatsPorts
 
-  constructor(ports: HeartbeatPorts) {
+  constructor(ports: HeartbeatsPorts) {
     this.#ports = ports
   }
 
-  beat(connection: Connection, member: Member, frame: WorkerFrameOf<'heartbeat'>): void {
-    const { clock, system, claims, lines } = this.#ports
-    member.lastSeenAt = clock.now()
-    member.attachSessions = frame.attachSessions
+  onHeartbeat(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrameOf<'heartbeat'>): void {
+    const { clock, system, reconciliation, connections } = this.#ports
+    worker.lastSeenAt = clock.now()
+    worker.attachSessions = frame.attachSessions
     const { capabilities } = frame
-    if (capabilities !== undefined && !same(capabilities, member.context.capabilities)) {
+    if (capabilities !== undefined && !isEqual(capabilities, worker.context.capabilities)) {
       const seen: WorkerEvent = { type: 'seen', at: this.#ports.instant(), capabilities }
-      system.send(WORKER, member.id, seen)
-      this.#ports.changed()
-      this.#ports.look()
+      system.send(WORKER, worker.id, seen)
+      this.#ports.onWorkersChanged()
+      this.#ports.requestScheduling()
     }
-    if (!member.context.proven) {
+    if (!worker.context.proven) {
       const proven: WorkerEvent = { type: 'proven' }
-      system.send(WORKER, member.id, proven)
+      system.send(WORKER, worker.id, proven)
     }
-    claims.compare(connection, member, frame.leases)
-    lines.send(connection, { type: 'heartbeat-ack', state: member.state, echo: frame.sentAt })
-    this.acknowledge(connection, member, frame.sentAt)
+    reconciliation.reconcile(connection, worker, frame.leases)
+    connections.send(connection, { type: 'heartbeat-ack', state: worker.state, echo: frame.sentAt })
+    this.acknowledgeAll(connection, worker, frame.sentAt)
   }
 
   /** Each of its leases with what is on disk of it, and how much longer it lives. */
-  acknowledge(connection: Connection, member: Member, echo: number | undefined): void {
+  acknowledgeAll(connection: WorkerConnection, worker: EnrolledWorker, echo: number | undefined): void {
     const leases = []
-    for (const id of member.leases) {
-      const lease = this.#ports.fleet.lease(id)
-      if (lease !== undefined && this.#ports.book.isAccepted(id)) leases.push(this.#standing(lease, member))
+    for (const id of worker.leases) {
+      const lease = this.#ports.workers.lease(id)
+      if (lease !== undefined && this.#ports.book.isAccepted(id))
+        leases.push(this.#acknowledgementOf(lease, worker))
     }
-    this.#ports.lines.send(connection, {
+    this.#ports.connections.send(connection, {
       type: 'lease-ack',
       leases,
       ...(echo === undefined ? {} : { echo }),
@@ -75,18 +76,21 @@ export class Heartbeats {
   }
 
   /** Enough of one lease is on disk to say so before the next heartbeat. */
-  acknowledgeProgress(workerId: string, leaseId: string): void {
-    const { fleet, lines } = this.#ports
-    const member = fleet.member(workerId)
-    const lease = fleet.lease(leaseId)
-    const connection = lines.of(member)
-    if (member === undefined || lease === undefined || connection === undefined) return
-    lines.send(connection, { type: 'lease-ack', leases: [this.#standing(lease, member)] })
+  acknowledgeLease(workerId: string, leaseId: string): void {
+    const { workers, connections } = this.#ports
+    const worker = workers.get(workerId)
+    const lease = workers.lease(leaseId)
+    const connection = connections.ofWorker(worker)
+    if (worker === undefined || lease === undefined || connection === undefined) return
+    connections.send(connection, { type: 'lease-ack', leases: [this.#acknowledgementOf(lease, worker)] })
   }
 
-  #standing(lease: LeaseContext, member: Member) {
+  #acknowledgementOf(lease: LeaseContext, worker: EnrolledWorker) {
     const { timers, clock, book } = this.#ports
-    const remainingMs = Math.max(0, Math.floor(leaseDeadline(member.heardAt, lease.termMs) - timers.now()))
+    const remainingMs = Math.max(
+      0,
+      Math.floor(leaseDeadline(worker.lastFrameAt, lease.termMs) - timers.now()),
+    )
     return {
       leaseId: lease.id,
       seq: book.acknowledge(lease.id),
@@ -96,4 +100,4 @@ export class Heartbeats {
   }
 }
 
-const same = (a: object, b: object | null): boolean => JSON.stringify(a) === JSON.stringify(b)
+const isEqual = (a: object, b: object | null): boolean => JSON.stringify(a) === JSON.stringify(b)

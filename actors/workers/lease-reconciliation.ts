@@ -9,65 +9,72 @@ import type { EndedLeases } from '../leases/ended-leases.ts'
 import type { LeaseEvent } from '../leases/lease.machine.ts'
 import { LEASE } from '../leases/lease.names.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
-import type { Connection, Lines } from './worker-connections.ts'
-import type { Member } from './worker-registry.ts'
+import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { EnrolledWorker } from './worker-registry.ts'
 
-export interface ClaimPorts {
+export interface LeaseReconciliationPorts {
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly system: ActorSystem
   readonly ended: EndedLeases
-  readonly lines: Lines
+  readonly connections: WorkerConnections
 }
 
-const TOLD_MAX = 4_096
+const REPORTED_LOST_MAX = 4_096
 
-export class Claims {
-  readonly #ports: ClaimPorts
+export class LeaseReconciliation {
+  readonly #ports: LeaseReconciliationPorts
 
-  constructor(ports: ClaimPorts) {
+  constructor(ports: LeaseReconciliationPorts) {
     this.#ports = ports
   }
 
   /** All that it says it has, against all that it has. */
-  compare(connection: Connection, member: Member, claims: readonly RunLease[]): void {
+  reconcile(connection: WorkerConnection, worker: EnrolledWorker, claims: readonly RunLease[]): void {
     const claimed = new Set<string>()
     for (const { id } of claims) {
       if (claimed.has(id)) continue
       claimed.add(id)
-      if (member.leases.has(id)) this.#tell(id, { type: 'worker claims', at: this.#ports.instant() })
-      else this.late(connection, id, 'claim')
+      if (worker.leases.has(id))
+        this.#sendEvent(id, { type: 'worker claimed lease', at: this.#ports.instant() })
+      else this.refuseStale(connection, id, 'claim')
     }
-    for (const id of [...member.leases])
-      if (!claimed.has(id)) this.#tell(id, { type: 'worker denies', at: this.#ports.instant() })
+    for (const id of [...worker.leases])
+      if (!claimed.has(id)) this.#sendEvent(id, { type: 'worker denied lease', at: this.#ports.instant() })
   }
 
   /** What it says of one lease. */
-  answered(connection: Connection, member: Member, leaseId: string, event: LeaseEvent): void {
-    if (member.leases.has(leaseId)) this.#tell(leaseId, event)
-    else this.late(connection, leaseId, event.type)
+  sendLeaseEvent(
+    connection: WorkerConnection,
+    worker: EnrolledWorker,
+    leaseId: string,
+    event: LeaseEvent,
+  ): void {
+    if (worker.leases.has(leaseId)) this.#sendEvent(leaseId, event)
+    else this.refuseStale(connection, leaseId, event.type)
   }
 
   /** It came too late, or of a lease that is not its own. */
-  late(connection: Connection, leaseId: string, what: string): void {
-    const how = this.#ports.ended.how(leaseId)
-    if (how === 'landing') return
-    if (how === 'completed' && (what === 'run-complete' || what === 'claim')) {
-      this.#ports.lines.send(connection, { type: 'run-complete-ack', leaseId })
+  refuseStale(connection: WorkerConnection, leaseId: string, frameType: string): void {
+    const howItEnded = this.#ports.ended.endOf(leaseId)
+    if (howItEnded === 'uncommitted') return
+    if (howItEnded === 'completed' && (frameType === 'run-complete' || frameType === 'claim')) {
+      this.#ports.connections.send(connection, { type: 'run-complete-ack', leaseId })
       return
     }
-    connection.told ??= new Set()
-    if (connection.told.has(leaseId)) return
-    if (connection.told.size >= TOLD_MAX) connection.told.clear()
-    connection.told.add(leaseId)
-    this.#ports.lines.send(connection, {
+    connection.reportedLost ??= new Set()
+    if (connection.reportedLost.has(leaseId)) return
+    if (connection.reportedLost.size >= REPORTED_LOST_MAX) connection.reportedLost.clear()
+    connection.reportedLost.add(leaseId)
+    this.#ports.connections.send(connection, {
       type: 'lease-lost',
       leaseId,
-      reason: how === undefined ? 'this lease is not known here' : `this lease has ended: ${how}`,
+      reason:
+        howItEnded === undefined ? 'this lease is not known here' : `this lease has ended: ${howItEnded}`,
     })
   }
 
-  #tell(leaseId: string, event: LeaseEvent): void {
+  #sendEvent(leaseId: string, event: LeaseEvent): void {
     this.#ports.system.send(LEASE, leaseId, event)
   }
 }

@@ -5,7 +5,7 @@
  * executing is interrupted, what was finished is on its own disk and is told when it is back.
  */
 import { backoffMs } from '../../core/backoff.ts'
-import { describedEnd, localEnding } from '../../core/fleet/local-worker-exit.ts'
+import { classifyExit, describeExit } from '../../core/fleet/local-worker-exit.ts'
 import type {
   Cancel,
   Clock,
@@ -24,110 +24,114 @@ import {
   LOCAL_WORKER_STOP_MS_MAX,
 } from '../../protocol/limits.ts'
 import type { LocalWorkerEffect, LocalWorkerEvent } from './local-worker.machine.ts'
-import type { Enrollment } from './pairing-tokens.ts'
+import type { PairingTokens } from './pairing-tokens.ts'
 
-export interface LocalWorkerRoomPorts {
+export interface LocalWorkerSupervisorPorts {
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly config: () => ServiceConfig
-  readonly enrollment: Enrollment
+  readonly pairingTokens: PairingTokens
   /** Absent where this machine can't execute runs. */
-  readonly port: LocalWorkerPort | undefined
-  readonly tell: (event: LocalWorkerEvent) => void
+  readonly launcher: LocalWorkerPort | undefined
+  readonly sendEvent: (event: LocalWorkerEvent) => void
 }
 
-export class LocalWorkerRoom {
-  readonly #ports: LocalWorkerRoomPorts
-  #daemon: LocalWorkerProcess | undefined
+export class LocalWorkerSupervisor {
+  readonly #ports: LocalWorkerSupervisorPorts
+  #process: LocalWorkerProcess | undefined
   #timer: Cancel = () => {}
-  #isOver = false
+  #isStopped = false
 
-  constructor(ports: LocalWorkerRoomPorts) {
+  constructor(ports: LocalWorkerSupervisorPorts) {
     this.#ports = ports
   }
 
   /** The configuration may say something else now. */
-  configure(): void {
-    const { config, port, tell } = this.#ports
+  onConfigChange(): void {
+    const { config, launcher: port, sendEvent: tell } = this.#ports
     const { sandbox, worker } = config()
-    if (port !== undefined && worker.local && !this.#isOver)
+    if (port !== undefined && worker.local && !this.#isStopped)
       tell({ type: 'wanted', concurrency: sandbox.concurrency })
     else tell({ type: 'unwanted' })
   }
 
-  do(effect: LocalWorkerEffect): void {
+  runEffect(effect: LocalWorkerEffect): void {
     this.#timer()
     switch (effect.type) {
       case 'local.start':
         void this.#start(effect.concurrency, effect.anew)
         return
       case 'local.drain':
-        this.#daemon?.drain()
+        this.#process?.drain()
         return
       case 'local.rest':
-        this.#tellAfter(this.#pauseMs(effect.failures, effect.hopeless), { type: 'rested' })
+        this.#sendEventAfter(this.#restartDelayMs(effect.failures, effect.hopeless), { type: 'rested' })
         return
     }
   }
 
   /** Ends it, in time; nothing is started any more. */
   async stop(): Promise<void> {
-    this.abandon()
-    const ending = this.#daemon
+    this.stopNow()
+    const ending = this.#process
     if (ending === undefined) return
-    const kill = this.#ports.clock.after(LOCAL_WORKER_STOP_MS_MAX, () => ending.kill())
+    const cancelKill = this.#ports.clock.after(LOCAL_WORKER_STOP_MS_MAX, () => ending.kill())
     await ending.ended
-    kill()
+    cancelKill()
   }
 
   /** As `stop`, for those who can't wait. */
-  abandon(): void {
-    this.#isOver = true
+  stopNow(): void {
+    this.#isStopped = true
     this.#timer()
-    this.#daemon?.stop()
+    this.#process?.stop()
   }
 
-  async #start(concurrency: number, anew: boolean): Promise<void> {
-    const { enrollment, log, port, tell } = this.#ports
-    if (port === undefined || this.#isOver) return
-    const started = await port.start({ concurrency, anew, invite: () => enrollment.invite(true).token })
+  async #start(concurrency: number, enrollAgain: boolean): Promise<void> {
+    const { pairingTokens, log, launcher: port, sendEvent: tell } = this.#ports
+    if (port === undefined || this.#isStopped) return
+    const started = await port.start({
+      concurrency,
+      anew: enrollAgain,
+      invite: () => pairingTokens.issue(true).token,
+    })
     if (!started.ok) {
       log.error({ reason: started.refusal.message }, 'the local worker could not be started')
-      if (!this.#isOver) tell({ type: 'not started' })
+      if (!this.#isStopped) tell({ type: 'not started' })
       return
     }
-    this.#follow(started.value)
+    this.#watch(started.value)
   }
 
-  #follow(daemon: LocalWorkerProcess): void {
-    this.#daemon = daemon
-    void daemon.ended.then((end) => this.#ended(daemon, end))
-    if (this.#isOver) {
+  #watch(daemon: LocalWorkerProcess): void {
+    this.#process = daemon
+    void daemon.ended.then((end) => this.#onEnded(daemon, end))
+    if (this.#isStopped) {
       daemon.stop()
       return
     }
-    this.#ports.tell({ type: 'started' })
-    this.#tellAfter(LOCAL_WORKER_STEADY_MS, { type: 'steady' })
+    this.#ports.sendEvent({ type: 'started' })
+    this.#sendEventAfter(LOCAL_WORKER_STEADY_MS, { type: 'steady' })
   }
 
-  #ended(daemon: LocalWorkerProcess, end: LocalWorkerExit): void {
-    if (this.#daemon !== daemon) return
-    this.#daemon = undefined
-    if (this.#isOver) return
-    const { log, tell } = this.#ports
+  #onEnded(daemon: LocalWorkerProcess, end: LocalWorkerExit): void {
+    if (this.#process !== daemon) return
+    this.#process = undefined
+    if (this.#isStopped) return
+    const { log, sendEvent: tell } = this.#ports
     if (end.code === 0) log.info({}, 'the local worker stopped')
-    else log.warn({ ...end, reason: describedEnd(end) }, 'the local worker ended')
-    tell({ type: 'ended', ending: localEnding(end) })
+    else log.warn({ ...end, reason: describeExit(end) }, 'the local worker ended')
+    tell({ type: 'ended', ending: classifyExit(end) })
   }
 
   /** One pause or patience at a time: each effect and each process brings its own. */
-  #tellAfter(ms: number, event: LocalWorkerEvent): void {
+  #sendEventAfter(ms: number, event: LocalWorkerEvent): void {
     this.#timer()
-    this.#timer = this.#ports.clock.after(ms, () => this.#ports.tell(event))
+    this.#timer = this.#ports.clock.after(ms, () => this.#ports.sendEvent(event))
   }
 
-  #pauseMs(failures: number, hopeless: boolean): number {
+  #restartDelayMs(failures: number, hopeless: boolean): number {
     if (hopeless) return LOCAL_WORKER_HOPELESS_MS
     const roll = this.#ports.random.fraction()
     return backoffMs(failures, LOCAL_WORKER_RESTART_MS_FIRST, LOCAL_WORKER_RESTART_MS_MAX, roll)

@@ -6,7 +6,7 @@
  * there is one. Another concurrency takes a new process, and the old one may finish what it has.
  */
 import { assign, setup } from 'xstate'
-import type { LocalEnding } from '../../core/fleet/local-worker-exit.ts'
+import type { LocalWorkerExitKind } from '../../core/fleet/local-worker-exit.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, restartOrFatal } from '../runtime/actor-kind.ts'
 
@@ -19,7 +19,7 @@ export interface LocalWorkerContext {
   readonly given: number | null
   /** Starts in a row that did not last. */
   readonly failures: number
-  readonly ending: LocalEnding
+  readonly ending: LocalWorkerExitKind
 }
 
 export type LocalWorkerEvent =
@@ -27,7 +27,7 @@ export type LocalWorkerEvent =
   | { readonly type: 'unwanted' }
   | { readonly type: 'started' }
   | { readonly type: 'not started' }
-  | { readonly type: 'ended'; readonly ending: LocalEnding }
+  | { readonly type: 'ended'; readonly ending: LocalWorkerExitKind }
   /** It has been at work for a while. */
   | { readonly type: 'steady' }
   | { readonly type: 'rested' }
@@ -61,14 +61,14 @@ export const localWorkerMachine = setup({
         : {
             type: 'local.start',
             concurrency: context.given,
-            anew: context.ending === 'turned away',
+            anew: context.ending === 'unauthorized',
           },
     ),
     drain: recordEffect(() => ({ type: 'local.drain' })),
     rest: recordEffect(({ context }) => ({
       type: 'local.rest',
       failures: context.failures,
-      hopeless: context.ending === 'hopeless',
+      hopeless: context.ending === 'unrecoverable',
     })),
   },
 }).createMachine({

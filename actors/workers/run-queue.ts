@@ -4,21 +4,21 @@
  * A heap whose dead entries are dropped when they come up. What a run waits for besides a worker (a blocker, a
  * repository nobody mapped) keeps it out of the heap until somebody says that this changed.
  */
-import { rankOf } from '../../core/tickets/order.ts'
+import { priorityRank } from '../../core/tickets/order.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { popFromHeap, pushToHeap } from '../runtime/heap.ts'
 
-interface Entry {
+interface QueueEntry {
   readonly runId: string
   readonly rank: number
   readonly age: string
-  alive: boolean
+  isQueued: boolean
 }
 
-export class Queue {
-  readonly #heap: Entry[] = []
-  readonly #entries = new Map<string, Entry>()
-  readonly #held = new Map<string, string>()
+export class RunQueue {
+  readonly #heap: QueueEntry[] = []
+  readonly #entries = new Map<string, QueueEntry>()
+  readonly #blocked = new Map<string, string>()
   /** Every run that is queued and has no lease. */
   readonly #runs = new Map<string, Run>()
 
@@ -27,31 +27,36 @@ export class Queue {
     this.remove(run.id)
     this.#runs.set(run.id, run)
     if (waitingFor !== undefined) {
-      this.#held.set(run.id, waitingFor)
+      this.#blocked.set(run.id, waitingFor)
       return
     }
-    const entry = { runId: run.id, rank: rankOf(ticket.priority), age: ticket.createdAt, alive: true }
+    const entry = {
+      runId: run.id,
+      rank: priorityRank(ticket.priority),
+      age: ticket.createdAt,
+      isQueued: true,
+    }
     this.#entries.set(run.id, entry)
-    pushToHeap(this.#heap, entry, before)
+    pushToHeap(this.#heap, entry, precedes)
   }
 
   remove(runId: string): void {
     this.#runs.delete(runId)
-    this.#held.delete(runId)
+    this.#blocked.delete(runId)
     const entry = this.#entries.get(runId)
     if (entry === undefined) return
-    entry.alive = false
+    entry.isQueued = false
     this.#entries.delete(runId)
     // Removed from the middle again and again, the dead would pile up below.
-    if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#sweep()
+    if (this.#heap.length > 64 && this.#heap.length > this.#entries.size * 2) this.#removeDead()
   }
 
   /** The first in line; it stays in line. */
   first(): string | undefined {
     for (;;) {
       const top = this.#heap[0]
-      if (top === undefined || top.alive) return top?.runId
-      popFromHeap(this.#heap, before)
+      if (top === undefined || top.isQueued) return top?.runId
+      popFromHeap(this.#heap, precedes)
     }
   }
 
@@ -59,9 +64,9 @@ export class Queue {
   setAside(runId: string): (() => void) | undefined {
     const top = this.#heap[0]
     if (top?.runId !== runId) return undefined
-    popFromHeap(this.#heap, before)
+    popFromHeap(this.#heap, precedes)
     return () => {
-      if (top.alive) pushToHeap(this.#heap, top, before)
+      if (top.isQueued) pushToHeap(this.#heap, top, precedes)
     }
   }
 
@@ -72,16 +77,18 @@ export class Queue {
   /** The order in which it stands is still the one that the ticket asks for. */
   isInPlace(runId: string, ticket: Ticket): boolean {
     const entry = this.#entries.get(runId)
-    return entry === undefined || (entry.rank === rankOf(ticket.priority) && entry.age === ticket.createdAt)
+    return (
+      entry === undefined || (entry.rank === priorityRank(ticket.priority) && entry.age === ticket.createdAt)
+    )
   }
 
   /** What keeps it back besides workers. */
-  heldFor(runId: string): string | undefined {
-    return this.#held.get(runId)
+  blockedBy(runId: string): string | undefined {
+    return this.#blocked.get(runId)
   }
 
   /** Those that only wait for a worker. */
-  get ready(): number {
+  get readyCount(): number {
     return this.#entries.size
   }
 
@@ -97,14 +104,14 @@ export class Queue {
     return this.#runs.values()
   }
 
-  #sweep(): void {
-    const alive = this.#heap.filter((entry) => entry.alive)
+  #removeDead(): void {
+    const alive = this.#heap.filter((entry) => entry.isQueued)
     this.#heap.length = 0
-    for (const entry of alive) pushToHeap(this.#heap, entry, before)
+    for (const entry of alive) pushToHeap(this.#heap, entry, precedes)
   }
 }
 
-function before(a: Entry, b: Entry): boolean {
+function precedes(a: QueueEntry, b: QueueEntry): boolean {
   if (a.rank !== b.rank) return a.rank < b.rank
   if (a.age !== b.age) return a.age < b.age
   return a.runId < b.runId

@@ -19,41 +19,41 @@ import {
 import type { UsageEntry } from '../../protocol/usage.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
 
-export interface LooseUsagePorts {
+export interface UnleasedUsagePorts {
   readonly log: Log
   readonly usage: UsageArchive
   readonly sessionCosts: SessionCosts
 }
 
-interface Export {
+interface WaitingUsage {
   readonly workerId: string
   readonly key: UsageKey
   readonly text: string
   readonly entries: readonly UsageEntry[]
 }
 
-const NOT_ITS_OWN = no('conflict', 'this worker had no such session booted for a person')
+const NOT_ITS_SESSION = no('conflict', 'this worker had no such session booted for a person')
 
-export class LooseUsage {
-  readonly #ports: LooseUsagePorts
-  readonly #waiting: Export[] = []
+export class UnleasedUsage {
+  readonly #ports: UnleasedUsagePorts
+  readonly #waiting: WaitingUsage[] = []
   #waitingBytes = 0
-  #filing = 0
+  #storing = 0
 
-  constructor(ports: LooseUsagePorts) {
+  constructor(ports: UnleasedUsagePorts) {
     this.#ports = ports
   }
 
-  came(workerId: string, snapshot: UsageSnapshot): void {
-    const usable = this.#usable(workerId, snapshot)
-    if (!usable.ok) this.#notKept(workerId, usable.refusal.message)
-    else if (this.#isFull(usable.value.text.length)) this.#notKept(workerId, 'too many at once')
-    else this.#wait({ workerId, ...usable.value, entries: snapshot.entries })
+  receive(workerId: string, snapshot: UsageSnapshot): void {
+    const checked = this.#check(workerId, snapshot)
+    if (!checked.ok) this.#logDropped(workerId, checked.refusal.message)
+    else if (this.#isFull(checked.value.text.length)) this.#logDropped(workerId, 'too many at once')
+    else this.#enqueue({ workerId, ...checked.value, entries: snapshot.entries })
   }
 
-  #usable(workerId: string, snapshot: UsageSnapshot): ReturnType<typeof usageToArchive> {
-    const isItsOwn = this.#ports.sessionCosts.knows(workerId, snapshot.sessionId)
-    return isItsOwn ? usageToArchive(snapshot) : NOT_ITS_OWN
+  #check(workerId: string, snapshot: UsageSnapshot): ReturnType<typeof usageToArchive> {
+    const isItsOwn = this.#ports.sessionCosts.hasSession(workerId, snapshot.sessionId)
+    return isItsOwn ? usageToArchive(snapshot) : NOT_ITS_SESSION
   }
 
   #isFull(bytes: number): boolean {
@@ -61,34 +61,34 @@ export class LooseUsage {
     return many || this.#waitingBytes + bytes > LOOSE_USAGE_BYTES_WAITING_MAX
   }
 
-  #wait(one: Export): void {
-    this.#waiting.push(one)
-    this.#waitingBytes += one.text.length
-    this.#next()
+  #enqueue(usage: WaitingUsage): void {
+    this.#waiting.push(usage)
+    this.#waitingBytes += usage.text.length
+    this.#storeNext()
   }
 
-  #next(): void {
-    if (this.#filing >= LOOSE_USAGE_SNAPSHOTS_AT_ONCE) return
-    const one = this.#waiting.shift()
-    if (one === undefined) return
-    this.#waitingBytes -= one.text.length
-    this.#filing += 1
-    void this.#file(one).finally(() => {
-      this.#filing -= 1
-      this.#next()
+  #storeNext(): void {
+    if (this.#storing >= LOOSE_USAGE_SNAPSHOTS_AT_ONCE) return
+    const next = this.#waiting.shift()
+    if (next === undefined) return
+    this.#waitingBytes -= next.text.length
+    this.#storing += 1
+    void this.#store(next).finally(() => {
+      this.#storing -= 1
+      this.#storeNext()
     })
   }
 
-  async #file({ workerId, key, text, entries }: Export): Promise<void> {
+  async #store({ workerId, key, text, entries }: WaitingUsage): Promise<void> {
     try {
-      await this.#ports.sessionCosts.exported(workerId, key, entries)
+      await this.#ports.sessionCosts.addExport(workerId, key, entries)
       await this.#ports.usage.replace(key, text)
     } catch (error) {
-      this.#notKept(workerId, isNativeError(error) ? error.message : String(error))
+      this.#logDropped(workerId, isNativeError(error) ? error.message : String(error))
     }
   }
 
-  #notKept(worker: string, reason: string): void {
+  #logDropped(worker: string, reason: string): void {
     this.#ports.log.warn({ worker, reason }, 'a usage snapshot was not kept')
   }
 }

@@ -10,104 +10,104 @@ import { readAttachData } from '../../protocol/attach-text.ts'
 import { readWorkerFrame, type WorkerFrame, type WorkerFrameOf } from '../../protocol/frames.ts'
 import { WORKER_FRAME_BYTES_MAX, WORKER_UNREGISTERED_FRAME_BYTES_MAX } from '../../protocol/limits.ts'
 import type { WorkerLine, WorkerLink } from '../api/host-api.ts'
-import type { Book } from '../leases/frame-receiver.ts'
+import type { FrameReceiver } from '../leases/frame-receiver.ts'
 import { Counter } from '../runtime/counter.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { SessionCosts } from '../terminals/session-costs.ts'
-import type { AttachRoom } from '../terminals/terminal-sessions.ts'
-import type { Holds } from './dispatch-backoff.ts'
+import type { TerminalSessions } from '../terminals/terminal-sessions.ts'
+import type { DispatchBackoff } from './dispatch-backoff.ts'
 import type { Heartbeats } from './heartbeats.ts'
-import type { Claims } from './lease-reconciliation.ts'
-import { LooseUsage } from './unleased-usage.ts'
-import type { Connection, Lines } from './worker-connections.ts'
-import type { Introductions } from './worker-registration.ts'
-import type { Fleet, Member } from './worker-registry.ts'
+import type { LeaseReconciliation } from './lease-reconciliation.ts'
+import { UnleasedUsage } from './unleased-usage.ts'
+import type { WorkerConnection, WorkerConnections } from './worker-connections.ts'
+import type { WorkerRegistration } from './worker-registration.ts'
+import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
-export interface ChannelPorts {
+export interface WorkerFrameRouterPorts {
   /** The wall clock, as records write it down. */
   readonly instant: () => string
   readonly log: Log
-  readonly fleet: Fleet
-  readonly book: Book
+  readonly workers: WorkerRegistry
+  readonly book: FrameReceiver
   readonly timers: MonotonicTimers
-  readonly lines: Lines
-  readonly introductions: Introductions
+  readonly connections: WorkerConnections
+  readonly registration: WorkerRegistration
   readonly heartbeats: Heartbeats
-  readonly claims: Claims
-  readonly holds: Holds
+  readonly reconciliation: LeaseReconciliation
+  readonly dispatchBackoff: DispatchBackoff
   readonly usage: UsageArchive
-  readonly attach: AttachRoom
+  readonly terminals: TerminalSessions
   readonly sessionCosts: SessionCosts
 }
 
-export class Channel {
-  readonly #ports: ChannelPorts
-  readonly #loose: LooseUsage
-  readonly #frames = new Counter('frames_total', 'type')
+export class WorkerFrameRouter {
+  readonly #ports: WorkerFrameRouterPorts
+  readonly #unleasedUsage: UnleasedUsage
+  readonly #frameCounts = new Counter('frames_total', 'type')
 
-  constructor(ports: ChannelPorts) {
+  constructor(ports: WorkerFrameRouterPorts) {
     this.#ports = ports
-    this.#loose = new LooseUsage(ports)
+    this.#unleasedUsage = new UnleasedUsage(ports)
   }
 
-  measure(meters: Meters): void {
-    this.#frames.report(meters)
+  reportMetrics(meters: Meters): void {
+    this.#frameCounts.report(meters)
   }
 
   connect(link: WorkerLink): Result<WorkerLine> {
-    const connected = this.#ports.lines.connect(link)
-    return connected.ok ? yes(new ChannelLine(this, connected.value)) : connected
+    const connected = this.#ports.connections.connect(link)
+    return connected.ok ? yes(new RegisteredSocket(this, connected.value)) : connected
   }
 
-  closed(connection: Connection): void {
-    this.#ports.lines.closed(connection)
+  onClosed(connection: WorkerConnection): void {
+    this.#ports.connections.onClosed(connection)
   }
 
-  frameBytesMax(connection: Connection): number {
+  frameBytesMax(connection: WorkerConnection): number {
     return connection.workerId === undefined ? WORKER_UNREGISTERED_FRAME_BYTES_MAX : WORKER_FRAME_BYTES_MAX
   }
 
-  hear(connection: Connection, text: string): void {
-    if (connection.deaf) return
+  receive(connection: WorkerConnection, text: string): void {
+    if (connection.isClosing) return
     if (text.length > this.frameBytesMax(connection)) {
-      this.#ports.lines.refuse(
+      this.#ports.connections.refuse(
         connection,
         'malformed',
         `a frame has at most ${this.frameBytesMax(connection)} bytes`,
       )
       return
     }
-    connection.heardAt = this.#ports.timers.now()
-    if (connection.workerId === undefined) this.#ports.introductions.introduce(connection, text)
-    else this.#frame(connection, connection.workerId, text)
+    connection.lastFrameAt = this.#ports.timers.now()
+    if (connection.workerId === undefined) this.#ports.registration.onFirstFrame(connection, text)
+    else this.#receiveRegistered(connection, connection.workerId, text)
   }
 
-  unreadable(connection: Connection, reason: string): void {
-    if (!connection.deaf) this.#ports.lines.refuse(connection, 'malformed', reason)
+  refuseUnreadable(connection: WorkerConnection, reason: string): void {
+    if (!connection.isClosing) this.#ports.connections.refuse(connection, 'malformed', reason)
   }
 
-  #frame(connection: Connection, workerId: string, text: string): void {
-    const { fleet } = this.#ports
-    const member = fleet.member(workerId)
-    if (member === undefined || member.line?.connection !== connection.number) return
-    member.heardAt = connection.heardAt
-    const shown = readAttachData(text)
-    if (shown !== undefined) {
-      this.#frames.add('attach-data')
-      this.#ports.attach.printed(member.id, shown)
+  #receiveRegistered(connection: WorkerConnection, workerId: string, text: string): void {
+    const { workers } = this.#ports
+    const worker = workers.get(workerId)
+    if (worker === undefined || worker.connection?.number !== connection.number) return
+    worker.lastFrameAt = connection.lastFrameAt
+    const terminalData = readAttachData(text)
+    if (terminalData !== undefined) {
+      this.#frameCounts.add('attach-data')
+      this.#ports.terminals.onOutput(worker.id, terminalData)
       return
     }
     const read = readWorkerFrame(text, true)
     if (!read.ok) {
-      this.#frames.add('malformed')
-      this.#ports.lines.refuse(connection, 'malformed', read.error)
+      this.#frameCounts.add('malformed')
+      this.#ports.connections.refuse(connection, 'malformed', read.error)
       return
     }
-    this.#frames.add(read.value.type)
-    this.#mean(connection, member, read.value, text.length)
+    this.#frameCounts.add(read.value.type)
+    this.#dispatch(connection, worker, read.value, text.length)
   }
 
-  #mean(connection: Connection, member: Member, frame: WorkerFrame, bytes: number): void {
+  #dispatch(connection: WorkerConnection, worker: EnrolledWorker, frame: WorkerFrame, bytes: number): void {
     switch (frame.type) {
       case 'run-event':
       case 'run-patch':
@@ -115,20 +115,20 @@ export class Channel {
       case 'run-memories':
       case 'run-complete':
       case 'lease-gap':
-        if (!this.#ports.book.receive(member.id, frame, bytes))
-          this.#ports.claims.late(connection, frame.leaseId, frame.type)
+        if (!this.#ports.book.receiveFrame(worker.id, frame, bytes))
+          this.#ports.reconciliation.refuseStale(connection, frame.leaseId, frame.type)
         return
       case 'run-usage-snapshot':
-        this.#usage(connection, member, frame, bytes)
+        this.#onUsage(connection, worker, frame, bytes)
         return
       case 'heartbeat':
-        this.#ports.heartbeats.beat(connection, member, frame)
+        this.#ports.heartbeats.onHeartbeat(connection, worker, frame)
         return
       case 'dispatch-accepted':
-        this.#accepted(connection, member, frame.leaseId)
+        this.#onAccepted(connection, worker, frame.leaseId)
         return
       case 'dispatch-rejected':
-        this.#rejected(connection, member, frame)
+        this.#onRejected(connection, worker, frame)
         return
       case 'sandbox-ready':
       case 'sandbox-failed':
@@ -136,70 +136,75 @@ export class Channel {
       case 'attach-exit':
       case 'attach-error':
       case 'attach-taken':
-        this.#ports.attach.heard(member.id, frame)
+        this.#ports.terminals.onFrame(worker.id, frame)
         return
       case 'register':
       // Refused while reading: this line is registered already.
     }
   }
 
-  #accepted(connection: Connection, member: Member, leaseId: string): void {
+  #onAccepted(connection: WorkerConnection, worker: EnrolledWorker, leaseId: string): void {
     const at = this.#ports.instant()
-    this.#ports.claims.answered(connection, member, leaseId, { type: 'accepted', at })
+    this.#ports.reconciliation.sendLeaseEvent(connection, worker, leaseId, { type: 'accepted', at })
   }
 
-  #rejected(connection: Connection, member: Member, frame: WorkerFrameOf<'dispatch-rejected'>): void {
-    const had = member.leases.has(frame.leaseId)
-    this.#ports.claims.answered(connection, member, frame.leaseId, {
+  #onRejected(
+    connection: WorkerConnection,
+    worker: EnrolledWorker,
+    frame: WorkerFrameOf<'dispatch-rejected'>,
+  ): void {
+    const hadLease = worker.leases.has(frame.leaseId)
+    this.#ports.reconciliation.sendLeaseEvent(connection, worker, frame.leaseId, {
       type: 'rejected',
       at: this.#ports.instant(),
       reason: frame.reason,
     })
     // One that was accepted stays, and is no reason to leave the worker alone.
-    if (had && !member.leases.has(frame.leaseId)) this.#ports.holds.refused(member, frame.reason)
+    if (hadLease && !worker.leases.has(frame.leaseId))
+      this.#ports.dispatchBackoff.onRejected(worker, frame.reason)
   }
 
   // ---- usage -------------------------------------------------------------------------------------------------------
 
-  #usage(
-    connection: Connection,
-    member: Member,
+  #onUsage(
+    connection: WorkerConnection,
+    worker: EnrolledWorker,
     frame: WorkerFrameOf<'run-usage-snapshot'>,
     bytes: number,
   ): void {
     const { leaseId, seq } = frame
     if (leaseId !== undefined && seq !== undefined) {
-      if (!this.#ports.book.receive(member.id, { ...frame, leaseId, seq }, bytes))
-        this.#ports.claims.late(connection, leaseId, frame.type)
+      if (!this.#ports.book.receiveFrame(worker.id, { ...frame, leaseId, seq }, bytes))
+        this.#ports.reconciliation.refuseStale(connection, leaseId, frame.type)
       return
     }
-    this.#loose.came(member.id, frame.snapshot)
+    this.#unleasedUsage.receive(worker.id, frame.snapshot)
   }
 }
 
 /** What the door holds of a connection. */
-class ChannelLine implements WorkerLine {
-  readonly #channel: Channel
-  readonly #connection: Connection
+class RegisteredSocket implements WorkerLine {
+  readonly #frameRouter: WorkerFrameRouter
+  readonly #connection: WorkerConnection
 
-  constructor(channel: Channel, connection: Connection) {
-    this.#channel = channel
+  constructor(frameRouter: WorkerFrameRouter, connection: WorkerConnection) {
+    this.#frameRouter = frameRouter
     this.#connection = connection
   }
 
   receive(text: string): void {
-    this.#channel.hear(this.#connection, text)
+    this.#frameRouter.receive(this.#connection, text)
   }
 
   unreadable(reason: string): void {
-    this.#channel.unreadable(this.#connection, reason)
+    this.#frameRouter.refuseUnreadable(this.#connection, reason)
   }
 
   closed(): void {
-    this.#channel.closed(this.#connection)
+    this.#frameRouter.onClosed(this.#connection)
   }
 
   frameBytesMax(): number {
-    return this.#channel.frameBytesMax(this.#connection)
+    return this.#frameRouter.frameBytesMax(this.#connection)
   }
 }

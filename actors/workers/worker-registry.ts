@@ -10,38 +10,38 @@ import type { LeaseContext } from '../leases/lease.machine.ts'
 import type { WorkerContext } from './worker.machine.ts'
 
 /** What is known of a worker beyond what it keeps on disk. */
-export interface Member extends WorkerFacts {
+export interface EnrolledWorker extends WorkerFacts {
   context: WorkerContext
   state: WorkerState
   /** Ids of its leases. */
   readonly leases: Set<string>
-  line: Line | undefined
+  connection: CurrentConnection | undefined
   lastSeenAt: number | undefined
   attachSessions: number
   pausedUntil: number
   hold?: string
   /** The monotonic instant at which anything was heard of it last. */
-  heardAt: number
+  lastFrameAt: number
   readonly refusals: { readonly at: number; readonly class: string; readonly detail: string }[]
 }
 
 /** Its current connection. */
-export interface Line {
-  readonly connection: number
+export interface CurrentConnection {
+  readonly number: number
   readonly since: string
   readonly address: string
 }
 
-class Membership implements Member {
+class RegistryEntry implements EnrolledWorker {
   context: WorkerContext
   state: WorkerState
   readonly leases = new Set<string>()
-  line: Line | undefined
+  connection: CurrentConnection | undefined
   lastSeenAt: number | undefined
   attachSessions = 0
   pausedUntil = 0
   hold?: string
-  heardAt = 0
+  lastFrameAt = 0
   readonly refusals: { at: number; class: string; detail: string }[] = []
 
   constructor(context: WorkerContext, state: WorkerState) {
@@ -56,7 +56,7 @@ class Membership implements Member {
     return this.context.name
   }
   get online(): boolean {
-    return this.line !== undefined
+    return this.connection !== undefined
   }
   get max(): number {
     return this.context.capabilities?.maxConcurrency ?? 0
@@ -66,95 +66,95 @@ class Membership implements Member {
   }
 }
 
-export class Fleet {
-  readonly #members = new Map<string, Member>()
+export class WorkerRegistry {
+  readonly #workers = new Map<string, EnrolledWorker>()
   readonly #leases = new Map<string, LeaseContext>()
   readonly #leaseOfRun = new Map<string, string>()
   /** Leases of workers that are enrolled no more. */
-  readonly #stray = new Map<string, Set<string>>()
-  #capacity: Capacity | undefined
+  readonly #orphanedLeases = new Map<string, Set<string>>()
+  #capacity: FleetCapacity | undefined
 
   // ---- following the lives ---------------------------------------------------------------------------------------
 
-  workerIs(context: WorkerContext, state: WorkerState): Member {
+  updateWorker(context: WorkerContext, state: WorkerState): EnrolledWorker {
     this.#capacity = undefined
-    const known = this.#members.get(context.id)
+    const known = this.#workers.get(context.id)
     if (known !== undefined) {
       known.context = context
       known.state = state
       return known
     }
-    const member = new Membership(context, state)
+    const member = new RegistryEntry(context, state)
     if (context.lastSeenAt !== null) member.lastSeenAt = Date.parse(context.lastSeenAt)
-    for (const id of this.#stray.get(context.id) ?? []) member.leases.add(id)
-    this.#stray.delete(context.id)
-    this.#members.set(context.id, member)
+    for (const id of this.#orphanedLeases.get(context.id) ?? []) member.leases.add(id)
+    this.#orphanedLeases.delete(context.id)
+    this.#workers.set(context.id, member)
     return member
   }
 
-  workerLeft(id: string): void {
+  removeWorker(id: string): void {
     this.#capacity = undefined
-    const leases = this.#members.get(id)?.leases
-    if (leases !== undefined && leases.size > 0) this.#stray.set(id, leases)
-    this.#members.delete(id)
+    const leases = this.#workers.get(id)?.leases
+    if (leases !== undefined && leases.size > 0) this.#orphanedLeases.set(id, leases)
+    this.#workers.delete(id)
   }
 
-  connected(workerId: string, line: Line): void {
+  setConnection(workerId: string, line: CurrentConnection): void {
     this.#capacity = undefined
-    const member = this.#members.get(workerId)
-    if (member !== undefined) member.line = line
+    const worker = this.#workers.get(workerId)
+    if (worker !== undefined) worker.connection = line
   }
 
   /** Answers whether it was the worker's current line. */
-  disconnected(workerId: string, connection: number): boolean {
+  clearConnection(workerId: string, connection: number): boolean {
     this.#capacity = undefined
-    const member = this.#members.get(workerId)
-    if (member?.line?.connection !== connection) return false
-    member.line = undefined
-    member.attachSessions = 0
+    const worker = this.#workers.get(workerId)
+    if (worker?.connection?.number !== connection) return false
+    worker.connection = undefined
+    worker.attachSessions = 0
     return true
   }
 
   /** Answers the run's other lease, should there be one: there must not. */
-  leaseIs(lease: LeaseContext): string | undefined {
+  updateLease(lease: LeaseContext): string | undefined {
     this.#capacity = undefined
-    const other = this.#leaseOfRun.get(lease.runId)
+    const leaseBefore = this.#leaseOfRun.get(lease.runId)
     this.#leases.set(lease.id, lease)
     this.#leaseOfRun.set(lease.runId, lease.id)
     this.#leasesOf(lease.workerId).add(lease.id)
-    return other === lease.id ? undefined : other
+    return leaseBefore === lease.id ? undefined : leaseBefore
   }
 
-  leaseEnded({ id, runId, workerId }: LeaseContext): void {
+  removeLease({ id, runId, workerId }: LeaseContext): void {
     this.#capacity = undefined
     this.#leases.delete(id)
     if (this.#leaseOfRun.get(runId) === id) this.#leaseOfRun.delete(runId)
-    this.#members.get(workerId)?.leases.delete(id)
-    const stray = this.#stray.get(workerId)
-    stray?.delete(id)
-    if (stray?.size === 0) this.#stray.delete(workerId)
+    this.#workers.get(workerId)?.leases.delete(id)
+    const orphaned = this.#orphanedLeases.get(workerId)
+    orphaned?.delete(id)
+    if (orphaned?.size === 0) this.#orphanedLeases.delete(workerId)
   }
 
   #leasesOf(workerId: string): Set<string> {
-    const member = this.#members.get(workerId)
-    if (member !== undefined) return member.leases
-    const stray = this.#stray.get(workerId) ?? new Set<string>()
-    this.#stray.set(workerId, stray)
-    return stray
+    const worker = this.#workers.get(workerId)
+    if (worker !== undefined) return worker.leases
+    const orphaned = this.#orphanedLeases.get(workerId) ?? new Set<string>()
+    this.#orphanedLeases.set(workerId, orphaned)
+    return orphaned
   }
 
   // ---- asking ----------------------------------------------------------------------------------------------------
 
-  member(id: string): Member | undefined {
-    return this.#members.get(id)
+  get(id: string): EnrolledWorker | undefined {
+    return this.#workers.get(id)
   }
 
-  members(): Iterable<Member> {
-    return this.#members.values()
+  all(): Iterable<EnrolledWorker> {
+    return this.#workers.values()
   }
 
   get size(): number {
-    return this.#members.size
+    return this.#workers.size
   }
 
   lease(id: string): LeaseContext | undefined {
@@ -166,7 +166,7 @@ export class Fleet {
     return id === undefined ? undefined : this.#leases.get(id)
   }
 
-  get liveLeases(): number {
+  get leaseCount(): number {
     return this.#leases.size
   }
 
@@ -176,11 +176,11 @@ export class Fleet {
 
   /** Oldest enrollment first. */
   views(): WorkerView[] {
-    return [...this.#members.values()].sort((a, b) => order(a.context, b.context)).map(viewOf)
+    return [...this.#workers.values()].sort((a, b) => byEnrollment(a.context, b.context)).map(viewOf)
   }
 
   demand(workerId: string, queuedRuns: number): FleetDemandResponse | undefined {
-    const own = this.#members.get(workerId)
+    const own = this.#workers.get(workerId)
     if (own === undefined) return undefined
     const { connected, spare } = this.capacity()
     return {
@@ -200,32 +200,32 @@ export class Fleet {
   }
 
   /** Worked out anew only when something changed: whoever polls demand costs the same in any fleet. */
-  capacity(): Capacity {
-    this.#capacity ??= this.#measure()
+  capacity(): FleetCapacity {
+    this.#capacity ??= this.#countCapacity()
     return this.#capacity
   }
 
-  #measure(): Capacity {
+  #countCapacity(): FleetCapacity {
     let connected = 0
     let spare = 0
-    for (const member of this.#members.values()) {
-      if (!member.online) continue
+    for (const worker of this.#workers.values()) {
+      if (!worker.online) continue
       connected += 1
-      if (member.state === 'active') spare += Math.max(0, member.max - member.used)
+      if (worker.state === 'active') spare += Math.max(0, worker.max - worker.used)
     }
     return { connected, spare }
   }
 }
 
-interface Capacity {
+interface FleetCapacity {
   readonly connected: number
   readonly spare: number
 }
 
-const order = (a: WorkerContext, b: WorkerContext): number =>
+const byEnrollment = (a: WorkerContext, b: WorkerContext): number =>
   a.enrolledAt === b.enrolledAt ? (a.id < b.id ? -1 : 1) : a.enrolledAt < b.enrolledAt ? -1 : 1
 
-function viewOf({ context, state, line, leases, lastSeenAt }: Member): WorkerView {
+function viewOf({ context, state, connection: line, leases, lastSeenAt }: EnrolledWorker): WorkerView {
   return {
     id: context.id,
     name: context.name,

@@ -35,7 +35,7 @@ export type WorkerEvent =
 
 const { endActor } = defineActions<WorkerContext, WorkerEvent, never>()
 
-const known = {
+const transitionsOfAll = {
   seen: { actions: 'noteSeen' },
   proven: { actions: 'noteProof' },
   renamed: { actions: 'rename' },
@@ -62,18 +62,18 @@ export const workerMachine = setup({
     enrolling: {
       description: 'it was given a credential, and has not shown yet that it arrived',
       on: {
-        ...known,
+        ...transitionsOfAll,
         proven: { target: 'active', actions: 'noteProof' },
         drained: 'draining',
       },
     },
     active: {
       description: 'takes runs whenever it is connected and has room',
-      on: { ...known, drained: 'draining' },
+      on: { ...transitionsOfAll, drained: 'draining' },
     },
     draining: {
       description: 'finishes what it has and takes nothing new',
-      on: { ...known, enabled: 'active' },
+      on: { ...transitionsOfAll, enabled: 'active' },
     },
     revoked: {
       description: 'its credential is good for nothing any more',

@@ -94,8 +94,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'a revoked worker is heard out',
     file: BOOK,
-    find: 'silence(workerId: string): void {',
-    replace: 'silence(workerId: string): void {\n    if (workerId !== "") return',
+    find: 'ignoreWorker(workerId: string): void {',
+    replace: 'ignoreWorker(workerId: string): void {\n    if (workerId !== "") return',
   },
   {
     name: 'an artifact counts before it is on disk',
@@ -125,8 +125,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'a restart forgets the marks',
     file: BOOK,
-    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseMark | undefined)\n      : undefined",
-    replace: 'const stored = undefined as LeaseMark | undefined',
+    find: "const stored = restored\n      ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)\n      : undefined",
+    replace: 'const stored = undefined as LeaseWatermark | undefined',
   },
   {
     name: 'the log does not know where it ends',
@@ -137,7 +137,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'costs are added up again and again',
     file: 'core/run/run-transitions.ts',
-    find: 'costsWith(run.costs, by.costsBefore, costs, by.label)',
+    find: 'replaceLeaseCosts(run.costs, by.costsBefore, costs, by.label)',
     replace: '[...run.costs, ...costs]',
   },
   {
@@ -152,7 +152,7 @@ const leases: readonly Mutant[] = [
   {
     name: 'a lost offer is given to the next at once',
     file: LEASE,
-    find: "'worker lost': 'unsure',",
+    find: "'worker lost': 'unconfirmed',",
     replace: "'worker lost': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
   },
   {
@@ -164,13 +164,13 @@ const leases: readonly Mutant[] = [
   {
     name: 'a refused run is forgotten',
     file: LEASE,
-    find: "rejected: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },",
+    find: "rejected: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },",
     replace: "rejected: { target: 'closed', actions: ['endDeclined'] },",
   },
   {
     name: 'a cancelled run is not told that its time is over',
     file: LEASE,
-    find: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },",
+    find: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced', 'fence'] },",
     replace: "'cancel timed out': { target: 'closed', actions: ['endFenced', 'fence'] },",
   },
   {
@@ -206,13 +206,13 @@ const leases: readonly Mutant[] = [
   {
     name: 'an offer is waited for without end',
     file: ROOM,
-    find: "timers.set(alarmOf(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
+    find: "timers.set(timerKey(lease.id), 'answer', timers.now() + DISPATCH_ANSWER_MS)",
     replace: '',
   },
   {
     name: 'a cancel is waited for without end',
     file: ROOM,
-    find: "timers.set(alarmOf(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
+    find: "timers.set(timerKey(leaseId), 'cancel', timers.now() + CANCEL_ANSWER_MS)",
     replace: '',
   },
 ]
@@ -233,7 +233,7 @@ const runs: readonly Mutant[] = [
   {
     name: 'a cancelled offer stays an offer',
     file: RUN,
-    find: "{ target: 'cancelled', actions: ['askToCancel', 'cancel'] },",
+    find: "{ target: 'cancelled', actions: ['requestCancel', 'cancel'] },",
     replace: "{ target: 'cancelled', actions: ['cancel'] },",
   },
   {
@@ -321,14 +321,14 @@ const reports: readonly Mutant[] = [
   {
     name: 'a completion gives way when there is too much',
     file: OUTBOX,
-    find: "const droppable = note.as === 'may' || note.as === 'part'",
-    replace: "const droppable = note.as === 'may' || note.as === 'part' || note.as === 'end'",
+    find: "const droppable = metadata.as === 'may' || metadata.as === 'part'",
+    replace: "const droppable = metadata.as === 'may' || metadata.as === 'part' || metadata.as === 'end'",
   },
   {
     name: 'patches give way when there is too much',
     file: OUTBOX,
-    find: "const droppable = note.as === 'may' || note.as === 'part'",
-    replace: "const droppable = note.as !== 'end'",
+    find: "const droppable = metadata.as === 'may' || metadata.as === 'part'",
+    replace: "const droppable = metadata.as !== 'end'",
   },
 ]
 
@@ -515,7 +515,7 @@ const sessions: readonly Mutant[] = [
   {
     name: 'what was printed before is not in the picture',
     file: 'actors/daemon/terminal-broadcast.ts',
-    find: '    void this.#drawOnScreen(printed)\n',
+    find: '    void this.#drawOnScreen(output)\n',
     replace: '',
   },
   {
@@ -555,7 +555,7 @@ const followUps: readonly Mutant[] = [
   {
     name: 'each offer of a follow-up is another one',
     file: 'actors/runs/job-preparation.ts',
-    find: 'const followUp = context.followUp ?? { id: run.id, number: nextFollowUp(run.costs) }',
+    find: 'const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }',
     replace:
       'const followUp = { ...(context.followUp ?? { number: 1 }), id: String(this.#ports.clock.now()) }',
   },
@@ -574,8 +574,8 @@ const followUps: readonly Mutant[] = [
   {
     name: 'every follow-up of a run is the same one',
     file: 'actors/api/follow-ups.ts',
-    find: 'followUp: { id: rooms.newFollowUpId(), number: nextFollowUp(run.costs) },',
-    replace: 'followUp: { id: run.id, number: nextFollowUp(run.costs) },',
+    find: 'followUp: { id: rooms.newFollowUpId(), number: nextFollowUpNumber(run.costs) },',
+    replace: 'followUp: { id: run.id, number: nextFollowUpNumber(run.costs) },',
   },
 ]
 

@@ -1,6 +1,6 @@
 /** The book of follow-ups: how many are read for at once, what is kept, and that nothing is left behind. */
 import { expect, test } from '@jest/globals'
-import { FollowUps } from '../../../actors/runs/follow-up-reader.ts'
+import { FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
 import type { PullPlace } from '../../../core/provider-ports.ts'
 import { yes } from '../../../core/result.ts'
 import {
@@ -24,16 +24,16 @@ function book() {
     await gate.opens
     return detail(place)
   }
-  const followUps = new FollowUps({
+  const followUps = new FollowUpReader({
     clock,
     log,
     random: { bytes: (count) => new Uint8Array(count), fraction: () => 0.5 },
-    pulls: () => yes(pulls),
+    codeHost: () => yes(pulls),
     answered: () => undefined,
-    changed: (id) => void told.push(`changed ${id}`),
-    look: () => void told.push('look'),
-    seen: () => {},
-    gone: (id, reason) => void told.push(`gone ${id}: ${reason}`),
+    onWaitReasonChanged: (id) => void told.push(`changed ${id}`),
+    requestScheduling: () => void told.push('look'),
+    onPullState: () => {},
+    onPullGone: (id, reason) => void told.push(`gone ${id}: ${reason}`),
   })
   const runOf = (n: number): Run => {
     const prUrl = handPullUrl('owner/name', n)
@@ -92,7 +92,7 @@ test('what is read of another code host is thrown away', async () => {
   const { followUps, told, runOf, shut, open } = book()
   shut()
   followUps.readiness(runOf(1))
-  followUps.configured()
+  followUps.onCodeHostChanged()
   await open()
   expect(followUps.talk('run-1')).toMatchObject({ ok: false })
   expect(told).toEqual(['changed run-1', 'look'])
@@ -117,10 +117,10 @@ test('forgotten or stopped, nothing of it goes on', async () => {
     id,
     sandbox: { retainedUntil: new Date(clock.now() + 1_000).toISOString() },
   })
-  followUps.waits(retained('run-1'))
+  followUps.startWaiting(retained('run-1'))
   followUps.forget('run-1')
   pulls.pulls.clear()
-  followUps.waits(retained('run-2'))
+  followUps.startWaiting(retained('run-2'))
   shut()
   followUps.readiness(runOf(2))
   followUps.stop()
@@ -133,7 +133,7 @@ test('the end of a sandbox’s time is told when it comes, however far away it i
   const { followUps, clock, told } = book()
   const days = 40
   const retainedUntil = new Date(clock.now() + days * 24 * 3_600_000).toISOString()
-  followUps.waits({ id: 'run-1', sandbox: { retainedUntil } })
+  followUps.startWaiting({ id: 'run-1', sandbox: { retainedUntil } })
   await clock.advance(days * 24 * 3_600_000 - 1)
   const before = told.length
   await clock.advance(1)

@@ -37,8 +37,8 @@ test('an export that is overtaken by the next boot is accounted all the same', a
         }),
     },
     now: () => now++,
-    resting: () => run,
-    change: (changed: Run) => {
+    finishedRun: () => run,
+    changeRun: (changed: Run) => {
       run = changed
     },
     requestCommit: () => {},
@@ -57,7 +57,7 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   }
   const exported = async (entries: readonly UsageEntry[]) => {
     let isAccounted = false
-    void costs.exported('wk-1', KEY, entries).then(() => {
+    void costs.addExport('wk-1', KEY, entries).then(() => {
       isAccounted = true
     })
     return {
@@ -72,10 +72,10 @@ test('an export that is overtaken by the next boot is accounted all the same', a
   }
   const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
 
-  costs.booted(run, 'wk-1', SESSION)
+  costs.startSession(run, 'wk-1', SESSION)
   const first = await exported([entry(0, 5), entry(1, 7)])
   await until('the archive is asked', () => read !== undefined)
-  costs.booted(run, 'wk-1', SESSION)
+  costs.startSession(run, 'wk-1', SESSION)
   await archiveIsRead()
   await archiveIsRead()
   await first.archived()
@@ -98,15 +98,15 @@ test('what one session has left in several projects is added up, each from where
       read: async ({ projectKey }) => JSON.stringify({ entries: archived[projectKey] }),
     },
     now: () => 1,
-    resting: () => run,
-    change: (changed: Run) => {
+    finishedRun: () => run,
+    changeRun: (changed: Run) => {
       run = changed
     },
     requestCommit: () => {},
   })
   const exported = async (projectKey: string, entries: readonly UsageEntry[]) => {
     let isAccounted = false
-    void costs.exported('wk-1', { ...KEY, projectKey }, entries).then(() => {
+    void costs.addExport('wk-1', { ...KEY, projectKey }, entries).then(() => {
       isAccounted = true
     })
     await until('it is accounted', () => {
@@ -120,7 +120,7 @@ test('what one session has left in several projects is added up, each from where
   }
   const told = () => run.costs.map(({ label, outputTokens }) => `${label}: ${outputTokens}`)
 
-  costs.booted(run, 'wk-1', SESSION)
+  costs.startSession(run, 'wk-1', SESSION)
   await exported('p', [entry(0, 5), entry(3, 7)])
   await exported('constructor', [entry(1, 6), entry(2, 11)])
   await exported('constructor', [entry(1, 6), entry(2, 11)])
@@ -141,16 +141,16 @@ test('a host that dies between accounting an export and archiving it counts it o
         read: async () => JSON.stringify({ entries: [entry(0, 5)] }),
       },
       now: () => now++,
-      resting: () => run,
-      change: (changed: Run) => {
+      finishedRun: () => run,
+      changeRun: (changed: Run) => {
         run = changed
       },
       requestCommit: () => {},
     })
   const accounted = async (costs: SessionCosts, entries: readonly UsageEntry[]) => {
-    costs.booted(run, 'wk-1', SESSION)
+    costs.startSession(run, 'wk-1', SESSION)
     let isAccounted = false
-    void costs.exported('wk-1', KEY, entries).then(() => {
+    void costs.addExport('wk-1', KEY, entries).then(() => {
       isAccounted = true
     })
     await until('it is accounted', () => {

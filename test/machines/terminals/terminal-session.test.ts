@@ -1,24 +1,27 @@
 /** What becomes of a sandbox that is booted for a person. */
-import { type AttachEvent, attachMachine } from '../../../actors/terminals/terminal-session.machine.ts'
+import {
+  type TerminalSessionEvent,
+  terminalSessionMachine,
+} from '../../../actors/terminals/terminal-session.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
 const input = { runId: 'run-1', workerId: 'wk-1', requestId: 'bt-1' }
-const ready: AttachEvent = { type: 'ready' }
-const watched: AttachEvent = { type: 'watched' }
-const unwatched: AttachEvent = { type: 'unwatched' }
-const lost: AttachEvent = { type: 'line lost' }
-const back: AttachEvent = { type: 'line back' }
-const exited: AttachEvent = { type: 'exited' }
-const timeOver: AttachEvent = { type: 'time over' }
-const failed: AttachEvent = { type: 'failed', reason: 'no room' }
-const released: AttachEvent = { type: 'released', reason: 'by a person' }
-const left: AttachEvent = { type: 'worker left' }
+const ready: TerminalSessionEvent = { type: 'ready' }
+const watched: TerminalSessionEvent = { type: 'watched' }
+const unwatched: TerminalSessionEvent = { type: 'unwatched' }
+const lost: TerminalSessionEvent = { type: 'line lost' }
+const back: TerminalSessionEvent = { type: 'line back' }
+const exited: TerminalSessionEvent = { type: 'exited' }
+const timeOver: TerminalSessionEvent = { type: 'time over' }
+const failed: TerminalSessionEvent = { type: 'failed', reason: 'no room' }
+const released: TerminalSessionEvent = { type: 'released', reason: 'by a person' }
+const left: TerminalSessionEvent = { type: 'worker left' }
 
 /** What each end does, wherever it comes. */
-const ENDS: readonly AttachEvent[] = [failed, released, left]
+const ENDS: readonly TerminalSessionEvent[] = [failed, released, left]
 
-const PLACES: readonly (readonly [string, readonly AttachEvent[]])[] = [
+const PLACES: readonly (readonly [string, readonly TerminalSessionEvent[]])[] = [
   ['while it is being booted', []],
   ['while nobody looks at it', [ready]],
   ['while somebody looks at it', [ready, watched]],
@@ -26,7 +29,7 @@ const PLACES: readonly (readonly [string, readonly AttachEvent[]])[] = [
   ['while those who looked at its end are told', [ready, watched, exited]],
 ]
 
-const ends: readonly Story<AttachEvent>[] = PLACES.flatMap(([place, events]) =>
+const ends: readonly Story<TerminalSessionEvent>[] = PLACES.flatMap(([place, events]) =>
   ENDS.map((event) => ({
     title: `${event.type} ${place}`,
     input,
@@ -35,7 +38,7 @@ const ends: readonly Story<AttachEvent>[] = PLACES.flatMap(([place, events]) =>
   })),
 )
 
-const stories: readonly Story<AttachEvent>[] = [
+const stories: readonly Story<TerminalSessionEvent>[] = [
   {
     title: 'somebody looks at it, leaves, and nobody comes again',
     input,
@@ -103,4 +106,4 @@ const stories: readonly Story<AttachEvent>[] = [
   ...ends,
 ]
 
-testTrails(attachMachine, stories)
+testTrails(terminalSessionMachine, stories)

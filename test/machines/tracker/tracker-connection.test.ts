@@ -1,22 +1,35 @@
 /** The link to the tracker: when a token is refreshed, when that is tried again, and when a person is needed. */
-import { type LinkEvent, linkMachine } from '../../../actors/tracker/tracker-connection.machine.ts'
+import {
+  type TrackerConnectionEvent,
+  trackerConnectionMachine,
+} from '../../../actors/tracker/tracker-connection.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
-const byKey: LinkEvent = { type: 'configured', pollMs: 1_000, refreshable: false, refreshAt: null }
-const byToken: LinkEvent = { type: 'configured', pollMs: 1_000, refreshable: true, refreshAt: 50 }
-const unconfigured: LinkEvent = { type: 'unconfigured' }
-const answered: LinkEvent = { type: 'answered', problem: null }
-const partly: LinkEvent = { type: 'answered', problem: 'ENG-3 could not be read' }
-const refused: LinkEvent = { type: 'refused', problem: 'the key is not valid' }
-const due: LinkEvent = { type: 'due' }
-const refreshed: LinkEvent = { type: 'refreshed', refreshAt: 90 }
-const early: LinkEvent = { type: 'not refreshed', problem: 'no answer', stillGood: true }
-const late: LinkEvent = { type: 'not refreshed', problem: 'no answer', stillGood: false }
-const denied: LinkEvent = { type: 'refresh denied', problem: 'revoked' }
+const byKey: TrackerConnectionEvent = {
+  type: 'configured',
+  pollMs: 1_000,
+  refreshable: false,
+  refreshAt: null,
+}
+const byToken: TrackerConnectionEvent = {
+  type: 'configured',
+  pollMs: 1_000,
+  refreshable: true,
+  refreshAt: 50,
+}
+const unconfigured: TrackerConnectionEvent = { type: 'unconfigured' }
+const answered: TrackerConnectionEvent = { type: 'answered', problem: null }
+const partly: TrackerConnectionEvent = { type: 'answered', problem: 'ENG-3 could not be read' }
+const refused: TrackerConnectionEvent = { type: 'refused', problem: 'the key is not valid' }
+const due: TrackerConnectionEvent = { type: 'due' }
+const refreshed: TrackerConnectionEvent = { type: 'refreshed', refreshAt: 90 }
+const early: TrackerConnectionEvent = { type: 'not refreshed', problem: 'no answer', isStillValid: true }
+const late: TrackerConnectionEvent = { type: 'not refreshed', problem: 'no answer', isStillValid: false }
+const denied: TrackerConnectionEvent = { type: 'refresh denied', problem: 'revoked' }
 
 const input = undefined
-const stories: readonly Story<LinkEvent>[] = [
+const stories: readonly Story<TrackerConnectionEvent>[] = [
   {
     title: 'a key that is taken',
     input,
@@ -66,4 +79,4 @@ const stories: readonly Story<LinkEvent>[] = [
   },
 ]
 
-testTrails(linkMachine, stories)
+testTrails(trackerConnectionMachine, stories)

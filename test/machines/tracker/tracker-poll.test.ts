@@ -1,16 +1,16 @@
 /** How the intake looks at a tracker: one look at a time, and none is forgotten. */
-import { type IntakeEvent, intakeMachine } from '../../../actors/tracker/tracker-poll.machine.ts'
+import { type TrackerPollEvent, trackerPollMachine } from '../../../actors/tracker/tracker-poll.machine.ts'
 import type { Story } from '../trail.ts'
 import { testTrails } from '../trail-tests.ts'
 
-const resumed: IntakeEvent = { type: 'resumed', pollMs: 30_000 }
-const paused: IntakeEvent = { type: 'paused' }
-const touched: IntakeEvent = { type: 'touched' }
-const looked: IntakeEvent = { type: 'looked' }
-const rested: IntakeEvent = { type: 'rested' }
+const resumed: TrackerPollEvent = { type: 'resumed', pollMs: 30_000 }
+const paused: TrackerPollEvent = { type: 'paused' }
+const touched: TrackerPollEvent = { type: 'touched' }
+const looked: TrackerPollEvent = { type: 'looked' }
+const rested: TrackerPollEvent = { type: 'rested' }
 
 const input = undefined
-const stories: readonly Story<IntakeEvent>[] = [
+const stories: readonly Story<TrackerPollEvent>[] = [
   {
     title: 'a tracker is looked at as soon as it may be, and again after a while',
     input,
@@ -38,4 +38,4 @@ const stories: readonly Story<IntakeEvent>[] = [
   },
 ]
 
-testTrails(intakeMachine, stories)
+testTrails(trackerPollMachine, stories)
