@@ -18,15 +18,15 @@ export function uuidv7Hex(now: number, bytes: Uint8Array): string {
   return hexOf(now, randomOf(bytes))
 }
 
-export interface Ids {
+export interface IdGenerator {
   run(): string
   lease(): string
   memory(): string
   followUp(): string
 }
 
-export function ids(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): Ids {
-  const next = counter(clock, random)
+export function createIds(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): IdGenerator {
+  const next = createCounter(clock, random)
   return {
     run: () => `run-${next()}`,
     lease: () => `ls-${next()}`,
@@ -36,7 +36,7 @@ export function ids(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes
 }
 
 /** The instant at which one of these ids was made; undefined when it is none of them. */
-export function madeAt(id: string): string | undefined {
+export function createdAtOf(id: string): string | undefined {
   const digits = /^[a-z]+-([0-9a-f]{12})7[0-9a-f]{19}$/.exec(id)?.[1]
   const at = new Date(Number.parseInt(digits ?? '', 16))
   return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9_999 ? undefined : at.toISOString()
@@ -46,7 +46,7 @@ export function madeAt(id: string): string | undefined {
 const COUNTED_DIGITS = 8
 const COUNTED_END = 16 ** COUNTED_DIGITS
 
-function counter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): () => string {
+function createCounter(clock: Pick<Clock, 'now'>, random: Pick<RandomSource, 'bytes'>): () => string {
   let time = -1
   let head = ''
   let count = 0

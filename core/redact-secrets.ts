@@ -12,35 +12,35 @@ const SECRET_CHARS_MIN = 6
 /** Fewer characters of base64 would be found in anything. */
 const BASE64_CHARS_MIN = 12
 
-export function strike(text: string, secrets: readonly (string | null | undefined)[]): string {
-  return struckFrom(text, formsOf(secrets))
+export function redactSecrets(text: string, secrets: readonly (string | null | undefined)[]): string {
+  return redactForms(text, encodedForms(secrets))
 }
 
 /** For a text of many pieces: the forms are made once. */
-export function striker(secrets: readonly (string | null | undefined)[]): (text: string) => string {
-  const forms = formsOf(secrets)
-  return (text) => struckFrom(text, forms)
+export function createRedactor(secrets: readonly (string | null | undefined)[]): (text: string) => string {
+  const forms = encodedForms(secrets)
+  return (text) => redactForms(text, forms)
 }
 
-function struckFrom(text: string, forms: readonly string[]): string {
+function redactForms(text: string, forms: readonly string[]): string {
   return forms.reduce((left, form) => (left.includes(form) ? left.replaceAll(form, MASK) : left), text)
 }
 
 /** The longest first, for one may be part of another. */
-function formsOf(secrets: readonly (string | null | undefined)[]): string[] {
-  const forms = secrets.filter(isSecret).flatMap(formsOfOne)
+function encodedForms(secrets: readonly (string | null | undefined)[]): string[] {
+  const forms = secrets.filter(isSecret).flatMap(encodedFormsOf)
   return [...new Set(forms)].sort((a, b) => b.length - a.length)
 }
 
 const isSecret = (secret: string | null | undefined): secret is string =>
   typeof secret === 'string' && secret.length >= SECRET_CHARS_MIN
 
-function formsOfOne(secret: string): string[] {
-  const inJson = JSON.stringify(secret).slice(1, -1)
+function encodedFormsOf(secret: string): string[] {
+  const jsonForm = JSON.stringify(secret).slice(1, -1)
   // What was said in JSON may have been said in JSON itself.
-  const inJsonTwice = JSON.stringify(inJson).slice(1, -1)
+  const inJsonTwice = JSON.stringify(jsonForm).slice(1, -1)
   const inForm = new URLSearchParams({ s: secret }).toString().slice('s='.length)
-  return [secret, inJson, inJsonTwice, inAddress(secret), inForm, ...inBase64(secret)]
+  return [secret, jsonForm, inJsonTwice, inAddress(secret), inForm, ...inBase64(secret)]
 }
 
 /** Half a character has no place in an address, and is sent as the one that stands for what is none. */

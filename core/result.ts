@@ -31,7 +31,7 @@ export type Refused = { readonly ok: false; readonly refusal: Refusal }
 
 export const yes = <T>(value: T): Result<T> => ({ ok: true, value })
 
-export const no = (kind: RefusalKind, message: string, againAfterMs?: number): Refused => ({
+export const no = (kind: RefusalKind, message: string, retryAfterMs?: number): Refused => ({
   ok: false,
-  refusal: { kind, message, ...(againAfterMs === undefined ? {} : { retryAfterMs: againAfterMs }) },
+  refusal: { kind, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
 })

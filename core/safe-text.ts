@@ -6,21 +6,21 @@
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu
 
-export function withoutInvisible(text: string): string {
+export function stripInvisible(text: string): string {
   return text.replace(INVISIBLE, '')
 }
 
-export function folded(text: string): string {
+export function collapseSpaces(text: string): string {
   return text.replace(/\s+/gu, ' ').trim()
 }
 
 /** A line end parts words, so white space is folded before what is invisible goes. */
-export function oneLine(text: string): string {
-  return folded(withoutInvisible(folded(text)))
+export function toSingleLine(text: string): string {
+  return collapseSpaces(stripInvisible(collapseSpaces(text)))
 }
 
 /** At most so many UTF-16 units, and never half a character. */
-export function cut(text: string, charsMax: number): string {
+export function truncate(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text
   return text.slice(0, charsMax).replace(/[\uD800-\uDBFF]$/, '')
 }

@@ -4,7 +4,7 @@
  */
 import type { Clock } from './ports.ts'
 
-export function instants(clock: Pick<Clock, 'now'>): () => string {
+export function createTimestamps(clock: Pick<Clock, 'now'>): () => string {
   let at = Number.NaN
   let text = ''
   return () => {

@@ -5,23 +5,23 @@ import type { Clock } from './ports.ts'
 import { no, type Result } from './result.ts'
 
 /** What comes later than that falls on the floor. */
-export function answerWithin<T>(
+export function withTimeout<T>(
   clock: Pick<Clock, 'after'>,
   ms: number,
-  asked: Promise<Result<T>>,
+  pending: Promise<Result<T>>,
   /** As a person knows it: `the tracker`. */
-  who: string,
+  name: string,
 ): Promise<Result<T>> {
   return new Promise((resolve, reject) => {
-    const late = `${who} did not answer within ${ms / 1000} seconds`
-    const enough = clock.after(ms, () => resolve(no('unavailable', late)))
-    asked.then(
+    const message = `${name} did not answer within ${ms / 1000} seconds`
+    const cancelTimer = clock.after(ms, () => resolve(no('unavailable', message)))
+    pending.then(
       (answer) => {
-        enough()
+        cancelTimer()
         resolve(answer)
       },
       (error: unknown) => {
-        enough()
+        cancelTimer()
         reject(error)
       },
     )

@@ -7,7 +7,7 @@
  */
 
 import type { Clock } from '../core/ports.ts'
-import { answerWithin } from '../core/with-timeout.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 import {
   HELPER_UPSTREAM_AT_ONCE_MAX,
   HELPER_UPSTREAM_CHARS_MAX,
@@ -43,7 +43,7 @@ export function makeUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstream 
       const asked = http.send(requestFor(url, form)).finally(() => {
         underWay -= 1
       })
-      const answer = await answerWithin(clock, HELPER_UPSTREAM_MS_MAX, asked, who)
+      const answer = await withTimeout(clock, HELPER_UPSTREAM_MS_MAX, asked, who)
       return answer.ok ? heard(who, answer.value) : nothing(`${who} could not be reached; try again later`)
     },
   }

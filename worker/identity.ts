@@ -9,7 +9,7 @@
 
 import { isNativeError } from 'node:util/types'
 import type { Identity, WorkerCredential } from '../core/daemon/ports.ts'
-import { hashOf, sameHash } from '../core/fleet/token.ts'
+import { hashSecret, isSameHash } from '../core/fleet/token.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import { readOwn } from './secret-file.ts'
@@ -68,7 +68,7 @@ class FileIdentity implements OpenIdentity {
   async tidy(): Promise<void> {
     const { redeemed, host } = this.#kept ?? {}
     const token = this.#token
-    if (token !== undefined && redeemed !== undefined && sameHash(hashOf(token), redeemed)) {
+    if (token !== undefined && redeemed !== undefined && isSameHash(hashSecret(token), redeemed)) {
       this.#token = undefined
       await this.#deleteToken(token)
     }
@@ -96,7 +96,7 @@ class FileIdentity implements OpenIdentity {
       workerId,
       secret,
       host: this.#parts.host,
-      ...(token === undefined ? {} : { redeemed: hashOf(token) }),
+      ...(token === undefined ? {} : { redeemed: hashSecret(token) }),
     }
     const before = this.#kept
     this.#token = undefined

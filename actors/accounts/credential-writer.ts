@@ -8,7 +8,7 @@
  */
 import type { CredentialChange } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { merge } from '../../core/settings/merge.ts'
+import { mergePatch } from '../../core/settings/merge.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectProvider } from '../../protocol/connect.ts'
 import { credentialProblem } from './credential-rules.ts'
@@ -130,7 +130,7 @@ export class CredentialWriter {
 /** A configuration as it would be. */
 export function withChange(config: ServiceConfig, change: CredentialChange): ServiceConfig {
   // Credentials are optional texts, so setting or removing them leaves the shape as it is.
-  return merge(config, change) as ServiceConfig
+  return mergePatch(config, change) as ServiceConfig
 }
 
 export function secretsIn(change: CredentialChange): string[] {

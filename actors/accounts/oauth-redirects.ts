@@ -4,7 +4,7 @@
  * The `state` that a browser brings back is 256 bits of chance, and only its hash is kept. It is what tells our
  * journeys from an address that somebody else made up: without it nothing is exchanged, and nothing ends.
  */
-import { hashOf, sameHash } from '../../core/fleet/token.ts'
+import { hashSecret, isSameHash } from '../../core/fleet/token.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Accounts, Journey } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -78,7 +78,7 @@ export class OauthRedirects {
       accounts.authorizeTracker(config(), { state, port }),
     )
     if (!authorized.ok) return startRefusal('tracker', authorized.refusal)
-    return this.#openConsent(attempt, hashOf(state), port, authorized.value)
+    return this.#openConsent(attempt, hashSecret(state), port, authorized.value)
   }
 
   /** Whoever brings back a state of ours hears how its journey ends: whose account is connected, or why none is. */
@@ -186,8 +186,8 @@ export class OauthRedirects {
 
   /** All are compared, each in constant time, so that an answer's time tells nothing of what is close. */
   #findByState(state: string): OauthRedirect | undefined {
-    const hash = hashOf(state)
-    return [...this.#redirects.values()].filter((redirect) => sameHash(redirect.stateHash, hash)).at(-1)
+    const hash = hashSecret(state)
+    return [...this.#redirects.values()].filter((redirect) => isSameHash(redirect.stateHash, hash)).at(-1)
   }
 
   // ---- its books -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 import { isNativeError } from 'node:util/types'
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Refused, type Result } from '../../core/result.ts'
-import { answerWithin } from '../../core/with-timeout.ts'
+import { withTimeout } from '../../core/with-timeout.ts'
 
 /** Questions under way at once, from everybody. */
 export const PROVIDER_REQUESTS_MAX = 32
@@ -62,7 +62,7 @@ export class ProviderRequests {
       void this.#callSafely(provider, call).then(settle)
     })
     this.#open.add(stop)
-    const answer = await answerWithin(this.#ports.clock, PROVIDER_REQUEST_MS_MAX, reply, provider)
+    const answer = await withTimeout(this.#ports.clock, PROVIDER_REQUEST_MS_MAX, reply, provider)
     this.#open.delete(stop)
     return answer
   }

@@ -5,7 +5,7 @@
  * executions, and told after each change.
  */
 import { assign, setup } from 'xstate'
-import { interruption } from '../../core/run/interruption.ts'
+import { interruptionError } from '../../core/run/interruption.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, fatalOnCrash } from '../runtime/actor-kind.ts'
 import { DAEMON } from './daemon.names.ts'
@@ -76,7 +76,7 @@ export const daemonMachine = setup({
       how: context.end.is === 'replaced' ? 'kill' : 'interrupt',
       reason: context.end.detail,
     })),
-    kill: recordEffect(() => ({ type: 'daemon.kill', reason: interruption('the worker was stopped') })),
+    kill: recordEffect(() => ({ type: 'daemon.kill', reason: interruptionError('the worker was stopped') })),
     count: recordEffect(() => ({ type: 'daemon.count' })),
     flush: recordEffect(() => ({ type: 'daemon.flush' })),
     finish: recordEffect(({ context }) => ({ type: 'daemon.finish', end: context.end })),

@@ -9,7 +9,7 @@
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
 import type { Clock, Log, StoreState } from '../../core/ports.ts'
-import { cut } from '../../core/safe-text.ts'
+import { truncate } from '../../core/safe-text.ts'
 import type { HostFrameOf, Job } from '../../protocol/frames.ts'
 import { DISPATCH_ANSWER_MS, REJECTION_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Executions } from './executions.ts'
@@ -58,15 +58,16 @@ export class DispatchAdmission {
     if (standing === 'over') return this.reject(id, 'busy: this lease is over')
     if (this.#pending.has(id)) return
     const arrivedAt = clock.monotonic()
-    const mark = hostConnection.connectionKey
+    const connectionKey = hostConnection.connectionKey
     const pending = this.#addPending(id, runId)
     const refusal = this.#findRefusal(lease, job) ?? (await this.#findObjection(job))
     this.#pending.delete(id)
-    if (mark === undefined || hostConnection.connectionKey !== mark || pending.isWithdrawn) return
+    if (connectionKey === undefined || hostConnection.connectionKey !== connectionKey || pending.isWithdrawn)
+      return
     if (clock.monotonic() - arrivedAt > DISPATCH_ANSWER_MS) return
     // What was true before the executor was asked need not be true any more.
-    const last = refusal ?? this.#findRefusal(lease, job)
-    if (last !== undefined) this.reject(id, last)
+    const finalRefusal = refusal ?? this.#findRefusal(lease, job)
+    if (finalRefusal !== undefined) this.reject(id, finalRefusal)
     else if (!executions.begin(lease, job, hostConnection.workerId ?? '', arrivedAt))
       this.reject(id, `busy: the execution of ${runId} could not be recorded`)
     else if (pending.cancelReason !== undefined) executions.cancel(id, pending.cancelReason)
@@ -96,7 +97,7 @@ export class DispatchAdmission {
     this.#ports.hostConnection.send({
       type: 'dispatch-rejected',
       leaseId,
-      reason: cut(reason, REJECTION_CHARS_MAX),
+      reason: truncate(reason, REJECTION_CHARS_MAX),
     })
   }
 
@@ -131,10 +132,10 @@ export class DispatchAdmission {
 
   #askExecutor(job: Job): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
-      const enough = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
+      const cancelTimer = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
         resolve('busy: the worker took too long to look at the run'),
       )
-      this.#ports.executor.objection(job).then(resolve, reject).finally(enough)
+      this.#ports.executor.objection(job).then(resolve, reject).finally(cancelTimer)
     })
   }
 }

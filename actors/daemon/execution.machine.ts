@@ -11,7 +11,7 @@
 import { assign, setup } from 'xstate'
 import { outcomeOf } from '../../core/daemon/outcome.ts'
 import type { Progress, StopOrder, Worked } from '../../core/daemon/ports.ts'
-import { interruption } from '../../core/run/interruption.ts'
+import { interruptionError } from '../../core/run/interruption.ts'
 import { ExecutionFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -41,7 +41,7 @@ export type ExecutionEvent =
   /** All that this lease has cost so far. */
   | { readonly type: 'spent'; readonly costs: CostEntry[] }
   /** Nothing of it runs any more. `said`: what it answered, if it got so far. */
-  | { readonly type: 'ended'; readonly said: RunOutcome | null }
+  | { readonly type: 'ended'; readonly outcome: RunOutcome | null }
   | { readonly type: 'salvaged'; readonly sandbox: RunSandbox | undefined }
   | { readonly type: 'cancel requested'; readonly reason: string }
   /** The daemon ends at once. */
@@ -63,7 +63,7 @@ export type ExecutionEffect =
 const { recordEffect, endActor } = defineActions<ExecutionContext, ExecutionEvent, ExecutionEffect>()
 
 /** Where an agent or what prepares for it may be at work. */
-const busy = {
+const activeTransitions = {
   'cancel requested': { target: 'stopping', actions: 'noteCancel' },
   stopped: { target: 'stopping', actions: 'noteStop' },
   lost: { target: 'abandoned', actions: 'noteLoss' },
@@ -113,7 +113,7 @@ export const executionMachine = setup({
         : {},
     ),
     noteOutcome: assign(({ context, event }) => ({
-      outcome: outcomeOf(context, event.type === 'ended' ? event.said : null),
+      outcome: outcomeOf(context, event.type === 'ended' ? event.outcome : null),
     })),
     end: endActor(),
   },
@@ -127,7 +127,7 @@ export const executionMachine = setup({
       description: 'on disk, so the host may be told; an older execution of the run has to be gone first',
       entry: 'accept',
       on: {
-        ...busy,
+        ...activeTransitions,
         // Nothing has been done yet, so it is simply not claimed, and the host queues the run again.
         'daemon restarted': 'over',
         cleared: 'preparing',
@@ -138,7 +138,7 @@ export const executionMachine = setup({
       description: 'the checkout and the sandbox are being made',
       entry: 'begin',
       on: {
-        ...busy,
+        ...activeTransitions,
         prepared: { target: 'working', actions: 'noteProgress' },
         'could not prepare': 'finishing',
       },
@@ -146,12 +146,12 @@ export const executionMachine = setup({
     working: {
       description: 'the agent is at work',
       entry: 'work',
-      on: { ...busy, worked: 'finishing' },
+      on: { ...activeTransitions, worked: 'finishing' },
     },
     finishing: {
       description: 'what the agent left is collected and published',
       entry: 'finish',
-      on: { ...busy, ended: { target: 'finished', actions: 'noteOutcome' } },
+      on: { ...activeTransitions, ended: { target: 'finished', actions: 'noteOutcome' } },
     },
     stopping: {
       description: 'it has to end before it is done; how far it came is still told',
@@ -205,21 +205,24 @@ function workedOf(event: ExecutionEvent): Worked {
 // ---- after a restart ---------------------------------------------------------------------------------------------
 
 /** How people call the phase in which a daemon died. */
-const PHASES: Readonly<Record<string, string>> = {
+const PHASE_NAMES: Readonly<Record<string, string>> = {
   preparing: 'preparing',
   working: 'running',
   finishing: 'finalizing',
   stopping: 'being stopped',
 }
 
-const implied: NonNullable<ActorKind['impliedOutputs']> = (key, { value }): readonly ImpliedOutput[] => {
+const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
+  key,
+  { value },
+): readonly ImpliedOutput[] => {
   const effect = (made: ExecutionEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   if (value === 'finished') return [effect({ type: 'execution.report', leaseId: key })]
   if (value === 'salvaging') return [effect({ type: 'execution.salvage', leaseId: key })]
-  const phase = PHASES[String(value)] ?? 'on its way'
+  const phase = PHASE_NAMES[String(value)] ?? 'on its way'
   const restarted: ExecutionEvent = {
     type: 'daemon restarted',
-    reason: interruption(`the worker daemon ended while the run was ${phase}`),
+    reason: interruptionError(`the worker daemon ended while the run was ${phase}`),
   }
   return [{ is: 'event', to: { kind: EXECUTION, key }, event: restarted }]
 }
@@ -250,5 +253,5 @@ export const executionKind: ActorKind = {
     // Unclaimed, so the host queues the run again.
     finally: 'closed',
   },
-  impliedOutputs: implied,
+  impliedOutputs,
 }

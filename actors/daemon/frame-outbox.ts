@@ -9,11 +9,11 @@
 
 import type { Told } from '../../core/daemon/ports.ts'
 import {
-  type FrameNote,
+  type FrameMetadata,
   Outbox,
+  type OutboxChanges,
   type Sendable,
-  type SpooledFrame,
-  type Taken,
+  type StoredFrame,
 } from '../../core/lease/outbox.ts'
 import type { KeyValues, Log, StoreState, Write } from '../../core/ports.ts'
 import { frameText } from '../../protocol/frame-budget.ts'
@@ -80,7 +80,7 @@ export class FrameOutbox implements CommitParticipant {
   readonly #leases = new Map<string, LeaseSendState>()
   readonly #changedLeases = new Set<LeaseSendState>()
   /** What is to be taken off the disk with the next cut. */
-  readonly #erasures: Write[] = []
+  readonly #pendingErasures: Write[] = []
   #isFlushScheduled = false
   /** The time of the one who waits for room since longest is running. */
   #isCapacityTimerSet = false
@@ -123,14 +123,14 @@ export class FrameOutbox implements CommitParticipant {
     if (lease === undefined) return
     this.#leases.delete(leaseId)
     this.#changedLeases.delete(lease)
-    for (const seq of new Set(lease.outbox.spooled()))
-      this.#erasures.push({
+    for (const seq of new Set(lease.outbox.storedNumbers()))
+      this.#pendingErasures.push({
         table: 'key-value',
         collection: 'frame',
         key: frameKey(leaseId, seq),
         value: null,
       })
-    this.#erasures.push({ table: 'key-value', collection: 'outbox', key: leaseId, value: null })
+    this.#pendingErasures.push({ table: 'key-value', collection: 'outbox', key: leaseId, value: null })
     for (const resolve of lease.waiters.splice(0)) resolve()
     this.#ports.requestCommit()
   }
@@ -145,13 +145,13 @@ export class FrameOutbox implements CommitParticipant {
     this.#eraseFrames({ after })
     for (const [key] of this.#ports.keyValues.all('outbox'))
       if (!this.#leases.has(key))
-        this.#erasures.push({ table: 'key-value', collection: 'outbox', key, value: null })
-    if (this.#erasures.length > 0) this.#ports.requestCommit()
+        this.#pendingErasures.push({ table: 'key-value', collection: 'outbox', key, value: null })
+    if (this.#pendingErasures.length > 0) this.#ports.requestCommit()
   }
 
   #eraseFrames(between: { readonly after: string; readonly until?: string }): void {
     for (const [key] of this.#ports.keyValues.all('frame', between))
-      this.#erasures.push({ table: 'key-value', collection: 'frame', key, value: null })
+      this.#pendingErasures.push({ table: 'key-value', collection: 'frame', key, value: null })
   }
 
   // ---- asking ------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ export class FrameOutbox implements CommitParticipant {
         return this.#append(leaseId, { as: 'must' }, { type: 'run-usage-snapshot', snapshot: told.snapshot })
       case 'artifact': {
         const { name, part, final, data } = told
-        const note: FrameNote = { as: 'part', artifact: name, part, final }
+        const note: FrameMetadata = { as: 'part', artifact: name, part, final }
         return this.#append(leaseId, note, { type: 'run-artifact', name, part, final, data })
       }
     }
@@ -221,7 +221,7 @@ export class FrameOutbox implements CommitParticipant {
     return this.#append(leaseId, { as: 'end' }, { type: 'run-complete', outcome })
   }
 
-  #append(leaseId: string, note: FrameNote, report: UnnumberedReport): boolean {
+  #append(leaseId: string, note: FrameMetadata, report: UnnumberedReport): boolean {
     const lease = this.#leases.get(leaseId)
     if (lease === undefined || lease.outbox.completion !== undefined) return false
     const frame = (seq: number) => ({ ...report, leaseId, seq }) as WorkerFrame
@@ -234,7 +234,7 @@ export class FrameOutbox implements CommitParticipant {
       )
       return false
     }
-    lease.outbox.stamp(note, () => text)
+    lease.outbox.append(note, () => text)
     this.#markChanged(lease)
     return true
   }
@@ -281,17 +281,17 @@ export class FrameOutbox implements CommitParticipant {
 
   flush(): void {
     const hostConnection = this.#ports.hostConnection()
-    let left = FLUSH_BYTES_MAX
-    for (let said = true; said; ) {
-      said = false
+    let bytesLeft = FLUSH_BYTES_MAX
+    for (let hasSent = true; hasSent; ) {
+      hasSent = false
       for (const lease of this.#leases.values()) {
-        if (left <= 0 || hostConnection.backlog() >= BACKLOG_BYTES_MAX) {
+        if (bytesLeft <= 0 || hostConnection.backlog() >= BACKLOG_BYTES_MAX) {
           this.#scheduleFlush()
           return
         }
-        const bytes = this.#sendShare(hostConnection, lease, Math.min(SHARE_BYTES, left))
-        left -= bytes
-        said ||= bytes > 0
+        const bytes = this.#sendShare(hostConnection, lease, Math.min(SHARE_BYTES, bytesLeft))
+        bytesLeft -= bytes
+        hasSent ||= bytes > 0
       }
     }
   }
@@ -347,10 +347,10 @@ export class FrameOutbox implements CommitParticipant {
   // ---- cuts --------------------------------------------------------------------------------------------------------
 
   contribute(): CommitContribution | undefined {
-    const writes = this.#erasures.splice(0)
-    const taken: { readonly lease: LeaseSendState; readonly share: Taken }[] = []
+    const writes = this.#pendingErasures.splice(0)
+    const taken: { readonly lease: LeaseSendState; readonly share: OutboxChanges }[] = []
     for (const lease of this.#changedLeases) {
-      const share = lease.outbox.take()
+      const share = lease.outbox.takeChanges()
       if (share === undefined) continue
       taken.push({ lease, share })
       addWrites(lease.leaseId, share, writes)
@@ -360,9 +360,9 @@ export class FrameOutbox implements CommitParticipant {
     return { writes, onCommitted: () => this.#onCommitted(taken) }
   }
 
-  #onCommitted(taken: readonly { readonly lease: LeaseSendState; readonly share: Taken }[]): void {
+  #onCommitted(taken: readonly { readonly lease: LeaseSendState; readonly share: OutboxChanges }[]): void {
     for (const { lease, share } of taken) {
-      share.landed()
+      share.onCommitted()
       this.#releaseWaiters(lease)
     }
     this.flush()
@@ -370,14 +370,14 @@ export class FrameOutbox implements CommitParticipant {
 
   // ---- the spool ---------------------------------------------------------------------------------------------------
 
-  *#readFrames(leaseId: string): Iterable<readonly [seq: number, frame: SpooledFrame]> {
+  *#readFrames(leaseId: string): Iterable<readonly [seq: number, frame: StoredFrame]> {
     const between = { after: `${leaseId}/`, until: endOfLeaseKeys(leaseId) }
     for (const [key, value] of this.#ports.keyValues.all('frame', between))
-      yield [Number(key.slice(-SEQ_DIGITS)), value as SpooledFrame]
+      yield [Number(key.slice(-SEQ_DIGITS)), value as StoredFrame]
   }
 
   #readText(leaseId: string, seq: number): string {
-    const frame = this.#ports.keyValues.get('frame', frameKey(leaseId, seq)) as SpooledFrame | undefined
+    const frame = this.#ports.keyValues.get('frame', frameKey(leaseId, seq)) as StoredFrame | undefined
     if (frame === undefined || frame.as === 'gap')
       throw new Error(`frame ${seq} of ${leaseId} is not in the spool`)
     return frame.text
@@ -393,7 +393,7 @@ const frameKey = (leaseId: string, seq: number): string =>
 /** Above all keys of the lease: `0` follows `/`. */
 const endOfLeaseKeys = (leaseId: string): string => `${leaseId}0`
 
-function addWrites(leaseId: string, { frames, acked }: Taken, writes: Write[]): void {
+function addWrites(leaseId: string, { frames, acked }: OutboxChanges, writes: Write[]): void {
   for (const [seq, value] of frames)
     writes.push({ table: 'key-value', collection: 'frame', key: frameKey(leaseId, seq), value })
   if (acked !== undefined)

@@ -11,7 +11,7 @@ import { bootRefusalText } from '../../core/daemon/resume-refusal.ts'
 import type { BootedSandbox, MakeScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
-import { cut } from '../../core/safe-text.ts'
+import { truncate } from '../../core/safe-text.ts'
 import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import type { HostFrameOf, RunCredentials, UsageSnapshot } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
@@ -63,8 +63,9 @@ const CLOSED_RUNS_MAX = 1_024
 
 const RELEASED = 'the sandbox was closed'
 const CLOSING = 'the session is being closed; attach again to go on with it'
-const CLOSED = 'the session was closed meanwhile; attach again to go on with it'
-const RESTARTED = 'the worker was started again, and the session ended with it; attach again to go on with it'
+const CLOSED_MEANWHILE = 'the session was closed meanwhile; attach again to go on with it'
+const WORKER_RESTARTED =
+  'the worker was started again, and the session ended with it; attach again to go on with it'
 const TOO_MANY = `${SANDBOXES_MAX} sandboxes are booted on this worker already; release one of them first`
 
 /** Those who asked for one boot. */
@@ -202,7 +203,7 @@ export class ResumedSandboxes {
       this.#ports.hostConnection.send({
         type: 'sandbox-failed',
         requestId,
-        message: cut(message, TEXT_CHARS_MAX),
+        message: truncate(message, TEXT_CHARS_MAX),
       })
   }
 
@@ -222,11 +223,11 @@ export class ResumedSandboxes {
   }
 
   /** Once nothing of it is left: at once, mostly. */
-  runAfterClosing(runId: string, then: () => void, message: string): void {
+  runAfterClosing(runId: string, action: () => void, message: string): void {
     if (this.has(runId)) {
-      this.#afterClosing.set(runId, then)
+      this.#afterClosing.set(runId, action)
       this.release(runId, message)
-    } else then()
+    } else action()
   }
 
   #failLaterRequests(runId: string, message: string): void {
@@ -257,10 +258,10 @@ export class ResumedSandboxes {
     this.#rememberClosed(runId)
     timers.cancelAll(waitTimerKey(runId))
     this.#bootRequests.delete(runId)
-    const then = this.#afterClosing.get(runId)
+    const afterwards = this.#afterClosing.get(runId)
     this.#afterClosing.delete(runId)
-    then?.()
-    if (then !== undefined) this.#failLaterRequests(runId, RELEASED)
+    afterwards?.()
+    if (afterwards !== undefined) this.#failLaterRequests(runId, RELEASED)
     const next = this.#requestsAfterClosing.get(runId)
     this.#requestsAfterClosing.delete(runId)
     if (next !== undefined) this.#tryBoot(runId, next)
@@ -282,7 +283,7 @@ export class ResumedSandboxes {
       this.#ports.hostConnection.send({
         type: 'attach-error',
         sessionId,
-        message: cut(refusal, TEXT_CHARS_MAX),
+        message: truncate(refusal, TEXT_CHARS_MAX),
       })
   }
 
@@ -294,12 +295,12 @@ export class ResumedSandboxes {
     const state = this.#stateOf(runId)
     if (sandbox === undefined || state === undefined || state === 'closing' || state === 'unwanted')
       return this.#missingReason(runId)
-    const known = this.#terminalOfView(sessionId)
-    if (known !== undefined && known !== this.#terminals.get(runId))
+    const current = this.#terminalOfView(sessionId)
+    if (current !== undefined && current !== this.#terminals.get(runId))
       return 'this session belongs to another run'
     const terminal = this.#terminals.get(runId) ?? this.#openTerminal(runId, sandbox, size)
     if (terminal === undefined) return 'internal error: its terminal could not be opened'
-    if (known === undefined && terminal.viewCount >= VIEWS_MAX)
+    if (current === undefined && terminal.viewCount >= VIEWS_MAX)
       return `${VIEWS_MAX} terminals show this session already; close one of them first`
     this.#send(runId, { type: 'viewed' })
     terminal.open(sessionId, size)
@@ -309,7 +310,7 @@ export class ResumedSandboxes {
   /** The host opens views only of what it was told is ready: it was here once, or in a daemon before this one. */
   #missingReason(runId: string): string {
     if (this.has(runId)) return CLOSING
-    return this.#closedRuns.has(runId) ? CLOSED : RESTARTED
+    return this.#closedRuns.has(runId) ? CLOSED_MEANWHILE : WORKER_RESTARTED
   }
 
   /** It ended while its views were away: they see how. */
@@ -317,8 +318,8 @@ export class ResumedSandboxes {
     const { hostConnection } = this.#ports
     const head = attachDataHead(sessionId)
     // Whoever comes when there is no room for more of them is told the end alone.
-    const shown = hostConnection.backlog() < ENDINGS_BYTES_MAX ? picture : []
-    for (const piece of shown) hostConnection.sendText(attachDataText(head, piece))
+    const chunks = hostConnection.backlog() < ENDINGS_BYTES_MAX ? picture : []
+    for (const piece of chunks) hostConnection.sendText(attachDataText(head, piece))
     hostConnection.send({ type: 'attach-exit', sessionId, code })
   }
 
@@ -392,8 +393,11 @@ export class ResumedSandboxes {
     if (!hostConnection.isUp) {
       // What nested agents have used is left out first.
       const all = [...this.#unsentUsage, ...snapshots]
-      const [own, nested] = [all.filter(isOfMainAgent), all.filter((snapshot) => !isOfMainAgent(snapshot))]
-      this.#unsentUsage = [...nested, ...own].slice(-UNSENT_USAGE_MAX)
+      const [ofMainAgent, ofSubagents] = [
+        all.filter(isOfMainAgent),
+        all.filter((snapshot) => !isOfMainAgent(snapshot)),
+      ]
+      this.#unsentUsage = [...ofSubagents, ...ofMainAgent].slice(-UNSENT_USAGE_MAX)
       return
     }
     for (const snapshot of snapshots) hostConnection.send({ type: 'run-usage-snapshot', snapshot })

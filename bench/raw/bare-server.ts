@@ -4,7 +4,7 @@
  * It speaks the product's frames, as many bytes of them, and asks nothing that its bench is not about.
  */
 import uWS, { type TemplatedApp, type WebSocket } from 'uWebSockets.js'
-import { jobFor } from '../../core/run/job.ts'
+import { buildJob } from '../../core/run/job.ts'
 import { configDefaults } from '../../protocol/config.ts'
 import type { HostFrameOf, WorkerFrameOf } from '../../protocol/frames.ts'
 import { waitingRun } from './stored-runs.ts'
@@ -68,7 +68,7 @@ export function listen(app: TemplatedApp): void {
 export const textOf = (bytes: ArrayBuffer): string => Buffer.from(bytes).toString('utf8')
 
 const repo = { key: 'main', mapping: { remote: 'owner/name' } }
-const job = jobFor({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [] })
+const job = buildJob({ kind: 'run', run: waitingRun(1), config: configDefaults, repo, memories: [] })
 
 /** As many bytes as ours, and made as late: the job is not looked up, only written out. */
 export function dispatchText(id: string, runId: string): string {

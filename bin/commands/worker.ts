@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd, DaemonEndKind } from '../../actors/daemon/daemon-dependencies.ts'
 import type { Dialer } from '../../core/daemon/ports.ts'
-import { workerName } from '../../core/fleet/naming.ts'
+import { normalizeWorkerName } from '../../core/fleet/naming.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { dropFile, replaceFile } from '../../store/files/atomic.ts'
@@ -91,7 +91,7 @@ export async function worker(options: WorkerOptions): Promise<void> {
 // ---- before the line -----------------------------------------------------------------------------------------------
 
 function named(asked: string | undefined): string {
-  const name = workerName(asked ?? hostname())
+  const name = normalizeWorkerName(asked ?? hostname())
   if (name === '' && asked !== undefined)
     throw new Ending(
       EXIT.usage,

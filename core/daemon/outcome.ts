@@ -9,15 +9,15 @@
 import type { ExecutionFields } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import { uninterrupted } from '../run/interruption.ts'
-import { cut } from '../safe-text.ts'
+import { disclaimInterruption } from '../run/interruption.ts'
+import { truncate } from '../safe-text.ts'
 
 type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
 
 /** `said`: what the execution itself answered, if it got so far. */
 export function outcomeOf(known: Known, said: RunOutcome | null): RunOutcome {
   const whole = withKnown(known, said ?? failed('the execution ended without saying how'))
-  if (known.stop === null) return uninterrupted(whole)
+  if (known.stop === null) return disclaimInterruption(whole)
   if (known.stop.as === 'cancelled') return { ...withoutError(whole), status: 'cancelled' }
   return said?.status === 'completed' ? whole : interrupted(known, whole, known.stop.reason)
 }
@@ -25,13 +25,13 @@ export function outcomeOf(known: Known, said: RunOutcome | null): RunOutcome {
 /** `error` is one sentence. */
 export const failed = (error: string): RunOutcome => ({
   status: 'failed',
-  error: cut(error, TEXT_CHARS_MAX),
+  error: truncate(error, TEXT_CHARS_MAX),
   costs: [],
 })
 
 function interrupted({ progress }: Known, whole: RunOutcome, reason: string): RunOutcome {
   const { prUrl, branch } = progress
-  if (prUrl === undefined) return { ...whole, status: 'failed', error: cut(reason, TEXT_CHARS_MAX) }
+  if (prUrl === undefined) return { ...whole, status: 'failed', error: truncate(reason, TEXT_CHARS_MAX) }
   const result = { prUrl, ...(branch === undefined ? {} : { branch }), artifacts: [] }
   return { ...withoutError(whole), status: 'completed', result: whole.result ?? result }
 }

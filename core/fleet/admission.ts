@@ -3,16 +3,16 @@
  */
 import type { RejectionCode } from '../../protocol/frames.ts'
 
-export type Presented =
+export type PairingTokenLookup =
   | { readonly is: 'valid'; readonly local: boolean }
   | { readonly is: 'expired' | 'unknown' }
 
-export type Admitted =
+export type RegistrationAdmission =
   | { readonly ok: true; readonly local: boolean }
   | { readonly ok: false; readonly code: RejectionCode; readonly reason: string }
 
 /** Used up and never known look the same: who holds a token that works once knows which it was. */
-export function admitRegister(token: Presented): Admitted {
+export function admitRegistration(token: PairingTokenLookup): RegistrationAdmission {
   if (token.is === 'valid') return { ok: true, local: token.local }
   if (token.is === 'expired')
     return { ok: false, code: 'expired-token', reason: 'this pairing token is too old; make a new one' }

@@ -7,12 +7,12 @@ import type { LocalWorkerExit } from '../ports.ts'
  * `turned away`: the host doesn't know it any more; with an invitation it is let in. `hopeless`: a person is needed,
  * or at least time. `died`: anything else, which a new start may cure.
  */
-export type LocalEnding = 'turned away' | 'hopeless' | 'died'
+export type LocalWorkerExitKind = 'unauthorized' | 'unrecoverable' | 'died'
 
 /** By exit code, as the command documents them. */
-const TURNED_AWAY = 77
-const HOPELESS: ReadonlySet<number> = new Set([2, 65, 69, 76])
-const SAID: Readonly<Record<number, string>> = {
+const UNAUTHORIZED_CODE = 77
+const UNRECOVERABLE_CODES: ReadonlySet<number> = new Set([2, 65, 69, 76])
+const DESCRIPTIONS: Readonly<Record<number, string>> = {
   0: 'somebody stopped it',
   2: 'its command line was refused',
   65: 'its data was written by a newer version',
@@ -23,12 +23,12 @@ const SAID: Readonly<Record<number, string>> = {
   77: 'this host did not know it any more',
 }
 
-export function localEnding({ code }: LocalWorkerExit): LocalEnding {
-  if (code === TURNED_AWAY) return 'turned away'
-  return code !== undefined && HOPELESS.has(code) ? 'hopeless' : 'died'
+export function classifyExit({ code }: LocalWorkerExit): LocalWorkerExitKind {
+  if (code === UNAUTHORIZED_CODE) return 'unauthorized'
+  return code !== undefined && UNRECOVERABLE_CODES.has(code) ? 'unrecoverable' : 'died'
 }
 
-export function describedEnd({ code, signal }: LocalWorkerExit): string {
+export function describeExit({ code, signal }: LocalWorkerExit): string {
   if (code === undefined) return `it was ended by ${signal ?? 'a signal'}`
-  return SAID[code] ?? `it ended with exit code ${code}`
+  return DESCRIPTIONS[code] ?? `it ended with exit code ${code}`
 }

@@ -7,7 +7,7 @@
  */
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Placement, WorkerState } from '../../protocol/worker.ts'
-import { cut } from '../safe-text.ts'
+import { truncate } from '../safe-text.ts'
 
 export interface WorkerFacts {
   readonly id: string
@@ -22,46 +22,57 @@ export interface WorkerFacts {
   readonly hold?: string
 }
 
-export interface Want {
+export interface PlacementRequest {
   readonly runId: string
   /** The worker whose sandbox a follow-up needs. */
-  readonly on?: string
+  readonly requiredWorker?: string
   /** What the run itself waits for, whatever the workers are like; a whole sentence. */
   readonly waitingFor?: string
 }
 
-export type Place =
+export type PlacementDecision =
   | { readonly is: 'placed'; readonly worker: string }
   | { readonly is: 'waits'; readonly reason: string }
 
 /** The first thing that keeps this worker from this run. `holder`: what the worker that the run needs is called. */
-export function exclusion(
+export function exclusionReason(
   worker: WorkerFacts,
-  want: Want,
+  request: PlacementRequest,
   now: number,
-  holder: string | undefined = want.on,
+  holder: string | undefined = request.requiredWorker,
 ): string | undefined {
-  const bar = barOf(worker, want, now)
-  return bar === undefined ? undefined : sentences[bar](worker, holder)
+  const obstacle = obstacleOf(worker, request, now)
+  return obstacle === undefined ? undefined : sentences[obstacle](worker, holder)
 }
 
-export function place(want: Want, workers: Iterable<WorkerFacts>, now: number): Place {
+export function placeRun(
+  request: PlacementRequest,
+  workers: Iterable<WorkerFacts>,
+  now: number,
+): PlacementDecision {
   const all = [...workers]
-  if (want.waitingFor !== undefined) return { is: 'waits', reason: cut(want.waitingFor, TEXT_CHARS_MAX) }
-  const best = all.filter((worker) => barOf(worker, want, now) === undefined).toSorted(preferred)[0]
+  if (request.waitingFor !== undefined)
+    return { is: 'waits', reason: truncate(request.waitingFor, TEXT_CHARS_MAX) }
+  const best = all
+    .filter((worker) => obstacleOf(worker, request, now) === undefined)
+    .toSorted(byPreference)[0]
   if (best !== undefined) return { is: 'placed', worker: best.id }
-  return { is: 'waits', reason: reasonToWait(want, all, now) }
+  return { is: 'waits', reason: waitReason(request, all, now) }
 }
 
-export function explained(want: Want, workers: Iterable<WorkerFacts>, now: number): Placement {
+export function explainPlacement(
+  request: PlacementRequest,
+  workers: Iterable<WorkerFacts>,
+  now: number,
+): Placement {
   const all = [...workers]
-  const holder = holderName(want, all)
-  const found = place(want, all, now)
+  const holder = holderName(request, all)
+  const decision = placeRun(request, all, now)
   return {
-    runId: want.runId,
-    ...(found.is === 'placed' ? { worker: found.worker } : { reason: found.reason }),
+    runId: request.runId,
+    ...(decision.is === 'placed' ? { worker: decision.worker } : { reason: decision.reason }),
     workers: all.map((worker) => {
-      const reason = exclusion(worker, want, now, holder)
+      const reason = exclusionReason(worker, request, now, holder)
       return {
         id: worker.id,
         name: worker.name,
@@ -74,9 +85,9 @@ export function explained(want: Want, workers: Iterable<WorkerFacts>, now: numbe
 
 // ---- one worker ------------------------------------------------------------------------------------------------
 
-type Bar = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
+type Obstacle = 'away' | 'draining' | 'held' | 'paused' | 'full' | 'elsewhere'
 
-const sentences: Readonly<Record<Bar, (worker: WorkerFacts, holder: string | undefined) => string>> = {
+const sentences: Readonly<Record<Obstacle, (worker: WorkerFacts, holder: string | undefined) => string>> = {
   away: () => 'not connected',
   draining: () => 'draining',
   held: ({ hold }) => `on hold: ${hold}`,
@@ -86,13 +97,15 @@ const sentences: Readonly<Record<Bar, (worker: WorkerFacts, holder: string | und
   elsewhere: (_, holder) => `worker ${holder} holds the sandbox`,
 }
 
-function barOf(worker: WorkerFacts, want: Want, now: number): Bar | undefined {
+function obstacleOf(worker: WorkerFacts, request: PlacementRequest, now: number): Obstacle | undefined {
   if (!worker.online) return 'away'
   if (worker.state === 'draining') return 'draining'
   if (worker.hold !== undefined) return 'held'
   if (worker.pausedUntil !== undefined && now < worker.pausedUntil) return 'paused'
   if (freeSlots(worker) === 0) return 'full'
-  return want.on === undefined || want.on === worker.id ? undefined : 'elsewhere'
+  return request.requiredWorker === undefined || request.requiredWorker === worker.id
+    ? undefined
+    : 'elsewhere'
 }
 
 /** A maximum can be lowered below what is used already. */
@@ -100,22 +113,25 @@ function freeSlots({ max, used }: WorkerFacts): number {
   return Math.max(0, max - used)
 }
 
-function preferred(a: WorkerFacts, b: WorkerFacts): number {
+function byPreference(a: WorkerFacts, b: WorkerFacts): number {
   return freeSlots(b) - freeSlots(a) || a.used - b.used || (a.id < b.id ? -1 : 1)
 }
 
 // ---- all of them -----------------------------------------------------------------------------------------------
 
 /** The obstacle of the worker that is nearest to taking it speaks for all. */
-function reasonToWait(want: Want, all: readonly WorkerFacts[], now: number): string {
-  if (want.on !== undefined) return `worker ${holderName(want, all)} holds the sandbox`
-  const bars = new Set(all.map((worker) => barOf(worker, want, now)))
-  if (bars.has('full')) return 'fleet at capacity'
-  if (bars.has('paused')) return 'all workers refused a dispatch a moment ago'
-  if (bars.has('held')) return 'all workers are on hold'
-  return bars.has('draining') ? 'all workers are draining' : 'no workers connected'
+function waitReason(request: PlacementRequest, all: readonly WorkerFacts[], now: number): string {
+  if (request.requiredWorker !== undefined) return `worker ${holderName(request, all)} holds the sandbox`
+  const obstacles = new Set(all.map((worker) => obstacleOf(worker, request, now)))
+  if (obstacles.has('full')) return 'fleet at capacity'
+  if (obstacles.has('paused')) return 'all workers refused a dispatch a moment ago'
+  if (obstacles.has('held')) return 'all workers are on hold'
+  return obstacles.has('draining') ? 'all workers are draining' : 'no workers connected'
 }
 
-function holderName({ on }: Want, all: readonly WorkerFacts[]): string | undefined {
+function holderName(
+  { requiredWorker: on }: PlacementRequest,
+  all: readonly WorkerFacts[],
+): string | undefined {
   return all.find(({ id }) => id === on)?.name ?? on
 }

@@ -12,7 +12,7 @@ import {
   WORKER_HOLD_REJECTIONS,
   WORKER_HOLD_WINDOW_MS,
 } from '../../protocol/limits.ts'
-import { cut, oneLine } from '../safe-text.ts'
+import { toSingleLine, truncate } from '../safe-text.ts'
 
 export const REJECTION_CLASSES = ['busy', 'draining', 'sandbox', 'disk', 'malformed', 'other'] as const
 export type RejectionClass = (typeof REJECTION_CLASSES)[number]
@@ -29,8 +29,8 @@ export interface PastRejection {
   readonly detail: string
 }
 
-export function rejectionOf(reason: string): Rejection {
-  const text = cut(oneLine(reason), REJECTION_CHARS_MAX)
+export function parseRejection(reason: string): Rejection {
+  const text = truncate(toSingleLine(reason), REJECTION_CHARS_MAX)
   const [head = '', ...rest] = text.split(':')
   const named = REJECTION_CLASSES.find((one) => one !== 'other' && one === head.trim().toLowerCase())
   return named === undefined
@@ -39,8 +39,8 @@ export function rejectionOf(reason: string): Rejection {
 }
 
 /** Why the worker gets no dispatch now; undefined when it may. */
-export function holdAfter(history: readonly PastRejection[], now: number): string | undefined {
-  const cause = causeOf(history, now)
+export function holdReason(history: readonly PastRejection[], now: number): string | undefined {
+  const cause = holdCause(history, now)
   if (cause === undefined) return undefined
   const minutes = WORKER_HOLD_WINDOW_MS / 60_000
   const last = cause.detail === '' ? cause.class : `${cause.class}: ${cause.detail}`
@@ -49,21 +49,21 @@ export function holdAfter(history: readonly PastRejection[], now: number): strin
 
 /** When the present hold ends by itself; undefined when there is none. */
 export function holdEndsAt(history: readonly PastRejection[], now: number): number | undefined {
-  const cause = causeOf(history, now)
+  const cause = holdCause(history, now)
   return cause === undefined ? undefined : cause.at + WORKER_HOLD_MS
 }
 
 /** What of a history can still bring a hold about, or keep one up. */
-export function stillCounting<T extends PastRejection>(history: readonly T[], now: number): T[] {
+export function relevantRejections<T extends PastRejection>(history: readonly T[], now: number): T[] {
   const since = now - WORKER_HOLD_WINDOW_MS - WORKER_HOLD_MS
-  return history.filter((one) => isMachines(one) && one.at > since && one.at <= now)
+  return history.filter((one) => isMachineFault(one) && one.at > since && one.at <= now)
 }
 
 /**
  * The last refusal that completed a set. Instants still to come are of a clock that was wrong, and hold nobody.
  */
-function causeOf(history: readonly PastRejection[], now: number): PastRejection | undefined {
-  const counting = stillCounting(history, now).sort((a, b) => a.at - b.at)
+function holdCause(history: readonly PastRejection[], now: number): PastRejection | undefined {
+  const counting = relevantRejections(history, now).sort((a, b) => a.at - b.at)
   const completing = counting.filter((one, index) => {
     const first = counting[index - WORKER_HOLD_REJECTIONS + 1]
     return first !== undefined && one.at - first.at <= WORKER_HOLD_WINDOW_MS
@@ -72,6 +72,6 @@ function causeOf(history: readonly PastRejection[], now: number): PastRejection 
   return last !== undefined && now < last.at + WORKER_HOLD_MS ? last : undefined
 }
 
-function isMachines(rejection: PastRejection): boolean {
+function isMachineFault(rejection: PastRejection): boolean {
   return rejection.class === 'sandbox' || rejection.class === 'disk'
 }

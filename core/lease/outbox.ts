@@ -9,17 +9,17 @@
  * A gap may name a frame that the host has already: it skips what of a gap is above its mark, and nothing else.
  */
 import { WORKER_BUFFER_BYTES_MAX, WORKER_BUFFER_FRAMES_MAX } from '../../protocol/limits.ts'
-import { type Gap, Gaps } from './lost-ranges.ts'
+import { type LostRange, LostRanges } from './lost-ranges.ts'
 
 /** What of a frame is known without reading it. */
-export type FrameNote =
+export type FrameMetadata =
   /** `end`: the completion, behind which nothing comes. */
   | { readonly as: 'must' | 'may' | 'end' }
   | { readonly as: 'part'; readonly artifact: string; readonly part: number; readonly final: boolean }
 
 /** As the spool holds it, under its number; a gap under the last of its range. */
-export type SpooledFrame =
-  | (FrameNote & { readonly text: string })
+export type StoredFrame =
+  | (FrameMetadata & { readonly text: string })
   | { readonly as: 'gap'; readonly from: number }
 
 /** What may be sent. */
@@ -36,26 +36,26 @@ export interface OutboxOptions {
 }
 
 /** What changed since the last take, to be written in one commit. */
-export interface Taken {
-  readonly frames: readonly (readonly [seq: number, frame: SpooledFrame | null])[]
+export interface OutboxChanges {
+  readonly frames: readonly (readonly [seq: number, frame: StoredFrame | null])[]
   /** undefined: as it was. */
   readonly acked: number | undefined
-  landed(): void
+  onCommitted(): void
 }
 
 const CACHE_BYTES_MAX = 512 * 1024
 const LOST_AT_ONCE = 1 / 4
 
-interface Kept {
+interface KeptFrame {
   readonly bytes: number
   readonly droppable: boolean
-  readonly artifact: Artifact | undefined
+  readonly artifact: ArtifactParts | undefined
 }
 
-interface Artifact {
+interface ArtifactParts {
   readonly parts: Set<number>
   /** A part of it is lost, so the others are too, those to come as well. */
-  torn: boolean
+  isIncomplete: boolean
 }
 
 export class Outbox {
@@ -63,26 +63,26 @@ export class Outbox {
   readonly #framesMax: number
   readonly #bytesMax: number
   readonly #cacheBytesMax: number
-  readonly #kept = new Map<number, Kept>()
-  readonly #gaps = new Gaps()
+  readonly #kept = new Map<number, KeptFrame>()
+  readonly #lostRanges = new LostRanges()
   /** Numbers of frames that may be lost, oldest first; some are gone already. */
   #droppable: number[] = []
   #droppableFrom = 0
   #droppables = 0
   /** By name, those of which the last part has not come. */
-  readonly #artifacts = new Map<string, Artifact>()
+  readonly #artifacts = new Map<string, ArtifactParts>()
   #bytes = 0
   #lastSeq = 0
-  #takenSeq = 0
+  #takenUpTo = 0
   #savedSeq = 0
   #acked = 0
-  #ackTaken = 0
+  #takenAck = 0
   #completion: number | undefined
-  #changes = new Map<number, SpooledFrame | null>()
+  #changes = new Map<number, StoredFrame | null>()
   /** Taken, and not on disk yet. */
-  #landing: ReadonlyMap<number, SpooledFrame | null> = new Map()
+  #committing: ReadonlyMap<number, StoredFrame | null> = new Map()
   #newBytes = 0
-  #landingBytes = 0
+  #committingBytes = 0
   readonly #cache = new Map<number, string>()
   #cacheBytes = 0
 
@@ -94,24 +94,24 @@ export class Outbox {
   }
 
   /** Of what lies in the spool, in order. Looks at one frame at a time. */
-  restore(acked: number, frames: Iterable<readonly [seq: number, frame: SpooledFrame]>): void {
+  restore(acked: number, frames: Iterable<readonly [seq: number, frame: StoredFrame]>): void {
     this.#acked = acked
-    this.#ackTaken = acked
+    this.#takenAck = acked
     this.#lastSeq = acked
     for (const [seq, frame] of frames) {
       if (seq <= acked) this.#changes.set(seq, null)
       else this.#restoreOne(seq, frame)
     }
-    this.#takenSeq = this.#lastSeq
+    this.#takenUpTo = this.#lastSeq
     this.#savedSeq = this.#lastSeq
   }
 
   /** A number that should be there and is not would hold up all behind it: better it is named as lost. */
-  #restoreOne(seq: number, frame: SpooledFrame): void {
-    const gap = { from: this.#lastSeq + 1, to: frame.as === 'gap' ? seq : seq - 1 }
-    if (gap.from <= gap.to) this.#gaps.append(gap)
-    const isMissing = gap.from < (frame.as === 'gap' ? frame.from : seq)
-    if (isMissing) this.#changes.set(gap.to, { as: 'gap', from: gap.from })
+  #restoreOne(seq: number, frame: StoredFrame): void {
+    const range = { from: this.#lastSeq + 1, to: frame.as === 'gap' ? seq : seq - 1 }
+    if (range.from <= range.to) this.#lostRanges.append(range)
+    const isMissing = range.from < (frame.as === 'gap' ? frame.from : seq)
+    if (isMissing) this.#changes.set(range.to, { as: 'gap', from: range.from })
     this.#lastSeq = seq
     if (frame.as !== 'gap') this.#keep(seq, frame, Buffer.byteLength(frame.text))
   }
@@ -138,7 +138,7 @@ export class Outbox {
 
   /** Of frames that are not on disk yet. */
   get unsavedBytes(): number {
-    return this.#newBytes + this.#landingBytes
+    return this.#newBytes + this.#committingBytes
   }
 
   get frames(): number {
@@ -149,8 +149,8 @@ export class Outbox {
     return this.#bytes
   }
 
-  get gaps(): readonly Gap[] {
-    return this.#gaps.all
+  get lostRanges(): readonly LostRange[] {
+    return this.#lostRanges.all
   }
 
   /** The next thing above `after` that may be sent. */
@@ -158,35 +158,35 @@ export class Outbox {
     const seq = Math.max(after, this.#acked) + 1
     if (seq > this.#savedSeq) return undefined
     if (this.#kept.has(seq)) return { is: 'frame', seq, text: this.#cache.get(seq) ?? this.#read(seq) }
-    const gap = this.#gaps.with(seq)
+    const gap = this.#lostRanges.find(seq)
     if (gap === undefined) throw new Error(`frame ${seq} is neither kept nor lost`)
     if (this.#isUnsaved(gap)) return undefined
     return { is: 'gap', from: Math.max(gap.from, this.#acked + 1), seq: gap.to }
   }
 
   /** As wide as it is by now. */
-  #isUnsaved({ to }: Gap): boolean {
-    return (this.#changes.get(to) ?? this.#landing.get(to))?.as === 'gap'
+  #isUnsaved({ to }: LostRange): boolean {
+    return (this.#changes.get(to) ?? this.#committing.get(to))?.as === 'gap'
   }
 
   // ---- coming and going --------------------------------------------------------------------------------------------
 
   /** Gives a frame its number. undefined: the completion has been told, nothing counts behind it. */
-  stamp(note: FrameNote, textOf: (seq: number) => string): number | undefined {
+  append(metadata: FrameMetadata, textOf: (seq: number) => string): number | undefined {
     if (this.#completion !== undefined) return undefined
     const seq = ++this.#lastSeq
-    if (note.as === 'part' && this.#artifactOf(note).torn) {
-      if (note.final) this.#artifacts.delete(note.artifact)
+    if (metadata.as === 'part' && this.#artifactOf(metadata).isIncomplete) {
+      if (metadata.final) this.#artifacts.delete(metadata.artifact)
       this.#lose([seq])
       return seq
     }
     const text = textOf(seq)
     const bytes = Buffer.byteLength(text)
-    this.#changes.set(seq, { ...note, text })
+    this.#changes.set(seq, { ...metadata, text })
     this.#newBytes += bytes
-    this.#remember(seq, text, bytes)
-    this.#keep(seq, note, bytes)
-    while (this.#isOver() && this.#droppables > 0) this.#dropOldest()
+    this.#cacheText(seq, text, bytes)
+    this.#keep(seq, metadata, bytes)
+    while (this.#isFull() && this.#droppables > 0) this.#dropOldest()
     return seq
   }
 
@@ -199,50 +199,50 @@ export class Outbox {
       this.#completion = undefined
       this.#lastSeq = seq
       this.#savedSeq = seq
-      this.#takenSeq = seq
+      this.#takenUpTo = seq
     }
     this.#acked = seq
-    for (const to of this.#gaps.trim(seq)) this.#erase(to)
+    for (const to of this.#lostRanges.removeUpTo(seq)) this.#erase(to)
     this.#forgetDroppables()
     return true
   }
 
   /** What has to be written; undefined when nothing has. One at a time: the next only after this one has landed. */
-  take(): Taken | undefined {
-    if (this.#changes.size === 0 && this.#ackTaken === this.#acked) return undefined
+  takeChanges(): OutboxChanges | undefined {
+    if (this.#changes.size === 0 && this.#takenAck === this.#acked) return undefined
     const frames = [...this.#changes]
-    this.#landing = this.#changes
-    const acked = this.#ackTaken === this.#acked ? undefined : this.#acked
+    this.#committing = this.#changes
+    const acked = this.#takenAck === this.#acked ? undefined : this.#acked
     const upTo = this.#lastSeq
     this.#changes = new Map()
-    this.#landingBytes = this.#newBytes
+    this.#committingBytes = this.#newBytes
     this.#newBytes = 0
-    this.#takenSeq = upTo
-    this.#ackTaken = this.#acked
+    this.#takenUpTo = upTo
+    this.#takenAck = this.#acked
     return {
       frames,
       acked,
-      landed: () => {
-        this.#landing = new Map()
-        this.#landingBytes = 0
+      onCommitted: () => {
+        this.#committing = new Map()
+        this.#committingBytes = 0
         this.#savedSeq = Math.max(this.#savedSeq, upTo)
       },
     }
   }
 
   /** Everything that may be in the spool, for whoever clears it. */
-  spooled(): number[] {
-    return [...this.#kept.keys(), ...this.#gaps.all.map(({ to }) => to), ...this.#changes.keys()]
+  storedNumbers(): number[] {
+    return [...this.#kept.keys(), ...this.#lostRanges.all.map(({ to }) => to), ...this.#changes.keys()]
   }
 
   // ---- keeping -----------------------------------------------------------------------------------------------------
 
-  #keep(seq: number, note: FrameNote, bytes: number): void {
-    const droppable = note.as === 'may' || note.as === 'part'
-    const artifact = note.as === 'part' ? this.#artifactOf(note) : undefined
+  #keep(seq: number, metadata: FrameMetadata, bytes: number): void {
+    const droppable = metadata.as === 'may' || metadata.as === 'part'
+    const artifact = metadata.as === 'part' ? this.#artifactOf(metadata) : undefined
     artifact?.parts.add(seq)
-    if (note.as === 'part' && note.final) this.#artifacts.delete(note.artifact)
-    if (note.as === 'end') this.#completion = seq
+    if (metadata.as === 'part' && metadata.final) this.#artifacts.delete(metadata.artifact)
+    if (metadata.as === 'end') this.#completion = seq
     if (droppable) {
       this.#droppable.push(seq)
       this.#droppables += 1
@@ -252,15 +252,15 @@ export class Outbox {
   }
 
   /** Part 0 begins another artifact, of whatever name. */
-  #artifactOf({ artifact: name, part }: { readonly artifact: string; readonly part: number }): Artifact {
+  #artifactOf({ artifact: name, part }: { readonly artifact: string; readonly part: number }): ArtifactParts {
     const known = part === 0 ? undefined : this.#artifacts.get(name)
     if (known !== undefined) return known
-    const begun: Artifact = { parts: new Set(), torn: false }
+    const begun: ArtifactParts = { parts: new Set(), isIncomplete: false }
     this.#artifacts.set(name, begun)
     return begun
   }
 
-  #remember(seq: number, text: string, bytes: number): void {
+  #cacheText(seq: number, text: string, bytes: number): void {
     if (bytes > this.#cacheBytesMax) return
     this.#cache.set(seq, text)
     this.#cacheBytes += bytes
@@ -291,13 +291,13 @@ export class Outbox {
   }
 
   #erase(seq: number): void {
-    if (seq > this.#takenSeq) this.#changes.delete(seq)
+    if (seq > this.#takenUpTo) this.#changes.delete(seq)
     else this.#changes.set(seq, null)
   }
 
   // ---- losing ------------------------------------------------------------------------------------------------------
 
-  #isOver(): boolean {
+  #isFull(): boolean {
     return this.#kept.size > this.#framesMax || this.#bytes > this.#bytesMax
   }
 
@@ -308,23 +308,23 @@ export class Outbox {
     while (gone.length < enough) {
       const seq = this.#droppable[this.#droppableFrom++]
       if (seq === undefined) break
-      for (const one of this.#together(seq)) if (this.#release(one)) gone.push(one)
+      for (const one of this.#inseparable(seq)) if (this.#release(one)) gone.push(one)
     }
     this.#compact()
     this.#lose(gone.sort((a, b) => a - b))
   }
 
   /** Those that are of no use without this one. */
-  #together(seq: number): readonly number[] {
+  #inseparable(seq: number): readonly number[] {
     const artifact = this.#kept.get(seq)?.artifact
     if (artifact === undefined) return [seq]
-    artifact.torn = true
+    artifact.isIncomplete = true
     return [...artifact.parts]
   }
 
   /** @param seqs ascending, none of them kept */
   #lose(seqs: readonly number[]): void {
-    const { widened, outdated } = this.#gaps.add(seqs)
+    const { widened, outdated } = this.#lostRanges.add(seqs)
     for (const to of outdated) this.#erase(to)
     for (const { from, to } of widened) this.#changes.set(to, { as: 'gap', from })
   }

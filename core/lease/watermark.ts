@@ -4,32 +4,32 @@
  * Every frame up to and including the mark is applied, or named as lost by the worker, so the mark may be acknowledged
  * once it is on disk. Nothing that comes early is kept: the unchanged mark asks for it again.
  */
-export interface LeaseMark {
+export interface LeaseWatermark {
   readonly mark: number
   /** Ranges that the worker lost, both ends included, oldest first. */
-  readonly lost: readonly Range[]
+  readonly lost: readonly FrameRange[]
 }
 
-export type Range = readonly [from: number, to: number]
+export type FrameRange = readonly [from: number, to: number]
 
-export const UNMARKED: LeaseMark = { mark: 0, lost: [] }
+export const INITIAL_WATERMARK: LeaseWatermark = { mark: 0, lost: [] }
 
 /** A worker loses frames in few, large ranges; more than these are folded into the last one's neighbours. */
 export const LOST_RANGES_MAX = 64
 
-export function judge(mark: number, seq: number): 'repeat' | 'next' | 'early' {
+export function judgeFrame(mark: number, seq: number): 'repeat' | 'next' | 'early' {
   if (seq <= mark) return 'repeat'
   return seq === mark + 1 ? 'next' : 'early'
 }
 
 /** What of a lost range is news: the part above the mark, when it begins right behind it or below. */
-export function judgeGap(mark: number, from: number, to: number): 'repeat' | 'early' | Range {
+export function judgeLostRange(mark: number, from: number, to: number): 'repeat' | 'early' | FrameRange {
   if (to <= mark) return 'repeat'
   return from > mark + 1 ? 'early' : [mark + 1, to]
 }
 
 /** The mark behind a lost range. */
-export function withLost({ lost }: LeaseMark, [from, to]: Range): LeaseMark {
+export function addLostRange({ lost }: LeaseWatermark, [from, to]: FrameRange): LeaseWatermark {
   const last = lost.at(-1)
   if (last !== undefined && (last[1] + 1 === from || lost.length >= LOST_RANGES_MAX))
     return { mark: to, lost: [...lost.slice(0, -1), [last[0], to]] }

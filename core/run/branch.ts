@@ -32,7 +32,7 @@ const HASHED = /(^|-)[0-9a-f]{8}$/
 
 /** Whatever is lost on the way could make two tickets one branch, so then a hash stands for it. */
 function slugOf(identifier: string): string {
-  if (identifier.length <= SLUG_CHARS_MAX && isKept(identifier)) return identifier.toLowerCase()
+  if (identifier.length <= SLUG_CHARS_MAX && isUniqueInLowerCase(identifier)) return identifier.toLowerCase()
   const hash = createHash('sha256').update(identifier).digest('hex').slice(0, 8)
   const slug = identifier
     .normalize('NFKD')
@@ -45,7 +45,7 @@ function slugOf(identifier: string): string {
 }
 
 /** Whether no other identifier has the same small letters and is kept too. */
-function isKept(identifier: string): boolean {
+function isUniqueInLowerCase(identifier: string): boolean {
   if (HASHED.test(identifier.toLowerCase())) return false
   if (NUMBERED.test(identifier)) return true
   return PLAIN.test(identifier) && !NUMBERED.test(identifier.toUpperCase())

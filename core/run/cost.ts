@@ -48,26 +48,26 @@ export function labelFor(kind: 'run' | 'follow-up', number: number): string {
  * A run's costs once a lease that found `before` of them has reported all of its own. Saying it again changes
  * nothing. There is always room for one: `withRoom` has seen to it when the run was queued.
  */
-export function costsWith(
+export function replaceLeaseCosts(
   costs: readonly CostEntry[],
-  before: number,
+  costsBefore: number,
   reported: readonly CostEntry[],
   label: string,
 ): CostEntry[] {
-  const earlier = costs.slice(0, Math.min(before, RUN_COSTS_MAX - 1))
-  return [...earlier, ...atMost(labelled(reported, label), RUN_COSTS_MAX - earlier.length)]
+  const earlier = costs.slice(0, Math.min(costsBefore, RUN_COSTS_MAX - 1))
+  return [...earlier, ...foldTo(labelled(reported, label), RUN_COSTS_MAX - earlier.length)]
 }
 
 /**
  * For a run that is queued again. Entries are folded here and only here between leases: a lease names those before it
  * by their number, so nothing may move them while it lives.
  */
-export function withRoom(costs: readonly CostEntry[]): CostEntry[] {
-  return atMost(costs, RUN_COSTS_MAX / 2)
+export function foldExcessCosts(costs: readonly CostEntry[]): CostEntry[] {
+  return foldTo(costs, RUN_COSTS_MAX / 2)
 }
 
 /** The earliest stay as they are; what is too many is added up in the last. */
-function atMost(costs: readonly CostEntry[], max: number): CostEntry[] {
+function foldTo(costs: readonly CostEntry[], max: number): CostEntry[] {
   if (costs.length <= max) return [...costs]
   return [...costs.slice(0, max - 1), foldedEntry(costs.slice(max - 1))]
 }
@@ -100,20 +100,20 @@ function corrected(entry: CostEntry): CostEntry {
   return second === undefined ? { ...figures, model: first.model } : { ...figures, breakdown }
 }
 
-type Row = CostModelUsage & { readonly estimated: boolean }
+type CostRow = CostModelUsage & { readonly estimated: boolean }
 
-function rowsOf({ breakdown, label: _, provider: __, ...own }: CostEntry): Row[] {
+function rowsOf({ breakdown, label: _, provider: __, ...own }: CostEntry): CostRow[] {
   if (breakdown === undefined) return [{ ...own, model: own.model ?? UNKNOWN_MODEL }]
   return breakdown.map((row) => ({ ...row, estimated: own.estimated }))
 }
 
 // ---- sums ------------------------------------------------------------------------------------------------------
 
-function byModel(rows: readonly Row[]): CostModelTotal[] {
-  const models = new Map<string, Row[]>()
+function byModel(rows: readonly CostRow[]): CostModelTotal[] {
+  const models = new Map<string, CostRow[]>()
   for (const row of rows) {
-    const room = models.has(row.model) || models.size < COST_MODELS_MAX - 1
-    const model = room ? row.model : OTHER_MODELS
+    const hasOwnRow = models.has(row.model) || models.size < COST_MODELS_MAX - 1
+    const model = hasOwnRow ? row.model : OTHER_MODELS
     const found = models.get(model)
     if (found === undefined) models.set(model, [row])
     else found.push(row)
@@ -121,9 +121,9 @@ function byModel(rows: readonly Row[]): CostModelTotal[] {
   return [...models].map(([model, its]) => ({ model, ...sumOf(its) }))
 }
 
-type Figures = Omit<CostModelTotal, 'model'>
+type CostFigures = Omit<CostModelTotal, 'model'>
 
-function sumOf(parts: readonly Figures[]): Figures {
+function sumOf(parts: readonly CostFigures[]): CostFigures {
   const known = parts.flatMap(({ costUsd }) => (costUsd === undefined ? [] : [costUsd]))
   const partly = known.length > 0 && known.length < parts.length
   return {
@@ -136,9 +136,9 @@ function sumOf(parts: readonly Figures[]): Figures {
   }
 }
 
-type Tokens = 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
+type TokenField = 'inputTokens' | 'outputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
 
-function tokensOf(parts: readonly Figures[], key: Tokens): number {
+function tokensOf(parts: readonly CostFigures[], key: TokenField): number {
   return parts.reduce((sum, part) => Math.min(sum + part[key], Number.MAX_SAFE_INTEGER), 0)
 }
 

@@ -18,12 +18,12 @@ import {
 } from '../../protocol/limits.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
-import { madeAt } from '../ids.ts'
+import { createdAtOf } from '../ids.ts'
 import type { PullDetailFacts, PullOrigin } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
-import { cut } from '../safe-text.ts'
-import { sameName } from '../tickets/names.ts'
-import { type RepoChoice, repoOf } from '../tickets/repo.ts'
+import { truncate } from '../safe-text.ts'
+import { isSameName } from '../tickets/names.ts'
+import { chooseRepo, type RepoChoice } from '../tickets/repo.ts'
 
 /** What a follow-up's one comment bears, so that it is there once whatever happens to whoever makes it. */
 export function followUpMarker(id: string): string {
@@ -31,20 +31,20 @@ export function followUpMarker(id: string): string {
 }
 
 /** The number of the next one. One that cost nothing did nothing, and its number is given again. */
-export function nextFollowUp(costs: readonly CostEntry[]): number {
+export function nextFollowUpNumber(costs: readonly CostEntry[]): number {
   return 1 + Math.max(0, ...costs.map(({ label }) => Number(/^follow-up (\d{1,6})$/.exec(label)?.[1] ?? 0)))
 }
 
 /**
  * The repository is the pull request's own, whatever the ticket says by now: of several keys for it, the ticket's.
  */
-export function repoOfPull(
+export function chooseRepoOfPull(
   remote: string,
   ticket: Ticket,
   repos: ServiceConfig['repos'],
 ): Result<RepoChoice> {
-  const isIts = ({ mapping }: RepoChoice): boolean => sameName(mapping.remote, remote)
-  const own = repoOf(ticket, repos)
+  const isIts = ({ mapping }: RepoChoice): boolean => isSameName(mapping.remote, remote)
+  const own = chooseRepo(ticket, repos)
   if (own.ok && isIts(own.value)) return own
   const found = Object.entries(repos)
     .map(([key, mapping]) => ({ key, mapping }))
@@ -57,7 +57,7 @@ export function repoOfPull(
 }
 
 /** The worker whose sandbox is worth waiting for; `now` in wall milliseconds. */
-export function holderOf({ sandbox }: Pick<Run, 'sandbox'>, now: number): string | undefined {
+export function sandboxHolder({ sandbox }: Pick<Run, 'sandbox'>, now: number): string | undefined {
   const { id, workerId, retainedUntil } = sandbox
   if (id === undefined || retainedUntil === undefined || Date.parse(retainedUntil) <= now) return undefined
   return workerId
@@ -66,9 +66,9 @@ export function holderOf({ sandbox }: Pick<Run, 'sandbox'>, now: number): string
 // ---- the pull request --------------------------------------------------------------------------------------------
 
 /** The pull request, and how many remarks on it there was no room for. */
-export interface PullTalk {
+export interface PullDiscussion {
   readonly pull: JobPull
-  readonly leftOut: number
+  readonly omitted: number
   /** Keys of remarks that earlier follow-ups were told. */
   readonly answered: readonly string[]
 }
@@ -87,20 +87,20 @@ export function remarkKeys({ comments, reviews }: Pick<JobPull, 'comments' | 're
  * `url`: as the run knows it. `answered`: keys of what earlier follow-ups were told, where that is remembered. Refused
  * when there is nowhere to push to.
  */
-export function talkOf(
+export function readDiscussion(
   url: string,
   detail: PullDetailFacts,
   origin: PullOrigin,
   answered?: ReadonlySet<string>,
-): Result<PullTalk> {
+): Result<PullDiscussion> {
   const { headRemote, headBranch, baseBranch } = origin
   if (headRemote === undefined)
     return no('gone', 'the repository that its branch lies in is gone, so nothing can be pushed to it')
   if (headBranch === '' || baseBranch === '')
     return no('gone', 'the code host does not say which branches its pull request is of')
   const { threads } = detail.conversation
-  const reviews = detail.conversation.reviews.filter(isSaid)
-  const comments = detail.conversation.comments.filter((one) => !isOurs(one))
+  const reviews = detail.conversation.reviews.filter(asksForSomething)
+  const comments = detail.conversation.comments.filter((one) => !isOwnComment(one))
   const since = answeredUntil(detail)
   const isNew = (at: string, key: string) => (answered === undefined ? at >= since : !answered.has(key))
   const pull: JobPull = {
@@ -109,13 +109,13 @@ export function talkOf(
     headBranch,
     headRemote,
     baseBranch,
-    threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOurs),
+    threads: threads.filter(({ resolved }) => !resolved).flatMap(withoutOwnComments),
     reviews: reviews.filter((one) => isNew(one.submittedAt, keyOfReview(one))),
     comments: comments.filter((one) => isNew(one.createdAt, keyOfComment(one))),
   }
   const fresh = new Set(remarkKeys(pull))
   const known = remarkKeys({ comments, reviews }).filter((key) => !fresh.has(key))
-  return yes(talkWithin({ pull, leftOut: 0, answered: known }, JOB_TALK_BYTES_MAX))
+  return yes(trimDiscussion({ pull, omitted: 0, answered: known }, JOB_TALK_BYTES_MAX))
 }
 
 /** Ninety-six bits: plenty to tell a few thousand apart. */
@@ -124,20 +124,23 @@ const keyOfComment = ({ id, createdAt }: PullComment) => remarkKey('comment', id
 const keyOfReview = ({ id, submittedAt }: PullReview) => remarkKey('review', id, submittedAt)
 
 /** The newest remarks that have room together, in the order in which they came. */
-export function talkWithin({ pull, leftOut, answered }: PullTalk, bytesMax: number): PullTalk {
+export function trimDiscussion(
+  { pull, omitted, answered }: PullDiscussion,
+  bytesMax: number,
+): PullDiscussion {
   const remarks = [
-    ...pull.threads.map((thread): Remark => ({ is: 'thread', ...shortThread(thread) })),
+    ...pull.threads.map((thread): Remark => ({ is: 'thread', ...shortenThread(thread) })),
     ...pull.reviews.map(
-      (one): Remark => ({ is: 'review', at: one.submittedAt, item: shortened(one), left: 0 }),
+      (one): Remark => ({ is: 'review', at: one.submittedAt, item: shortenBody(one), omitted: 0 }),
     ),
     ...pull.comments.map(
-      (one): Remark => ({ is: 'comment', at: one.createdAt, item: shortened(one), left: 0 }),
+      (one): Remark => ({ is: 'comment', at: one.createdAt, item: shortenBody(one), omitted: 0 }),
     ),
   ]
-  const kept = roomFor(remarks, bytesMax)
+  const kept = selectNewest(remarks, bytesMax)
   const items = <Is extends Remark['is']>(is: Is) =>
     remarks.filter((one): one is Extract<Remark, { is: Is }> => one.is === is && kept.has(one))
-  const left = remarks.reduce((sum, one) => sum + (kept.has(one) ? one.left : one.left + 1), leftOut)
+  const left = remarks.reduce((sum, one) => sum + (kept.has(one) ? one.omitted : one.omitted + 1), omitted)
   return {
     pull: {
       ...pull,
@@ -145,7 +148,7 @@ export function talkWithin({ pull, leftOut, answered }: PullTalk, bytesMax: numb
       reviews: items('review').map(({ item }) => item),
       comments: items('comment').map(({ item }) => item),
     },
-    leftOut: left,
+    omitted: left,
     answered,
   }
 }
@@ -153,10 +156,10 @@ export function talkWithin({ pull, leftOut, answered }: PullTalk, bytesMax: numb
 // ---- what is new -------------------------------------------------------------------------------------------------
 
 /** At the start of a line, where no quotation has it. */
-const OURS = /^<!-- switchyard:/m
-const FOLLOW_UP = /^<!-- switchyard:follow-up ([\w-]{1,100}) -->/m
+const OWN_MARKER = /^<!-- switchyard:/m
+const FOLLOW_UP_MARKER = /^<!-- switchyard:follow-up ([\w-]{1,100}) -->/m
 
-const isOurs = ({ body }: PullComment): boolean => OURS.test(body)
+const isOwnComment = ({ body }: PullComment): boolean => OWN_MARKER.test(body)
 
 /**
  * Where it is not remembered what was told: everything up to the beginning of the last follow-up that came to its end
@@ -166,9 +169,9 @@ const isOurs = ({ body }: PullComment): boolean => OURS.test(body)
  */
 function answeredUntil({ author, conversation }: PullDetailFacts): string {
   const marks = conversation.comments.flatMap((comment) => {
-    const id = FOLLOW_UP.exec(comment.body)?.[1]
-    if (id === undefined || !sameName(comment.author, author)) return []
-    const began = madeAt(id)
+    const id = FOLLOW_UP_MARKER.exec(comment.body)?.[1]
+    if (id === undefined || !isSameName(comment.author, author)) return []
+    const began = createdAtOf(id)
     return [began === undefined || began > comment.createdAt ? comment.createdAt : wholeSecond(began)]
   })
   return marks.reduce((last, mark) => (mark > last ? mark : last), '')
@@ -176,27 +179,27 @@ function answeredUntil({ author, conversation }: PullDetailFacts): string {
 
 const wholeSecond = (instant: string): string => instant.replace(/\.\d{3}Z$/, '.000Z')
 
-const UNSAID = new Set(['PENDING', 'DISMISSED'])
+const UNSUBMITTED_STATES = new Set(['PENDING', 'DISMISSED'])
 
 /** An approval without words asks for nothing; what a review says of single lines is in its threads. */
-const isSaid = ({ body, state }: PullReview): boolean =>
-  body.trim() !== '' && !OURS.test(body) && !UNSAID.has(state.toUpperCase())
+const asksForSomething = ({ body, state }: PullReview): boolean =>
+  body.trim() !== '' && !OWN_MARKER.test(body) && !UNSUBMITTED_STATES.has(state.toUpperCase())
 
-function withoutOurs(thread: PullThread): PullThread[] {
-  const comments = thread.comments.filter((comment) => !isOurs(comment))
+function withoutOwnComments(thread: PullThread): PullThread[] {
+  const comments = thread.comments.filter((comment) => !isOwnComment(comment))
   return comments.length === 0 ? [] : [{ ...thread, comments }]
 }
 
 // ---- room --------------------------------------------------------------------------------------------------------
 
 /** `left`: how many parts of it there was no room for. */
-type Remark = { readonly at: string; readonly left: number } & (
+type Remark = { readonly at: string; readonly omitted: number } & (
   | { readonly is: 'thread'; readonly item: PullThread }
   | { readonly is: 'review'; readonly item: PullReview }
   | { readonly is: 'comment'; readonly item: PullComment }
 )
 
-function roomFor(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Remark> {
+function selectNewest(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Remark> {
   const newestFirst = remarks.toSorted((a, b) => (a.at === b.at ? 0 : a.at < b.at ? 1 : -1))
   const counts = { thread: 0, review: 0, comment: 0 }
   let left = bytesMax
@@ -211,31 +214,34 @@ function roomFor(remarks: readonly Remark[], bytesMax: number): ReadonlySet<Rema
 }
 
 /** What it began with, and the newest of what was said to that. */
-function shortThread(thread: PullThread): { at: string; item: PullThread; left: number } {
-  const [first, ...rest] = thread.comments.map(shortened)
+function shortenThread(thread: PullThread): { at: string; item: PullThread; omitted: number } {
+  const [first, ...rest] = thread.comments.map(shortenBody)
   const at = thread.comments.at(-1)?.createdAt ?? ''
-  let left = FOLLOW_UP_THREAD_BYTES_MAX - (first === undefined ? 0 : bytesOf(first))
+  let bytesLeft = FOLLOW_UP_THREAD_BYTES_MAX - (first === undefined ? 0 : bytesOf(first))
   const kept: PullComment[] = []
   for (const comment of rest.reverse()) {
-    left -= bytesOf(comment) + 1
-    if (left < 0) break
+    bytesLeft -= bytesOf(comment) + 1
+    if (bytesLeft < 0) break
     kept.unshift(comment)
   }
   const comments = first === undefined ? [] : [first, ...kept]
-  const item = { ...thread, diffHunk: tail(thread.diffHunk, FOLLOW_UP_HUNK_CHARS_MAX), comments }
-  return { at, item, left: thread.comments.length - comments.length }
+  const item = { ...thread, diffHunk: lastChars(thread.diffHunk, FOLLOW_UP_HUNK_CHARS_MAX), comments }
+  return { at, item, omitted: thread.comments.length - comments.length }
 }
 
-const GOES_ON = '\n\n(It goes on; the rest is in the pull request.)'
+const TRUNCATED_NOTE = '\n\n(It goes on; the rest is in the pull request.)'
 
-function shortened<T extends { readonly body: string }>(remark: T): T {
+function shortenBody<T extends { readonly body: string }>(remark: T): T {
   const { body } = remark
   if (body.length <= FOLLOW_UP_TEXT_CHARS_MAX) return remark
-  return { ...remark, body: `${cut(body, FOLLOW_UP_TEXT_CHARS_MAX - GOES_ON.length)}${GOES_ON}` }
+  return {
+    ...remark,
+    body: `${truncate(body, FOLLOW_UP_TEXT_CHARS_MAX - TRUNCATED_NOTE.length)}${TRUNCATED_NOTE}`,
+  }
 }
 
 /** The line that is talked about is the last of its hunk. */
-function tail(text: string, charsMax: number): string {
+function lastChars(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : text.slice(-charsMax).replace(/^[\uDC00-\uDFFF]/, '')
 }
 

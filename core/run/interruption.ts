@@ -5,19 +5,19 @@
  */
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
-import { cut } from '../safe-text.ts'
+import { truncate } from '../safe-text.ts'
 
 const INTERRUPTED = 'interrupted: '
 
-export const interruption = (why: string): string => `${INTERRUPTED}${why}`
+export const interruptionError = (why: string): string => `${INTERRUPTED}${why}`
 
-export function wasInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
+export function isInterrupted({ status, error }: Pick<RunOutcome, 'status' | 'error'>): boolean {
   return status === 'failed' && error?.startsWith(INTERRUPTED) === true
 }
 
 /** Of work that came to its end by itself, whatever it says about that. */
-export function uninterrupted(outcome: RunOutcome): RunOutcome {
-  return wasInterrupted(outcome)
-    ? { ...outcome, error: cut(`it says: ${outcome.error}`, TEXT_CHARS_MAX) }
+export function disclaimInterruption(outcome: RunOutcome): RunOutcome {
+  return isInterrupted(outcome)
+    ? { ...outcome, error: truncate(`it says: ${outcome.error}`, TEXT_CHARS_MAX) }
     : outcome
 }

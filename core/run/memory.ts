@@ -9,7 +9,7 @@
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../protocol/limits.ts'
 import type { RepoMemory } from '../../protocol/run.ts'
 import { no, type Result, yes } from '../result.ts'
-import { cut, oneLine } from '../safe-text.ts'
+import { toSingleLine, truncate } from '../safe-text.ts'
 
 export interface MemoryAuthor {
   /** The ticket whose run recorded the facts. */
@@ -19,51 +19,55 @@ export interface MemoryAuthor {
 }
 
 /** Newest first. One call is one run's word: a fact that it repeats counts once. */
-export function remembered(
+export function recordFacts(
   memories: readonly RepoMemory[],
   facts: readonly string[],
   by: MemoryAuthor,
 ): RepoMemory[] {
-  const known = new Map(memories.map((memory) => [sameness(memory.text), memory]))
-  const recorded = distinct(facts).map(([key, text]) => recordedAgain(known.get(key), text, by))
+  const known = new Map(memories.map((memory) => [comparisonKey(memory.text), memory]))
+  const recorded = distinctFacts(facts).map(([key, text]) => recordFact(known.get(key), text, by))
   const fresh = new Set(recorded.map(({ id }) => id))
   const others = memories.filter(({ id }) => !fresh.has(id))
-  return mostValuable([...recorded, ...others], fresh).sort((a, b) => order(b.updatedAt, a.updatedAt))
+  return keepMostValuable([...recorded, ...others], fresh).sort((a, b) =>
+    compareTexts(b.updatedAt, a.updatedAt),
+  )
 }
 
-export function forgotten(memories: readonly RepoMemory[], id: string): Result<RepoMemory[]> {
+export function forgetFact(memories: readonly RepoMemory[], id: string): Result<RepoMemory[]> {
   const left = memories.filter((memory) => memory.id !== id)
   return left.length < memories.length ? yes(left) : no('unknown', `no memory ${id} of this repository`)
 }
 
 /** What is kept and shown of a fact; empty when there is nothing to it. */
-export function factLine(fact: string): string {
-  return cut(oneLine(fact), MEMORY_CHARS_MAX).trimEnd()
+export function normalizeFact(fact: string): string {
+  return truncate(toSingleLine(fact), MEMORY_CHARS_MAX).trimEnd()
 }
 
-const sameness = (text: string): string => text.normalize().toLowerCase()
+const comparisonKey = (text: string): string => text.normalize().toLowerCase()
 
-function distinct(facts: readonly string[]): [key: string, text: string][] {
+function distinctFacts(facts: readonly string[]): [key: string, text: string][] {
   const found = new Map<string, string>()
-  for (const text of facts.map(factLine)) {
-    const key = sameness(text)
+  for (const text of facts.map(normalizeFact)) {
+    const key = comparisonKey(text)
     if (text !== '' && !found.has(key)) found.set(key, text)
   }
   return [...found]
 }
 
-function recordedAgain(memory: RepoMemory | undefined, text: string, by: MemoryAuthor): RepoMemory {
+function recordFact(memory: RepoMemory | undefined, text: string, by: MemoryAuthor): RepoMemory {
   const { ident, now } = by
   if (memory === undefined) return { id: by.newId(), text, createdAt: now, updatedAt: now, hits: 1, ident }
   return { ...memory, updatedAt: now, hits: memory.hits + 1, ident }
 }
 
-function mostValuable(memories: RepoMemory[], fresh: ReadonlySet<string>): RepoMemory[] {
+function keepMostValuable(memories: RepoMemory[], fresh: ReadonlySet<string>): RepoMemory[] {
   if (memories.length <= MEMORIES_PER_REPO_MAX) return memories
   const worth = (a: RepoMemory, b: RepoMemory): number =>
-    Number(fresh.has(b.id)) - Number(fresh.has(a.id)) || b.hits - a.hits || order(b.updatedAt, a.updatedAt)
+    Number(fresh.has(b.id)) - Number(fresh.has(a.id)) ||
+    b.hits - a.hits ||
+    compareTexts(b.updatedAt, a.updatedAt)
   return memories.toSorted(worth).slice(0, MEMORIES_PER_REPO_MAX)
 }
 
 /** Instants of one form sort as text. */
-const order = (a: string, b: string): number => (a < b ? -1 : Number(a > b))
+const compareTexts = (a: string, b: string): number => (a < b ? -1 : Number(a > b))

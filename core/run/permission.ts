@@ -18,19 +18,20 @@ export function mayRunTicket(
   const { ticket, activeRun } = facts
   if (ticket === undefined)
     return no('unknown', `no ticket ${printable(asked)} among those that the tracker shows`)
-  if (activeRun !== undefined) return no('conflict', busy(ticket, activeRun))
+  if (activeRun !== undefined) return no('conflict', activeRunMessage(ticket, activeRun))
   return yes(ticket)
 }
 
 export function mayRetry(
   run: Run,
-  facts: { readonly otherActiveRun: string | undefined; readonly booted: boolean },
+  facts: { readonly competingRun: string | undefined; readonly booted: boolean },
 ): Result<void> {
   if (!isTerminal(run.status)) {
     return no('conflict', `${run.id} is ${run.status}: wait for its end or cancel it before a retry`)
   }
   if (facts.booted) return inUse(run)
-  if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))
+  if (facts.competingRun !== undefined)
+    return no('conflict', activeRunMessage(run.ticket, facts.competingRun))
   return yes(undefined)
 }
 
@@ -41,7 +42,7 @@ export function mayDiscard(run: Run, facts: { readonly booted: boolean }): Resul
       `${run.id} is ${run.status}: wait for its end or cancel it before discarding its sandbox`,
     )
   }
-  if (run.sandbox.id === undefined) return notThere(run)
+  if (run.sandbox.id === undefined) return noSandbox(run)
   return facts.booted ? inUse(run) : yes(undefined)
 }
 
@@ -62,7 +63,7 @@ export function mayResume(run: Run, facts: ResumeFacts): Result<{ readonly sessi
     return no('conflict', `${id} is ${status}: wait for its end before opening its session`)
   if (facts.followUpStarting)
     return no('conflict', `a follow-up of ${id} is starting: wait for its end before opening its session`)
-  if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: ${whyGone(sandbox)}`)
+  if (isReclaimed(sandbox, facts)) return no('gone', `the sandbox of ${id} is gone: ${goneReason(sandbox)}`)
   if (sandbox.id !== undefined && facts.worker === undefined)
     return no('gone', `the sandbox of ${id} is gone: the worker that held it is enrolled no more`)
   if (agentSessionId === undefined)
@@ -81,7 +82,7 @@ function isReclaimed({ id, retainedUntil }: Run['sandbox'], { booted, now }: Res
   return id === undefined || now >= Date.parse(retainedUntil)
 }
 
-const whyGone = ({ id }: Run['sandbox']): string =>
+const goneReason = ({ id }: Run['sandbox']): string =>
   id === undefined ? 'it was discarded, or its worker took the disk back' : 'it is kept no longer'
 
 export function mayRelease(run: Run): Result<void> {
@@ -93,11 +94,11 @@ function inUse({ id }: Run): Refused {
   return no('conflict', `the sandbox of ${id} is in use: close its terminals or release it first`)
 }
 
-function busy(ticket: Ticket, activeRun: string): string {
+function activeRunMessage(ticket: Ticket, activeRun: string): string {
   return `ticket ${printable(ticket.identifier)} has an active run, ${activeRun}: wait for its end or cancel it`
 }
 
-function notThere({ id, sandbox }: Run): Result<void> {
+function noSandbox({ id, sandbox }: Run): Result<void> {
   return sandbox.retainedUntil === undefined
     ? no('conflict', `${id} has left no sandbox to discard`)
     : no('gone', `the sandbox of ${id} is gone already`)
@@ -105,9 +106,9 @@ function notThere({ id, sandbox }: Run): Result<void> {
 
 export interface FollowUpFacts {
   /** Where its pull request is at the code host of now; refused when there is none, or no code host. */
-  readonly place: Result<PullPlace>
+  readonly pull: Result<PullPlace>
   /** Another run of its ticket that is not at rest. */
-  readonly otherActiveRun: string | undefined
+  readonly competingRun: string | undefined
   /** Somebody has just asked for one. */
   readonly starting: boolean
   /** Somebody is in its sandbox. */
@@ -120,11 +121,12 @@ export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullPlace> {
   if (status === 'failed' || status === 'cancelled')
     return no('conflict', `${id} is ${status}, so there is nothing to follow up: retry it`)
   if (!isTerminal(status)) return no('conflict', `${id} is ${status}: wait for its end before a follow-up`)
-  if (!facts.place.ok) return facts.place
-  if (facts.otherActiveRun !== undefined) return no('conflict', busy(run.ticket, facts.otherActiveRun))
+  if (!facts.pull.ok) return facts.pull
+  if (facts.competingRun !== undefined)
+    return no('conflict', activeRunMessage(run.ticket, facts.competingRun))
   if (facts.starting) return no('conflict', `a follow-up of ${id} is starting already`)
   if (facts.booted) return inUse(run)
-  return facts.place
+  return facts.pull
 }
 
 /** What its code host said of the pull request a moment ago; undefined when it does not know it. */

@@ -46,7 +46,7 @@ export type PricedAs = 'request' | 'sum'
 
 export function costUsdOf(model: string, use: TokenUse, as: PricedAs, table: PriceTable): number | undefined {
   const price = priceOf(model, table)
-  return price === undefined ? undefined : dollars(use, as === 'request' ? ratesFor(price, use) : price)
+  return price === undefined ? undefined : priceInUsd(use, as === 'request' ? ratesFor(price, use) : price)
 }
 
 /** The row that a model's name means, however a provider decorates it. */
@@ -65,7 +65,7 @@ const TOKENS_PER_PRICE = 1_000_000
 /** Finer than any price of a token, coarse enough to hide what floating point makes of 0.1 + 0.2. */
 const USD_STEPS = 1e9
 
-export function dollars(use: TokenUse, rates: Rates): number {
+export function priceInUsd(use: TokenUse, rates: Rates): number {
   const { cacheWriteTokens, cacheWriteHourTokens = 0 } = use
   const hour = Math.min(cacheWriteHourTokens, cacheWriteTokens)
   const sum =
@@ -86,16 +86,16 @@ export function ratesFor(price: ModelPrice, use: TokenUse): Rates {
 
 const NAME_CHARS_MAX = 200
 /** `vendor/…/`, and what clouds put in front. */
-const IN_FRONT = /^.*\/|^(?:[a-z]+\.)?(?:anthropic|openai|google)\./
+const NAME_PREFIX = /^.*\/|^(?:[a-z]+\.)?(?:anthropic|openai|google)\./
 /** The window (`[1m]`), a cloud's version (`-v1:0`), a date. */
-const BEHIND = [/\[[a-z0-9]+\]$/, /-v\d+(?::\d+)?$/, /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/]
+const NAME_SUFFIXES = [/\[[a-z0-9]+\]$/, /-v\d+(?::\d+)?$/, /[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$/]
 
 function bareName(model: string): string {
-  const name = model.slice(0, NAME_CHARS_MAX).trim().toLowerCase().replace(IN_FRONT, '')
-  return BEHIND.reduce((rest, tail) => rest.replace(tail, ''), name)
+  const name = model.slice(0, NAME_CHARS_MAX).trim().toLowerCase().replace(NAME_PREFIX, '')
+  return NAME_SUFFIXES.reduce((rest, tail) => rest.replace(tail, ''), name)
 }
 
 /** Another size or another version is another model, with a price of its own. */
-const OTHER_MODEL = /^(?:mini|nano|micro|lite|pro|max|ultra|flash|\d{1,2}(?![0-9]))(?:-|\.|$)/
+const DIFFERENT_MODEL = /^(?:mini|nano|micro|lite|pro|max|ultra|flash|\d{1,2}(?![0-9]))(?:-|\.|$)/
 
-const isSameModel = (rest: string): boolean => !OTHER_MODEL.test(rest)
+const isSameModel = (rest: string): boolean => !DIFFERENT_MODEL.test(rest)

@@ -9,26 +9,30 @@ import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import { labelled, OTHER_MODELS, totalsOf, withRoom } from './cost.ts'
+import { foldExcessCosts, labelled, OTHER_MODELS, totalsOf } from './cost.ts'
 import { costUsdOf, type PriceTable } from './price.ts'
 
 /** A row a model. */
-export type SessionPart = readonly CostModelUsage[]
+export type SessionCostPart = readonly CostModelUsage[]
 
 /** What of an export is younger than `since`, an instant as records write it. */
-export function sessionPart(entries: readonly UsageEntry[], since: string, prices: PriceTable): SessionPart {
+export function sessionCostPart(
+  entries: readonly UsageEntry[],
+  since: string,
+  prices: PriceTable,
+): SessionCostPart {
   const distinct = new Map(entries.map((entry) => [entry.id, entry]))
   const fresh = [...distinct.values()].filter(({ at }) => at > since)
   return byModel(fresh.map((entry) => rowOf(entry, prices)))
 }
 
 /** The youngest instant in it; empty when there is none. */
-export function newestOf(entries: readonly UsageEntry[]): string {
+export function newestInstant(entries: readonly UsageEntry[]): string {
   return entries.reduce((newest, { at }) => (at > newest ? at : newest), '')
 }
 
 /** `undefined`: nothing was used. */
-export function sessionCost(parts: readonly SessionPart[], number: number): CostEntry | undefined {
+export function sessionCost(parts: readonly SessionCostPart[], number: number): CostEntry | undefined {
   const breakdown = byModel(parts.flat())
   if (breakdown.length === 0) return undefined
   const nothing = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 }
@@ -37,7 +41,7 @@ export function sessionCost(parts: readonly SessionPart[], number: number): Cost
 }
 
 /** Sessions of a run are counted from 1, as its costs tell them. */
-export function sessionsIn(costs: readonly CostEntry[]): number {
+export function countSessions(costs: readonly CostEntry[]): number {
   return Math.max(0, ...costs.map(({ label }) => Number(/^attach (\d{1,6})$/.exec(label)?.[1] ?? 0)))
 }
 
@@ -45,9 +49,9 @@ export function sessionsIn(costs: readonly CostEntry[]): number {
  * The run with this entry among its costs: in the place of the one that has its label, else behind the others. Only
  * for a run at rest: a lease names the costs before its own by their number.
  */
-export function withSessionCost(run: Run, entry: CostEntry): Run {
+export function addSessionCost(run: Run, entry: CostEntry): Run {
   const at = run.costs.findIndex(({ label }) => label === entry.label)
-  const room = run.costs.length < RUN_COSTS_MAX ? run.costs : withRoom(run.costs)
+  const room = run.costs.length < RUN_COSTS_MAX ? run.costs : foldExcessCosts(run.costs)
   const costs = at < 0 ? [...room, entry] : run.costs.with(at, entry)
   const { costTotals: _, ...rest } = run
   const costTotals = totalsOf(costs)
@@ -65,8 +69,8 @@ function rowOf({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): Cos
 function byModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
   const sums = new Map<string, CostModelUsage>()
   for (const row of rows) {
-    const room = sums.has(row.model) || sums.size < COST_MODELS_MAX - 1
-    const model = room ? row.model : OTHER_MODELS
+    const hasOwnRow = sums.has(row.model) || sums.size < COST_MODELS_MAX - 1
+    const model = hasOwnRow ? row.model : OTHER_MODELS
     const sum = sums.get(model)
     sums.set(model, sum === undefined ? { ...row, model } : added(sum, row))
   }

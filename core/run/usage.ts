@@ -24,7 +24,7 @@ export function usageToArchive(snapshot: UsageSnapshot): Result<{ key: UsageKey;
   if (sha256 !== undefined && sha256 !== usageHash(entries)) {
     return no('invalid', '/snapshot/sha256: is not the SHA-256 of the compact JSON of the entries')
   }
-  const text = textOf(key, distinct(entries))
+  const text = archiveText(key, distinctEntries(entries))
   const bytes = Buffer.byteLength(text)
   if (bytes <= WORKER_MAX_USAGE_SNAPSHOT_BYTES) return yes({ key, text })
   return no('invalid', `/snapshot: is ${bytes} bytes, more than ${WORKER_MAX_USAGE_SNAPSHOT_BYTES}`)
@@ -36,11 +36,11 @@ export function usageHash(entries: readonly UsageEntry[]): string {
 }
 
 /** In the order in which they first came. */
-function distinct(entries: readonly UsageEntry[]): UsageEntry[] {
+function distinctEntries(entries: readonly UsageEntry[]): UsageEntry[] {
   return [...new Map(entries.map((entry) => [entry.id, entry])).values()]
 }
 
 /** The entries have a text of their own already; it goes in as the last field. */
-function textOf(key: UsageKey, entries: readonly UsageEntry[]): string {
+function archiveText(key: UsageKey, entries: readonly UsageEntry[]): string {
   return `${JSON.stringify(key).slice(0, -1)},"entries":${usageText(entries)}}`
 }

@@ -7,10 +7,10 @@
 import { type CompletedConfig, CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import type { CredentialChange } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
-import { same } from './json-equal.ts'
-import { soundness } from './json-safety.ts'
-import { isObject, merge } from './merge.ts'
-import { onlyAt, valueAt } from './path.ts'
+import { isJsonEqual } from './json-equal.ts'
+import { checkJsonSafety } from './json-safety.ts'
+import { isObject, mergePatch } from './merge.ts'
+import { objectWith, valueAt } from './path.ts'
 import { guardCredentials } from './protected-keys.ts'
 import { readConfig } from './read.ts'
 import { needsRestart } from './restart.ts'
@@ -25,11 +25,11 @@ export interface DecidedChange extends CompletedConfig {
 
 export function decideChange(current: CompletedConfig, patch: unknown): Result<DecidedChange> {
   if (!isObject(patch)) return no('invalid', '/patch: must be an object')
-  const sound = soundness(patch)
-  if (!sound.ok) return inPatch(sound)
-  const merged = merge(current.stored, patch)
+  const sound = checkJsonSafety(patch)
+  if (!sound.ok) return prefixPatchPath(sound)
+  const merged = mergePatch(current.stored, patch)
   const guarded = guardCredentials(current.stored, merged)
-  return inPatch(guarded.ok ? settle(current, merged) : guarded)
+  return prefixPatchPath(guarded.ok ? completeChange(current, merged) : guarded)
 }
 
 /**
@@ -39,13 +39,13 @@ export function decideChange(current: CompletedConfig, patch: unknown): Result<D
 export function decideCredentials(current: CompletedConfig, change: CredentialChange): Result<DecidedChange> {
   const merged = CREDENTIAL_PATHS.reduce<unknown>((config, path) => {
     const value = valueAt(change, path)
-    return value === undefined ? config : merge(config, onlyAt(path, value))
+    return value === undefined ? config : mergePatch(config, objectWith(path, value))
   }, current.stored)
-  return settle(current, merged)
+  return completeChange(current, merged)
 }
 
 /** What was stored is sound, so whatever is wrong came with the patch: that is where the path starts. */
-function inPatch<T>(answer: Result<T>): Result<T> {
+function prefixPatchPath<T>(answer: Result<T>): Result<T> {
   if (answer.ok || !answer.refusal.message.startsWith('/')) return answer
   return no(answer.refusal.kind, `/patch${answer.refusal.message.replace(/^\/(?=:)/, '')}`)
 }
@@ -55,15 +55,15 @@ export function renderConfig(stored: unknown): string {
   return `${JSON.stringify(stored, undefined, 2)}\n`
 }
 
-function settle(current: CompletedConfig, merged: unknown): Result<DecidedChange> {
+function completeChange(current: CompletedConfig, merged: unknown): Result<DecidedChange> {
   const text = renderConfig(merged)
   const read = readConfig(text)
   if (!read.ok) return read
-  if (!same(read.value.stored, merged)) return no('failed', '/: does not read back as it was written')
+  if (!isJsonEqual(read.value.stored, merged)) return no('failed', '/: does not read back as it was written')
   return yes({
     ...read.value,
     text,
     applied: needsRestart(current.effective, read.value.effective) ? 'restart' : 'live',
-    changed: !same(read.value.stored, current.stored),
+    changed: !isJsonEqual(read.value.stored, current.stored),
   })
 }

@@ -4,15 +4,17 @@
  */
 import { isObject } from './merge.ts'
 
-export function same(a: unknown, b: unknown): boolean {
+export function isJsonEqual(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (Array.isArray(a) && Array.isArray(b)) {
-    return a.length === b.length && a.every((inner, index) => same(inner, b[index]))
+    return a.length === b.length && a.every((inner, index) => isJsonEqual(inner, b[index]))
   }
   if (!isObject(a) || !isObject(b)) return false
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => same(own(a, key), own(b, key)))
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) =>
+    isJsonEqual(ownValue(a, key), ownValue(b, key)),
+  )
 }
 
-function own(value: Readonly<Record<string, unknown>>, key: string): unknown {
+function ownValue(value: Readonly<Record<string, unknown>>, key: string): unknown {
   return Object.hasOwn(value, key) ? value[key] : undefined
 }

@@ -10,17 +10,17 @@ import { at } from '../../protocol/schema-errors.ts'
 import { no, type Result, yes } from '../result.ts'
 import { isObject } from './merge.ts'
 
-export function soundness(value: unknown): Result<true> {
-  const fault = firstFault(value, [], { keysLeft: JSON_KEYS_MAX })
+export function checkJsonSafety(value: unknown): Result<true> {
+  const fault = findFault(value, [], { keysLeft: JSON_KEYS_MAX })
   return fault === undefined ? yes(true) : no('invalid', fault)
 }
 
 /** How many more keys the whole value may have. */
-interface Budget {
+interface KeyBudget {
   keysLeft: number
 }
 
-function firstFault(value: unknown, path: readonly string[], budget: Budget): string | undefined {
+function findFault(value: unknown, path: readonly string[], budget: KeyBudget): string | undefined {
   if (!Array.isArray(value) && !isObject(value)) return scalarFault(value, path)
   // Recursion is safe here: it ends with the allowed depth.
   if (path.length >= JSON_DEPTH_MAX) return at(path, `is nested deeper than ${JSON_DEPTH_MAX} levels`)
@@ -29,7 +29,7 @@ function firstFault(value: unknown, path: readonly string[], budget: Budget): st
   if (budget.keysLeft < 0) return at([], `has more than ${JSON_KEYS_MAX} keys`)
   for (const [key, inner] of entries) {
     const within = [...path, key]
-    const fault = keyFault(key, within) ?? firstFault(inner, within, budget)
+    const fault = keyFault(key, within) ?? findFault(inner, within, budget)
     if (fault !== undefined) return fault
   }
   return undefined

@@ -6,78 +6,78 @@
  * expected there, and quotes nothing. It agrees with `JSON.parse` on every text (a law in its tests), and keeps its
  * own stack, for a text of a million brackets must not end the process.
  */
-export interface SyntaxFault {
+export interface JsonSyntaxError {
   readonly line: number
   readonly column: number
   readonly expected: string
 }
 
-export function syntaxFault(text: string): SyntaxFault | undefined {
+export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
   const open: Bracket[] = []
-  let wanted: Wanted = 'value'
+  let expected: Expected = 'value'
   let offset = 0
   for (;;) {
-    const token = tokenAt(text, skipSpace(text, offset))
-    if (token.is === 'end' && wanted === 'rest' && open.length === 0) return undefined
-    const next = step(wanted, token.is, open)
+    const token = readToken(text, skipSpace(text, offset))
+    if (token.is === 'end' && expected === 'rest' && open.length === 0) return undefined
+    const next = nextExpected(expected, token.is, open)
     if (next === undefined)
-      return { ...placeOf(text, token.start), expected: expectation(wanted, token, open, text) }
-    wanted = next
+      return { ...positionOf(text, token.start), expected: describeExpected(expected, token, open, text) }
+    expected = next
     offset = token.end
   }
 }
 
 type Bracket = '{' | '['
-type Wanted = 'value' | 'first item' | 'first key' | 'key' | 'colon' | 'rest'
+type Expected = 'value' | 'first item' | 'first key' | 'key' | 'colon' | 'rest'
 type TokenKind = Bracket | '}' | ']' | ':' | ',' | 'string' | 'scalar' | 'broken' | 'end'
 
-interface Token {
+interface JsonToken {
   readonly is: TokenKind
   readonly start: number
   readonly end: number
   /** What a broken string wanted where it broke. */
-  readonly wanted?: string
+  readonly expected?: string
 }
 
 // ---- the grammar -----------------------------------------------------------------------------------------------
 
 /** What is wanted after this token, or undefined when the token may not stand here. */
-function step(wanted: Wanted, token: TokenKind, open: Bracket[]): Wanted | undefined {
-  switch (wanted) {
+function nextExpected(expected: Expected, token: TokenKind, open: Bracket[]): Expected | undefined {
+  switch (expected) {
     case 'first item':
-      return token === ']' ? close(open) : stepIntoValue(token, open)
+      return token === ']' ? close(open) : afterValueStart(token, open)
     case 'value':
-      return stepIntoValue(token, open)
+      return afterValueStart(token, open)
     case 'first key':
-      return token === '}' ? close(open) : stepIntoKey(token)
+      return token === '}' ? close(open) : afterKeyStart(token)
     case 'key':
-      return stepIntoKey(token)
+      return afterKeyStart(token)
     case 'colon':
       return token === ':' ? 'value' : undefined
     case 'rest':
-      return stepOn(token, open)
+      return afterSeparator(token, open)
   }
 }
 
-function stepIntoValue(token: TokenKind, open: Bracket[]): Wanted | undefined {
+function afterValueStart(token: TokenKind, open: Bracket[]): Expected | undefined {
   if (token === 'string' || token === 'scalar') return 'rest'
   if (token !== '{' && token !== '[') return undefined
   open.push(token)
   return token === '{' ? 'first key' : 'first item'
 }
 
-function stepIntoKey(token: TokenKind): Wanted | undefined {
+function afterKeyStart(token: TokenKind): Expected | undefined {
   return token === 'string' ? 'colon' : undefined
 }
 
-function stepOn(token: TokenKind, open: Bracket[]): Wanted | undefined {
+function afterSeparator(token: TokenKind, open: Bracket[]): Expected | undefined {
   const inside = open.at(-1)
   if (inside === undefined) return undefined
   if (token === ',') return inside === '{' ? 'key' : 'value'
   return token === (inside === '{' ? '}' : ']') ? close(open) : undefined
 }
 
-function close(open: Bracket[]): Wanted {
+function close(open: Bracket[]): Expected {
   open.pop()
   return 'rest'
 }
@@ -90,28 +90,28 @@ const PLAIN = /[\u0020\u0021\u0023-\u005b\u005d-\uffff]+/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 const SPACE = /[ \t\n\r]+/y
 
-function tokenAt(text: string, start: number): Token {
+function readToken(text: string, start: number): JsonToken {
   const char = text[start]
   if (char === undefined) return { is: 'end', start, end: start }
   if (isPunctuation(char)) return { is: char, start, end: start + 1 }
-  if (char === '"') return stringAt(text, start)
+  if (char === '"') return readString(text, start)
   const end = matchEnd(SCALAR, text, start)
   return end === undefined ? { is: 'broken', start, end: start } : { is: 'scalar', start, end }
 }
 
 /** A string that breaks is reported where it breaks, not where it starts. */
-function stringAt(text: string, start: number): Token {
+function readString(text: string, start: number): JsonToken {
   let offset = start + 1
   while (text[offset] !== '"') {
     const end = matchEnd(PLAIN, text, offset) ?? matchEnd(ESCAPE, text, offset)
     if (end === undefined)
-      return { is: 'broken', start: offset, end: offset, wanted: wantedInString(text[offset]) }
+      return { is: 'broken', start: offset, end: offset, expected: expectedInString(text[offset]) }
     offset = end
   }
   return { is: 'string', start, end: offset + 1 }
 }
 
-function wantedInString(char: string | undefined): string {
+function expectedInString(char: string | undefined): string {
   if (char === '\\') return 'a valid escape after the backslash'
   return char === '\t' ? 'a tab written as \\t' : 'the closing quote'
 }
@@ -131,12 +131,17 @@ function isPunctuation(char: string): char is '{' | '[' | '}' | ']' | ':' | ',' 
 
 // ---- what people read ------------------------------------------------------------------------------------------
 
-function expectation(wanted: Wanted, token: Token, open: readonly Bracket[], text: string): string {
-  if (token.wanted !== undefined) return token.wanted
+function describeExpected(
+  expected: Expected,
+  token: JsonToken,
+  open: readonly Bracket[],
+  text: string,
+): string {
+  if (token.expected !== undefined) return token.expected
   if (token.is === 'broken' && text[token.start] === '/') return 'no comment (JSON has none)'
-  if (token.is === '}' && wanted === 'key') return 'no comma before the closing }'
-  if (token.is === ']' && wanted === 'value') return 'no comma before the closing ]'
-  return wanted === 'rest' ? expectedAfterValue(open.at(-1)) : EXPECTED[wanted]
+  if (token.is === '}' && expected === 'key') return 'no comma before the closing }'
+  if (token.is === ']' && expected === 'value') return 'no comma before the closing ]'
+  return expected === 'rest' ? expectedAfterValue(open.at(-1)) : EXPECTED_TEXT[expected]
 }
 
 function expectedAfterValue(inside: Bracket | undefined): string {
@@ -144,7 +149,7 @@ function expectedAfterValue(inside: Bracket | undefined): string {
   return inside === '{' ? 'a comma or }' : 'a comma or ]'
 }
 
-const EXPECTED: Readonly<Record<Exclude<Wanted, 'rest'>, string>> = {
+const EXPECTED_TEXT: Readonly<Record<Exclude<Expected, 'rest'>, string>> = {
   value: 'a value',
   'first item': 'a value or ]',
   'first key': 'a key in double quotes or }',
@@ -152,7 +157,7 @@ const EXPECTED: Readonly<Record<Exclude<Wanted, 'rest'>, string>> = {
   colon: 'a colon',
 }
 
-function placeOf(text: string, offset: number): { line: number; column: number } {
+function positionOf(text: string, offset: number): { line: number; column: number } {
   const before = text.slice(0, offset).split(/\r\n|\r|\n/)
   return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 }
 }

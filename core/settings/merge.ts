@@ -5,15 +5,15 @@
  * argument, and neither is touched. A key named `__proto__` becomes a plain key of the answer and reaches no
  * prototype; whether such a key may be there at all is for `soundness.ts`.
  */
-export function merge(current: unknown, patch: unknown): unknown {
+export function mergePatch(current: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return copy(patch)
   const merged = new Map<string, unknown>()
   for (const [key, value] of Object.entries(isObject(current) ? current : {})) {
     if (!Object.hasOwn(patch, key)) merged.set(key, copy(value))
-    else if (patch[key] !== null) merged.set(key, merge(value, patch[key]))
+    else if (patch[key] !== null) merged.set(key, mergePatch(value, patch[key]))
   }
   for (const [key, value] of Object.entries(patch)) {
-    if (value !== null && !merged.has(key)) merged.set(key, merge(undefined, value))
+    if (value !== null && !merged.has(key)) merged.set(key, mergePatch(undefined, value))
   }
   // fromEntries defines keys instead of assigning them, so none of them can be a setter's.
   return Object.fromEntries(merged)

@@ -15,7 +15,7 @@ export function valueAt(value: unknown, path: string): unknown {
 }
 
 /** An object holding nothing but `value` at `path`. */
-export function onlyAt(path: string, value: unknown): unknown {
+export function objectWith(path: string, value: unknown): unknown {
   return keysOf(path).reduceRight<unknown>((inner, key) => Object.fromEntries([[key, inner]]), value)
 }
 

@@ -8,11 +8,11 @@
  */
 import { CREDENTIAL_PATHS } from '../../protocol/config.ts'
 import { no, type Result, yes } from '../result.ts'
-import { same } from './json-equal.ts'
+import { isJsonEqual } from './json-equal.ts'
 import { valueAt } from './path.ts'
 
 export function guardCredentials(current: unknown, merged: unknown): Result<true> {
-  const touched = CREDENTIAL_PATHS.find((path) => !same(valueAt(current, path), valueAt(merged, path)))
+  const touched = CREDENTIAL_PATHS.find((path) => !isJsonEqual(valueAt(current, path), valueAt(merged, path)))
   if (touched === undefined) return yes(true)
   return no('invalid', `${touched}: is a credential; use PUT /api/settings/credentials or a connect flow`)
 }

@@ -8,8 +8,8 @@
 import { type CompletedConfig, completeConfig } from '../../protocol/config.ts'
 import { CONFIG_BYTES_MAX } from '../../protocol/limits.ts'
 import { no, type Result, yes } from '../result.ts'
-import { soundness } from './json-safety.ts'
-import { syntaxFault } from './json-syntax-error.ts'
+import { checkJsonSafety } from './json-safety.ts'
+import { findJsonSyntaxError } from './json-syntax-error.ts'
 import { isObject } from './merge.ts'
 
 export function readConfig(text: string | undefined): Result<CompletedConfig> {
@@ -17,14 +17,14 @@ export function readConfig(text: string | undefined): Result<CompletedConfig> {
   const bytes = Buffer.byteLength(text)
   if (bytes > CONFIG_BYTES_MAX)
     return no('invalid', `/: must have at most ${CONFIG_BYTES_MAX} bytes, not ${bytes}`)
-  const parsed = parse(withoutMark(text))
+  const parsed = parse(stripByteOrderMark(text))
   return parsed.ok ? complete(parsed.value) : parsed
 }
 
 /** From a JSON value of any shape to a configuration, or the first reason why not. */
 function complete(value: unknown): Result<CompletedConfig> {
   if (!isObject(value)) return no('invalid', '/: must be an object')
-  const sound = soundness(value)
+  const sound = checkJsonSafety(value)
   if (!sound.ok) return sound
   const completed = completeConfig(value)
   return completed.ok ? yes(completed.value) : no('invalid', completed.error)
@@ -35,7 +35,7 @@ function parse(text: string): Result<unknown> {
     return yes(JSON.parse(text))
   } catch {
     // The error is dropped on purpose: it quotes the text, which holds secrets.
-    const fault = syntaxFault(text)
+    const fault = findJsonSyntaxError(text)
     if (fault === undefined) return no('invalid', '/: is not JSON')
     return no(
       'invalid',
@@ -45,6 +45,6 @@ function parse(text: string): Result<unknown> {
 }
 
 /** Some editors put a byte order mark in front. */
-function withoutMark(text: string): string {
+function stripByteOrderMark(text: string): string {
   return text.startsWith('\ufeff') ? text.slice(1) : text
 }

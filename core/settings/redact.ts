@@ -5,12 +5,15 @@
  * copy that shares nothing with the configuration in force.
  */
 import { MASK, SECRET_PATHS, type ServiceConfig } from '../../protocol/config.ts'
-import { merge } from './merge.ts'
-import { onlyAt, valueAt } from './path.ts'
+import { mergePatch } from './merge.ts'
+import { objectWith, valueAt } from './path.ts'
 
-export function redact(config: ServiceConfig): ServiceConfig {
+export function redactConfig(config: ServiceConfig): ServiceConfig {
   const set = SECRET_PATHS.filter((path) => isSet(valueAt(config, path)))
-  const masked = set.reduce<unknown>((value, path) => merge(value, onlyAt(path, MASK)), merge({}, config))
+  const masked = set.reduce<unknown>(
+    (value, path) => mergePatch(value, objectWith(path, MASK)),
+    mergePatch({}, config),
+  )
   // The shape is unchanged: texts were replaced by texts.
   return masked as ServiceConfig
 }

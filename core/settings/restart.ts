@@ -3,9 +3,9 @@
  * default that held anyway changes nothing.
  */
 import { RESTART_PATHS, type ServiceConfig } from '../../protocol/config.ts'
-import { same } from './json-equal.ts'
+import { isJsonEqual } from './json-equal.ts'
 import { valueAt } from './path.ts'
 
 export function needsRestart(before: ServiceConfig, after: ServiceConfig): boolean {
-  return RESTART_PATHS.some((path) => !same(valueAt(before, path), valueAt(after, path)))
+  return RESTART_PATHS.some((path) => !isJsonEqual(valueAt(before, path), valueAt(after, path)))
 }

@@ -9,7 +9,7 @@
 import { BLOCKERS_WALKED_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import type { TrackedTicket } from '../ports.ts'
-import { listed } from './names.ts'
+import { formatNames } from './names.ts'
 
 /** Every ticket of a tracker's picture, by id. */
 export type TicketsById = ReadonlyMap<string, TrackedTicket>
@@ -23,41 +23,42 @@ export function openBlockers(ticket: Ticket, byId: TicketsById): string[] {
  * The circle of waiting that this ticket is in, or that one it waits for is in, from one ticket back to itself
  * (`A, B, A`); empty when there is none within the first `BLOCKERS_WALKED_MAX` tickets.
  */
-export function waitingCircle(ticket: Ticket, byId: TicketsById): string[] {
-  const way: Step[] = [stepTo(ticket, byId)]
+export function waitingCycle(ticket: Ticket, byId: TicketsById): string[] {
+  const path: BlockerStep[] = [stepTo(ticket, byId)]
   const walked = new Set([ticket.id])
-  for (let step = way.at(-1); step !== undefined && walked.size <= BLOCKERS_WALKED_MAX; step = way.at(-1)) {
+  for (let step = path.at(-1); step !== undefined && walked.size <= BLOCKERS_WALKED_MAX; step = path.at(-1)) {
     const next = step.waitsFor.pop()
     if (next === undefined) {
-      way.pop()
+      path.pop()
       continue
     }
-    const met = way.findIndex((earlier) => earlier.ticket.id === next.id)
-    if (met >= 0) return [...way.slice(met).map((one) => one.ticket), next].map((one) => one.identifier)
+    const repeatedAt = path.findIndex((earlier) => earlier.ticket.id === next.id)
+    if (repeatedAt >= 0)
+      return [...path.slice(repeatedAt).map((one) => one.ticket), next].map((one) => one.identifier)
     if (walked.has(next.id)) continue
     walked.add(next.id)
-    way.push(stepTo(next, byId))
+    path.push(stepTo(next, byId))
   }
   return []
 }
 
 /** The queue's reason, such as `waiting for ENG-1, ENG-2`. */
-export function waitingFor(identifiers: readonly string[], circle: readonly string[] = []): string {
-  const reason = `waiting for ${listed(identifiers)}`
-  if (circle.length === 0) return reason
-  const told = `it is a circle, in which each waits for the next: ${listed(circle)}`
-  return `${reason}; ${told}. Take one of them out of another's blockedBy`
+export function waitingReason(identifierCache: readonly string[], cycle: readonly string[] = []): string {
+  const reason = `waiting for ${formatNames(identifierCache)}`
+  if (cycle.length === 0) return reason
+  const explanation = `it is a circle, in which each waits for the next: ${formatNames(cycle)}`
+  return `${reason}; ${explanation}. Take one of them out of another's blockedBy`
 }
 
 // ---- one step ----------------------------------------------------------------------------------------------------
 
-interface Step {
+interface BlockerStep {
   readonly ticket: Ticket
   /** Not yet gone into; the last is next. */
   readonly waitsFor: Ticket[]
 }
 
-function stepTo(ticket: Ticket, byId: TicketsById): Step {
+function stepTo(ticket: Ticket, byId: TicketsById): BlockerStep {
   return { ticket, waitsFor: blockersOf(ticket, byId).reverse() }
 }
 

@@ -6,7 +6,7 @@
  */
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { TrackedTicket } from '../ports.ts'
-import { sameName } from './names.ts'
+import { isSameName } from './names.ts'
 
 export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
   if (tracked.closed) return false
@@ -26,5 +26,5 @@ function namesOf(shown: string | undefined, others: readonly string[] = []): rea
 
 /** Any one of those listed will do. */
 function allows(allowed: readonly string[], names: readonly string[]): boolean {
-  return allowed.length === 0 || allowed.some((one) => names.some((name) => sameName(one, name)))
+  return allowed.length === 0 || allowed.some((one) => names.some((name) => isSameName(one, name)))
 }

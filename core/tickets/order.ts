@@ -7,13 +7,13 @@
 import type { Ticket } from '../../protocol/run.ts'
 
 /** 1 (urgent) to 4 (low), and then those that nobody has given a priority. */
-export function rankOf(priority: Ticket['priority']): number {
+export function priorityRank(priority: Ticket['priority']): number {
   return priority === 0 ? 4 : priority - 1
 }
 
 export function compareTickets(a: Ticket, b: Ticket): number {
   return (
-    rankOf(a.priority) - rankOf(b.priority) ||
+    priorityRank(a.priority) - priorityRank(b.priority) ||
     compareTexts(a.createdAt, b.createdAt) ||
     compareTexts(a.id, b.id)
   )

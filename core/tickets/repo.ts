@@ -9,14 +9,14 @@ import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
-import { listed, sameName } from './names.ts'
+import { formatNames, isSameName } from './names.ts'
 
 export interface RepoChoice {
   readonly key: string
   readonly mapping: RepoMapping
 }
 
-export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Result<RepoChoice> {
+export function chooseRepo(ticket: Ticket, repos: ServiceConfig['repos']): Result<RepoChoice> {
   const all = Object.entries(repos).map(([key, mapping]) => ({ key, mapping }))
   if (all.length === 0) {
     return no(
@@ -24,52 +24,52 @@ export function repoOf(ticket: Ticket, repos: ServiceConfig['repos']): Result<Re
       'no repository is configured; add one under repos, such as {"web": {"remote": "owner/web"}}',
     )
   }
-  if (ticket.repo !== undefined) return named(ticket, ticket.repo, all)
-  const found = [ofLabels(ticket, all), ofProject(ticket, all), ofEverything(all)].find(
+  if (ticket.repo !== undefined) return chooseNamed(ticket, ticket.repo, all)
+  const found = [matchingLabels(ticket, all), matchingProject(ticket, all), matchingEverything(all)].find(
     (fits) => fits.length > 0,
   )
-  if (found === undefined) return none(ticket, all)
+  if (found === undefined) return refuseUnmatched(ticket, all)
   const [choice] = found
-  return choice !== undefined && found.length === 1 ? yes(choice) : several(ticket, found)
+  return choice !== undefined && found.length === 1 ? yes(choice) : refuseAmbiguous(ticket, found)
 }
 
 // ---- what fits ---------------------------------------------------------------------------------------------------
 
-function named(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
+function chooseNamed(ticket: Ticket, key: string, all: readonly RepoChoice[]): Result<RepoChoice> {
   const choice = all.find((one) => one.key === key)
   if (choice !== undefined) return yes(choice)
   return no(
     'invalid',
-    `${nameOf(ticket)} names the repository ${printable(key)}, which is not a key under repos; use one of ${keys(all)}, or add it`,
+    `${nameOf(ticket)} names the repository ${printable(key)}, which is not a key under repos; use one of ${formatKeys(all)}, or add it`,
   )
 }
 
 /** Of two that fit, the one that is for the ticket's project too. */
-function ofLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
+function matchingLabels({ labels, project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
   const fits = all.filter(
-    ({ mapping: { label } }) => label !== undefined && labels.some((one) => sameName(one, label)),
+    ({ mapping: { label } }) => label !== undefined && labels.some((one) => isSameName(one, label)),
   )
-  return narrowed(fits, (one) => isFor(one, project))
+  return preferBetter(fits, (one) => isFor(one, project))
 }
 
 /** Of two that fit, the one that does not ask for a label, which the ticket has not. */
-function ofProject({ project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
-  return narrowed(
+function matchingProject({ project }: Ticket, all: readonly RepoChoice[]): readonly RepoChoice[] {
+  return preferBetter(
     all.filter((one) => isFor(one, project)),
     ({ mapping }) => mapping.label === undefined,
   )
 }
 
-function ofEverything(all: readonly RepoChoice[]): readonly RepoChoice[] {
+function matchingEverything(all: readonly RepoChoice[]): readonly RepoChoice[] {
   return all.filter(({ mapping }) => mapping.label === undefined && mapping.trackerProject === undefined)
 }
 
 function isFor({ mapping: { trackerProject } }: RepoChoice, project: string | undefined): boolean {
-  return trackerProject !== undefined && project !== undefined && sameName(trackerProject, project)
+  return trackerProject !== undefined && project !== undefined && isSameName(trackerProject, project)
 }
 
 /** The better ones, unless none is better. */
-function narrowed(
+function preferBetter(
   fits: readonly RepoChoice[],
   isBetter: (one: RepoChoice) => boolean,
 ): readonly RepoChoice[] {
@@ -79,25 +79,25 @@ function narrowed(
 
 // ---- what does not -----------------------------------------------------------------------------------------------
 
-function none(ticket: Ticket, all: readonly RepoChoice[]): Refused {
+function refuseUnmatched(ticket: Ticket, all: readonly RepoChoice[]): Refused {
   const labels = all.flatMap(({ mapping }) => mapping.label ?? [])
   const projects = all.flatMap(({ mapping }) => mapping.trackerProject ?? [])
   const cures = [
-    ...(labels.length === 0 ? [] : [`give it a label (${listed(labels)})`]),
-    ...(projects.length === 0 ? [] : [`put it into a project (${listed(projects)})`]),
+    ...(labels.length === 0 ? [] : [`give it a label (${formatNames(labels)})`]),
+    ...(projects.length === 0 ? [] : [`put it into a project (${formatNames(projects)})`]),
     'leave label and trackerProject out of the one mapping under repos that is for everything else',
   ]
   return no('invalid', `no repository is for ${nameOf(ticket)}: ${cures.join(', or ')}`)
 }
 
-function several(ticket: Ticket, found: readonly RepoChoice[]): Refused {
+function refuseAmbiguous(ticket: Ticket, found: readonly RepoChoice[]): Refused {
   return no(
     'invalid',
-    `${nameOf(ticket)} fits more than one repository (${keys(found)}): ` +
+    `${nameOf(ticket)} fits more than one repository (${formatKeys(found)}): ` +
       'name one in the ticket (repo), or tell them apart by label or trackerProject under repos',
   )
 }
 
-const keys = (choices: readonly RepoChoice[]): string => listed(choices.map(({ key }) => key))
+const formatKeys = (choices: readonly RepoChoice[]): string => formatNames(choices.map(({ key }) => key))
 
 const nameOf = ({ identifier }: Ticket): string => printable(identifier)

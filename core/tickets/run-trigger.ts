@@ -9,10 +9,10 @@
  * must not cost a second run.
  */
 import type { Ticket } from '../../protocol/run.ts'
-import { sameName } from './names.ts'
+import { isSameName } from './names.ts'
 
 /** In which state a ticket was last seen, since when, and whether it was eligible before the host moved it itself. */
-export type TicketMemory = {
+export type TicketObservation = {
   readonly state: string
   readonly since: string
   readonly eligible?: true
@@ -21,26 +21,33 @@ export type TicketMemory = {
 }
 
 /** The very same object when there is nothing new to remember. */
-export function seen(memory: TicketMemory | undefined, ticket: Ticket, nowIso: string): TicketMemory {
-  if (memory === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
-  if (sameName(memory.state, ticket.state)) return memory
-  const { put: _, ...rest } = memory
+export function observeTicket(
+  known: TicketObservation | undefined,
+  ticket: Ticket,
+  nowIso: string,
+): TicketObservation {
+  if (known === undefined) return { state: ticket.state, since: earlier(ticket.createdAt, nowIso) }
+  if (isSameName(known.state, ticket.state)) return known
+  const { put: _, ...rest } = known
   return { ...rest, state: ticket.state, since: nowIso }
 }
 
 /** What is seen to have changed has changed after every run that has ended, even if the wall clock was set back since. */
-export function seenAfter(memory: TicketMemory, lastFinishedAt: string | undefined): TicketMemory {
+export function observedAfter(
+  memory: TicketObservation,
+  lastFinishedAt: string | undefined,
+): TicketObservation {
   if (lastFinishedAt === undefined || lastFinishedAt < memory.since) return memory
   return { ...memory, since: new Date(Date.parse(lastFinishedAt) + 1).toISOString() }
 }
 
 /** The same the other way round, for a run that has just ended. The very same object when that is so anyway. */
-export function seenBefore(memory: TicketMemory, finishedAt: string): TicketMemory {
+export function observedBefore(memory: TicketObservation, finishedAt: string): TicketObservation {
   return memory.since <= finishedAt ? memory : { ...memory, since: finishedAt }
 }
 
 /** The very same object when that is known. */
-export function seenEligible(memory: TicketMemory, eligible: boolean): TicketMemory {
+export function observeEligibility(memory: TicketObservation, eligible: boolean): TicketObservation {
   if ((memory.eligible === true) === eligible) return memory
   const { eligible: _, ...rest } = memory
   return eligible ? { ...rest, eligible } : rest
@@ -50,24 +57,24 @@ export function seenEligible(memory: TicketMemory, eligible: boolean): TicketMem
  * The host itself is about to move the ticket, or has. That is no news: without this, a run's end would move its
  * ticket to the review state, and where that is eligible too, the ticket would get run after run.
  */
-export function movedByHost(memory: TicketMemory, state: string): TicketMemory {
-  return sameName(memory.state, state) ? memory : { ...memory, state }
+export function recordHostMove(memory: TicketObservation, state: string): TicketObservation {
+  return isSameName(memory.state, state) ? memory : { ...memory, state }
 }
 
 /** The very same object when that is known. */
-export function putByHost(memory: TicketMemory, state: string): TicketMemory {
+export function recordHostState(memory: TicketObservation, state: string): TicketObservation {
   return memory.put === state ? memory : { ...memory, put: state }
 }
 
-export interface RunWish {
+export interface RunTriggerFacts {
   readonly eligible: boolean
-  readonly memory: TicketMemory
+  readonly memory: TicketObservation
   /** Of all its runs, the end that is latest; a cancelled or failed run has ended, too. */
   readonly lastFinishedAt?: string | undefined
   readonly hasActiveRun: boolean
 }
 
-export function wantsRun({ eligible, memory, lastFinishedAt, hasActiveRun }: RunWish): boolean {
+export function shouldStartRun({ eligible, memory, lastFinishedAt, hasActiveRun }: RunTriggerFacts): boolean {
   if (!eligible || hasActiveRun) return false
   return lastFinishedAt === undefined || lastFinishedAt < memory.since
 }

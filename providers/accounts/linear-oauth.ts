@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock, RandomSource } from '../../core/ports.ts'
 import type { Journey, TokenPair } from '../../core/provider-ports.ts'
-import { strike } from '../../core/redact-secrets.ts'
+import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { CREDENTIAL_CHARS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
@@ -221,7 +221,7 @@ const OPEN_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
 function withoutSecrets(text: string, form: Form): string {
   const secrets = Object.keys(form).filter((name) => !OPEN_FIELDS.has(name))
   return printable(
-    strike(
+    redactSecrets(
       text,
       secrets.map((name) => form[name]),
     ),

@@ -9,7 +9,7 @@
 
 import type { Clock } from '../../core/ports.ts'
 import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/provider-ports.ts'
-import { strike } from '../../core/redact-secrets.ts'
+import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TrackerTokens } from '../../protocol/connect.ts'
@@ -102,7 +102,7 @@ function withoutWhatWasSent(reply: HttpReply, body: Readonly<Record<string, unkn
   if (reply.status === 200 && body.refresh_token !== undefined) return reply
   const { code, device_code, refresh_token } = body
   const secrets = [code, device_code, refresh_token].filter((one) => typeof one === 'string')
-  return { ...reply, text: strike(reply.text, secrets) }
+  return { ...reply, text: redactSecrets(reply.text, secrets) }
 }
 
 /** What the helper says of itself or of the service behind it, before it is asked what the answer is. */

@@ -4,7 +4,7 @@
  * Error pages and messages repeat what was sent more often than one would think, and what is said of a failure is shown,
  * kept and logged. No reply has a reason to hold the credential of its own request.
  */
-import { striker } from '../../core/redact-secrets.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
 
 interface SentRequest {
   readonly headers: Readonly<Record<string, string>>
@@ -28,7 +28,7 @@ export function redactReply<Reply extends ReplyText>(
     (name) => headers[name]?.replace(AUTHORIZATION_SCHEME, '') ?? [],
   )
   if (credentials.length + secrets.length === 0) return reply
-  const redact = striker([...credentials, ...secrets])
+  const redact = createRedactor([...credentials, ...secrets])
   const redactedHeaders = Object.entries(reply.headers).map(([name, value]) => [name, redact(value)])
   return { ...reply, headers: Object.fromEntries(redactedHeaders), text: redact(reply.text) }
 }

@@ -5,7 +5,7 @@
  * names as states are the ticket's state, all others are its labels.
  */
 import type { TrackedTicket } from '../../core/ports.ts'
-import { folded } from '../../core/tickets/names.ts'
+import { normalizeName } from '../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { LABELS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
@@ -100,9 +100,11 @@ export function stateNames({
   reviewState,
   targets = [],
 }: StateSetting): readonly string[] {
-  const configured = [reviewState, startedState, ...rules.states].map((name) => folded(name ?? ''))
-  const others = targets.map(folded).filter((name) => !configured.includes(name))
-  return [...new Set([...others, ...configured])].filter((name) => name !== '' && name !== folded(OPEN))
+  const configured = [reviewState, startedState, ...rules.states].map((name) => normalizeName(name ?? ''))
+  const others = targets.map(normalizeName).filter((name) => !configured.includes(name))
+  return [...new Set([...others, ...configured])].filter(
+    (name) => name !== '' && name !== normalizeName(OPEN),
+  )
 }
 
 export function stateLabelsOf(
@@ -110,8 +112,8 @@ export function stateLabelsOf(
   names: readonly string[],
 ): readonly string[] {
   const places = new Map(names.map((name, index) => [name, index]))
-  const placeOf = (label: string) => places.get(folded(label)) ?? Number.POSITIVE_INFINITY
-  return labels.filter((label) => places.has(folded(label))).sort((a, b) => placeOf(a) - placeOf(b))
+  const placeOf = (label: string) => places.get(normalizeName(label)) ?? Number.POSITIVE_INFINITY
+  return labels.filter((label) => places.has(normalizeName(label))).sort((a, b) => placeOf(a) - placeOf(b))
 }
 
 // ---- the ticket --------------------------------------------------------------------------------------------------
@@ -147,8 +149,8 @@ export function trackedOf(issue: Issue, setting: TicketSetting): TrackedTicket {
 }
 
 function assigneeOf({ assignees }: Issue, wanted: readonly string[]): string | undefined {
-  const names = new Set(wanted.map(folded))
-  return assignees.find((login) => names.has(folded(login))) ?? assignees[0]
+  const names = new Set(wanted.map(normalizeName))
+  return assignees.find((login) => names.has(normalizeName(login))) ?? assignees[0]
 }
 
 // ---- priorities --------------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ const BEHIND = /^([a-z]+)[ _-]prio(?:rity)?$/
 
 /** `priority: high`, `P1`, `urgent`, `low priority`: the most urgent of them. */
 function priorityOf(labels: readonly string[]): Priority {
-  const found = labels.flatMap((label) => priorityIn(folded(label)) ?? [])
+  const found = labels.flatMap((label) => priorityIn(normalizeName(label)) ?? [])
   return found.reduce<Priority>((best, next) => (best === 0 || next < best ? next : best), 0)
 }
 

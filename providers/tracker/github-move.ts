@@ -5,7 +5,7 @@
  * name such as `Done` closes the issue. A closed one is not opened again by a move: a person closed it.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import { sameName } from '../../core/tickets/names.ts'
+import { isSameName } from '../../core/tickets/names.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { GithubApi } from '../codehost/github/api.ts'
 import { type Issue, OPEN, stateLabelsOf } from './github-issue.ts'
@@ -40,19 +40,19 @@ export async function moveIssue(
       `issue ${number} of ${remote} is closed, and stays so; reopen it to have it ${printable(state)}`,
     )
   }
-  const isThere = issue.labels.some((label) => sameName(label, state))
+  const isThere = issue.labels.some((label) => isSameName(label, state))
   const now = labels[0] ?? OPEN
   if (!isThere && from !== undefined && !isOneOf(now, from)) {
     return elsewhere(`issue ${issue.number} of ${issue.remote}`, now)
   }
-  if (!isThere && !sameName(state, OPEN)) {
+  if (!isThere && !isSameName(state, OPEN)) {
     const added = await write(api, issue, 'POST', '/labels', { labels: [state.trim()] })
     if (!added.ok) return added
   }
   return withoutLabels(
     api,
     issue,
-    labels.filter((label) => !sameName(label, state)),
+    labels.filter((label) => !isSameName(label, state)),
   )
 }
 
@@ -92,4 +92,4 @@ async function write(
 }
 
 const isOneOf = (state: string, names: readonly string[]): boolean =>
-  names.some((name) => sameName(name, state))
+  names.some((name) => isSameName(name, state))

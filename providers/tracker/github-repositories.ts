@@ -2,8 +2,8 @@
  * The repositories whose issues are tickets: those that are configured, each once, however many mappings are for it.
  */
 import type { TrackedTicket } from '../../core/ports.ts'
-import { folded } from '../../core/tickets/names.ts'
-import { repoOf } from '../../core/tickets/repo.ts'
+import { normalizeName } from '../../core/tickets/names.ts'
+import { chooseRepo } from '../../core/tickets/repo.ts'
 import type { RepoMapping, ServiceConfig } from '../../protocol/config.ts'
 
 /** A repository, and every mapping that is for it. */
@@ -18,9 +18,9 @@ export interface Home {
 export function homesOf({ repos }: ServiceConfig): ReadonlyMap<string, Home> {
   const homes = new Map<string, { remote: string; mappings: Record<string, RepoMapping> }>()
   for (const [key, mapping] of Object.entries(repos)) {
-    const home = homes.get(folded(mapping.remote)) ?? { remote: mapping.remote, mappings: {} }
+    const home = homes.get(normalizeName(mapping.remote)) ?? { remote: mapping.remote, mappings: {} }
     home.mappings[key] = mapping
-    homes.set(folded(mapping.remote), home)
+    homes.set(normalizeName(mapping.remote), home)
   }
   const names = [...homes.keys()].map(baseName)
   return new Map(
@@ -37,6 +37,6 @@ const baseName = (remote: string): string => remote.slice(remote.indexOf('/') + 
 export function keyOf({ ticket }: TrackedTicket, { mappings }: Home): string | undefined {
   const [only, ...others] = Object.keys(mappings)
   if (others.length === 0) return only
-  const choice = repoOf(ticket, mappings)
+  const choice = chooseRepo(ticket, mappings)
   return choice.ok ? choice.value.key : undefined
 }

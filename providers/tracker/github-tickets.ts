@@ -1,6 +1,6 @@
 /** The issues of all repositories as tickets, and how they are connected with one another. */
 import type { TrackedTicket } from '../../core/ports.ts'
-import { folded } from '../../core/tickets/names.ts'
+import { normalizeName } from '../../core/tickets/names.ts'
 import { blockersIn } from './github-blockers.ts'
 import { type Issue, type IssuePlace, ticketIdOf, trackedOf } from './github-issue.ts'
 import { type Home, keyOf } from './github-repositories.ts'
@@ -18,7 +18,7 @@ export interface TicketsSetting {
 
 export function ticketsOf(issues: readonly Issue[], setting: TicketsSetting): TrackedTicket[] {
   return issues.map((issue) => {
-    const home = setting.homes.get(folded(issue.remote))
+    const home = setting.homes.get(normalizeName(issue.remote))
     const tracked = trackedOf(issue, {
       stateNames: setting.stateNames,
       assignees: setting.assignees,
@@ -34,7 +34,7 @@ export function ticketsOf(issues: readonly Issue[], setting: TicketsSetting): Tr
 function blockersOf(issue: Issue, { homes, host, waitsFor }: TicketsSetting): string[] {
   const places = [...waitsFor(issue), ...saidBy(issue, host)]
   const ids = places.flatMap(({ remote, number }) => {
-    const home = homes.get(folded(remote))
+    const home = homes.get(normalizeName(remote))
     return home === undefined ? [] : [ticketIdOf({ remote: home.remote, number })]
   })
   return [...new Set(ids)]

@@ -9,7 +9,7 @@
  */
 import type { Cancel, Clock, Tracker, TrackerListing, TrackerQuery } from '../../core/ports.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
-import { folded, listed } from '../../core/tickets/names.ts'
+import { formatNames, normalizeName } from '../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
@@ -78,7 +78,7 @@ class GithubTracker implements Tracker {
   async moveTicket(ticketId: string, state: string, from?: readonly string[]): Promise<Result<void>> {
     if (!this.#api.ok) return this.#api
     const place = issuePlaceOf(ticketId)
-    if (place === undefined || !this.#homes.has(folded(place.remote))) {
+    if (place === undefined || !this.#homes.has(normalizeName(place.remote))) {
       return no('unknown', `${printable(ticketId)} is no issue of a configured repository`)
     }
     this.#aimAt(state)
@@ -145,14 +145,14 @@ class GithubTracker implements Tracker {
       stateNames: this.#stateNames(),
       assignees: this.#rules.assignees,
       host: new URL(api.address.site).host,
-      waitsFor: ({ remote, number }) => this.#issues.get(folded(remote))?.waitsFor(number) ?? [],
+      waitsFor: ({ remote, number }) => this.#issues.get(normalizeName(remote))?.waitsFor(number) ?? [],
     })
   }
 
   #cutShort(): string[] {
     const short = [...this.#issues.values()].filter(({ cutShort }) => cutShort)
     if (short.length === 0) return []
-    const names = listed(short.map(({ remote }) => remote))
+    const names = formatNames(short.map(({ remote }) => remote))
     return [
       `${names}: more than ${OPEN_ISSUES_MAX} issues and pull requests are open; only those that changed last are looked at`,
     ]
@@ -162,19 +162,19 @@ class GithubTracker implements Tracker {
   async #strays(api: GithubApi, tickets: readonly string[]): Promise<Strays> {
     const places = tickets.flatMap((id) => issuePlaceOf(id) ?? [])
     const isKnown = ({ remote, number }: IssuePlace) =>
-      this.#issues.get(folded(remote))?.get(number) !== undefined
+      this.#issues.get(normalizeName(remote))?.get(number) !== undefined
     const unknown = places.filter((place) => !isKnown(place)).slice(0, WISHES_ASKED_MAX)
     const found = await Promise.all(unknown.map((place) => this.#find(api, place)))
     const issues = found.flatMap((answer) => (answer.ok && answer.value !== undefined ? [answer.value] : []))
     return {
       // The others are known from now on.
-      issues: issues.filter(({ remote }) => !this.#homes.has(folded(remote))),
+      issues: issues.filter(({ remote }) => !this.#homes.has(normalizeName(remote))),
       problems: found.flatMap((answer) => (answer.ok ? [] : [answer.refusal.message])).slice(0, 1),
     }
   }
 
   #find(api: GithubApi, { remote, number }: IssuePlace): Promise<Result<Issue | undefined>> {
-    const issues = this.#issues.get(folded(remote)) ?? new RepoIssues(remote, this.#clock)
+    const issues = this.#issues.get(normalizeName(remote)) ?? new RepoIssues(remote, this.#clock)
     return issues.find(api, number)
   }
 }

@@ -9,7 +9,7 @@
 import { join, resolve } from 'node:path'
 import type { Cancel, Clock, Log, Tracker, TrackerListing } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import { sameName } from '../../core/tickets/names.ts'
+import { isSameName } from '../../core/tickets/names.ts'
 import { TICKET_FILE_BYTES_MAX, TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
@@ -135,7 +135,7 @@ async function rewriteState(
   if (!now.ok || now.tracked.ticket.id !== ticketId) return changed(name)
   const { identifier, state: current } = now.tracked.ticket
   if (current === state) return yes(undefined)
-  const mayLeave = from?.some((one) => sameName(one, current)) ?? !now.tracked.closed
+  const mayLeave = from?.some((one) => isSameName(one, current)) ?? !now.tracked.closed
   if (!mayLeave) return elsewhere(identifier, current)
   const bytes = withState(file.bytes, state)
   const after =

@@ -243,7 +243,10 @@ test('however many leases end, none is remembered for much longer than a week', 
   }
   for (let at = 0; at < 3_500; at++) {
     const id = `ls-${at.toString(16).padStart(12, '0')}`
-    ended.ended({ id, runId: 'r', workerId: 'w', termMs: 1, grantedAt: '', end: 'completed', why: null }, at)
+    ended.recordEnd(
+      { id, runId: 'r', workerId: 'w', termMs: 1, grantedAt: '', end: 'completed', why: null },
+      at,
+    )
   }
   await commit()
   ended.prune(8 * 24 * 3_600_000)

@@ -1,7 +1,7 @@
 /** Ids sort by the time of their making, whatever the clock does. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ids, uuidv7Hex } from '../../core/ids.ts'
+import { createIds, uuidv7Hex } from '../../core/ids.ts'
 
 const bytes = (fill: number, count = 10): Uint8Array => new Uint8Array(count).fill(fill)
 const random = (fill: number) => ({ bytes: (count: number) => bytes(fill, count) })
@@ -17,7 +17,7 @@ test('too few bytes, or a time that does not fit, is a bug', () => {
 })
 
 test('each kind has its prefix', () => {
-  const made = ids({ now: () => 1 }, random(0))
+  const made = createIds({ now: () => 1 }, random(0))
   expect([made.run(), made.lease(), made.memory()]).toEqual([
     'run-00000000000170008000000000000000',
     'ls-00000000000170008000000000000001',
@@ -26,7 +26,7 @@ test('each kind has its prefix', () => {
 })
 
 test('when the counted digits are used up, the next millisecond is borrowed', () => {
-  const made = ids({ now: () => 1 }, random(0xff))
+  const made = createIds({ now: () => 1 }, random(0xff))
   expect([made.run(), made.run(), made.run()]).toEqual([
     'run-0000000000017fffbfffffffffffffff',
     'run-0000000000027fffbfffffffffffffff',
@@ -41,7 +41,7 @@ test('strictly increasing within a millisecond and when the clock steps back', (
   fc.assert(
     fc.property(wall, (steps) => {
       let [now, fill] = [0, 0]
-      const made = ids({ now: () => now + 0.5 }, { bytes: (count) => bytes(fill, count) })
+      const made = createIds({ now: () => now + 0.5 }, { bytes: (count) => bytes(fill, count) })
       const found = steps.map((step) => {
         ;[now, fill] = step
         return made.lease()

@@ -1,7 +1,7 @@
 /** Whatever form a secret is repeated in, it is not to be read afterwards, and other text stays as it was. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { strike } from '../../core/redact-secrets.ts'
+import { redactSecrets } from '../../core/redact-secrets.ts'
 
 const SECRET = 'lin_oauth_0123456789abcdef/+%7E"\\=&p'
 
@@ -17,20 +17,20 @@ const FORMS: readonly (readonly [string, string])[] = [
 ]
 
 test.each(FORMS)('a secret that is repeated %s is struck out', (_, text) => {
-  const struck = strike(text, [SECRET])
+  const struck = redactSecrets(text, [SECRET])
   expect(struck).toContain('***')
   expect(struck).not.toContain('0123456789')
   expect(Buffer.from(struck, 'base64').toString()).not.toContain('0123456789')
 })
 
 test('of two secrets of which one begins the other, neither leaves a rest', () => {
-  expect(strike('a planted-secret-long b planted-secret c', ['planted-secret', 'planted-secret-long'])).toBe(
-    'a *** b *** c',
-  )
+  expect(
+    redactSecrets('a planted-secret-long b planted-secret c', ['planted-secret', 'planted-secret-long']),
+  ).toBe('a *** b *** c')
 })
 
 test('what is too short to be a secret, or is not set, strikes nothing', () => {
-  expect(strike('a b c', ['a', '', null, undefined])).toBe('a b c')
+  expect(redactSecrets('a b c', ['a', '', null, undefined])).toBe('a b c')
 })
 
 test('no text keeps a secret in any form, and text without it stays as it was', () => {
@@ -38,9 +38,9 @@ test('no text keeps a secret in any form, and text without it stays as it was', 
   fc.assert(
     fc.property(secrets, fc.string(), fc.string(), (secret, before, after) => {
       const text = `${before}${secret}${after}${encodeURIComponent(secret)}${JSON.stringify(secret)}`
-      expect(strike(text, [secret]).includes(secret)).toBe(false)
+      expect(redactSecrets(text, [secret]).includes(secret)).toBe(false)
       fc.pre(!before.includes(secret))
-      if (strike(before, [secret]) !== before) throw new Error('text without the secret was changed')
+      if (redactSecrets(before, [secret]) !== before) throw new Error('text without the secret was changed')
     }),
   )
 })

@@ -2,7 +2,7 @@
  * What lies on a daemon's disk, for those who look at it from outside: its frames by lease and number, its executions
  * by the codes of their states.
  */
-import type { SpooledFrame } from '../../core/lease/outbox.ts'
+import type { StoredFrame } from '../../core/lease/outbox.ts'
 import type { Change, Disk } from './disk.ts'
 import { fieldsOf } from './laws/law.ts'
 
@@ -15,7 +15,7 @@ export interface SpoolChange {
   readonly leaseId: string
   readonly seq: number
   /** null: it leaves the disk. */
-  readonly spooled: SpooledFrame | null
+  readonly spooled: StoredFrame | null
 }
 
 export function framesIn(changes: readonly Change[]): SpoolChange[] {
@@ -23,15 +23,15 @@ export function framesIn(changes: readonly Change[]): SpoolChange[] {
     if (change.is !== 'key-value' || change.shelf !== 'frame') return []
     const [leaseId = '', digits] = change.key.split('/')
     // Only the daemon writes to this shelf, and frames are all it writes.
-    const spooled = change.row === null ? null : (change.row.value as SpooledFrame)
+    const spooled = change.row === null ? null : (change.row.value as StoredFrame)
     return [{ key: change.key, leaseId, seq: Number(digits), spooled }]
   })
 }
 
 export const keyOf = (leaseId: string, seq: number): string => `${leaseId}/${String(seq).padStart(10, '0')}`
 
-export function frameOn(spool: Disk, leaseId: string, seq: number): SpooledFrame | undefined {
-  return spool.fact('frame', keyOf(leaseId, seq)) as SpooledFrame | undefined
+export function frameOn(spool: Disk, leaseId: string, seq: number): StoredFrame | undefined {
+  return spool.fact('frame', keyOf(leaseId, seq)) as StoredFrame | undefined
 }
 
 export interface Recorded {

@@ -1,8 +1,8 @@
 /** Configurations to test with: small ones by hand, and any valid one by chance. */
 import fc from 'fast-check'
 import { renderConfig } from '../../core/settings/change.ts'
-import { merge } from '../../core/settings/merge.ts'
-import { onlyAt } from '../../core/settings/path.ts'
+import { mergePatch } from '../../core/settings/merge.ts'
+import { objectWith } from '../../core/settings/path.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { type CompletedConfig, SECRET_PATHS, type StoredConfig } from '../../protocol/config.ts'
 
@@ -21,7 +21,7 @@ export function secretFor(path: string): string {
 }
 
 export function withSecrets(stored: unknown, paths: readonly string[]): unknown {
-  return paths.reduce((value, path) => merge(value, onlyAt(path, secretFor(path))), stored)
+  return paths.reduce((value, path) => mergePatch(value, objectWith(path, secretFor(path))), stored)
 }
 
 const word = fc.stringMatching(/^[a-z][a-z0-9]{0,9}$/)

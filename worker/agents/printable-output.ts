@@ -6,7 +6,7 @@
  * stays as a sign one can see, so that a text never becomes another one unnoticed. Time is linear in the text, which
  * is why no sequence is looked for beyond the beginning of the next one.
  */
-import { cut, oneLine } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from '../../core/safe-text.ts'
 
 /** Lines and tabs stay. */
 export function shown(text: string): string {
@@ -15,7 +15,7 @@ export function shown(text: string): string {
 
 /** For a reason: one line, and no longer than a person reads. */
 export function sentence(text: string, charsMax: number): string {
-  return cut(oneLine(shown(text)), charsMax)
+  return truncate(toSingleLine(shown(text)), charsMax)
 }
 
 const ESC = '\\u001b'

@@ -5,7 +5,7 @@
  * and shown to everybody who may see it. Of a login, which is a file's text, each of its longer values is a secret.
  * Lines are JSON, so that a secret may stand there in another form than it was given in.
  */
-import { striker } from '../../core/redact-secrets.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
 import type { AgentListener, AgentTask } from './agent.ts'
 import { isObject, objectIn } from './json-lines.ts'
 
@@ -19,7 +19,7 @@ export function redacted(
 ): AgentListener {
   const secrets = longestFirst([...(credential === undefined ? [] : textsOf(credential.value)), ...more])
   if (secrets.length === 0) return listener
-  const clean = striker(secrets)
+  const clean = createRedactor(secrets)
   return {
     line: (text, at) => listener.line(clean(text), at),
     complaint: (text, at) => listener.complaint(clean(text), at),

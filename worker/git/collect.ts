@@ -9,7 +9,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
-import { cut, oneLine } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { OUT_REF, takeBundle } from './bundle-import.ts'
@@ -130,6 +130,6 @@ export function withLeftOut(work: Collected, output: string): Collected {
 }
 
 export function messageFor({ identifier, title }: Pick<Ticket, 'identifier' | 'title'>): string {
-  const subject = cut(oneLine(`${identifier}: ${title}`), MESSAGE_CHARS_MAX)
+  const subject = truncate(toSingleLine(`${identifier}: ${title}`), MESSAGE_CHARS_MAX)
   return `${subject}\n\nWhat the agent left uncommitted at its end.\n`
 }

@@ -1,7 +1,7 @@
 /** A change in figures, and its first files, for people. Reckoned outside, so that the figures are true. */
 
 import { type Result, yes } from '../../core/result.ts'
-import { cut } from '../../core/safe-text.ts'
+import { truncate } from '../../core/safe-text.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Git } from './git.ts'
 import type { Collected } from './git-ports.ts'
@@ -57,5 +57,5 @@ function totals(text: string): Omit<Collected['diff'], 'text'> {
 
 function legible(text: string): string {
   const lines = text.trimEnd().split('\n')
-  return cut(lines.map((line) => printable(line.trimEnd())).join('\n'), TEXT_CHARS_MAX)
+  return truncate(lines.map((line) => printable(line.trimEnd())).join('\n'), TEXT_CHARS_MAX)
 }

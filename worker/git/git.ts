@@ -11,7 +11,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import type { Readable, Writable } from 'node:stream'
 import { isNativeError } from 'node:util/types'
 import type { Clock } from '../../core/ports.ts'
-import { striker } from '../../core/redact-secrets.ts'
+import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
@@ -222,7 +222,7 @@ function endOf(stream: Readable | null): () => string {
 /** Git hides passwords of addresses itself; what a server sends back is nobody's promise. */
 function scrubber(token: string | undefined): (text: string) => string {
   // As git says it to the code host, it has the name in front: struck alone, a part of its end would stay.
-  return striker([Buffer.from(`${USER}:${token}`).toString('base64'), token])
+  return createRedactor([Buffer.from(`${USER}:${token}`).toString('base64'), token])
 }
 
 // ---- refusals ----------------------------------------------------------------------------------------------------

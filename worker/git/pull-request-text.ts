@@ -4,7 +4,7 @@
  * Those words are a stranger's: they may not hide what follows them, nor pass for the marker at the end, by which the
  * service knows its own pull requests.
  */
-import { cut, oneLine } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 
 const TITLE_CHARS_MAX = 240
@@ -14,7 +14,7 @@ const SUMMARY_CHARS_MAX = 40_000
 type Subject = Pick<Ticket, 'identifier' | 'title' | 'url'>
 
 export function pullTitle({ identifier, title }: Subject): string {
-  return cut(oneLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
+  return truncate(toSingleLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
 }
 
 export function pullBody(
@@ -22,7 +22,7 @@ export function pullBody(
   summary: string,
   run: { readonly runId: string; readonly leaseId: string },
 ): string {
-  const said = cut(harmless(summary).trim(), SUMMARY_CHARS_MAX)
+  const said = truncate(harmless(summary).trim(), SUMMARY_CHARS_MAX)
   return [...(said === '' ? [] : [said]), `Ticket: ${ticketLink(ticket)}`, markerOf(run)].join('\n\n')
 }
 
@@ -32,7 +32,7 @@ export function markerOf({ runId, leaseId }: { readonly runId: string; readonly 
 
 /** Only what a browser opens as a page; a file on the host is nobody else's. */
 function ticketLink({ identifier, url }: Subject): string {
-  const name = oneLine(identifier).replace(/[\\[\]<>`*_]/g, '\\$&')
+  const name = toSingleLine(identifier).replace(/[\\[\]<>`*_]/g, '\\$&')
   return /^https?:\/\/[^\s()<>]+$/.test(url) ? `[${name}](${url})` : name
 }
 

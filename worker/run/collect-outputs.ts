@@ -9,7 +9,7 @@ import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Telling } from '../../core/daemon/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
-import { cut, oneLine } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import {
   ARTIFACT_BYTES_MAX,
   ARTIFACT_NAME_BYTES_MAX,
@@ -61,7 +61,7 @@ async function factsIn(path: string): Promise<readonly string[]> {
   const text = await readBounded(path, MEMORIES_BYTES_MAX)
   const lines = text
     .split('\n')
-    .map((line) => cut(oneLine(line.replace(/^\s*[-*]\s+/, '')), MEMORY_CHARS_MAX))
+    .map((line) => truncate(toSingleLine(line.replace(/^\s*[-*]\s+/, '')), MEMORY_CHARS_MAX))
     .filter((line) => line !== '')
   return [...new Set(lines)].slice(0, RUN_MEMORIES_FACTS_MAX)
 }

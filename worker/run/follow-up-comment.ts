@@ -3,7 +3,7 @@
  * and a marker that people don't see.
  */
 import { followUpMarker } from '../../core/run/follow-up.ts'
-import { cut, oneLine } from '../../core/safe-text.ts'
+import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import type { Begun, FollowedUp } from '../git/git-ports.ts'
 import { harmless } from '../git/pull-request-text.ts'
@@ -24,7 +24,7 @@ export interface Done {
 /** Without the marker: for the run's own record, too. */
 export function followUpText({ pull, begun, followed, said }: Done): string {
   const base = code(pull.baseBranch)
-  const words = cut(harmless(said).trim(), SAID_CHARS_MAX)
+  const words = truncate(harmless(said).trim(), SAID_CHARS_MAX)
   const what =
     begun.state === 'pushed'
       ? `The branch was brought up to date with ${base}.`
@@ -51,4 +51,4 @@ function outcome({ pushed }: FollowedUp): string {
 }
 
 /** A name must not end what it stands in. */
-const code = (name: string): string => `\`${oneLine(name).replaceAll('`', "'")}\``
+const code = (name: string): string => `\`${toSingleLine(name).replaceAll('`', "'")}\``

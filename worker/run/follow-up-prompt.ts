@@ -6,7 +6,7 @@
  * seen to it that they are new and not too many. What switchyard said itself never counts, or each follow-up would call
  * for the next one.
  */
-import { oneLine } from '../../core/safe-text.ts'
+import { toSingleLine } from '../../core/safe-text.ts'
 import type { Job, JobPull } from '../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Begun } from '../git/git-ports.ts'
@@ -41,13 +41,13 @@ const isWaiting = ({ resolved, comments }: PullThread): boolean =>
 
 const reviewWish = ({ author, state, body, submittedAt }: PullReview): Wish => ({
   at: submittedAt,
-  text: `## Review by ${oneLine(author)} (${oneLine(state)})\n${fenced(body)}`,
+  text: `## Review by ${toSingleLine(author)} (${toSingleLine(state)})\n${fenced(body)}`,
 })
 
 const commentWish = (comment: PullComment): Wish => ({ at: comment.createdAt, text: `## ${saidBy(comment)}` })
 
 function threadWish({ path, line, diffHunk, comments }: PullThread): Wish {
-  const where = `${oneLine(path)}${line === undefined ? '' : `, line ${line}`}`
+  const where = `${toSingleLine(path)}${line === undefined ? '' : `, line ${line}`}`
   const shown = comments.filter(({ body }) => isWords(body))
   const hunk = diffHunk.trim() === '' ? [] : [fenced(diffHunk, 'diff')]
   const said = shown.map((comment) => `### ${saidBy(comment)}`)
@@ -58,7 +58,7 @@ function threadWish({ path, line, diffHunk, comments }: PullThread): Wish {
 }
 
 function saidBy({ author, createdAt, body }: PullComment): string {
-  return `Comment by ${oneLine(author)}, ${createdAt}\n${fenced(body)}`
+  return `Comment by ${toSingleLine(author)}, ${createdAt}\n${fenced(body)}`
 }
 
 /** By more than any that is in there, so nothing in it can pass for what stands around it. */
@@ -98,7 +98,7 @@ export function followUpPrompt(facts: FollowUpFacts): string {
 function standing({ pull, begun, wishes }: FollowUpFacts): string {
   const { number, url } = pull
   return [
-    `# Pull request ${number}: ${oneLine(url)}`,
+    `# Pull request ${number}: ${toSingleLine(url)}`,
     STATES[begun.state](factsOf(pull, begun)),
     ...mergesNote(begun),
     ...(begun.kept.length === 0 ? [] : [keptNote(begun.kept)]),
@@ -116,7 +116,7 @@ interface StateFacts {
 
 const factsOf = ({ baseBranch }: JobPull, { files }: Begun): StateFacts => ({
   base: baseBranch,
-  files: files.slice(0, FILES_NAMED_MAX).map(oneLine).join(', '),
+  files: files.slice(0, FILES_NAMED_MAX).map(toSingleLine).join(', '),
 })
 
 const STATES: Readonly<Record<Begun['state'], (facts: StateFacts) => string>> = {
@@ -135,7 +135,7 @@ function mergesNote({ head, merges = [] }: Begun): string[] {
 }
 
 function keptNote(kept: readonly string[]): string {
-  return `What this checkout held before and was never pushed is kept in ${kept.map(oneLine).join(', ')}; use of it what serves.`
+  return `What this checkout held before and was never pushed is kept in ${kept.map(toSingleLine).join(', ')}; use of it what serves.`
 }
 
 function ticketOf({ run }: Job): string[] {

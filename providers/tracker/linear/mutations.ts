@@ -6,7 +6,7 @@
  */
 import type { Clock } from '../../../core/ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
-import { listed, sameName } from '../../../core/tickets/names.ts'
+import { formatNames, isSameName } from '../../../core/tickets/names.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import { elsewhere } from '../moved-error.ts'
 import type { LinearDesk } from './client.ts'
@@ -135,7 +135,7 @@ export class LinearMoves {
     if (!read.ok) return read
     const fresh = read.value.find((one) => isMeant(one, wanted))
     if (fresh !== undefined) return yes(fresh)
-    const names = listed(read.value.map(({ name }) => name))
+    const names = formatNames(read.value.map(({ name }) => name))
     return no('invalid', `the team ${printable(team.key)} has no state ${printable(wanted)}; it has ${names}`)
   }
 
@@ -163,7 +163,7 @@ function mayLeave(now: State, from: readonly string[] | undefined): boolean {
   return from?.some((one) => isMeant(now, one)) ?? !CLOSED_TYPES.includes(now.type)
 }
 
-const isMeant = ({ id, name }: State, wanted: string): boolean => id === wanted || sameName(name, wanted)
+const isMeant = ({ id, name }: State, wanted: string): boolean => id === wanted || isSameName(name, wanted)
 
 const movedTo = (id: string, { name, type }: State): MovedTo => ({
   id,

@@ -9,7 +9,7 @@ import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
 import type { Accounts, Bucket, CredentialChange, Journey } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { decideCredentials } from '../../../core/settings/change.ts'
-import { redact } from '../../../core/settings/redact.ts'
+import { redactConfig } from '../../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../../protocol/config.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -141,7 +141,7 @@ export function bench(stored: unknown = {}) {
     // Each roll is another one, so that no two states are the same.
     random: { bytes: (count) => new Uint8Array(count).fill(++rolled) },
     config: () => config.effective,
-    redacted: () => redact(config.effective),
+    redacted: () => redactConfig(config.effective),
     accounts: hands.accounts,
     bucket: hands.bucket,
     port: () => world.port,

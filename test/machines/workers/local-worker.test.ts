@@ -9,8 +9,8 @@ const unwanted: LocalWorkerEvent = { type: 'unwanted' }
 const started: LocalWorkerEvent = { type: 'started' }
 const failed: LocalWorkerEvent = { type: 'not started' }
 const died: LocalWorkerEvent = { type: 'ended', ending: 'died' }
-const turnedAway: LocalWorkerEvent = { type: 'ended', ending: 'turned away' }
-const hopeless: LocalWorkerEvent = { type: 'ended', ending: 'hopeless' }
+const turnedAway: LocalWorkerEvent = { type: 'ended', ending: 'unauthorized' }
+const hopeless: LocalWorkerEvent = { type: 'ended', ending: 'unrecoverable' }
 const steady: LocalWorkerEvent = { type: 'steady' }
 const rested: LocalWorkerEvent = { type: 'rested' }
 

@@ -1,7 +1,7 @@
 /** What a worker may be called. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { workerName, workerNameOr } from '../../../core/fleet/naming.ts'
+import { normalizeWorkerName, workerNameOrDefault } from '../../../core/fleet/naming.ts'
 import { WORKER_NAME_CHARS_MAX } from '../../../protocol/limits.ts'
 
 test.each([
@@ -17,21 +17,21 @@ test.each([
   ['😀'.repeat(70), '😀'.repeat(60)],
   [`${'x'.repeat(59)} y`, 'x'.repeat(59)],
 ])('%j → %j', (text, name) => {
-  expect(workerName(text)).toBe(name)
+  expect(normalizeWorkerName(text)).toBe(name)
 })
 
 test('an empty name is another', () => {
-  expect(workerNameOr(' \u0000 ', 'wk-1')).toBe('wk-1')
-  expect(workerNameOr(' attic', 'wk-1')).toBe('attic')
+  expect(workerNameOrDefault(' \u0000 ', 'wk-1')).toBe('wk-1')
+  expect(workerNameOrDefault(' attic', 'wk-1')).toBe('attic')
 })
 
 test('a name is visible, short, on one line, and its own name', () => {
   fc.assert(
     fc.property(fc.oneof(fc.string({ unit: 'binary', maxLength: 150 }), fc.string()), (text) => {
-      const name = workerName(text)
+      const name = normalizeWorkerName(text)
       expect(name).not.toMatch(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|^\s|\s$|\s\s/u)
       expect([...name].length).toBeLessThanOrEqual(WORKER_NAME_CHARS_MAX)
-      expect(workerName(name)).toBe(name)
+      expect(normalizeWorkerName(name)).toBe(name)
     }),
   )
 })

@@ -1,12 +1,18 @@
 /** Which worker a run goes to, and why it waits. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { exclusion, explained, place, type Want, type WorkerFacts } from '../../../core/fleet/placement.ts'
+import {
+  exclusionReason,
+  explainPlacement,
+  type PlacementRequest,
+  placeRun,
+  type WorkerFacts,
+} from '../../../core/fleet/placement.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { Placement } from '../../../protocol/worker.ts'
 
 const NOW = Date.UTC(2026, 2, 1)
-const want: Want = { runId: 'run-1' }
+const want: PlacementRequest = { runId: 'run-1' }
 
 const worker = (id: string, more: Partial<WorkerFacts> = {}): WorkerFacts => ({
   id,
@@ -18,7 +24,7 @@ const worker = (id: string, more: Partial<WorkerFacts> = {}): WorkerFacts => ({
   ...more,
 })
 const placed = (workers: WorkerFacts[], wanted = want): string => {
-  const found = place(wanted, workers, NOW)
+  const found = placeRun(wanted, workers, NOW)
   return found.is === 'placed' ? found.worker : found.reason
 }
 
@@ -30,7 +36,7 @@ const full = { used: 2 }
 
 test('reasons against one worker come in their order', () => {
   const all = { ...away, ...draining, ...held, ...paused, ...full }
-  const elsewhere: Want = { runId: 'run-1', on: 'wk-2' }
+  const elsewhere: PlacementRequest = { runId: 'run-1', requiredWorker: 'wk-2' }
   const said = [
     all,
     { ...all, online: true },
@@ -38,7 +44,7 @@ test('reasons against one worker come in their order', () => {
     { ...paused, ...full },
     full,
     {},
-  ].map((facts) => exclusion(worker('wk-1', facts), elsewhere, NOW, 'attic'))
+  ].map((facts) => exclusionReason(worker('wk-1', facts), elsewhere, NOW, 'attic'))
   expect(said).toEqual([
     'not connected',
     'draining',
@@ -47,9 +53,9 @@ test('reasons against one worker come in their order', () => {
     'all 2 slots taken',
     'worker attic holds the sandbox',
   ])
-  expect(exclusion(worker('wk-1'), want, NOW)).toBeUndefined()
-  expect(exclusion(worker('wk-1'), elsewhere, NOW)).toBe('worker wk-2 holds the sandbox')
-  expect(exclusion(worker('wk-1', { pausedUntil: NOW }), want, NOW)).toBeUndefined()
+  expect(exclusionReason(worker('wk-1'), want, NOW)).toBeUndefined()
+  expect(exclusionReason(worker('wk-1'), elsewhere, NOW)).toBe('worker wk-2 holds the sandbox')
+  expect(exclusionReason(worker('wk-1', { pausedUntil: NOW }), want, NOW)).toBeUndefined()
 })
 
 describe('placed', () => {
@@ -61,11 +67,13 @@ describe('placed', () => {
 
   test('a follow-up only where its sandbox is, however free the others are', () => {
     const workers = [worker('wk-1', { used: 1 }), worker('wk-2')]
-    expect(placed(workers, { ...want, on: 'wk-1' })).toBe('wk-1')
-    expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, on: 'wk-1' })).toBe(
+    expect(placed(workers, { ...want, requiredWorker: 'wk-1' })).toBe('wk-1')
+    expect(placed([worker('wk-1', full), worker('wk-2')], { ...want, requiredWorker: 'wk-1' })).toBe(
       "worker wk-1's name holds the sandbox",
     )
-    expect(placed([worker('wk-2')], { ...want, on: 'wk-9' })).toBe('worker wk-9 holds the sandbox')
+    expect(placed([worker('wk-2')], { ...want, requiredWorker: 'wk-9' })).toBe(
+      'worker wk-9 holds the sandbox',
+    )
   })
 })
 
@@ -87,7 +95,7 @@ test('what the run itself waits for comes before everything', () => {
 
 test('the explanation has every worker, with its first reason', () => {
   const workers = [worker('wk-1', { used: 1 }), worker('wk-2', draining)]
-  expect(explained({ ...want, on: 'wk-1' }, workers, NOW)).toEqual({
+  expect(explainPlacement({ ...want, requiredWorker: 'wk-1' }, workers, NOW)).toEqual({
     runId: 'run-1',
     worker: 'wk-1',
     workers: [
@@ -95,7 +103,11 @@ test('the explanation has every worker, with its first reason', () => {
       { id: 'wk-2', name: "wk-2's name", free: 2, reason: 'draining' },
     ],
   })
-  expect(explained(want, [], NOW)).toEqual({ runId: 'run-1', reason: 'no workers connected', workers: [] })
+  expect(explainPlacement(want, [], NOW)).toEqual({
+    runId: 'run-1',
+    reason: 'no workers connected',
+    workers: [],
+  })
 })
 
 const anyWorkers = fc.uniqueArray(
@@ -114,7 +126,7 @@ const anyWorkers = fc.uniqueArray(
   ),
   { selector: ({ id }) => id },
 )
-const anyWant: fc.Arbitrary<Want> = fc.record(
+const anyWant: fc.Arbitrary<PlacementRequest> = fc.record(
   {
     runId: fc.constant('run-1'),
     on: fc.constantFrom('wk-1', 'wk-9'),
@@ -127,13 +139,13 @@ const check = checker(Placement)
 test('a run is placed exactly when some worker has nothing against it; order of the workers is nothing', () => {
   fc.assert(
     fc.property(anyWant, anyWorkers, (wanted, workers) => {
-      const found = place(wanted, workers, NOW)
-      const able = workers.filter((one) => exclusion(one, wanted, NOW) === undefined)
+      const found = placeRun(wanted, workers, NOW)
+      const able = workers.filter((one) => exclusionReason(one, wanted, NOW) === undefined)
       expect(found.is === 'placed').toBe(able.length > 0 && wanted.waitingFor === undefined)
       const chosen = able.find(({ id }) => found.is === 'placed' && id === found.worker)
       if (found.is === 'placed') expect(chosen).toMatchObject({ online: true, state: 'active' })
-      expect(place(wanted, workers.toReversed(), NOW)).toEqual(found)
-      const told = explained(wanted, workers, NOW)
+      expect(placeRun(wanted, workers.toReversed(), NOW)).toEqual(found)
+      const told = explainPlacement(wanted, workers, NOW)
       expect(check(told)).toMatchObject({ ok: true })
       expect(told.worker).toBe(found.is === 'placed' ? found.worker : undefined)
       expect(told.reason).toBe(found.is === 'waits' ? found.reason : undefined)

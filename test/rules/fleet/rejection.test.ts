@@ -1,7 +1,7 @@
 /** What refusals say about a worker, and for how long. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { holdAfter, holdEndsAt, rejectionOf, stillCounting } from '../../../core/fleet/rejection.ts'
+import { holdEndsAt, holdReason, parseRejection, relevantRejections } from '../../../core/fleet/rejection.ts'
 import { WORKER_HOLD_MS, WORKER_HOLD_REJECTIONS, WORKER_HOLD_WINDOW_MS } from '../../../protocol/limits.ts'
 
 const MINUTE = 60_000
@@ -23,25 +23,25 @@ test.each([
   ['disk:\u001b[2J full\nand more', 'disk', '[2J full and more'],
   ['', 'other', ''],
 ])('%j is %s, %j', (reason, kind, detail) => {
-  expect(rejectionOf(reason)).toEqual({ class: kind, detail })
+  expect(parseRejection(reason)).toEqual({ class: kind, detail })
 })
 
 test('three sandbox or disk ones within five minutes put a worker on hold', () => {
-  expect(holdAfter([past(5), past(1, 'sandbox'), past(0)], NOW)).toBe(
+  expect(holdReason([past(5), past(1, 'sandbox'), past(0)], NOW)).toBe(
     'refused 3 dispatches within 5 minutes, the last with "disk: 200 MB free"',
   )
-  expect(holdAfter([past(5), past(1), past(0, 'sandbox', '')], NOW)).toMatch(/"sandbox"$/)
-  expect(holdAfter([past(1), past(0)], NOW)).toBeUndefined()
-  expect(holdAfter([past(5.1), past(1), past(0)], NOW)).toBeUndefined()
-  expect(holdAfter([past(2), past(1), past(0, 'busy')], NOW)).toBeUndefined()
+  expect(holdReason([past(5), past(1), past(0, 'sandbox', '')], NOW)).toMatch(/"sandbox"$/)
+  expect(holdReason([past(1), past(0)], NOW)).toBeUndefined()
+  expect(holdReason([past(5.1), past(1), past(0)], NOW)).toBeUndefined()
+  expect(holdReason([past(2), past(1), past(0, 'busy')], NOW)).toBeUndefined()
 })
 
 test('a hold ends ten minutes after the refusal that completed it', () => {
   const history = [past(4), past(3), past(2)]
   const end = NOW - 2 * MINUTE + WORKER_HOLD_MS
   expect(holdEndsAt(history, NOW)).toBe(end)
-  expect(holdAfter(history, end - 1)).toBeDefined()
-  expect(holdAfter(history, end)).toBeUndefined()
+  expect(holdReason(history, end - 1)).toBeDefined()
+  expect(holdReason(history, end)).toBeUndefined()
   expect(holdEndsAt(history, end)).toBeUndefined()
   expect(holdEndsAt([...history, past(-9)], NOW + 9 * MINUTE)).toBeUndefined()
 })
@@ -56,7 +56,7 @@ const anyHistory = fc.array(
 test('a hold has its three causes and its end, and forgetting what no longer counts changes nothing', () => {
   fc.assert(
     fc.property(anyHistory, (history) => {
-      const reason = holdAfter(history, NOW)
+      const reason = holdReason(history, NOW)
       const end = holdEndsAt(history, NOW)
       expect(reason === undefined).toBe(end === undefined)
       if (end !== undefined) {
@@ -67,7 +67,7 @@ test('a hold has its three causes and its end, and forgetting what no longer cou
         expect(together.length).toBeGreaterThanOrEqual(WORKER_HOLD_REJECTIONS)
         expect(end).toBeGreaterThan(NOW)
       }
-      const kept = stillCounting(history, NOW)
+      const kept = relevantRejections(history, NOW)
       for (const later of [0, 1, 4, 9, 15]) {
         const then = NOW + later * MINUTE
         const known = history.filter(({ at }) => at <= NOW)

@@ -1,7 +1,13 @@
 /** The secrets between host and worker. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { hashOf, newCredential, newPairingToken, newWorkerId, sameHash } from '../../../core/fleet/token.ts'
+import {
+  hashSecret,
+  isSameHash,
+  newCredential,
+  newPairingToken,
+  newWorkerId,
+} from '../../../core/fleet/token.ts'
 
 test('each is its prefix and all of its bytes', () => {
   const bytes = new Uint8Array(32).map((_, n) => n)
@@ -18,14 +24,14 @@ test('too few bytes are a bug, not a weak secret', () => {
 })
 
 test('a hash is SHA-256 as hex', () => {
-  expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+  expect(hashSecret('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
 })
 
 test('two hashes are the same when they are the same text, of whatever length', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (a, b) => {
-      expect(sameHash(a, b)).toBe(a === b)
-      expect(sameHash(hashOf(a), hashOf(a))).toBe(true)
+      expect(isSameHash(a, b)).toBe(a === b)
+      expect(isSameHash(hashSecret(a), hashSecret(a))).toBe(true)
     }),
   )
 })

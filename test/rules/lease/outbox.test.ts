@@ -1,12 +1,17 @@
 /** A lease's frames on the worker's side: numbered, kept, lost where they may be, and sent to a host that counts along. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type FrameNote, Outbox, type OutboxOptions, type SpooledFrame } from '../../../core/lease/outbox.ts'
-import { judge, judgeGap, UNMARKED, withLost } from '../../../core/lease/watermark.ts'
+import {
+  type FrameMetadata,
+  Outbox,
+  type OutboxOptions,
+  type StoredFrame,
+} from '../../../core/lease/outbox.ts'
+import { addLostRange, INITIAL_WATERMARK, judgeFrame, judgeLostRange } from '../../../core/lease/watermark.ts'
 
 /** A disk that keeps what has landed. */
 class Disk {
-  readonly frames = new Map<number, SpooledFrame>()
+  readonly frames = new Map<number, StoredFrame>()
   acked = 0
 
   open(bounds: Partial<OutboxOptions> = {}): Outbox {
@@ -19,14 +24,14 @@ class Disk {
   }
 
   save(outbox: Outbox): void {
-    const taken = outbox.take()
+    const taken = outbox.takeChanges()
     if (taken === undefined) return
     for (const [seq, frame] of taken.frames) {
       if (frame === null) this.frames.delete(seq)
       else this.frames.set(seq, frame)
     }
     this.acked = taken.acked ?? this.acked
-    taken.landed()
+    taken.onCommitted()
   }
 
   isNamedLost(seq: number): boolean {
@@ -40,9 +45,9 @@ class Disk {
   }
 }
 
-const must: FrameNote = { as: 'must' }
-const may: FrameNote = { as: 'may' }
-const part = (artifact: string, number: number, final = false): FrameNote => ({
+const must: FrameMetadata = { as: 'must' }
+const may: FrameMetadata = { as: 'may' }
+const part = (artifact: string, number: number, final = false): FrameMetadata => ({
   as: 'part',
   artifact,
   part: number,
@@ -57,8 +62,8 @@ function above(outbox: Outbox, after = 0): string[] {
   return said
 }
 
-function stamped(outbox: Outbox, ...notes: readonly FrameNote[]): void {
-  for (const note of notes) outbox.stamp(note, (seq) => `${note.as}${seq}`)
+function stamped(outbox: Outbox, ...notes: readonly FrameMetadata[]): void {
+  for (const note of notes) outbox.append(note, (seq) => `${note.as}${seq}`)
 }
 
 describe('an outbox', () => {
@@ -67,9 +72,9 @@ describe('an outbox', () => {
     const outbox = disk.open()
     stamped(outbox, must, may)
     expect(above(outbox)).toEqual([])
-    const taken = outbox.take()
+    const taken = outbox.takeChanges()
     stamped(outbox, may)
-    taken?.landed()
+    taken?.onCommitted()
     expect(above(outbox)).toEqual(['1 must1', '2 may2'])
     expect(outbox.unsavedBytes).toBe('may3'.length)
   })
@@ -118,9 +123,9 @@ describe('an outbox', () => {
   test('is measured in bytes as well', () => {
     const disk = new Disk()
     const outbox = disk.open({ bytesMax: 100 })
-    for (let n = 0; n < 5; n++) outbox.stamp(may, () => 'x'.repeat(30))
+    for (let n = 0; n < 5; n++) outbox.append(may, () => 'x'.repeat(30))
     disk.save(outbox)
-    expect([outbox.bytes, outbox.frames, outbox.gaps]).toEqual([90, 3, [{ from: 1, to: 2 }]])
+    expect([outbox.bytes, outbox.frames, outbox.lostRanges]).toEqual([90, 3, [{ from: 1, to: 2 }]])
   })
 
   test('never loses what must arrive, whatever the bound', () => {
@@ -170,11 +175,11 @@ describe('an outbox', () => {
     stamped(outbox, must, may, may, may)
     disk.save(outbox)
     stamped(outbox, may, may)
-    const taken = outbox.take()
+    const taken = outbox.takeChanges()
     expect(above(outbox)).toEqual(['1 must1'])
     stamped(outbox, may)
-    taken?.landed()
-    expect(outbox.gaps).toEqual([{ from: 2, to: 4 }])
+    taken?.onCommitted()
+    expect(outbox.lostRanges).toEqual([{ from: 2, to: 4 }])
     expect(above(outbox)).toEqual(['1 must1'])
     disk.save(outbox)
     expect(above(outbox)).toEqual(['1 must1', 'gap 2–4', '5 may5', '6 may6', '7 may7'])
@@ -217,7 +222,7 @@ describe('an outbox', () => {
       const outbox = disk.open({ framesMax: 1_000 })
       const began = performance.now()
       for (let n = 0; n < count; n++) {
-        outbox.stamp(n % 50 === 0 ? part(`a${n}`, 0, true) : may, () => 'text')
+        outbox.append(n % 50 === 0 ? part(`a${n}`, 0, true) : may, () => 'text')
         if (n % 500 === 0) disk.save(outbox)
       }
       return (performance.now() - began) / count
@@ -254,8 +259,8 @@ test('the host ends up with every frame that must arrive, once and in order, and
     fc.property(fc.array(step, { maxLength: 120 }), fc.integer({ min: 2, max: 12 }), (steps, framesMax) => {
       const disk = new Disk()
       let outbox = disk.open({ framesMax })
-      let host = UNMARKED
-      let durable = UNMARKED
+      let host = INITIAL_WATERMARK
+      let durable = INITIAL_WATERMARK
       let cursor = 0
       const texts = new Map<number, string>()
       const applied: string[] = []
@@ -263,9 +268,9 @@ test('the host ends up with every frame that must arrive, once and in order, and
       const parts = new Map<string, number>()
       let told = 0
 
-      const stamp = (note: FrameNote) => {
+      const stamp = (note: FrameMetadata) => {
         const text = `${note.as} ${++told}`
-        const seq = outbox.stamp(note, () => text)
+        const seq = outbox.append(note, () => text)
         if (seq !== undefined && note.as === 'must') owed.set(seq, text)
       }
       const send = (count: number) => {
@@ -275,16 +280,16 @@ test('the host ends up with every frame that must arrive, once and in order, and
           cursor = next.seq
           if (next.is === 'gap') {
             for (let seq = next.from; seq <= next.seq; seq++) expect(disk.isNamedLost(seq)).toBe(true)
-            const lost = judgeGap(host.mark, next.from, next.seq)
+            const lost = judgeLostRange(host.mark, next.from, next.seq)
             if (typeof lost === 'string') continue
             for (let seq = lost[0]; seq <= lost[1]; seq++) expect(owed.has(seq)).toBe(false)
-            host = withLost(host, lost)
+            host = addLostRange(host, lost)
             continue
           }
           // A number stands for one text, for ever.
           expect(texts.get(next.seq) ?? next.text).toBe(next.text)
           texts.set(next.seq, next.text)
-          if (judge(host.mark, next.seq) !== 'next') continue
+          if (judgeFrame(host.mark, next.seq) !== 'next') continue
           host = { mark: next.seq, lost: host.lost }
           applied.push(next.text)
         }
@@ -326,7 +331,7 @@ test('the host ends up with every frame that must arrive, once and in order, and
       disk.save(outbox)
       expect(host.mark).toBe(outbox.lastSeq)
       expect(applied.filter((text) => text.startsWith('must'))).toEqual([...owed.values()])
-      expect([outbox.frames, outbox.gaps.length, disk.frames.size]).toEqual([0, 0, 0])
+      expect([outbox.frames, outbox.lostRanges.length, disk.frames.size]).toEqual([0, 0, 0])
     }),
     { numRuns: 1_000 },
   )

@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
-  judge,
-  judgeGap,
-  type LeaseMark,
+  addLostRange,
+  INITIAL_WATERMARK,
+  judgeFrame,
+  judgeLostRange,
+  type LeaseWatermark,
   LOST_RANGES_MAX,
-  UNMARKED,
-  withLost,
 } from '../../../core/lease/watermark.ts'
 
 const RUNS = Number(process.env.LEDGER_RUNS ?? 2_000)
@@ -20,7 +20,7 @@ describe('a frame is', () => {
     [7, 9, 'early'],
     [0, 2, 'early'],
   ] as const)('with the mark at %i, number %i: %s', (mark, seq, verdict) => {
-    expect(judge(mark, seq)).toBe(verdict)
+    expect(judgeFrame(mark, seq)).toBe(verdict)
   })
 })
 
@@ -32,12 +32,12 @@ describe('a lost range is', () => {
     ['early when something is missing before it', 4, 6, 9, 'early'],
     ['news from the very first number', 0, 1, 1, [1, 1]],
   ] as const)('%s', (_what, mark, from, to, verdict) => {
-    expect(judgeGap(mark, from, to)).toEqual(verdict)
+    expect(judgeLostRange(mark, from, to)).toEqual(verdict)
   })
 
   test('one with the range before it, when they touch', () => {
-    expect(withLost({ mark: 3, lost: [[2, 3]] }, [4, 6])).toEqual({ mark: 6, lost: [[2, 6]] })
-    expect(withLost({ mark: 4, lost: [[2, 3]] }, [5, 6])).toEqual({
+    expect(addLostRange({ mark: 3, lost: [[2, 3]] }, [4, 6])).toEqual({ mark: 6, lost: [[2, 6]] })
+    expect(addLostRange({ mark: 4, lost: [[2, 3]] }, [5, 6])).toEqual({
       mark: 6,
       lost: [
         [2, 3],
@@ -47,8 +47,8 @@ describe('a lost range is', () => {
   })
 
   test('folded into the last one when there are too many to keep', () => {
-    let at: LeaseMark = UNMARKED
-    for (let n = 0; n < LOST_RANGES_MAX + 10; n++) at = withLost(at, [2 * n + 1, 2 * n + 1])
+    let at: LeaseWatermark = INITIAL_WATERMARK
+    for (let n = 0; n < LOST_RANGES_MAX + 10; n++) at = addLostRange(at, [2 * n + 1, 2 * n + 1])
     expect(at.lost).toHaveLength(LOST_RANGES_MAX)
     expect(at.lost.at(-1)).toEqual([2 * LOST_RANGES_MAX - 1, at.mark])
   })
@@ -94,20 +94,20 @@ class Naive {
 }
 
 /** The ledger as it is used: by judging, then marking. */
-function hear(at: LeaseMark, said: Said): LeaseMark {
-  if ('seq' in said) return judge(at.mark, said.seq) === 'next' ? { mark: said.seq, lost: at.lost } : at
-  const lost = judgeGap(at.mark, said.from, said.to)
-  return typeof lost === 'string' ? at : withLost(at, lost)
+function hear(at: LeaseWatermark, said: Said): LeaseWatermark {
+  if ('seq' in said) return judgeFrame(at.mark, said.seq) === 'next' ? { mark: said.seq, lost: at.lost } : at
+  const lost = judgeLostRange(at.mark, said.from, said.to)
+  return typeof lost === 'string' ? at : addLostRange(at, lost)
 }
 
-const numbersIn = (lost: LeaseMark['lost']): number[] =>
+const numbersIn = (lost: LeaseWatermark['lost']): number[] =>
   lost.flatMap(([from, to]) => Array.from({ length: to - from + 1 }, (_, at) => from + at))
 
 test(`whatever comes in whatever order, the ledger knows what a table of all numbers would (${RUNS} orders)`, () => {
   fc.assert(
     fc.property(fc.array(anySaid, { maxLength: 120 }), (all) => {
       const naive = new Naive()
-      let at: LeaseMark = UNMARKED
+      let at: LeaseWatermark = INITIAL_WATERMARK
       for (const said of all) {
         const before = at
         naive.hear(said)

@@ -2,14 +2,14 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
-  costsWith,
+  foldExcessCosts,
   labelFor,
   labelled,
   OTHER_MODELS,
+  replaceLeaseCosts,
   SEVERAL,
   totalsOf,
   UNKNOWN_MODEL,
-  withRoom,
 } from '../../../core/run/cost.ts'
 import { CostEntry, CostTotals } from '../../../protocol/cost.ts'
 import { COST_MODELS_MAX, RUN_COSTS_MAX } from '../../../protocol/limits.ts'
@@ -140,10 +140,10 @@ test('a report replaces what the same lease reported before, and nothing of earl
   fc.assert(
     fc.property(fc.array(anyCost, { maxLength: 4 }), fc.array(anyCost, { maxLength: 4 }), (earlier, own) => {
       const before = labelled(earlier, 'run')
-      const partly = costsWith(before, before.length, own.slice(0, 1), 'attempt 2')
-      const wholly = costsWith(partly, before.length, own, 'attempt 2')
+      const partly = replaceLeaseCosts(before, before.length, own.slice(0, 1), 'attempt 2')
+      const wholly = replaceLeaseCosts(partly, before.length, own, 'attempt 2')
       expect(wholly).toEqual([...before, ...labelled(own, 'attempt 2')])
-      expect(costsWith(wholly, before.length, own, 'attempt 2')).toEqual(wholly)
+      expect(replaceLeaseCosts(wholly, before.length, own, 'attempt 2')).toEqual(wholly)
     }),
   )
 })
@@ -152,21 +152,21 @@ test('entries too many are added up in the last, and no figure is lost', () => {
   const many = Array.from({ length: RUN_COSTS_MAX }, (__, n) =>
     aCost({ label: `l${n % 2}`, model: `m${n % 3}` }),
   )
-  const room = withRoom(many)
+  const room = foldExcessCosts(many)
   expect(room).toHaveLength(RUN_COSTS_MAX / 2)
   expect(room.at(-1)).toMatchObject({ label: SEVERAL, provider: 'agentA' })
   expect(room.slice(0, -1)).toEqual(many.slice(0, room.length - 1))
   expect(totalsOf(room)).toEqual(totalsOf(many))
-  const full = costsWith(room, room.length, many, 'attempt 2')
+  const full = replaceLeaseCosts(room, room.length, many, 'attempt 2')
   expect(full).toHaveLength(RUN_COSTS_MAX)
   expect(totalsOf(full)).toMatchObject({ costUsd: RUN_COSTS_MAX })
-  expect(costsWith(full, room.length, many, 'attempt 2')).toEqual(full)
+  expect(replaceLeaseCosts(full, room.length, many, 'attempt 2')).toEqual(full)
   expect(full.every((entry) => checkEntry(entry).ok)).toBe(true)
 })
 
 test('costs of a run that was not given room are still no more than a record holds', () => {
   const many = Array.from({ length: RUN_COSTS_MAX }, () => aCost())
-  const once = costsWith(many, many.length, many, 'x')
+  const once = replaceLeaseCosts(many, many.length, many, 'x')
   expect(once).toHaveLength(RUN_COSTS_MAX)
-  expect(costsWith(once, many.length, many, 'x')).toEqual(once)
+  expect(replaceLeaseCosts(once, many.length, many, 'x')).toEqual(once)
 })

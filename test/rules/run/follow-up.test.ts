@@ -1,16 +1,16 @@
 /** What a follow-up is given: where its pull request lies, and what nobody has answered there yet. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { ids, madeAt } from '../../../core/ids.ts'
+import { createdAtOf, createIds } from '../../../core/ids.ts'
 import type { PullDetailFacts, PullOrigin } from '../../../core/provider-ports.ts'
 import {
+  chooseRepoOfPull,
   followUpMarker,
-  holderOf,
-  nextFollowUp,
+  nextFollowUpNumber,
+  readDiscussion,
   remarkKeys,
-  repoOfPull,
-  talkOf,
-  talkWithin,
+  sandboxHolder,
+  trimDiscussion,
 } from '../../../core/run/follow-up.ts'
 import { JobPull } from '../../../protocol/frames.ts'
 import { FOLLOW_UP_ITEMS_MAX, JOB_TALK_BYTES_MAX, PROSE_CHARS_MAX } from '../../../protocol/limits.ts'
@@ -68,14 +68,14 @@ const detail = (conversation: Partial<PullDetailFacts['conversation']> = {}): Pu
 const origin: PullOrigin = { headRemote: 'bo/lamps', headBranch: 'fix', headSha: 'abc', baseBranch: 'next' }
 
 function talk(conversation: Partial<PullDetailFacts['conversation']>, answered?: ReadonlySet<string>) {
-  const found = talkOf(URL, detail(conversation), origin, answered)
+  const found = readDiscussion(URL, detail(conversation), origin, answered)
   if (!found.ok) throw new Error(found.refusal.message)
   expect(checker(JobPull)(found.value.pull)).toMatchObject({ ok: true })
   return found.value
 }
 const bodies = (items: readonly { body: string }[]): string[] => items.map(({ body }) => body)
 const madeIn = (minute: number): string =>
-  ids({ now: () => Date.parse(at(minute)) }, { bytes: (count) => new Uint8Array(count) }).followUp()
+  createIds({ now: () => Date.parse(at(minute)) }, { bytes: (count) => new Uint8Array(count) }).followUp()
 const summary = (began: number, ended: number, author = 'ada') =>
   comment(`Rebased.\n\n${followUpMarker(madeIn(began))}`, ended, author)
 
@@ -94,7 +94,7 @@ describe('where it lies', () => {
   })
 
   test('with its repository gone there is nowhere to push to', () => {
-    expect(talkOf(URL, detail(), { ...origin, headRemote: undefined })).toMatchObject({
+    expect(readDiscussion(URL, detail(), { ...origin, headRemote: undefined })).toMatchObject({
       refusal: { kind: 'gone' },
     })
   })
@@ -106,14 +106,14 @@ describe('where it lies', () => {
   }
 
   test('of several keys for its repository it is the ticket’s, else the first', () => {
-    expect(repoOfPull('ada/lamps', aTicket, repos)).toMatchObject({ value: { key: 'docs' } })
-    expect(repoOfPull('ada/lamps', { ...aTicket, repo: 'api' }, repos)).toMatchObject({
+    expect(chooseRepoOfPull('ada/lamps', aTicket, repos)).toMatchObject({ value: { key: 'docs' } })
+    expect(chooseRepoOfPull('ada/lamps', { ...aTicket, repo: 'api' }, repos)).toMatchObject({
       value: { key: 'web' },
     })
   })
 
   test('a mapping that is gone is a sentence that says what to add', () => {
-    expect(repoOfPull('ada/lamps', aTicket, { api: repos.api })).toMatchObject({
+    expect(chooseRepoOfPull('ada/lamps', aTicket, { api: repos.api })).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringContaining('{"remote": "ada/lamps"}') },
     })
   })
@@ -121,30 +121,30 @@ describe('where it lies', () => {
   test('its sandbox is waited for as long as it is kept', () => {
     const sandbox = { id: 'sb-1', workerId: 'wk-1', retainedUntil: at(5) }
     const now = Date.parse(at(4))
-    expect(holderOf({ sandbox }, now)).toBe('wk-1')
-    expect(holderOf({ sandbox }, Date.parse(at(5)))).toBeUndefined()
-    expect(holderOf({ sandbox: { workerId: 'wk-1', retainedUntil: at(5) } }, now)).toBeUndefined()
-    expect(holderOf({ sandbox: { id: 'sb-1', workerId: 'wk-1' } }, now)).toBeUndefined()
+    expect(sandboxHolder({ sandbox }, now)).toBe('wk-1')
+    expect(sandboxHolder({ sandbox }, Date.parse(at(5)))).toBeUndefined()
+    expect(sandboxHolder({ sandbox: { workerId: 'wk-1', retainedUntil: at(5) } }, now)).toBeUndefined()
+    expect(sandboxHolder({ sandbox: { id: 'sb-1', workerId: 'wk-1' } }, now)).toBeUndefined()
   })
 })
 
 test('follow-ups are numbered from 1, beside executions of the run itself', () => {
-  expect(nextFollowUp([])).toBe(1)
+  expect(nextFollowUpNumber([])).toBe(1)
   const costs = ['run', 'follow-up 1', 'attempt 2', 'follow-up 4', 'follow-up x'].map((label) =>
     aCost({ label }),
   )
-  expect(nextFollowUp(costs)).toBe(5)
+  expect(nextFollowUpNumber(costs)).toBe(5)
 })
 
 test('an id tells when it was made, and what is none does not', () => {
-  expect(madeAt(madeIn(9))).toBe(at(9))
+  expect(createdAtOf(madeIn(9))).toBe(at(9))
   for (const id of ['', 'fu-1', `fu-${'f'.repeat(32)}`, `fu-${'0'.repeat(32)}`])
-    expect(madeAt(id)).toBeUndefined()
+    expect(createdAtOf(id)).toBeUndefined()
 })
 
 describe('what nobody has answered', () => {
   test('unresolved threads, reviews that say something, comments', () => {
-    const { pull, leftOut } = talk({
+    const { pull, omitted } = talk({
       threads: [thread([comment('here')]), thread([comment('done')], true)],
       reviews: [
         review('tidy it', 1, 'CHANGES_REQUESTED'),
@@ -157,7 +157,7 @@ describe('what nobody has answered', () => {
     expect(pull.threads.map(({ comments }) => bodies(comments))).toEqual([['here']])
     expect(bodies(pull.reviews)).toEqual(['tidy it'])
     expect(bodies(pull.comments)).toEqual(['one', 'two'])
-    expect(leftOut).toBe(0)
+    expect(omitted).toBe(0)
   })
 
   test('nothing of our own, wherever it is; what quotes us is somebody’s', () => {
@@ -183,7 +183,7 @@ describe('what nobody has answered', () => {
 
   test('a code host that counts in whole seconds hides nothing that was said within the first', () => {
     const began = Date.parse(at(5)) + 400
-    const id = ids({ now: () => began }, { bytes: (count) => new Uint8Array(count) }).followUp()
+    const id = createIds({ now: () => began }, { bytes: (count) => new Uint8Array(count) }).followUp()
     const { pull } = talk({
       reviews: [review('meanwhile', 5)],
       comments: [comment('meanwhile', 5), comment(`Rebased.\n\n${followUpMarker(id)}`, 9, 'ada')],
@@ -247,7 +247,7 @@ describe('what earlier follow-ups were told, where it is remembered,', () => {
   test('does not count what it had no room for', () => {
     const long = 'x'.repeat(1_000)
     const whole = talk({ comments: [comment(long, 1), comment(long, 2)] })
-    const { pull } = talkWithin(whole, 1_500)
+    const { pull } = trimDiscussion(whole, 1_500)
     const { comments } = talk(
       { comments: [comment(long, 1), comment(long, 2)] },
       new Set(remarkKeys(pull)),
@@ -260,10 +260,10 @@ describe('within a budget', () => {
   test('the newest stay, in their order, and the others are counted', () => {
     const long = 'x'.repeat(1_000)
     const comments = Array.from({ length: 10 }, (_, minute) => comment(`${minute}${long}`, minute))
-    const { pull, leftOut } = talkWithin(talk({ comments }), 4_000)
+    const { pull, omitted } = trimDiscussion(talk({ comments }), 4_000)
     expect(pull.comments.map(({ createdAt }) => createdAt)).toEqual([at(7), at(8), at(9)])
-    expect(leftOut).toBe(7)
-    expect(talkWithin({ pull, leftOut, answered: [] }, 2_000)).toMatchObject({ leftOut: 9 })
+    expect(omitted).toBe(7)
+    expect(trimDiscussion({ pull, omitted, answered: [] }, 2_000)).toMatchObject({ omitted: 9 })
   })
 
   test('one long remark is cut, and says so', () => {
@@ -276,12 +276,12 @@ describe('within a budget', () => {
     const comments = Array.from({ length: 300 }, (_, minute) =>
       comment(`${minute} ${'y'.repeat(1_000)}`, minute),
     )
-    const { pull, leftOut } = talk({
+    const { pull, omitted } = talk({
       threads: [{ ...thread(comments), diffHunk: `${'-'.repeat(9_000)}+end` }],
     })
     const kept = pull.threads[0]?.comments.map(({ createdAt }) => createdAt) ?? []
     expect([kept[0], kept.at(-1)]).toEqual([at(0), at(299)])
-    expect(kept.length + leftOut).toBe(300)
+    expect(kept.length + omitted).toBe(300)
     expect(pull.threads[0]?.diffHunk).toMatch(/^-{4092}\+end$/)
   })
 
@@ -296,7 +296,7 @@ describe('within a budget', () => {
   test('whatever people write, it fits, nothing is lost without being counted, and asking again changes nothing', () => {
     fc.assert(
       fc.property(anything, ({ bytes, ...said }) => {
-        const whole = talkOf(
+        const whole = readDiscussion(
           URL,
           detail({
             comments: said.comments.map(([body, minute]) => comment(body, minute)),
@@ -306,7 +306,7 @@ describe('within a budget', () => {
           origin,
         )
         if (!whole.ok) throw new Error(whole.refusal.message)
-        const once = talkWithin(whole.value, bytes)
+        const once = trimDiscussion(whole.value, bytes)
         const { threads, reviews, comments } = once.pull
         expect(Buffer.byteLength(JSON.stringify([...threads, ...reviews, ...comments]))).toBeLessThanOrEqual(
           bytes + 2,
@@ -317,8 +317,8 @@ describe('within a budget', () => {
           before.reviews.length - reviews.length,
           before.comments.length - comments.length,
         ]
-        expect(once.leftOut).toBe(whole.value.leftOut + dropped.reduce((a, b) => a + b))
-        expect(talkWithin(once, bytes)).toEqual(once)
+        expect(once.omitted).toBe(whole.value.omitted + dropped.reduce((a, b) => a + b))
+        expect(trimDiscussion(once, bytes)).toEqual(once)
         expect(checker(JobPull)(once.pull)).toMatchObject({ ok: true })
       }),
       { numRuns: 100 },
@@ -327,8 +327,8 @@ describe('within a budget', () => {
 
   test('there are never more than a job takes', () => {
     const comments = Array.from({ length: FOLLOW_UP_ITEMS_MAX + 5 }, (_, n) => comment('', n))
-    const { pull, leftOut } = talk({ comments })
-    expect([pull.comments.length, leftOut]).toEqual([FOLLOW_UP_ITEMS_MAX, 5])
+    const { pull, omitted } = talk({ comments })
+    expect([pull.comments.length, omitted]).toEqual([FOLLOW_UP_ITEMS_MAX, 5])
     expect(Buffer.byteLength(JSON.stringify(pull))).toBeLessThan(JOB_TALK_BYTES_MAX + 1_000)
   })
 })

@@ -1,7 +1,7 @@
 /** What runs learn about a repository. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { forgotten, type MemoryAuthor, remembered } from '../../../core/run/memory.ts'
+import { forgetFact, type MemoryAuthor, recordFacts } from '../../../core/run/memory.ts'
 import { MEMORIES_PER_REPO_MAX, MEMORY_CHARS_MAX } from '../../../protocol/limits.ts'
 import { checker } from '../../../protocol/parse.ts'
 import { RepoMemory } from '../../../protocol/run.ts'
@@ -14,30 +14,30 @@ const minute = (n: number): string => new Date(Date.parse(T0) + n * 60_000).toIS
 
 test('a fact is one visible line of at most 500 characters', () => {
   const facts = ['  two\n\twords ', '', ' \u200b ', 'a\u0007\u202eb\u{e0041}', `${'x'.repeat(499)}😀`]
-  expect(texts(remembered([], facts, by(T0)))).toEqual(['two words', 'ab', 'x'.repeat(499)])
+  expect(texts(recordFacts([], facts, by(T0)))).toEqual(['two words', 'ab', 'x'.repeat(499)])
 })
 
 test('a fact seen again raises hits once a call, updatedAt and ident; its wording stays', () => {
-  const first = remembered([], ['Tests need a DATABASE.', 'Other'], by(T0))
-  const again = remembered(first, ['tests  need a database. ', 'TESTS NEED A DATABASE.'], by(T1, 'ENG-2'))
+  const first = recordFacts([], ['Tests need a DATABASE.', 'Other'], by(T0))
+  const again = recordFacts(first, ['tests  need a database. ', 'TESTS NEED A DATABASE.'], by(T1, 'ENG-2'))
   expect(again).toEqual([{ ...first[0], hits: 2, updatedAt: T1, ident: 'ENG-2' }, first[1]])
   expect(first[0]?.hits).toBe(1)
 })
 
 test('newest first', () => {
   const memories = ['a', 'b', 'c'].reduce<RepoMemory[]>(
-    (known, fact, n) => remembered(known, [fact], by(minute(n))),
+    (known, fact, n) => recordFacts(known, [fact], by(minute(n))),
     [],
   )
   expect(texts(memories)).toEqual(['c', 'b', 'a'])
-  expect(texts(remembered(memories, ['a'], by(minute(9))))).toEqual(['a', 'c', 'b'])
+  expect(texts(recordFacts(memories, ['a'], by(minute(9))))).toEqual(['a', 'c', 'b'])
 })
 
 test('a full memory forgets what the fewest runs confirmed, the oldest first, and still learns', () => {
   const facts = Array.from({ length: MEMORIES_PER_REPO_MAX }, (_, n) => `fact ${n}`)
-  const once = facts.reduce<RepoMemory[]>((known, fact, n) => remembered(known, [fact], by(minute(n))), [])
-  const twice = remembered(once, facts.slice(0, -2), by(minute(1000)))
-  const learnt = remembered(twice, ['new'], by(minute(1001)))
+  const once = facts.reduce<RepoMemory[]>((known, fact, n) => recordFacts(known, [fact], by(minute(n))), [])
+  const twice = recordFacts(once, facts.slice(0, -2), by(minute(1000)))
+  const learnt = recordFacts(twice, ['new'], by(minute(1001)))
   expect(learnt).toHaveLength(MEMORIES_PER_REPO_MAX)
   expect(texts(learnt)).toContain('new')
   expect(texts(learnt)).toContain('fact 499')
@@ -45,9 +45,9 @@ test('a full memory forgets what the fewest runs confirmed, the oldest first, an
 })
 
 test('forgetting', () => {
-  const memories = remembered([], ['a', 'b'], by(T0))
-  expect(forgotten(memories, memories[0]?.id ?? '')).toEqual({ ok: true, value: memories.slice(1) })
-  expect(forgotten(memories, 'mem-none')).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
+  const memories = recordFacts([], ['a', 'b'], by(T0))
+  expect(forgetFact(memories, memories[0]?.id ?? '')).toEqual({ ok: true, value: memories.slice(1) })
+  expect(forgetFact(memories, 'mem-none')).toMatchObject({ ok: false, refusal: { kind: 'unknown' } })
 })
 
 const check = checker(RepoMemory)
@@ -60,7 +60,7 @@ test('whatever is said: well-formed, all different, sorted, bounded; saying it a
   fc.assert(
     fc.property(fc.array(fc.array(anyFact, { maxLength: 6 }), { maxLength: 6 }), (runs) => {
       const memories = runs.reduce<RepoMemory[]>(
-        (known, facts, n) => remembered(known, facts, by(minute(n))),
+        (known, facts, n) => recordFacts(known, facts, by(minute(n))),
         [],
       )
       for (const memory of memories) {
@@ -72,7 +72,7 @@ test('whatever is said: well-formed, all different, sorted, bounded; saying it a
       expect(new Set(texts(memories).map((text) => text.toLowerCase())).size).toBe(memories.length)
       const instants = memories.map(({ updatedAt }) => updatedAt)
       expect(instants).toEqual(instants.toSorted().reverse())
-      const again = remembered(memories, texts(memories), by(minute(99), 'ENG-9'))
+      const again = recordFacts(memories, texts(memories), by(minute(99), 'ENG-9'))
       expect(again).toEqual(
         memories.map((memory) => ({
           ...memory,

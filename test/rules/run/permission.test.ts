@@ -15,13 +15,13 @@ const verdict = (answer: Result<unknown>): string =>
   answer.ok ? 'yes' : `${answer.refusal.kind}: ${answer.refusal.message}`
 
 test('retry: 409 unless terminal, or when the ticket has another active run', () => {
-  const free = { otherActiveRun: undefined, booted: false }
+  const free = { competingRun: undefined, booted: false }
   const may = RUN_STATUSES.filter((status) => mayRetry(aRun({ status }), free).ok)
   expect(may).toEqual(['completed', 'failed', 'cancelled'])
   expect(verdict(mayRetry(aRun({ status: 'running' }), free))).toBe(
     'conflict: run-1 is running: wait for its end or cancel it before a retry',
   )
-  expect(verdict(mayRetry(aRun({ status: 'failed' }), { otherActiveRun: 'run-2', booted: false }))).toBe(
+  expect(verdict(mayRetry(aRun({ status: 'failed' }), { competingRun: 'run-2', booted: false }))).toBe(
     'conflict: ticket ENG-12 has an active run, run-2: wait for its end or cancel it',
   )
 })
@@ -55,14 +55,14 @@ test('what others call a ticket is printable in a refusal', () => {
   const said = [
     verdict(mayRunTicket('x\u202e\u001b[2J', { ticket: undefined, activeRun: undefined })),
     verdict(mayRunTicket('x', { ticket, activeRun: 'run-1' })),
-    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { otherActiveRun: 'run-2', booted: false })),
+    verdict(mayRetry(aRun({ ticket, status: 'failed' }), { competingRun: 'run-2', booted: false })),
   ]
   for (const one of said) expect(one).not.toMatch(/[\p{Cc}\p{Cf}]/u)
 })
 
 describe('a follow-up', () => {
-  const place = { remote: 'ada/lamps', number: 7 }
-  const free = { place: yes(place), otherActiveRun: undefined, starting: false, booted: false }
+  const pull = { remote: 'ada/lamps', number: 7 }
+  const free = { pull: yes(pull), competingRun: undefined, starting: false, booted: false }
   const done = aRun({ status: 'completed' })
 
   test('of a run that is completed, and of no other', () => {
@@ -73,12 +73,12 @@ describe('a follow-up', () => {
   })
 
   test('lasting reasons come before passing ones', () => {
-    const nowhere = { ...free, place: no('invalid', 'run-1 has no pull request'), otherActiveRun: 'run-2' }
+    const nowhere = { ...free, pull: no('invalid', 'run-1 has no pull request'), competingRun: 'run-2' }
     expect(verdict(mayFollowUp(done, nowhere))).toBe('invalid: run-1 has no pull request')
-    expect(verdict(mayFollowUp(done, { ...free, otherActiveRun: 'run-2' }))).toMatch(/^conflict: .*run-2/)
+    expect(verdict(mayFollowUp(done, { ...free, competingRun: 'run-2' }))).toMatch(/^conflict: .*run-2/)
     expect(verdict(mayFollowUp(done, { ...free, starting: true }))).toMatch(/^conflict: .*starting already/)
     expect(verdict(mayFollowUp(done, { ...free, booted: true }))).toMatch(/^conflict: .*release it first/)
-    expect(mayFollowUp(done, free)).toEqual(yes(place))
+    expect(mayFollowUp(done, free)).toEqual(yes(pull))
   })
 
   test('while its pull request is open', () => {

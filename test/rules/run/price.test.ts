@@ -1,7 +1,7 @@
 /** Prices: which row a name means, and what tokens cost by it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { costUsdOf, dollars, priceOf, ratesFor } from '../../../core/run/price.ts'
+import { costUsdOf, priceInUsd, priceOf, ratesFor } from '../../../core/run/price.ts'
 import { PRICES } from '../../../core/run/price-table.ts'
 
 const use = { inputTokens: 100, outputTokens: 40, cacheReadTokens: 5000, cacheWriteTokens: 2000 }
@@ -78,7 +78,7 @@ describe('tokens cost', () => {
     })
     fc.assert(
       fc.property(fc.constantFrom(...Object.values(PRICES.models)), tokens, (price, some) => {
-        const usd = dollars(some, ratesFor(price, some))
+        const usd = priceInUsd(some, ratesFor(price, some))
         expect(usd >= 0 && usd <= 1e9).toBe(true)
       }),
     )

@@ -2,18 +2,18 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
-  accepted,
-  adopted,
-  cancelled,
-  discarded,
-  failed,
-  finished,
+  acceptRun,
+  cancelRun,
+  completeWithPull,
+  failRun,
+  finishRun,
   isActive,
   isTerminal,
+  markSandboxDiscarded,
   newRun,
-  patched,
-  requeued,
-  retried,
+  patchRun,
+  queueRetry,
+  requeueRun,
 } from '../../../core/run/run-transitions.ts'
 import type { RunOutcome, RunPatch } from '../../../protocol/frames.ts'
 import { checker } from '../../../protocol/parse.ts'
@@ -36,7 +36,7 @@ test('a new run is queued', () => {
 
 describe('accepted', () => {
   test('preparing; startedAt set, queueReason cleared', () => {
-    const run = accepted(aRun({ queueReason: 'fleet at capacity' }), { workerId: 'wk-1', now: T1 })
+    const run = acceptRun(aRun({ queueReason: 'fleet at capacity' }), { workerId: 'wk-1', now: T1 })
     expect(run).toEqual(
       aRun({ status: 'preparing', startedAt: T1, sandbox: { provider: 'bwrap', workerId: 'wk-1' } }),
     )
@@ -44,12 +44,12 @@ describe('accepted', () => {
 
   const kept = { provider: 'own', id: 'sb-1', retainedUntil: T1, workerId: 'wk-1' }
   test('the worker that holds the sandbox works in it again', () => {
-    const run = accepted(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-1', now: T1 })
+    const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-1', now: T1 })
     expect(run).toMatchObject({ sandbox: kept, agentSessionId: 's' })
   })
 
   test('sandbox and session of another worker are nothing to this one', () => {
-    const run = accepted(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-2', now: T1 })
+    const run = acceptRun(aRun({ sandbox: kept, agentSessionId: 's' }), { workerId: 'wk-2', now: T1 })
     expect(run.sandbox).toEqual({ provider: 'own', workerId: 'wk-2' })
     expect(run).not.toHaveProperty('agentSessionId')
   })
@@ -61,7 +61,7 @@ describe('patched', () => {
   test('a status only moves forward, and never out of the queue or an end', () => {
     const moves = RUN_STATUSES.map((status) =>
       (['preparing', 'running', 'finalizing'] as const).map(
-        (to) => patched(aRun({ status }), { status: to }, by).status,
+        (to) => patchRun(aRun({ status }), { status: to }, by).status,
       ),
     )
     expect(moves).toEqual([
@@ -77,7 +77,7 @@ describe('patched', () => {
 
   test('which worker it is on is the host’s own word, and until when it keeps the sandbox is not said yet', () => {
     const sandbox = { id: 'sb-1', workerId: 'wk-666', retainedUntil: '2999-01-01T00:00:00.000Z' }
-    expect(patched(running, { sandbox }, by).sandbox).toEqual({
+    expect(patchRun(running, { sandbox }, by).sandbox).toEqual({
       provider: 'bwrap',
       id: 'sb-1',
       workerId: 'wk-1',
@@ -86,18 +86,18 @@ describe('patched', () => {
 
   test('costs of this lease are replaced, those before it stay, totals follow', () => {
     const run = aRun({ status: 'running', costs: [aCost({ label: 'run' }), aCost({ label: 'attempt 2' })] })
-    const after = patched(run, { costs: [aCost(), aCost()] }, { ...by, costsBefore: 1, label: 'attempt 2' })
+    const after = patchRun(run, { costs: [aCost(), aCost()] }, { ...by, costsBefore: 1, label: 'attempt 2' })
     expect(after.costs.map(({ label }) => label)).toEqual(['run', 'attempt 2', 'attempt 2'])
     expect(after.costTotals).toMatchObject({ costUsd: 1.5 })
-    expect(patched(after, { status: 'finalizing' }, by).costs).toEqual(after.costs)
-    expect(patched(after, { costs: [] }, by)).not.toHaveProperty('costTotals')
+    expect(patchRun(after, { status: 'finalizing' }, by).costs).toEqual(after.costs)
+    expect(patchRun(after, { costs: [] }, by)).not.toHaveProperty('costTotals')
   })
 
   test('what was seen of one pull request says nothing of another', () => {
-    const opened = patched(running, { prUrl: url, prState: 'draft' }, by)
+    const opened = patchRun(running, { prUrl: url, prState: 'draft' }, by)
     expect(opened).toMatchObject({ prUrl: url, prState: 'draft' })
-    expect(patched(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
-    const moved = patched(opened, { prUrl: other }, by)
+    expect(patchRun(opened, { prUrl: url }, by)).toMatchObject({ prUrl: url, prState: 'draft' })
+    const moved = patchRun(opened, { prUrl: other }, by)
     expect(moved.prUrl).toBe(other)
     expect(moved).not.toHaveProperty('prState')
   })
@@ -121,7 +121,7 @@ describe('finished', () => {
       prState: 'open',
     }
     const { error: _, ...clean } = run
-    expect(finished(run, outcome, end)).toEqual({
+    expect(finishRun(run, outcome, end)).toEqual({
       ...clean,
       status: 'completed',
       finishedAt: T1,
@@ -136,17 +136,21 @@ describe('finished', () => {
   })
 
   test('the pull request of the result is the run’s; one without a result is the result', () => {
-    const told = finished(run, { status: 'completed', result: { prUrl: url, artifacts: [] }, costs: [] }, end)
+    const told = finishRun(
+      run,
+      { status: 'completed', result: { prUrl: url, artifacts: [] }, costs: [] },
+      end,
+    )
     expect(told).toMatchObject({ prUrl: url, result: { prUrl: url } })
-    const bare = finished(run, { status: 'completed', prUrl: url, costs: [] }, end)
+    const bare = finishRun(run, { status: 'completed', prUrl: url, costs: [] }, end)
     expect(bare.result).toEqual({ prUrl: url, artifacts: [] })
-    expect(finished(run, { status: 'failed', prUrl: url, costs: [] }, end)).not.toHaveProperty('result')
+    expect(finishRun(run, { status: 'failed', prUrl: url, costs: [] }, end)).not.toHaveProperty('result')
   })
 
   test('a failure without a reason says so, a success has none', () => {
-    expect(finished(run, { status: 'failed', costs: [] }, end).error).toBe('the worker gave no reason')
-    expect(finished(run, { status: 'failed', error: 'boom', costs: [] }, end).error).toBe('boom')
-    expect(finished(run, { status: 'completed', costs: [] }, end)).not.toHaveProperty('error')
+    expect(finishRun(run, { status: 'failed', costs: [] }, end).error).toBe('the worker gave no reason')
+    expect(finishRun(run, { status: 'failed', error: 'boom', costs: [] }, end).error).toBe('boom')
+    expect(finishRun(run, { status: 'completed', costs: [] }, end)).not.toHaveProperty('error')
   })
 
   test.each<[string, string, string | undefined]>([
@@ -156,7 +160,7 @@ describe('finished', () => {
     ['no instant', 'never', '2026-03-02T09:00:00.000Z'],
   ])('a worker’s own word on retention: %s', (_, said, expected) => {
     const outcome: RunOutcome = { status: 'failed', costs: [], sandbox: { retainedUntil: said } }
-    expect(finished(run, outcome, end).sandbox.retainedUntil).toBe(expected)
+    expect(finishRun(run, outcome, end).sandbox.retainedUntil).toBe(expected)
   })
 
   test('nothing is retained where no sandbox is', () => {
@@ -165,7 +169,7 @@ describe('finished', () => {
       costs: [],
       sandbox: { retainedUntil: T1, workerId: 'wk-666' },
     }
-    expect(finished(aRun({ status: 'running' }), outcome, end).sandbox).toEqual({
+    expect(finishRun(aRun({ status: 'running' }), outcome, end).sandbox).toEqual({
       provider: 'bwrap',
       workerId: 'wk-1',
     })
@@ -176,7 +180,7 @@ describe('queued again', () => {
   const run = aRun({ status: 'running', startedAt: T0, costs: [aCost()], prUrl: url, prState: 'open' })
 
   test('requeued: startedAt cleared; costs and pull request kept', () => {
-    const again = requeued(run, 'interrupted: the worker was lost', T1)
+    const again = requeueRun(run, 'interrupted: the worker was lost', T1)
     expect(again).toMatchObject({
       status: 'queued',
       queuedAt: T1,
@@ -186,11 +190,11 @@ describe('queued again', () => {
     })
     expect(again.queueReason).toBe('interrupted: the worker was lost')
     expect(again).not.toHaveProperty('startedAt')
-    expect(requeued(again, undefined, T1)).not.toHaveProperty('queueReason')
+    expect(requeueRun(again, undefined, T1)).not.toHaveProperty('queueReason')
   })
 
   test('a refused dispatch costs a waiting run no age', () => {
-    expect(requeued(aRun(), undefined, T1).queuedAt).toBe(T0)
+    expect(requeueRun(aRun(), undefined, T1).queuedAt).toBe(T0)
   })
 
   test('retried: result, error, startedAt, finishedAt, queueReason cleared; the pull request and costs kept', () => {
@@ -203,7 +207,7 @@ describe('queued again', () => {
       result: { artifacts: [] },
       sandbox: { id: 'sb-1', workerId: 'wk-1' },
     })
-    const { costTotals, ...again } = retried(ended, T1)
+    const { costTotals, ...again } = queueRetry(ended, T1)
     expect(again).toEqual(
       aRun({
         queuedAt: T1,
@@ -226,28 +230,28 @@ describe('ended without the worker', () => {
   })
 
   test('adopted: completed, with the pull request for a result', () => {
-    expect(adopted(run, T1)).toMatchObject({
+    expect(completeWithPull(run, T1)).toMatchObject({
       status: 'completed',
       finishedAt: T1,
       result: { prUrl: url, branch: 'b', artifacts: [] },
     })
-    expect(() => adopted(aRun(), T1)).toThrow('no pull request')
+    expect(() => completeWithPull(aRun(), T1)).toThrow('no pull request')
   })
 
   test('failed and cancelled', () => {
-    expect(failed(run, 'interrupted 3 times', T1)).toMatchObject({
+    expect(failRun(run, 'interrupted 3 times', T1)).toMatchObject({
       status: 'failed',
       error: 'interrupted 3 times',
     })
-    expect(cancelled(run, T1)).toMatchObject({ status: 'cancelled', finishedAt: T1 })
-    expect(cancelled(aRun({ error: 'old' }), T1)).not.toHaveProperty('error')
-    expect(cancelled(run, T1, 'fenced off').error).toBe('fenced off')
-    expect(cancelled(run, T1)).not.toHaveProperty('queueReason')
+    expect(cancelRun(run, T1)).toMatchObject({ status: 'cancelled', finishedAt: T1 })
+    expect(cancelRun(aRun({ error: 'old' }), T1)).not.toHaveProperty('error')
+    expect(cancelRun(run, T1, 'fenced off').error).toBe('fenced off')
+    expect(cancelRun(run, T1)).not.toHaveProperty('queueReason')
   })
 
   test('discarded: gone, and known to have been there', () => {
     const kept = aRun({ status: 'failed', sandbox: { id: 'sb-1', workerId: 'wk-1', retainedUntil: T1 } })
-    expect(discarded(kept, T0).sandbox).toEqual({ workerId: 'wk-1', retainedUntil: T0 })
+    expect(markSandboxDiscarded(kept, T0).sandbox).toEqual({ workerId: 'wk-1', retainedUntil: T0 })
   })
 })
 
@@ -288,26 +292,26 @@ const anyChange: fc.Arbitrary<Change> = fc.oneof(
   fc.constantFrom('wk-1', 'wk-2').map(
     (workerId): Change =>
       (run) =>
-        accepted(run, { workerId, now: T1 }),
+        acceptRun(run, { workerId, now: T1 }),
   ),
   anyPatch.map(
     (patch): Change =>
       (run) =>
-        patched(run, patch, by),
+        patchRun(run, patch, by),
   ),
   anyOutcome.map(
     (outcome): Change =>
       (run) =>
-        finished(run, outcome, end),
+        finishRun(run, outcome, end),
   ),
   fc.constantFrom<Change>(
-    (run) => requeued(run, 'interrupted: it', T1),
-    (run) => requeued(run, undefined, T1),
-    (run) => failed(run, 'boom', T1),
-    (run) => cancelled(run, T1),
-    (run) => retried(run, T1),
-    (run) => discarded(run, T1),
-    (run) => (run.prUrl === undefined ? run : adopted(run, T1)),
+    (run) => requeueRun(run, 'interrupted: it', T1),
+    (run) => requeueRun(run, undefined, T1),
+    (run) => failRun(run, 'boom', T1),
+    (run) => cancelRun(run, T1),
+    (run) => queueRetry(run, T1),
+    (run) => markSandboxDiscarded(run, T1),
+    (run) => (run.prUrl === undefined ? run : completeWithPull(run, T1)),
   ),
 )
 

@@ -10,11 +10,11 @@ import {
   type ResumeFacts,
 } from '../../../core/run/permission.ts'
 import {
-  newestOf,
+  addSessionCost,
+  countSessions,
+  newestInstant,
   sessionCost,
-  sessionPart,
-  sessionsIn,
-  withSessionCost,
+  sessionCostPart,
 } from '../../../core/run/session-cost.ts'
 import type { CostEntry } from '../../../protocol/cost.ts'
 import { RUN_COSTS_MAX, USD_MAX } from '../../../protocol/limits.ts'
@@ -85,7 +85,7 @@ describe('resume', () => {
 
 test('what is booted is neither discarded nor tried again', () => {
   const inUse = /^conflict: the sandbox of run-1 is in use: close its terminals or release it first$/
-  expect(verdict(mayRetry(ended, { otherActiveRun: undefined, booted: true }))).toMatch(inUse)
+  expect(verdict(mayRetry(ended, { competingRun: undefined, booted: true }))).toMatch(inUse)
   expect(verdict(mayDiscard(ended, { booted: true }))).toMatch(inUse)
 })
 
@@ -123,7 +123,7 @@ const used = (id: string, at: string, more: Partial<UsageEntry> = {}): UsageEntr
 describe('what a session cost', () => {
   test('is what is younger than what was accounted, each entry once, priced where nobody has', () => {
     const entries = [used('old', T0), used('a', LATER), used('a', LATER), used('b', LATER, { costUsd: 5 })]
-    const entry = sessionCost([sessionPart(entries, T0, PRICES)], 2)
+    const entry = sessionCost([sessionCostPart(entries, T0, PRICES)], 2)
     expect(entry).toEqual({
       label: 'attach 2',
       provider: 'agentA',
@@ -135,34 +135,34 @@ describe('what a session cost', () => {
       costUsd: 6,
       estimated: true,
     })
-    expect(newestOf(entries)).toBe(LATER)
+    expect(newestInstant(entries)).toBe(LATER)
   })
 
   test('is nothing when nothing was used', () => {
-    expect(sessionCost([sessionPart([used('old', T0)], T0, PRICES)], 1)).toBeUndefined()
-    expect(newestOf([])).toBe('')
+    expect(sessionCost([sessionCostPart([used('old', T0)], T0, PRICES)], 1)).toBeUndefined()
+    expect(newestInstant([])).toBe('')
   })
 
   test('of a model that nobody knows the price of has no dollars', () => {
-    const entry = sessionCost([sessionPart([used('a', LATER, { model: 'no such' })], T0, PRICES)], 1)
+    const entry = sessionCost([sessionCostPart([used('a', LATER, { model: 'no such' })], T0, PRICES)], 1)
     expect(entry).not.toHaveProperty('costUsd')
     expect(entry?.inputTokens).toBe(1_000_000)
   })
 
   test('is one entry of the run, replaced in its place', () => {
-    const one = sessionCost([sessionPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
+    const one = sessionCost([sessionCostPart([used('a', LATER)], T0, PRICES)], 1) as CostEntry
     const more = { ...one, costUsd: 2 }
     const other = { ...one, label: 'run' }
-    const run = withSessionCost({ ...ended, costs: [other] }, one)
+    const run = addSessionCost({ ...ended, costs: [other] }, one)
     const followedUp = { ...run, costs: [...run.costs, { ...one, label: 'follow-up 1' }] }
-    const again = withSessionCost(followedUp, more)
+    const again = addSessionCost(followedUp, more)
     expect(again.costs.map(({ label, costUsd }) => `${label} ${costUsd}`)).toEqual([
       'run 1',
       'attach 1 2',
       'follow-up 1 1',
     ])
     expect(again.costTotals).toEqual(totalsOf(again.costs))
-    expect(sessionsIn(again.costs)).toBe(1)
+    expect(countSessions(again.costs)).toBe(1)
   })
 
   test('always leaves a record that is one, whatever a worker says', () => {
@@ -180,9 +180,9 @@ describe('what a session cost', () => {
     })
     fc.assert(
       fc.property(fc.array(entry, { maxLength: 300 }), fc.nat(RUN_COSTS_MAX), (entries, count) => {
-        const cost = sessionCost([sessionPart(entries, T0, PRICES)], 1)
+        const cost = sessionCost([sessionCostPart(entries, T0, PRICES)], 1)
         const run = { ...ended, costs: Array.from({ length: count }, () => OWN) }
-        const after = cost === undefined ? run : withSessionCost(run, cost)
+        const after = cost === undefined ? run : addSessionCost(run, cost)
         expect(isRun(after)).toMatchObject({ ok: true })
       }),
       { numRuns: 40 },

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { type DecidedChange, decideChange, renderConfig } from '../../../core/settings/change.ts'
-import { merge } from '../../../core/settings/merge.ts'
+import { mergePatch } from '../../../core/settings/merge.ts'
 import { valueAt } from '../../../core/settings/path.ts'
 import { readConfig } from '../../../core/settings/read.ts'
 import { CREDENTIAL_PATHS, configDefaults, RESTART_PATHS } from '../../../protocol/config.ts'
@@ -162,7 +162,7 @@ describe('by law', () => {
         if (!answer.ok) return
         const { stored, effective, text } = answer.value
         expect(readConfig(text)).toEqual({ ok: true, value: { stored, effective } })
-        expect(stored).toEqual(merge(start.stored, patch))
+        expect(stored).toEqual(mergePatch(start.stored, patch))
         expect(text).toBe(renderConfig(stored))
       }),
     )

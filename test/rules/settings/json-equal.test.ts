@@ -1,7 +1,7 @@
 /** Whether two values mean the same is what "changed", "restart" and the guard of credentials rest on. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { same } from '../../../core/settings/json-equal.ts'
+import { isJsonEqual } from '../../../core/settings/json-equal.ts'
 
 test.each<[unknown, unknown, boolean]>([
   [{ a: 1, b: 2 }, { b: 2, a: 1 }, true],
@@ -16,8 +16,8 @@ test.each<[unknown, unknown, boolean]>([
   [0, -0, true],
   [{ toString: 1 }, {}, false],
 ])('%j and %j: %p', (a, b, expected) => {
-  expect(same(a, b)).toBe(expected)
-  expect(same(b, a)).toBe(expected)
+  expect(isJsonEqual(a, b)).toBe(expected)
+  expect(isJsonEqual(b, a)).toBe(expected)
 })
 
 test('a value is the same as its own reading, whatever the order of its keys', () => {
@@ -27,7 +27,7 @@ test('a value is the same as its own reading, whatever the order of its keys', (
         const isObject = typeof inner === 'object' && inner !== null && !Array.isArray(inner)
         return isObject ? Object.fromEntries(Object.entries(inner).reverse()) : inner
       })
-      expect(same(turned, value)).toBe(true)
+      expect(isJsonEqual(turned, value)).toBe(true)
     }),
   )
 })
@@ -42,7 +42,7 @@ test('two values are the same when, and only when, they are written the same wit
     ),
   }))
   fc.assert(
-    fc.property(json, json, (a, b) => same(a, b) === (sorted(a) === sorted(b))),
+    fc.property(json, json, (a, b) => isJsonEqual(a, b) === (sorted(a) === sorted(b))),
     { numRuns: 1000 },
   )
 })

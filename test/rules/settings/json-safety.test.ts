@@ -1,14 +1,14 @@
 /** What may not become configuration whatever it means. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { same } from '../../../core/settings/json-equal.ts'
-import { soundness } from '../../../core/settings/json-safety.ts'
+import { isJsonEqual } from '../../../core/settings/json-equal.ts'
+import { checkJsonSafety } from '../../../core/settings/json-safety.ts'
 import { JSON_DEPTH_MAX, JSON_KEYS_MAX } from '../../../protocol/limits.ts'
 
 const nested = (depth: number): unknown => JSON.parse(`${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`)
 
 const complaint = (value: unknown): string => {
-  const answer = soundness(value)
+  const answer = checkJsonSafety(value)
   return answer.ok ? 'sound' : answer.refusal.message
 }
 
@@ -48,8 +48,8 @@ describe('by example', () => {
 test('what is sound survives being written and read', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
-      if (!soundness(value).ok) return
-      expect(same(JSON.parse(JSON.stringify(value)), value)).toBe(true)
+      if (!checkJsonSafety(value).ok) return
+      expect(isJsonEqual(JSON.parse(JSON.stringify(value)), value)).toBe(true)
     }),
   )
 })

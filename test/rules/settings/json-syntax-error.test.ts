@@ -1,7 +1,7 @@
 /** The finder of faults agrees with `JSON.parse` on what a fault is, and says where it is without quoting it. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { syntaxFault } from '../../../core/settings/json-syntax-error.ts'
+import { findJsonSyntaxError } from '../../../core/settings/json-syntax-error.ts'
 
 const parses = (text: string): boolean => {
   try {
@@ -13,7 +13,7 @@ const parses = (text: string): boolean => {
 }
 
 const shown = (text: string): string => {
-  const fault = syntaxFault(text)
+  const fault = findJsonSyntaxError(text)
   return fault === undefined ? 'sound' : `${fault.line}:${fault.column} ${fault.expected}`
 }
 
@@ -62,7 +62,7 @@ describe('by law', () => {
 
   test('it finds a fault exactly where JSON.parse refuses', () => {
     fc.assert(
-      fc.property(edited, (text) => (syntaxFault(text) === undefined) === parses(text)),
+      fc.property(edited, (text) => (findJsonSyntaxError(text) === undefined) === parses(text)),
       { numRuns: 3000 },
     )
   })

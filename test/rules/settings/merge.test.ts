@@ -1,7 +1,7 @@
 /** Patches: what they change, what they leave alone, and that nothing else is touched on the way. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { merge } from '../../../core/settings/merge.ts'
+import { mergePatch } from '../../../core/settings/merge.ts'
 
 describe('by example', () => {
   test.each<[string, unknown, unknown, unknown]>([
@@ -17,18 +17,18 @@ describe('by example', () => {
     ['nulls inside an array are values', {}, { a: [null] }, { a: [null] }],
     ['an empty object creates its section', {}, { a: {} }, { a: {} }],
   ])('%s', (_, current, patch, expected) => {
-    expect(merge(current, patch)).toEqual(expected)
+    expect(mergePatch(current, patch)).toEqual(expected)
   })
 
   test('a mapping is removed by its key, the others stay', () => {
     const current = { repos: { web: { remote: 'o/web' }, api: { remote: 'o/api' } } }
-    expect(merge(current, { repos: { web: null } })).toEqual({ repos: { api: { remote: 'o/api' } } })
+    expect(mergePatch(current, { repos: { web: null } })).toEqual({ repos: { api: { remote: 'o/api' } } })
   })
 
   test.each(['{"__proto__": {"polluted": 1}}', '{"constructor": {"prototype": {"polluted": 1}}}'])(
     '%s reaches no prototype',
     (text) => {
-      const merged = merge(JSON.parse('{"__proto__": {"deep": {}}}'), JSON.parse(text))
+      const merged = mergePatch(JSON.parse('{"__proto__": {"deep": {}}}'), JSON.parse(text))
       expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false)
       expect(Object.getPrototypeOf(merged)).toBe(Object.prototype)
     },
@@ -53,8 +53,8 @@ describe('by law', () => {
   test('applying a patch twice is applying it once', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
-        const once = merge(current, patch)
-        expect(merge(once, patch)).toEqual(once)
+        const once = mergePatch(current, patch)
+        expect(mergePatch(once, patch)).toEqual(once)
       }),
     )
   })
@@ -62,8 +62,8 @@ describe('by law', () => {
   test('the empty patch changes nothing, and a value patched with itself has lost only its nulls', () => {
     fc.assert(
       fc.property(object, (value) => {
-        expect(merge(value, {})).toEqual(value)
-        expect(merge({}, value)).toEqual(merge(value, value))
+        expect(mergePatch(value, {})).toEqual(value)
+        expect(mergePatch({}, value)).toEqual(mergePatch(value, value))
       }),
     )
   })
@@ -71,7 +71,7 @@ describe('by law', () => {
   test('what the patch does not name is left as it was; what it names with null is gone', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
-        const merged = new Map(Object.entries(merge(current, patch) as object))
+        const merged = new Map(Object.entries(mergePatch(current, patch) as object))
         for (const [key, value] of Object.entries(current))
           if (!Object.hasOwn(patch, key)) expect(merged.get(key)).toEqual(value)
         for (const [key, value] of Object.entries(patch)) expect(merged.has(key)).toBe(value !== null)
@@ -83,7 +83,7 @@ describe('by law', () => {
     fc.assert(
       fc.property(object, object, (current, patch) => {
         const before = JSON.stringify([current, patch])
-        scribble(merge(current, patch))
+        scribble(mergePatch(current, patch))
         expect(JSON.stringify([current, patch])).toBe(before)
       }),
     )

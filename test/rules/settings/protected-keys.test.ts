@@ -1,8 +1,8 @@
 /** Credentials do not change by patch, however the patch is spelled. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { merge } from '../../../core/settings/merge.ts'
-import { onlyAt, valueAt } from '../../../core/settings/path.ts'
+import { mergePatch } from '../../../core/settings/merge.ts'
+import { objectWith, valueAt } from '../../../core/settings/path.ts'
 import { guardCredentials } from '../../../core/settings/protected-keys.ts'
 import { CREDENTIAL_PATHS } from '../../../protocol/config.ts'
 import { secretFor, withSecrets } from '../../support/sample-configs.ts'
@@ -13,7 +13,7 @@ const stored = withSecrets({ tracker: { pollSeconds: 5 }, server: { port: 1 } },
 ])
 
 const verdict = (current: unknown, patch: unknown): string => {
-  const answer = guardCredentials(current, merge(current, patch))
+  const answer = guardCredentials(current, mergePatch(current, patch))
   return answer.ok ? 'fine' : (answer.refusal.message.split(':')[0] ?? '')
 }
 
@@ -59,11 +59,13 @@ test('it says yes exactly when every credential is the same before and after', (
     .array(fc.tuple(fc.constantFrom(...CREDENTIAL_PATHS, '/tracker', '/agent', '/server/port'), anyValue), {
       maxLength: 3,
     })
-    .map((parts) => parts.reduce<unknown>((patch, [path, value]) => merge(patch, onlyAt(path, value)), {}))
+    .map((parts) =>
+      parts.reduce<unknown>((patch, [path, value]) => mergePatch(patch, objectWith(path, value)), {}),
+    )
   fc.assert(
     fc.property(fc.subarray([...CREDENTIAL_PATHS]), anyPatch, (paths, patch) => {
       const current = withSecrets({}, paths)
-      const merged = merge(current, patch)
+      const merged = mergePatch(current, patch)
       const view = (value: unknown): string =>
         JSON.stringify(CREDENTIAL_PATHS.map((path) => valueAt(value, path) ?? null))
       expect(verdict(current, patch) === 'fine').toBe(view(current) === view(merged))

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { valueAt } from '../../../core/settings/path.ts'
-import { redact, secretsOf } from '../../../core/settings/redact.ts'
+import { redactConfig, secretsOf } from '../../../core/settings/redact.ts'
 import { MASK, SECRET_PATHS } from '../../../protocol/config.ts'
 import {
   anySecretPaths,
@@ -16,7 +16,7 @@ test('what is set reads as the mask, what is not set stays absent, and the rest 
   const { effective } = configured(
     withSecrets({ server: { port: 4500 } }, ['/tracker/apiKey', '/connect/trackerClientSecret']),
   )
-  const shown = redact(effective)
+  const shown = redactConfig(effective)
   expect(shown.tracker.apiKey).toBe(MASK)
   expect(shown.connect.trackerClientSecret).toBe(MASK)
   expect(shown.codehost).toEqual({ driver: 'github' })
@@ -24,13 +24,13 @@ test('what is set reads as the mask, what is not set stays absent, and the rest 
 })
 
 test('an empty credential is no secret: it reads as empty, so that nobody takes it for one', () => {
-  expect(redact(configured({ codehost: { token: '' } }).effective).codehost.token).toBe('')
+  expect(redactConfig(configured({ codehost: { token: '' } }).effective).codehost.token).toBe('')
 })
 
 test('no planted secret survives in the text of the answer, wherever it was planted', () => {
   fc.assert(
     fc.property(anyStored, anySecretPaths, (stored, paths) => {
-      const shown = redact(configured(withSecrets(stored, paths)).effective)
+      const shown = redactConfig(configured(withSecrets(stored, paths)).effective)
       const text = JSON.stringify(shown)
       for (const path of SECRET_PATHS) {
         expect(text).not.toContain(secretFor(path))
@@ -46,7 +46,7 @@ test('a value of any shape in the place of a secret is masked whole', () => {
       const [, section = '', key = ''] = path.split('/')
       const { effective } = configured()
       const odd = { ...effective, [section]: { [key]: ['planted', value] } }
-      expect(JSON.stringify(redact(odd))).not.toContain('planted')
+      expect(JSON.stringify(redactConfig(odd))).not.toContain('planted')
     }),
   )
 })
@@ -54,7 +54,7 @@ test('a value of any shape in the place of a secret is masked whole', () => {
 test('the answer is a copy: spoiling it spoils nothing', () => {
   const { effective } = configured(withSecrets({ repos: { web: { remote: 'o/web' } } }, SECRET_PATHS))
   const before = JSON.stringify(effective)
-  const shown = redact(effective)
+  const shown = redactConfig(effective)
   shown.tracker.eligible.states.push('spoiled')
   shown.repos.web = { remote: 'o/other' }
   shown.server.port = 1
@@ -64,8 +64,8 @@ test('the answer is a copy: spoiling it spoils nothing', () => {
 test('redacting twice is redacting once', () => {
   fc.assert(
     fc.property(anyStored, anySecretPaths, (stored, paths) => {
-      const once = redact(configured(withSecrets(stored, paths)).effective)
-      expect(redact(once)).toEqual(once)
+      const once = redactConfig(configured(withSecrets(stored, paths)).effective)
+      expect(redactConfig(once)).toEqual(once)
     }),
   )
 })

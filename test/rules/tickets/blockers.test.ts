@@ -1,7 +1,7 @@
 /** What a ticket waits for, and how it is told. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { openBlockers, waitingCircle, waitingFor } from '../../../core/tickets/blockers.ts'
+import { openBlockers, waitingCycle, waitingReason } from '../../../core/tickets/blockers.ts'
 import { BLOCKERS_WALKED_MAX, NAMES_LISTED_MAX } from '../../../protocol/limits.ts'
 import { byId, sampleTicket, tracked } from './samples.ts'
 
@@ -32,9 +32,9 @@ test('tickets that wait for one another still wait, and the reason shows the cir
   const behind = tracked({ id: 'c', identifier: 'ENG-3', blockedBy: ['a'] })
   const known = byId(a, b, behind)
   expect(openBlockers(a.ticket, known)).toEqual(['ENG-2'])
-  expect(waitingCircle(a.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
-  expect(waitingCircle(behind.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
-  expect(waitingFor(['ENG-2'], waitingCircle(a.ticket, known))).toBe(
+  expect(waitingCycle(a.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
+  expect(waitingCycle(behind.ticket, known)).toEqual(['ENG-1', 'ENG-2', 'ENG-1'])
+  expect(waitingReason(['ENG-2'], waitingCycle(a.ticket, known))).toBe(
     'waiting for ENG-2; it is a circle, in which each waits for the next: ENG-1, ENG-2, ENG-1. ' +
       "Take one of them out of another's blockedBy",
   )
@@ -43,14 +43,14 @@ test('tickets that wait for one another still wait, and the reason shows the cir
 test('a closed ticket breaks the circle', () => {
   const a = tracked({ id: 'a', blockedBy: ['b'] })
   const b = tracked({ id: 'b', blockedBy: ['a'] }, true)
-  expect(waitingCircle(a.ticket, byId(a, b))).toEqual([])
+  expect(waitingCycle(a.ticket, byId(a, b))).toEqual([])
 })
 
 test('the reason names the tickets, not too many, and none that breaks a line', () => {
-  expect(waitingFor(['ENG-1', 'ENG-2'])).toBe('waiting for ENG-1, ENG-2')
-  expect(waitingFor(['a\nb'])).toBe('waiting for a\ufffdb')
+  expect(waitingReason(['ENG-1', 'ENG-2'])).toBe('waiting for ENG-1, ENG-2')
+  expect(waitingReason(['a\nb'])).toBe('waiting for a\ufffdb')
   const many = Array.from({ length: NAMES_LISTED_MAX + 2 }, (_, n) => `E-${n}`)
-  expect(waitingFor(many)).toMatch(/, E-19 and 2 more$/)
+  expect(waitingReason(many)).toMatch(/, E-19 and 2 more$/)
 })
 
 test('a long chain is walked only so far, and without piling up calls', () => {
@@ -58,7 +58,7 @@ test('a long chain is walked only so far, and without piling up calls', () => {
     const links = Array.from({ length }, (_, n) =>
       tracked({ id: `${n}`, blockedBy: [`${(n + 1) % length}`] }),
     )
-    return waitingCircle(sampleTicket({ id: '0', blockedBy: ['1'] }), byId(...links))
+    return waitingCycle(sampleTicket({ id: '0', blockedBy: ['1'] }), byId(...links))
   }
   expect(chain(BLOCKERS_WALKED_MAX)).toHaveLength(BLOCKERS_WALKED_MAX + 1)
   expect(chain(BLOCKERS_WALKED_MAX + 1)).toEqual([])
@@ -78,7 +78,7 @@ test('what is told as a circle is one; without one, somebody can always start', 
       const known = byId(...tickets)
       const waits = (id: string) => openBlockers(known.get(id)?.ticket ?? sampleTicket(), known)
       const open = tickets.filter(({ closed }) => !closed).map(({ ticket }) => ticket)
-      const circles = open.map((ticket) => waitingCircle(ticket, known))
+      const circles = open.map((ticket) => waitingCycle(ticket, known))
       for (const circle of circles.filter(({ length }) => length > 0)) {
         expect(circle[0]).toBe(circle.at(-1))
         circle.slice(1).forEach((next, at) => {
@@ -106,7 +106,7 @@ test('however many tickets are asked about, those of a picture are gone through 
   })
   for (const { ticket } of chain.slice(0, 5)) {
     expect(openBlockers(ticket, counted)).toHaveLength(1)
-    expect(waitingCircle(ticket, counted)).toEqual([])
+    expect(waitingCycle(ticket, counted)).toEqual([])
   }
   expect(walks).toBe(1)
 })

@@ -1,7 +1,7 @@
 /** The queue's order: priority 1, 2, 3, 4, 0, then age. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { compareTickets, rankOf } from '../../../core/tickets/order.ts'
+import { compareTickets, priorityRank } from '../../../core/tickets/order.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { sampleTicket } from './samples.ts'
 
@@ -16,7 +16,7 @@ const anyTicket = fc
   .map(sampleTicket)
 
 test('1, 2, 3, 4 and 0 rank in this order', () => {
-  expect(([1, 2, 3, 4, 0] as const).map(rankOf)).toEqual([0, 1, 2, 3, 4])
+  expect(([1, 2, 3, 4, 0] as const).map(priorityRank)).toEqual([0, 1, 2, 3, 4])
 })
 
 test('priority comes before age, age before the id', () => {

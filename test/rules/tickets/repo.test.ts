@@ -1,6 +1,6 @@
 /** Which repository a ticket's work goes to; every refusal says what to change. */
 import { expect, test } from '@jest/globals'
-import { repoOf } from '../../../core/tickets/repo.ts'
+import { chooseRepo } from '../../../core/tickets/repo.ts'
 import type { ServiceConfig } from '../../../protocol/config.ts'
 import type { Ticket } from '../../../protocol/run.ts'
 import { sampleTicket } from './samples.ts'
@@ -8,7 +8,7 @@ import { sampleTicket } from './samples.ts'
 type Repos = ServiceConfig['repos']
 
 const told = (odd: Partial<Ticket>, repos: Repos): string => {
-  const answer = repoOf(sampleTicket(odd), repos)
+  const answer = chooseRepo(sampleTicket(odd), repos)
   return answer.ok ? answer.value.key : `${answer.refusal.kind}: ${answer.refusal.message}`
 }
 
@@ -28,7 +28,7 @@ test.each<[string, Partial<Ticket>, string]>([
 })
 
 test('the mapping comes with its key', () => {
-  expect(repoOf(sampleTicket({ repo: 'web' }), repos)).toEqual({
+  expect(chooseRepo(sampleTicket({ repo: 'web' }), repos)).toEqual({
     ok: true,
     value: { key: 'web', mapping: repos.web },
   })

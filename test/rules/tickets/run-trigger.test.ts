@@ -2,11 +2,11 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import {
-  movedByHost,
-  putByHost,
-  seen,
-  type TicketMemory,
-  wantsRun,
+  observeTicket,
+  recordHostMove,
+  recordHostState,
+  shouldStartRun,
+  type TicketObservation,
 } from '../../../core/tickets/run-trigger.ts'
 import { sampleTicket } from './samples.ts'
 
@@ -14,62 +14,65 @@ const at = (minute: number): string => new Date(Date.UTC(2026, 0, 1, 0, minute))
 const todo = sampleTicket({ state: 'Todo', createdAt: at(0) })
 const inState = (state: string) => ({ ...todo, state })
 
-const wants = (memory: TicketMemory, lastFinishedAt?: string): boolean =>
-  wantsRun({ eligible: true, memory, lastFinishedAt, hasActiveRun: false })
+const wants = (memory: TicketObservation, lastFinishedAt?: string): boolean =>
+  shouldStartRun({ eligible: true, memory, lastFinishedAt, hasActiveRun: false })
 
 test('an eligible ticket that nothing was done about wants a run', () => {
-  expect(wants(seen(undefined, todo, at(1)))).toBe(true)
+  expect(wants(observeTicket(undefined, todo, at(1)))).toBe(true)
 })
 
 test('not while it has one, and not while it is not eligible', () => {
-  const memory = seen(undefined, todo, at(1))
-  expect(wantsRun({ eligible: true, memory, hasActiveRun: true })).toBe(false)
-  expect(wantsRun({ eligible: false, memory, hasActiveRun: false })).toBe(false)
+  const memory = observeTicket(undefined, todo, at(1))
+  expect(shouldStartRun({ eligible: true, memory, hasActiveRun: true })).toBe(false)
+  expect(shouldStartRun({ eligible: false, memory, hasActiveRun: false })).toBe(false)
 })
 
 test('a run that finished since it came into its state was its run', () => {
-  const memory = seen(undefined, todo, at(1))
+  const memory = observeTicket(undefined, todo, at(1))
   expect(wants(memory, at(5))).toBe(false)
   expect(wants(memory, memory.since)).toBe(false)
 })
 
 test('moved away and back, it gets a new run', () => {
-  const first = seen(undefined, todo, at(1))
-  const away = seen(first, inState('Backlog'), at(6))
-  const back = seen(away, todo, at(7))
+  const first = observeTicket(undefined, todo, at(1))
+  const away = observeTicket(first, inState('Backlog'), at(6))
+  const back = observeTicket(away, todo, at(7))
   expect(wants(back, at(5))).toBe(true)
   expect(wants(back, at(8))).toBe(false)
 })
 
 test('a fresh host with old runs does not do them again', () => {
-  expect(wants(seen(undefined, todo, at(60)), at(5))).toBe(false)
+  expect(wants(observeTicket(undefined, todo, at(60)), at(5))).toBe(false)
 })
 
 test('a ticket from the future is seen now', () => {
-  expect(seen(undefined, todo, at(-5)).since).toBe(at(-5))
+  expect(observeTicket(undefined, todo, at(-5)).since).toBe(at(-5))
 })
 
 test('the memory is the very same object while there is nothing new', () => {
-  const memory = seen(undefined, todo, at(1))
-  expect(seen(memory, { ...todo, title: 'other', updatedAt: at(3) }, at(4))).toBe(memory)
-  expect(seen(memory, inState('TODO'), at(4))).toBe(memory)
+  const memory = observeTicket(undefined, todo, at(1))
+  expect(observeTicket(memory, { ...todo, title: 'other', updatedAt: at(3) }, at(4))).toBe(memory)
+  expect(observeTicket(memory, inState('TODO'), at(4))).toBe(memory)
 })
 
 test('what the host itself moves has not changed, so a review state that is eligible starts no second run', () => {
-  const memory = seen(undefined, todo, at(1))
-  const started = seen(movedByHost(memory, 'In Progress'), inState('In Progress'), at(2))
-  const review = seen(movedByHost(started, 'In Review'), inState('In Review'), at(6))
+  const memory = observeTicket(undefined, todo, at(1))
+  const started = observeTicket(recordHostMove(memory, 'In Progress'), inState('In Progress'), at(2))
+  const review = observeTicket(recordHostMove(started, 'In Review'), inState('In Review'), at(6))
   expect(review).toEqual({ state: 'In Review', since: at(0) })
   expect(wants(review, at(5))).toBe(false)
-  expect(wants(seen(review, todo, at(7)), at(5))).toBe(true)
-  expect(movedByHost(review, 'In Review')).toBe(review)
+  expect(wants(observeTicket(review, todo, at(7)), at(5))).toBe(true)
+  expect(recordHostMove(review, 'In Review')).toBe(review)
 })
 
 test('where the host has put it counts until somebody puts it elsewhere', () => {
-  const memory = putByHost(movedByHost(seen(undefined, todo, at(1)), 'In Progress'), 'In Progress')
-  expect(putByHost(memory, 'In Progress')).toBe(memory)
-  expect(seen(memory, inState('in progress'), at(2))).toBe(memory)
-  expect(seen(memory, inState('Backlog'), at(3))).toEqual({ state: 'Backlog', since: at(3) })
+  const memory = recordHostState(
+    recordHostMove(observeTicket(undefined, todo, at(1)), 'In Progress'),
+    'In Progress',
+  )
+  expect(recordHostState(memory, 'In Progress')).toBe(memory)
+  expect(observeTicket(memory, inState('in progress'), at(2))).toBe(memory)
+  expect(observeTicket(memory, inState('Backlog'), at(3))).toEqual({ state: 'Backlog', since: at(3) })
 })
 
 test('whatever the order of looks and ends: one run for each change of state, none without', () => {
@@ -79,7 +82,7 @@ test('whatever the order of looks and ends: one run for each change of state, no
   )
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
-      let memory = seen(undefined, todo, at(1))
+      let memory = observeTicket(undefined, todo, at(1))
       let finishedAt: string | undefined
       let hasChanged = true
       steps.forEach((one, n) => {
@@ -90,7 +93,7 @@ test('whatever the order of looks and ends: one run for each change of state, no
           return
         }
         hasChanged ||= one.state !== memory.state
-        memory = seen(memory, inState(one.state), now)
+        memory = observeTicket(memory, inState(one.state), now)
         expect(wants(memory, finishedAt)).toBe(hasChanged)
       })
     }),

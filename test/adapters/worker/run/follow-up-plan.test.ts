@@ -10,8 +10,8 @@ import { outcomeOf } from '../../../../core/daemon/outcome.ts'
 import type { Execution, Progress, Told, Worked } from '../../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
-import { followUpMarker, holderOf } from '../../../../core/run/follow-up.ts'
-import { finished } from '../../../../core/run/run-transitions.ts'
+import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
+import { finishRun } from '../../../../core/run/run-transitions.ts'
 import { type Job, RunOutcome } from '../../../../protocol/frames.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
@@ -292,8 +292,8 @@ test('a sandbox that no agent was in is not said to be kept: the next follow-up 
   const outcome = outcomeOf({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
   const now = realClock.now()
   const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
-  const run = finished(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
-  expect(holderOf(run, now)).toBeUndefined()
+  const run = finishRun(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
+  expect(sandboxHolder(run, now)).toBeUndefined()
 })
 
 test('what was changed by hand in a merge, and cannot be put back, is looked at by an agent', async () => {
