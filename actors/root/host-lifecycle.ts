@@ -14,10 +14,10 @@ import type { RunContext } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { CommitParticipant } from '../runtime/commit-loop.ts'
-import { TERMINAL_SESSION } from '../terminals/attach.names.ts'
+import { TERMINAL_SESSION } from '../terminals/terminal-session.names.ts'
 import { TRACKER_CONNECTION, type TrackerConnectionContext } from '../tracker/tracker-connection.machine.ts'
 import { trackerStatusOf } from '../tracker/tracker-connection.ts'
-import { CONNECTION, WORKER } from '../workers/fleet.names.ts'
+import { CONNECTION, WORKER } from '../workers/worker.names.ts'
 import { furnish, type RoomParts, type Rooms } from './modules.ts'
 
 const UNFINISHED: readonly RunStatus[] = ['queued', 'preparing', 'running', 'finalizing']

@@ -9,7 +9,7 @@
 import { assign, setup } from 'xstate'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { TERMINAL_SESSION } from './attach.names.ts'
+import { TERMINAL_SESSION } from './terminal-session.names.ts'
 
 export interface TerminalSessionContext {
   readonly runId: string

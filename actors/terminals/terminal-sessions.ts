@@ -5,7 +5,7 @@
  * typed and what is printed, and sees to it that nothing stays booted that nobody looks at. Credentials are taken from
  * the configuration at the moment they are sent, and kept nowhere. All of it is in memory only.
  */
-import { bootRefusalOf } from '../../core/daemon/resume-refusal.ts'
+import { parseBootRefusal } from '../../core/daemon/resume-refusal.ts'
 import { uuidv7Hex } from '../../core/ids.ts'
 import type { LeaseTimeouts } from '../../core/lease/deadline.ts'
 import type { Clock, Log, RandomSource } from '../../core/ports.ts'
@@ -25,13 +25,13 @@ import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { WorkerConnections } from '../workers/worker-connections.ts'
 import type { WorkerRegistry } from '../workers/worker-registry.ts'
-import { TERMINAL_SESSION } from './attach.names.ts'
 import type {
   TerminalSessionContext,
   TerminalSessionEffect,
   TerminalSessionEvent,
   TerminalSessionInput,
 } from './terminal-session.machine.ts'
+import { TERMINAL_SESSION } from './terminal-session.names.ts'
 import { type SessionSender, TerminalView } from './terminal-view.ts'
 
 export interface TerminalSessionsPorts {
@@ -215,7 +215,7 @@ export class TerminalSessions {
   }
 
   #onBootFailed({ runId, resolveReady: settle }: ActiveSession, message: string): void {
-    const refused = bootRefusalOf(message)
+    const refused = parseBootRefusal(message)
     settle(refused)
     this.#sendEvent(runId, { type: 'failed', reason: refused.refusal.message })
   }

@@ -8,7 +8,7 @@ import { assign, setup } from 'xstate'
 import type { RejectionCode } from '../../protocol/frames.ts'
 import { defineActions } from '../runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../runtime/actor-kind.ts'
-import { CONNECTION } from './fleet.names.ts'
+import { CONNECTION } from './worker.names.ts'
 
 export interface ConnectionContext {
   readonly number: number

@@ -10,7 +10,7 @@ import type {
   Cancel,
   Clock,
   LocalWorkerExit,
-  LocalWorkerPort,
+  LocalWorkerLauncher,
   LocalWorkerProcess,
   Log,
   RandomSource,
@@ -33,7 +33,7 @@ export interface LocalWorkerSupervisorPorts {
   readonly config: () => ServiceConfig
   readonly pairingTokens: PairingTokens
   /** Absent where this machine can't execute runs. */
-  readonly launcher: LocalWorkerPort | undefined
+  readonly launcher: LocalWorkerLauncher | undefined
   readonly sendEvent: (event: LocalWorkerEvent) => void
 }
 
@@ -93,8 +93,8 @@ export class LocalWorkerSupervisor {
     if (port === undefined || this.#isStopped) return
     const started = await port.start({
       concurrency,
-      anew: enrollAgain,
-      invite: () => pairingTokens.issue(true).token,
+      enrollAgain,
+      createPairingToken: () => pairingTokens.issue(true).token,
     })
     if (!started.ok) {
       log.error({ reason: started.refusal.message }, 'the local worker could not be started')

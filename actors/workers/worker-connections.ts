@@ -14,7 +14,7 @@ import type { WorkerLink } from '../api/host-api.ts'
 import type { ActorSystem } from '../runtime/actor-system.ts'
 import type { MonotonicTimers } from '../runtime/monotonic-timers.ts'
 import type { ConnectionEffect, ConnectionEvent } from './connection.machine.ts'
-import { CONNECTION } from './fleet.names.ts'
+import { CONNECTION } from './worker.names.ts'
 import type { EnrolledWorker, WorkerRegistry } from './worker-registry.ts'
 
 /** What is said once something is on disk. */

@@ -10,7 +10,7 @@ import type { WorkerCapabilities } from '../../protocol/worker.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind } from '../runtime/actor-kind.ts'
 import { createSnapshotCodec } from '../runtime/snapshot-codec.ts'
-import { WORKER } from './fleet.names.ts'
+import { WORKER } from './worker.names.ts'
 
 export type WorkerContext = WorkerFields
 
