@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import type { HostParts } from '../actors/root/create-host.ts'
 import type { Clock, Log } from '../core/ports.ts'
 import { AGENT_PROVIDERS, type AgentProvider, type ServiceConfig } from '../protocol/config.ts'
-import { makeAccounts } from '../providers/accounts/accounts.ts'
-import { pullHostFor } from '../providers/codehost/pull-host.ts'
+import { createAccounts } from '../providers/accounts/accounts.ts'
+import { createPullHost } from '../providers/codehost/pull-host.ts'
 import { createClientPool } from '../providers/http/client-pool.ts'
 import { createHttp } from '../providers/http/http.ts'
-import { wranglerBucket } from '../providers/storage.ts'
+import { createWranglerBucket } from '../providers/storage.ts'
 import { trackerFor } from '../providers/tracker/tracker.ts'
 import { realChance } from './clock.ts'
 import { Ending, EXIT } from './exit.ts'
@@ -42,7 +42,7 @@ export function makeNeighbours({
   const http = createHttp({ clock, random, ...network.value })
   const end = new AbortController()
   const couriers = createClientPool({ http, clock, random, log })
-  const bucket = wranglerBucket({
+  const bucket = createWranglerBucket({
     environment,
     clock,
     log,
@@ -51,17 +51,17 @@ export function makeNeighbours({
   })
   return {
     tracker: (config: ServiceConfig) => trackerFor(config, { clock, log, couriers }),
-    pulls: (config: ServiceConfig) => pullHostFor(config, { couriers, clock, log }),
-    accounts: makeAccounts({
+    pulls: (config: ServiceConfig) => createPullHost(config, { clients: couriers, clock, log }),
+    accounts: createAccounts({
       http,
-      couriers,
+      clients: couriers,
       clock,
       random,
       environment,
       inheritable,
-      stopped: end.signal,
+      stopSignal: end.signal,
       uid: process.geteuid?.() ?? 0,
-      bases: basesIn(environment),
+      baseUrls: basesIn(environment),
     }),
     bucket,
     async close() {

@@ -8,24 +8,24 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /** @param peer the connection's other end, as text @param forwarded every X-Forwarded-For header, in order */
-export function clientOf(peer: string, forwarded: readonly string[], proxies: number): string {
-  if (proxies === 0) return network(peer) ?? peer
+export function clientAddress(peer: string, forwarded: readonly string[], proxies: number): string {
+  if (proxies === 0) return normalizeAddress(peer) ?? peer
   const chain = forwarded.flatMap((header) => header.split(','))
   // A chain that is too short did not come through all of them.
-  return network(bare(chain.at(-proxies) ?? '')) ?? network(peer) ?? peer
+  return normalizeAddress(stripPort(chain.at(-proxies) ?? '')) ?? normalizeAddress(peer) ?? peer
 }
 
 /** Some balancers write a port, and brackets, too. */
-function bare(entry: string): string {
+function stripPort(entry: string): string {
   const text = entry.trim()
   const [, inBrackets, v4] = /^\[([^\]]*)\](?::\d+)?$|^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(text) ?? []
   return inBrackets ?? v4 ?? text
 }
 
 /** undefined: no address. */
-function network(text: string): string | undefined {
+function normalizeAddress(text: string): string | undefined {
   if (isIPv4(text)) return text
-  const words = isIPv6(text) ? wordsOf(text) : undefined
+  const words = isIPv6(text) ? ipv6Groups(text) : undefined
   if (words === undefined) return undefined
   const mapped = /^0:0:0:0:0:ffff:([^:]+):([^:]+)$/.exec(words.join(':'))
   if (mapped === null) return `${words.slice(0, 4).join(':')}::/64`
@@ -34,7 +34,7 @@ function network(text: string): string | undefined {
 }
 
 /** All eight, without leading zeros. */
-function wordsOf(address: string): string[] | undefined {
+function ipv6Groups(address: string): string[] | undefined {
   const inUrl = `http://[${address}]/`
   // An address with a zone is one to Node, and none to URL.
   if (!URL.canParse(inUrl)) return undefined

@@ -7,26 +7,26 @@
 import type { Clock } from '../core/ports.ts'
 import { HELPER_ADDRESSES_MAX } from '../protocol/limits.ts'
 
-export interface Limiter {
+export interface RequestLimiter {
   /** Seconds until the client may ask again; undefined when it may now, which counts. */
   waitSeconds(client: string): number | undefined
   readonly clients: number
 }
 
-interface Bucket {
+interface TokenBucket {
   readonly tokens: number
   readonly at: number
 }
 
-export function limiter(
+export function createRequestLimiter(
   clock: Pick<Clock, 'monotonic'>,
   perMinute: number,
   clientsMax = HELPER_ADDRESSES_MAX,
-): Limiter {
-  const buckets = new Map<string, Bucket>()
+): RequestLimiter {
+  const buckets = new Map<string, TokenBucket>()
   const perMs = perMinute / 60_000
 
-  function put(client: string, bucket: Bucket): void {
+  function put(client: string, bucket: TokenBucket): void {
     // Set anew, so that the map's order is that of their last questions.
     buckets.delete(client)
     buckets.set(client, bucket)

@@ -16,33 +16,37 @@ import type {
 import { type HelperRouteName, helperRoutes } from '../protocol/routes.ts'
 import { json, type Reply } from '../transport/reply.ts'
 import { type Row, servedRow } from '../transport/routes/route-table.ts'
-import type { CodehostDesk } from './codehost.ts'
-import type { TrackerDesk } from './tracker.ts'
+import type { CodehostApi } from './codehost.ts'
+import type { TrackerOauthApi } from './tracker.ts'
 
-export interface RoutesParts {
-  readonly tracker: TrackerDesk
-  readonly codehost: CodehostDesk
+export interface HelperRoutesPorts {
+  readonly tracker: TrackerOauthApi
+  readonly codehost: CodehostApi
   /** Where people read about it. */
-  readonly docs: string
+  readonly docsUrl: string
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
 }
 
-type Answerer = (query: unknown, body: unknown) => Reply | Promise<Reply>
+type HelperHandler = (query: unknown, body: unknown) => Reply | Promise<Reply>
 
-export function helperRows(parts: RoutesParts): Row[] {
-  const answerers = answerersFor(parts)
-  return names().map((name) => {
-    const answer = answerers[name]
+export function createHelperRoutes(ports: HelperRoutesPorts): Row[] {
+  const handlers = createHandlers(ports)
+  return routeNames().map((name) => {
+    const handle = handlers[name]
     return servedRow(name, helperRoutes[name], (placed, body) =>
-      noted(parts, name, () => answer(placed.query, body)),
+      logged(ports, name, () => handle(placed.query, body)),
     )
   })
 }
 
 /** Queries and bodies were checked with the very schemas that these types are of. */
-function answerersFor({ tracker, codehost, docs }: RoutesParts): Record<HelperRouteName, Answerer> {
-  const index = json(indexOf(docs))
+function createHandlers({
+  tracker,
+  codehost,
+  docsUrl: docs,
+}: HelperRoutesPorts): Record<HelperRouteName, HelperHandler> {
+  const index = json(createIndex(docs))
   const health = json({ ok: true } satisfies HelperHealth)
   return {
     index: () => index,
@@ -55,12 +59,12 @@ function answerersFor({ tracker, codehost, docs }: RoutesParts): Record<HelperRo
   }
 }
 
-function names(): HelperRouteName[] {
+function routeNames(): HelperRouteName[] {
   // Object.keys forgets that the keys of a constant are known.
   return Object.keys(helperRoutes) as HelperRouteName[]
 }
 
-function indexOf(docs: string): HelperIndex {
+function createIndex(docs: string): HelperIndex {
   const rows = Object.values(helperRoutes)
   return {
     service: 'switchyard-oauth-helper',
@@ -71,21 +75,21 @@ function indexOf(docs: string): HelperIndex {
 
 // ---- the log -------------------------------------------------------------------------------------------------------
 
-function noted(
-  parts: RoutesParts,
+function logged(
+  ports: HelperRoutesPorts,
   name: HelperRouteName,
   answer: () => Reply | Promise<Reply>,
 ): Reply | Promise<Reply> {
-  const began = parts.clock.monotonic()
-  const note = (reply: Reply): Reply => {
-    const ms = Math.round(parts.clock.monotonic() - began)
+  const startedAt = ports.clock.monotonic()
+  const logReply = (reply: Reply): Reply => {
+    const ms = Math.round(ports.clock.monotonic() - startedAt)
     const { method, path } = helperRoutes[name]
     const fields = { method, path, status: reply.status, ms }
     // Balancers ask for it every few seconds.
-    if (name === 'health') parts.log.debug(fields, 'answered')
-    else parts.log.info(fields, 'answered')
+    if (name === 'health') ports.log.debug(fields, 'answered')
+    else ports.log.info(fields, 'answered')
     return reply
   }
   const reply = answer()
-  return reply instanceof Promise ? reply.then(note) : note(reply)
+  return reply instanceof Promise ? reply.then(logReply) : logReply(reply)
 }

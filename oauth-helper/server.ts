@@ -16,67 +16,67 @@ import { type Reply, refusal, send, sendWithoutBody } from '../transport/reply.t
 import type { Admission, Admit } from '../transport/request-checks.ts'
 import { type Tally, tally } from '../transport/request-counter.ts'
 import { router } from '../transport/router.ts'
-import { clientOf } from './addresses.ts'
-import { codehostDesk } from './codehost.ts'
-import { type Limiter, limiter } from './limiter.ts'
-import { helperRows } from './routes.ts'
+import { clientAddress } from './addresses.ts'
+import { createCodehostApi } from './codehost.ts'
+import { createRequestLimiter, type RequestLimiter } from './limiter.ts'
+import { createHelperRoutes } from './routes.ts'
 import type { HelperSettings } from './settings.ts'
-import { trackerDesk } from './tracker.ts'
-import { makeUpstream } from './upstream.ts'
+import { createTrackerOauthApi } from './tracker.ts'
+import { createUpstream } from './upstream.ts'
 
-export interface HelperParts {
+export interface HelperServerOptions {
   readonly settings: HelperSettings
   readonly http: Http
   readonly clock: Clock
   readonly log: Log
   readonly address: Address
   /** Where people read about it. */
-  readonly docs: string
+  readonly docsUrl: string
   /** Of one client address. */
   readonly requestsPerMinute: number
   /** Balancers in a row before it, whose word on the client's address counts. */
-  readonly proxies: number
+  readonly trustedProxies: number
 }
 
-export interface Helper {
+export interface HelperServer {
   readonly port: number
   /** No new connections; replies that somebody waits for may finish for a while. */
   close(): Promise<void>
 }
 
-export function openHelper(parts: HelperParts): Result<Helper> {
-  const { settings, http, clock, log, address } = parts
-  const made = newApp()
-  if (!made.ok) return made
-  const upstream = makeUpstream(http, clock)
-  const rows = helperRows({
-    ...parts,
-    tracker: trackerDesk(settings.tracker, upstream),
-    codehost: codehostDesk(settings.codehost, upstream),
+export function startHelperServer(ports: HelperServerOptions): Result<HelperServer> {
+  const { settings, http, clock, log, address } = ports
+  const app = newApp()
+  if (!app.ok) return app
+  const upstream = createUpstream(http, clock)
+  const routes = createHelperRoutes({
+    ...ports,
+    tracker: createTrackerOauthApi(settings.tracker, upstream),
+    codehost: createCodehostApi(settings.codehost, upstream),
   })
-  const counts = tally()
-  const door = httpDoor({
+  const counter = tally()
+  const listener = httpDoor({
     admit,
-    route: router(rows),
+    route: router(routes),
     clock,
     log,
-    tally: counts,
+    tally: counter,
     bodyBytesMax: HELPER_BODY_BYTES_MAX,
   })
-  made.value.any('/*', limited(door, counts, parts))
-  const listening = listen(made.value, address)
+  app.value.any('/*', limitRequests(listener, counter, ports))
+  const listening = listen(app.value, address)
   if (!listening.ok) return listening
-  const quiet = reporting(counts, parts)
+  const stopReporting = startReporting(counter, ports)
   const finish = (): void => {
-    quiet()
-    made.value.close()
+    stopReporting()
+    app.value.close()
   }
   let closing: Promise<void> | undefined
   return yes({
     port: listening.value.port,
     close: () => {
       listening.value.stop()
-      closing ??= drained(door, clock).then(finish)
+      closing ??= drain(listener, clock).then(finish)
       return closing
     },
   })
@@ -84,50 +84,60 @@ export function openHelper(parts: HelperParts): Result<Helper> {
 
 // ---- fences --------------------------------------------------------------------------------------------------------
 
-const WELCOME: Admission = {}
+const ADMITTED: Admission = {}
 const ORIGIN_REFUSED: Admission = {
   refused: refusal(403, 'pages may not ask here; this service is asked by a switchyard host'),
 }
-const UNKNOWN: Admission = {
+const UNKNOWN_PATH: Admission = {
   refused: refusal(404, 'there is nothing at this path; GET / lists what there is'),
 }
 
 const admit: Admit = (head, found) => {
   if (head.origins > 0) return ORIGIN_REFUSED
-  return found === undefined ? UNKNOWN : WELCOME
+  return found === undefined ? UNKNOWN_PATH : ADMITTED
 }
 
 /** Before anything else is read of a request, so that what is refused here costs next to nothing. */
-function limited(door: HttpDoor, counts: Tally, parts: HelperParts): HttpDoor['answer'] {
-  const limits = limiter(parts.clock, parts.requestsPerMinute)
+function limitRequests(listener: HttpDoor, counter: Tally, ports: HelperServerOptions): HttpDoor['answer'] {
+  const limits = createRequestLimiter(ports.clock, ports.requestsPerMinute)
   return (response, request) => {
     // A balancer asks it from one address for everybody.
-    const isFree = request.getUrl() === helperRoutes.health.path
-    const reply = isFree ? undefined : tooOften(limits, clientAsking(response, request, parts.proxies))
-    if (reply === undefined) return door.answer(response, request)
-    counts.count(undefined, reply.status)
+    const isHealthCheck = request.getUrl() === helperRoutes.health.path
+    const reply = isHealthCheck
+      ? undefined
+      : limitReply(limits, readClientAddress(response, request, ports.trustedProxies))
+    if (reply === undefined) return listener.answer(response, request)
+    counter.count(undefined, reply.status)
     if (request.getCaseSensitiveMethod() === 'HEAD') sendWithoutBody(response, reply)
     else send(response, reply)
   }
 }
 
-function tooOften(limits: Limiter, client: string): Reply | undefined {
+function limitReply(limits: RequestLimiter, client: string): Reply | undefined {
   const seconds = limits.waitSeconds(client)
   if (seconds === undefined) return undefined
   const message = `too many requests from this address; wait ${seconds} s`
   return refusal(429, message, [['retry-after', String(seconds)]])
 }
 
-type Asked = Parameters<HttpDoor['answer']>
+type AnswerArguments = Parameters<HttpDoor['answer']>
 
-function clientAsking(response: Asked[0], request: Asked[1], proxies: number): string {
+function readClientAddress(
+  response: AnswerArguments[0],
+  request: AnswerArguments[1],
+  trustedProxies: number,
+): string {
   const forwarded: string[] = []
   // A doubled header is one list, and its first part is the one that a stranger can write.
-  if (proxies > 0)
+  if (trustedProxies > 0)
     request.forEach((name, value) => {
       if (name === 'x-forwarded-for') forwarded.push(value)
     })
-  return clientOf(Buffer.from(response.getRemoteAddressAsText()).toString('latin1'), forwarded, proxies)
+  return clientAddress(
+    Buffer.from(response.getRemoteAddressAsText()).toString('latin1'),
+    forwarded,
+    trustedProxies,
+  )
 }
 
 // ---- counting ------------------------------------------------------------------------------------------------------
@@ -135,14 +145,14 @@ function clientAsking(response: Asked[0], request: Asked[1], proxies: number): s
 const REPORT_MS = 60_000
 
 /** Once a minute what was answered, refusals included: a line each would let a stranger fill the disk. */
-function reporting(counts: Tally, { clock, log }: HelperParts): Cancel {
+function startReporting(counter: Tally, { clock, log }: HelperServerOptions): Cancel {
   let cancel: Cancel = () => {}
   const report = (): void => {
     const answered: Record<string, number> = {}
     const count = (_name: string, labels: Readonly<Record<string, string>> = {}, by = 1): void => {
       answered[`${labels.route} ${labels.status}`] = by
     }
-    counts.report({ count, gauge: () => {}, observe: () => {} })
+    counter.report({ count, gauge: () => {}, observe: () => {} })
     if (Object.keys(answered).length > 0) log.info({ answered }, 'answered within the last minute')
     cancel = clock.after(REPORT_MS, report)
   }
@@ -152,12 +162,12 @@ function reporting(counts: Tally, { clock, log }: HelperParts): Cancel {
 
 // ---- stopping ------------------------------------------------------------------------------------------------------
 
-const LOOK_MS = 20
+const DRAIN_POLL_MS = 20
 
-async function drained(door: HttpDoor, clock: Clock): Promise<void> {
-  door.shut()
+async function drain(listener: HttpDoor, clock: Clock): Promise<void> {
+  listener.shut()
   const until = clock.monotonic() + HELPER_DRAIN_MS_MAX
   // One look at least, so that the last reply leaves before its connection is closed.
-  do await new Promise<void>((resolve) => clock.after(LOOK_MS, resolve))
-  while (door.waiting() > 0 && clock.monotonic() < until)
+  do await new Promise<void>((resolve) => clock.after(DRAIN_POLL_MS, resolve))
+  while (listener.waiting() > 0 && clock.monotonic() < until)
 }

@@ -24,7 +24,7 @@ export interface HelperSettings {
   }
 }
 
-export interface GivenSettings {
+export interface HelperSettingsInput {
   readonly secrets: Readonly<Partial<Record<SecretName, string>>>
   readonly trackerUrl?: string
   readonly codehostUrl?: string
@@ -36,12 +36,16 @@ const TRACKER_API = 'https://api.linear.app'
 const SECRET = new RegExp(`^[!-~]{1,${NAME_CHARS_MAX}}$`)
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export function helperSettings({ secrets, trackerUrl, codehostUrl }: GivenSettings): Result<HelperSettings> {
+export function readHelperSettings({
+  secrets,
+  trackerUrl,
+  codehostUrl,
+}: HelperSettingsInput): Result<HelperSettings> {
   const wrong = SECRET_NAMES.filter((name) => !SECRET.test(secrets[name] ?? ''))
-  if (wrong.length > 0) return no('invalid', `${wrong.join(', ')}: ${MISSING}`)
-  const tracker = base('SWITCHYARD_TRACKER_URL', trackerUrl)
+  if (wrong.length > 0) return no('invalid', `${wrong.join(', ')}: ${SECRET_ADVICE}`)
+  const tracker = readBaseUrl('SWITCHYARD_TRACKER_URL', trackerUrl)
   if (!tracker.ok) return tracker
-  const codehost = base('SWITCHYARD_CODEHOST_URL', codehostUrl)
+  const codehost = readBaseUrl('SWITCHYARD_CODEHOST_URL', codehostUrl)
   if (!codehost.ok) return codehost
   const { CODEHOST_CLIENT_ID = '', TRACKER_CLIENT_ID = '', TRACKER_CLIENT_SECRET = '' } = secrets
   return yes({
@@ -55,11 +59,11 @@ export function helperSettings({ secrets, trackerUrl, codehostUrl }: GivenSettin
   })
 }
 
-const MISSING =
+const SECRET_ADVICE =
   'must be set to a client id or secret of printable characters without spaces; set it in the environment, or name a file that holds it with the same name and _FILE behind it'
 
 /** undefined: the service's own. */
-function base(name: string, given: string | undefined): Result<string | undefined> {
+function readBaseUrl(name: string, given: string | undefined): Result<string | undefined> {
   if (given === undefined || given === '') return yes(undefined)
   if (!URL.canParse(given)) return no('invalid', `${name}: must be an address that begins with https://`)
   const { protocol, hostname, origin, pathname, username, password, search, hash } = new URL(given)

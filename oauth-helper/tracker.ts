@@ -15,69 +15,83 @@ import { CREDENTIAL_CHARS_MAX } from '../protocol/limits.ts'
 import { checker } from '../protocol/parse.ts'
 import { json, type Reply, refusal, safe } from '../transport/reply.ts'
 import type { HelperSettings } from './settings.ts'
-import { errorWord, type Heard, strange, type Upstream } from './upstream.ts'
+import { oauthError, type Upstream, type UpstreamAnswer, unexpectedAnswer } from './upstream.ts'
 
-export interface TrackerDesk {
+export interface TrackerOauthApi {
   authorize(query: TrackerAuthorizeQuery): Reply
-  exchange(wish: TrackerTokenRequest): Promise<Reply>
-  refresh(wish: TrackerRefreshRequest): Promise<Reply>
+  exchange(request: TrackerTokenRequest): Promise<Reply>
+  refresh(request: TrackerRefreshRequest): Promise<Reply>
 }
 
-const WHO = 'the tracker'
+const TRACKER_NAME = 'the tracker'
 const SCOPE = 'read,write'
 const TOKEN = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
 
-export function trackerDesk(settings: HelperSettings['tracker'], upstream: Upstream): TrackerDesk {
+export function createTrackerOauthApi(
+  settings: HelperSettings['tracker'],
+  upstream: Upstream,
+): TrackerOauthApi {
   const { clientId, clientSecret, authorizeUrl, tokenUrl } = settings
-  const ask = async (refused: string, form: Readonly<Record<string, string>>): Promise<Reply> => {
+  const requestTokens = async (
+    invalidGrantMessage: string,
+    form: Readonly<Record<string, string>>,
+  ): Promise<Reply> => {
     const identity = { client_id: clientId, client_secret: clientSecret }
-    return replyTo(await upstream.post(WHO, tokenUrl, { ...form, ...identity }), refused)
+    return tokenReply(
+      await upstream.postForm(TRACKER_NAME, tokenUrl, { ...form, ...identity }),
+      invalidGrantMessage,
+    )
   }
   return {
     authorize({ state, port }) {
       const query = new URLSearchParams({
         client_id: clientId,
-        redirect_uri: callback(port),
+        redirect_uri: redirectUri(port),
         response_type: 'code',
         scope: SCOPE,
         state,
       })
-      return redirect(`${authorizeUrl}?${query}`)
+      return redirectReply(`${authorizeUrl}?${query}`)
     },
     exchange: ({ code, port }) =>
-      ask('the tracker does not take this code; codes work once and for a short time: connect again', {
-        grant_type: 'authorization_code',
-        code,
-        redirect_uri: callback(port),
-      }),
+      requestTokens(
+        'the tracker does not take this code; codes work once and for a short time: connect again',
+        {
+          grant_type: 'authorization_code',
+          code,
+          redirect_uri: redirectUri(port),
+        },
+      ),
     refresh: ({ refresh_token }) =>
-      ask('the tracker does not take this refresh token any more; connect again', {
+      requestTokens('the tracker does not take this refresh token any more; connect again', {
         grant_type: 'refresh_token',
         refresh_token,
       }),
   }
 }
 
-const callback = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
+const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
 
-function redirect(location: string): Reply {
+function redirectReply(location: string): Reply {
   const headers = safe([['location', location]])
   return { status: 302, type: 'text/plain; charset=utf-8', body: '', headers }
 }
 
 /** Only the word that says that the grant itself is dead may cost anybody his connection. */
-function replyTo(heard: Heard, refused: string): Reply {
-  if (heard.is === 'nothing') return heard.reply
-  if (heard.status >= 400 && heard.status < 500 && errorWord(heard.fields) === 'invalid_grant') {
-    return refusal(401, refused)
+function tokenReply(answer: UpstreamAnswer, invalidGrantMessage: string): Reply {
+  if (answer.is === 'no answer') return answer.reply
+  if (answer.status >= 400 && answer.status < 500 && oauthError(answer.fields) === 'invalid_grant') {
+    return refusal(401, invalidGrantMessage)
   }
-  const tokens = heard.status === 200 ? tokensIn(heard.fields) : undefined
-  return tokens?.ok === true ? json(tokens.value) : strange(WHO, heard)
+  const tokens = answer.status === 200 ? readTokens(answer.fields) : undefined
+  return tokens?.ok === true ? json(tokens.value) : unexpectedAnswer(TRACKER_NAME, answer)
 }
 
 const checkTokens = checker(TrackerTokens)
 
-function tokensIn(fields: Readonly<Record<string, unknown>>): Result<TrackerTokens> | { readonly ok: false } {
+function readTokens(
+  fields: Readonly<Record<string, unknown>>,
+): Result<TrackerTokens> | { readonly ok: false } {
   const { access_token, refresh_token, expires_in } = fields
   if (typeof access_token !== 'string' || !TOKEN.test(access_token)) return { ok: false }
   return checkTokens({

@@ -17,40 +17,44 @@ import { parseJson } from '../protocol/parse.ts'
 import type { Http, HttpReply, HttpRequest } from '../providers/http/http.ts'
 import { type Headers, type Reply, refusal } from '../transport/reply.ts'
 
-export type Heard =
+export type UpstreamAnswer =
   | { readonly is: 'answer'; readonly status: number; readonly fields: Readonly<Record<string, unknown>> }
   /** What the caller is told instead. */
-  | { readonly is: 'nothing'; readonly reply: Reply }
+  | { readonly is: 'no answer'; readonly reply: Reply }
 
 export interface Upstream {
   /** `who`: as a person knows it. */
-  post(who: string, url: string, form: Readonly<Record<string, string>>): Promise<Heard>
+  postForm(service: string, url: string, form: Readonly<Record<string, string>>): Promise<UpstreamAnswer>
 }
 
 /** Seconds or a date, as the header's own grammar has them. */
 const RETRY_AFTER = /^[A-Za-z0-9 ,:]{1,64}$/
 /** Without figures: a code or a secret in its place is no word. */
 const ERROR_WORD = /^[a-z_]{1,64}$/
-const BUSY = refusal(503, 'too many requests are under way; try again in a moment', [['retry-after', '1']])
+const BUSY_REPLY = refusal(503, 'too many requests are under way; try again in a moment', [
+  ['retry-after', '1'],
+])
 
-export function makeUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstream {
-  let underWay = 0
+export function createUpstream(http: Http, clock: Pick<Clock, 'after'>): Upstream {
+  let inFlight = 0
   return {
-    async post(who, url, form) {
-      if (underWay >= HELPER_UPSTREAM_AT_ONCE_MAX) return { is: 'nothing', reply: BUSY }
-      underWay += 1
+    async postForm(service, url, form) {
+      if (inFlight >= HELPER_UPSTREAM_AT_ONCE_MAX) return { is: 'no answer', reply: BUSY_REPLY }
+      inFlight += 1
       // Counted until it is over, not until nobody waits for it any more.
-      const asked = http.send(requestFor(url, form)).finally(() => {
-        underWay -= 1
+      const sent = http.send(requestFor(url, form)).finally(() => {
+        inFlight -= 1
       })
-      const answer = await withTimeout(clock, HELPER_UPSTREAM_MS_MAX, asked, who)
-      return answer.ok ? heard(who, answer.value) : nothing(`${who} could not be reached; try again later`)
+      const answer = await withTimeout(clock, HELPER_UPSTREAM_MS_MAX, sent, service)
+      return answer.ok
+        ? readAnswer(service, answer.value)
+        : failed(`${service} could not be reached; try again later`)
     },
   }
 }
 
 /** The word by which a service names an error; undefined where there is none. */
-export function errorWord(fields: Readonly<Record<string, unknown>>): string | undefined {
+export function oauthError(fields: Readonly<Record<string, unknown>>): string | undefined {
   const { error } = fields
   return typeof error === 'string' && ERROR_WORD.test(error) ? error : undefined
 }
@@ -60,10 +64,13 @@ export function badGateway(message: string): Reply {
 }
 
 /** A 502 that says what the service said, as far as that is one of OAuth's words. */
-export function strange(who: string, { status, fields }: Extract<Heard, { is: 'answer' }>): Reply {
-  const word = errorWord(fields)
+export function unexpectedAnswer(
+  service: string,
+  { status, fields }: Extract<UpstreamAnswer, { is: 'answer' }>,
+): Reply {
+  const error = oauthError(fields)
   return badGateway(
-    `${who} answered with ${word === undefined ? `status ${status}` : word}, which is of no use here`,
+    `${service} answered with ${error === undefined ? `status ${status}` : error}, which is of no use here`,
   )
 }
 
@@ -81,23 +88,24 @@ function requestFor(url: string, form: Readonly<Record<string, string>>): HttpRe
   }
 }
 
-function heard(who: string, reply: HttpReply): Heard {
-  if (isTooOften(reply)) return { is: 'nothing', reply: tooOften(who, reply) }
-  if (reply.text.length > HELPER_UPSTREAM_CHARS_MAX) return nothing(`${who} answered with too much`)
+function readAnswer(service: string, reply: HttpReply): UpstreamAnswer {
+  if (isTooManyRequests(reply)) return { is: 'no answer', reply: rateLimitReply(service, reply) }
+  if (reply.text.length > HELPER_UPSTREAM_CHARS_MAX) return failed(`${service} answered with too much`)
   const parsed = parseJson(reply.text)
   const isObject =
     parsed.ok && typeof parsed.value === 'object' && parsed.value !== null && !Array.isArray(parsed.value)
-  if (!isObject) return nothing(`${who} answered with status ${reply.status} and no JSON object`)
+  if (!isObject) return failed(`${service} answered with status ${reply.status} and no JSON object`)
   return { is: 'answer', status: reply.status, fields: { ...parsed.value } }
 }
 
-const isTooOften = ({ status, headers }: HttpReply): boolean =>
+const isTooManyRequests = ({ status, headers }: HttpReply): boolean =>
   status === 429 || (status === 403 && headers['retry-after'] !== undefined)
 
-function tooOften(who: string, reply: HttpReply): Reply {
-  const after = reply.headers['retry-after']
-  const headers: Headers = after !== undefined && RETRY_AFTER.test(after) ? [['retry-after', after]] : []
-  return refusal(429, `${who} wants fewer requests; wait as long as Retry-After says`, headers)
+function rateLimitReply(service: string, reply: HttpReply): Reply {
+  const retryAfter = reply.headers['retry-after']
+  const headers: Headers =
+    retryAfter !== undefined && RETRY_AFTER.test(retryAfter) ? [['retry-after', retryAfter]] : []
+  return refusal(429, `${service} wants fewer requests; wait as long as Retry-After says`, headers)
 }
 
-const nothing = (message: string): Heard => ({ is: 'nothing', reply: badGateway(message) })
+const failed = (message: string): UpstreamAnswer => ({ is: 'no answer', reply: badGateway(message) })

@@ -15,14 +15,14 @@ import type {
   Cancel,
   Clock,
   LocalWorkerExit,
+  LocalWorkerLauncher,
   LocalWorkerOptions,
-  LocalWorkerPort,
   LocalWorkerProcess,
   Log,
 } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 
-export interface LocalWorkerParts {
+export interface LocalWorkerPorts {
   /** What starts this very program: node, its switches, the script. */
   readonly program: readonly string[]
   /** The worker's own. */
@@ -41,20 +41,20 @@ export interface LocalWorkerParts {
 /** Longer lines are cut: nothing that our own program logs is as long. */
 const LINE_CHARS_MAX = 64 * 1024
 /** What it left running may hold its output open for ever. */
-const LAST_LINES_MS_MAX = 500
+const OUTPUT_DRAIN_MS_MAX = 500
 /**
  * Its own, not the host's; but for where sandboxes lie, which is this machine's affair. Nor keys and tokens that somebody
  * has in his environment for other programs, or for the host to find: a worker gets what it needs with each job.
  */
-const NOT_PASSED_ON = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
+const REMOVED_VARIABLES = /^SWITCHYARD_(?!SANDBOX_DIR$)|_(TOKEN|API_?KEY|SECRET|PASSWORD)$/i
 
-export function localWorker(parts: LocalWorkerParts): LocalWorkerPort {
+export function createLocalWorker(ports: LocalWorkerPorts): LocalWorkerLauncher {
   return {
-    async start(order): Promise<Result<LocalWorkerProcess>> {
-      const url = parts.url()
+    async start(options): Promise<Result<LocalWorkerProcess>> {
+      const url = ports.url()
       if (url === undefined) return no('unavailable', 'the host does not listen yet')
       try {
-        return yes(new OwnProcess(parts, await started(parts, order, url)))
+        return yes(new SpawnedWorker(ports, await spawnWorker(ports, options, url)))
       } catch (error) {
         return no('failed', isNativeError(error) ? error.message : String(error))
       }
@@ -64,67 +64,67 @@ export function localWorker(parts: LocalWorkerParts): LocalWorkerPort {
 
 // ---- starting ------------------------------------------------------------------------------------------------------
 
-async function started(
-  parts: LocalWorkerParts,
-  order: LocalWorkerOptions,
+async function spawnWorker(
+  ports: LocalWorkerPorts,
+  options: LocalWorkerOptions,
   url: string,
 ): Promise<ChildProcess> {
-  const { dataDir, environment, inheritable } = parts
-  const [program = '', ...args] = [...parts.program, ...argumentsFor(parts, order, url)]
-  const nothing = openSync('/dev/null', 'r+')
+  const { dataDir, environment, inheritable } = ports
+  const [program = '', ...args] = [...ports.program, ...argumentsFor(ports, options, url)]
+  const devNull = openSync('/dev/null', 'r+')
   try {
     const child = spawn(program, args, {
-      stdio: ['pipe', 'pipe', 'pipe', ...covers(inheritable(), nothing)],
+      stdio: ['pipe', 'pipe', 'pipe', ...stdioCovering(inheritable(), devNull)],
       detached: true,
       cwd: dataDir,
-      env: Object.fromEntries(Object.entries(environment).filter(([name]) => !NOT_PASSED_ON.test(name))),
+      env: Object.fromEntries(Object.entries(environment).filter(([name]) => !REMOVED_VARIABLES.test(name))),
     })
     await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject))
     return child
   } finally {
-    closeSync(nothing)
+    closeSync(devNull)
   }
 }
 
-function argumentsFor(parts: LocalWorkerParts, order: LocalWorkerOptions, url: string): string[] {
-  const { dataDir, name, logLevel } = parts
+function argumentsFor(ports: LocalWorkerPorts, options: LocalWorkerOptions, url: string): string[] {
+  const { dataDir, name, logLevel } = ports
   const [tokenFile, credentialFile] = [join(dataDir, 'token'), join(dataDir, 'credential.json')]
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   rmSync(tokenFile, { force: true })
-  if (order.anew) rmSync(credentialFile, { force: true })
-  const invited = !isThere(credentialFile)
-  if (invited) writeFileSync(tokenFile, `${order.invite()}\n`, { flag: 'wx', mode: 0o600 })
+  if (options.enrollAgain) rmSync(credentialFile, { force: true })
+  const needsToken = !exists(credentialFile)
+  if (needsToken) writeFileSync(tokenFile, `${options.createPairingToken()}\n`, { flag: 'wx', mode: 0o600 })
   return [
     ...['worker', '--host', url, '--data-dir', dataDir, `--name=${name}`],
-    ...['--concurrency', String(order.concurrency), '--end-with-stdin'],
+    ...['--concurrency', String(options.concurrency), '--end-with-stdin'],
     ...['--log-level', logLevel, '--log-format', 'json'],
-    ...(invited ? ['--token-file', tokenFile] : []),
+    ...(needsToken ? ['--token-file', tokenFile] : []),
   ]
 }
 
 /** Laid over what would be inherited; the numbers between are left as they are. */
-function covers(inherited: readonly number[], nothing: number): (number | 'ignore')[] {
+function stdioCovering(inherited: readonly number[], devNull: number): (number | 'ignore')[] {
   const highest = Math.max(2, ...inherited)
-  const taken = new Set(inherited)
-  return Array.from({ length: highest - 2 }, (_, at) => (taken.has(at + 3) ? nothing : 'ignore'))
+  const inheritedSet = new Set(inherited)
+  return Array.from({ length: highest - 2 }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
-function isThere(file: string): boolean {
+function exists(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false }) !== undefined
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------
 
-class OwnProcess implements LocalWorkerProcess {
+class SpawnedWorker implements LocalWorkerProcess {
   readonly ended: Promise<LocalWorkerExit>
   readonly #child: ChildProcess
 
-  constructor({ clock, log }: LocalWorkerParts, child: ChildProcess) {
+  constructor({ clock, log }: LocalWorkerPorts, child: ChildProcess) {
     this.#child = child
     // Writing to one that is gone is no accident.
     child.stdin?.on('error', () => {})
-    for (const stream of [child.stdout, child.stderr]) if (stream !== null) passOn(stream, log)
-    this.ended = ending(child, clock)
+    for (const stream of [child.stdout, child.stderr]) if (stream !== null) forwardLog(stream, log)
+    this.ended = exitOf(child, clock)
     log.info({ workerPid: child.pid }, 'the local worker was started')
   }
 
@@ -148,11 +148,11 @@ class OwnProcess implements LocalWorkerProcess {
   }
 }
 
-function ending(child: ChildProcess, clock: Clock): Promise<LocalWorkerExit> {
+function exitOf(child: ChildProcess, clock: Clock): Promise<LocalWorkerExit> {
   return new Promise((resolve) => {
-    let late: Cancel = () => {}
-    const over = () => {
-      late()
+    let cancelDrain: Cancel = () => {}
+    const finish = () => {
+      cancelDrain()
       const { exitCode, signalCode } = child
       resolve({
         ...(exitCode === null ? {} : { code: exitCode }),
@@ -160,41 +160,41 @@ function ending(child: ChildProcess, clock: Clock): Promise<LocalWorkerExit> {
       })
       for (const stream of child.stdio) stream?.destroy()
     }
-    child.once('close', over)
+    child.once('close', finish)
     child.once('exit', () => {
-      late = clock.after(LAST_LINES_MS_MAX, over)
+      cancelDrain = clock.after(OUTPUT_DRAIN_MS_MAX, finish)
     })
   })
 }
 
 // ---- its log -------------------------------------------------------------------------------------------------------
 
-function passOn(stream: Readable, log: Log): void {
+function forwardLog(stream: Readable, log: Log): void {
   let rest = ''
   stream.setEncoding('utf8')
   stream.on('error', () => {})
   stream.on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = (lines.pop() ?? '').slice(0, LINE_CHARS_MAX)
-    for (const line of lines) if (line !== '') say(log, line.slice(0, LINE_CHARS_MAX))
+    for (const line of lines) if (line !== '') logLine(log, line.slice(0, LINE_CHARS_MAX))
   })
   stream.on('end', () => {
-    if (rest !== '') say(log, rest)
+    if (rest !== '') logLine(log, rest)
   })
 }
 
 /** Levels as the logger of our own program numbers them. */
-function say(log: Log, line: string): void {
-  const { level, msg, time: _time, pid, ...fields } = fieldsIn(line)
+function logLine(log: Log, line: string): void {
+  const { level, msg, time: _time, pid, ...fields } = parseLogLine(line)
   const message = `local worker: ${typeof msg === 'string' ? msg : line}`
-  const what = { ...fields, ...(pid === undefined ? {} : { workerPid: pid }) }
-  if (typeof level !== 'number' || level === 40) log.warn(what, message)
-  else if (level > 40) log.error(what, message)
-  else if (level === 30) log.info(what, message)
-  else log.debug(what, message)
+  const logFields = { ...fields, ...(pid === undefined ? {} : { workerPid: pid }) }
+  if (typeof level !== 'number' || level === 40) log.warn(logFields, message)
+  else if (level > 40) log.error(logFields, message)
+  else if (level === 30) log.info(logFields, message)
+  else log.debug(logFields, message)
 }
 
-function fieldsIn(line: string): Record<string, unknown> {
+function parseLogLine(line: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(line)
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}

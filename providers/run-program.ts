@@ -12,7 +12,7 @@ import { PROGRAM_OUTPUT_BYTES_MAX } from '../protocol/limits.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export interface ProgramOrder {
+export interface ProgramOptions {
   /** An absolute path. */
   readonly program: string
   readonly args: readonly string[]
@@ -23,16 +23,16 @@ export interface ProgramOrder {
   readonly inheritable?: () => readonly number[]
 }
 
-export type ProgramEnd =
+export type ProgramResult =
   /** `code` is absent when a signal ended it. */
   | { readonly is: 'ended'; readonly code?: number; readonly out: string; readonly err: string }
   | { readonly is: 'late' }
   | { readonly is: 'unstartable'; readonly reason: string }
 
 export interface RunningProgram {
-  readonly ended: Promise<ProgramEnd>
+  readonly ended: Promise<ProgramResult>
   /** What it has said on standard output so far. */
-  said(): string
+  outputSoFar(): string
   kill(): void
 }
 
@@ -55,85 +55,85 @@ async function isProgram(file: string): Promise<boolean> {
 }
 
 /** What of our environment a program of somebody's own needs to find its files and its way into the network. */
-const PASSED_ON =
+const PASSED_VARIABLES =
   /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_[A-Z]+|TZ|TMPDIR|XDG_[A-Z_]+|SSL_CERT_FILE|SSL_CERT_DIR|NODE_EXTRA_CA_CERTS|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY|all_proxy|ALL_PROXY)$/
 
-/** @param also further names that this program is to have */
-export function environmentFor(environment: Environment, also: RegExp): Record<string, string> {
+/** @param additional further names that this program is to have */
+export function environmentFor(environment: Environment, additional: RegExp): Record<string, string> {
   const entries = Object.entries(environment).filter(
     (entry): entry is [string, string] =>
-      entry[1] !== undefined && (PASSED_ON.test(entry[0]) || also.test(entry[0])),
+      entry[1] !== undefined && (PASSED_VARIABLES.test(entry[0]) || additional.test(entry[0])),
   )
   return Object.fromEntries(entries)
 }
 
-export function startProgram(order: ProgramOrder, clock: Pick<Clock, 'after'>): RunningProgram {
-  const out = new Kept()
-  const err = new Kept()
+export function startProgram(options: ProgramOptions, clock: Pick<Clock, 'after'>): RunningProgram {
+  const out = new OutputBuffer()
+  const err = new OutputBuffer()
   let child: ChildProcess
   try {
-    child = spawned(order)
+    child = spawnProgram(options)
   } catch (error) {
-    return { ended: Promise.resolve(unstartable(error)), said: () => '', kill: () => {} }
+    return { ended: Promise.resolve(unstartableResult(error)), outputSoFar: () => '', kill: () => {} }
   }
   out.listen(child.stdout)
   err.listen(child.stderr)
-  const ended = new Promise<ProgramEnd>((resolve) => {
-    let isOver = false
-    let lastWords: Cancel = () => {}
-    const cancel = clock.after(order.msMax, () => over({ is: 'late' }))
-    const over = (end: ProgramEnd): void => {
-      if (isOver) return
+  const ended = new Promise<ProgramResult>((resolve) => {
+    let isFinished = false
+    let cancelDrain: Cancel = () => {}
+    const cancelTimeout = clock.after(options.msMax, () => finish({ is: 'late' }))
+    const finish = (result: ProgramResult): void => {
+      if (isFinished) return
       // Once: later its number may be somebody else's.
-      isOver = true
-      cancel()
-      lastWords()
+      isFinished = true
+      cancelTimeout()
+      cancelDrain()
       killGroup(child)
       for (const stream of [child.stdout, child.stderr]) stream?.destroy()
-      resolve(end)
+      resolve(result)
     }
-    child.once('error', (error) => over(unstartable(error)))
-    child.once('close', (code) => over(endOf(code, out, err)))
+    child.once('error', (error) => finish(unstartableResult(error)))
+    child.once('close', (code) => finish(endedResult(code, out, err)))
     // What it left running may hold its output open for ever.
     child.once('exit', (code) => {
-      lastWords = clock.after(LAST_WORDS_MS, () => over(endOf(code, out, err)))
+      cancelDrain = clock.after(OUTPUT_DRAIN_MS, () => finish(endedResult(code, out, err)))
     })
   })
   return {
     ended,
-    said: () => out.text(),
+    outputSoFar: () => out.text(),
     kill: () => {
       if (child.exitCode === null && child.signalCode === null) killGroup(child)
     },
   }
 }
 
-const LAST_WORDS_MS = 500
+const OUTPUT_DRAIN_MS = 500
 
-function endOf(code: number | null, out: Kept, err: Kept): ProgramEnd {
+function endedResult(code: number | null, out: OutputBuffer, err: OutputBuffer): ProgramResult {
   return { is: 'ended', ...(code === null ? {} : { code }), out: out.text(), err: err.text() }
 }
 
-function spawned({ program, args, folder, environment, inheritable }: ProgramOrder): ChildProcess {
-  const nothing = openSync('/dev/null', 'r+')
+function spawnProgram({ program, args, folder, environment, inheritable }: ProgramOptions): ChildProcess {
+  const devNull = openSync('/dev/null', 'r+')
   try {
     return spawn(program, [...args], {
       cwd: folder,
       env: { ...environment },
       // A group of its own, so that what it starts can be ended with it, and no terminal is asked anything.
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe', ...covers(inheritable?.() ?? [], nothing)],
+      stdio: ['ignore', 'pipe', 'pipe', ...stdioCovering(inheritable?.() ?? [], devNull)],
     })
   } finally {
-    closeSync(nothing)
+    closeSync(devNull)
   }
 }
 
 /** Laid over what would be inherited; the numbers between are left as they are. */
-function covers(inherited: readonly number[], nothing: number): (number | 'ignore')[] {
-  const taken = new Set(inherited)
+function stdioCovering(inherited: readonly number[], devNull: number): (number | 'ignore')[] {
+  const inheritedSet = new Set(inherited)
   const count = Math.max(2, ...inherited) - 2
-  return Array.from({ length: count }, (_, at) => (taken.has(at + 3) ? nothing : 'ignore'))
+  return Array.from({ length: count }, (_, index) => (inheritedSet.has(index + 3) ? devNull : 'ignore'))
 }
 
 function killGroup(child: ChildProcess): void {
@@ -145,27 +145,27 @@ function killGroup(child: ChildProcess): void {
   }
 }
 
-function unstartable(error: unknown): ProgramEnd {
+function unstartableResult(error: unknown): ProgramResult {
   const code = typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : 'no code'
   return { is: 'unstartable', reason: code }
 }
 
 /** The first part of what is said; the rest is read and forgotten. */
-class Kept {
-  readonly #parts: Buffer[] = []
+class OutputBuffer {
+  readonly #chunks: Buffer[] = []
   #bytes = 0
 
   listen(stream: Readable | null): void {
     stream?.on('error', () => {})
-    stream?.on('data', (part: Buffer) => {
-      const room = PROGRAM_OUTPUT_BYTES_MAX - this.#bytes
-      if (room <= 0) return
-      this.#bytes += part.length
-      this.#parts.push(part.subarray(0, room))
+    stream?.on('data', (chunk: Buffer) => {
+      const bytesLeft = PROGRAM_OUTPUT_BYTES_MAX - this.#bytes
+      if (bytesLeft <= 0) return
+      this.#bytes += chunk.length
+      this.#chunks.push(chunk.subarray(0, bytesLeft))
     })
   }
 
   text(): string {
-    return Buffer.concat(this.#parts).toString('utf8')
+    return Buffer.concat(this.#chunks).toString('utf8')
   }
 }

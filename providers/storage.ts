@@ -7,7 +7,7 @@
  */
 
 import type { Clock, Log } from '../core/ports.ts'
-import type { Bucket, BucketLook, UploadOrder } from '../core/provider-ports.ts'
+import type { Bucket, BucketState, UploadRequest } from '../core/provider-ports.ts'
 import { no, type Refused, type Result } from '../core/result.ts'
 import {
   PROGRAM_MS_MAX,
@@ -15,19 +15,19 @@ import {
   UPLOAD_MS_MAX,
   UPLOADS_WAITING_MAX,
 } from '../protocol/limits.ts'
-import type { Environment, ProgramEnd, RunningProgram } from './run-program.ts'
-import { spooled, sweep, withFolder } from './temp-file.ts'
+import type { Environment, ProgramResult, RunningProgram } from './run-program.ts'
+import { removeLeftovers, withTempFolder, writeTempFile } from './temp-file.ts'
 import { WranglerCommand } from './wrangler-command.ts'
 import {
-  identityIn,
-  loginAnswer,
+  accountIn,
+  isJsonUnsupported,
   loginPageIn,
-  uploadAnswer,
+  readLoginResult,
+  readUploadResult,
   uploadProblem,
-  whoIsOld,
 } from './wrangler-output.ts'
 
-export interface WranglerParts {
+export interface WranglerBucketPorts {
   /** This machine's, as its person's programs have it. */
   readonly environment: Environment
   readonly clock: Clock
@@ -38,70 +38,70 @@ export interface WranglerParts {
   readonly inheritable?: () => readonly number[]
 }
 
-export function wranglerBucket(parts: WranglerParts): Bucket {
-  return new WranglerBucket(parts)
+export function createWranglerBucket(ports: WranglerBucketPorts): Bucket {
+  return new WranglerBucket(ports)
 }
 
 /** How long a login may take to say which page it has opened. */
-const PAGE_MS_MAX = 10_000
-const PAGE_LOOK_MS = 50
+const LOGIN_PAGE_MS_MAX = 10_000
+const LOGIN_PAGE_POLL_MS = 50
 
 const NOT_INSTALLED =
   'wrangler is not installed on this machine; install it with: npm install --global wrangler'
-const STOPPED = no('unavailable', 'the service is stopping')
+const STOPPED_REFUSAL = no('unavailable', 'the service is stopping')
 
 class WranglerBucket implements Bucket {
-  readonly #parts: WranglerParts
+  readonly #ports: WranglerBucketPorts
   readonly #wrangler: WranglerCommand
-  readonly #swept: Promise<void>
-  #looking: Promise<BucketLook> | undefined
+  readonly #tempFolderCleaned: Promise<void>
+  #pendingState: Promise<BucketState> | undefined
   #login: Promise<RunningProgram> | undefined
-  #uploads: Promise<unknown> = Promise.resolve()
-  #waiting = 0
+  #lastUpload: Promise<unknown> = Promise.resolve()
+  #uploadsWaiting = 0
 
-  constructor(parts: WranglerParts) {
-    this.#parts = parts
-    this.#wrangler = new WranglerCommand(parts)
-    this.#swept = sweep(parts.tempFolder)
+  constructor(ports: WranglerBucketPorts) {
+    this.#ports = ports
+    this.#wrangler = new WranglerCommand(ports)
+    this.#tempFolderCleaned = removeLeftovers(ports.tempFolder)
   }
 
   /** Whoever asks while somebody is asking gets the same answer. */
-  look(): Promise<BucketLook> {
-    this.#looking ??= this.#look()
+  status(): Promise<BucketState> {
+    this.#pendingState ??= this.#readState()
       .catch((error: unknown) => {
-        this.#noFolder(error)
-        return UNKNOWN
+        this.#folderRefusal(error)
+        return UNKNOWN_STATE
       })
       .finally(() => {
-        this.#looking = undefined
+        this.#pendingState = undefined
       })
-    return this.#looking
+    return this.#pendingState
   }
 
   async login(): Promise<Result<string>> {
-    if (this.#wrangler.isStopped) return STOPPED
+    if (this.#wrangler.isStopped) return STOPPED_REFUSAL
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
     // A second one would find its port taken, and the person two pages of which only one works.
     this.#login ??= this.#startLogin(program)
     try {
-      return await this.#invitation(await this.#login)
+      return await this.#loginInstruction(await this.#login)
     } catch (error) {
-      return this.#noFolder(error)
+      return this.#folderRefusal(error)
     }
   }
 
-  async upload(order: UploadOrder): Promise<Result<void>> {
-    const problem = uploadProblem(order)
+  async upload(request: UploadRequest): Promise<Result<void>> {
+    const problem = uploadProblem(request)
     if (problem !== undefined) return no('invalid', problem)
-    if (this.#waiting >= UPLOADS_WAITING_MAX)
+    if (this.#uploadsWaiting >= UPLOADS_WAITING_MAX)
       return no('unavailable', 'too many uploads wait; try again later')
-    this.#waiting += 1
+    this.#uploadsWaiting += 1
     // One at a time: each takes a process of its own that is larger than all of this one.
-    const mine = this.#uploads.then(() => this.#upload(order))
-    this.#uploads = mine.catch(() => {})
-    return mine.finally(() => {
-      this.#waiting -= 1
+    const result = this.#lastUpload.then(() => this.#uploadNow(request))
+    this.#lastUpload = result.catch(() => {})
+    return result.finally(() => {
+      this.#uploadsWaiting -= 1
     })
   }
 
@@ -111,26 +111,27 @@ class WranglerBucket implements Bucket {
 
   // ---- looking -----------------------------------------------------------------------------------------------------
 
-  async #look(): Promise<BucketLook> {
+  async #readState(): Promise<BucketState> {
     const program = this.#wrangler.isStopped ? undefined : await this.#wrangler.find()
-    if (program === undefined) return ABSENT
-    const [version, who] = await this.#inFolder((folder) =>
+    if (program === undefined) return NOT_INSTALLED_STATE
+    const [version, whoami] = await this.#inTempFolder((folder) =>
       Promise.all([
-        this.#wrangler.ask({ program, args: ['--version'], folder, msMax: PROGRAM_MS_MAX }),
-        this.#wrangler.ask({ program, args: ['whoami', '--json'], folder, msMax: PROGRAM_MS_MAX }),
+        this.#wrangler.runUnattended({ program, args: ['--version'], folder, msMax: PROGRAM_MS_MAX }),
+        this.#wrangler.runUnattended({ program, args: ['whoami', '--json'], folder, msMax: PROGRAM_MS_MAX }),
       ]),
     )
-    if (version.is !== 'ended' || version.code !== 0) return ABSENT
-    const known = who.is === 'ended' && whoIsOld(who) ? await this.#askOld(program) : who
-    const account = known.is === 'ended' ? identityIn(known, this.#parts.environment) : undefined
-    if (account === undefined) return UNKNOWN
+    if (version.is !== 'ended' || version.code !== 0) return NOT_INSTALLED_STATE
+    const identity =
+      whoami.is === 'ended' && isJsonUnsupported(whoami) ? await this.#runOldWhoami(program) : whoami
+    const account = identity.is === 'ended' ? accountIn(identity, this.#ports.environment) : undefined
+    if (account === undefined) return UNKNOWN_STATE
     return { installed: true, loggedIn: true, ...(account === '' ? {} : { account }) }
   }
 
   /** Of the time before it could answer as JSON; its exit code says nothing. */
-  #askOld(program: string): Promise<ProgramEnd> {
-    return this.#inFolder((folder) =>
-      this.#wrangler.ask({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
+  #runOldWhoami(program: string): Promise<ProgramResult> {
+    return this.#inTempFolder((folder) =>
+      this.#wrangler.runUnattended({ program, args: ['whoami'], folder, msMax: PROGRAM_MS_MAX }),
     )
   }
 
@@ -138,68 +139,74 @@ class WranglerBucket implements Bucket {
 
   /** Resolves once it is started. */
   #startLogin(program: string): Promise<RunningProgram> {
-    const { log } = this.#parts
-    return new Promise((started, failed) => {
-      const work = this.#inFolder(async (folder) => {
+    const { log } = this.#ports
+    return new Promise((resolveStarted, reject) => {
+      const work = this.#inTempFolder(async (folder) => {
         const login = this.#wrangler.start({ program, args: ['login'], folder, msMax: STORAGE_LOGIN_MS_MAX })
-        started(login)
-        const end = await login.ended
-        const code = end.is === 'ended' ? end.code : undefined
-        log.info({ end: end.is, ...(code === undefined ? {} : { code }) }, 'the login of wrangler is over')
+        resolveStarted(login)
+        const result = await login.ended
+        const code = result.is === 'ended' ? result.code : undefined
+        log.info({ end: result.is, ...(code === undefined ? {} : { code }) }, 'the login of wrangler is over')
       })
-      void work.catch(failed).finally(() => {
+      void work.catch(reject).finally(() => {
         this.#login = undefined
       })
     })
   }
 
   /** The page is shown as well as opened: this machine may have no browser, or nobody before it. */
-  async #invitation(login: RunningProgram): Promise<Result<string>> {
-    const { clock, environment } = this.#parts
-    const until = clock.monotonic() + PAGE_MS_MAX
-    let end: ProgramEnd | undefined
+  async #loginInstruction(login: RunningProgram): Promise<Result<string>> {
+    const { clock, environment } = this.#ports
+    const until = clock.monotonic() + LOGIN_PAGE_MS_MAX
+    let result: ProgramResult | undefined
     void login.ended.then((ended) => {
-      end = ended
+      result = ended
     })
-    while (loginPageIn(login.said()) === undefined && end === undefined && clock.monotonic() < until)
-      await new Promise<void>((resolve) => clock.after(PAGE_LOOK_MS, resolve))
-    return this.#wrangler.isStopped ? STOPPED : loginAnswer(login.said(), end, environment)
+    while (
+      loginPageIn(login.outputSoFar()) === undefined &&
+      result === undefined &&
+      clock.monotonic() < until
+    )
+      await new Promise<void>((resolve) => clock.after(LOGIN_PAGE_POLL_MS, resolve))
+    return this.#wrangler.isStopped
+      ? STOPPED_REFUSAL
+      : readLoginResult(login.outputSoFar(), result, environment)
   }
 
   // ---- uploading ---------------------------------------------------------------------------------------------------
 
-  async #upload(order: UploadOrder): Promise<Result<void>> {
-    if (this.#wrangler.isStopped) return STOPPED
+  async #uploadNow(request: UploadRequest): Promise<Result<void>> {
+    if (this.#wrangler.isStopped) return STOPPED_REFUSAL
     const program = await this.#wrangler.find()
     if (program === undefined) return no('invalid', NOT_INSTALLED)
-    const work = this.#inFolder<Result<void>>(async (folder) => {
-      const file = await spooled(folder, order)
+    const work = this.#inTempFolder<Result<void>>(async (folder) => {
+      const file = await writeTempFile(folder, request)
       if (!file.ok) return file
-      const { bucket, key, contentType } = order
-      const place = ['r2', 'object', 'put', `${bucket}/${key}`]
-      const args = [...place, '--file', file.value.path, '--content-type', contentType, '--remote']
-      const end = await this.#wrangler.ask({
+      const { bucket, key, contentType } = request
+      const command = ['r2', 'object', 'put', `${bucket}/${key}`]
+      const args = [...command, '--file', file.value.path, '--content-type', contentType, '--remote']
+      const result = await this.#wrangler.runUnattended({
         program,
         args,
         folder: file.value.emptyFolder,
         msMax: UPLOAD_MS_MAX,
       })
-      return this.#wrangler.isStopped ? STOPPED : uploadAnswer(end, this.#parts.environment)
+      return this.#wrangler.isStopped ? STOPPED_REFUSAL : readUploadResult(result, this.#ports.environment)
     })
-    return work.catch((error: unknown) => this.#noFolder(error))
+    return work.catch((error: unknown) => this.#folderRefusal(error))
   }
 
-  async #inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    await this.#swept
-    return withFolder(this.#parts.tempFolder, work)
+  async #inTempFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+    await this.#tempFolderCleaned
+    return withTempFolder(this.#ports.tempFolder, work)
   }
 
-  #noFolder(error: unknown): Refused {
-    this.#parts.log.warn({ err: error }, 'there is no folder for what wrangler works with')
-    return no('failed', `no folder for temporary files could be made in ${this.#parts.tempFolder}`)
+  #folderRefusal(error: unknown): Refused {
+    this.#ports.log.warn({ err: error }, 'there is no folder for what wrangler works with')
+    return no('failed', `no folder for temporary files could be made in ${this.#ports.tempFolder}`)
   }
 }
 
-const ABSENT: BucketLook = { installed: false, loggedIn: false }
+const NOT_INSTALLED_STATE: BucketState = { installed: false, loggedIn: false }
 /** It is there, and could not be asked. */
-const UNKNOWN: BucketLook = { installed: true, loggedIn: false }
+const UNKNOWN_STATE: BucketState = { installed: true, loggedIn: false }

@@ -3,13 +3,13 @@ import { type FileHandle, mkdir, mkdtemp, open, readdir, rm } from 'node:fs/prom
 import { join } from 'node:path'
 import { no, type Result, yes } from '../core/result.ts'
 
-export interface Spooled {
+export interface TempFile {
   readonly path: string
   /** Beside it, for a program that looks around where it stands. */
   readonly emptyFolder: string
 }
 
-export interface Spoolable {
+export interface TempFileSource {
   readonly size: number
   read(): AsyncIterable<Uint8Array>
 }
@@ -17,13 +17,13 @@ export interface Spoolable {
 const PREFIX = 'switchyard-bucket-'
 
 /** Removes what a process that was killed could not; for whoever is alone with `parent`, before anything is put there. */
-export async function sweep(parent: string): Promise<void> {
+export async function removeLeftovers(parent: string): Promise<void> {
   const names = await readdir(parent).catch(() => [])
   await Promise.all(names.filter((name) => name.startsWith(PREFIX)).map((name) => remove(join(parent, name))))
 }
 
 /** The folder is made for `work`, and removed with all that is in it. */
-export async function withFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
+export async function withTempFolder<T>(parent: string, work: (folder: string) => Promise<T>): Promise<T> {
   await mkdir(parent, { recursive: true, mode: 0o700 })
   const folder = await mkdtemp(join(parent, PREFIX))
   try {
@@ -38,7 +38,10 @@ async function remove(folder: string): Promise<void> {
 }
 
 /** Exactly as many bytes as were announced, or none. */
-export async function spooled(folder: string, { size, read }: Spoolable): Promise<Result<Spooled>> {
+export async function writeTempFile(
+  folder: string,
+  { size, read }: TempFileSource,
+): Promise<Result<TempFile>> {
   const path = join(folder, 'object')
   const emptyFolder = join(folder, 'empty')
   let file: FileHandle | undefined
@@ -46,10 +49,10 @@ export async function spooled(folder: string, { size, read }: Spoolable): Promis
     await mkdir(emptyFolder, { mode: 0o700 })
     file = await open(path, 'wx', 0o600)
     let bytes = 0
-    for await (const part of read()) {
-      bytes += part.byteLength
+    for await (const chunk of read()) {
+      bytes += chunk.byteLength
       if (bytes > size) break
-      await file.writeFile(part)
+      await file.writeFile(chunk)
     }
     if (bytes !== size) return no('invalid', 'the file is not as long as it was said to be')
     return yes({ path, emptyFolder })

@@ -3,34 +3,38 @@ import type { Clock } from '../core/ports.ts'
 import {
   type Environment,
   environmentFor,
-  type ProgramEnd,
-  type ProgramOrder,
+  type ProgramOptions,
+  type ProgramResult,
   programOnPath,
   type RunningProgram,
   startProgram,
 } from './run-program.ts'
 
-export interface CommandParts {
+export interface WranglerCommandPorts {
   readonly environment: Environment
   readonly clock: Pick<Clock, 'after'>
   readonly inheritable?: () => readonly number[]
 }
 
-type Order = Pick<ProgramOrder, 'program' | 'args' | 'folder' | 'msMax'>
+type WranglerRun = Pick<ProgramOptions, 'program' | 'args' | 'folder' | 'msMax'>
 
 /** Its own seams, and what it opens a browser with. */
-const OF_WRANGLER = /^(CLOUDFLARE_[A-Z_]+|DISPLAY|WAYLAND_DISPLAY|BROWSER|DBUS_SESSION_BUS_ADDRESS)$/
-const QUIET = { WRANGLER_SEND_METRICS: 'false', WRANGLER_SEND_ERROR_REPORTS: 'false', NO_COLOR: '1' }
+const WRANGLER_VARIABLES = /^(CLOUDFLARE_[A-Z_]+|DISPLAY|WAYLAND_DISPLAY|BROWSER|DBUS_SESSION_BUS_ADDRESS)$/
+const QUIET_VARIABLES = {
+  WRANGLER_SEND_METRICS: 'false',
+  WRANGLER_SEND_ERROR_REPORTS: 'false',
+  NO_COLOR: '1',
+}
 /** Keeps it from asking questions; a login is one. */
-const UNATTENDED = { CI: '1' }
+const UNATTENDED_VARIABLES = { CI: '1' }
 
 export class WranglerCommand {
-  readonly #parts: CommandParts
+  readonly #ports: WranglerCommandPorts
   readonly #running = new Set<RunningProgram>()
   #isStopped = false
 
-  constructor(parts: CommandParts) {
-    this.#parts = parts
+  constructor(ports: WranglerCommandPorts) {
+    this.#ports = ports
   }
 
   get isStopped(): boolean {
@@ -38,18 +42,22 @@ export class WranglerCommand {
   }
 
   find(): Promise<string | undefined> {
-    return programOnPath('wrangler', this.#parts.environment.PATH)
+    return programOnPath('wrangler', this.#ports.environment.PATH)
   }
 
-  ask(order: Order): Promise<ProgramEnd> {
-    return this.start(order, UNATTENDED).ended
+  runUnattended(run: WranglerRun): Promise<ProgramResult> {
+    return this.start(run, UNATTENDED_VARIABLES).ended
   }
 
-  start(order: Order, more: Readonly<Record<string, string>> = {}): RunningProgram {
-    const { environment, clock, inheritable } = this.#parts
-    const own = { ...environmentFor(environment, OF_WRANGLER), ...QUIET, ...more }
-    const covered = inheritable === undefined ? {} : { inheritable }
-    const running = startProgram({ ...order, environment: own, ...covered }, clock)
+  start(run: WranglerRun, additional: Readonly<Record<string, string>> = {}): RunningProgram {
+    const { environment, clock, inheritable } = this.#ports
+    const variables = {
+      ...environmentFor(environment, WRANGLER_VARIABLES),
+      ...QUIET_VARIABLES,
+      ...additional,
+    }
+    const descriptors = inheritable === undefined ? {} : { inheritable }
+    const running = startProgram({ ...run, environment: variables, ...descriptors }, clock)
     this.#running.add(running)
     void running.ended.then(() => this.#running.delete(running))
     // It may have been stopped while the command was being looked for.

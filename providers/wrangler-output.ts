@@ -3,7 +3,7 @@
  *
  * It speaks to people, and in other words from version to version; whatever is not recognised counts as a failure.
  */
-import type { UploadOrder } from '../core/provider-ports.ts'
+import type { UploadRequest } from '../core/provider-ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
 import {
   NAME_CHARS_MAX,
@@ -14,19 +14,19 @@ import {
 } from '../protocol/limits.ts'
 import { parseJson } from '../protocol/parse.ts'
 import { printable } from '../protocol/schema-errors.ts'
-import type { Environment, ProgramEnd } from './run-program.ts'
+import type { Environment, ProgramResult } from './run-program.ts'
 
-type Ended = Extract<ProgramEnd, { is: 'ended' }>
+type EndedProgram = Extract<ProgramResult, { is: 'ended' }>
 
-const BUCKET = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
+const BUCKET_NAME = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/
 const CONTENT_TYPE = /^[\w.+-]{1,100}\/[\w.+-]{1,100}(; ?[\w-]{1,40}=[\w.+-]{1,100})?$/
-const TAIL_CHARS_MAX = 300
+const ERROR_LINE_CHARS_MAX = 300
 
 // ---- uploads -------------------------------------------------------------------------------------------------------
 
 /** Why this cannot be uploaded, now or later. Nothing that passes is taken for an option, or for another place. */
-export function uploadProblem({ bucket, key, contentType, size }: UploadOrder): string | undefined {
-  if (!BUCKET.test(bucket)) {
+export function uploadProblem({ bucket, key, contentType, size }: UploadRequest): string | undefined {
+  if (!BUCKET_NAME.test(bucket)) {
     return 'storage.bucket: must be the name of a bucket: 3 to 63 small letters, digits and -'
   }
   const isKey = key.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
@@ -38,17 +38,17 @@ export function uploadProblem({ bucket, key, contentType, size }: UploadOrder): 
 }
 
 /** @param environment what must not be repeated is in it */
-export function uploadAnswer(end: ProgramEnd, environment: Environment): Result<void> {
-  if (end.is === 'late') return no('unavailable', 'the upload took too long; try again later')
-  if (end.is === 'unstartable') return no('failed', `wrangler could not be started (${end.reason})`)
-  const { code, out, err } = end
+export function readUploadResult(result: ProgramResult, environment: Environment): Result<void> {
+  if (result.is === 'late') return no('unavailable', 'the upload took too long; try again later')
+  if (result.is === 'unstartable') return no('failed', `wrangler could not be started (${result.reason})`)
+  const { code, out, err } = result
   if (code === 0 && /^\W*resource location: remote\b/im.test(out)) return yes(undefined)
   if (code === 0) return no('failed', 'wrangler did not say that it wrote to the bucket; update wrangler')
-  return failure(withoutKeys(`${err}\n${out}`, environment))
+  return uploadFailure(redactKeys(`${err}\n${out}`, environment))
 }
 
 /** Lasting reasons are told apart, because for them a person has to do something. */
-function failure(text: string): Result<void> {
+function uploadFailure(text: string): Result<void> {
   if (
     /authentication error|CLOUDFLARE_API_TOKEN|not (authenticated|logged in)|code: 1000[01]\b/i.test(text)
   ) {
@@ -63,55 +63,56 @@ function failure(text: string): Result<void> {
   if (/CLOUDFLARE_ACCOUNT_ID|more than one account/i.test(text)) {
     return no('invalid', 'the login has several accounts; set CLOUDFLARE_ACCOUNT_ID for the service')
   }
-  return no('failed', `wrangler failed: ${tail(text)}`)
+  return no('failed', `wrangler failed: ${errorLineIn(text)}`)
 }
 
-function withoutKeys(text: string, environment: Environment): string {
+function redactKeys(text: string, environment: Environment): string {
   const keys = [environment.CLOUDFLARE_API_TOKEN, environment.CLOUDFLARE_API_KEY]
   return keys.reduce<string>((left, key) => (key ? left.replaceAll(key, '***') : left), text)
 }
 
 /** Its error is marked; what else it prints is decoration. */
-function tail(text: string): string {
+function errorLineIn(text: string): string {
   const lines = text.split('\n').map((line) => line.trim())
   const marked = lines.find((line) => /\[?error\]?/i.test(line)) ?? lines.findLast((line) => line !== '')
-  return printable(marked ?? 'it said nothing').slice(0, TAIL_CHARS_MAX)
+  return printable(marked ?? 'it said nothing').slice(0, ERROR_LINE_CHARS_MAX)
 }
 
 // ---- who is logged in ----------------------------------------------------------------------------------------------
 
 /** Whether it is too old for the question. */
-export function whoIsOld({ code, out, err }: Ended): boolean {
+export function isJsonUnsupported({ code, out, err }: EndedProgram): boolean {
   return code !== 0 && !parseJson(out).ok && /unknown argument|unknown option/i.test(`${err}${out}`)
 }
 
 /** Whose login it is, '' when it does not say; undefined when nobody is logged in. */
-export function identityIn({ out }: Ended, environment: Environment): string | undefined {
+export function accountIn({ out }: EndedProgram, environment: Environment): string | undefined {
   const parsed = parseJson(out)
   if (!parsed.ok) return /associated with the email\s+['"]?([^\s'"!]+)/i.exec(out)?.[1]
-  if (at(parsed.value, 'loggedIn') !== true) return undefined
-  const listed = at(parsed.value, 'accounts')
+  if (fieldAt(parsed.value, 'loggedIn') !== true) return undefined
+  const listed = fieldAt(parsed.value, 'accounts')
   const accounts: readonly unknown[] = Array.isArray(listed) ? listed : []
   const wanted = environment.CLOUDFLARE_ACCOUNT_ID
-  const account = accounts.find((one) => at(one, 'id') === wanted) ?? (wanted ? undefined : accounts[0])
-  const name = at(account, 'name') ?? at(parsed.value, 'email')
+  const account =
+    accounts.find((candidate) => fieldAt(candidate, 'id') === wanted) ?? (wanted ? undefined : accounts[0])
+  const name = fieldAt(account, 'name') ?? fieldAt(parsed.value, 'email')
   return typeof name === 'string' ? printable(name).slice(0, NAME_CHARS_MAX) : ''
 }
 
-function at(value: unknown, key: string): unknown {
+function fieldAt(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined
 }
 
 // ---- logging in ----------------------------------------------------------------------------------------------------
 
-/** @param end absent: it waits for its person */
-export function loginAnswer(
-  said: string,
-  end: ProgramEnd | undefined,
+/** @param result absent: it waits for its person */
+export function readLoginResult(
+  output: string,
+  result: ProgramResult | undefined,
   environment: Environment,
 ): Result<string> {
-  const page = loginPageIn(said)
-  if (end !== undefined && page === undefined) return loginEnded(end, environment)
+  const page = loginPageIn(output)
+  if (result !== undefined && page === undefined) return endedLoginResult(result, environment)
   if (page === undefined) {
     return yes(
       `wrangler login was started; confirm it within ${LOGIN_MINUTES} minutes in the browser that it opens on this machine`,
@@ -124,11 +125,12 @@ export function loginAnswer(
 
 const LOGIN_MINUTES = STORAGE_LOGIN_MS_MAX / 60_000
 
-function loginEnded(end: ProgramEnd, environment: Environment): Result<string> {
-  if (end.is !== 'ended') return no('failed', 'wrangler login could not be started; run it on this machine')
-  if (end.code === 0) return yes('wrangler says that the login is done')
-  const why = tail(withoutKeys(`${end.err}\n${end.out}`, environment))
-  return no('failed', `wrangler login ended at once: ${why}; run it on this machine`)
+function endedLoginResult(result: ProgramResult, environment: Environment): Result<string> {
+  if (result.is !== 'ended')
+    return no('failed', 'wrangler login could not be started; run it on this machine')
+  if (result.code === 0) return yes('wrangler says that the login is done')
+  const reason = errorLineIn(redactKeys(`${result.err}\n${result.out}`, environment))
+  return no('failed', `wrangler login ended at once: ${reason}; run it on this machine`)
 }
 
 /** The page on which the login is confirmed, once it has been printed whole. */

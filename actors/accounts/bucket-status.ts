@@ -2,7 +2,7 @@
  * The bucket's connector. Nothing of it is stored here: its own command knows whether it is logged in, and is asked
  * anew each time. Those who ask while it is being asked share its answer.
  */
-import type { Bucket, BucketLook } from '../../core/provider-ports.ts'
+import type { Bucket, BucketState } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { StorageConnectResponse, StorageStatus } from '../../protocol/connect.ts'
@@ -13,7 +13,7 @@ import { safeText } from './safe-text.ts'
 const COMMAND_NAME = "the bucket's command line"
 const NOT_INSTALLED = `${COMMAND_NAME} (wrangler) is not installed on this machine: npm install --global wrangler`
 /** A command that can't be asked is there, as far as anybody knows, and nobody is logged in. */
-const UNKNOWN: BucketLook = { installed: true, loggedIn: false }
+const UNKNOWN: BucketState = { installed: true, loggedIn: false }
 
 export interface BucketStatusPorts {
   readonly config: () => ServiceConfig
@@ -23,7 +23,7 @@ export interface BucketStatusPorts {
 export class BucketStatus {
   readonly #ports: BucketStatusPorts
   readonly #requests: ProviderRequests
-  #pending: Promise<BucketLook> | undefined
+  #pending: Promise<BucketState> | undefined
 
   constructor(ports: BucketStatusPorts, requests: ProviderRequests) {
     this.#ports = ports
@@ -47,23 +47,23 @@ export class BucketStatus {
       : { status: 'unavailable', reason: safeText(message) }
   }
 
-  #readState(): Promise<BucketLook> {
+  #readState(): Promise<BucketState> {
     this.#pending ??= this.#requestState().finally(() => {
       this.#pending = undefined
     })
     return this.#pending
   }
 
-  async #requestState(): Promise<BucketLook> {
+  async #requestState(): Promise<BucketState> {
     const read = await this.#requests.requestInFlow(COMMAND_NAME, async () =>
-      yes(await this.#ports.bucket.look()),
+      yes(await this.#ports.bucket.status()),
     )
     return read.ok ? read.value : UNKNOWN
   }
 }
 
 function statusOf(
-  { installed, loggedIn, account }: BucketLook,
+  { installed, loggedIn, account }: BucketState,
   { bucket, publicBaseUrl }: ServiceConfig['storage'],
 ): StorageStatus {
   return {

@@ -5,7 +5,7 @@
  */
 
 import type { Clock, Log } from '../../core/ports.ts'
-import type { Accounts, DevicePoll, DeviceStart } from '../../core/provider-ports.ts'
+import type { Accounts, DeviceAuthorization, DevicePollResult } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type { ConnectPollResponse, ConnectResponse } from '../../protocol/connect.ts'
@@ -71,7 +71,7 @@ export class DeviceFlowEffects {
     this.#onStarted(flow, started.value)
   }
 
-  #onStarted(flow: DeviceFlow, start: DeviceStart): void {
+  #onStarted(flow: DeviceFlow, start: DeviceAuthorization): void {
     const { clock } = this.#ports
     const interval = clamp(start.intervalSeconds, INTERVAL_SECONDS)
     const expiresIn = clamp(start.expiresInSeconds, EXPIRY_SECONDS)
@@ -112,7 +112,7 @@ export class DeviceFlowEffects {
     this.#send(flow, { type: 'unanswered' })
   }
 
-  #onPolled(flow: DeviceFlow, polled: DevicePoll): void {
+  #onPolled(flow: DeviceFlow, polled: DevicePollResult): void {
     if (polled.is === 'over') {
       this.#send(flow, { type: 'code rejected', reason: safeText(polled.reason, [flow.deviceCode]) })
       return
@@ -150,7 +150,7 @@ export class DeviceFlowEffects {
 }
 
 /** A person will type the one and click on the other. */
-function startProblem({ deviceCode, userCode, verificationUri }: DeviceStart): string | undefined {
+function startProblem({ deviceCode, userCode, verificationUri }: DeviceAuthorization): string | undefined {
   const isDisplayable =
     userCode !== '' && userCode.length <= NAME_CHARS_MAX && safeText(userCode) === userCode
   if (deviceCode !== '' && isDisplayable && isWebPage(verificationUri)) return undefined

@@ -20,7 +20,7 @@ export const CONNECT_FAILED = `connecting the tracker failed; ${CONNECT_AGAIN}`
 export interface OauthRedirectEffectPorts {
   readonly log: Log
   readonly config: () => ServiceConfig
-  readonly accounts: Pick<Accounts, 'exchangeTracker' | 'checkTracker'>
+  readonly accounts: Pick<Accounts, 'exchangeTrackerCode' | 'checkTracker'>
 }
 
 export interface OauthRedirect {
@@ -64,7 +64,7 @@ export class OauthRedirectEffects {
     }
     const request = { code, port, ...(verifier === undefined ? {} : { verifier }) }
     const exchanged = await this.#requests.requestInFlow(PROVIDER_NAMES.tracker, () =>
-      accounts.exchangeTracker(config(), request),
+      accounts.exchangeTrackerCode(config(), request),
     )
     if (exchanged.ok) {
       redirect.tokens = exchanged.value

@@ -6,7 +6,7 @@
  */
 import { hashSecret, isSameHash } from '../../core/fleet/token.ts'
 import type { Clock, RandomSource } from '../../core/ports.ts'
-import type { Accounts, Journey } from '../../core/provider-ports.ts'
+import type { Accounts, RedirectAuthorization } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ConnectResponse, TrackerCallbackQuery } from '../../protocol/connect.ts'
 import { JOURNEY_MS_MAX, JOURNEYS_MAX } from '../../protocol/limits.ts'
@@ -137,7 +137,7 @@ export class OauthRedirects {
     attempt: ConnectAttempt,
     stateHash: string,
     port: number,
-    { url, verifier }: Journey,
+    { url, verifier }: RedirectAuthorization,
   ): Result<ConnectResponse> {
     if (!isWebPage(url))
       return no('invalid', 'the address of the consent page is none that a browser can open')

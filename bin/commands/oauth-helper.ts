@@ -7,10 +7,10 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import type { Log } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
-import { type Helper, openHelper } from '../../oauth-helper/server.ts'
+import { type HelperServer, startHelperServer } from '../../oauth-helper/server.ts'
 import {
   type HelperSettings,
-  helperSettings,
+  readHelperSettings,
   SECRET_NAMES,
   type SecretName,
 } from '../../oauth-helper/settings.ts'
@@ -68,17 +68,17 @@ function opened(parts: {
   readonly settings: HelperSettings
   readonly http: Http
   readonly log: Log
-}): Helper {
+}): HelperServer {
   const { options, settings, http, log } = parts
-  const helper = openHelper({
+  const helper = startHelperServer({
     settings,
     http,
     log,
     clock: realClock,
     address: { host: options.host, port: options.port },
-    docs: options.docsUrl.slice(0, URL_CHARS_MAX),
+    docsUrl: options.docsUrl.slice(0, URL_CHARS_MAX),
     requestsPerMinute: options.requestsPerMinute,
-    proxies: options.trustProxy,
+    trustedProxies: options.trustProxy,
   })
   return wanted(helper, EXIT.unavailable)
 }
@@ -103,7 +103,7 @@ function urlOf(host: string, port: number): string {
 function settingsIn(environment: Environment): HelperSettings {
   const secrets = Object.fromEntries(SECRET_NAMES.map((name) => [name, secretIn(environment, name)]))
   const { SWITCHYARD_TRACKER_URL = '', SWITCHYARD_CODEHOST_URL = '' } = environment
-  const settings = helperSettings({
+  const settings = readHelperSettings({
     secrets,
     trackerUrl: SWITCHYARD_TRACKER_URL,
     codehostUrl: SWITCHYARD_CODEHOST_URL,

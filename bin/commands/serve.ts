@@ -8,14 +8,14 @@ import { hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { FrontDesk } from '../../actors/api/host-api.ts'
 import { buildHost } from '../../actors/root/create-host.ts'
-import type { LocalWorkerPort, Log, Meters, Store } from '../../core/ports.ts'
+import type { LocalWorkerLauncher, Log, Meters, Store } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { readConfig } from '../../core/settings/read.ts'
 import { secretsOf } from '../../core/settings/redact.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
 import { openApiDocument } from '../../protocol/openapi.ts'
 import type { HostExecution } from '../../protocol/worker.ts'
-import { localWorker } from '../../providers/local-worker.ts'
+import { createLocalWorker } from '../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../store/lmdb/descriptors.ts'
 import { openStore } from '../../store/store.ts'
 import { type Metrics, prometheusMetrics } from '../../transport/metrics.ts'
@@ -165,8 +165,8 @@ function workerHere(
     url,
     log,
   }: { readonly dataDir: string; readonly url: () => string | undefined; readonly log: Log },
-): LocalWorkerPort {
-  return localWorker({
+): LocalWorkerLauncher {
+  return createLocalWorker({
     program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
     dataDir: join(dataDir, 'worker'),
     url,

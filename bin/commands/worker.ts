@@ -54,7 +54,7 @@ const EXIT_OF: Readonly<Record<DaemonEndKind, number>> = {
   stopped: EXIT.done,
   revoked: EXIT.unwelcome,
   unauthorized: EXIT.unwelcome,
-  'no way in': EXIT.unwelcome,
+  'no-credential': EXIT.unwelcome,
   protocol: EXIT.protocol,
   malformed: EXIT.protocol,
   replaced: EXIT.taken,

@@ -13,130 +13,133 @@ import type { ClientPool } from '../http/client-types.ts'
 import { githubTrackerAccount } from '../tracker/github-account.ts'
 import { linearPlace } from '../tracker/linear/endpoint.ts'
 import { linearManners } from '../tracker/linear/rate-limits.ts'
-import { findAgentLogin, type LoginsParts } from './agent-logins.ts'
+import { type AgentLoginSearchPorts, findAgentLogin } from './agent-logins.ts'
 import { checkAgent } from './agents.ts'
 import { pollOwnDevice, startOwnDevice } from './device.ts'
 import { checkGithub } from './github.ts'
 import { authorizeLinear, checkLinear, exchangeLinear, refreshLinear } from './linear-oauth.ts'
-import { type HelperClient, helperFor } from './oauth-helper.ts'
-import { tokenDoor } from './token-request.ts'
+import { createHelperClient, type HelperClient } from './oauth-helper.ts'
+import { createTokenClient } from './token-request.ts'
 
-export interface AccountsParts extends LoginsParts {
-  readonly couriers: ClientPool
+export interface AccountsPorts extends AgentLoginSearchPorts {
+  readonly clients: ClientPool
   readonly clock: Clock
   readonly random: Pick<RandomSource, 'bytes'>
   /** In place of this build's own. */
-  readonly helperBase?: string
+  readonly helperBaseUrl?: string
 }
 
-export function makeAccounts(parts: AccountsParts): Accounts {
-  return { ...trackerAccounts(parts), ...codehostAccounts(parts), ...agentAccounts(parts) }
+export function createAccounts(ports: AccountsPorts): Accounts {
+  return { ...trackerAccounts(ports), ...codehostAccounts(ports), ...agentAccounts(ports) }
 }
 
 type TrackerAccounts = Pick<
   Accounts,
-  'authorizeTracker' | 'exchangeTracker' | 'refreshTracker' | 'checkTracker'
+  'authorizeTracker' | 'exchangeTrackerCode' | 'refreshTrackerToken' | 'checkTracker'
 >
 type CodehostAccounts = Pick<Accounts, 'startDevice' | 'pollDevice' | 'checkCodehost'>
 type AgentAccounts = Pick<Accounts, 'checkAgent' | 'findAgentLogin'>
 
 // ---- the tracker ---------------------------------------------------------------------------------------------------
 
-const TRACKER_BY_HAND =
+const TRACKER_WITHOUT_HELPER =
   'give an API key of Linear (Settings, Security & access), set connect.trackerClientId to an application of your own'
 
-function trackerAccounts(parts: AccountsParts): TrackerAccounts {
-  const { couriers, clock, random } = parts
+function trackerAccounts(ports: AccountsPorts): TrackerAccounts {
+  const { clients, clock, random } = ports
   const helper = (config: ServiceConfig, urgency: Urgency): Result<HelperClient> => {
-    const http = tokenDoor(couriers, 'the OAuth helper', urgency)
-    return helperFor(config, TRACKER_BY_HAND, { http, clock }, parts.helperBase)
+    const http = createTokenClient(clients, 'the OAuth helper', urgency)
+    return createHelperClient(config, TRACKER_WITHOUT_HELPER, { http, clock }, ports.helperBaseUrl)
   }
   return {
     authorizeTracker(config, order) {
-      const folder = withoutConsent(config)
-      if (folder !== undefined) return folder
+      const refusal = consentRefusal(config)
+      if (refusal !== undefined) return refusal
       if (hasOwnTrackerClient(config)) return authorizeLinear(config, order, random)
       const client = helper(config, 'person')
       return client.ok ? { ok: true, value: client.value.authorize(order) } : client
     },
-    async exchangeTracker(config, order) {
-      const folder = withoutConsent(config)
+    async exchangeTrackerCode(config, order) {
+      const folder = consentRefusal(config)
       if (folder !== undefined) return folder
-      const http = tokenDoor(couriers, 'Linear', 'person')
+      const http = createTokenClient(clients, 'Linear', 'person')
       if (hasOwnTrackerClient(config)) return exchangeLinear(http, clock, config, order)
       const client = helper(config, 'person')
       return client.ok ? client.value.exchange({ code: order.code, port: order.port }) : client
     },
-    async refreshTracker(config, refreshToken) {
-      const folder = withoutConsent(config)
+    async refreshTrackerToken(config, refreshToken) {
+      const folder = consentRefusal(config)
       if (folder !== undefined) return folder
-      const http = tokenDoor(couriers, 'Linear', 'background')
+      const http = createTokenClient(clients, 'Linear', 'background')
       if (hasOwnTrackerClient(config)) return refreshLinear(http, clock, config, refreshToken)
       const client = helper(config, 'background')
       return client.ok ? client.value.refresh(refreshToken) : client
     },
-    checkTracker: (config) => checkTracker(config, parts),
+    checkTracker: (config) => checkTracker(config, ports),
   }
 }
 
 const hasOwnTrackerClient = ({ connect }: ServiceConfig): boolean => (connect.trackerClientId ?? '') !== ''
 
 /** Trackers that nobody connects through a consent page. */
-function withoutConsent({ tracker: { driver } }: ServiceConfig) {
+function consentRefusal({ tracker: { driver } }: ServiceConfig) {
   if (driver === 'linear') return undefined
   return driver === 'local'
-    ? LOCAL_TRACKER
+    ? LOCAL_TRACKER_REFUSAL
     : no(
         'invalid',
         'issues of GitHub are read with a token: give one, or connect the code host, whose token does',
       )
 }
 
-const LOCAL_TRACKER = no('invalid', 'the tracker is a folder on this machine, which needs no account')
+const LOCAL_TRACKER_REFUSAL = no('invalid', 'the tracker is a folder on this machine, which needs no account')
 
 const NO_TOKEN = no('invalid', 'there is no token to check; give one')
 
-async function checkTracker(config: ServiceConfig, { couriers }: AccountsParts): Promise<Result<string>> {
+async function checkTracker(config: ServiceConfig, { clients }: AccountsPorts): Promise<Result<string>> {
   const { driver, apiKey = '', apiUrl } = config.tracker
-  if (driver === 'local') return LOCAL_TRACKER
+  if (driver === 'local') return LOCAL_TRACKER_REFUSAL
   if (driver === 'github') {
     const account = githubTrackerAccount(config)
-    return account === undefined ? NO_TOKEN : checkGithub(couriers, account)
+    return account === undefined ? NO_TOKEN : checkGithub(clients, account)
   }
   const place = linearPlace(apiUrl)
   if (!place.ok) return place
   // The very courier that the tracker itself asks through, so that both share one budget.
-  const courier = couriers.clientFor(linearManners, place.value.origin, apiKey)
-  return checkLinear(courier, config)
+  const client = clients.clientFor(linearManners, place.value.origin, apiKey)
+  return checkLinear(client, config)
 }
 
 // ---- the code host -------------------------------------------------------------------------------------------------
 
-const CODEHOST_BY_HAND =
+const CODEHOST_WITHOUT_HELPER =
   'give a token of GitHub, set connect.codehostClientId to an application of your own with Device Flow enabled'
-const LOCAL_CODEHOST = no('invalid', 'the code host is a folder on this machine, which needs no account')
+const LOCAL_CODEHOST_REFUSAL = no(
+  'invalid',
+  'the code host is a folder on this machine, which needs no account',
+)
 
-function codehostAccounts(parts: AccountsParts): CodehostAccounts {
-  const { http, clock, couriers } = parts
+function codehostAccounts(ports: AccountsPorts): CodehostAccounts {
+  const { http, clock, clients } = ports
   const helper = (config: ServiceConfig): Result<HelperClient> =>
-    helperFor(config, CODEHOST_BY_HAND, parts, parts.helperBase)
+    createHelperClient(config, CODEHOST_WITHOUT_HELPER, ports, ports.helperBaseUrl)
   return {
     async startDevice(config) {
-      if (config.codehost.driver === 'local') return LOCAL_CODEHOST
+      if (config.codehost.driver === 'local') return LOCAL_CODEHOST_REFUSAL
       if (hasOwnCodehostClient(config)) return startOwnDevice(http, clock, config)
       const client = helper(config)
       return client.ok ? client.value.startDevice() : client
     },
     async pollDevice(config, deviceCode) {
-      if (config.codehost.driver === 'local') return LOCAL_CODEHOST
+      if (config.codehost.driver === 'local') return LOCAL_CODEHOST_REFUSAL
       if (hasOwnCodehostClient(config)) return pollOwnDevice(http, clock, config, deviceCode)
       const client = helper(config)
       return client.ok ? client.value.pollDevice(deviceCode) : client
     },
     async checkCodehost({ codehost: { driver, apiUrl, token = '' } }) {
       return driver === 'local'
-        ? LOCAL_CODEHOST
-        : checkGithub(couriers, { apiUrl, token, field: 'codehost.apiUrl' })
+        ? LOCAL_CODEHOST_REFUSAL
+        : checkGithub(clients, { apiUrl, token, apiUrlField: 'codehost.apiUrl' })
     },
   }
 }
@@ -145,9 +148,9 @@ const hasOwnCodehostClient = ({ connect }: ServiceConfig): boolean => (connect.c
 
 // ---- agents --------------------------------------------------------------------------------------------------------
 
-function agentAccounts(parts: AccountsParts): AgentAccounts {
+function agentAccounts(ports: AccountsPorts): AgentAccounts {
   return {
-    checkAgent: (config, provider) => checkAgent(config, provider, parts),
-    findAgentLogin: (provider) => findAgentLogin(provider, parts),
+    checkAgent: (config, provider) => checkAgent(config, provider, ports),
+    findAgentLogin: (provider) => findAgentLogin(provider, ports),
   }
 }

@@ -6,35 +6,43 @@
  */
 
 import type { Clock } from '../../core/ports.ts'
-import type { DevicePoll, DeviceStart } from '../../core/provider-ports.ts'
+import type { DeviceAuthorization, DevicePollResult } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { DeviceCode, DeviceToken } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
 import type { Http, HttpReply } from '../http/http.ts'
-import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
+import {
+  fieldsIn,
+  isCredential,
+  isTooManyRequests,
+  quoted,
+  textAt,
+  tooManyRequests,
+  unexpectedStatus,
+} from './reply-fields.ts'
 
-const SITE = 'https://github.com'
+const CLOUD_SITE = 'https://github.com'
 const CLOUD_API = 'https://api.github.com'
 const SCOPE = 'repo workflow'
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
-const CURE = 'see that codehost.apiUrl is the address of the code host'
+const CHECK_URL_ADVICE = 'see that codehost.apiUrl is the address of the code host'
 
 /** What the standard says for a code host that does not. */
-const INTERVAL_SECONDS = 5
+const DEFAULT_INTERVAL_SECONDS = 5
 
 export async function startOwnDevice(
   http: Http,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
-): Promise<Result<DeviceStart>> {
+): Promise<Result<DeviceAuthorization>> {
   const form = { client_id: config.connect.codehostClientId ?? '', scope: SCOPE }
-  const reply = await post(http, `${siteOf(config)}/login/device/code`, form)
+  const reply = await postForm(http, `${siteOf(config)}/login/device/code`, form)
   if (!reply.ok) return reply
   if (reply.value.status === 404) {
     return no('invalid', 'the code host does not know connect.codehostClientId; correct it')
   }
-  return startedOf('the code host', reply.value, clock.now(), CURE)
+  return readDeviceStart('the code host', reply.value, clock.now(), CHECK_URL_ADVICE)
 }
 
 export async function pollOwnDevice(
@@ -42,25 +50,29 @@ export async function pollOwnDevice(
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   deviceCode: string,
-): Promise<Result<DevicePoll>> {
-  const reply = await post(http, `${siteOf(config)}/login/oauth/access_token`, {
+): Promise<Result<DevicePollResult>> {
+  const reply = await postForm(http, `${siteOf(config)}/login/oauth/access_token`, {
     client_id: config.connect.codehostClientId ?? '',
     device_code: deviceCode,
     grant_type: DEVICE_GRANT,
   })
-  return reply.ok ? pollOf('the code host', reply.value, clock.now(), CURE) : reply
+  return reply.ok ? readDevicePoll('the code host', reply.value, clock.now(), CHECK_URL_ADVICE) : reply
 }
 
 /** The pages that people see, of the API that programs ask. */
 function siteOf({ codehost: { apiUrl = CLOUD_API } }: ServiceConfig): string {
-  if (apiUrl.replace(/\/+$/, '') === CLOUD_API) return SITE
+  if (apiUrl.replace(/\/+$/, '') === CLOUD_API) return CLOUD_SITE
   const { protocol, host, hostname } = new URL(apiUrl)
   // The cloud's own servers for one enterprise have their API beside the site, others below it.
-  const isBeside = hostname.startsWith('api.') && hostname.endsWith('.ghe.com')
-  return `${protocol}//${isBeside ? host.slice('api.'.length) : host}`
+  const isApiSubdomain = hostname.startsWith('api.') && hostname.endsWith('.ghe.com')
+  return `${protocol}//${isApiSubdomain ? host.slice('api.'.length) : host}`
 }
 
-function post(http: Http, url: string, form: Readonly<Record<string, string>>): Promise<Result<HttpReply>> {
+function postForm(
+  http: Http,
+  url: string,
+  form: Readonly<Record<string, string>>,
+): Promise<Result<HttpReply>> {
   return http.send({
     method: 'POST',
     url,
@@ -81,43 +93,58 @@ function post(http: Http, url: string, form: Readonly<Record<string, string>>): 
 const checkCode = checker(DeviceCode)
 const checkToken = checker(DeviceToken)
 
-export function startedOf(who: string, reply: HttpReply, now: number, cure: string): Result<DeviceStart> {
-  if (isTooOften(reply)) return tooOften(who, reply, now)
+export function readDeviceStart(
+  service: string,
+  reply: HttpReply,
+  now: number,
+  advice: string,
+): Result<DeviceAuthorization> {
+  if (isTooManyRequests(reply)) return tooManyRequests(service, reply, now)
   const fields = fieldsIn(reply.text)
-  const over = isAnswer(reply) ? OVER.get(textAt(fields, 'error') ?? '') : undefined
-  if (over !== undefined) return no('invalid', over)
-  if (reply.status !== 200) return unexpected(who, reply.status, cure)
+  const failure = isOauthAnswer(reply) ? FAILURE_REASONS.get(textAt(fields, 'error') ?? '') : undefined
+  if (failure !== undefined) return no('invalid', failure)
+  if (reply.status !== 200) return unexpectedStatus(service, reply.status, advice)
   const checked = checkCode(fields)
-  if (!checked.ok || !isPage(checked.value.verification_uri)) {
-    return no('failed', `${who} began no device authorization; ${cure}`)
+  if (!checked.ok || !isSafePage(checked.value.verification_uri)) {
+    return no('failed', `${service} began no device authorization; ${advice}`)
   }
   const { device_code, user_code, verification_uri, expires_in, interval } = checked.value
   return yes({
     deviceCode: device_code,
-    userCode: said(user_code),
+    userCode: quoted(user_code),
     verificationUri: verification_uri,
-    intervalSeconds: interval ?? INTERVAL_SECONDS,
+    intervalSeconds: interval ?? DEFAULT_INTERVAL_SECONDS,
     expiresInSeconds: expires_in,
   })
 }
 
-export function pollOf(who: string, reply: HttpReply, now: number, cure: string): Result<DevicePoll> {
-  if (isTooOften(reply)) return tooOften(who, reply, now)
-  if (!isAnswer(reply)) return unexpected(who, reply.status, cure)
+export function readDevicePoll(
+  service: string,
+  reply: HttpReply,
+  now: number,
+  advice: string,
+): Result<DevicePollResult> {
+  if (isTooManyRequests(reply)) return tooManyRequests(service, reply, now)
+  if (!isOauthAnswer(reply)) return unexpectedStatus(service, reply.status, advice)
   const checked = checkToken(fieldsIn(reply.text))
-  if (!checked.ok) return no('failed', `${who} said nothing that can be understood; ${cure}`)
+  if (!checked.ok) return no('failed', `${service} said nothing that can be understood; ${advice}`)
   const { access_token, error, interval } = checked.value
   if (isCredential(access_token)) return yes({ is: 'token', token: access_token })
-  return error === undefined ? no('failed', `${who} gave no token; ${cure}`) : yes(meaning(error, interval))
+  return error === undefined
+    ? no('failed', `${service} gave no token; ${advice}`)
+    : yes(pollForError(error, interval))
 }
 
-function meaning(error: string, interval: number | undefined): DevicePoll {
+function pollForError(error: string, interval: number | undefined): DevicePollResult {
   if (error === 'authorization_pending') return { is: 'pending' }
   if (error === 'slow_down')
     return interval === undefined
       ? { is: 'pending', isTooFast: true }
       : { is: 'pending', intervalSeconds: interval }
-  return { is: 'over', reason: OVER.get(error) ?? `the code host refused (${said(error)}); connect again` }
+  return {
+    is: 'over',
+    reason: FAILURE_REASONS.get(error) ?? `the code host refused (${quoted(error)}); connect again`,
+  }
 }
 
 const WRONG_CLIENT =
@@ -125,7 +152,7 @@ const WRONG_CLIENT =
 const EXPIRED = 'the code ran out before it was entered; connect again for a new one'
 
 /** By its word for it: why a code is dead, and what to do. */
-const OVER: ReadonlyMap<string, string> = new Map([
+const FAILURE_REASONS: ReadonlyMap<string, string> = new Map([
   ['expired_token', EXPIRED],
   ['token_expired', EXPIRED],
   ['access_denied', 'the authorization was refused on the page of the code host; connect again to retry'],
@@ -140,10 +167,10 @@ const OVER: ReadonlyMap<string, string> = new Map([
 ])
 
 /** Refusals come with 200 from the one, and with 400 from those who keep to the standard. */
-const isAnswer = ({ status }: HttpReply): boolean => status === 200 || status === 400
+const isOauthAnswer = ({ status }: HttpReply): boolean => status === 200 || status === 400
 
 /** Somebody clicks on it. */
-function isPage(address: string): boolean {
+function isSafePage(address: string): boolean {
   if (!URL.canParse(address)) return false
   const { protocol, hostname, username, password } = new URL(address)
   const isSafe = protocol === 'https:' || (protocol === 'http:' && /^(localhost|127\.[\d.]+)$/.test(hostname))

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Clock, RandomSource } from '../../core/ports.ts'
-import type { Journey, TokenPair } from '../../core/provider-ports.ts'
+import type { RedirectAuthorization, TokenPair } from '../../core/provider-ports.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Refused, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -19,9 +19,9 @@ import { type HttpReply, retryAfterMs } from '../http/http.ts'
 import { LinearDesk } from '../tracker/linear/client.ts'
 import { linearPlace } from '../tracker/linear/endpoint.ts'
 import { at, textAt } from '../tracker/linear/fields.ts'
-import type { TokenDoor } from './token-request.ts'
+import type { TokenClient } from './token-request.ts'
 
-export interface LinearCode {
+export interface LinearCodeExchange {
   readonly code: string
   readonly port: number
   /** Of PKCE; absent: the client secret stands for us. */
@@ -36,15 +36,15 @@ const MESSAGE_CHARS_MAX = 300
 /** A token that is said to last longer is believed to last so long. */
 const EXPIRY_SECONDS_MAX = 10 * 365 * 86_400
 /** What may stand in a header, as the configuration has it. */
-const TOKEN = /^[!-~]+$/
-const VIEWER = 'query Viewer { viewer { id name displayName } organization { id name urlKey } }'
+const HEADER_SAFE = /^[!-~]+$/
+const VIEWER_QUERY = 'query Viewer { viewer { id name displayName } organization { id name urlKey } }'
 
 export function authorizeLinear(
   config: ServiceConfig,
   { state, port }: { readonly state: string; readonly port: number },
   random: Pick<RandomSource, 'bytes'>,
-): Result<Journey> {
-  const client = clientOf(config)
+): Result<RedirectAuthorization> {
+  const client = readOauthClient(config)
   if (!client.ok) return client
   const verifier = Buffer.from(random.bytes(VERIFIER_BYTES)).toString('base64url')
   const query = new URLSearchParams({
@@ -60,44 +60,41 @@ export function authorizeLinear(
 }
 
 export async function exchangeLinear(
-  http: TokenDoor,
+  http: TokenClient,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
-  { code, port, verifier }: LinearCode,
+  { code, port, verifier }: LinearCodeExchange,
 ): Promise<Result<TokenPair>> {
   const fields = { grant_type: 'authorization_code', code, redirect_uri: redirectUri(port) }
   const form = verifier === undefined ? fields : { ...fields, code_verifier: verifier }
-  return tokens(http, clock, config, form, 'the code of this consent')
+  return requestTokens(http, clock, config, form, 'the code of this consent')
 }
 
 /** Refused as `unauthorized` only when the refresh token is dead for good. */
 export async function refreshLinear(
-  http: TokenDoor,
+  http: TokenClient,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
   refreshToken: string,
 ): Promise<Result<TokenPair>> {
   const form = { grant_type: 'refresh_token', refresh_token: refreshToken }
-  return tokens(http, clock, config, form, 'the authorization that was given once')
+  return requestTokens(http, clock, config, form, 'the authorization that was given once')
 }
 
 /** Whose credential it is, for people: `Ada in Acme`. */
-export async function checkLinear(
-  courier: RateLimitedClient,
-  config: ServiceConfig,
-): Promise<Result<string>> {
+export async function checkLinear(client: RateLimitedClient, config: ServiceConfig): Promise<Result<string>> {
   const { apiKey, apiUrl } = config.tracker
   if (apiKey === undefined || apiKey === '') {
     return no('invalid', 'there is no credential for Linear; connect Linear, or set tracker.apiKey')
   }
   const place = linearPlace(apiUrl)
   if (!place.ok) return place
-  const desk = new LinearDesk({ courier, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
-  const asked = await desk.ask({ document: VIEWER, urgency: 'person' })
-  if (!asked.ok) return asked
+  const api = new LinearDesk({ courier: client, graphqlUrl: place.value.graphqlUrl, credential: apiKey })
+  const reply = await api.ask({ document: VIEWER_QUERY, urgency: 'person' })
+  if (!reply.ok) return reply
   const person =
-    textAt(asked.value.data, 'viewer', 'name') ?? textAt(asked.value.data, 'viewer', 'displayName')
-  const workspace = textAt(asked.value.data, 'organization', 'name')
+    textAt(reply.value.data, 'viewer', 'name') ?? textAt(reply.value.data, 'viewer', 'displayName')
+  const workspace = textAt(reply.value.data, 'organization', 'name')
   if (person === undefined)
     return no('failed', 'Linear does not say whose credential this is; see tracker.apiUrl')
   const detail = workspace === undefined ? person : `${person} in ${workspace}`
@@ -106,16 +103,16 @@ export async function checkLinear(
 
 // ---- asking ----------------------------------------------------------------------------------------------------------
 
-interface Client {
+interface OauthClient {
   readonly id: string
   readonly secret?: string
   readonly authorizeUrl: string
   readonly tokenUrl: string
 }
 
-type Form = Readonly<Record<string, string>>
+type FormFields = Readonly<Record<string, string>>
 
-function clientOf({ connect, tracker }: ServiceConfig): Result<Client> {
+function readOauthClient({ connect, tracker }: ServiceConfig): Result<OauthClient> {
   const { trackerClientId: id, trackerClientSecret: secret } = connect
   if (id === undefined || id === '') {
     return no('invalid', 'connect.trackerClientId is not set; set it, or give an API key of Linear by hand')
@@ -129,19 +126,23 @@ function clientOf({ connect, tracker }: ServiceConfig): Result<Client> {
 /** As it is registered with Linear, letter by letter. */
 const redirectUri = (port: number): string => `http://localhost:${port}/api/connect/tracker/callback`
 
-async function tokens(
-  http: TokenDoor,
+async function requestTokens(
+  http: TokenClient,
   clock: Pick<Clock, 'now'>,
   config: ServiceConfig,
-  own: Form,
+  grantFields: FormFields,
   grant: string,
 ): Promise<Result<TokenPair>> {
-  const client = clientOf(config)
+  const client = readOauthClient(config)
   if (!client.ok) return client
   const { id, secret, tokenUrl } = client.value
-  const form: Form = { ...own, client_id: id, ...(secret === undefined ? {} : { client_secret: secret }) }
+  const form: FormFields = {
+    ...grantFields,
+    client_id: id,
+    ...(secret === undefined ? {} : { client_secret: secret }),
+  }
   // Counted from before it was asked for, a token never lasts shorter than is believed.
-  const askedAt = clock.now()
+  const requestedAt = clock.now()
   const reply = await http.send({
     method: 'POST',
     url: tokenUrl,
@@ -156,18 +157,18 @@ async function tokens(
   })
   if (!reply.ok) return reply
   if (reply.value.status !== 200) return refusalFor(reply.value, form, grant, clock.now())
-  return pairOf(reply.value, askedAt)
+  return readTokenPair(reply.value, requestedAt)
 }
 
-function pairOf({ text }: HttpReply, askedAt: number): Result<TokenPair> {
+function readTokenPair({ text }: HttpReply, requestedAt: number): Result<TokenPair> {
   const parsed = parseJson(text)
   const body = parsed.ok ? parsed.value : undefined
   const [accessToken, refreshToken] = [tokenAt(body, 'access_token'), tokenAt(body, 'refresh_token')]
-  if (accessToken === undefined) return strange()
+  if (accessToken === undefined) return unexpectedReply()
   const seconds = at(body, 'expires_in')
   const expiresAt =
     typeof seconds === 'number' && seconds >= 0
-      ? new Date(askedAt + Math.floor(Math.min(seconds, EXPIRY_SECONDS_MAX)) * 1000).toISOString()
+      ? new Date(requestedAt + Math.floor(Math.min(seconds, EXPIRY_SECONDS_MAX)) * 1000).toISOString()
       : undefined
   return yes({
     accessToken,
@@ -178,36 +179,38 @@ function pairOf({ text }: HttpReply, askedAt: number): Result<TokenPair> {
 
 function tokenAt(body: unknown, name: string): string | undefined {
   const token = textAt(body, name)
-  return token !== undefined && token.length <= CREDENTIAL_CHARS_MAX && TOKEN.test(token) ? token : undefined
+  return token !== undefined && token.length <= CREDENTIAL_CHARS_MAX && HEADER_SAFE.test(token)
+    ? token
+    : undefined
 }
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
-const strange = (): Refused =>
+const unexpectedReply = (): Refused =>
   no('failed', 'Linear answered with something else than a token; see tracker.apiUrl, and try again')
 
-function refusalFor(reply: HttpReply, form: Form, grant: string, now: number): Refused {
+function refusalFor(reply: HttpReply, form: FormFields, grant: string, now: number): Refused {
   const { status, headers } = reply
   const parsed = parseJson(reply.text)
   const error = parsed.ok ? textAt(parsed.value, 'error') : undefined
-  if (status === 429) return tooOften(retryAfterMs(headers['retry-after'], now))
+  if (status === 429) return rateLimitRefusal(retryAfterMs(headers['retry-after'], now))
   if (error === 'invalid_grant') {
     return no('unauthorized', `Linear does not take ${grant} any more; connect Linear again`)
   }
-  const isOurs = error === 'invalid_client' || error === 'unauthorized_client' || status === 401
-  if (isOurs && status < 500) return wrongClient(form)
+  const isClientError = error === 'invalid_client' || error === 'unauthorized_client' || status === 401
+  if (isClientError && status < 500) return clientRefusal(form)
   if (status >= 500) return no('unavailable', `Linear is out of order (${status}); try again later`)
-  if (error === undefined) return strange()
-  const said = parsed.ok ? textAt(parsed.value, 'error_description') : undefined
-  return no('failed', `Linear says: ${withoutSecrets(`${error}: ${said ?? 'no reason given'}`, form)}`)
+  if (error === undefined) return unexpectedReply()
+  const description = parsed.ok ? textAt(parsed.value, 'error_description') : undefined
+  return no('failed', `Linear says: ${redactForm(`${error}: ${description ?? 'no reason given'}`, form)}`)
 }
 
-function tooOften(waitMs: number | undefined): Refused {
+function rateLimitRefusal(waitMs: number | undefined): Refused {
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(waitMs / 1000)} s`
   return no('unavailable', `Linear wants fewer requests just now; try again ${when}`)
 }
 
-function wrongClient(form: Form): Refused {
+function clientRefusal(form: FormFields): Refused {
   const settings =
     form.client_secret === undefined
       ? 'correct connect.trackerClientId, or set connect.trackerClientSecret'
@@ -215,11 +218,11 @@ function wrongClient(form: Form): Refused {
   return no('failed', `Linear does not know this service by its client id; ${settings}`)
 }
 
-const OPEN_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
+const PUBLIC_FIELDS = new Set(['grant_type', 'redirect_uri', 'client_id'])
 
 /** A description may repeat what it was asked with. */
-function withoutSecrets(text: string, form: Form): string {
-  const secrets = Object.keys(form).filter((name) => !OPEN_FIELDS.has(name))
+function redactForm(text: string, form: FormFields): string {
+  const secrets = Object.keys(form).filter((name) => !PUBLIC_FIELDS.has(name))
   return printable(
     redactSecrets(
       text,

@@ -6,11 +6,11 @@
  */
 import { no, type Result, yes } from '../../core/result.ts'
 import { LOGIN_LEFT_MS_MIN } from '../../protocol/limits.ts'
-import { asFields, type Fields, fieldsIn, isCredential, said, textAt } from './reply-fields.ts'
+import { asFields, fieldsIn, isCredential, quoted, type ReplyFields, textAt } from './reply-fields.ts'
 
 // ---- Claude Code ---------------------------------------------------------------------------------------------------
 
-export interface ClaudeLogin {
+export interface ClaudeCodeLogin {
   readonly token: string
   readonly detail: string
 }
@@ -19,7 +19,7 @@ export interface ClaudeLogin {
  * Only the access token is taken. The part that renews it stays with its owner: two who renew one login lock each
  * other out. So the token has to last for a while by itself, and whoever wants one that lasts makes it.
  */
-export function claudeLogin(text: string, now: number): Result<ClaudeLogin> {
+export function readClaudeLogin(text: string, now: number): Result<ClaudeCodeLogin> {
   const login = asFields(fieldsIn(text)?.claudeAiOauth)
   const token = textAt(login, 'accessToken')
   if (!isCredential(token)) return no('invalid', 'its file holds no login')
@@ -29,7 +29,7 @@ export function claudeLogin(text: string, now: number): Result<ClaudeLogin> {
   if (expiresAt - now < LOGIN_LEFT_MS_MIN) return no('invalid', 'what it holds now runs out within the hour')
   const plan = textAt(login, 'subscriptionType')
   const until = new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')
-  const detail = `the login of Claude Code on this machine${inBrackets(plan)}, good until ${until} UTC; for one that lasts, paste what claude setup-token prints`
+  const detail = `the login of Claude Code on this machine${parenthesized(plan)}, good until ${until} UTC; for one that lasts, paste what claude setup-token prints`
   return yes({ token, detail })
 }
 
@@ -39,35 +39,35 @@ const INSTANT_MAX = 8.64e15
 // ---- Codex ---------------------------------------------------------------------------------------------------------
 
 /** A key that was stored as a login; undefined when it is a real login or nothing. */
-export function codexKey(text: string): string | undefined {
+export function readCodexKey(text: string): string | undefined {
   const fields = fieldsIn(text)
   const key = textAt(fields, 'OPENAI_API_KEY')
   return hasTokens(fields) || !isCredential(key) ? undefined : key
 }
 
 /** The whole file is the login: Codex on a worker reads it as it is. Answers whose it is. */
-export function codexLogin(text: string): Result<string> {
+export function readCodexLoginFile(text: string): Result<string> {
   const fields = fieldsIn(text)
   if (!hasTokens(fields)) return no('invalid', 'this is no login of Codex: the text of its auth.json is')
-  const claims = claimsIn(textAt(asFields(fields?.tokens), 'id_token'))
+  const claims = decodeClaims(textAt(asFields(fields?.tokens), 'id_token'))
   const plan = textAt(asFields(claims?.['https://api.openai.com/auth']), 'chatgpt_plan_type')
   const email = textAt(claims, 'email')
-  return yes(`ChatGPT${inBrackets(plan)}${email === undefined ? '' : `, ${said(email)}`}`)
+  return yes(`ChatGPT${parenthesized(plan)}${email === undefined ? '' : `, ${quoted(email)}`}`)
 }
 
-function hasTokens(fields: Fields | undefined): boolean {
+function hasTokens(fields: ReplyFields | undefined): boolean {
   return textAt(asFields(fields?.tokens), 'refresh_token') !== undefined
 }
 
 /** Of a token that is not ours to verify. */
-function claimsIn(token: string | undefined): Fields | undefined {
+function decodeClaims(token: string | undefined): ReplyFields | undefined {
   const middle = token?.split('.')[1]
   return middle === undefined ? undefined : fieldsIn(Buffer.from(middle, 'base64url').toString('utf8'))
 }
 
 // ---- Gemini --------------------------------------------------------------------------------------------------------
 
-export function geminiLogin(text: string): Result<string> {
+export function readGeminiLoginFile(text: string): Result<string> {
   const fields = fieldsIn(text)
   const isLogin = textAt(fields, 'refresh_token') ?? textAt(fields, 'access_token')
   if (isLogin === undefined)
@@ -75,4 +75,4 @@ export function geminiLogin(text: string): Result<string> {
   return yes('a login of Gemini; its first run shows whether it is still good')
 }
 
-const inBrackets = (text: string | undefined): string => (text === undefined ? '' : ` (${said(text)})`)
+const parenthesized = (text: string | undefined): string => (text === undefined ? '' : ` (${quoted(text)})`)

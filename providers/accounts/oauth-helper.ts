@@ -8,7 +8,12 @@
  */
 
 import type { Clock } from '../../core/ports.ts'
-import type { DevicePoll, DeviceStart, Journey, TokenPair } from '../../core/provider-ports.ts'
+import type {
+  DeviceAuthorization,
+  DevicePollResult,
+  RedirectAuthorization,
+  TokenPair,
+} from '../../core/provider-ports.ts'
 import { redactSecrets } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
@@ -16,70 +21,84 @@ import { TrackerTokens } from '../../protocol/connect.ts'
 import { checker } from '../../protocol/parse.ts'
 import { type HelperRouteName, helperRoutes } from '../../protocol/routes.ts'
 import type { HttpReply } from '../http/http.ts'
-import { pollOf, startedOf } from './device.ts'
-import { fieldsIn, isCredential, isTooOften, said, textAt, tooOften, unexpected } from './reply-fields.ts'
-import type { TokenDoor } from './token-request.ts'
+import { readDevicePoll, readDeviceStart } from './device.ts'
+import {
+  fieldsIn,
+  isCredential,
+  isTooManyRequests,
+  quoted,
+  textAt,
+  tooManyRequests,
+  unexpectedStatus,
+} from './reply-fields.ts'
+import type { TokenClient } from './token-request.ts'
 
 /** Where this build's own helper is; undefined while nobody runs one for it. */
-export const DEFAULT_API_BASE: string | undefined = undefined
+export const DEFAULT_HELPER_BASE_URL: string | undefined = undefined
 
 export interface HelperClient {
-  authorize(order: { readonly state: string; readonly port: number }): Journey
+  authorize(order: { readonly state: string; readonly port: number }): RedirectAuthorization
   exchange(order: { readonly code: string; readonly port: number }): Promise<Result<TokenPair>>
   refresh(refreshToken: string): Promise<Result<TokenPair>>
-  startDevice(): Promise<Result<DeviceStart>>
-  pollDevice(deviceCode: string): Promise<Result<DevicePoll>>
+  startDevice(): Promise<Result<DeviceAuthorization>>
+  pollDevice(deviceCode: string): Promise<Result<DevicePollResult>>
 }
 
-const WHO = 'the OAuth helper'
-const CURE = 'see that connect.apiBase is the address of an OAuth helper'
+const HELPER_NAME = 'the OAuth helper'
+const CHECK_HELPER_URL_ADVICE = 'see that connect.apiBase is the address of an OAuth helper'
 /** A century: what a stranger says beyond that is no instant. */
 const SECONDS_MAX = 3_155_760_000
 
 /** Refused (`invalid`) when there is no helper. `cure`: what else the person can do. */
-export function helperFor(
+export function createHelperClient(
   config: ServiceConfig,
-  cure: string,
-  { http, clock }: { readonly http: TokenDoor; readonly clock: Pick<Clock, 'now'> },
-  ownBase: string | undefined = DEFAULT_API_BASE,
+  alternative: string,
+  { http, clock }: { readonly http: TokenClient; readonly clock: Pick<Clock, 'now'> },
+  defaultBaseUrl: string | undefined = DEFAULT_HELPER_BASE_URL,
 ): Result<HelperClient> {
-  const base = baseOf(config.connect.apiBase, ownBase)
-  if (base === undefined) {
+  const baseUrl = helperBaseUrl(config.connect.apiBase, defaultBaseUrl)
+  if (baseUrl === undefined) {
     return no(
       'invalid',
-      `no OAuth helper is configured: ${cure}, or set connect.apiBase to the address of a helper`,
+      `no OAuth helper is configured: ${alternative}, or set connect.apiBase to the address of a helper`,
     )
   }
-  const ask = async (route: HelperRouteName, body?: Readonly<Record<string, unknown>>) =>
-    heard(await asked(http, `${base}${helperRoutes[route].path}`, body), clock.now())
+  const request = async (route: HelperRouteName, body?: Readonly<Record<string, unknown>>) =>
+    readHelperReply(await postToHelper(http, `${baseUrl}${helperRoutes[route].path}`, body), clock.now())
   return yes({
     authorize: ({ state, port }) => {
       const query = new URLSearchParams({ state, port: String(port) })
-      return { url: `${base}${helperRoutes.authorizeTracker.path}?${query}` }
+      return { url: `${baseUrl}${helperRoutes.authorizeTracker.path}?${query}` }
     },
-    exchange: async ({ code, port }) => tokensOf(await ask('exchangeTracker', { code, port }), clock.now()),
+    exchange: async ({ code, port }) =>
+      readTokens(await request('exchangeTracker', { code, port }), clock.now()),
     refresh: async (refreshToken) =>
-      tokensOf(await ask('refreshTracker', { refresh_token: refreshToken }), clock.now()),
+      readTokens(await request('refreshTracker', { refresh_token: refreshToken }), clock.now()),
     startDevice: async () => {
-      const reply = await ask('startDevice')
-      return reply.ok ? startedOf(WHO, reply.value, clock.now(), CURE) : reply
+      const reply = await request('startDevice')
+      return reply.ok
+        ? readDeviceStart(HELPER_NAME, reply.value, clock.now(), CHECK_HELPER_URL_ADVICE)
+        : reply
     },
     pollDevice: async (deviceCode) => {
-      const reply = await ask('pollDevice', { device_code: deviceCode })
-      return reply.ok ? pollOf(WHO, reply.value, clock.now(), CURE) : reply
+      const reply = await request('pollDevice', { device_code: deviceCode })
+      return reply.ok ? readDevicePoll(HELPER_NAME, reply.value, clock.now(), CHECK_HELPER_URL_ADVICE) : reply
     },
   })
 }
 
-function baseOf(configured: string | undefined, own: string | undefined): string | undefined {
-  const given = configured === undefined || configured === '' ? own : configured
-  if (given === undefined) return undefined
-  const { origin, pathname } = new URL(given)
+function helperBaseUrl(
+  configured: string | undefined,
+  defaultBaseUrl: string | undefined,
+): string | undefined {
+  const chosen = configured === undefined || configured === '' ? defaultBaseUrl : configured
+  if (chosen === undefined) return undefined
+  const { origin, pathname } = new URL(chosen)
   return `${origin}${pathname}`.replace(/\/+$/, '')
 }
 
-async function asked(
-  http: TokenDoor,
+async function postToHelper(
+  http: TokenClient,
   url: string,
   body: Readonly<Record<string, unknown>> | undefined,
 ): Promise<Result<HttpReply>> {
@@ -94,47 +113,49 @@ async function asked(
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-  return reply.ok ? yes(withoutWhatWasSent(reply.value, body ?? {})) : reply
+  return reply.ok ? yes(redactSent(reply.value, body ?? {})) : reply
 }
 
 /** A refresh token that stays good comes back with the new pair; nothing else has a reason to repeat a secret. */
-function withoutWhatWasSent(reply: HttpReply, body: Readonly<Record<string, unknown>>): HttpReply {
+function redactSent(reply: HttpReply, body: Readonly<Record<string, unknown>>): HttpReply {
   if (reply.status === 200 && body.refresh_token !== undefined) return reply
   const { code, device_code, refresh_token } = body
-  const secrets = [code, device_code, refresh_token].filter((one) => typeof one === 'string')
+  const secrets = [code, device_code, refresh_token].filter((value) => typeof value === 'string')
   return { ...reply, text: redactSecrets(reply.text, secrets) }
 }
 
 /** What the helper says of itself or of the service behind it, before it is asked what the answer is. */
-function heard(reply: Result<HttpReply>, now: number): Result<HttpReply> {
+function readHelperReply(reply: Result<HttpReply>, now: number): Result<HttpReply> {
   if (!reply.ok) return reply
-  if (isTooOften(reply.value)) return tooOften(WHO, reply.value, now)
+  if (isTooManyRequests(reply.value)) return tooManyRequests(HELPER_NAME, reply.value, now)
   const { status, text } = reply.value
-  const why = status >= 500 ? textAt(fieldsIn(text), 'error') : undefined
-  return why === undefined ? reply : no('unavailable', `${WHO}: ${said(why)}`)
+  const reason = status >= 500 ? textAt(fieldsIn(text), 'error') : undefined
+  return reason === undefined ? reply : no('unavailable', `${HELPER_NAME}: ${quoted(reason)}`)
 }
 
 const checkTokens = checker(TrackerTokens)
 
-function tokensOf(reply: Result<HttpReply>, now: number): Result<TokenPair> {
+function readTokens(reply: Result<HttpReply>, now: number): Result<TokenPair> {
   if (!reply.ok) return reply
   const { status, text } = reply.value
   const fields = fieldsIn(text)
-  const why = textAt(fields, 'error')
-  if (status === 401 && why !== undefined) return no('unauthorized', said(why))
-  if (status !== 200) return unexpected(WHO, status, CURE)
+  const reason = textAt(fields, 'error')
+  if (status === 401 && reason !== undefined) return no('unauthorized', quoted(reason))
+  if (status !== 200) return unexpectedStatus(HELPER_NAME, status, CHECK_HELPER_URL_ADVICE)
   const checked = checkTokens(fields)
   if (!checked.ok || !isCredential(checked.value.access_token)) {
-    return no('failed', `${WHO} gave no token; ${CURE}`)
+    return no('failed', `${HELPER_NAME} gave no token; ${CHECK_HELPER_URL_ADVICE}`)
   }
-  return yes(pairOf(checked.value, now))
+  return yes(toTokenPair(checked.value, now))
 }
 
-function pairOf({ access_token, refresh_token, expires_in }: TrackerTokens, now: number): TokenPair {
-  const lasts = expires_in === undefined ? undefined : Math.min(expires_in, SECONDS_MAX)
+function toTokenPair({ access_token, refresh_token, expires_in }: TrackerTokens, now: number): TokenPair {
+  const lifetimeSeconds = expires_in === undefined ? undefined : Math.min(expires_in, SECONDS_MAX)
   return {
     accessToken: access_token,
     ...(isCredential(refresh_token) ? { refreshToken: refresh_token } : {}),
-    ...(lasts === undefined ? {} : { expiresAt: new Date(now + lasts * 1000).toISOString() }),
+    ...(lifetimeSeconds === undefined
+      ? {}
+      : { expiresAt: new Date(now + lifetimeSeconds * 1000).toISOString() }),
   }
 }

@@ -6,24 +6,24 @@ import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { type HttpReply, retryAfterMs } from '../http/http.ts'
 
-export type Fields = Readonly<Record<string, unknown>>
+export type ReplyFields = Readonly<Record<string, unknown>>
 
 const CREDENTIAL = new RegExp(`^[!-~]{1,${CREDENTIAL_CHARS_MAX}}$`)
 /** Of a handful of fields. */
-const ANSWER_CHARS_MAX = 1024 * 1024
-const SAID_CHARS_MAX = 300
+const REPLY_CHARS_MAX = 1024 * 1024
+const QUOTE_CHARS_MAX = 300
 
 /** undefined: no JSON object, or a hostile one. */
-export function fieldsIn(text: string): Fields | undefined {
-  const parsed = text.length > ANSWER_CHARS_MAX ? undefined : parseJson(text)
+export function fieldsIn(text: string): ReplyFields | undefined {
+  const parsed = text.length > REPLY_CHARS_MAX ? undefined : parseJson(text)
   return parsed?.ok === true ? asFields(parsed.value) : undefined
 }
 
-export function asFields(value: unknown): Fields | undefined {
+export function asFields(value: unknown): ReplyFields | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
 }
 
-export const textAt = (fields: Fields | undefined, key: string): string | undefined => {
+export const textAt = (fields: ReplyFields | undefined, key: string): string | undefined => {
   const value = fields?.[key]
   return typeof value === 'string' && value !== '' ? value : undefined
 }
@@ -33,23 +33,23 @@ export const isCredential = (text: string | undefined): text is string =>
   text !== undefined && CREDENTIAL.test(text)
 
 /** Somebody's words in a sentence of ours. */
-export function said(text: string): string {
-  const short = text.length > SAID_CHARS_MAX ? `${text.slice(0, SAID_CHARS_MAX)}…` : text
+export function quoted(text: string): string {
+  const short = text.length > QUOTE_CHARS_MAX ? `${text.slice(0, QUOTE_CHARS_MAX)}…` : text
   return printable(short)
 }
 
 /** `unavailable`, naming the wait when there is one. */
-export function tooOften(who: string, reply: HttpReply, now: number): Refused {
+export function tooManyRequests(service: string, reply: HttpReply, now: number): Refused {
   const waitMs = retryAfterMs(reply.headers['retry-after'], now)
   const when = waitMs === undefined ? 'later' : `in ${Math.ceil(Math.max(waitMs, HTTP_PAUSE_MS) / 1000)} s`
-  return no('unavailable', `${who} wants fewer requests; try again ${when}`)
+  return no('unavailable', `${service} wants fewer requests; try again ${when}`)
 }
 
-export const isTooOften = ({ status, headers }: HttpReply): boolean =>
+export const isTooManyRequests = ({ status, headers }: HttpReply): boolean =>
   status === 429 || (status === 403 && headers['retry-after'] !== undefined)
 
 /** What is left when no rule knew the status: an outage passes, anything else is not what was asked for. */
-export function unexpected(who: string, status: number, cure: string): Refused {
+export function unexpectedStatus(service: string, status: number, advice: string): Refused {
   const kind: RefusalKind = status >= 500 ? 'unavailable' : 'failed'
-  return no(kind, `${who} answered with status ${status}; ${status >= 500 ? 'try again later' : cure}`)
+  return no(kind, `${service} answered with status ${status}; ${status >= 500 ? 'try again later' : advice}`)
 }

@@ -7,23 +7,23 @@ import type { Urgency } from '../../core/provider-ports.ts'
 import type { ClientPool, RateLimitRules } from '../http/client-types.ts'
 import type { Http } from '../http/http.ts'
 
-export type TokenDoor = Pick<Http, 'send'>
+export type TokenClient = Pick<Http, 'send'>
 
-const AT_ONCE = 4
+const TOKEN_REQUESTS_MAX = 4
 
-/** @param who as people know it: `Linear` */
-export function tokenDoor(couriers: ClientPool, who: string, urgency: Urgency): TokenDoor {
+/** @param service as people know it: `Linear` */
+export function createTokenClient(clients: ClientPool, service: string, urgency: Urgency): TokenClient {
   const rules: RateLimitRules = {
-    name: who,
+    name: service,
     resourceOf: () => 'tokens',
     budgets: () => [],
     // What everybody understands is all that they say.
     tooManyRequestsMs: () => undefined,
-    concurrencyMax: AT_ONCE,
+    concurrencyMax: TOKEN_REQUESTS_MAX,
     writeIntervalMs: 0,
   }
   return {
     send: (request) =>
-      couriers.clientFor(rules, request.url, undefined).send({ ...request, urgency, writes: true }),
+      clients.clientFor(rules, request.url, undefined).send({ ...request, urgency, writes: true }),
   }
 }

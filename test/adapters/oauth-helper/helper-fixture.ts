@@ -3,8 +3,12 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net'
 import { afterEach } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
-import { type Helper, type HelperParts, openHelper } from '../../../oauth-helper/server.ts'
-import { helperSettings } from '../../../oauth-helper/settings.ts'
+import {
+  type HelperServer,
+  type HelperServerOptions,
+  startHelperServer,
+} from '../../../oauth-helper/server.ts'
+import { readHelperSettings } from '../../../oauth-helper/settings.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { type KeptLog, keptLog } from '../../support/recording-log.ts'
 
@@ -79,7 +83,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
 }
 
 export interface HelperBench {
-  readonly helper: Helper
+  readonly helper: HelperServer
   readonly url: string
   readonly upstream: UpstreamBench
   readonly log: KeptLog
@@ -87,9 +91,9 @@ export interface HelperBench {
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Response>
 }
 
-export async function startHelper(more: Partial<HelperParts> = {}): Promise<HelperBench> {
+export async function startHelper(more: Partial<HelperServerOptions> = {}): Promise<HelperBench> {
   const upstream = await startUpstream()
-  const settings = helperSettings({
+  const settings = readHelperSettings({
     secrets: SECRETS,
     trackerUrl: upstream.url,
     codehostUrl: `${upstream.url}/`,
@@ -97,15 +101,15 @@ export async function startHelper(more: Partial<HelperParts> = {}): Promise<Help
   if (!settings.ok) throw new Error(settings.refusal.message)
   const log = keptLog()
   const http = createHttp({ clock: realClock, random: realChance })
-  const opened = openHelper({
+  const opened = startHelperServer({
     settings: settings.value,
     http,
     clock: realClock,
     log,
     address: { host: '127.0.0.1', port: 0 },
-    docs: 'https://docs.example.test/',
+    docsUrl: 'https://docs.example.test/',
     requestsPerMinute: 10_000,
-    proxies: 0,
+    trustedProxies: 0,
     ...more,
   })
   if (!opened.ok) throw new Error(opened.refusal.message)

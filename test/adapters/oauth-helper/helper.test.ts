@@ -150,7 +150,7 @@ describe('codes and refresh tokens', () => {
   }
 
   test('a tracker that cannot be reached is told as 502', async () => {
-    const { helperSettings } = await import('../../../oauth-helper/settings.ts')
+    const { readHelperSettings: helperSettings } = await import('../../../oauth-helper/settings.ts')
     const nowhere = helperSettings({ secrets: SECRETS, trackerUrl: 'http://127.0.0.1:9' })
     if (!nowhere.ok) throw new Error(nowhere.refusal.message)
     const { post } = await startHelper({ settings: nowhere.value })
@@ -319,7 +319,7 @@ describe('limits by address', () => {
   })
 
   test('behind a balancer each of its clients has one, whatever they write before it', async () => {
-    const { get } = await startHelper({ requestsPerMinute: 1, proxies: 1 })
+    const { get } = await startHelper({ requestsPerMinute: 1, trustedProxies: 1 })
     expect((await get('/', { 'x-forwarded-for': '198.51.100.1' })).status).toBe(200)
     expect((await get('/', { 'x-forwarded-for': '198.51.100.2' })).status).toBe(200)
     expect((await get('/', { 'x-forwarded-for': '203.0.113.9, 198.51.100.1' })).status).toBe(429)

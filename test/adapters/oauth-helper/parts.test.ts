@@ -1,10 +1,10 @@
 /** The helper's settings, addresses and limits, by themselves. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { clientOf } from '../../../oauth-helper/addresses.ts'
-import { limiter } from '../../../oauth-helper/limiter.ts'
-import { helperSettings } from '../../../oauth-helper/settings.ts'
-import { makeUpstream } from '../../../oauth-helper/upstream.ts'
+import { clientAddress } from '../../../oauth-helper/addresses.ts'
+import { createRequestLimiter } from '../../../oauth-helper/limiter.ts'
+import { readHelperSettings } from '../../../oauth-helper/settings.ts'
+import { createUpstream } from '../../../oauth-helper/upstream.ts'
 import {
   HELPER_UPSTREAM_AT_ONCE_MAX,
   HELPER_UPSTREAM_MS_MAX,
@@ -15,16 +15,16 @@ import { SECRETS } from './helper-fixture.ts'
 
 describe('settings', () => {
   test('which of the secrets are missing is named, and none is repeated', () => {
-    const said = helperSettings({ secrets: { TRACKER_CLIENT_ID: 'planted value' } })
+    const said = readHelperSettings({ secrets: { TRACKER_CLIENT_ID: 'planted value' } })
     if (said.ok) throw new Error('it was taken')
     for (const name of Object.keys(SECRETS)) expect(said.refusal.message).toContain(name)
     expect(said.refusal.message).not.toContain('planted')
-    const one = helperSettings({ secrets: { ...SECRETS, TRACKER_CLIENT_SECRET: '' } })
+    const one = readHelperSettings({ secrets: { ...SECRETS, TRACKER_CLIENT_SECRET: '' } })
     expect(one.ok ? '' : one.refusal.message).toMatch(/^TRACKER_CLIENT_SECRET: /)
   })
 
   test('the two services are where they are unless it is said otherwise', () => {
-    const own = helperSettings({ secrets: SECRETS })
+    const own = readHelperSettings({ secrets: SECRETS })
     expect(own).toMatchObject({
       value: {
         codehost: { site: 'https://github.com' },
@@ -35,7 +35,7 @@ describe('settings', () => {
       },
     })
     expect(
-      helperSettings({
+      readHelperSettings({
         secrets: SECRETS,
         trackerUrl: 'https://t.example/x/',
         codehostUrl: 'https://c.example',
@@ -58,7 +58,7 @@ describe('settings', () => {
     'https://u:p@t.example',
     'https://t.example/?a',
   ])('secrets do not go to %s', (trackerUrl) => {
-    const said = helperSettings({ secrets: SECRETS, trackerUrl })
+    const said = readHelperSettings({ secrets: SECRETS, trackerUrl })
     expect(said.ok ? '' : said.refusal.message).toMatch(/^SWITCHYARD_TRACKER_URL: /)
   })
 })
@@ -81,19 +81,21 @@ describe('addresses', () => {
     ['10.0.0.1', ['[2001:db8::1]:5432'], 1, '2001:db8:0:0::/64'],
     ['10.0.0.1', ['2001:db8::ffff:1'], 1, '2001:db8:0:0::/64'],
   ])('%s with %j behind %i is %s', (peer, forwarded, proxies, expected) => {
-    expect(clientOf(peer, forwarded, proxies)).toBe(expected)
+    expect(clientAddress(peer, forwarded, proxies)).toBe(expected)
   })
 
   test('nothing that a stranger writes before the balancer’s own entry changes whose request it is', () => {
     fc.assert(
       fc.property(fc.array(fc.string()), fc.ipV4(), (lies, address) => {
-        expect(clientOf('10.0.0.1', [...lies, address], 1)).toBe(clientOf('10.0.0.1', [address], 1))
+        expect(clientAddress('10.0.0.1', [...lies, address], 1)).toBe(clientAddress('10.0.0.1', [address], 1))
       }),
     )
   })
 
   test('any text at all is read without an accident', () => {
-    fc.assert(fc.property(fc.string(), fc.ipV6(), (text, v6) => clientOf(text, [text, v6], 1).length > 0))
+    fc.assert(
+      fc.property(fc.string(), fc.ipV6(), (text, v6) => clientAddress(text, [text, v6], 1).length > 0),
+    )
   })
 })
 
@@ -112,11 +114,11 @@ describe('upstreams', () => {
 
   test('one that says nothing is given up before whoever asked gives up', async () => {
     const clock = new ManualClock()
-    const upstream = makeUpstream(silent().http, clock)
-    const answer = upstream.post('the tracker', 'https://t.example/', { secret: 'planted' })
+    const upstream = createUpstream(silent().http, clock)
+    const answer = upstream.postForm('the tracker', 'https://t.example/', { secret: 'planted' })
     await clock.advance(HELPER_UPSTREAM_MS_MAX)
     const heard = await answer
-    expect(heard).toMatchObject({ is: 'nothing', reply: { status: 502 } })
+    expect(heard).toMatchObject({ is: 'no answer', reply: { status: 502 } })
     expect(JSON.stringify(heard)).not.toContain('planted')
     expect(HELPER_UPSTREAM_MS_MAX).toBeLessThan(HTTP_ANSWER_MS_MAX)
   })
@@ -124,10 +126,11 @@ describe('upstreams', () => {
   test('so many are asked at once and no more, whoever has stopped waiting', async () => {
     const clock = new ManualClock()
     const { http, asked } = silent()
-    const upstream = makeUpstream(http, clock)
-    for (let at = 0; at < HELPER_UPSTREAM_AT_ONCE_MAX; at++) void upstream.post('w', 'https://t.example/', {})
+    const upstream = createUpstream(http, clock)
+    for (let at = 0; at < HELPER_UPSTREAM_AT_ONCE_MAX; at++)
+      void upstream.postForm('w', 'https://t.example/', {})
     await clock.advance(HELPER_UPSTREAM_MS_MAX)
-    expect(await upstream.post('w', 'https://t.example/', {})).toMatchObject({ reply: { status: 503 } })
+    expect(await upstream.postForm('w', 'https://t.example/', {})).toMatchObject({ reply: { status: 503 } })
     expect(asked()).toBe(HELPER_UPSTREAM_AT_ONCE_MAX)
   })
 })
@@ -135,7 +138,7 @@ describe('upstreams', () => {
 describe('limits', () => {
   test('a full bucket, then a steady pace', async () => {
     const clock = new ManualClock()
-    const limits = limiter(clock, 60)
+    const limits = createRequestLimiter(clock, 60)
     for (let at = 0; at < 60; at++) expect(limits.waitSeconds('a')).toBeUndefined()
     expect(limits.waitSeconds('a')).toBe(1)
     expect(limits.waitSeconds('b')).toBeUndefined()
@@ -148,7 +151,7 @@ describe('limits', () => {
   })
 
   test('the number of addresses that are counted is bounded, and those that ask now are kept', () => {
-    const limits = limiter(new ManualClock(), 1, 3)
+    const limits = createRequestLimiter(new ManualClock(), 1, 3)
     for (let at = 0; at < 1_000; at++) {
       limits.waitSeconds('steady')
       limits.waitSeconds(`stranger ${at}`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import type { LocalWorkerOptions, LocalWorkerProcess } from '../../../core/ports.ts'
-import { type LocalWorkerParts, localWorker } from '../../../providers/local-worker.ts'
+import { createLocalWorker, type LocalWorkerPorts } from '../../../providers/local-worker.ts'
 import { inheritableDescriptors } from '../../../store/lmdb/descriptors.ts'
 import { openSpool } from '../../../store/worker-store.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
@@ -37,14 +37,14 @@ interface Stage {
   said(message: string): object | undefined
 }
 
-function stage(given: Partial<LocalWorkerParts> = {}): Stage {
+function stage(given: Partial<LocalWorkerPorts> = {}): Stage {
   const folder = tempFolder()
   const script = join(folder, 'program.mjs')
   writeFileSync(script, SCRIPT)
   const dataDir = join(folder, 'worker')
   const log = keptLog()
   const invitations: string[] = []
-  const port = localWorker({
+  const port = createLocalWorker({
     program: [process.execPath, script],
     dataDir,
     url: () => 'http://127.0.0.1:4400',
@@ -72,7 +72,12 @@ function stage(given: Partial<LocalWorkerParts> = {}): Stage {
     invitations,
     said,
     start: async (order = {}) => {
-      const started = await port.start({ concurrency: 3, anew: false, invite, ...order })
+      const started = await port.start({
+        concurrency: 3,
+        enrollAgain: false,
+        createPairingToken: invite,
+        ...order,
+      })
       if (!started.ok) throw new Error(started.refusal.message)
       afterwards(() => started.value.kill())
       await until('it is ready', () => said('ready') !== undefined)
@@ -121,7 +126,7 @@ test('with a credential it needs no invitation, unless it is to begin anew', asy
   second.stop()
   await second.ended
   log.lines.length = 0
-  await start({ anew: true })
+  await start({ enrollAgain: true })
   expect(invitations).toHaveLength(2)
   expect(existsSync(join(dataDir, 'credential.json'))).toBe(false)
 })
@@ -173,8 +178,8 @@ test('drained it is asked, let go of it notices, killed it is gone', async () =>
 })
 
 test('a program that is not there, and a host that does not listen yet, are said', async () => {
-  const order: LocalWorkerOptions = { concurrency: 1, anew: false, invite: () => 'wp-' }
-  const parts = (more: Partial<LocalWorkerParts>): LocalWorkerParts => ({
+  const order: LocalWorkerOptions = { concurrency: 1, enrollAgain: false, createPairingToken: () => 'wp-' }
+  const parts = (more: Partial<LocalWorkerPorts>): LocalWorkerPorts => ({
     program: ['/nowhere/node'],
     dataDir: join(tempFolder(), 'worker'),
     url: () => 'http://127.0.0.1:1',
@@ -186,9 +191,9 @@ test('a program that is not there, and a host that does not listen yet, are said
     log: keptLog(),
     ...more,
   })
-  expect(await localWorker(parts({})).start(order)).toMatchObject({
+  expect(await createLocalWorker(parts({})).start(order)).toMatchObject({
     ok: false,
     refusal: { message: expect.stringContaining('/nowhere/node') },
   })
-  expect(await localWorker(parts({ url: () => undefined })).start(order)).toMatchObject({ ok: false })
+  expect(await createLocalWorker(parts({ url: () => undefined })).start(order)).toMatchObject({ ok: false })
 })

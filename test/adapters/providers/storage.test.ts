@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import type { Clock } from '../../../core/ports.ts'
-import type { Bucket, UploadOrder } from '../../../core/provider-ports.ts'
+import type { Bucket, UploadRequest } from '../../../core/provider-ports.ts'
 import { PROGRAM_MS_MAX, UPLOAD_BYTES_MAX, UPLOAD_MS_MAX } from '../../../protocol/limits.ts'
-import { wranglerBucket } from '../../../providers/storage.ts'
+import { createWranglerBucket } from '../../../providers/storage.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
 import { type StubWrangler, stubWrangler, type WranglerWorld } from '../../support/wrangler.ts'
@@ -37,12 +37,12 @@ function bench(
     SECRET_OF_OURS: 'x',
     ...more,
   }
-  const bucket = wranglerBucket({ environment, clock, log: keptLog(), tempFolder: temp })
+  const bucket = createWranglerBucket({ environment, clock, log: keptLog(), tempFolder: temp })
   buckets.push(bucket)
   return { bucket, wrangler, folder, temp }
 }
 
-function order(text: string, more: Partial<UploadOrder> = {}): UploadOrder {
+function order(text: string, more: Partial<UploadRequest> = {}): UploadRequest {
   return {
     bucket: 'shots',
     key: 'run-1/a picture.png',
@@ -62,22 +62,22 @@ const refusedAs = (kind: string) => ({ ok: false, refusal: { kind } })
 test('a machine without the command, or with a broken one, has none', async () => {
   const environment = { PATH: '/nowhere', HOME: '/nowhere' }
   const parts = { environment, clock: realClock, log: keptLog(), tempFolder: tempFolder() }
-  const bucket = wranglerBucket(parts)
-  expect(await bucket.look()).toEqual({ installed: false, loggedIn: false })
+  const bucket = createWranglerBucket(parts)
+  expect(await bucket.status()).toEqual({ installed: false, loggedIn: false })
   expect(await bucket.login()).toMatchObject(refusedAs('invalid'))
   expect(await bucket.upload(order('abc'))).toMatchObject(refusedAs('invalid'))
-  expect(await bench({ broken: true, loggedIn: true }).bucket.look()).toMatchObject({ installed: false })
+  expect(await bench({ broken: true, loggedIn: true }).bucket.status()).toMatchObject({ installed: false })
 })
 
 test('it says who is logged in, as far as the command does', async () => {
   const { bucket, wrangler } = bench()
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
   wrangler.set({ loggedIn: true })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'Dev Account' })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Dev Account' })
   wrangler.set({ loggedIn: true, accounts: [] })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.set({ whoami: 'A request to the Cloudflare API failed' })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
 test('of several accounts the one that the environment names counts', async () => {
@@ -86,19 +86,19 @@ test('of several accounts the one that the environment names counts', async () =
     { id: 'b', name: 'Second\u202e' },
   ]
   const { bucket } = bench({ loggedIn: true, accounts }, { CLOUDFLARE_ACCOUNT_ID: 'b' })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'Second�' })
 })
 
 test('one that is too old to answer as JSON is asked the old way', async () => {
   const { bucket, wrangler } = bench({ old: true, loggedIn: true })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: true, account: 'dev@example.test' })
   wrangler.set({ old: true, loggedIn: false })
-  expect(await bucket.look()).toEqual({ installed: true, loggedIn: false })
+  expect(await bucket.status()).toEqual({ installed: true, loggedIn: false })
 })
 
 test('looks at the same time share one answer', async () => {
   const { bucket, wrangler } = bench({ loggedIn: true })
-  const looks = await Promise.all([bucket.look(), bucket.look(), bucket.look()])
+  const looks = await Promise.all([bucket.status(), bucket.status(), bucket.status()])
   expect(new Set(looks.map((look) => look.account))).toEqual(new Set(['Dev Account']))
   expect(wrangler.calls()).toHaveLength(2)
 })
@@ -130,7 +130,7 @@ test('an upload goes to the bucket itself, from an empty folder, through a file 
 
 test('what can never be uploaded is refused before anything runs', async () => {
   const { bucket, wrangler } = bench({ loggedIn: true })
-  const never: Partial<UploadOrder>[] = [
+  const never: Partial<UploadRequest>[] = [
     { size: UPLOAD_BYTES_MAX + 1 },
     { key: 'a/../b' },
     { key: '/a' },
@@ -189,7 +189,7 @@ test('a command that hangs is ended in time, and what waits behind it has its tu
   expect(await second).toMatchObject({ ok: true })
   await until('it to be gone', () => !isAlive(wrangler.calls()[0]?.pid ?? 0))
   wrangler.set({ loggedIn: true, hangs: true })
-  const look = bucket.look()
+  const look = bucket.status()
   await until('both questions to hang', () => wrangler.calls().length === 4)
   for (const run of late) run()
   expect(await look).toEqual({ installed: false, loggedIn: false })
@@ -226,7 +226,7 @@ test('a login is started once, shows its page, and is over when the person has c
   expect(logins()[0]?.env.CI).toBeUndefined()
   expect(logins()[0]?.files).toEqual([])
   wrangler.confirm()
-  await until('the login to be over', async () => (await bucket.look()).loggedIn)
+  await until('the login to be over', async () => (await bucket.status()).loggedIn)
 })
 
 test('a login that ends at once says why', async () => {

@@ -6,7 +6,12 @@
 import { type AccountEffect, AccountManager } from '../../../actors/accounts/account-manager.ts'
 import { accountKinds } from '../../../actors/accounts/connect.kinds.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
-import type { Accounts, Bucket, CredentialChange, Journey } from '../../../core/provider-ports.ts'
+import type {
+  Accounts,
+  Bucket,
+  CredentialChange,
+  RedirectAuthorization,
+} from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
 import { decideCredentials } from '../../../core/settings/change.ts'
 import { redactConfig } from '../../../core/settings/redact.ts'
@@ -30,7 +35,7 @@ export class Hands {
   /** Everything ever asked, by name. */
   readonly asked: string[] = []
   readonly #turn: () => Promise<void>
-  journey: Result<Journey> | undefined
+  journey: Result<RedirectAuthorization> | undefined
   readonly states: string[] = []
 
   constructor(turn: () => Promise<void>) {
@@ -49,8 +54,8 @@ export class Hands {
         })
       )
     },
-    exchangeTracker: (config, order) => this.#ask('exchange', config, order),
-    refreshTracker: (config, order) => this.#ask('refresh', config, order),
+    exchangeTrackerCode: (config, order) => this.#ask('exchange', config, order),
+    refreshTrackerToken: (config, order) => this.#ask('refresh', config, order),
     checkTracker: (config) => this.#ask('check tracker', config),
     startDevice: (config) => this.#ask('start device', config),
     pollDevice: (config, code) => this.#ask('poll device', config, code),
@@ -60,7 +65,7 @@ export class Hands {
   }
 
   readonly bucket: Bucket = {
-    look: () => this.#ask('look', undefined),
+    status: () => this.#ask('look', undefined),
     login: () => this.#ask('login', undefined),
     upload: () => this.#ask('upload', undefined),
     stop: () => {},

@@ -3,7 +3,7 @@ import { afterEach, expect } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { Accounts } from '../../../../core/provider-ports.ts'
 import { configDefaults, type ServiceConfig } from '../../../../protocol/config.ts'
-import { type AccountsParts, makeAccounts } from '../../../../providers/accounts/accounts.ts'
+import { type AccountsPorts, createAccounts } from '../../../../providers/accounts/accounts.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { keptLog } from '../../../support/recording-log.ts'
@@ -17,16 +17,16 @@ export function afterwards(close: () => unknown): void {
   closers.push(close)
 }
 
-export function accountsHere(more: Partial<AccountsParts> = {}): Accounts {
+export function accountsHere(more: Partial<AccountsPorts> = {}): Accounts {
   const http = createHttp({ clock: realClock, random: realChance })
   const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
   afterwards(async () => {
     couriers.close()
     await http.close()
   })
-  return makeAccounts({
+  return createAccounts({
     http,
-    couriers,
+    clients: couriers,
     clock: realClock,
     random: realChance,
     environment: { PATH: '/nowhere', HOME: '/nowhere' },

@@ -1,8 +1,8 @@
 /** Connecting as the host does it: whole journeys against the trackers' and code hosts' doubles, with and without a helper. */
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { openHelper } from '../../../../oauth-helper/server.ts'
-import { helperSettings } from '../../../../oauth-helper/settings.ts'
+import { startHelperServer } from '../../../../oauth-helper/server.ts'
+import { readHelperSettings } from '../../../../oauth-helper/settings.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
 import { createClientPool } from '../../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
@@ -29,7 +29,7 @@ async function githubHere(clock?: ManualClock): Promise<FakeGithub> {
 
 /** The real helper before both doubles; answers its address. */
 async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<string> {
-  const settings = helperSettings({
+  const settings = readHelperSettings({
     secrets: {
       CODEHOST_CLIENT_ID: github.device.settings.clientId,
       TRACKER_CLIENT_ID: linear.app.clientId,
@@ -40,15 +40,15 @@ async function helperBefore(linear: FakeLinear, github: FakeGithub): Promise<str
   })
   if (!settings.ok) throw new Error(settings.refusal.message)
   const http = createHttp({ clock: realClock, random: realChance })
-  const helper = openHelper({
+  const helper = startHelperServer({
     settings: settings.value,
     http,
     clock: realClock,
     log: keptLog(),
     address: { host: '127.0.0.1', port: 0 },
-    docs: '/',
+    docsUrl: '/',
     requestsPerMinute: 1_000,
-    proxies: 0,
+    trustedProxies: 0,
   })
   if (!helper.ok) throw new Error(helper.refusal.message)
   afterwards(async () => {
@@ -69,16 +69,16 @@ async function leavesAlone(config: ServiceConfig, linear: FakeLinear): Promise<v
   const http = createHttp({ clock: realClock, random: realChance })
   afterwards(() => http.close())
   const couriers = createClientPool({ http, clock, random: realChance, log: keptLog() })
-  const accounts = accountsHere({ http, couriers, clock })
+  const accounts = accountsHere({ http, clients: couriers, clock })
   const { refreshToken } = linear.grant()
   linear.tokenFaults.add({ kind: 'too-many', retryAfterSeconds: 600 }, { times: 1 })
   for (let tries = 0; tries < 5; tries++) {
-    expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject(refusedAs('unavailable'))
+    expect(await accounts.refreshTrackerToken(config, refreshToken)).toMatchObject(refusedAs('unavailable'))
     await clock.advance(100_000)
   }
   expect(linear.tokenCalls).toHaveLength(1)
   await clock.advance(101_000)
-  expect(await accounts.refreshTracker(config, refreshToken)).toMatchObject({ ok: true })
+  expect(await accounts.refreshTrackerToken(config, refreshToken)).toMatchObject({ ok: true })
 }
 
 describe('with a client id of one’s own', () => {
@@ -93,9 +93,9 @@ describe('with a client id of one’s own', () => {
     const back = linear.consent(journey.url)
     expect(back.searchParams.get('state')).toBe('the-state')
     const order = { code: back.searchParams.get('code') ?? '', port: PORT, verifier: journey.verifier ?? '' }
-    const pair = yesOf(await accounts.exchangeTracker(config, order))
-    expect(await accounts.exchangeTracker(config, order)).toMatchObject(refusedAs('unauthorized'))
-    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const pair = yesOf(await accounts.exchangeTrackerCode(config, order))
+    expect(await accounts.exchangeTrackerCode(config, order)).toMatchObject(refusedAs('unauthorized'))
+    const renewed = yesOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
     expect(await accounts.checkTracker(connected)).toMatchObject({
       ok: true,
@@ -190,16 +190,16 @@ describe('without a client id the helper is asked', () => {
     expect(back.origin + back.pathname).toBe(REDIRECT)
     expect(back.searchParams.get('state')).toBe('the state')
     const code = back.searchParams.get('code') ?? ''
-    const pair = yesOf(await accounts.exchangeTracker(config, { code, port: PORT }))
+    const pair = yesOf(await accounts.exchangeTrackerCode(config, { code, port: PORT }))
     expect(Date.parse(pair.expiresAt ?? '') - Date.now()).toBeGreaterThan(80_000_000)
-    expect(await accounts.exchangeTracker(config, { code, port: PORT })).toMatchObject(
+    expect(await accounts.exchangeTrackerCode(config, { code, port: PORT })).toMatchObject(
       refusedAs('unauthorized'),
     )
-    const renewed = yesOf(await accounts.refreshTracker(config, pair.refreshToken ?? ''))
+    const renewed = yesOf(await accounts.refreshTrackerToken(config, pair.refreshToken ?? ''))
     const connected = { ...config, tracker: { ...config.tracker, apiKey: renewed.accessToken } }
     expect(yesOf(await accounts.checkTracker(connected))).toContain('Acme')
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_grant' }, { times: 1 })
-    const dead = await accounts.refreshTracker(config, renewed.refreshToken ?? '')
+    const dead = await accounts.refreshTrackerToken(config, renewed.refreshToken ?? '')
     expect(dead).toMatchObject(refusedAs('unauthorized', /connect again/))
   })
 
@@ -207,7 +207,7 @@ describe('without a client id the helper is asked', () => {
     const [linear, github] = [await linearHere(), await githubHere()]
     const config = configWith({ connect: { apiBase: await helperBefore(linear, github) } })
     const accounts = accountsHere()
-    const refreshed = async () => accounts.refreshTracker(config, 'whatever')
+    const refreshed = async () => accounts.refreshTrackerToken(config, 'whatever')
     linear.tokenFaults.add({ kind: 'html', status: 502 }, { times: 1 })
     expect(await refreshed()).toMatchObject(refusedAs('unavailable'))
     linear.tokenFaults.add({ kind: 'oauth', error: 'invalid_client', status: 401 }, { times: 1 })
@@ -256,10 +256,10 @@ describe('where there is nothing to connect through', () => {
     expect(await accounts.startDevice(config)).toMatchObject(
       refusedAs('invalid', /token.*connect\.codehostClientId.*connect\.apiBase/),
     )
-    expect(await accounts.exchangeTracker(config, { code: 'c', port: PORT })).toMatchObject(
+    expect(await accounts.exchangeTrackerCode(config, { code: 'c', port: PORT })).toMatchObject(
       refusedAs('invalid'),
     )
-    expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('invalid'))
+    expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('invalid'))
     expect(await accounts.pollDevice(config, 'd')).toMatchObject(refusedAs('invalid'))
   })
 
@@ -272,8 +272,8 @@ describe('where there is nothing to connect through', () => {
     })
     const answers = [
       accounts.authorizeTracker(config, { state: 's', port: PORT }),
-      await accounts.exchangeTracker(config, { code: 'c', port: PORT }),
-      await accounts.refreshTracker(config, 'r'),
+      await accounts.exchangeTrackerCode(config, { code: 'c', port: PORT }),
+      await accounts.refreshTrackerToken(config, 'r'),
       await accounts.checkTracker(config),
       await accounts.startDevice(config),
       await accounts.pollDevice(config, 'd'),

@@ -5,8 +5,8 @@ import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import type { ServiceConfig } from '../../../../protocol/config.ts'
 import { LOGIN_FILE_BYTES_MAX, PROGRAM_MS_MAX } from '../../../../protocol/limits.ts'
-import type { AccountsParts } from '../../../../providers/accounts/accounts.ts'
-import { placeOfKey } from '../../../../providers/accounts/agents.ts'
+import type { AccountsPorts } from '../../../../providers/accounts/accounts.ts'
+import { agentAField } from '../../../../providers/accounts/agents.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { startUpstream } from '../../oauth-helper/helper-fixture.ts'
 import { accountsHere, configWith, refusedAs } from './accounts-fixture.ts'
@@ -16,7 +16,7 @@ const SETUP_TOKEN = `sk-ant-oat01-${'planted'.repeat(10)}`
 async function vendors() {
   const upstream = await startUpstream()
   const bases = { agentA: upstream.url, agentB: upstream.url, agentC: upstream.url }
-  const accounts = accountsHere({ bases })
+  const accounts = accountsHere({ baseUrls: bases })
   const check = (agent: Partial<ServiceConfig['agent']>, provider: 'agentA' | 'agentB' | 'agentC') =>
     accounts.checkAgent(configWith({ agent }), provider)
   return { upstream, check, bases }
@@ -79,8 +79,8 @@ describe('a key', () => {
   })
 
   test('a setup token that was given as a key has a place of its own', () => {
-    expect(placeOfKey(SETUP_TOKEN)).toBe('agentAOauthToken')
-    expect(placeOfKey('sk-ant-api03-x')).toBe('agentAApiKey')
+    expect(agentAField(SETUP_TOKEN)).toBe('agentAOauthToken')
+    expect(agentAField('sk-ant-api03-x')).toBe('agentAApiKey')
   })
 
   test('logins that were copied are looked at, not asked about', async () => {
@@ -136,7 +136,7 @@ function home() {
   const find = (
     provider: 'agentA' | 'agentB' | 'agentC',
     env: Record<string, string> = {},
-    more: Partial<AccountsParts> = {},
+    more: Partial<AccountsPorts> = {},
   ) =>
     accountsHere({
       environment: { PATH: `${bin}:/usr/bin:/bin`, HOME: folder, PLANTED: 'x', ...env },
@@ -201,17 +201,17 @@ describe('a login of Claude Code', () => {
     ).toMatchObject({
       value: { credential: { agentAOauthToken: SETUP_TOKEN } },
     })
-    expect(await find('agentA', { ANTHROPIC_API_KEY: 'sk-ant-api03-x' }, { bases })).toMatchObject({
+    expect(await find('agentA', { ANTHROPIC_API_KEY: 'sk-ant-api03-x' }, { baseUrls: bases })).toMatchObject({
       value: {
         credential: { agentAApiKey: 'sk-ant-api03-x' },
         detail: expect.stringContaining('ANTHROPIC_API_KEY'),
       },
     })
     upstream.answer = { status: 401, body: {} }
-    expect(await find('agentA', { ANTHROPIC_API_KEY: 'sk-ant-api03-x' }, { bases })).toMatchObject(
+    expect(await find('agentA', { ANTHROPIC_API_KEY: 'sk-ant-api03-x' }, { baseUrls: bases })).toMatchObject(
       refusedAs('unauthorized'),
     )
-    expect(await find('agentA', { ANTHROPIC_API_KEY: 'two words' }, { bases })).toMatchObject(
+    expect(await find('agentA', { ANTHROPIC_API_KEY: 'two words' }, { baseUrls: bases })).toMatchObject(
       refusedAs('invalid'),
     )
   })
@@ -243,11 +243,11 @@ describe('a login of Codex', () => {
     const { program, file, find } = home()
     program('codex', loggedIn)
     file('.codex/auth.json', JSON.stringify({ auth_mode: 'apikey', OPENAI_API_KEY: 'sk-planted' }))
-    expect(await find('agentB', {}, { bases })).toMatchObject({
+    expect(await find('agentB', {}, { baseUrls: bases })).toMatchObject({
       value: { credential: { agentBApiKey: 'sk-planted' } },
     })
     upstream.answer = { status: 401, body: {} }
-    expect(await find('agentB', {}, { bases })).toMatchObject(refusedAs('unauthorized'))
+    expect(await find('agentB', {}, { baseUrls: bases })).toMatchObject(refusedAs('unauthorized'))
   })
 
   test.each([
@@ -270,13 +270,13 @@ describe('a login of Codex', () => {
     )
     file('.codex/auth.json', codexFile())
     const end = new AbortController()
-    const found = find('agentB', {}, { stopped: end.signal })
+    const found = find('agentB', {}, { stopSignal: end.signal })
     await until('its child to run', () => existsSync(join(folder, 'codex.child')))
     end.abort()
     expect(await found).toMatchObject(refusedAs('invalid'))
     const child = Number(readFileSync(join(folder, 'codex.child'), 'utf8'))
     await until('its child to be gone', () => !isRunning(child))
-    expect(await find('agentB', {}, { stopped: end.signal })).toMatchObject(refusedAs('invalid'))
+    expect(await find('agentB', {}, { stopSignal: end.signal })).toMatchObject(refusedAs('invalid'))
   })
 
   test('a program that hangs is ended, and what it started with it', async () => {
@@ -318,7 +318,7 @@ describe('Gemini', () => {
     const { bases } = await vendors()
     const { find } = home()
     expect(await find('agentC')).toMatchObject(refusedAs('invalid', /API key/))
-    expect(await find('agentC', { GEMINI_API_KEY: 'AIzaX' }, { bases })).toMatchObject({
+    expect(await find('agentC', { GEMINI_API_KEY: 'AIzaX' }, { baseUrls: bases })).toMatchObject({
       value: { credential: { agentCApiKey: 'AIzaX' } },
     })
   })

@@ -25,7 +25,7 @@ describe('a refresh token', () => {
   ])('is refused, when %s, as that kind', async (_what, status, body, kind) => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { status, body }
-    const answer = await accounts.refreshTracker(config, 'planted-refresh')
+    const answer = await accounts.refreshTrackerToken(config, 'planted-refresh')
     expect(answer).toMatchObject(refusedAs(kind))
     expect(JSON.stringify(answer)).not.toContain('planted')
     expect(upstream.asked.map(({ method, path }) => [method, path])).toEqual([
@@ -36,7 +36,7 @@ describe('a refresh token', () => {
   test('a wait that is asked for is named, and nobody is asked twice', async () => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { status: 429, headers: { 'retry-after': '7' }, body: { error: 'x' } }
-    expect(await accounts.refreshTracker(config, 'r')).toMatchObject(
+    expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
       refusedAs('unavailable', /nothing is asked before/),
     )
     expect(upstream.asked).toHaveLength(1)
@@ -45,17 +45,19 @@ describe('a refresh token', () => {
   test('one that stays good, and one that never runs out, are told by their absence', async () => {
     const { upstream, config, accounts } = await bench()
     upstream.answer = { body: { access_token: 'A', refresh_token: '' } }
-    expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('failed'))
+    expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed'))
     upstream.answer = { body: { access_token: 'A' } }
-    expect(await accounts.refreshTracker(config, 'r')).toEqual({ ok: true, value: { accessToken: 'A' } })
+    expect(await accounts.refreshTrackerToken(config, 'r')).toEqual({ ok: true, value: { accessToken: 'A' } })
     upstream.answer = { body: { access_token: 'A', expires_in: 1e300 } }
-    expect(await accounts.refreshTracker(config, 'r')).toMatchObject({ ok: true })
+    expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject({ ok: true })
   })
 
   test('a helper that is away passes', async () => {
     const accounts = accountsHere()
     const config = configWith({ connect: { apiBase: 'http://127.0.0.1:9' } })
-    expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('failed', /127\.0\.0\.1:9/))
+    expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(
+      refusedAs('failed', /127\.0\.0\.1:9/),
+    )
   })
 })
 

@@ -73,7 +73,9 @@ test.each([
     tracker: { apiUrl: `https://${host}`, apiKey: 'lin_api_x' },
     connect: { trackerClientId: 'own' },
   })
-  expect(await accounts.refreshTracker(linear, 'r')).toMatchObject(refusedAs('invalid', /private network/))
+  expect(await accounts.refreshTrackerToken(linear, 'r')).toMatchObject(
+    refusedAs('invalid', /private network/),
+  )
   expect(await accounts.checkTracker(linear)).toMatchObject(refusedAs('invalid', /private network/))
 })
 
@@ -83,8 +85,8 @@ test('the OAuth helper may be a company’s own, on its private network', async 
   const couriers = createClientPool({ http, clock: realClock, random: realChance, log: keptLog() })
   open.unshift(() => couriers.close())
   const config = configWith({ connect: { apiBase: `http://oauth.corp.example:${port}` } })
-  const accounts = accountsHere({ http, couriers })
-  expect(await accounts.refreshTracker(config, 'r')).toMatchObject(refusedAs('failed', /gave no token/))
+  const accounts = accountsHere({ http, clients: couriers })
+  expect(await accounts.refreshTrackerToken(config, 'r')).toMatchObject(refusedAs('failed', /gave no token/))
   expect(await accounts.startDevice(config)).toMatchObject(refusedAs('failed', /began no device/))
   expect(asked()).toBe(2)
 })
