@@ -129,10 +129,10 @@ export interface RunRecords {
 }
 
 export interface KeyValues {
-  get(shelf: KeyValueCollection, key: string): object | undefined
+  get(collection: KeyValueCollection, key: string): object | undefined
   /** In key order; `after` and `until` bound the keys, both exclusive. */
   all(
-    shelf: KeyValueCollection,
+    collection: KeyValueCollection,
     between?: { readonly after?: string; readonly until?: string },
   ): Iterable<readonly [key: string, value: object]>
 }
@@ -159,13 +159,13 @@ export interface ControlDatabase {
  */
 export interface EventLogs {
   /** Index the next event gets, as far as commits have landed. Quick: asks no file. */
-  next(runId: string): number
+  nextIndex(runId: string): number
   /** Only what is durable. `after`: only events with a higher index. */
   read(runId: string, query?: { readonly after?: number; readonly limit?: number }): Promise<RunEvent[]>
   remove(runId: string): Promise<void>
 }
 
-export type ArtifactFound =
+export type ArtifactLookup =
   | {
       readonly is: 'file'
       readonly size: number
@@ -186,7 +186,7 @@ export interface Artifacts {
     data: Uint8Array,
     final: boolean,
   ): Promise<'kept' | 'repeat' | { readonly refused: string }>
-  find(runId: string, name: string): Promise<ArtifactFound>
+  find(runId: string, name: string): Promise<ArtifactLookup>
   names(runId: string): Promise<string[]>
   remove(runId: string): Promise<void>
 }
@@ -218,9 +218,9 @@ export interface ConfigFile {
     text: string,
   ): Promise<{ readonly is: 'replaced' } | { readonly is: 'changed'; readonly text: string | undefined }>
   /** Keeps a copy of what the file holds beside it, owner-only, before something replaces it. Answers the copy's path. */
-  setAside(text: string): Promise<string>
+  saveCopy(text: string): Promise<string>
   /** Called (debounced) whenever the file may have changed, for whatever reason. */
-  watch(changed: () => void): Cancel
+  watch(onChange: () => void): Cancel
 }
 
 export interface Store {
@@ -241,7 +241,7 @@ export interface TrackedTicket {
   /** Done or given up: it holds nothing up that waits for it. */
   readonly closed: boolean
   /** By what else than the ticket shows a rule may name its assignee and its project: an e-mail address, an id. */
-  readonly otherNames?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
+  readonly aliases?: { readonly assignee: readonly string[]; readonly project: readonly string[] }
 }
 
 export interface TrackerListing {
@@ -268,9 +268,9 @@ export interface Tracker {
    * Everything it has that could be or become eligible, and what was asked for besides. Refused: `unauthorized` when
    * it does not take our credential, all else passes.
    */
-  listTickets(wish: TrackerQuery): Promise<Result<TrackerListing>>
+  listTickets(query: TrackerQuery): Promise<Result<TrackerListing>>
   /** Called (debounced) whenever something may have changed; not every tracker can tell. */
-  watch(changed: () => void): Cancel
+  watch(onChange: () => void): Cancel
   /**
    * `from`: found elsewhere than in these states, somebody has put it there; it stays, and that is refused for good.
    * Without it, one that is closed stays closed.
@@ -306,7 +306,7 @@ export interface CodeHost {
   gitAddress(remote: string): string
   /** The one open pull request of this head branch, whoever opened it. */
   findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>>
-  openPull(order: NewPullRequest): Promise<Result<OpenPullRequest>>
+  openPull(request: NewPullRequest): Promise<Result<OpenPullRequest>>
   /** Whether a comment in the pull request's conversation holds this text. */
   hasComment(remote: string, number: number, text: string): Promise<Result<boolean>>
   comment(remote: string, number: number, body: string): Promise<Result<void>>
@@ -322,9 +322,9 @@ export interface CodeHost {
 export interface LocalWorkerOptions {
   readonly concurrency: number
   /** Its credential is good for nothing any more. */
-  readonly anew: boolean
+  readonly enrollAgain: boolean
   /** A pairing token, asked for when it has no credential. */
-  readonly invite: () => string
+  readonly createPairingToken: () => string
 }
 
 export interface LocalWorkerExit {
@@ -345,8 +345,8 @@ export interface LocalWorkerProcess {
 }
 
 /** Starts worker daemons on this machine, each in a process of its own; one at a time. */
-export interface LocalWorkerPort {
-  start(order: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
+export interface LocalWorkerLauncher {
+  start(options: LocalWorkerOptions): Promise<Result<LocalWorkerProcess>>
 }
 
 // ---- measuring -------------------------------------------------------------------------------------------------

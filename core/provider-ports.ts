@@ -29,14 +29,14 @@ export type Urgency = 'person' | 'background'
 export type PullFacts = Omit<PullSummary, 'repo' | 'remote'>
 export type PullDetailFacts = Omit<PullDetail, 'repo' | 'remote'>
 
-export interface PullPlace {
+export interface PullReference {
   /** owner/name */
   readonly remote: string
   readonly number: number
 }
 
 /** Where a pull request's branch really lies: of a fork it is another repository. */
-export interface PullOrigin {
+export interface PullBranches {
   /** owner/name; undefined when the repository is gone. */
   readonly headRemote: string | undefined
   readonly headBranch: string
@@ -45,13 +45,13 @@ export interface PullOrigin {
 }
 
 /** The code host as people use it, and the host on their behalf. A driver holds its own credential. */
-export interface PullHost {
+export interface PullRequestApi {
   /** Those that the account can reach, most recently pushed first. */
   repos(): Promise<Result<readonly CodehostRepo[]>>
   /** Every open one and the newest of the others, newest activity first. */
   list(remote: string, urgency: Urgency): Promise<Result<readonly PullFacts[]>>
-  detail(place: PullPlace): Promise<Result<PullDetailFacts>>
-  origin(place: PullPlace): Promise<Result<PullOrigin>>
+  detail(place: PullReference): Promise<Result<PullDetailFacts>>
+  branches(place: PullReference): Promise<Result<PullBranches>>
   /** One that is not there is left out. */
   states(
     remote: string,
@@ -59,16 +59,16 @@ export interface PullHost {
     urgency: Urgency,
   ): Promise<Result<ReadonlyMap<number, PullState>>>
   /** Answers the code host's own sentence about it. */
-  merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>>
-  close(place: PullPlace): Promise<Result<void>>
-  reopen(place: PullPlace): Promise<Result<void>>
-  ready(place: PullPlace): Promise<Result<void>>
-  comment(place: PullPlace, body: string): Promise<Result<void>>
-  review(place: PullPlace, review: ReviewRequest): Promise<Result<void>>
-  reply(place: PullPlace, reply: ReplyRequest): Promise<Result<void>>
-  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Result<void>>
+  merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>>
+  close(place: PullReference): Promise<Result<void>>
+  reopen(place: PullReference): Promise<Result<void>>
+  markReady(place: PullReference): Promise<Result<void>>
+  comment(place: PullReference, body: string): Promise<Result<void>>
+  review(place: PullReference, review: ReviewRequest): Promise<Result<void>>
+  reply(place: PullReference, reply: ReplyRequest): Promise<Result<void>>
+  resolveThread(place: PullReference, request: ResolveThreadRequest): Promise<Result<void>>
   /** Of which pull request this is the address; undefined when it is none of this code host's. */
-  placeOf(url: string): PullPlace | undefined
+  parseUrl(url: string): PullReference | undefined
 }
 
 // ---- accounts ----------------------------------------------------------------------------------------------------
@@ -83,13 +83,13 @@ export interface TokenPair {
 }
 
 /** Where the browser goes, and what only we know of the journey. */
-export interface Journey {
+export interface RedirectAuthorization {
   readonly url: string
   /** Of PKCE; absent where the helper exchanges the code. */
   readonly verifier?: string
 }
 
-export interface DeviceStart {
+export interface DeviceAuthorization {
   /** A secret. */
   readonly deviceCode: string
   readonly userCode: string
@@ -98,7 +98,7 @@ export interface DeviceStart {
   readonly expiresInSeconds: number
 }
 
-export type DevicePoll =
+export type DevicePollResult =
   | { readonly is: 'token'; readonly token: string }
   /** `intervalSeconds`: from now on. `isTooFast`: it was asked too often, and does not say how often it may be. */
   | { readonly is: 'pending'; readonly intervalSeconds?: number; readonly isTooFast?: true }
@@ -138,21 +138,21 @@ export interface Accounts {
   /** Refused (`invalid`, with the reason for a person) where only a key given by hand is possible. */
   authorizeTracker(
     config: ServiceConfig,
-    order: { readonly state: string; readonly port: number },
-  ): Result<Journey>
-  exchangeTracker(
+    request: { readonly state: string; readonly port: number },
+  ): Result<RedirectAuthorization>
+  exchangeTrackerCode(
     config: ServiceConfig,
-    order: { readonly code: string; readonly port: number; readonly verifier?: string },
+    request: { readonly code: string; readonly port: number; readonly verifier?: string },
   ): Promise<Result<TokenPair>>
   /** Refused as `unauthorized` only when the refresh token is dead for good; all else passes. */
-  refreshTracker(config: ServiceConfig, refreshToken: string): Promise<Result<TokenPair>>
+  refreshTrackerToken(config: ServiceConfig, refreshToken: string): Promise<Result<TokenPair>>
   /** Answers whose credential `tracker.apiKey` is, for people. */
   checkTracker(config: ServiceConfig): Promise<Result<string>>
 
   /** Refused (`invalid`) where only a token given by hand is possible. */
-  startDevice(config: ServiceConfig): Promise<Result<DeviceStart>>
+  startDevice(config: ServiceConfig): Promise<Result<DeviceAuthorization>>
   /** Refused: nobody could be asked just now. */
-  pollDevice(config: ServiceConfig, deviceCode: string): Promise<Result<DevicePoll>>
+  pollDevice(config: ServiceConfig, deviceCode: string): Promise<Result<DevicePollResult>>
   checkCodehost(config: ServiceConfig): Promise<Result<string>>
 
   /** Whether a key works; the key is in its place in the configuration. */
@@ -166,14 +166,14 @@ export interface Accounts {
 
 // ---- the bucket --------------------------------------------------------------------------------------------------
 
-export interface BucketLook {
+export interface BucketState {
   /** Its command is there. */
   readonly installed: boolean
   readonly loggedIn: boolean
   readonly account?: string
 }
 
-export interface UploadOrder {
+export interface UploadRequest {
   readonly bucket: string
   /** Segments joined by `/`. */
   readonly key: string
@@ -183,11 +183,11 @@ export interface UploadOrder {
 }
 
 export interface Bucket {
-  look(): Promise<BucketLook>
+  status(): Promise<BucketState>
   /** Starts the command's own login; one at a time. Answers what the person is to do. */
   login(): Promise<Result<string>>
   /** Refused as `invalid` when asking again is pointless. */
-  upload(order: UploadOrder): Promise<Result<void>>
+  upload(request: UploadRequest): Promise<Result<void>>
   /** Ends what it started. */
   stop(): void
 }

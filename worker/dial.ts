@@ -8,7 +8,7 @@
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { isNativeError } from 'node:util/types'
 import { WebSocket } from 'undici'
-import type { Dialer, DialledLine, LineEar } from '../core/daemon/ports.ts'
+import type { ConnectionListener, Dialer, DialledConnection } from '../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../core/ports.ts'
 import type { ProxySettings } from '../providers/http/http.ts'
 import { DialNetwork } from './dial-network.ts'
@@ -48,9 +48,9 @@ export function makeDialer(parts: DialerParts): Dialer {
   return { dial: (ear) => new Line(parts, trust, ear, tell) }
 }
 
-class Line implements DialledLine {
+class Line implements DialledConnection {
   readonly #clock: Clock
-  readonly #ear: LineEar
+  readonly #ear: ConnectionListener
   readonly #network: DialNetwork
   readonly #tell: (trouble: string | undefined) => void
   #socket: WebSocket | undefined
@@ -63,7 +63,7 @@ class Line implements DialledLine {
   constructor(
     parts: DialerParts,
     trust: SecureContext | undefined,
-    ear: LineEar,
+    ear: ConnectionListener,
     tell: (trouble: string | undefined) => void,
   ) {
     this.#tell = tell
@@ -83,7 +83,7 @@ class Line implements DialledLine {
     if (this.#isOpen && !this.#isOver) this.#socket?.send(text)
   }
 
-  backlog(): number {
+  backlogBytes(): number {
     return this.#socket?.bufferedAmount ?? 0
   }
 
@@ -116,12 +116,12 @@ class Line implements DialledLine {
     this.#timer()
     this.#isOpen = true
     this.#tell(undefined)
-    this.#ear.opened()
+    this.#ear.onOpen()
   }
 
   #heard(data: unknown): void {
     if (!this.#isOpen || this.#isOver) return
-    if (typeof data === 'string') this.#ear.heard(data)
+    if (typeof data === 'string') this.#ear.onText(data)
     else this.#cut('the host sent something that is not text')
   }
 
@@ -148,7 +148,7 @@ class Line implements DialledLine {
     if (!this.#isLeft) this.#tell(reason)
     this.#clock.endOfTick(() => {
       this.#network.leave()
-      this.#ear.closed(reason)
+      this.#ear.onClose(reason)
     })
   }
 }

@@ -7,19 +7,19 @@
 import { chmod, chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type {
+  DispatchRefusal,
   Execution,
+  ExecutionReporter,
+  ExecutionRequest,
   Executor,
-  Objection,
-  Order,
   Progress,
-  Salvaged,
-  Telling,
+  RecoveredOutputs,
 } from '../core/daemon/ports.ts'
-import type { BootedSandbox, BootOrder } from '../core/daemon/terminal.ts'
+import type { BootedSandbox, BootRequest } from '../core/daemon/terminal.ts'
 import type { Cancel } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
-import { agentFiles } from './agents/agent-files.ts'
+import { openAgentFiles } from './agents/agent-files.ts'
 import { billOf } from './run/agent-start.ts'
 import type { HandsParts } from './run/dependencies.ts'
 import { RunExecution } from './run/execution.ts'
@@ -75,7 +75,7 @@ class HandsOnThisMachine implements Hands {
     this.#sandboxes = sandboxes
   }
 
-  async objection(job: Job): Promise<Objection | undefined> {
+  async refusalOf(job: Job): Promise<DispatchRefusal | undefined> {
     if (!isRunFolderName(job.run.id))
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
@@ -88,13 +88,17 @@ class HandsOnThisMachine implements Hands {
     return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
   }
 
-  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
+  start(
+    order: ExecutionRequest,
+    reporter: ExecutionReporter,
+    progressed: (progress: Progress) => void,
+  ): Execution {
     const { id } = order.job.run
     const execution: RunExecution = new RunExecution({
       hands: this.#parts,
       sandboxes: this.#sandboxes,
       order,
-      telling,
+      reporter,
       progressed,
       gone: () => {
         if (this.#busy.get(id) === execution) this.#busy.delete(id)
@@ -104,11 +108,11 @@ class HandsOnThisMachine implements Hands {
     return execution
   }
 
-  async salvage(
+  async recover(
     runId: string,
     { agentSessionId, pushed, sandbox }: Progress,
     hours: number,
-  ): Promise<Salvaged> {
+  ): Promise<RecoveredOutputs> {
     const spent = await this.#spent(runId)
     const retainedUntil = await this.#sandboxes.retain(runId, {
       hours,
@@ -121,13 +125,13 @@ class HandsOnThisMachine implements Hands {
   }
 
   /** Nobody heard the agent's last word, but its own records lie on the disk. */
-  async #spent(runId: string): Promise<Pick<Salvaged, 'costs' | 'usage'>> {
+  async #spent(runId: string): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
     const agent = this.#sandboxes.get(runId)?.agent
     if (agent === undefined) return {}
     try {
       const { home } = this.#sandboxes.foldersOf(runId)
       const { provider, session, since } = agent
-      const files = agentFiles(home, undefined, this.#parts.clock.now())
+      const files = openAgentFiles(home, undefined, this.#parts.clock.now())
       const { usage, cost } = await billOf(this.#parts.drivers[provider], files, session, since)
       return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
     } catch (error) {
@@ -136,7 +140,7 @@ class HandsOnThisMachine implements Hands {
     }
   }
 
-  async boot(order: BootOrder): Promise<Result<BootedSandbox>> {
+  async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
     const { runId } = order
     if (this.#busy.has(runId))
       return no(

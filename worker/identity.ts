@@ -8,7 +8,7 @@
  */
 
 import { isNativeError } from 'node:util/types'
-import type { Identity, WorkerCredential } from '../core/daemon/ports.ts'
+import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
@@ -36,7 +36,7 @@ interface Kept extends WorkerCredential {
   readonly redeemed?: string
 }
 
-export interface OpenIdentity extends Identity {
+export interface OpenIdentity extends WorkerIdentity {
   /** Everything that was to be kept or deleted is. */
   settled(): Promise<void>
 }
@@ -85,12 +85,12 @@ class FileIdentity implements OpenIdentity {
     return { workerId, secret }
   }
 
-  token(): string | undefined {
+  pairingToken(): string | undefined {
     return this.#token
   }
 
   /** At once what is shown: the line may break, and the token is worth nothing any more. */
-  keep({ workerId, secret }: WorkerCredential): Promise<void> {
+  saveCredential({ workerId, secret }: WorkerCredential): Promise<void> {
     const token = this.#token
     const kept: Kept = {
       workerId,
@@ -115,14 +115,14 @@ class FileIdentity implements OpenIdentity {
     if (token !== undefined) await this.#deleteToken(token)
   }
 
-  async dropToken(): Promise<void> {
+  async deletePairingToken(): Promise<void> {
     if (this.#token === undefined) return
     this.#token = undefined
     const { log, tokenFile } = this.#parts
     log.warn({ tokenFile }, 'the host refused the pairing token; its file is left where it is, get a new one')
   }
 
-  dropCredential(): Promise<void> {
+  deleteCredential(): Promise<void> {
     this.#kept = undefined
     return this.#inTurn(async () => {
       this.#kept = undefined

@@ -3,7 +3,7 @@
  */
 
 import type { Clock, ControlDatabase, Store } from '../../core/ports.ts'
-import type { PullHost } from '../../core/provider-ports.ts'
+import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { HELLO_FINISHED_RUNS } from '../../protocol/limits.ts'
@@ -38,7 +38,7 @@ export interface DeskParts {
   readonly yard: Yard
   readonly landings: CommitWaiters
   /** Refused while no code host is connected. */
-  readonly pulls: (config: ServiceConfig) => Result<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
 }
 
 export function frontDesk(parts: DeskParts): FrontDesk {

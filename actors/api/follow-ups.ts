@@ -6,7 +6,7 @@
  */
 
 import type { ControlDatabase } from '../../core/ports.ts'
-import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { nextFollowUpNumber } from '../../core/run/follow-up.ts'
@@ -28,7 +28,7 @@ export interface FollowUpDeskParts {
   /** Everything up to now is on disk. */
   readonly landed: () => Promise<Result<void>>
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullHost>
+  readonly pulls: () => Result<PullRequestApi>
   readonly database: ControlDatabase
 }
 
@@ -44,7 +44,7 @@ export function followUpDesk({
 }: FollowUpDeskParts): FollowUpPart {
   const { terminals, callings, followUps, runs } = rooms
 
-  const may = (id: string, starting: boolean): Result<{ run: Run; place: PullPlace }> => {
+  const may = (id: string, starting: boolean): Result<{ run: Run; place: PullReference }> => {
     const open = mayChange()
     if (!open.ok) return open
     const run = runs.latest(id)
@@ -59,7 +59,7 @@ export function followUpDesk({
     return place.ok ? yes({ run, place: place.value }) : place
   }
 
-  const stateOf = async ({ remote, number }: PullPlace): Promise<Result<PullState | undefined>> => {
+  const stateOf = async ({ remote, number }: PullReference): Promise<Result<PullState | undefined>> => {
     const asked = pulls()
     const states = asked.ok ? await asked.value.states(remote, [number], 'person') : asked
     if (states.ok) return yes(states.value.get(number))
@@ -81,7 +81,7 @@ export function followUpDesk({
     return born.ok ? yes(undefined) : born
   }
 
-  const start = async (id: string, before: { run: Run; place: PullPlace }): Promise<Result<void>> => {
+  const start = async (id: string, before: { run: Run; place: PullReference }): Promise<Result<void>> => {
     const state = await stateOf(before.place)
     if (!state.ok) return state
     const url = before.run.prUrl

@@ -5,7 +5,7 @@
  * already: an answer is an effect like any other, run after the commit that made it true.
  */
 
-import type { ArtifactFound, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
+import type { ArtifactLookup, Cancel, RunQuery, StoreState } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import type {
@@ -150,7 +150,7 @@ export interface RunPage {
   readonly more: boolean
 }
 
-export type ArtifactFile = Extract<ArtifactFound, { readonly is: 'file' }>
+export type ArtifactFile = Extract<ArtifactLookup, { readonly is: 'file' }>
 
 /** One terminal view, as its door holds it. Once closed, whatever is asked of it does nothing. */
 export interface ViewLink {

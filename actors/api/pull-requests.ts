@@ -4,19 +4,19 @@
  * A code host's refusal is told as the specification has it: what is not there, what is not possible in this state,
  * and everything else as a request that can't be met.
  */
-import type { PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { PULL_REPOS_AT_ONCE } from '../../protocol/limits.ts'
 import type { PullListResponse, PullSummary } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { PullWatch } from '../runs/pull-state-poller.ts'
+import type { PullStatePoller } from '../runs/pull-state-poller.ts'
 import type { FrontDesk } from './host-api.ts'
 
 export interface PullDeskParts {
   readonly config: () => ServiceConfig
-  readonly pulls: () => Result<PullHost>
-  readonly watch: PullWatch
+  readonly pulls: () => Result<PullRequestApi>
+  readonly watch: PullStatePoller
 }
 
 type PullPart = Pick<
@@ -38,7 +38,7 @@ type Mapped = readonly [key: string, remote: string]
 
 export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
   /** Not connected comes first: it says what to do, whatever was asked for. */
-  const placed = (repo: string, number: number): Result<{ host: PullHost; place: PullPlace }> => {
+  const placed = (repo: string, number: number): Result<{ host: PullRequestApi; place: PullReference }> => {
     const host = pulls()
     if (!host.ok) return asTold(host)
     const { repos } = config()
@@ -50,12 +50,12 @@ export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
   const done = async <T>(
     repo: string,
     number: number,
-    deed: (host: PullHost, place: PullPlace) => Promise<Result<T>>,
+    deed: (host: PullRequestApi, place: PullReference) => Promise<Result<T>>,
   ): Promise<Result<T>> => {
     const where = placed(repo, number)
     if (!where.ok) return where
     const answer = await deed(where.value.host, where.value.place)
-    if (answer.ok) watch.changed(where.value.place)
+    if (answer.ok) watch.pollPull(where.value.place)
     return asTold(answer)
   }
 
@@ -84,7 +84,7 @@ export function pullDesk({ config, pulls, watch }: PullDeskParts): PullPart {
       }),
     closePull: (repo, number) => done(repo, number, (host, place) => host.close(place)),
     reopenPull: (repo, number) => done(repo, number, (host, place) => host.reopen(place)),
-    readyPull: (repo, number) => done(repo, number, (host, place) => host.ready(place)),
+    readyPull: (repo, number) => done(repo, number, (host, place) => host.markReady(place)),
     commentPull: (repo, number, { body }) => done(repo, number, (host, place) => host.comment(place, body)),
     reviewPull: (repo, number, review) => done(repo, number, (host, place) => host.review(place, review)),
     replyPull: (repo, number, reply) => done(repo, number, (host, place) => host.reply(place, reply)),
@@ -102,7 +102,7 @@ export function asTold<T>(answer: Result<T>): Result<T> {
 // ---- all of them -------------------------------------------------------------------------------------------------
 
 /** A repository that two keys stand for is asked once. */
-async function listed(host: PullHost, repos: readonly Mapped[]): Promise<PullListResponse> {
+async function listed(host: PullRequestApi, repos: readonly Mapped[]): Promise<PullListResponse> {
   const remotes = [...new Set(repos.map(([, remote]) => remote))]
   const answers = new Map<string, Result<readonly PullFacts[]>>()
   const line = remotes.values()

@@ -5,7 +5,7 @@
  */
 
 import type { Clock, RunQuery, Store } from '../../core/ports.ts'
-import type { PullHost } from '../../core/provider-ports.ts'
+import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { attemptsOf } from '../../core/run/cost.ts'
 import { mayDiscard, mayRetry, mayRunTicket } from '../../core/run/permission.ts'
@@ -35,7 +35,7 @@ export interface RunDeskParts {
   /** Everything up to now is on disk. */
   readonly landed: () => Promise<Result<void>>
   /** Refused while no code host is connected. */
-  readonly pulls: () => Result<PullHost>
+  readonly pulls: () => Result<PullRequestApi>
 }
 
 type RunPart = Pick<
@@ -160,7 +160,7 @@ export function runDesk({ clock, system, store, rooms, mayChange, landed, pulls 
     if (url === undefined) return no('unknown', `${id} has no pull request`)
     const host = pulls()
     if (!host.ok) return asTold(host)
-    const place = host.value.placeOf(url)
+    const place = host.value.parseUrl(url)
     if (place === undefined)
       return no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
     const states = await host.value.states(place.remote, [place.number], 'person')

@@ -1,48 +1,50 @@
-/**
- * What a worker daemon is built from, and what is then to be had of it.
- */
-import type { Dialer, Executor, Identity, WorkerDatabase } from '../../core/daemon/ports.ts'
-import type { MakeScreen } from '../../core/daemon/terminal.ts'
+/** The dependencies of a worker daemon, and the interface that the built daemon offers. */
+import type { Dialer, Executor, WorkerDatabase, WorkerIdentity } from '../../core/daemon/ports.ts'
+import type { CreateScreen } from '../../core/daemon/terminal.ts'
 import type { Clock, Log, Meters, RandomSource } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { WorkerCapabilities } from '../../protocol/worker.ts'
 
 export interface DaemonDependencies {
-  /** `monotonic` must count the time that the machine sleeps: leases run out on it. */
+  /** `monotonic` must include the time that the machine sleeps, because leases expire by it. */
   readonly clock: Clock
   readonly random: RandomSource
   readonly log: Log
   readonly meters: Meters
   readonly database: WorkerDatabase
   readonly dialer: Dialer
-  readonly identity: Identity
+  readonly identity: WorkerIdentity
   readonly executor: Executor
-  readonly makeScreen: MakeScreen
+  readonly makeScreen: CreateScreen
   readonly capabilities: Omit<WorkerCapabilities, 'maxConcurrency' | 'version'>
-  /** As people see it; the host cuts or replaces what it can't use. */
+  /** The display name. The host shortens it or replaces characters that it does not allow. */
   readonly name: string
   readonly concurrency: number
-  /** This program's. */
+  /** The version of this program. */
   readonly version: string
-  /** How long a drain may wait for what is running; without it as long as that takes. */
+  /** How long a drain may wait for running executions. Absent: without a limit. */
   readonly drainMsMax?: number
   /**
-   * Once, and the last that is heard of the daemon. What can be on disk is, and what it ran is gone, or was killed and
-   * did not go in time.
+   * Called once, as the daemon's last act. By then everything that could be written is on disk, and every process is
+   * gone, or was killed and did not exit in time.
    */
   readonly onEnd: (end: DaemonEnd) => void
 }
 
 /**
- * `stopped`: it was asked to. `revoked`, `unauthorized`: the host knows it no more, the credential is gone. `no way
- * in`: neither credential nor usable token. `protocol`, `malformed`: the host does not understand it. `replaced`:
- * another daemon uses its credential. `broken`: its own disk takes no more, or a bug.
+ * Why a daemon ended:
+ * - `stopped`: somebody requested it.
+ * - `revoked`, `unauthorized`: the host does not accept the worker any more, and the credential is deleted.
+ * - `no-credential`: there is neither a credential nor a usable pairing token.
+ * - `protocol`, `malformed`: the host does not understand this version.
+ * - `replaced`: another daemon uses the same credential.
+ * - `broken`: the disk cannot be written any more, or there is a bug.
  */
 export type DaemonEndKind =
   | 'stopped'
   | 'revoked'
   | 'unauthorized'
-  | 'no way in'
+  | 'no-credential'
   | 'protocol'
   | 'malformed'
   | 'replaced'
@@ -50,7 +52,7 @@ export type DaemonEndKind =
 
 export interface DaemonEnd {
   readonly is: DaemonEndKind
-  /** One sentence for the person who finds it ended. */
+  /** One sentence for the person who reads why the daemon ended. */
   readonly detail: string
 }
 
@@ -58,7 +60,7 @@ export interface DaemonStatus {
   readonly state: 'starting' | 'serving' | 'draining' | 'stopping' | 'stopped'
   readonly online: boolean
   readonly workerId?: string
-  /** Why it is not online, when there is something to say. */
+  /** Why the daemon is not online, as far as it is known. */
   readonly trouble?: string
   readonly executions: readonly ExecutionStatus[]
 }
@@ -70,13 +72,13 @@ export interface ExecutionStatus {
 }
 
 export interface Daemon {
-  /** Brings back what is on disk, then dials. Refused: what is on disk can't be read. */
+  /** Restores what is on disk, then connects. Refused when the disk cannot be read. */
   start(): Result<void>
-  /** Takes no more runs; ends when those it has are done and the host knows, and nobody is in a sandbox any more. */
+  /** Accepts no more runs. Ends when all runs are done and acknowledged and no resumed sandbox is left. */
   drain(): void
-  /** Kills what is running without claiming it any more, so that the host queues it again; then ends. */
+  /** Kills all executions and stops claiming them, so that the host queues their runs again; then ends. */
   handBack(): void
-  /** Kills what is running; ends when that is gone and everything told is on disk. */
+  /** Kills all executions. Ends when their processes are gone and all reports are on disk. */
   stopNow(): void
   status(): DaemonStatus
 }

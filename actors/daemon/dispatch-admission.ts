@@ -22,7 +22,7 @@ export interface DispatchAdmissionPorts {
   readonly hostConnection: HostConnection
   readonly executions: Executions
   readonly resumedSandboxes: Pick<ResumedSandboxes, 'has'>
-  readonly executor: Pick<Executor, 'objection'>
+  readonly executor: Pick<Executor, 'refusalOf'>
   readonly concurrency: number
   /** The daemon is being stopped, one way or another. */
   readonly isStopping: () => boolean
@@ -135,7 +135,7 @@ export class DispatchAdmission {
       const cancelTimer = this.#ports.clock.after(OBJECTION_MS_MAX, () =>
         resolve('busy: the worker took too long to look at the run'),
       )
-      this.#ports.executor.objection(job).then(resolve, reject).finally(cancelTimer)
+      this.#ports.executor.refusalOf(job).then(resolve, reject).finally(cancelTimer)
     })
   }
 }

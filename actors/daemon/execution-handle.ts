@@ -5,8 +5,8 @@
  * The contract says that no phase rejects; one that does all the same ends its own run and nobody else's.
  */
 import { isNativeError } from 'node:util/types'
-import { failed } from '../../core/daemon/outcome.ts'
-import type { Execution, Progress, StopOrder, Worked } from '../../core/daemon/ports.ts'
+import { failedOutcome } from '../../core/daemon/outcome.ts'
+import type { AgentOutcome, Execution, Progress, StopRequest } from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
@@ -16,14 +16,14 @@ export interface ExecutionHandlePorts {
   readonly log: Log
   readonly onPrepared: (progress: Progress) => void
   readonly onPrepareFailed: (reason: string) => void
-  readonly onWorked: (worked: Worked) => void
+  readonly onWorked: (worked: AgentOutcome) => void
   readonly onEnded: (said: RunOutcome) => void
   /** Every process of it is gone: told once, and maybe long after `ended`. */
   readonly onGone: () => void
 }
 
 /** After this much waiting for processes to go, a run's end is told without. */
-const GONE_MS_MAX = 60_000
+const CONFIRM_GONE_MS_MAX = 60_000
 
 export class ExecutionHandle {
   readonly #leaseId: string
@@ -33,7 +33,7 @@ export class ExecutionHandle {
   #isPhaseRunning = false
   #isEnding = false
   #isGone = false
-  #stopOrder: StopOrder | undefined
+  #stopOrder: StopRequest | undefined
 
   constructor(leaseId: string, execution: Execution, ports: ExecutionHandlePorts) {
     this.#leaseId = leaseId
@@ -42,8 +42,8 @@ export class ExecutionHandle {
   }
 
   prepare(): void {
-    const refused = (reason: string): Result<Progress> => no('failed', reason)
-    void this.#runPhase(() => this.#execution.prepare(), refused).then((answer) => {
+    const onError = (reason: string): Result<Progress> => no('failed', reason)
+    void this.#runPhase(() => this.#execution.prepare(), onError).then((answer) => {
       if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
       else if (answer.ok) this.#ports.onPrepared(answer.value)
       else this.#ports.onPrepareFailed(answer.refusal.message)
@@ -52,44 +52,44 @@ export class ExecutionHandle {
 
   work(): void {
     if (this.#isEnding) return
-    const broke = (reason: string): Worked => ({ verdict: 'failed', reason })
-    void this.#runPhase(() => this.#execution.work(), broke).then((worked) => {
+    const onError = (reason: string): AgentOutcome => ({ verdict: 'failed', reason })
+    void this.#runPhase(() => this.#execution.runAgent(), onError).then((worked) => {
       if (this.#stopOrder !== undefined) void this.#end(stoppedBy(this.#stopOrder))
       else this.#ports.onWorked(worked)
     })
   }
 
-  finish(worked: Worked): void {
+  finish(worked: AgentOutcome): void {
     void this.#end(worked)
   }
 
   /** Again with the same order: nothing. A kill may follow on an interrupt. */
-  stop(order: StopOrder): void {
-    if (this.#isGone || this.#stopOrder?.how === 'kill' || this.#stopOrder?.how === order.how) return
-    this.#stopOrder = order
+  stop(stopOrder: StopRequest): void {
+    if (this.#isGone || this.#stopOrder?.how === 'kill' || this.#stopOrder?.how === stopOrder.how) return
+    this.#stopOrder = stopOrder
     try {
-      this.#execution.stop(order)
+      this.#execution.stop(stopOrder)
     } catch (error) {
       this.#ports.log.error({ lease: this.#leaseId, err: error }, 'an execution could not be told to stop')
     }
     // Between two phases nobody else would notice.
-    if (!this.#isPhaseRunning) void this.#end(stoppedBy(order))
+    if (!this.#isPhaseRunning) void this.#end(stoppedBy(stopOrder))
   }
 
-  async #end(worked: Worked): Promise<void> {
+  async #end(worked: AgentOutcome): Promise<void> {
     if (this.#isEnding) return
     this.#isEnding = true
-    const said = await this.#runPhase(() => this.#execution.finish(worked), failed)
+    const outcome = await this.#runPhase(() => this.#execution.finish(worked), failedOutcome)
     const gone = this.#confirmGone()
     await this.#waitAtMost(gone)
-    this.#ports.onEnded(said)
+    this.#ports.onEnded(outcome)
     await gone
     this.#ports.onGone()
   }
 
   async #confirmGone(): Promise<void> {
     try {
-      await this.#execution.gone()
+      await this.#execution.whenExited()
       this.#isGone = true
     } catch (error) {
       this.#ports.log.error(
@@ -101,25 +101,25 @@ export class ExecutionHandle {
 
   #waitAtMost(gone: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
-      const enough = this.#ports.clock.after(GONE_MS_MAX, resolve)
+      const cancelTimer = this.#ports.clock.after(CONFIRM_GONE_MS_MAX, resolve)
       void gone.then(() => {
-        enough()
+        cancelTimer()
         resolve()
       })
     })
   }
 
-  async #runPhase<T>(run: () => Promise<T>, broken: (reason: string) => T): Promise<T> {
+  async #runPhase<T>(run: () => Promise<T>, onError: (reason: string) => T): Promise<T> {
     this.#isPhaseRunning = true
     try {
       return await run()
     } catch (error) {
       this.#ports.log.error({ lease: this.#leaseId, err: error }, 'a phase of an execution broke')
-      return broken(`internal error: ${isNativeError(error) ? error.message : String(error)}`)
+      return onError(`internal error: ${isNativeError(error) ? error.message : String(error)}`)
     } finally {
       this.#isPhaseRunning = false
     }
   }
 }
 
-const stoppedBy = ({ reason }: StopOrder): Worked => ({ verdict: 'stopped', reason })
+const stoppedBy = ({ reason }: StopRequest): AgentOutcome => ({ verdict: 'stopped', reason })

@@ -5,8 +5,14 @@
  * and discarded only while nothing else on this machine works at it.
  */
 import { isNativeError } from 'node:util/types'
-import { failed } from '../../core/daemon/outcome.ts'
-import type { Executor, Salvaged, StopOrder, Told, Worked } from '../../core/daemon/ports.ts'
+import { failedOutcome } from '../../core/daemon/outcome.ts'
+import type {
+  AgentOutcome,
+  ExecutionReport,
+  Executor,
+  RecoveredOutputs,
+  StopRequest,
+} from '../../core/daemon/ports.ts'
 import type { Clock, Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { Job } from '../../protocol/frames.ts'
@@ -95,11 +101,11 @@ export class ExecutionRunner {
     try {
       if (job === undefined) throw new Error('its job is gone')
       const order = { leaseId, workerId: fields.workerId, job }
-      const telling = {
-        tell: (told: Told) => reports.report(leaseId, told),
-        room: () => outbox.waitForCapacity(leaseId),
+      const reporter = {
+        report: (told: ExecutionReport) => reports.report(leaseId, told),
+        waitForCapacity: () => outbox.waitForCapacity(leaseId),
       }
-      const execution = executor.begin(order, telling, (progress) =>
+      const execution = executor.start(order, reporter, (progress) =>
         reports.recordProgress(leaseId, progress),
       )
       const handle = new ExecutionHandle(leaseId, execution, this.#callbacks(leaseId))
@@ -118,17 +124,21 @@ export class ExecutionRunner {
     this.#handles.get(leaseId)?.work()
   }
 
-  finish(leaseId: string, worked: Worked): void {
+  finish(leaseId: string, worked: AgentOutcome): void {
     const { lookup, reports } = this.#ports
     if (lookup.stateOf(leaseId) !== 'finishing') return
     reports.patch(leaseId, { status: 'finalizing' })
     const handle = this.#handles.get(leaseId)
     if (handle !== undefined) handle.finish(worked)
-    else lookup.send(leaseId, { type: 'ended', said: failed(worked.reason ?? 'it could not be begun') })
+    else
+      lookup.send(leaseId, {
+        type: 'ended',
+        outcome: failedOutcome(worked.reason ?? 'it could not be begun'),
+      })
   }
 
   /** Answers whether there is anything to stop. */
-  stop(leaseId: string, order: StopOrder): boolean {
+  stop(leaseId: string, order: StopRequest): boolean {
     const handle = this.#handles.get(leaseId)
     if (handle === undefined) return false
     this.#ports.log.info({ lease: leaseId, ...order }, 'an execution is told to end')
@@ -151,7 +161,7 @@ export class ExecutionRunner {
       },
       onPrepareFailed: (reason) => lookup.send(leaseId, { type: 'could not prepare', reason }),
       onWorked: (worked) => lookup.send(leaseId, { type: 'worked', worked }),
-      onEnded: (said) => lookup.send(leaseId, { type: 'ended', said: fitOutcome(said) }),
+      onEnded: (said) => lookup.send(leaseId, { type: 'ended', outcome: fitOutcome(said) }),
       onGone: () => {
         this.#handles.delete(leaseId)
         this.#onGone(leaseId)
@@ -183,9 +193,9 @@ export class ExecutionRunner {
     this.#onGone(leaseId)
   }
 
-  async #trySalvage({ runId, progress, retentionHours }: ExecutionContext): Promise<Salvaged> {
+  async #trySalvage({ runId, progress, retentionHours }: ExecutionContext): Promise<RecoveredOutputs> {
     try {
-      const salvaged = await this.#ports.executor.salvage(runId, progress, retentionHours)
+      const salvaged = await this.#ports.executor.recover(runId, progress, retentionHours)
       const { sandbox } = salvaged
       if (sandbox === undefined || checkExecutionProgress({ sandbox }).ok) return salvaged
     } catch (error) {

@@ -9,8 +9,8 @@
  * moment, because a full disk must not keep a fenced run alive.
  */
 import { assign, setup } from 'xstate'
-import { outcomeOf } from '../../core/daemon/outcome.ts'
-import type { Progress, StopOrder, Worked } from '../../core/daemon/ports.ts'
+import { deriveOutcome } from '../../core/daemon/outcome.ts'
+import type { AgentOutcome, Progress, StopRequest } from '../../core/daemon/ports.ts'
 import { interruptionError } from '../../core/run/interruption.ts'
 import { ExecutionFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -36,7 +36,7 @@ export type ExecutionEvent =
   | { readonly type: 'cleared' }
   | { readonly type: 'prepared'; readonly progress: Progress }
   | { readonly type: 'could not prepare'; readonly reason: string }
-  | { readonly type: 'worked'; readonly worked: Worked }
+  | { readonly type: 'worked'; readonly worked: AgentOutcome }
   | { readonly type: 'progressed'; readonly progress: Progress }
   /** All that this lease has cost so far. */
   | { readonly type: 'spent'; readonly costs: CostEntry[] }
@@ -47,7 +47,7 @@ export type ExecutionEvent =
   /** The daemon ends at once. */
   | { readonly type: 'stopped'; readonly reason: string }
   /** The lease is good for nothing any more: nothing is told, nothing reaches a code host. */
-  | { readonly type: 'lost'; readonly how: StopOrder['how']; readonly reason: string }
+  | { readonly type: 'lost'; readonly how: StopRequest['how']; readonly reason: string }
   | { readonly type: 'daemon restarted'; readonly reason: string }
   /** The host has its completion on disk. */
   | { readonly type: 'acknowledged' }
@@ -56,7 +56,7 @@ export type ExecutionEffect =
   | { readonly type: 'execution.accept'; readonly leaseId: string }
   | { readonly type: 'execution.begin'; readonly leaseId: string }
   | { readonly type: 'execution.work'; readonly leaseId: string }
-  | { readonly type: 'execution.finish'; readonly leaseId: string; readonly worked: Worked }
+  | { readonly type: 'execution.finish'; readonly leaseId: string; readonly worked: AgentOutcome }
   | { readonly type: 'execution.salvage'; readonly leaseId: string }
   | { readonly type: 'execution.report'; readonly leaseId: string }
 
@@ -113,7 +113,7 @@ export const executionMachine = setup({
         : {},
     ),
     noteOutcome: assign(({ context, event }) => ({
-      outcome: outcomeOf(context, event.type === 'ended' ? event.outcome : null),
+      outcome: deriveOutcome(context, event.type === 'ended' ? event.outcome : null),
     })),
     end: endActor(),
   },
@@ -197,7 +197,7 @@ export const executionMachine = setup({
 
 const reasonOf = (event: ExecutionEvent): string => ('reason' in event ? event.reason : 'stopped')
 
-function workedOf(event: ExecutionEvent): Worked {
+function workedOf(event: ExecutionEvent): AgentOutcome {
   if (event.type === 'worked') return event.worked
   return { verdict: 'failed', reason: reasonOf(event) }
 }

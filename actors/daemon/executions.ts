@@ -6,7 +6,7 @@
  * knows; one that this worker gives up on its own is claimed until nothing of it runs, or the host would queue the run
  * again and another worker begin it beside processes that are still dying.
  */
-import type { StopOrder } from '../../core/daemon/ports.ts'
+import type { StopRequest } from '../../core/daemon/ports.ts'
 import type { GrantedLease, Job, RunLease } from '../../protocol/frames.ts'
 import { CANCEL_ANSWER_MS } from '../../protocol/limits.ts'
 import type { ActorSystem, StateChange } from '../runtime/actor-system.ts'
@@ -87,10 +87,11 @@ export class Executions {
 
   /** What this worker believes to own, that of which something runs first. */
   claims(): RunLease[] {
-    const isMine = (leaseId: string, state: string) => state !== 'abandoned' || this.#isStillClaimed(leaseId)
-    const mine = this.#ports.lookup.all().filter(({ fields, state }) => isMine(fields.leaseId, state))
-    mine.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
-    return mine.map(({ fields: { leaseId, runId, expiresAt } }) => ({
+    const isClaimed = (leaseId: string, state: string) =>
+      state !== 'abandoned' || this.#isStillClaimed(leaseId)
+    const claimed = this.#ports.lookup.all().filter(({ fields, state }) => isClaimed(fields.leaseId, state))
+    claimed.sort((a, b) => Number(a.state === 'finished') - Number(b.state === 'finished'))
+    return claimed.map(({ fields: { leaseId, runId, expiresAt } }) => ({
       id: leaseId,
       runId,
       expiresAt: this.#terms.get(leaseId)?.expiresAt ?? expiresAt,
@@ -127,8 +128,9 @@ export class Executions {
   slotsUsedByOthers(runId: string): number {
     const { lookup, runner } = this.#ports
     const unsettled = lookup.all().filter(({ state }) => state !== 'finished')
-    const taken = new Map(unsettled.map(({ fields }) => [fields.leaseId, fields.runId]))
-    return [...new Map([...taken, ...runner.occupiedRuns]).values()].filter((run) => run !== runId).length
+    const runsByLease = new Map(unsettled.map(({ fields }) => [fields.leaseId, fields.runId]))
+    return [...new Map([...runsByLease, ...runner.occupiedRuns]).values()].filter((run) => run !== runId)
+      .length
   }
 
   /** `over`: it was here once. */
@@ -185,7 +187,7 @@ export class Executions {
   }
 
   /** It may not be this worker's any more, or never was: then there is nothing to do. */
-  loseLease(leaseId: string, reason: string, how: StopOrder['how'] = 'kill'): void {
+  loseLease(leaseId: string, reason: string, how: StopRequest['how'] = 'kill'): void {
     this.#claimedUntil.delete(leaseId)
     this.#ports.lookup.send(leaseId, { type: 'lost', how, reason })
   }
@@ -228,7 +230,7 @@ export class Executions {
   // ---- all of them -------------------------------------------------------------------------------------------------
 
   /** Not claimed any more. `all`: what is finished, too, for there is nobody left to tell. */
-  abandonAll(how: StopOrder['how'], reason: string, all: boolean): void {
+  abandonAll(how: StopRequest['how'], reason: string, all: boolean): void {
     for (const { fields, state } of this.#ports.lookup.all())
       if (all || state !== 'finished') this.loseLease(fields.leaseId, reason, how)
   }
@@ -277,7 +279,7 @@ export class Executions {
     if (as === 'cancelled' && how === 'interrupt') timers.in(timerKey(leaseId), 'kill', CANCEL_KILL_MS)
     runner.forgetJob(leaseId)
     const order = { how, reason, ...(as === 'nothing' ? { inVain: true } : {}) }
-    if (!runner.stop(leaseId, order)) lookup.send(leaseId, { type: 'ended', said: null })
+    if (!runner.stop(leaseId, order)) lookup.send(leaseId, { type: 'ended', outcome: null })
   }
 
   #cleanUp(leaseId: string): void {

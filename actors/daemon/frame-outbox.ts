@@ -7,7 +7,7 @@
  * host waits for never stands behind minutes of log.
  */
 
-import type { Told } from '../../core/daemon/ports.ts'
+import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import {
   type FrameMetadata,
   Outbox,
@@ -194,7 +194,7 @@ export class FrameOutbox implements CommitParticipant {
   // ---- telling -----------------------------------------------------------------------------------------------------
 
   /** `remote`: the repository that memories belong to. Answers whether it was taken. */
-  addReport(leaseId: string, told: Told, remote: string): boolean {
+  addReport(leaseId: string, told: ExecutionReport, remote: string): boolean {
     switch (told.is) {
       case 'patch':
         return this.#append(leaseId, { as: 'must' }, { type: 'run-patch', patch: told.patch })

@@ -1,12 +1,12 @@
 /**
- * The worker's current line to the host: opened, introduced, kept alive, and given up when it falls silent.
+ * Keeps the worker's connection to the host: dials, registers, sends heartbeats, and gives up a silent host.
  *
- * What is said on it besides goes to whoever it is meant for. A line that was given up is deaf: nothing that still
- * comes of it counts. Secrets pass through here and are kept nowhere.
+ * Late callbacks of a connection that was given up are ignored. Secrets pass through and are stored only by the
+ * `Identity`. All frames that do not concern the connection itself go to the frame router.
  */
 import { isNativeError } from 'node:util/types'
 import { backoffMs } from '../../core/backoff.ts'
-import type { Dialer, DialledLine, Identity } from '../../core/daemon/ports.ts'
+import type { Dialer, DialledConnection, WorkerIdentity } from '../../core/daemon/ports.ts'
 import { judgeRejection } from '../../core/daemon/rejection.ts'
 import type { Log, RandomSource } from '../../core/ports.ts'
 import { frameText } from '../../protocol/frame-budget.ts'
@@ -29,44 +29,44 @@ export interface HostConnectionPorts {
   readonly random: RandomSource
   readonly log: Log
   readonly dialer: Dialer
-  readonly identity: Identity
+  readonly identity: WorkerIdentity
   readonly name: string
   readonly capabilities: WorkerCapabilities
   readonly sendConnectionEvent: (event: HostConnectionEvent) => void
   readonly claims: () => RunLease[]
-  /** Terminals that are looked at. */
+  /** How many terminal views are open. */
   readonly viewCount: () => number
-  /** A line is up: everything that the host knew on an older one has to be said, or asked, again. */
+  /** The worker has registered. What the host learned on an earlier connection has to be sent or asked again. */
   readonly onUp: () => void
   readonly onDown: () => void
-  /** Everything that is not about the line itself. */
+  /** Receives every frame that does not concern the connection itself. */
   readonly onFrame: (frame: HostFrame) => void
-  /** It is no frame that this version knows. */
+  /** Receives text that is no frame known to this version. */
   readonly onUnknownFrame: (text: string, error: string) => void
 }
 
 const SILENCE_MS = 45_000
-const HOST_SILENT = 'the host fell silent'
-/** A lost line is dialled again within this, so that a worker is back soon after its host. */
+const HOST_SILENT = 'the host has sent nothing for 45 seconds'
+/** The longest pause between attempts is short, so that a worker is back soon after its host. */
 const BACKOFF_MS_FIRST = 1_000
 const BACKOFF_MS_MAX = 15_000
 const UPDATE_WAIT_MS = 5 * 60_000
-/** From the first byte to the welcome. */
+/** From dialling to the host's `registered`. */
 const UNREGISTERED_MS_MAX = 3 * WORKER_FIRST_FRAME_MS
-/** What a host may ask for as the pause between two heartbeats. */
+/** The bounds of the heartbeat interval that a host may ask for. */
 const HEARTBEAT_MS_MIN = 1_000
 const HEARTBEAT_MS_MAX = 30_000
-/** How long a line that this worker gave up may still be taken for a newer one by the host. */
+/** How long the host may still confuse a connection that this worker gave up with a newer one. */
 const GIVEN_UP_MS_MAX = 60_000
-/** So many leases fit into the first frame, whatever their names. */
+/** This many leases fit into the `register` frame, however long their ids are. */
 const REGISTER_CLAIMS_MAX = 256
 
 interface HostSession {
-  transport: DialledLine | undefined
+  transport: DialledConnection | undefined
   readonly auth: WorkerAuth
   isRegistered: boolean
   readonly dialledAt: number
-  /** When `register` was sent; before that, when the line was dialled. */
+  /** When `register` was sent; before that, when the connection was dialled. */
   registerSentAt: number
   receivedAt: number
   heartbeatMs: number
@@ -87,57 +87,57 @@ export class HostConnection {
   runEffect(effect: HostConnectionEffect): void {
     const { timers, random } = this.#ports
     switch (effect.type) {
-      case 'link.dial':
+      case 'connection.dial':
         this.#dial()
         return
-      case 'link.register':
+      case 'connection.register':
         this.#register()
         return
-      case 'link.beat':
+      case 'connection.start heartbeats':
         timers.in(HOST_CONNECTION_TIMER, 'beat', this.#session?.heartbeatMs ?? WORKER_HEARTBEAT_MS)
         return
-      case 'link.wait':
+      case 'connection.wait':
         timers.in(
           HOST_CONNECTION_TIMER,
           'wait',
           backoffMs(effect.failures, BACKOFF_MS_FIRST, BACKOFF_MS_MAX, random.fraction()),
         )
         return
-      case 'link.wait long':
+      case 'connection.wait long':
         timers.in(HOST_CONNECTION_TIMER, 'wait', UPDATE_WAIT_MS)
         return
-      case 'link.hang up':
+      case 'connection.close':
         timers.cancelAll(HOST_CONNECTION_TIMER)
         this.#release()?.transport?.close()
     }
   }
 
-  // ---- asking and speaking -----------------------------------------------------------------------------------------
+  // ---- state and sending -----------------------------------------------------------------------------------------
 
   get isUp(): boolean {
     return this.#session?.isRegistered === true
   }
 
-  /** As the host knows this worker, once it has said so. */
+  /** The id that the host has assigned; undefined before the first registration. */
   get workerId(): string | undefined {
     return this.#workerId ?? this.#ports.identity.credential()?.workerId
   }
 
-  /** When this line's `register` was sent: acknowledgements that echo nothing are counted from there. */
+  /** When `register` was sent: the starting point for acknowledgements that carry no `echo`. */
   get registeredAt(): number {
     return this.#session?.registerSentAt ?? this.#ports.timers.now()
   }
 
-  /** Which line it is: one of its own for each. undefined: none is up. */
+  /** An object unique to the current connection, to detect a reconnect. undefined: not registered. */
   get connectionKey(): object | undefined {
     return this.isUp ? this.#session : undefined
   }
 
   backlog(): number {
-    return this.#session?.transport?.backlog() ?? 0
+    return this.#session?.transport?.backlogBytes() ?? 0
   }
 
-  /** Frames that are not kept are simply lost when there is no line. */
+  /** Sends a frame that is not kept for later: without a connection the frame is dropped. */
   send(frame: WorkerFrame): void {
     if (this.isUp) this.sendText(frameText(frame))
   }
@@ -146,7 +146,7 @@ export class HostConnection {
     this.#session?.transport?.send(text)
   }
 
-  /** Says what this worker has, now. */
+  /** Sends a heartbeat with the leases that this worker claims now. */
   sendHeartbeat(): void {
     if (!this.isUp) return
     this.send({
@@ -171,11 +171,11 @@ export class HostConnection {
     const { dialer, sendConnectionEvent, timers } = this.#ports
     const auth = this.#chooseAuth()
     if (auth === undefined) {
-      sendConnectionEvent({ type: 'refused', end: NOT_PAIRED })
+      sendConnectionEvent({ type: 'refused for good', end: NOT_PAIRED })
       return
     }
     const now = timers.now()
-    const mine: HostSession = {
+    const session: HostSession = {
       transport: undefined,
       auth,
       isRegistered: false,
@@ -184,21 +184,21 @@ export class HostConnection {
       receivedAt: now,
       heartbeatMs: WORKER_HEARTBEAT_MS,
     }
-    this.#session = mine
-    const isMine = () => this.#session === mine
+    this.#session = session
+    const isCurrent = () => this.#session === session
     const transport = dialer.dial({
-      opened: () => isMine() && sendConnectionEvent({ type: 'opened' }),
-      heard: (text) => isMine() && this.#onText(mine, text),
-      closed: (reason) => isMine() && this.#onLost(reason),
+      onOpen: () => isCurrent() && sendConnectionEvent({ type: 'opened' }),
+      onText: (text) => isCurrent() && this.#onText(session, text),
+      onClose: (reason) => isCurrent() && this.#onLost(reason),
     })
-    mine.transport = transport
-    if (isMine()) timers.in(HOST_CONNECTION_TIMER, 'register', UNREGISTERED_MS_MAX)
+    session.transport = transport
+    if (isCurrent()) timers.in(HOST_CONNECTION_TIMER, 'register', UNREGISTERED_MS_MAX)
   }
 
-  /** A token waits to be redeemed only when somebody has just put it there. */
+  /** Prefers a pairing token, because its presence means that a person has just put it there. */
   #chooseAuth(): WorkerAuth | undefined {
     const { identity } = this.#ports
-    const token = identity.token()
+    const token = identity.pairingToken()
     if (token !== undefined) return { kind: 'pairing', token }
     const credential = identity.credential()
     return credential === undefined ? undefined : { kind: 'credential', ...credential }
@@ -236,26 +236,26 @@ export class HostConnection {
       { worker: frame.workerId, name: frame.name, host: frame.hostVersion },
       'registered with the host',
     )
-    sendConnectionEvent({ type: 'welcomed' })
+    sendConnectionEvent({ type: 'registered' })
     this.#ports.onUp()
   }
 
-  /** Without it this worker is a stranger after its next start: better it ends, and somebody sees to the disk. */
+  /** Without a stored credential the worker could not register after its next start, so end now and name the cause. */
   async #storeCredential(workerId: string, secret: string): Promise<void> {
     const { identity, sendConnectionEvent } = this.#ports
     try {
-      await identity.keep({ workerId, secret })
+      await identity.saveCredential({ workerId, secret })
     } catch (error) {
-      const detail = `the credential could not be put on disk (${messageOf(error)}); pair this machine again`
-      sendConnectionEvent({ type: 'refused', end: { is: 'broken', detail } })
+      const detail = `the credential could not be written to disk (${messageOf(error)}); pair this machine again`
+      sendConnectionEvent({ type: 'refused for good', end: { is: 'broken', detail } })
     }
   }
 
-  // ---- hearing -----------------------------------------------------------------------------------------------------
+  // ---- receiving -----------------------------------------------------------------------------------------------------
 
   #onText(session: HostSession, text: string): void {
     const now = this.#ports.timers.now()
-    // A process that was stopped hears what has come meanwhile before its own timers: that is too late to count.
+    // A process that was suspended reads buffered text before its timers fire. By then the host counts as silent.
     if (now - session.receivedAt > SILENCE_MS) {
       this.#giveUp(HOST_SILENT)
       return
@@ -265,7 +265,7 @@ export class HostConnection {
     if (!read.ok) this.#ports.onUnknownFrame(text, read.error)
     else if (read.value.type === 'registered') this.#onRegistered(session, read.value)
     else if (read.value.type === 'rejected') void this.#onRejected(session, read.value)
-    else if (!session.isRegistered) this.#giveUp(`the host said ${read.value.type} before its welcome`)
+    else if (!session.isRegistered) this.#giveUp(`the host sent ${read.value.type} before registered`)
     else if (read.value.type === 'revoked') void this.#onRevoked(read.value.reason)
     else this.#ports.onFrame(read.value)
   }
@@ -279,37 +279,37 @@ export class HostConnection {
       registered: session.isRegistered,
       everRegistered: this.#hasEverRegistered,
       afterMs: timers.now() - session.dialledAt,
-      gaveUpOne: timers.now() - this.#gaveUpAt < GIVEN_UP_MS_MAX,
+      abandonedConnection: timers.now() - this.#gaveUpAt < GIVEN_UP_MS_MAX,
     })
-    log.warn({ code, reason }, 'the host turned this worker away')
+    log.warn({ code, reason }, 'the host rejected this worker')
     this.#release()?.transport?.close()
     if (withToken && (code === 'invalid-token' || code === 'expired-token'))
-      await this.#deleteIdentity('the token', () => identity.dropToken())
+      await this.#deleteIdentity('the token', () => identity.deletePairingToken())
     if (code === 'unauthorized' && !withToken)
-      await this.#deleteIdentity('the credential', () => identity.dropCredential())
-    const why = `the host turned this worker away (${code}): ${reason}`
-    if (verdict.is === 'end') sendConnectionEvent({ type: 'refused', end: verdict.end })
-    else sendConnectionEvent({ type: verdict.is === 'again' ? 'lost' : 'put off', reason: why })
+      await this.#deleteIdentity('the credential', () => identity.deleteCredential())
+    const explanation = `the host rejected this worker (${code}): ${reason}`
+    if (verdict.is === 'end') sendConnectionEvent({ type: 'refused for good', end: verdict.end })
+    else sendConnectionEvent({ type: verdict.is === 'retry' ? 'lost' : 'update needed', reason: explanation })
   }
 
   async #onRevoked(reason: string): Promise<void> {
     const { identity, sendConnectionEvent } = this.#ports
     this.#release()?.transport?.close()
-    await this.#deleteIdentity('the credential', () => identity.dropCredential())
+    await this.#deleteIdentity('the credential', () => identity.deleteCredential())
     const end: DaemonEnd = { is: 'revoked', detail: `this worker's enrollment was revoked: ${reason}` }
-    sendConnectionEvent({ type: 'refused', end })
+    sendConnectionEvent({ type: 'refused for good', end })
   }
 
-  /** One that can't be deleted opens no door any more; that must not keep the worker from ending. */
-  async #deleteIdentity(what: string, drop: () => Promise<void>): Promise<void> {
+  /** The host accepts this secret no more, so a failed deletion must not keep the worker from ending. */
+  async #deleteIdentity(what: string, deleteIt: () => Promise<void>): Promise<void> {
     try {
-      await drop()
+      await deleteIt()
     } catch (error) {
       this.#ports.log.error({ reason: messageOf(error) }, `${what} could not be deleted; delete it by hand`)
     }
   }
 
-  // ---- staying and going -------------------------------------------------------------------------------------------
+  // ---- heartbeats, silence, the end -------------------------------------------------------------------------------------------
 
   #heartbeatAndRepeat(): void {
     const session = this.#session
@@ -332,7 +332,7 @@ export class HostConnection {
   }
 
   #onLost(reason: string): void {
-    // The host may find out later than we do, and take up the old line's `register` after the new one's.
+    // The host may notice the loss later, and process the old connection's `register` after the new one's.
     if (this.#session !== undefined && !this.#session.isRegistered) this.#gaveUpAt = this.#ports.timers.now()
     this.#release()
     this.#ports.sendConnectionEvent({ type: 'lost', reason })
@@ -347,11 +347,11 @@ export class HostConnection {
   }
 }
 
-/** The key of this room's timers. */
+/** The timer key of this class. */
 export const HOST_CONNECTION_TIMER = 'line'
 
 const NOT_PAIRED: DaemonEnd = {
-  is: 'no way in',
+  is: 'no-credential',
   detail:
     'this machine is not paired; get a token from the host (POST /api/workers/pairing-tokens) and name its file as --token-file',
 }

@@ -4,8 +4,8 @@
  * Nothing gets into a record that its reader would refuse: a record that can't be read is a run nobody speaks for.
  */
 import { isNativeError } from 'node:util/types'
-import { failed } from '../../core/daemon/outcome.ts'
-import type { Progress, Told } from '../../core/daemon/ports.ts'
+import { failedOutcome } from '../../core/daemon/outcome.ts'
+import type { ExecutionReport, Progress } from '../../core/daemon/ports.ts'
 import type { Log } from '../../core/ports.ts'
 import { checkExecutionProgress } from '../../protocol/actor-snapshots.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -51,7 +51,7 @@ export class Reports {
   }
 
   /** Whoever tells is reading an agent's output: whatever is wrong with it must not end that. */
-  report(leaseId: string, told: Told): void {
+  report(leaseId: string, told: ExecutionReport): void {
     try {
       this.#addReport(leaseId, told)
     } catch (error) {
@@ -60,7 +60,7 @@ export class Reports {
     }
   }
 
-  #addReport(leaseId: string, told: Told): void {
+  #addReport(leaseId: string, told: ExecutionReport): void {
     const reporter = this.#byLease.get(leaseId)
     if (reporter === undefined || this.#ports.lookup.stateOf(leaseId) === 'abandoned') return
     if (!this.#ports.outbox.addReport(leaseId, told, reporter.remote)) return
@@ -85,12 +85,12 @@ export class Reports {
     this.#ports.lookup.send(leaseId, { type: 'progressed', progress: checked.value })
     const told = this.#byLease.get(leaseId)?.sentFields
     const { sandbox, agentSessionId, prUrl, prState } = checked.value
-    const news = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
+    const changes = Object.entries({ sandbox, agentSessionId, prUrl, prState }).filter(
       ([field, value]) => value !== undefined && told?.get(field) !== JSON.stringify(value),
     )
-    if (news.length === 0) return
-    for (const [field, value] of news) told?.set(field, JSON.stringify(value))
-    this.patch(leaseId, Object.fromEntries(news))
+    if (changes.length === 0) return
+    for (const [field, value] of changes) told?.set(field, JSON.stringify(value))
+    this.patch(leaseId, Object.fromEntries(changes))
   }
 
   /** Once a lease: a completion that is in the post is not told again. */
@@ -117,5 +117,5 @@ export function fitOutcome(outcome: RunOutcome): RunOutcome {
   const frame = fitting({ type: 'run-complete', leaseId: 'any', seq: 1, outcome })
   return checkWorkerFrame(frame).ok
     ? frame.outcome
-    : failed('internal error: the outcome was not of its form')
+    : failedOutcome('internal error: the outcome was not of its form')
 }

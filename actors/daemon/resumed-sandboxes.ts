@@ -7,8 +7,8 @@
  */
 import { isNativeError } from 'node:util/types'
 import type { Executor } from '../../core/daemon/ports.ts'
-import { bootRefusalText } from '../../core/daemon/resume-refusal.ts'
-import type { BootedSandbox, MakeScreen, TerminalSize } from '../../core/daemon/terminal.ts'
+import { formatBootRefusal } from '../../core/daemon/resume-refusal.ts'
+import type { BootedSandbox, CreateScreen, TerminalSize } from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
@@ -32,7 +32,7 @@ export interface ResumedSandboxesPorts {
   readonly hostConnection: HostConnection
   readonly system: ActorSystem
   readonly executor: Pick<Executor, 'boot'>
-  readonly makeScreen: MakeScreen
+  readonly makeScreen: CreateScreen
   /** Why none may be booted for this run right now. */
   readonly objection: (runId: string) => string | undefined
   /** How many there are may have changed. */
@@ -164,7 +164,7 @@ export class ResumedSandboxes {
     if (requests !== undefined) requests.credentials = undefined
     const answer = await this.#callBoot(runId, credentials)
     if (!answer.ok) {
-      this.#failRequests(runId, bootRefusalText(answer.refusal))
+      this.#failRequests(runId, formatBootRefusal(answer.refusal))
       this.#send(runId, { type: 'refused' })
       return
     }

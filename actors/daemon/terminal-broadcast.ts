@@ -7,7 +7,13 @@
  * typed last.
  */
 import { isNativeError } from 'node:util/types'
-import type { BootedSandbox, MakeScreen, Screen, Session, TerminalSize } from '../../core/daemon/terminal.ts'
+import type {
+  BootedSandbox,
+  CreateScreen,
+  Screen,
+  TerminalSession,
+  TerminalSize,
+} from '../../core/daemon/terminal.ts'
 import type { Log } from '../../core/ports.ts'
 import { attachDataHead, attachDataText } from '../../protocol/attach-text.ts'
 import { ATTACH_INPUT_BYTES_PER_SECOND } from '../../protocol/limits.ts'
@@ -15,7 +21,7 @@ import type { HostConnection } from './host-connection.ts'
 import type { SleepAwareTimers } from './sleep-aware-timers.ts'
 import { type EncodedChunk, encodeChunks } from './terminal-frames.ts'
 import { TerminalOutputFilter } from './terminal-output-filter.ts'
-import { Allowance } from './token-bucket.ts'
+import { TokenBucket } from './token-bucket.ts'
 
 export interface TerminalBroadcastPorts {
   /** Whose timers these are. */
@@ -23,7 +29,7 @@ export interface TerminalBroadcastPorts {
   readonly timers: SleepAwareTimers
   readonly hostConnection: HostConnection
   readonly log: Log
-  readonly makeScreen: MakeScreen
+  readonly makeScreen: CreateScreen
   /** The session's process has ended, and every view knows. */
   readonly onEnded: (ending: SessionEnding) => void
 }
@@ -72,16 +78,16 @@ export class TerminalBroadcast {
   readonly #ports: TerminalBroadcastPorts
   readonly #screen: Screen
   /** undefined: on its way. */
-  readonly #session: Session | undefined
+  readonly #session: TerminalSession | undefined
   readonly #filter = new TerminalOutputFilter()
   readonly #views = new Map<string, TerminalView>()
   /** By session id, which of them typed later; kept for those that a lost line took away, for they come back. */
   readonly #typedOrder = new Map<string, number>()
   /** By session id, how much of what was typed there has come, over all lines: its host may have to know. */
   readonly #inputCounts = new Map<string, number>()
-  readonly #inputBucket: Allowance
-  readonly #answerBucket: Allowance
-  readonly #echoBucket: Allowance
+  readonly #inputBucket: TokenBucket
+  readonly #answerBucket: TokenBucket
+  readonly #echoBucket: TokenBucket
   #inputsTaken = 0
   #size: TerminalSize
   #pendingOutput: string[] = []
@@ -98,13 +104,13 @@ export class TerminalBroadcast {
     this.#ports = ports
     this.#size = size
     const now = () => ports.timers.now()
-    this.#inputBucket = new Allowance(now, INPUT_CHARS_BURST_MAX, INPUT_CHARS_PER_SECOND_MAX)
-    this.#answerBucket = new Allowance(now, ANSWER_CHARS_BURST_MAX, ANSWER_CHARS_PER_SECOND_MAX)
-    this.#echoBucket = new Allowance(now, ECHO_CHARS_BURST_MAX, ECHO_CHARS_PER_SECOND_MAX)
+    this.#inputBucket = new TokenBucket(now, INPUT_CHARS_BURST_MAX, INPUT_CHARS_PER_SECOND_MAX)
+    this.#answerBucket = new TokenBucket(now, ANSWER_CHARS_BURST_MAX, ANSWER_CHARS_PER_SECOND_MAX)
+    this.#echoBucket = new TokenBucket(now, ECHO_CHARS_BURST_MAX, ECHO_CHARS_PER_SECOND_MAX)
     this.#screen = ports.makeScreen(size, (answer) => this.#sendAnswer(answer))
     this.#session = sandbox.open(size, {
-      printed: (data) => this.#onOutput(data),
-      ended: (code) => {
+      onOutput: (data) => this.#onOutput(data),
+      onExit: (code) => {
         this.#exitCode = code
         this.#advance()
       },
@@ -132,10 +138,10 @@ export class TerminalBroadcast {
   close(sessionId: string): boolean {
     this.#typedOrder.delete(sessionId)
     this.#inputCounts.delete(sessionId)
-    const wasHere = this.#views.delete(sessionId)
-    if (wasHere) this.#scheduleResize()
-    if (wasHere) this.#advance()
-    return wasHere
+    const hadView = this.#views.delete(sessionId)
+    if (hadView) this.#scheduleResize()
+    if (hadView) this.#advance()
+    return hadView
   }
 
   /** The line is gone, and with it all of them. */
@@ -268,15 +274,15 @@ export class TerminalBroadcast {
 
   /** Answers whether somebody still waits for his picture. */
   #drawNewViews(): boolean {
-    const newcomers = [...this.#views.values()].filter(({ isLive }) => !isLive)
-    if (newcomers.length === 0) return false
+    const newViews = [...this.#views.values()].filter(({ isLive }) => !isLive)
+    if (newViews.length === 0) return false
     // Drawing it is too dear to be done for nothing.
     if (this.#undrawnChars > 0 || !this.#hasCapacity()) return true
-    const picture = encodeChunks(this.#screen.picture())
-    return newcomers.some((view) => {
+    const screen = encodeChunks(this.#screen.serialize())
+    return newViews.some((view) => {
       if (!this.#hasCapacity()) return true
       view.isLive = true
-      for (const piece of picture) this.#ports.hostConnection.sendText(attachDataText(view.head, piece))
+      for (const piece of screen) this.#ports.hostConnection.sendText(attachDataText(view.head, piece))
       return false
     })
   }
@@ -292,24 +298,24 @@ export class TerminalBroadcast {
   }
 
   #forwardOutput(): void {
-    const printed = this.#pendingOutput.join('')
+    const output = this.#pendingOutput.join('')
     this.#pendingOutput = []
     this.#pendingChars = 0
-    for (const piece of encodeChunks(this.#filter.filter(printed)))
+    for (const piece of encodeChunks(this.#filter.filter(output)))
       for (const { head } of this.#views.values())
         this.#ports.hostConnection.sendText(attachDataText(head, piece))
-    void this.#drawOnScreen(printed)
+    void this.#drawOnScreen(output)
   }
 
-  async #drawOnScreen(printed: string): Promise<void> {
-    this.#undrawnChars += printed.length
+  async #drawOnScreen(output: string): Promise<void> {
+    this.#undrawnChars += output.length
     try {
-      await this.#screen.print(printed)
+      await this.#screen.write(output)
     } catch (error) {
       const reason = isNativeError(error) ? error.message : String(error)
       this.#ports.log.error({ reason }, 'a part of a terminal could not be drawn')
     }
-    this.#undrawnChars -= printed.length
+    this.#undrawnChars -= output.length
     this.#advance()
   }
 
@@ -335,8 +341,8 @@ export class TerminalBroadcast {
   #finish(code: number): void {
     for (const { sessionId } of this.#views.values())
       this.#ports.hostConnection.send({ type: 'attach-exit', sessionId, code })
-    const isSeen = this.#views.size > 0
-    const ending = isSeen ? { code } : { code, picture: encodeChunks(this.#screen.picture()) }
+    const hasViews = this.#views.size > 0
+    const ending = hasViews ? { code } : { code, picture: encodeChunks(this.#screen.serialize()) }
     this.#end()
     this.#ports.onEnded(ending)
   }

@@ -6,7 +6,7 @@
 import type {
   Cancel,
   Clock,
-  LocalWorkerPort,
+  LocalWorkerLauncher,
   Log,
   Meters,
   RandomSource,
@@ -14,7 +14,7 @@ import type {
   StoreState,
   Tracker,
 } from '../../core/ports.ts'
-import type { Accounts, Bucket, PullHost } from '../../core/provider-ports.ts'
+import type { Accounts, Bucket, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { no, yes } from '../../core/result.ts'
 import type { CompletedConfig, ServiceConfig } from '../../protocol/config.ts'
@@ -60,11 +60,11 @@ export interface HostParts {
   readonly accounts: Accounts
   readonly bucket: Bucket
   /** The code host of a configuration; refused while none is connected. */
-  readonly pulls: (config: ServiceConfig) => Result<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** Absent where this machine can't execute runs itself. */
-  readonly localWorker?: LocalWorkerPort
+  readonly localWorker?: LocalWorkerLauncher
   readonly openDoors: (desk: FrontDesk) => Promise<Result<{ close(): Promise<void> }>>
   /** The last thing a host does. */
   readonly finish: (exitCode: number, reason: string) => void
@@ -139,7 +139,7 @@ export function buildHost(parts: HostParts): BuiltHost {
       () => yard.rooms,
       (handle) => landings.onCommitted(handle),
     ),
-    lease: (effect) => yard.rooms.leases.do(effect),
+    lease: (effect) => yard.rooms.leases.runEffect(effect),
     fleet: (effect) => yard.rooms.workerManager.runEffect(effect),
     attach: (effect) => yard.rooms.terminals.runEffect(effect),
     intake: (effect) => yard.rooms.intake.runEffect(effect),

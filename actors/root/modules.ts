@@ -7,8 +7,16 @@
 
 import { createIds } from '../../core/ids.ts'
 import { heartbeatTimeoutMs, type LeaseTimeouts } from '../../core/lease/deadline.ts'
-import type { Clock, LocalWorkerPort, Log, Meters, RandomSource, Store, Tracker } from '../../core/ports.ts'
-import type { Accounts, Bucket, CredentialChange, PullHost } from '../../core/provider-ports.ts'
+import type {
+  Clock,
+  LocalWorkerLauncher,
+  Log,
+  Meters,
+  RandomSource,
+  Store,
+  Tracker,
+} from '../../core/ports.ts'
+import type { Accounts, Bucket, CredentialChange, PullRequestApi } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { agentCredential } from '../../core/run/job.ts'
 import { createTimestamps } from '../../core/timestamps.ts'
@@ -81,14 +89,14 @@ export interface RoomParts {
   readonly accounts: Accounts
   readonly bucket: Bucket
   /** Refused while no code host is connected. */
-  readonly pulls: (config: ServiceConfig) => Result<PullHost>
+  readonly pulls: (config: ServiceConfig) => Result<PullRequestApi>
   /** The port of the management listener, once it is open. */
   readonly port: () => number | undefined
   /** The configuration in force, masked. */
   readonly redacted: () => ServiceConfig
   /** Credentials into the configuration: durable and told when it resolves. */
   readonly save: SaveCredentials
-  readonly localWorker: LocalWorkerPort | undefined
+  readonly localWorker: LocalWorkerLauncher | undefined
   readonly version: string
   /** New leases may be granted. */
   readonly serving: () => boolean
@@ -286,7 +294,7 @@ export function furnish(parts: RoomParts, system: ActorSystem) {
   const trackerConnection: TrackerConnection = new TrackerConnection({
     ...common,
     trackerFor: parts.trackerFor,
-    refresh: (config, token) => parts.accounts.refreshTracker(config, token),
+    refresh: (config, token) => parts.accounts.refreshTrackerToken(config, token),
     save: parts.save,
     sendEvent: (event) => void system.send(TRACKER_CONNECTION, TRACKER_CONNECTION, event),
     onTrackerReplaced: (tracker) => intake.onTrackerReplaced(tracker),

@@ -6,7 +6,7 @@
  */
 
 import type { Artifacts, ControlDatabase } from '../../core/ports.ts'
-import type { Bucket, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { Bucket, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import {
   artifactComment,
@@ -29,7 +29,7 @@ export interface ArtifactUploadPorts
   readonly runs: ControlDatabase['runs']
   readonly artifacts: Artifacts
   readonly bucket: Bucket
-  readonly codeHost: () => Result<PullHost>
+  readonly codeHost: () => Result<PullRequestApi>
   /** A sentence in the run's own log. */
   readonly appendToRunLog: (runId: string, text: string) => void
 }
@@ -73,7 +73,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
     if (run === undefined || run.finishedAt !== finishedAt || run.prUrl === undefined) return yes(undefined)
     const pulls = this.#ports.codeHost()
     if (!pulls.ok) return pulls
-    const place = pulls.value.placeOf(run.prUrl)
+    const place = pulls.value.parseUrl(run.prUrl)
     if (place === undefined)
       return no('invalid', 'its pull request is not at the code host that is connected')
     // Nobody waits for this: a token that is not taken any more is not to be shown with each try.
@@ -89,7 +89,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
     return asCountedAttempt(await pulls.value.comment(place, artifactComment(run, items.value)))
   }
 
-  async #hasComment(pulls: PullHost, place: PullPlace, run: Run): Promise<Result<boolean>> {
+  async #hasComment(pulls: PullRequestApi, place: PullReference, run: Run): Promise<Result<boolean>> {
     const detail = await pulls.detail(place)
     if (!detail.ok) return detail
     const marker = artifactMarker(run)
@@ -97,7 +97,7 @@ export class ArtifactUpload extends DurableTasks<ArtifactUploadTask> {
   }
 
   async #checkBucket(): Promise<Result<void>> {
-    const { installed, loggedIn } = await this.#ports.bucket.look()
+    const { installed, loggedIn } = await this.#ports.bucket.status()
     if (!installed) return no('invalid', 'the command of the bucket is not installed on the host')
     if (!loggedIn) return no('invalid', 'nobody is logged in to the bucket; connect storage')
     return yes(undefined)

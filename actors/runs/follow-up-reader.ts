@@ -8,7 +8,7 @@
  */
 import { backoffMs } from '../../core/backoff.ts'
 import type { Cancel, Clock, Log, RandomSource } from '../../core/ports.ts'
-import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { type PullDiscussion, readDiscussion } from '../../core/run/follow-up.ts'
 import {
@@ -25,7 +25,7 @@ export interface FollowUpReaderPorts {
   readonly random: RandomSource
   readonly log: Log
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullHost>
+  readonly codeHost: () => Result<PullRequestApi>
   /** What keeps this run from a worker may have changed. */
   readonly onWaitReasonChanged: (runId: string) => void
   /** Something that may let any of them be placed. */
@@ -200,7 +200,7 @@ export class FollowUpReader {
     try {
       const pulls = this.#ports.codeHost()
       if (!pulls.ok) return pulls
-      const place = pulls.value.placeOf(url)
+      const place = pulls.value.parseUrl(url)
       if (place === undefined) return ELSEWHERE
       return await readPull(pulls.value, place, url, this.#ports.answered(runId, url))
     } catch (error) {
@@ -251,12 +251,12 @@ export class FollowUpReader {
 const ELSEWHERE = no('invalid', 'it is not at the code host that is connected now')
 
 async function readPull(
-  pulls: PullHost,
-  place: PullPlace,
+  pulls: PullRequestApi,
+  place: PullReference,
   url: string,
   answered: ReadonlySet<string> | undefined,
 ): Promise<Result<PullReadResult>> {
-  const [detail, origin] = await Promise.all([pulls.detail(place), pulls.origin(place)])
+  const [detail, origin] = await Promise.all([pulls.detail(place), pulls.branches(place)])
   if (!detail.ok) return detail
   // Of one that is over, nobody asks any more where it came from.
   const { state } = detail.value

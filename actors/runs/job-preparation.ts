@@ -7,7 +7,7 @@
  */
 
 import type { Clock } from '../../core/ports.ts'
-import type { PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { chooseRepoOfPull, nextFollowUpNumber, remarkKeys, sandboxHolder } from '../../core/run/follow-up.ts'
 import { buildFollowUpJob, buildJob } from '../../core/run/job.ts'
@@ -43,7 +43,7 @@ export interface JobPreparationPorts {
   /** The blockers of a ticket, as a sentence. */
   readonly blockedBy: (ticket: Ticket) => string | undefined
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullHost>
+  readonly codeHost: () => Result<PullRequestApi>
 }
 
 export class JobPreparation {
@@ -88,7 +88,7 @@ export class JobPreparation {
   }
 
   /** Where a run's pull request is, when it can be followed up at all. */
-  pullPlaceOf(run: Run): Result<PullPlace> {
+  pullPlaceOf(run: Run): Result<PullReference> {
     const place = this.#pullOf(run)
     const repo = place.ok ? this.#repoAt(place.value, run) : place
     return repo.ok ? place : repo
@@ -165,15 +165,15 @@ export class JobPreparation {
     return place.ok ? this.#repoAt(place.value, run) : place
   }
 
-  #repoAt({ remote }: PullPlace, { ticket }: Run): Result<RepoChoice> {
+  #repoAt({ remote }: PullReference, { ticket }: Run): Result<RepoChoice> {
     return chooseRepoOfPull(remote, ticket, this.#ports.config().repos)
   }
 
-  #pullOf({ id, prUrl }: Run): Result<PullPlace> {
+  #pullOf({ id, prUrl }: Run): Result<PullReference> {
     if (prUrl === undefined) return no('invalid', `${id} has no pull request`)
     const pulls = this.#ports.codeHost()
     if (!pulls.ok) return pulls
-    const place = pulls.value.placeOf(prUrl)
+    const place = pulls.value.parseUrl(prUrl)
     return place === undefined
       ? no('invalid', `the pull request of ${id} is not at the code host that is connected now`)
       : yes(place)

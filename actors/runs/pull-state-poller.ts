@@ -6,7 +6,7 @@
  */
 
 import type { Cancel, Clock, ControlDatabase, Log } from '../../core/ports.ts'
-import type { PullHost, PullPlace, Urgency } from '../../core/provider-ports.ts'
+import type { PullReference, PullRequestApi, Urgency } from '../../core/provider-ports.ts'
 import type { Result } from '../../core/result.ts'
 import { isSameName } from '../../core/tickets/names.ts'
 import { PULL_WATCH_MS, PULL_WATCH_RUNS_MAX } from '../../protocol/limits.ts'
@@ -17,7 +17,7 @@ export interface PullStatePollerPorts {
   readonly log: Log
   readonly runs: ControlDatabase['runs']
   /** Refused while no code host is connected. */
-  readonly codeHost: () => Result<PullHost>
+  readonly codeHost: () => Result<PullRequestApi>
   readonly latestRun: (id: string) => Run | undefined
   readonly onPullState: (runId: string, url: string, state: PullState) => void
 }
@@ -31,7 +31,7 @@ const POLL_TIMES_KEPT_MAX = 1_000
 interface WatchedPull {
   readonly run: Run
   readonly url: string
-  readonly place: PullPlace
+  readonly place: PullReference
 }
 
 export class PullStatePoller {
@@ -64,11 +64,11 @@ export class PullStatePoller {
   }
 
   /** Somebody has done something to this pull request. */
-  pollPull(place: PullPlace): void {
+  pollPull(place: PullReference): void {
     const pulls = this.#ports.codeHost()
     if (!pulls.ok) return
     const isSamePull = ({ prUrl }: Run): boolean => {
-      const found = prUrl === undefined ? undefined : pulls.value.placeOf(prUrl)
+      const found = prUrl === undefined ? undefined : pulls.value.parseUrl(prUrl)
       // A code host spells a repository as it was made, a configuration as somebody typed it.
       return found?.number === place.number && isSameName(found.remote, place.remote)
     }
@@ -109,7 +109,7 @@ export class PullStatePoller {
   }
 
   async #pollRemote(
-    pulls: PullHost,
+    pulls: PullRequestApi,
     remote: string,
     watched: readonly WatchedPull[],
     urgency: Urgency,
@@ -131,10 +131,10 @@ export class PullStatePoller {
   }
 }
 
-function toWatchedPulls(runs: readonly Run[], pulls: PullHost): WatchedPull[] {
+function toWatchedPulls(runs: readonly Run[], pulls: PullRequestApi): WatchedPull[] {
   return runs.flatMap((run) => {
     const url = run.prUrl
-    const place = url === undefined ? undefined : pulls.placeOf(url)
+    const place = url === undefined ? undefined : pulls.parseUrl(url)
     return url === undefined || place === undefined ? [] : [{ run, url, place }]
   })
 }

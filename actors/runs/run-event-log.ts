@@ -8,14 +8,14 @@ import type { EventLogs, Write } from '../../core/ports.ts'
 import type { ReportedEvent, RunEvent } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export interface JournalPorts {
-  readonly events: Pick<EventLogs, 'next'>
+export interface RunEventLogPorts {
+  readonly events: Pick<EventLogs, 'nextIndex'>
   readonly requestCommit: () => void
   /** Told of each event once it is on disk, with its JSON. */
-  readonly tell: (event: RunEvent, json: string) => void
+  readonly publish: (event: RunEvent, json: string) => void
 }
 
-interface Page {
+interface PendingRunEvents {
   /** Index of the first event that no cut has taken. */
   first: number
   /** Taken by cuts that have not landed. */
@@ -25,83 +25,83 @@ interface Page {
 }
 
 /** Pages of runs in which nothing happens are dropped once there are more than this; the store knows their ends. */
-const PAGES_KEPT = 4_096
+const RUNS_KEPT_MAX = 4_096
 
-export class Journal implements CommitParticipant {
-  readonly #ports: JournalPorts
-  readonly #pages = new Map<string, Page>()
+export class RunEventLog implements CommitParticipant {
+  readonly #ports: RunEventLogPorts
+  readonly #pending = new Map<string, PendingRunEvents>()
   readonly #dirty = new Set<string>()
 
-  constructor(ports: JournalPorts) {
+  constructor(ports: RunEventLogPorts) {
     this.#ports = ports
   }
 
   /** Answers how many bytes the event will take. */
-  note(runId: string, reported: ReportedEvent): number {
-    const page = this.#page(runId)
-    const index = page.first + page.events.length
+  append(runId: string, reported: ReportedEvent): number {
+    const pending = this.#pendingOf(runId)
+    const index = pending.first + pending.events.length
     const { at, type, ...fields } = reported
     const event = { runId, index, at, type, ...fields } as RunEvent
     const json = JSON.stringify(event)
-    page.events.push(event)
-    page.lines.push(json)
+    pending.events.push(event)
+    pending.lines.push(json)
     this.#dirty.add(runId)
     this.#ports.requestCommit()
     return json.length
   }
 
   /** A sentence of the host's own in the run's log. */
-  say(runId: string, at: string, text: string): void {
-    this.note(runId, { at, type: 'log', stream: 'system', text })
+  appendText(runId: string, at: string, text: string): void {
+    this.append(runId, { at, type: 'log', stream: 'system', text })
   }
 
   /** Runs of which a page is kept; bounded, however many runs there were. */
   get size(): number {
-    return this.#pages.size
+    return this.#pending.size
   }
 
   contribute(): CommitContribution | undefined {
     if (this.#dirty.size === 0) return undefined
     const writes: Write[] = []
-    const taken: { runId: string; page: Page; events: RunEvent[]; lines: string[] }[] = []
+    const taken: { runId: string; pending: PendingRunEvents; events: RunEvent[]; lines: string[] }[] = []
     for (const runId of this.#dirty) {
-      const page = this.#pages.get(runId)
-      if (page === undefined || page.events.length === 0) continue
-      const { events, lines, first } = page
+      const pending = this.#pending.get(runId)
+      if (pending === undefined || pending.events.length === 0) continue
+      const { events, lines, first } = pending
       writes.push({ table: 'events', runId, first, count: events.length, lines: `${lines.join('\n')}\n` })
-      page.first += events.length
-      page.inFlight += 1
-      page.events = []
-      page.lines = []
-      taken.push({ runId, page, events, lines })
+      pending.first += events.length
+      pending.inFlight += 1
+      pending.events = []
+      pending.lines = []
+      taken.push({ runId, pending, events, lines })
     }
     this.#dirty.clear()
     return {
       writes,
       onCommitted: () => {
-        for (const { page, events, lines } of taken) {
-          page.inFlight -= 1
-          for (let at = 0; at < events.length; at++)
-            this.#ports.tell(events[at] as RunEvent, lines[at] as string)
+        for (const { pending, events, lines } of taken) {
+          pending.inFlight -= 1
+          for (let index = 0; index < events.length; index++)
+            this.#ports.publish(events[index] as RunEvent, lines[index] as string)
         }
-        this.#tidy()
+        this.#dropIdle()
       },
     }
   }
 
-  #page(runId: string): Page {
-    const known = this.#pages.get(runId)
+  #pendingOf(runId: string): PendingRunEvents {
+    const known = this.#pending.get(runId)
     if (known !== undefined) return known
-    const page = { first: this.#ports.events.next(runId), inFlight: 0, events: [], lines: [] }
-    this.#pages.set(runId, page)
-    return page
+    const pending = { first: this.#ports.events.nextIndex(runId), inFlight: 0, events: [], lines: [] }
+    this.#pending.set(runId, pending)
+    return pending
   }
 
-  #tidy(): void {
-    if (this.#pages.size <= PAGES_KEPT) return
-    for (const [runId, page] of this.#pages) {
-      if (this.#pages.size <= PAGES_KEPT / 2) return
-      if (page.inFlight === 0 && page.events.length === 0) this.#pages.delete(runId)
+  #dropIdle(): void {
+    if (this.#pending.size <= RUNS_KEPT_MAX) return
+    for (const [runId, pending] of this.#pending) {
+      if (this.#pending.size <= RUNS_KEPT_MAX / 2) return
+      if (pending.inFlight === 0 && pending.events.length === 0) this.#pending.delete(runId)
     }
   }
 }

@@ -49,7 +49,7 @@ export interface RunInput {
 interface RunEndReport {
   readonly leaseId: string
   readonly workerId: string
-  readonly instantOf: string
+  readonly at: string
   readonly outcome: RunOutcome
   readonly retentionHours: number
   /** Somebody cancelled it meanwhile. */
@@ -70,7 +70,12 @@ export type RunMachineEvent =
   /** `kept`: the reason is worth keeping with the run. */
   | { readonly type: 'cancel requested'; readonly at: string; readonly reason: string; readonly kept?: true }
   /** The code host says how its pull request is doing. */
-  | { readonly type: 'pull state reported'; readonly at: string; readonly url: string; readonly state: PullState }
+  | {
+      readonly type: 'pull state reported'
+      readonly at: string
+      readonly url: string
+      readonly state: PullState
+    }
   | { readonly type: 'cancel enforced'; readonly leaseId: string; readonly at: string }
   /** There is nothing any more that could be followed up. */
   | { readonly type: 'pull gone'; readonly at: string; readonly reason: string }
@@ -82,7 +87,7 @@ const { sendEvent, endActor } = defineActions<RunContext, RunMachineEvent, never
 type RunActionFacts = { readonly context: RunContext; readonly event: RunMachineEvent }
 
 const label = ({ job, attempts, followUp }: RunContext): string => labelFor(job, followUp?.number ?? attempts)
-const at = (event: RunMachineEvent): string => ('at' in event ? event.instantOf : '')
+const instantOf = (event: RunMachineEvent): string => ('at' in event ? event.at : '')
 
 function reasonOf(event: RunMachineEvent): string {
   if (event.type === 'pull state reported') return `its pull request is ${event.state}`
@@ -102,7 +107,7 @@ function afterPatch({ context, event }: RunActionFacts): Partial<RunContext> {
 
 function afterEnd({ context, event }: RunActionFacts): Partial<RunContext> {
   if (!('outcome' in event)) return {}
-  const { workerId, instantOf: at, outcome, retentionHours } = event
+  const { workerId, at, outcome, retentionHours } = event
   const by = { workerId, costsBefore: context.costsBefore, label: label(context), now: at, retentionHours }
   const run = finishRun(context.run, outcome, by)
   return { run: context.job === 'follow-up' ? addEarlierArtifacts(run, context) : run, lease: null }
@@ -127,12 +132,16 @@ function afterFollowUpInterrupted(facts: RunActionFacts): Partial<RunContext> {
   const { context, event } = facts
   const { error, result: _, ...ended } = afterEnd(facts).run ?? context.run
   const { result } = context.run
-  const run = requeueRun(result === undefined ? ended : { ...ended, result }, error, at(event))
+  const run = requeueRun(result === undefined ? ended : { ...ended, result }, error, instantOf(event))
   return { run, lease: null, interruptions: context.interruptions + 1 }
 }
 
-function restoreEarlierEnd({ context, event }: RunActionFacts, run: Run, why = run.error ?? whyCancelled(run)): Run {
-  return revertFollowUp(run, context.earlier, why, at(event))
+function restoreEarlierEnd(
+  { context, event }: RunActionFacts,
+  run: Run,
+  why = run.error ?? whyCancelled(run),
+): Run {
+  return revertFollowUp(run, context.earlier, why, instantOf(event))
 }
 
 function whyCancelled({ prState }: Run): string {
@@ -165,7 +174,10 @@ const patchTransitions = {
 
 /** Nothing of it can be seen yet, and nothing has to be. */
 const pullStateTransitions = {
-  'pull state reported': [{ guard: 'endsFollowUp', actions: ['recordPullState', 'requestCancel'] }, { actions: 'recordPullState' }],
+  'pull state reported': [
+    { guard: 'endsFollowUp', actions: ['recordPullState', 'requestCancel'] },
+    { actions: 'recordPullState' },
+  ],
 } as const
 
 const activeTransitions = {
@@ -224,9 +236,16 @@ export const runMachine = setup({
     finish: assign(afterEnd),
     finishFollowUp: assign(afterFollowUpFailed),
     requeueFollowUp: assign(afterFollowUpInterrupted),
-    adopt: assign(({ context, event }) => ({ run: completeWithPull(context.run, at(event)), lease: null })),
+    adopt: assign(({ context, event }) => ({
+      run: completeWithPull(context.run, instantOf(event)),
+      lease: null,
+    })),
     requeue: assign(({ context, event }) => ({
-      run: requeueRun(context.run, interruptionError('reason' in event ? event.reason : 'lost'), at(event)),
+      run: requeueRun(
+        context.run,
+        interruptionError('reason' in event ? event.reason : 'lost'),
+        instantOf(event),
+      ),
       lease: null,
       interruptions: context.interruptions + 1,
     })),
@@ -234,7 +253,7 @@ export const runMachine = setup({
       run: failRun(
         context.run,
         `interrupted ${INTERRUPTIONS_MAX} times in a row, the last time because ${'reason' in event ? event.reason : 'it was lost'}`,
-        at(event),
+        instantOf(event),
       ),
       lease: null,
     })),
@@ -243,18 +262,20 @@ export const runMachine = setup({
       lease: null,
     })),
     cancel: assign(({ context, event }) => ({
-      run: cancelRun(context.run, at(event), 'kept' in event && event.kept ? event.reason : undefined),
+      run: cancelRun(context.run, instantOf(event), 'kept' in event && event.kept ? event.reason : undefined),
       lease: null,
     })),
     recordPullState: assign(({ context, event }) =>
-      event.type === 'pull state reported' ? { run: updatePullState(context.run, event.url, event.state) } : {},
+      event.type === 'pull state reported'
+        ? { run: updatePullState(context.run, event.url, event.state) }
+        : {},
     ),
     cancelFollowUp: assign((facts) => ({
       run: restoreEarlierEnd(facts, facts.context.run, whyCancelled(facts.context.run)),
       lease: null,
     })),
     fail: assign(({ context, event }) => ({
-      run: failRun(context.run, 'reason' in event ? event.reason : 'internal error', at(event)),
+      run: failRun(context.run, 'reason' in event ? event.reason : 'internal error', instantOf(event)),
       lease: null,
     })),
     failFollowUp: assign((facts) => ({
@@ -320,7 +341,7 @@ export const runMachine = setup({
           target: 'completed',
           actions: ['requestCancel', 'failFollowUp'],
         },
-        'lease actor failed': activeTransitions.'lease actor failed',
+        'lease actor failed': activeTransitions['lease actor failed'],
       },
     },
     preparing: {

@@ -103,7 +103,7 @@ async function applyChange(
     // Also when nothing changes: what was answered must still hold after the next start.
     if (changed || currentConfig.isFileInvalid) {
       if (currentConfig.isFileInvalid && currentConfig.fileText !== undefined) {
-        const copy = await file.setAside(currentConfig.fileText)
+        const copy = await file.saveCopy(currentConfig.fileText)
         log.warn(
           { copy },
           'config.json did not validate and is being replaced; what it held was kept in a copy',

@@ -32,7 +32,7 @@ export interface TrackerConnectionPorts {
   readonly log: Log
   readonly config: () => ServiceConfig
   readonly trackerFor: (config: ServiceConfig) => Tracker | undefined
-  readonly refresh: Accounts['refreshTracker']
+  readonly refresh: Accounts['refreshTrackerToken']
   /** Durable and told when it resolves; refused as `conflict` when `still` does not hold any more. */
   readonly save: (
     change: CredentialChange,

@@ -12,7 +12,13 @@ import { createInterface } from 'node:readline'
 import { WebSocket } from 'undici'
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import { realChance, realClock } from '../../bin/clock.ts'
-import type { Dialer, Execution, Executor, Identity, Telling } from '../../core/daemon/ports.ts'
+import type {
+  Dialer,
+  Execution,
+  ExecutionReporter,
+  Executor,
+  WorkerIdentity,
+} from '../../core/daemon/ports.ts'
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { openSpool } from '../../store/worker-store.ts'
@@ -110,21 +116,21 @@ async function daemon(): Promise<Contestant> {
       throw new Error(detail)
     },
   }).start()
-  const { leaseId, telling } = await hands.begun
+  const { leaseId, reporter } = await hands.begun
   const sized = sizedEvents(leaseId)
   return {
     held: hands.working,
-    tell: (seq) => telling.tell({ is: 'event', event: sized(seq) }),
-    room: () => telling.room(),
+    tell: (seq) => reporter.report({ is: 'event', event: sized(seq) }),
+    room: () => reporter.waitForCapacity(),
   }
 }
 
 /** Hands that hold what they are given, and do nothing with it. */
 class Hands implements Executor {
-  readonly begun: Promise<{ readonly leaseId: string; readonly telling: Telling }>
+  readonly begun: Promise<{ readonly leaseId: string; readonly reporter: ExecutionReporter }>
   /** One report was told before: that it runs. */
   readonly working: Promise<number>
-  #begin = (_: { readonly leaseId: string; readonly telling: Telling }): void => {}
+  #begin = (_: { readonly leaseId: string; readonly reporter: ExecutionReporter }): void => {}
   #work = (_: number): void => {}
 
   constructor() {
@@ -136,49 +142,49 @@ class Hands implements Executor {
     })
   }
 
-  async objection(): Promise<undefined> {}
+  async refusalOf(): Promise<undefined> {}
   async boot(): Promise<Result<BootedSandbox>> {
     return no('unbuilt', 'nobody boots anything here')
   }
   async discard(): Promise<void> {}
   async reclaim(): Promise<void> {}
-  async salvage(): Promise<object> {
+  async recover(): Promise<object> {
     return {}
   }
 
-  begin({ leaseId }: { readonly leaseId: string }, telling: Telling): Execution {
-    this.#begin({ leaseId, telling })
+  start({ leaseId }: { readonly leaseId: string }, reporter: ExecutionReporter): Execution {
+    this.#begin({ leaseId, reporter })
     return {
       prepare: async () => yes({}),
-      work: () => {
+      runAgent: () => {
         this.#work(1)
         return new Promise(() => {})
       },
       finish: async () => ({ status: 'completed', costs: [] }),
       stop: () => {},
-      gone: async () => {},
+      whenExited: async () => {},
     }
   }
 }
 
-const nobody: Identity = {
+const nobody: WorkerIdentity = {
   credential: () => undefined,
-  token: () => `wp-${'A'.repeat(43)}`,
-  keep: async () => {},
-  dropToken: async () => {},
-  dropCredential: async () => {},
+  pairingToken: () => `wp-${'A'.repeat(43)}`,
+  saveCredential: async () => {},
+  deletePairingToken: async () => {},
+  deleteCredential: async () => {},
 }
 
 function overheard(dialer: Dialer): Dialer {
   return {
     dial: (ear) =>
       dialer.dial({
-        opened: () => ear.opened(),
-        heard: (text) => {
-          ear.heard(text)
+        onOpen: () => ear.onOpen(),
+        onText: (text) => {
+          ear.onText(text)
           heardAck(text)
         },
-        closed: (reason) => ear.closed(reason),
+        onClose: (reason) => ear.onClose(reason),
       }),
   }
 }

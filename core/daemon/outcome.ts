@@ -12,39 +12,39 @@ import { TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { disclaimInterruption } from '../run/interruption.ts'
 import { truncate } from '../safe-text.ts'
 
-type Known = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
+type ExecutionFacts = Pick<ExecutionFields, 'progress' | 'costs' | 'stop'>
 
 /** `said`: what the execution itself answered, if it got so far. */
-export function outcomeOf(known: Known, said: RunOutcome | null): RunOutcome {
-  const whole = withKnown(known, said ?? failed('the execution ended without saying how'))
+export function deriveOutcome(known: ExecutionFacts, reported: RunOutcome | null): RunOutcome {
+  const whole = fillFromProgress(known, reported ?? failedOutcome('the execution ended without saying how'))
   if (known.stop === null) return disclaimInterruption(whole)
   if (known.stop.as === 'cancelled') return { ...withoutError(whole), status: 'cancelled' }
-  return said?.status === 'completed' ? whole : interrupted(known, whole, known.stop.reason)
+  return reported?.status === 'completed' ? whole : interruptedOutcome(known, whole, known.stop.reason)
 }
 
 /** `error` is one sentence. */
-export const failed = (error: string): RunOutcome => ({
+export const failedOutcome = (error: string): RunOutcome => ({
   status: 'failed',
   error: truncate(error, TEXT_CHARS_MAX),
   costs: [],
 })
 
-function interrupted({ progress }: Known, whole: RunOutcome, reason: string): RunOutcome {
+function interruptedOutcome({ progress }: ExecutionFacts, whole: RunOutcome, reason: string): RunOutcome {
   const { prUrl, branch } = progress
   if (prUrl === undefined) return { ...whole, status: 'failed', error: truncate(reason, TEXT_CHARS_MAX) }
   const result = { prUrl, ...(branch === undefined ? {} : { branch }), artifacts: [] }
   return { ...withoutError(whole), status: 'completed', result: whole.result ?? result }
 }
 
-function withKnown({ progress, costs }: Known, said: RunOutcome): RunOutcome {
+function fillFromProgress({ progress, costs }: ExecutionFacts, reported: RunOutcome): RunOutcome {
   const { sandbox, agentSessionId, prUrl, prState } = progress
   return {
     ...(sandbox === undefined ? {} : { sandbox }),
     ...(agentSessionId === undefined ? {} : { agentSessionId }),
     ...(prUrl === undefined ? {} : { prUrl }),
     ...(prState === undefined ? {} : { prState }),
-    ...said,
-    costs: said.costs.length > 0 ? said.costs : [...costs],
+    ...reported,
+    costs: reported.costs.length > 0 ? reported.costs : [...costs],
   }
 }
 

@@ -10,12 +10,12 @@ import type { Job, RunOutcome, RunPatch, UsageSnapshot } from '../../protocol/fr
 import type { ReportedEvent, RunSandbox } from '../../protocol/run.ts'
 import type { ControlDatabase } from '../ports.ts'
 import type { Result } from '../result.ts'
-import type { BootedSandbox, BootOrder } from './terminal.ts'
+import type { BootedSandbox, BootRequest } from './terminal.ts'
 
 // ---- what an execution tells -------------------------------------------------------------------------------------
 
 /** One report. The daemon gives it its lease and its number. */
-export type Told =
+export type ExecutionReport =
   | { readonly is: 'patch'; readonly patch: RunPatch }
   | { readonly is: 'event'; readonly event: ReportedEvent }
   | {
@@ -29,16 +29,16 @@ export type Told =
   | { readonly is: 'memories'; readonly facts: readonly string[] }
   | { readonly is: 'usage'; readonly snapshot: UsageSnapshot }
 
-export interface Telling {
+export interface ExecutionReporter {
   /** Never throws, and does nothing once the execution is over. */
-  tell(told: Told): void
+  report(report: ExecutionReport): void
   /** Resolves when there is room for more: whoever reads a stream waits for it between two pieces. */
-  room(): Promise<void>
+  waitForCapacity(): Promise<void>
 }
 
 // ---- executing ---------------------------------------------------------------------------------------------------
 
-export interface Order {
+export interface ExecutionRequest {
   readonly leaseId: string
   readonly workerId: string
   readonly job: Job
@@ -56,14 +56,14 @@ export interface Progress {
 }
 
 /** How the agent's part ended. Whatever it is, what the agent left is collected. */
-export interface Worked {
+export interface AgentOutcome {
   readonly verdict: 'done' | 'failed' | 'stopped'
   /** Why, unless it is done: one sentence. */
   readonly reason?: string
 }
 
 /** Why an execution has to end before it is done. */
-export interface StopOrder {
+export interface StopRequest {
   /**
    * `interrupt`: the agent first gets the chance to say what it has spent, then it is killed.
    * `kill`: at once.
@@ -71,7 +71,7 @@ export interface StopOrder {
   readonly how: 'interrupt' | 'kill'
   readonly reason: string
   /** The lease is gone: nobody will ask this machine for what it leaves. */
-  readonly inVain?: boolean
+  readonly leaseLost?: boolean
 }
 
 /**
@@ -81,43 +81,47 @@ export interface StopOrder {
 export interface Execution {
   /** Fetches, checks out, builds the sandbox, runs the repository's setup. */
   prepare(): Promise<Result<Progress>>
-  work(): Promise<Worked>
+  runAgent(): Promise<AgentOutcome>
   /**
    * Collects what is left (memories, artifacts, usage, costs), publishes it when the agent is done, and answers what
    * to report. After `stop` with `kill` only what is at hand: nothing reaches a code host any more.
    */
-  finish(worked: Worked): Promise<RunOutcome>
-  stop(order: StopOrder): void
+  finish(agent: AgentOutcome): Promise<RunOutcome>
+  stop(request: StopRequest): void
   /** Resolves when every process of the execution is gone, confirmed. */
-  gone(): Promise<void>
+  whenExited(): Promise<void>
 }
 
 /** The kinds of a refused dispatch, in front of their reason. */
-export type Objection = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
+export type DispatchRefusal = `${'busy' | 'draining' | 'sandbox' | 'disk' | 'malformed'}: ${string}`
 
 export interface Executor {
   /** Asked before a dispatch is accepted; quick. */
-  objection(job: Job): Promise<Objection | undefined>
+  refusalOf(job: Job): Promise<DispatchRefusal | undefined>
   /** `progressed`: something worth remembering came about; the daemon puts it into the record. */
-  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution
+  start(
+    request: ExecutionRequest,
+    reporter: ExecutionReporter,
+    onProgress: (progress: Progress) => void,
+  ): Execution
   /** After a restart: what a run that died with the daemon left, with its sandbox retained from now on. */
-  salvage(runId: string, progress: Progress, retentionHours: number): Promise<Salvaged>
+  recover(runId: string, progress: Progress, retentionHours: number): Promise<RecoveredOutputs>
   /**
    * Readies the retained sandbox of a run for a person; nothing runs in it yet, and its disk is not taken back while
    * it is booted. Refused: `gone`, it is not here any more; `invalid`, there is no session in it that could go on;
    * `conflict`, something is being executed in it.
    */
-  boot(order: BootOrder): Promise<Result<BootedSandbox>>
+  boot(request: BootRequest): Promise<Result<BootedSandbox>>
   /** Deletes the retained sandbox of a run; nothing happens when there is none. */
   discard(runId: string): Promise<void>
   /**
    * Takes back disk whose time is over, or that exceeds the quota. Called now and then, first of all at the start:
    * `isClaimed` are runs of which nothing may be executing, but which are still to be salvaged. Their disk stays.
    */
-  reclaim(isClaimed: (runId: string) => boolean): Promise<void>
+  reclaim(isProtected: (runId: string) => boolean): Promise<void>
 }
 
-export interface Salvaged {
+export interface RecoveredOutputs {
   readonly sandbox?: RunSandbox
   /** What it had spent by then, as far as anything on its disk says so. */
   readonly costs?: readonly CostEntry[]
@@ -126,22 +130,22 @@ export interface Salvaged {
 
 // ---- the line ----------------------------------------------------------------------------------------------------
 
-export interface LineEar {
-  opened(): void
-  heard(text: string): void
+export interface ConnectionListener {
+  onOpen(): void
+  onText(text: string): void
   /** Once, and the last that is heard of this line; also when it never opened. */
-  closed(reason: string): void
+  onClose(reason: string): void
 }
 
-export interface DialledLine {
+export interface DialledConnection {
   send(text: string): void
   /** Bytes handed over and not yet on their way. */
-  backlog(): number
+  backlogBytes(): number
   close(): void
 }
 
 export interface Dialer {
-  dial(ear: LineEar): DialledLine
+  dial(listener: ConnectionListener): DialledConnection
 }
 
 // ---- who the worker is -------------------------------------------------------------------------------------------
@@ -152,14 +156,14 @@ export interface WorkerCredential {
 }
 
 /** On the worker's own disk, owner-only. */
-export interface Identity {
+export interface WorkerIdentity {
   credential(): WorkerCredential | undefined
   /** The pairing token that waits to be redeemed. */
-  token(): string | undefined
+  pairingToken(): string | undefined
   /** Durable when it resolves; the token is gone then. */
-  keep(credential: WorkerCredential): Promise<void>
-  dropToken(): Promise<void>
-  dropCredential(): Promise<void>
+  saveCredential(credential: WorkerCredential): Promise<void>
+  deletePairingToken(): Promise<void>
+  deleteCredential(): Promise<void>
 }
 
 // ---- the worker's memory -----------------------------------------------------------------------------------------

@@ -20,26 +20,28 @@ export interface RejectionFacts {
   /** From the dialling to the answer: of how long its greeting was on its way a line says nothing. */
   readonly afterMs: number
   /** A line of its own that the host may have taken up only now was given up a moment ago. */
-  readonly gaveUpOne: boolean
+  readonly abandonedConnection: boolean
 }
 
-export type Verdict =
+export type RejectionVerdict =
   /** As after any other loss of the line. */
-  { readonly is: 'again' } | { readonly is: 'rarely' } | { readonly is: 'end'; readonly end: RejectionEnd }
+  | { readonly is: 'retry' }
+  | { readonly is: 'retry-rarely' }
+  | { readonly is: 'end'; readonly end: RejectionEnd }
 
 export interface RejectionEnd {
-  readonly is: 'unauthorized' | 'no way in' | 'protocol' | 'malformed' | 'replaced'
+  readonly is: 'unauthorized' | 'no-credential' | 'protocol' | 'malformed' | 'replaced'
   readonly detail: string
 }
 
 /** An answer that comes this late says that the question did not arrive in time. */
 const TOO_LATE_MS = WORKER_FIRST_FRAME_MS * 0.9
 
-export function judgeRejection(code: RejectionCode, reason: string, facts: RejectionFacts): Verdict {
+export function judgeRejection(code: RejectionCode, reason: string, facts: RejectionFacts): RejectionVerdict {
   switch (code) {
     case 'invalid-token':
     case 'expired-token':
-      return facts.hasCredential ? { is: 'again' } : end('no way in', noWayIn(reason))
+      return facts.hasCredential ? { is: 'retry' } : end('no-credential', tokenRefused(reason))
     case 'unauthorized':
       return end('unauthorized', `the host does not know this worker any more (${reason}); pair it again`)
     case 'protocol':
@@ -52,21 +54,21 @@ export function judgeRejection(code: RejectionCode, reason: string, facts: Rejec
 }
 
 /** On a line that was welcomed the version was right; all that `protocol` can mean then is a newer line. */
-function replaced({ gaveUpOne }: RejectionFacts): Verdict {
-  if (gaveUpOne) return { is: 'again' }
+function replaced({ abandonedConnection: gaveUpOne }: RejectionFacts): RejectionVerdict {
+  if (gaveUpOne) return { is: 'retry' }
   return end(
     'replaced',
     'another worker uses the same credential; give each its own data directory and pair it',
   )
 }
 
-function malformed(reason: string, { everRegistered, afterMs }: RejectionFacts): Verdict {
-  if (everRegistered) return { is: 'rarely' }
-  if (afterMs >= TOO_LATE_MS) return { is: 'again' }
+function malformed(reason: string, { everRegistered, afterMs }: RejectionFacts): RejectionVerdict {
+  if (everRegistered) return { is: 'retry-rarely' }
+  if (afterMs >= TOO_LATE_MS) return { is: 'retry' }
   return end('malformed', `the host does not understand this worker: ${reason}; update the older of the two`)
 }
 
-const noWayIn = (reason: string): string =>
+const tokenRefused = (reason: string): string =>
   `the pairing token was refused (${reason}); get a new one from the host (POST /api/workers/pairing-tokens)`
 
-const end = (is: RejectionEnd['is'], detail: string): Verdict => ({ is: 'end', end: { is, detail } })
+const end = (is: RejectionEnd['is'], detail: string): RejectionVerdict => ({ is: 'end', end: { is, detail } })

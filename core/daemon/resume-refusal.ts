@@ -5,13 +5,13 @@
  */
 import { no, type Refusal, type Refused } from '../result.ts'
 
-const LASTING = ['gone', 'invalid'] as const
+const LASTING_KINDS = ['gone', 'invalid'] as const
 
-export function bootRefusalText({ kind, message }: Refusal): string {
-  return LASTING.some((lasting) => lasting === kind) ? `${kind}: ${message}` : message
+export function formatBootRefusal({ kind, message }: Refusal): string {
+  return LASTING_KINDS.some((lasting) => lasting === kind) ? `${kind}: ${message}` : message
 }
 
-export function bootRefusalOf(text: string): Refused {
-  const kind = LASTING.find((lasting) => text.startsWith(`${lasting}: `))
+export function parseBootRefusal(text: string): Refused {
+  const kind = LASTING_KINDS.find((lasting) => text.startsWith(`${lasting}: `))
   return kind === undefined ? no('conflict', text) : no(kind, text.slice(`${kind}: `.length))
 }

@@ -11,21 +11,21 @@ export interface TerminalSize {
   readonly rows: number
 }
 
-export interface BootOrder {
+export interface BootRequest {
   readonly runId: string
   /** For this boot alone: handed on, and kept in no life. */
   readonly credentials: RunCredentials
 }
 
-export interface SessionEar {
+export interface TerminalSessionListener {
   /** In order; whole characters. Never while paused, but for what was on its way. */
-  printed(data: string): void
+  onOutput(data: string): void
   /** The session's process ended by itself. Once, and the last that is heard. */
-  ended(code: number): void
+  onExit(code: number): void
 }
 
 /** The agent's session in a terminal. What is asked of one that has ended does nothing. */
-export interface Session {
+export interface TerminalSession {
   input(data: string): void
   resize(size: TerminalSize): void
   /** Nothing more is read of what it prints, until `resume`: a terminal that nobody keeps up with stops by itself. */
@@ -35,7 +35,7 @@ export interface Session {
 
 export interface BootedSandbox {
   /** Once: the one terminal that everybody shares. Never throws; what can't be started is told as printed, and ended. */
-  open(size: TerminalSize, ear: SessionEar): Session
+  open(size: TerminalSize, listener: TerminalSessionListener): TerminalSession
   /**
    * Ends everything in it. Resolves when no process and no credential of it is left, with what the session has come to
    * by now, in numbers. Twice is once.
@@ -46,10 +46,10 @@ export interface BootedSandbox {
 /** A terminal's picture, kept up with what is printed on it. */
 export interface Screen {
   /** In order. Resolves once it counts in the picture. */
-  print(data: string): Promise<void>
+  write(data: string): Promise<void>
   resize(size: TerminalSize): void
   /** Draws it anew on any terminal: from a clean start, with a bounded part of what has scrolled away. */
-  picture(): string
+  serialize(): string
   close(): void
 }
 
@@ -57,4 +57,4 @@ export interface Screen {
  * The one terminal that a session talks to: those of its views only draw. `answer`: what it replies to the session's
  * questions (where the cursor is, what it can do), once, however many look on.
  */
-export type MakeScreen = (size: TerminalSize, answer: (data: string) => void) => Screen
+export type CreateScreen = (size: TerminalSize, answer: (data: string) => void) => Screen

@@ -19,7 +19,7 @@ import {
 import type { PullComment, PullReview, PullThread } from '../../protocol/pulls.ts'
 import type { Run, Ticket } from '../../protocol/run.ts'
 import { createdAtOf } from '../ids.ts'
-import type { PullDetailFacts, PullOrigin } from '../provider-ports.ts'
+import type { PullBranches, PullDetailFacts } from '../provider-ports.ts'
 import { no, type Result, yes } from '../result.ts'
 import { truncate } from '../safe-text.ts'
 import { isSameName } from '../tickets/names.ts'
@@ -90,7 +90,7 @@ export function remarkKeys({ comments, reviews }: Pick<JobPull, 'comments' | 're
 export function readDiscussion(
   url: string,
   detail: PullDetailFacts,
-  origin: PullOrigin,
+  origin: PullBranches,
   answered?: ReadonlySet<string>,
 ): Result<PullDiscussion> {
   const { headRemote, headBranch, baseBranch } = origin

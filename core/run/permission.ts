@@ -6,7 +6,7 @@
 
 import type { PullState, Run, Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { PullPlace } from '../provider-ports.ts'
+import type { PullReference } from '../provider-ports.ts'
 import { no, type Refused, type Result, yes } from '../result.ts'
 import { isTerminal } from './run-transitions.ts'
 
@@ -106,7 +106,7 @@ function noSandbox({ id, sandbox }: Run): Result<void> {
 
 export interface FollowUpFacts {
   /** Where its pull request is at the code host of now; refused when there is none, or no code host. */
-  readonly pull: Result<PullPlace>
+  readonly pull: Result<PullReference>
   /** Another run of its ticket that is not at rest. */
   readonly competingRun: string | undefined
   /** Somebody has just asked for one. */
@@ -116,7 +116,7 @@ export interface FollowUpFacts {
 }
 
 /** Whether its pull request is still open only the code host knows. */
-export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullPlace> {
+export function mayFollowUp(run: Run, facts: FollowUpFacts): Result<PullReference> {
   const { id, status } = run
   if (status === 'failed' || status === 'cancelled')
     return no('conflict', `${id} is ${status}, so there is nothing to follow up: retry it`)

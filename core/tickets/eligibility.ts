@@ -11,7 +11,7 @@ import { isSameName } from './names.ts'
 export function isEligible(tracked: TrackedTicket, rules: ServiceConfig['tracker']['eligible']): boolean {
   if (tracked.closed) return false
   const { state, labels, project, assignee } = tracked.ticket
-  const { otherNames } = tracked
+  const { aliases: otherNames } = tracked
   return (
     allows(rules.states, [state]) &&
     allows(rules.labels, labels) &&

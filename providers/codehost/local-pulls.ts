@@ -9,11 +9,11 @@ import { relative, resolve, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Clock, Log } from '../../core/ports.ts'
 import type {
+  PullBranches,
   PullDetailFacts,
   PullFacts,
-  PullHost,
-  PullOrigin,
-  PullPlace,
+  PullReference,
+  PullRequestApi,
   Urgency,
 } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
@@ -27,32 +27,39 @@ import type {
 } from '../../protocol/pulls.ts'
 import type { PullState } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { mergePull, type Person } from './git-merge.ts'
-import { instantAt, isRepository } from './git-repository.ts'
-import { gitRunner, type RunGit } from './git-run.ts'
+import { type GitIdentity, mergePull } from './git-merge.ts'
+import { instantFromMs, isRepository } from './git-repository.ts'
+import { createGitRunner, type RunGit } from './git-run.ts'
 import { LocalCodeHost } from './local.ts'
-import { personAt } from './local-author.ts'
+import { readGitIdentity } from './local-author.ts'
 import {
-  closed,
-  commented,
-  type Deed,
+  addComment,
+  addReply,
+  addReview,
+  closePull,
   isOpen,
-  merged,
-  readied,
-  reopened,
-  replied,
-  resolved,
-  reviewed,
-  stateOf,
+  markMerged,
+  markReady,
+  type PullEditStamp,
+  readState,
+  reopenPull,
+  setThreadResolved,
 } from './local-pull-actions.ts'
 import type { DatedPull } from './local-pull-file.ts'
-import { detailOf, endsOf, factsOf, type LocalRepository, type Sight, sightOf } from './local-pull-state.ts'
-import { reposBelow } from './local-repos.ts'
-import { type Found, mayMerge, mayReopen } from './local-rules.ts'
-import { numberIn } from './pull-folder.ts'
+import {
+  type LocalRepository,
+  type PullsAndRefs,
+  readPullDetail,
+  reconcilePulls,
+  resolveBranchShas,
+  toPullFacts,
+} from './local-pull-state.ts'
+import { listLocalRepos } from './local-repos.ts'
+import { checkMerge, checkReopen, type LocatedPull } from './local-rules.ts'
+import { pullNumberOf } from './pull-folder.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
-export interface LocalPullParts {
+export interface LocalPullHostOptions {
   /** The folder; a relative one begins where the process was started. */
   readonly path: string
   readonly clock: Pick<Clock, 'now' | 'after'>
@@ -64,73 +71,80 @@ export interface LocalPullParts {
 
 /** How often a merge is made anew because the base branch was moved under it. */
 const MERGE_TRIES_MAX = 3
-const MERGED = 'Pull Request successfully merged'
+const MERGED_MESSAGE = 'Pull Request successfully merged'
 
-export function localPullHost(parts: LocalPullParts): PullHost {
-  return new LocalPulls(parts)
+export function createLocalPullHost(options: LocalPullHostOptions): PullRequestApi {
+  return new LocalPullHost(options)
 }
 
-class LocalPulls implements PullHost {
+class LocalPullHost implements PullRequestApi {
   readonly #path: string
   readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #log: Log | undefined
   readonly #home: Readonly<Record<string, string | undefined>>
-  readonly #host: LocalCodeHost
-  readonly #runIn: (folder: string) => RunGit
+  readonly #codeHost: LocalCodeHost
+  readonly #gitIn: (folder: string) => RunGit
   /** What the log has been told. */
-  readonly #told = new Set<string>()
+  readonly #reportedProblems = new Set<string>()
 
-  constructor({ path, clock, log, home = process.env }: LocalPullParts) {
+  constructor({ path, clock, log, home = process.env }: LocalPullHostOptions) {
     this.#path = resolve(path)
     this.#clock = clock
     this.#log = log
     this.#home = home
-    this.#host = new LocalCodeHost(this.#path, clock)
-    this.#runIn = gitRunner(clock)
+    this.#codeHost = new LocalCodeHost(this.#path, clock)
+    this.#gitIn = createGitRunner(clock)
   }
 
   // ---- looking ---------------------------------------------------------------------------------------------------
 
   repos(): Promise<Result<readonly CodehostRepo[]>> {
-    return reposBelow(this.#path, this.#runIn, this.#clock.now())
+    return listLocalRepos(this.#path, this.#gitIn, this.#clock.now())
   }
 
   /** Nobody has to give way to anybody here. */
   async list(remote: string, _urgency: Urgency): Promise<Result<readonly PullFacts[]>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
-    const found = await repository.value.folder.look()
+    const found = await repository.value.folder.readAll()
     if (!found.ok) return found
-    this.#tell(remote, found.value.problems)
-    const newest = [...found.value.pulls].sort(byActivity)
+    this.#reportProblems(remote, found.value.problems)
+    const newest = [...found.value.pulls].sort(compareActivity)
     const open = newest.filter(isOpen).slice(0, PULLS_OPEN_MAX)
-    const sight = await sightOf(repository.value, open, this.#clock)
-    if (!sight.ok) return sight
-    const [still, settled] = [
-      sight.value.pulls.filter(isOpen),
-      sight.value.pulls.filter((pull) => !isOpen(pull)),
+    const reconciled = await reconcilePulls(repository.value, open, this.#clock)
+    if (!reconciled.ok) return reconciled
+    const [stillOpen, settled] = [
+      reconciled.value.pulls.filter(isOpen),
+      reconciled.value.pulls.filter((pull) => !isOpen(pull)),
     ]
     const done = [...settled, ...newest.filter((pull) => !isOpen(pull))]
-      .sort(byActivity)
+      .sort(compareActivity)
       .slice(0, PULLS_DONE_MAX)
-    const facts = [...still, ...done].map((pull) => this.#factsOf(repository.value, pull, sight.value))
-    return yes(facts.sort(byActivity))
+    const facts = [...stillOpen, ...done].map((pull) =>
+      this.#toFacts(repository.value, pull, reconciled.value),
+    )
+    return yes(facts.sort(compareActivity))
   }
 
-  async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
-    const found = await this.#find(place)
+  async detail(place: PullReference): Promise<Result<PullDetailFacts>> {
+    const found = await this.#locate(place)
     if (!found.ok) return found
     const { repository, pull, refs } = found.value
-    return detailOf(repository.run, pull, this.#factsOf(repository, pull, found.value), refs)
+    return readPullDetail(repository.run, pull, this.#toFacts(repository, pull, found.value), refs)
   }
 
   /** There are no forks here: its branch is beside the one that it goes into. */
-  async origin(place: PullPlace): Promise<Result<PullOrigin>> {
-    const found = await this.#find(place)
+  async branches(place: PullReference): Promise<Result<PullBranches>> {
+    const found = await this.#locate(place)
     if (!found.ok) return found
     const { pull, refs } = found.value
     const { baseBranch, headBranch } = pull
-    return yes({ headRemote: place.remote, headBranch, headSha: endsOf(pull, refs).head ?? '', baseBranch })
+    return yes({
+      headRemote: place.remote,
+      headBranch,
+      headSha: resolveBranchShas(pull, refs).head ?? '',
+      baseBranch,
+    })
   }
 
   async states(
@@ -143,15 +157,15 @@ class LocalPulls implements PullHost {
     const read = await Promise.all(numbers.map((number) => repository.value.folder.read(number)))
     // What cannot be read just now has no state that could be told.
     const pulls = read.flatMap((one) => (one.ok ? [one.value] : []))
-    if (!pulls.some(isOpen)) return yes(statesOf(pulls))
-    const sight = await sightOf(repository.value, pulls, this.#clock)
-    return sight.ok ? yes(statesOf(sight.value.pulls)) : sight
+    if (!pulls.some(isOpen)) return yes(toStates(pulls))
+    const reconciled = await reconcilePulls(repository.value, pulls, this.#clock)
+    return reconciled.ok ? yes(toStates(reconciled.value.pulls)) : reconciled
   }
 
-  placeOf(url: string): PullPlace | undefined {
-    const parts = relative(this.#path, fileIn(url) ?? sep).split(sep)
+  parseUrl(url: string): PullReference | undefined {
+    const parts = relative(this.#path, pathInUrl(url) ?? sep).split(sep)
     const [owner = '', pulls = '', file = ''] = parts
-    const number = numberIn(file)
+    const number = pullNumberOf(file)
     const remote = `${owner}/${pulls.replace(/\.pulls$/, '')}`
     if (parts.length !== 3 || !pulls.endsWith('.pulls') || number === undefined) return undefined
     return isRemote(remote) ? { remote, number } : undefined
@@ -159,21 +173,27 @@ class LocalPulls implements PullHost {
 
   // ---- its state -------------------------------------------------------------------------------------------------
 
-  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>> {
+  async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
     for (let tries = 0; tries < MERGE_TRIES_MAX; tries++) {
-      const found = await this.#find(place)
+      const found = await this.#locate(place)
       if (!found.ok) return found
       const { run, folder } = found.value.repository
-      const ends = await mayMerge(found.value)
-      if (!ends.ok) return ends
+      const branches = await checkMerge(found.value)
+      if (!branches.ok) return branches
       const [owner, at] = [ownerOf(place.remote), this.#clock.now()]
-      const person = await this.#person(found.value.repository)
-      const done = await mergePull(run, method, { ...found.value.pull, ...ends.value, owner, person, at })
+      const committer = await this.#readCommitter(found.value.repository)
+      const done = await mergePull(run, method, {
+        ...found.value.pull,
+        ...branches.value,
+        owner,
+        committer,
+        atMs: at,
+      })
       if (!done.ok) return done
       if (done.value === 'moved') continue
       // Its branch has it, so it is merged: should its file not say so now, the next look sees to it.
-      await folder.change(place.number, (pull) => merged(pull, instantAt(at)), this.#clock)
-      return yes(MERGED)
+      await folder.change(place.number, (pull) => markMerged(pull, instantFromMs(at)), this.#clock)
+      return yes(MERGED_MESSAGE)
     }
     return no(
       'conflict',
@@ -181,74 +201,74 @@ class LocalPulls implements PullHost {
     )
   }
 
-  close(place: PullPlace): Promise<Result<void>> {
-    return this.#change(place, (pull, { at }) => closed(pull, at))
+  close(place: PullReference): Promise<Result<void>> {
+    return this.#change(place, (pull, { at }) => closePull(pull, at))
   }
 
-  async reopen(place: PullPlace): Promise<Result<void>> {
-    const found = await this.#find(place)
+  async reopen(place: PullReference): Promise<Result<void>> {
+    const found = await this.#locate(place)
     if (!found.ok) return found
-    const may = found.value.pull.state === 'closed' ? await mayReopen(found.value) : yes(undefined)
-    return may.ok ? this.#changeFound(found.value, (pull, { at }) => reopened(pull, at)) : may
+    const may = found.value.pull.state === 'closed' ? await checkReopen(found.value) : yes(undefined)
+    return may.ok ? this.#changeFound(found.value, (pull, { at }) => reopenPull(pull, at)) : may
   }
 
-  ready(place: PullPlace): Promise<Result<void>> {
-    return this.#change(place, (pull, { at }) => readied(pull, at))
+  markReady(place: PullReference): Promise<Result<void>> {
+    return this.#change(place, (pull, { at }) => markReady(pull, at))
   }
 
   // ---- the conversation ------------------------------------------------------------------------------------------
 
-  comment(place: PullPlace, body: string): Promise<Result<void>> {
-    return this.#change(place, (pull, deed) => commented(pull, body, deed))
+  comment(place: PullReference, body: string): Promise<Result<void>> {
+    return this.#change(place, (pull, stamp) => addComment(pull, body, stamp))
   }
 
-  review(place: PullPlace, review: ReviewRequest): Promise<Result<void>> {
-    return this.#change(place, (pull, deed) => reviewed(pull, review, deed))
+  review(place: PullReference, review: ReviewRequest): Promise<Result<void>> {
+    return this.#change(place, (pull, stamp) => addReview(pull, review, stamp))
   }
 
-  reply(place: PullPlace, reply: ReplyRequest): Promise<Result<void>> {
-    return this.#change(place, (pull, deed) => replied(pull, reply, deed))
+  reply(place: PullReference, reply: ReplyRequest): Promise<Result<void>> {
+    return this.#change(place, (pull, stamp) => addReply(pull, reply, stamp))
   }
 
-  resolveThread(place: PullPlace, wish: ResolveThreadRequest): Promise<Result<void>> {
-    return this.#change(place, (pull, { at }) => resolved(pull, wish, at))
+  resolveThread(place: PullReference, request: ResolveThreadRequest): Promise<Result<void>> {
+    return this.#change(place, (pull, { at }) => setThreadResolved(pull, request, at))
   }
 
   // ---- how it is done --------------------------------------------------------------------------------------------
 
   async #change(
-    place: PullPlace,
-    edit: (pull: DatedPull, deed: Deed) => Result<DatedPull>,
+    place: PullReference,
+    edit: (pull: DatedPull, stamp: PullEditStamp) => Result<DatedPull>,
   ): Promise<Result<void>> {
-    const found = await this.#find(place)
+    const found = await this.#locate(place)
     return found.ok ? this.#changeFound(found.value, edit) : found
   }
 
   async #changeFound(
-    { repository, pull }: Found,
-    edit: (pull: DatedPull, deed: Deed) => Result<DatedPull>,
+    { repository, pull }: LocatedPull,
+    edit: (pull: DatedPull, stamp: PullEditStamp) => Result<DatedPull>,
   ): Promise<Result<void>> {
-    const { name } = await this.#person(repository)
-    const deed = { author: name, at: instantAt(this.#clock.now()), url: repository.urlOf(pull.number) }
-    const changed = await repository.folder.change(pull.number, (now) => edit(now, deed), this.#clock)
+    const { name } = await this.#readCommitter(repository)
+    const stamp = { author: name, at: instantFromMs(this.#clock.now()), url: repository.urlOf(pull.number) }
+    const changed = await repository.folder.change(pull.number, (now) => edit(now, stamp), this.#clock)
     return changed.ok ? yes(undefined) : changed
   }
 
-  async #find({ remote, number }: PullPlace): Promise<Result<Found>> {
+  async #locate({ remote, number }: PullReference): Promise<Result<LocatedPull>> {
     const repository = await this.#repository(remote)
     if (!repository.ok) return repository
     const read = await repository.value.folder.read(number)
     if (!read.ok) return read.refusal.kind === 'unknown' ? unknownPull(remote, number) : read
-    const sight = await sightOf(repository.value, [read.value], this.#clock)
-    if (!sight.ok) return sight
-    const { pulls, refs } = sight.value
+    const reconciled = await reconcilePulls(repository.value, [read.value], this.#clock)
+    if (!reconciled.ok) return reconciled
+    const { pulls, refs } = reconciled.value
     return yes({ repository: repository.value, pull: pulls[0] ?? read.value, refs })
   }
 
   async #repository(remote: string): Promise<Result<LocalRepository>> {
-    const folder = this.#host.pulls(remote)
+    const folder = this.#codeHost.pullFolder(remote)
     if (!folder.ok) return folder
-    const address = this.#host.gitAddress(remote)
+    const address = this.#codeHost.gitAddress(remote)
     if (!(await isRepository(address))) {
       return no(
         'unknown',
@@ -256,37 +276,37 @@ class LocalPulls implements PullHost {
       )
     }
     const urlOf = (number: number) => pathToFileURL(folder.value.pathOf(number)).href
-    return yes({ folder: folder.value, run: this.#runIn(address), urlOf })
+    return yes({ folder: folder.value, run: this.#gitIn(address), urlOf })
   }
 
-  #person({ run }: LocalRepository): Promise<Person> {
-    return personAt(run, this.#home)
+  #readCommitter({ run }: LocalRepository): Promise<GitIdentity> {
+    return readGitIdentity(run, this.#home)
   }
 
-  #factsOf({ urlOf }: LocalRepository, pull: DatedPull, { refs }: Pick<Sight, 'refs'>): PullFacts {
-    return factsOf(pull, refs, urlOf(pull.number), this.#clock.now())
+  #toFacts({ urlOf }: LocalRepository, pull: DatedPull, { refs }: Pick<PullsAndRefs, 'refs'>): PullFacts {
+    return toPullFacts(pull, refs, urlOf(pull.number), this.#clock.now())
   }
 
   /** Each once; those that are mended and broken again would be told again after a restart only. */
-  #tell(remote: string, problems: readonly string[]): void {
+  #reportProblems(remote: string, problems: readonly string[]): void {
     for (const problem of problems) {
-      const words = `a pull request of ${remote} cannot be read: ${problem}`
-      if (!this.#told.has(words)) this.#log?.warn({ remote }, words)
-      this.#told.add(words)
+      const message = `a pull request of ${remote} cannot be read: ${problem}`
+      if (!this.#reportedProblems.has(message)) this.#log?.warn({ remote }, message)
+      this.#reportedProblems.add(message)
     }
   }
 }
 
-function statesOf(pulls: readonly DatedPull[]): ReadonlyMap<number, PullState> {
-  return new Map(pulls.map((pull) => [pull.number, stateOf(pull)]))
+function toStates(pulls: readonly DatedPull[]): ReadonlyMap<number, PullState> {
+  return new Map(pulls.map((pull) => [pull.number, readState(pull)]))
 }
 
-function byActivity(one: Pick<DatedPull, 'number' | 'updatedAt'>, other: typeof one): number {
-  if (one.updatedAt === other.updatedAt) return other.number - one.number
-  return one.updatedAt < other.updatedAt ? 1 : -1
+function compareActivity(a: Pick<DatedPull, 'number' | 'updatedAt'>, b: typeof a): number {
+  if (a.updatedAt === b.updatedAt) return b.number - a.number
+  return a.updatedAt < b.updatedAt ? 1 : -1
 }
 
-function fileIn(url: string): string | undefined {
+function pathInUrl(url: string): string | undefined {
   try {
     return fileURLToPath(url)
   } catch {

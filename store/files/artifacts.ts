@@ -7,7 +7,7 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readFile, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { codeOf } from '../errors.ts'
@@ -52,7 +52,7 @@ export class ArtifactsOnDisk implements Artifacts {
     return this.#turns.take(runId, () => this.#write(place, part, data, final))
   }
 
-  async find(runId: string, name: string): Promise<ArtifactFound> {
+  async find(runId: string, name: string): Promise<ArtifactLookup> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { is: 'escape', reason: fault }
     const { path, artifacts } = this.#place(runId, name)

@@ -70,7 +70,7 @@ export class ConfigFileOnDisk implements ConfigFile {
     })
   }
 
-  setAside(text: string): Promise<string> {
+  saveCopy(text: string): Promise<string> {
     return this.#turns.take('', async () => {
       const stamp = new Date(this.#clock.now()).toISOString().replace(/[:.]/g, '')
       const copy = await this.#createFree(

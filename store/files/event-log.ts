@@ -29,7 +29,7 @@ export class EventLogsOnDisk implements EventLogs {
     this.#spiller = new Spiller(options)
   }
 
-  next(runId: string): number {
+  nextIndex(runId: string): number {
     this.#requireOpen()
     return this.#database.tail.next(runId)
   }

@@ -1,5 +1,5 @@
 /** Artifacts in plain maps, with the same names refused and the same parts kept. */
-import type { ArtifactFound, Artifacts } from '../../core/ports.ts'
+import type { ArtifactLookup, Artifacts } from '../../core/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { ARTIFACT_BYTES_MAX, ARTIFACT_PART_BYTES_MAX, RUN_ARTIFACTS_MAX } from '../../protocol/limits.ts'
 import { StoreClosed } from '../errors.ts'
@@ -27,7 +27,7 @@ export class MemoryArtifacts implements Artifacts {
     return this.#answer(shelf, name, part, data, final) ?? keep(shelf, name, part, Buffer.from(data), final)
   }
 
-  async find(runId: string, name: string): Promise<ArtifactFound> {
+  async find(runId: string, name: string): Promise<ArtifactLookup> {
     const fault = artifactNameFault(name)
     if (fault !== undefined) return { is: 'escape', reason: fault }
     const bytes = this.#shelves.get(runId)?.whole.get(name)

@@ -31,7 +31,7 @@ export class MemoryConfigFile implements ConfigFile {
     return { is: 'replaced' } as const
   }
 
-  async setAside(text: string): Promise<string> {
+  async saveCopy(text: string): Promise<string> {
     if (this.#closed) throw new StoreClosed('the store is closed')
     const number = this.setAsides.push(text)
     return `${this.path}.${number}.rejected`

@@ -9,7 +9,7 @@ export class MemoryEventLogs implements EventLogs {
   readonly #logs = new Map<string, EventsWrite[]>()
   #closed = false
 
-  next(runId: string): number {
+  nextIndex(runId: string): number {
     this.#requireOpen()
     return this.#next(runId)
   }

@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
-import type { Told } from '../../core/daemon/ports.ts'
+import type { ExecutionReport } from '../../core/daemon/ports.ts'
 import type { Job, RunCredentials } from '../../protocol/frames.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
 import { until } from '../support/real-files.ts'
@@ -351,7 +351,7 @@ function expectPrivate(
   expect(api?.strays.filter((stray) => !/^upgrade$|^GET \/v1\/models$/.test(stray))).toEqual([])
 }
 
-function egressLines(one: Told): string[] {
+function egressLines(one: ExecutionReport): string[] {
   if (one.is !== 'event' || one.event.type !== 'log' || one.event.stream !== 'system') return []
   return one.event.text.split('\n').filter((line) => line.startsWith('egress: '))
 }

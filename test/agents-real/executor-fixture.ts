@@ -9,12 +9,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { realChance, realClock } from '../../bin/clock.ts'
-import type { Execution, Progress, Telling, Told, Worked } from '../../core/daemon/ports.ts'
+import type {
+  AgentOutcome,
+  Execution,
+  ExecutionReport,
+  ExecutionReporter,
+  Progress,
+} from '../../core/daemon/ports.ts'
 import type { Job, RunOutcome } from '../../protocol/frames.ts'
-import { codeHostFor } from '../../providers/codehost/codehost.ts'
+import { createCodeHost } from '../../providers/codehost/codehost.ts'
 import { createHttp } from '../../providers/http/http.ts'
-import type { AgentEnding, AgentTask } from '../../worker/agents/agent.ts'
-import { agentDrivers } from '../../worker/agents/drivers.ts'
+import type { AgentOutcome, AgentTask } from '../../worker/agents/agent.ts'
+import { createAgentDrivers } from '../../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../../worker/executor.ts'
 import { makeSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
@@ -58,14 +64,14 @@ export interface Rig {
 
 export interface Executed {
   readonly outcome: RunOutcome
-  readonly worked: Worked
-  readonly told: readonly Told[]
+  readonly worked: AgentOutcome
+  readonly told: readonly ExecutionReport[]
   readonly progress: readonly Progress[]
 }
 
 export interface Resumed {
-  readonly ending: AgentEnding
-  readonly told: readonly Told[]
+  readonly ending: AgentOutcome
+  readonly told: readonly ExecutionReport[]
 }
 
 const AUTHORITY = '/etc/switchyard-test/authority.pem'
@@ -128,7 +134,7 @@ async function handsParts(
   })
   const http = createHttp({ clock: realClock, random: realChance })
   const codehostFor = ({ codehost, credentials }: Job) =>
-    codeHostFor(codehost, credentials.codehost, { http, clock: realClock })
+    createCodeHost(codehost, credentials.codehost, { http, clock: realClock })
   const sources = join(ground.folder, 'sources')
   return {
     ...ground,
@@ -142,7 +148,7 @@ async function handsParts(
     removeFolder: removeFolderTree,
     sources: makeSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
     codehostFor,
-    drivers: agentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', asOther: isRoot }),
+    drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
     wayOut: (order) => openSandboxEgress(leadingHere(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
@@ -177,25 +183,25 @@ async function execute(
   job: Job,
   meanwhile: (execution: Execution) => Promise<void> = async () => {},
 ): Promise<Executed> {
-  const told: Told[] = []
+  const told: ExecutionReport[] = []
   const progress: Progress[] = []
   const order = { leaseId: randomUUID(), workerId: 'wk-1', job }
-  const execution = hands.begin(order, tellingTo(told), (one) => void progress.push(one))
+  const execution = hands.start(order, tellingTo(told), (one) => void progress.push(one))
   try {
     const prepared = await execution.prepare()
     if (!prepared.ok) throw new Error(prepared.refusal.message)
-    const [worked] = await Promise.all([execution.work(), meanwhile(execution)])
+    const [worked] = await Promise.all([execution.runAgent(), meanwhile(execution)])
     return { outcome: await execution.finish(worked), worked, told, progress }
   } finally {
     // Over already, unless the test itself has failed on the way.
     execution.stop({ how: 'kill', reason: 'the test is over' })
-    await execution.gone()
+    await execution.whenExited()
   }
 }
 
 async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: string): Promise<Resumed> {
-  const told: Told[] = []
-  const telling = tellingTo(told)
+  const told: ExecutionReport[] = []
+  const reporter = tellingTo(told)
   const root = join(parts.folder, 'sandboxes', job.run.id)
   const { number } = JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))
   const at = (name: string) => join(root, name)
@@ -210,7 +216,7 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
   }
   const { network, allowedHosts } = job.sandbox ?? { network: 'none' as const, allowedHosts: [] }
   const way = await parts.wayOut({ network, allowedHosts, folder: root, clock: parts.clock, log: () => {} })
-  const room = new Room({ hands: parts, job, folders, way, telling })
+  const room = new Room({ hands: parts, job, folders, way, reporter })
   const driver = parts.drivers[job.agent.provider]
   const task: AgentTask = {
     agent: job.agent,
@@ -220,27 +226,27 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
     environment: {},
     ...(job.credentials.agent === undefined ? {} : { credential: job.credentials.agent }),
   }
-  const process = room.start({ ...driver.command(task, await driver.find()), wayOut: true })
+  const process = room.start({ ...driver.buildCommand(task, await driver.locate()), wayOut: true })
   if (process === undefined) throw new Error('the room was stopped')
   const watch = new AgentWatch({
     process,
-    listener: driver.listen(task),
-    telling,
+    listener: driver.createListener(task),
+    reporter,
     clock: parts.clock,
     log: parts.log,
     limits: {},
     stallMs: parts.stallMs,
     trouble: async () => undefined,
-    session: (id) => telling.tell({ is: 'patch', patch: { agentSessionId: id } }),
+    session: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
   })
   const { ending } = await watch.watched()
   await room.close()
   return { ending, told }
 }
 
-const tellingTo = (told: Told[]): Telling => ({
-  tell: (one) => void told.push(one),
-  room: async () => {},
+const tellingTo = (told: ExecutionReport[]): ExecutionReporter => ({
+  report: (one) => void told.push(one),
+  waitForCapacity: async () => {},
 })
 
 function filesWith(folder: string, text: string): string[] {

@@ -1,7 +1,7 @@
 /** A person has a pull request followed up: who may, where it goes, what the worker is told, and how it ends. */
 import { describe, expect, test } from '@jest/globals'
 import { runMachine } from '../../actors/runs/run.machine.ts'
-import type { PullDetailFacts, PullOrigin, PullPlace } from '../../core/provider-ports.ts'
+import type { PullBranches, PullDetailFacts, PullReference } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Run } from '../../protocol/run.ts'
@@ -25,14 +25,14 @@ class Talk extends HandPulls {
     this.conversation.comments.push({ id, author, body, createdAt, url: URL })
   }
 
-  override async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
+  override async detail(place: PullReference): Promise<Result<PullDetailFacts>> {
     this.reads += 1
     await this.gate
     const found = this.unreadable ?? (await super.detail(place))
     return found.ok ? yes({ ...found.value, conversation: this.conversation }) : found
   }
 
-  override async origin(): Promise<Result<PullOrigin>> {
+  override async branches(): Promise<Result<PullBranches>> {
     const { headRemote } = this
     return this.refusal ?? yes({ headRemote, headBranch: 'fix', headSha: 'abc', baseBranch: 'next' })
   }
@@ -167,7 +167,7 @@ describe('refused', () => {
     disconnect()
     expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^invalid: the code host is not connected/)
     connect()
-    pulls.placeOf = () => undefined
+    pulls.parseUrl = () => undefined
     expect(await says(y, y.desk.followUpRun(runId))).toMatch(/^invalid: .* not at the code host/)
   })
 

@@ -69,7 +69,7 @@ async function linked(tracker: object = {}) {
     tracker: (config) => provider.tracker(config),
     accounts: {
       ...noNeighbours.accounts,
-      refreshTracker: (_, token) => provider.refresh(token),
+      refreshTrackerToken: (_, token) => provider.refresh(token),
       checkTracker: async ({ tracker: { apiKey } }) =>
         apiKey === provider.good ? yes('Ada') : no('unauthorized', 'the token is not valid'),
     },

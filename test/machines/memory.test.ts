@@ -4,7 +4,7 @@
  */
 import { expect, test } from '@jest/globals'
 import type { FrontDesk, WorkerLine } from '../../actors/api/host-api.ts'
-import { Journal } from '../../actors/runs/run-event-log.ts'
+import { RunEventLog } from '../../actors/runs/run-event-log.ts'
 import { yes } from '../../core/result.ts'
 import type { HostFrame } from '../../protocol/frames.ts'
 import { capabilities, config, HandTracker, ticket } from '../conversations/host-conversation.ts'
@@ -256,10 +256,14 @@ test(`memory is flat over ${CYCLES} runs and as many lines`, async () => {
 }, 240_000)
 
 test('pages of the journal are kept for a while, and never more than a bounded number', async () => {
-  const journal = new Journal({ events: { next: () => 0 }, requestCommit: () => {}, tell: () => {} })
+  const journal = new RunEventLog({
+    events: { nextIndex: () => 0 },
+    requestCommit: () => {},
+    publish: () => {},
+  })
   let most = 0
   for (let run = 0; run < 20_000; run++) {
-    journal.say(`run-${run}`, T, 'hello')
+    journal.appendText(`run-${run}`, T, 'hello')
     journal.contribute()?.onCommitted()
     most = Math.max(most, journal.size)
   }

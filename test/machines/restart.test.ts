@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import type { ExecutionEvent } from '../../actors/daemon/execution.machine.ts'
 import type { LeaseEvent } from '../../actors/leases/lease.machine.ts'
-import type { RunEvent } from '../../actors/runs/run.machine.ts'
+import type { RunMachineEvent } from '../../actors/runs/run.machine.ts'
 import type { WorkerEvent } from '../../actors/workers/worker.machine.ts'
 import { T1 } from '../rules/run/runs.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
@@ -32,15 +32,15 @@ describe('a lease', () => {
     outcome: { status: 'completed', costs: [] },
     retentionHours: 24,
   }
-  const claims: LeaseEvent = { type: 'worker claims', at: T1 }
-  const denies: LeaseEvent = { type: 'worker denies', at: T1 }
-  const late: LeaseEvent = { type: 'time ran out', at: T1 }
+  const claims: LeaseEvent = { type: 'worker claimed lease', at: T1 }
+  const denies: LeaseEvent = { type: 'worker denied lease', at: T1 }
+  const late: LeaseEvent = { type: 'lease expired', at: T1 }
   const untold: LeaseEvent = { type: 'cancel timed out', at: T1 }
 
   /** No worker is connected yet: whoever had one waits for it, and nothing is dispatched twice. */
   const after: Readonly<Record<string, readonly [state: string, done: readonly string[]]>> = {
-    offered: ['unsure', ['lease.await worker']],
-    unsure: ['unsure', ['lease.await worker']],
+    offered: ['unconfirmed', ['lease.await worker']],
+    unconfirmed: ['unconfirmed', ['lease.await worker']],
     held: ['adrift', ['lease.await worker']],
     adrift: ['adrift', ['lease.await worker']],
     cancelling: ['cancelling', ['lease.send cancel']],
@@ -77,9 +77,9 @@ describe('a lease', () => {
 })
 
 describe('a run', () => {
-  const granted: RunEvent = { type: 'granted', leaseId: 'ls-2' }
-  const accepted: RunEvent = { type: 'accepted', leaseId: 'ls-2', workerId: 'wk-1', at: T1 }
-  const ended: RunEvent = {
+  const granted: RunMachineEvent = { type: 'granted', leaseId: 'ls-2' }
+  const accepted: RunMachineEvent = { type: 'accepted', leaseId: 'ls-2', workerId: 'wk-1', at: T1 }
+  const ended: RunMachineEvent = {
     type: 'ended completed',
     leaseId: 'ls-1',
     workerId: 'wk-1',

@@ -4,7 +4,7 @@
  * It answers late and sometimes not at all. A push is taken only from whoever names the commit that the branch is at; a
  * comment from anybody, as often as they like: that it is made once is their business.
  */
-import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../core/provider-ports.ts'
+import type { PullDetailFacts, PullFacts, PullReference, PullRequestApi } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullState } from '../../protocol/run.ts'
 import type { Random } from '../support/random.ts'
@@ -92,7 +92,7 @@ export class SimCodehost {
 
   // ---- as one life of the host sees it -----------------------------------------------------------------------------
 
-  seenBy(host: Process): PullHost {
+  seenBy(host: Process): PullRequestApi {
     const nobody = async () => no('invalid', 'nobody does that here')
     const later = <T>(answer: () => Result<T>) => this.#later(host, answer)
     return {
@@ -101,16 +101,16 @@ export class SimCodehost {
       merge: nobody,
       close: nobody,
       reopen: nobody,
-      ready: nobody,
+      markReady: nobody,
       comment: nobody,
       review: nobody,
       reply: nobody,
       resolveThread: nobody,
-      placeOf: (url) =>
+      parseUrl: (url) =>
         url.startsWith(SITE) ? { remote: REMOTE, number: Number(url.slice(SITE.length)) } : undefined,
       states: (_remote, numbers) => later(() => yes(this.#states(numbers))),
       detail: (place) => later(() => this.#detail(place)),
-      origin: ({ number }) =>
+      branches: ({ number }) =>
         later(() =>
           yes({ headRemote: REMOTE, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' }),
         ),
@@ -132,7 +132,7 @@ export class SimCodehost {
     return new Map(found.map(({ number, state }) => [number, state]))
   }
 
-  #detail({ number }: PullPlace): Result<PullDetailFacts> {
+  #detail({ number }: PullReference): Result<PullDetailFacts> {
     const pull = this.#pulls.get(`${SITE}${number}`)
     if (pull === undefined) return no('unknown', 'there is no such pull request')
     const comments = pull.comments.map(({ author, body, at }, index) => ({

@@ -6,7 +6,12 @@
  */
 import { createDaemon } from '../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
-import type { DialledLine, Identity, LineEar, WorkerCredential } from '../../core/daemon/ports.ts'
+import type {
+  ConnectionListener,
+  DialledConnection,
+  WorkerCredential,
+  WorkerIdentity,
+} from '../../core/daemon/ports.ts'
 import type { Log, Meters } from '../../core/ports.ts'
 import type { RunLease, WorkerFrame } from '../../protocol/frames.ts'
 import { PROTOCOL_VERSION } from '../../protocol/limits.ts'
@@ -363,14 +368,14 @@ export class DaemonWorker implements SimWorker {
     then()
   }
 
-  #dial(life: Life, ear: LineEar): DialledLine {
+  #dial(life: Life, ear: ConnectionListener): DialledConnection {
     const { dial, watch, time } = this.#parts
     const heard: WorkerEar = {
-      opened: () => ear.opened(),
-      heard: (_frame, text) => ear.heard(text),
+      opened: () => ear.onOpen(),
+      heard: (_frame, text) => ear.onText(text),
       closed: () => {
         watch.lineDown(this)
-        ear.closed('the line is gone')
+        ear.onClose('the line is gone')
       },
     }
     const wire = dial(life.process, heard, false)
@@ -384,16 +389,16 @@ export class DaemonWorker implements SimWorker {
         watch.sends(this, wire, frame, text)
         wire.sendUp(frame, text)
       },
-      backlog: () => 0,
+      backlogBytes: () => 0,
       close: () => {
         wire.workerCloses()
         watch.lineDown(this)
-        time.in(0, () => ear.closed('it was closed'), life.process)
+        time.in(0, () => ear.onClose('it was closed'), life.process)
       },
     }
   }
 
-  #identity(process: Process): Identity {
+  #identity(process: Process): WorkerIdentity {
     const soon = (change: () => void) =>
       new Promise<void>((resolve) => {
         const done = () => {
@@ -404,17 +409,17 @@ export class DaemonWorker implements SimWorker {
       })
     return {
       credential: () => this.#credential,
-      token: () => this.#token,
-      keep: (credential) =>
+      pairingToken: () => this.#token,
+      saveCredential: (credential) =>
         soon(() => {
           this.#credential = credential
           this.#token = undefined
         }),
-      dropToken: () =>
+      deletePairingToken: () =>
         soon(() => {
           this.#token = undefined
         }),
-      dropCredential: () =>
+      deleteCredential: () =>
         soon(() => {
           if (this.#credential !== undefined)
             this.#parts.watch.deletedCredential(this, this.#credential.workerId)

@@ -9,17 +9,17 @@
  */
 
 import type {
+  AgentOutcome,
+  DispatchRefusal,
   Execution,
+  ExecutionReport,
+  ExecutionReporter,
+  ExecutionRequest,
   Executor,
-  Objection,
-  Order,
   Progress,
-  StopOrder,
-  Telling,
-  Told,
-  Worked,
+  StopRequest,
 } from '../../core/daemon/ports.ts'
-import type { BootedSandbox, BootOrder } from '../../core/daemon/terminal.ts'
+import type { BootedSandbox, BootRequest } from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobFollowUp, RunOutcome } from '../../protocol/frames.ts'
@@ -34,8 +34,8 @@ import { costOf, type DaemonExecution, entryOf } from './worker.ts'
 export interface HandsWatch extends BootsWatch {
   started(execution: DaemonExecution): void
   stopped(execution: DaemonExecution): void
-  told(execution: DaemonExecution, told: Told): void
-  ordered(execution: DaemonExecution, order: StopOrder): void
+  told(execution: DaemonExecution, told: ExecutionReport): void
+  ordered(execution: DaemonExecution, order: StopRequest): void
   published(execution: DaemonExecution): void
   /** A follow-up has pushed, or said what it did. */
   followedUp(execution: DaemonExecution, followUpId: string): void
@@ -68,7 +68,7 @@ export interface HandsParts {
 const PUSHES_MAX = 3
 /** Beyond the patience of whoever asks. */
 const SLOW_LOOK_MS = 6_000
-const OBJECTIONS: readonly Objection[] = [
+const OBJECTIONS: readonly DispatchRefusal[] = [
   'sandbox: it does not start',
   'disk: 200 MB free',
   'busy: for no reason',
@@ -83,25 +83,29 @@ export class Hands implements Executor {
     this.#boots = new Boots({ ...parts, worker: parts.plan.id })
   }
 
-  async objection(): Promise<Objection | undefined> {
+  async refusalOf(): Promise<DispatchRefusal | undefined> {
     const { random, plan, isContent } = this.#parts
     if (random.random(0.3)) await this.#later(random.random(0.02) ? SLOW_LOOK_MS : 200)
     return isContent() || !random.random(plan.declines) ? undefined : random.pick(OBJECTIONS)
   }
 
-  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void): Execution {
+  start(
+    order: ExecutionRequest,
+    reporter: ExecutionReporter,
+    progressed: (progress: Progress) => void,
+  ): Execution {
     this.#parts.shelf.use(order.job.run.id)
-    return new HandedExecution(this.#parts, order, telling, progressed)
+    return new HandedExecution(this.#parts, order, reporter, progressed)
   }
 
-  async salvage(runId: string) {
+  async recover(runId: string) {
     const { random, shelf } = this.#parts
     await this.#later(random.fraction() * 2_000)
     if (random.random(0.5) || !shelf.kept.has(runId)) return {}
     return { sandbox: retained(this.#parts, runId) }
   }
 
-  boot(order: BootOrder): Promise<Result<BootedSandbox>> {
+  boot(order: BootRequest): Promise<Result<BootedSandbox>> {
     return this.#boots.boot(order)
   }
 
@@ -150,7 +154,7 @@ class HandedExecution implements Execution, DaemonExecution {
   readonly remote: string
   killed = false
   readonly #parts: HandsParts
-  readonly #telling: Telling
+  readonly #reporter: ExecutionReporter
   readonly #progressed: (progress: Progress) => void
   readonly #pullUrl: string | undefined
   readonly #followUp: JobFollowUp | undefined
@@ -164,15 +168,15 @@ class HandedExecution implements Execution, DaemonExecution {
 
   constructor(
     parts: HandsParts,
-    { leaseId, job }: Order,
-    telling: Telling,
+    { leaseId, job }: ExecutionRequest,
+    reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
   ) {
     this.#parts = parts
     this.leaseId = leaseId
     this.runId = job.run.id
     this.remote = job.repo.remote
-    this.#telling = telling
+    this.#reporter = reporter
     this.#progressed = progressed
     this.#followUp = job.followUp
     this.#pullUrl =
@@ -203,20 +207,20 @@ class HandedExecution implements Execution, DaemonExecution {
     return yes({ sandbox: { id: `sb-${this.runId}` } })
   }
 
-  async work(): Promise<Worked> {
+  async runAgent(): Promise<AgentOutcome> {
     const { random } = this.#parts
     let before = 0
     for (const { at, act } of this.#script()) {
       await this.#pause(at - before)
       before = at
       if (this.#isStopping) return { verdict: 'stopped', reason: 'it was stopped' }
-      if (random.random(0.2)) await this.#telling.room()
+      if (random.random(0.2)) await this.#reporter.waitForCapacity()
       act()
     }
     return random.random(0.1) ? { verdict: 'failed', reason: 'the agent gave up' } : { verdict: 'done' }
   }
 
-  async finish({ verdict, reason }: Worked): Promise<RunOutcome> {
+  async finish({ verdict, reason }: AgentOutcome): Promise<RunOutcome> {
     const { random } = this.#parts
     if (!this.killed) {
       await this.#pause(random.fraction() * 2_000)
@@ -234,7 +238,7 @@ class HandedExecution implements Execution, DaemonExecution {
     return { status: 'completed', result: { artifacts: [], ...pull }, costs, sandbox }
   }
 
-  stop(order: StopOrder): void {
+  stop(order: StopRequest): void {
     const { random, plan, clock, watch } = this.#parts
     this.killed ||= order.how === 'kill'
     watch.ordered(this, order)
@@ -247,7 +251,7 @@ class HandedExecution implements Execution, DaemonExecution {
     else clock.after(random.fraction() * plan.cancelMsMax, obey)
   }
 
-  gone(): Promise<void> {
+  whenExited(): Promise<void> {
     return this.#gone
   }
 
@@ -337,11 +341,11 @@ class HandedExecution implements Execution, DaemonExecution {
     return acts.sort((a, b) => a.at - b.at)
   }
 
-  #tell(made: (word: string, at: string) => Told): void {
+  #tell(made: (word: string, at: string) => ExecutionReport): void {
     const at = new Date(this.#parts.clock.now()).toISOString()
     const told = made(`${this.leaseId} ${++this.#words}`, at)
     this.#parts.watch.told(this, told)
-    this.#telling.tell(told)
+    this.#reporter.report(told)
   }
 
   #print(): void {

@@ -6,7 +6,7 @@
 import type { FrontDesk, WorkerLine, WorkerLink } from '../../actors/api/host-api.ts'
 import { type BuiltHost, buildHost, type HostParts } from '../../actors/root/create-host.ts'
 import type { Log, Meters, Tracker } from '../../core/ports.ts'
-import type { PullHost } from '../../core/provider-ports.ts'
+import type { PullRequestApi } from '../../core/provider-ports.ts'
 import { yes } from '../../core/result.ts'
 import { renderConfig } from '../../core/settings/change.ts'
 import { readConfig } from '../../core/settings/read.ts'
@@ -56,7 +56,7 @@ export interface HostMachineParts {
   readonly drive: Drive
   readonly random: Random
   readonly trackerFor: (process: Process) => Tracker
-  readonly pullsFor: (process: Process) => PullHost
+  readonly pullsFor: (process: Process) => PullRequestApi
   readonly watch: HostWatch
 }
 

@@ -58,8 +58,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'the mark in memory is acknowledged',
     file: BOOK,
-    find: 'return page.durable.mark',
-    replace: 'return page.at.mark',
+    find: 'return progress.durable.mark',
+    replace: 'return progress.applied.mark',
   },
   {
     name: 'early frames are applied',
@@ -88,8 +88,8 @@ const frames: readonly Mutant[] = [
   {
     name: 'anybody may report on any lease',
     file: BOOK,
-    find: 'if (page === undefined || page.workerId !== workerId) return false',
-    replace: 'if (page === undefined) return false',
+    find: 'if (progress === undefined || progress.workerId !== workerId) return false',
+    replace: 'if (progress === undefined) return false',
   },
   {
     name: 'a revoked worker is heard out',
@@ -100,26 +100,26 @@ const frames: readonly Mutant[] = [
   {
     name: 'an artifact counts before it is on disk',
     file: BOOK,
-    find: 'this.#whileFiled(page, bytes, frame.seq, () => this.#fileArtifact(page, frame))\n        return',
-    replace: 'void this.#fileArtifact(page, frame)\n        break',
+    find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))\n        return',
+    replace: 'void this.#writeArtifact(progress, frame)\n        break',
     quick: true,
   },
   {
     name: 'a usage snapshot counts before it is on disk',
     file: BOOK,
-    find: 'this.#whileFiled(page, bytes, frame.seq, () => this.#fileUsage(frame))\n        return',
-    replace: 'void this.#fileUsage(frame)\n        break',
+    find: 'this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeUsage(frame))\n        return',
+    replace: 'void this.#writeUsage(frame)\n        break',
   },
   {
     name: 'memories are dropped',
     file: BOOK,
-    find: 'remember(page.runId, frame.repo, frame.facts)',
+    find: 'recordMemories(progress.runId, frame.repo, frame.facts)',
     replace: '',
   },
   {
     name: 'patches are dropped',
     file: BOOK,
-    find: 'patchRun(page.runId, page.workerId, frame.patch)',
+    find: 'patchRun(progress.runId, progress.workerId, frame.patch)',
     replace: '',
   },
   {
@@ -131,7 +131,7 @@ const frames: readonly Mutant[] = [
   {
     name: 'the log does not know where it ends',
     file: 'actors/runs/run-event-log.ts',
-    find: 'page.first += events.length',
+    find: 'pending.first += events.length',
     replace: '',
   },
   {
@@ -158,8 +158,8 @@ const leases: readonly Mutant[] = [
   {
     name: 'who comes back is not believed',
     file: LEASE,
-    find: "'worker claims': 'held',",
-    replace: "'worker claims': 'adrift',",
+    find: "'worker claimed lease': 'held',",
+    replace: "'worker claimed lease': 'adrift',",
   },
   {
     name: 'a refused run is forgotten',
@@ -176,8 +176,8 @@ const leases: readonly Mutant[] = [
   {
     name: 'an expired lease takes its run along',
     file: LEASE,
-    find: "'time ran out': { target: 'closed', actions: ['endExpired', 'tellLost', 'fence'] },",
-    replace: "'time ran out': { target: 'closed', actions: ['endExpired', 'fence'] },",
+    find: "'lease expired': { target: 'closed', actions: ['endExpired', 'reportLost', 'fence'] },",
+    replace: "'lease expired': { target: 'closed', actions: ['endExpired', 'fence'] },",
   },
   {
     name: 'restored leases wait for ever',
@@ -343,8 +343,8 @@ const executions: readonly Mutant[] = [
   {
     name: 'an offer that was taken back is begun all the same',
     file: DISPATCHES,
-    find: 'hostConnection.connectionKey !== mark || pending.isWithdrawn) return',
-    replace: 'hostConnection.connectionKey !== mark) return',
+    find: 'hostConnection.connectionKey !== connectionKey || pending.isWithdrawn)',
+    replace: 'hostConnection.connectionKey !== connectionKey)',
   },
   {
     name: 'a lease runs out counted from the acknowledgement',

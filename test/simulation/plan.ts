@@ -19,7 +19,7 @@ export const SETTLING = 150_000
 /** The longest an execution takes by itself. */
 export const RUN_MS_MAX = 15 * 60_000
 
-export const LEASE_STATES = ['offered', 'unsure', 'held', 'adrift', 'cancelling'] as const
+export const LEASE_STATES = ['offered', 'unconfirmed', 'held', 'adrift', 'cancelling'] as const
 export type LeaseState = (typeof LEASE_STATES)[number]
 
 export const HOST_FAULTS = [
@@ -207,7 +207,7 @@ function drawFaults(seed: number): Fault[] {
 
 /** What brings a lease into a state that does not come about by itself. */
 const WAYS: Readonly<Partial<Record<LeaseState, readonly [FaultKind, LeaseState]>>> = {
-  unsure: ['worker crash', 'offered'],
+  unconfirmed: ['worker crash', 'offered'],
   adrift: ['worker crash', 'held'],
   cancelling: ['cancel', 'held'],
 }

@@ -5,7 +5,12 @@
  * typed, spends something on it, and ends when it is told to. Whether a sandbox that somebody is in may be taken back is
  * for the daemon to say: the disk itself would let it go.
  */
-import type { BootedSandbox, BootOrder, Session, SessionEar } from '../../core/daemon/terminal.ts'
+import type {
+  BootedSandbox,
+  BootRequest,
+  TerminalSession,
+  TerminalSessionListener,
+} from '../../core/daemon/terminal.ts'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
@@ -92,7 +97,7 @@ export class Boots {
     this.#parts = parts
   }
 
-  async boot({ runId }: BootOrder): Promise<Result<BootedSandbox>> {
+  async boot({ runId }: BootRequest): Promise<Result<BootedSandbox>> {
     const { worker, process, random, watch } = this.#parts
     const boot = new Boot(worker, runId, process)
     watch.boots(boot)
@@ -121,12 +126,12 @@ export class Boots {
   }
 }
 
-class BootedHands implements BootedSandbox, Session {
+class BootedHands implements BootedSandbox, TerminalSession {
   readonly #parts: BootsParts
   readonly #boot: Boot
   readonly #kept: Kept
   readonly #sessionId: string
-  #ear: SessionEar | undefined
+  #ear: TerminalSessionListener | undefined
   #waiting: string[] = []
   #isPaused = false
   #ending: number | undefined
@@ -139,7 +144,7 @@ class BootedHands implements BootedSandbox, Session {
     this.#sessionId = sessionId
   }
 
-  open(_size: object, ear: SessionEar): Session {
+  open(_size: object, ear: TerminalSessionListener): TerminalSession {
     if (this.#ear !== undefined) throw new Error('a booted sandbox has one terminal')
     this.#ear = ear
     this.#soon(800, () => this.#print('hello '))
@@ -217,10 +222,10 @@ class BootedHands implements BootedSandbox, Session {
     for (const data of this.#waiting.splice(0)) {
       this.#boot.printed += data
       this.#boot.printedAt = this.#parts.now()
-      this.#ear?.printed(data)
+      this.#ear?.onOutput(data)
     }
     if (this.#ending === undefined || this.#isPaused) return
     this.#boot.isOver = true
-    this.#ear?.ended(this.#ending)
+    this.#ear?.onExit(this.#ending)
   }
 }

@@ -7,7 +7,7 @@
  * files beside the database refuse at once when it is full. A dead host's calls are never answered.
  */
 import type {
-  ArtifactFound,
+  ArtifactLookup,
   Artifacts,
   Cancel,
   ConfigFile,
@@ -244,7 +244,7 @@ export class SimStore implements Store {
   #events(): EventLogs {
     const { disk } = this.#parts
     return {
-      next: (runId) => disk.events.get(runId)?.length ?? 0,
+      nextIndex: (runId) => disk.events.get(runId)?.length ?? 0,
       read: async (runId, { after = -1, limit } = {}) =>
         disk
           .eventsOf(runId)
@@ -262,7 +262,7 @@ export class SimStore implements Store {
         const text = Buffer.from(data).toString()
         return this.#written(() => writePart(disk, runId, name, part, text, final))
       },
-      find: async (runId, name): Promise<ArtifactFound> => {
+      find: async (runId, name): Promise<ArtifactLookup> => {
         const whole = wholeOf(runId, name)
         if (whole === undefined) return { is: 'missing' }
         const bytes = Buffer.from(whole)
@@ -295,7 +295,7 @@ export class SimStore implements Store {
           disk.config = text
           return { is: 'replaced' } as const
         }),
-      setAside: async () => 'config.json.1.rejected',
+      saveCopy: async () => 'config.json.1.rejected',
       watch: () => () => {},
     }
   }

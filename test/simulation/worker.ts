@@ -5,7 +5,7 @@
  * daemon. Beside each other they keep host and daemon from being wrong in the same way.
  */
 import type { DaemonEnd } from '../../actors/daemon/daemon-dependencies.ts'
-import type { StopOrder, Told } from '../../core/daemon/ports.ts'
+import type { ExecutionReport, StopRequest } from '../../core/daemon/ports.ts'
 import type { RunLease, RunOutcome, WorkerFrame } from '../../protocol/frames.ts'
 import type { Random } from '../support/random.ts'
 import type { SimCodehost } from './codehost.ts'
@@ -92,8 +92,8 @@ export interface DaemonWatch extends WorkerWatch, BootsWatch {
   sends(worker: SimWorker, wire: Wire, frame: WorkerFrame, text: string): void
   spooling(worker: SimWorker, batch: Batch): void
   spooled(worker: SimWorker, batch: Batch): void
-  told(execution: Execution, told: Told): void
-  ordered(execution: DaemonExecution, order: StopOrder): void
+  told(execution: Execution, told: ExecutionReport): void
+  ordered(execution: DaemonExecution, order: StopRequest): void
   /** Something of it reaches the code host. */
   published(execution: DaemonExecution): void
   /** A follow-up has pushed, or said what it did. */

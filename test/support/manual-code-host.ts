@@ -1,13 +1,13 @@
 /** A code host and a bucket held in the hand. */
 import type {
   Bucket,
-  BucketLook,
+  BucketState,
+  PullBranches,
   PullDetailFacts,
   PullFacts,
-  PullHost,
-  PullOrigin,
-  PullPlace,
-  UploadOrder,
+  PullReference,
+  PullRequestApi,
+  UploadRequest,
 } from '../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { PullComment } from '../../protocol/pulls.ts'
@@ -18,7 +18,7 @@ const SITE = 'https://codehost.example'
 
 export const handPullUrl = (remote: string, number: number): string => `${SITE}/${remote}/pull/${number}`
 
-export class HandPulls implements PullHost {
+export class HandPulls implements PullRequestApi {
   /** By address. */
   readonly pulls = new Map<string, PullState>()
   readonly comments: string[] = []
@@ -36,7 +36,7 @@ export class HandPulls implements PullHost {
     return this.refusal ?? yes(this.#of(remote).map(([number, state]) => factsOf(remote, number, state)))
   }
 
-  async detail({ remote, number }: PullPlace): Promise<Result<PullDetailFacts>> {
+  async detail({ remote, number }: PullReference): Promise<Result<PullDetailFacts>> {
     const state = this.pulls.get(handPullUrl(remote, number))
     if (this.refusal !== undefined) return this.refusal
     if (state === undefined) return no('unknown', 'there is no such pull request')
@@ -64,7 +64,7 @@ export class HandPulls implements PullHost {
     })
   }
 
-  async origin({ remote, number }: PullPlace): Promise<Result<PullOrigin>> {
+  async branches({ remote, number }: PullReference): Promise<Result<PullBranches>> {
     return (
       this.refusal ??
       yes({ headRemote: remote, headBranch: `branch-${number}`, headSha: 'abc', baseBranch: 'main' })
@@ -78,24 +78,24 @@ export class HandPulls implements PullHost {
     return yes(new Map(known))
   }
 
-  async merge(place: PullPlace): Promise<Result<string>> {
+  async merge(place: PullReference): Promise<Result<string>> {
     const done = this.#turn(place, ['open'], 'merged')
     return done.ok ? yes('merged it') : done
   }
 
-  async close(place: PullPlace) {
+  async close(place: PullReference) {
     return this.#turn(place, ['open', 'draft'], 'closed')
   }
 
-  async reopen(place: PullPlace) {
+  async reopen(place: PullReference) {
     return this.#turn(place, ['closed'], 'open')
   }
 
-  async ready(place: PullPlace) {
+  async markReady(place: PullReference) {
     return this.#turn(place, ['draft'], 'open')
   }
 
-  async comment(_: PullPlace, body: string): Promise<Result<void>> {
+  async comment(_: PullReference, body: string): Promise<Result<void>> {
     if (this.refusal !== undefined) return this.refusal
     this.comments.push(body)
     return yes(undefined)
@@ -113,19 +113,19 @@ export class HandPulls implements PullHost {
     return this.refusal ?? yes(undefined)
   }
 
-  placeOf(url: string): PullPlace | undefined {
+  parseUrl(url: string): PullReference | undefined {
     const found = /^https:\/\/codehost\.example\/([^/]+\/[^/]+)\/pull\/(\d+)$/.exec(url)
     return found?.[1] === undefined ? undefined : { remote: found[1], number: Number(found[2]) }
   }
 
   #of(remote: string): (readonly [number, PullState])[] {
     return [...this.pulls].flatMap(([url, state]) => {
-      const place = this.placeOf(url)
+      const place = this.parseUrl(url)
       return place?.remote === remote ? [[place.number, state] as const] : []
     })
   }
 
-  #turn({ remote, number }: PullPlace, from: readonly PullState[], to: PullState): Result<void> {
+  #turn({ remote, number }: PullReference, from: readonly PullState[], to: PullState): Result<void> {
     const url = handPullUrl(remote, number)
     const state = this.pulls.get(url)
     if (this.refusal !== undefined) return this.refusal
@@ -151,11 +151,11 @@ function factsOf(remote: string, number: number, state: PullState): PullFacts {
 }
 
 export class HandBucket implements Bucket {
-  is: BucketLook = { installed: true, loggedIn: true, account: 'Dev' }
+  is: BucketState = { installed: true, loggedIn: true, account: 'Dev' }
   readonly uploads: string[] = []
   refusal: Result<never> | undefined
 
-  async look() {
+  async status() {
     return this.is
   }
 
@@ -163,7 +163,7 @@ export class HandBucket implements Bucket {
     return yes('open the page')
   }
 
-  async upload({ bucket, key, contentType, read }: UploadOrder): Promise<Result<void>> {
+  async upload({ bucket, key, contentType, read }: UploadRequest): Promise<Result<void>> {
     const parts: Uint8Array[] = []
     for await (const part of read()) parts.push(part)
     if (this.refusal !== undefined) return this.refusal

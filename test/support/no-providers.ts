@@ -7,8 +7,8 @@ const nobody = no('invalid', 'there is nobody to ask in this test')
 export const noNeighbours: Pick<HostParts, 'accounts' | 'bucket' | 'pulls' | 'port'> = {
   accounts: {
     authorizeTracker: () => nobody,
-    exchangeTracker: async () => nobody,
-    refreshTracker: async () => nobody,
+    exchangeTrackerCode: async () => nobody,
+    refreshTrackerToken: async () => nobody,
     checkTracker: async () => nobody,
     startDevice: async () => nobody,
     pollDevice: async () => nobody,
@@ -17,7 +17,7 @@ export const noNeighbours: Pick<HostParts, 'accounts' | 'bucket' | 'pulls' | 'po
     findAgentLogin: async () => nobody,
   },
   bucket: {
-    look: async () => ({ installed: false, loggedIn: false }),
+    status: async () => ({ installed: false, loggedIn: false }),
     login: async () => nobody,
     upload: async () => nobody,
     stop: () => {},

@@ -1,14 +1,14 @@
 /** A screen whose picture is simply all that was printed on it, for whoever wants to see what is drawn when. */
-import type { MakeScreen } from '../../core/daemon/terminal.ts'
+import type { CreateScreen } from '../../core/daemon/terminal.ts'
 
 /** Asks for the cursor, as a program does; answered like a terminal would. */
 export const QUESTION = '\x1b[6n'
 export const ANSWER = '\x1b[1;1R'
 
-export const plainScreen: MakeScreen = ({ cols, rows }, answer) => {
+export const plainScreen: CreateScreen = ({ cols, rows }, answer) => {
   let [printed, size, isClosed] = ['', `${cols}x${rows}`, false]
   return {
-    async print(data) {
+    async write(data) {
       if (isClosed) throw new Error('it is closed')
       printed += data
       if (data.includes(QUESTION)) answer(ANSWER)
@@ -16,7 +16,7 @@ export const plainScreen: MakeScreen = ({ cols, rows }, answer) => {
     resize: (now) => {
       size = `${now.cols}x${now.rows}`
     },
-    picture: () => `[${size} ${printed}]`,
+    serialize: () => `[${size} ${printed}]`,
     close: () => {
       isClosed = true
     },

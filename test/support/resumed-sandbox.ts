@@ -7,10 +7,10 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { realClock } from '../../bin/clock.ts'
-import type { BootedSandbox, Session, TerminalSize } from '../../core/daemon/terminal.ts'
+import type { BootedSandbox, TerminalSession, TerminalSize } from '../../core/daemon/terminal.ts'
 import { no, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
-import { agentDrivers } from '../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../../worker/executor.ts'
 import type { HandsParts } from '../../worker/run/dependencies.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
@@ -61,7 +61,7 @@ export async function handsIn(
     },
     // Never asked, for nothing is published.
     codehostFor: () => yes({} as never),
-    drivers: agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot }),
+    drivers: createAgentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot }),
     wayOut: openSandboxEgress,
     // From the checkout's root, for it may be bundled into one file elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
@@ -101,19 +101,19 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
 
 /** Executes the job; its sandbox is retained then. */
 export async function executed(hands: Hands, job: Job = jobOf(['write kept.txt', '  kept'])): Promise<void> {
-  const telling = { tell: () => {}, room: async () => {} }
-  const execution = hands.begin({ leaseId: 'ls-1', workerId: 'wk-1', job }, telling, () => {})
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = hands.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
   const prepared = await execution.prepare()
   if (!prepared.ok) throw new Error(prepared.refusal.message)
-  const worked = await execution.work()
+  const worked = await execution.runAgent()
   if (worked.verdict !== 'done') throw new Error(worked.reason)
   await execution.finish(worked)
-  await execution.gone()
+  await execution.whenExited()
 }
 
 export interface Seat {
   readonly booted: BootedSandbox
-  readonly session: Session
+  readonly session: TerminalSession
   /** Everything printed so far. */
   readonly text: () => string
   /** Resolves when this was printed, after what was waited for before. */
@@ -139,7 +139,7 @@ export function seat(sandbox: BootedSandbox, size: TerminalSize = SIZE): Seat {
     text += data
     look()
   }
-  const session = sandbox.open(size, { printed, ended: (code) => end(code) })
+  const session = sandbox.open(size, { onOutput: printed, onExit: (code) => end(code) })
   const find = (wanted: string | RegExp): number => {
     const rest = text.slice(seen)
     const at = typeof wanted === 'string' ? rest.indexOf(wanted) : rest.search(wanted)

@@ -124,7 +124,7 @@ async function events(dataDir: string, life: number) {
         // The first run of a caller is the same in every life, and some grow large.
         const id = runId(round % 4 === 0 ? caller : 1_000 * (1 + life * 12 + caller) + round)
         for (let n = 0; n < 8; n++) {
-          const first = store.events.next(id)
+          const first = store.events.nextIndex(id)
           const text = 'x'.repeat(caller === 0 ? 30_000 : (first * 97) % 2_000)
           const chunk = Array.from({ length: 1 + (n % 3) }, (_, i) => logEvent(id, first + i, text))
           await store.database.commit([

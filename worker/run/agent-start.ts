@@ -4,7 +4,7 @@
  * Its settings are laid down inside, by a few lines of shell in front of it: a home that a setup command or an earlier
  * session has filled may hold links to anywhere, and outside they would be followed by somebody who may write anywhere.
  */
-import type { Telling } from '../../core/daemon/ports.ts'
+import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
@@ -26,14 +26,14 @@ export interface AgentStart {
 
 export async function agentStart(hands: HandsParts, job: Job, errand: Errand): Promise<Result<AgentStart>> {
   const driver = hands.drivers[job.agent.provider]
-  const found = await driver.find()
+  const found = await driver.locate()
   // A command line of the person's own may name a program that is nobody else's.
   if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
   const task = taskFor(job, errand, hands.uuid())
-  const made = driver.command(task, found)
+  const made = driver.buildCommand(task, found)
   const command = withSeeds(made, codehostToken(job))
   const environment = { ...command.environment, ...errand.environment }
-  return yes({ driver, task, command: { ...command, environment }, listener: driver.listen(task) })
+  return yes({ driver, task, command: { ...command, environment }, listener: driver.createListener(task) })
 }
 
 function taskFor(job: Job, { prompt, resume }: Errand, uuid: string): AgentTask {
@@ -68,7 +68,7 @@ const LAY_DOWN = [
 
 /** `more`: files that it has besides its own. */
 export function withSeeds(
-  { command, environment, files, seeds, stdin, shown }: AgentCommand,
+  { command, environment, files, seeds, stdin, readOnlyPaths: shown }: AgentCommand,
   more: readonly SandboxFile[] = [],
 ): Command {
   const laid = seeds.map(({ text }, n): SandboxFile => ({ path: `${SEEDS}/${n}`, mode: '0444', text }))
@@ -98,11 +98,11 @@ export async function exportUsage(
   { driver }: Pick<AgentStart, 'driver'>,
   files: AgentFiles,
   sessionId: string,
-  telling: Telling,
+  reporter: ExecutionReporter,
   since?: string,
 ): Promise<CostEntry | undefined> {
   const { usage, cost } = await billOf(driver, files, sessionId, since)
-  for (const snapshot of usage) telling.tell({ is: 'usage', snapshot })
+  for (const snapshot of usage) reporter.report({ is: 'usage', snapshot })
   return cost
 }
 
@@ -112,6 +112,6 @@ export async function billOf(
   sessionId: string,
   since?: string,
 ): Promise<{ readonly usage: readonly UsageSnapshot[]; readonly cost: CostEntry | undefined }> {
-  const usage = await driver.usage(files, sessionId)
+  const usage = await driver.readUsage(files, sessionId)
   return { usage, cost: costFromUsage(driver.provider, usage, PRICES, since) }
 }

@@ -2,20 +2,20 @@
  * An agent while it works: its output becomes reports, its budgets are kept, and when it has to end it is asked first
  * and killed a little later, so that what it has spent is known.
  */
-import type { Telling, Worked } from '../../core/daemon/ports.ts'
+import type { AgentOutcome, ExecutionReporter } from '../../core/daemon/ports.ts'
 import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import type { AgentEnding, AgentListener, Heard } from '../agents/agent.ts'
-import { lineReader } from '../agents/line-reader.ts'
+import type { AgentListener, AgentObservation, AgentOutcome } from '../agents/agent.ts'
+import { createLineReader } from '../agents/line-reader.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 import { Budget } from './agent-limits.ts'
 
 export interface AgentWatchParts {
   readonly process: SandboxProcess
   readonly listener: AgentListener
-  readonly telling: Telling
+  readonly reporter: ExecutionReporter
   readonly clock: Clock
   readonly log: Log
   readonly limits: JobLimits
@@ -25,8 +25,8 @@ export interface AgentWatchParts {
 }
 
 export interface Watched {
-  readonly worked: Worked
-  readonly ending: AgentEnding
+  readonly worked: AgentOutcome
+  readonly ending: AgentOutcome
 }
 
 /** From the question to the axe; a cancel has ten seconds in all. */
@@ -63,14 +63,14 @@ export class AgentWatch {
   async watched(): Promise<Watched> {
     const { process, listener } = this.#parts
     await Promise.all([
-      this.#read(process.stdout, (line, at) => listener.line(line, at)),
-      this.#read(process.stderr, (line, at) => listener.complaint(line, at)),
+      this.#read(process.stdout, (line, at) => listener.onOutputLine(line, at)),
+      this.#read(process.stderr, (line, at) => listener.onErrorLine(line, at)),
     ])
     const end = await process.ended
     this.#budget.stop()
     this.#axe?.()
-    const ending = listener.ended(end, this.#instant())
-    for (const event of ending.events) this.#parts.telling.tell({ is: 'event', event })
+    const ending = listener.onExit(end, this.#instant())
+    for (const event of ending.events) this.#parts.reporter.report({ is: 'event', event })
     return { worked: this.#judged(ending, end), ending }
   }
 
@@ -78,31 +78,35 @@ export class AgentWatch {
 
   async #read(
     stream: AsyncIterable<Buffer>,
-    hear: (line: string, at: string) => readonly Heard[],
+    hear: (line: string, at: string) => readonly AgentObservation[],
   ): Promise<void> {
-    const lines = lineReader()
+    const lines = createLineReader()
     try {
       for await (const chunk of stream) {
         this.#budget.heard()
         this.#take(lines.push(chunk), hear)
-        await this.#parts.telling.room()
+        await this.#parts.reporter.waitForCapacity()
       }
     } catch {
       // A pipe that breaks ends like one that closes: how the process ended is told elsewhere.
     }
-    this.#take(lines.rest(), hear)
+    this.#take(lines.flush(), hear)
   }
 
   /** Plain lines that came together go together: fifty thousand of them are not as many events. */
-  #take(lines: readonly string[], hear: (line: string, at: string) => readonly Heard[]): void {
+  #take(lines: readonly string[], hear: (line: string, at: string) => readonly AgentObservation[]): void {
     const at = this.#instant()
-    const together = new LogLines((event) => this.#parts.telling.tell({ is: 'event', event }))
+    const together = new LogLines((event) => this.#parts.reporter.report({ is: 'event', event }))
     for (const line of lines) for (const heard of this.#heard(line, at, hear)) this.#follow(heard, together)
     together.flush()
   }
 
   /** A line that our own reading of it stumbles over is our bug, and must not cost the others. */
-  #heard(line: string, at: string, hear: (line: string, at: string) => readonly Heard[]): readonly Heard[] {
+  #heard(
+    line: string,
+    at: string,
+    hear: (line: string, at: string) => readonly AgentObservation[],
+  ): readonly AgentObservation[] {
     try {
       return hear(line, at)
     } catch (error) {
@@ -111,7 +115,7 @@ export class AgentWatch {
     }
   }
 
-  #follow(heard: Heard, together: LogLines): void {
+  #follow(heard: AgentObservation, together: LogLines): void {
     switch (heard.is) {
       case 'event':
         together.add(heard.event)
@@ -135,7 +139,7 @@ export class AgentWatch {
     this.#axe = clock.after(INTERRUPT_MS, () => process.kill())
   }
 
-  #judged(ending: AgentEnding, end: SandboxEnd): Worked {
+  #judged(ending: AgentOutcome, end: SandboxEnd): AgentOutcome {
     const ordered = this.#ordered
     if (ordered?.by === 'stop') return { verdict: 'stopped', reason: ordered.reason }
     if (ordered !== undefined) return { verdict: 'failed', reason: ordered.reason }

@@ -7,7 +7,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Telling } from '../../core/daemon/ports.ts'
+import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import { contentTypeOf } from '../../core/run/content-type.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import {
@@ -33,19 +33,19 @@ export interface Leavings {
 
 export async function tellLeavings(
   out: string,
-  telling: Telling,
+  reporter: ExecutionReporter,
   instant: () => string,
   goesOn: () => boolean,
 ): Promise<Leavings> {
   const facts = await factsIn(join(out, 'memories'))
-  if (facts.length > 0) telling.tell({ is: 'memories', facts })
+  if (facts.length > 0) reporter.report({ is: 'memories', facts })
   const found = await filesBelow(join(out, 'artifacts'))
   const artifacts: string[] = []
   const leftOut = [...found.leftOut]
   let bytesLeft = ARTIFACTS_BYTES_MAX
   for (const { path, name } of found.files) {
     if (!goesOn()) break
-    const sent = await sendFile(path, name, bytesLeft, telling, instant)
+    const sent = await sendFile(path, name, bytesLeft, reporter, instant)
     if (typeof sent === 'string') leftOut.push(`artifact ${name} is left out: ${sent}`)
     else {
       bytesLeft -= sent
@@ -175,7 +175,7 @@ async function sendFile(
   path: string,
   name: string,
   bytesMax: number,
-  telling: Telling,
+  reporter: ExecutionReporter,
   instant: () => string,
 ): Promise<number | string> {
   const file = await openPlain(path)
@@ -184,17 +184,22 @@ async function sendFile(
   try {
     if (size > bytesMax)
       return `it has ${size} bytes, and all artifacts of a run together at most ${ARTIFACTS_BYTES_MAX}`
-    await sendParts(handle, name, size, telling)
+    await sendParts(handle, name, size, reporter)
   } finally {
     await handle.close()
   }
   const { contentType } = contentTypeOf(name)
-  telling.tell({ is: 'event', event: { type: 'artifact', at: instant(), name, size, contentType } })
+  reporter.report({ is: 'event', event: { type: 'artifact', at: instant(), name, size, contentType } })
   return size
 }
 
 /** The last part says so, and an empty file has one part, too. */
-async function sendParts(handle: FileHandle, name: string, size: number, telling: Telling): Promise<void> {
+async function sendParts(
+  handle: FileHandle,
+  name: string,
+  size: number,
+  reporter: ExecutionReporter,
+): Promise<void> {
   const buffer = Buffer.alloc(Math.min(ARTIFACT_PART_BYTES_MAX, Math.max(size, 1)))
   let sent = 0
   for (let part = 0; ; part += 1) {
@@ -202,9 +207,9 @@ async function sendParts(handle: FileHandle, name: string, size: number, telling
     sent += bytesRead
     const final = sent >= size || bytesRead === 0
     const data = buffer.subarray(0, bytesRead).toString('base64')
-    telling.tell({ is: 'artifact', name, part, final, data })
+    reporter.report({ is: 'artifact', name, part, final, data })
     if (final) return
-    await telling.room()
+    await reporter.waitForCapacity()
   }
 }
 

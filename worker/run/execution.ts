@@ -6,14 +6,21 @@
  * tree runs inside; nothing inside holds a secret that it does not need; nothing that others can see happens once the
  * lease is gone.
  */
-import type { Execution, Order, Progress, StopOrder, Telling, Worked } from '../../core/daemon/ports.ts'
+import type {
+  AgentOutcome,
+  Execution,
+  ExecutionReporter,
+  ExecutionRequest,
+  Progress,
+  StopRequest,
+} from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { CostEntry } from '../../protocol/cost.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
 import { PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import { cutToChars } from '../../protocol/text-budget.ts'
-import type { AgentEnding } from '../agents/agent.ts'
-import { agentFiles } from '../agents/agent-files.ts'
+import type { AgentOutcome } from '../agents/agent.ts'
+import { openAgentFiles } from '../agents/agent-files.ts'
 import { bestCost } from '../agents/cost.ts'
 import { type AgentStart, agentStart, exportUsage } from './agent-start.ts'
 import { AgentWatch } from './agent-watch.ts'
@@ -29,8 +36,8 @@ import type { Course, Errand, Shown } from './work-plan.ts'
 export interface ExecutionParts {
   readonly hands: HandsParts
   readonly sandboxes: Sandboxes
-  readonly order: Order
-  readonly telling: Telling
+  readonly order: ExecutionRequest
+  readonly reporter: ExecutionReporter
   readonly progressed: (progress: Progress) => void
   /** Nothing of it is left but its disk. */
   readonly gone: () => void
@@ -54,7 +61,7 @@ export class RunExecution implements Execution {
   readonly #abort = new AbortController()
   /** Not even what was begun may be brought to its end. */
   readonly #end = new AbortController()
-  #stop: StopOrder | undefined
+  #stop: StopRequest | undefined
   #room: Room | undefined
   #watch: AgentWatch | undefined
   #checkedOut = false
@@ -62,7 +69,7 @@ export class RunExecution implements Execution {
   #start: AgentStart | undefined
   /** When the agent went on with a session that had been there before. */
   #since: string | undefined
-  #ending: AgentEnding | undefined
+  #ending: AgentOutcome | undefined
   #sessionId: string | undefined
   #busy: Promise<unknown> = Promise.resolve()
   #retained = false
@@ -90,7 +97,7 @@ export class RunExecution implements Execution {
     )
   }
 
-  work(): Promise<Worked> {
+  runAgent(): Promise<AgentOutcome> {
     return this.#phase(
       async () => {
         const room = this.#room
@@ -104,11 +111,11 @@ export class RunExecution implements Execution {
         this.#noteAgent(started.value)
         const process = room.start({ ...started.value.command, wayOut: true })
         if (process === undefined) return this.#stoppedWork()
-        const { hands, order, telling } = this.#parts
+        const { hands, order, reporter } = this.#parts
         this.#watch = new AgentWatch({
           process,
           listener: started.value.listener,
-          telling,
+          reporter,
           clock: hands.clock,
           log: hands.log,
           limits: order.job.limits,
@@ -126,7 +133,7 @@ export class RunExecution implements Execution {
     )
   }
 
-  finish(worked: Worked): Promise<RunOutcome> {
+  finish(worked: AgentOutcome): Promise<RunOutcome> {
     return this.#phase(
       async () => {
         const costs = await this.#spent()
@@ -138,17 +145,17 @@ export class RunExecution implements Execution {
     )
   }
 
-  stop(order: StopOrder): void {
+  stop(order: StopRequest): void {
     // The harder order wins, the first reason stays.
     if (this.#stop?.how === 'kill') return
     this.#stop = { ...order, reason: this.#stop?.reason ?? order.reason }
     this.#abort.abort()
-    if (order.how === 'kill' || order.inVain === true) this.#end.abort()
+    if (order.how === 'kill' || order.leaseLost === true) this.#end.abort()
     if (this.#watch !== undefined) this.#tellWatch(order)
     if (order.how === 'kill' || this.#watch === undefined) this.#room?.stop()
   }
 
-  async gone(): Promise<void> {
+  async whenExited(): Promise<void> {
     await this.#busy
     await this.#room?.close()
     // Given up before its end: another machine does the work anew, and nobody will ask for this disk.
@@ -160,7 +167,7 @@ export class RunExecution implements Execution {
   // ---- preparing -------------------------------------------------------------------------------------------------
 
   async #makeRoom(): Promise<Room> {
-    const { hands, order, telling } = this.#parts
+    const { hands, order, reporter } = this.#parts
     const { job } = order
     const folders = await this.#course.folders()
     // What is said about the configuration is said before there is a room to say it in.
@@ -173,7 +180,7 @@ export class RunExecution implements Execution {
       clock: hands.clock,
       log: (line) => (this.#room === undefined ? early.push(line) : this.#room.say(line)),
     })
-    const room = new Room({ hands, job, folders, way, telling })
+    const room = new Room({ hands, job, folders, way, reporter })
     this.#room = room
     for (const line of early) room.say(line)
     if (this.#stop !== undefined) room.stop()
@@ -232,7 +239,7 @@ export class RunExecution implements Execution {
     this.#parts.progressed({ agentSessionId: id })
   }
 
-  #tellWatch({ how, reason }: StopOrder): void {
+  #tellWatch({ how, reason }: StopRequest): void {
     if (how === 'kill') this.#watch?.kill(reason)
     else this.#watch?.interrupt(reason)
   }
@@ -241,20 +248,20 @@ export class RunExecution implements Execution {
 
   /** After every execution, however it ended. */
   async #spent(): Promise<readonly CostEntry[]> {
-    const { hands, order, telling } = this.#parts
+    const { hands, order, reporter } = this.#parts
     const start = this.#start
     if (start === undefined || this.#room === undefined) return []
     await this.#room.empty()
     const session = this.#sessionId ?? start.task.sessionId
-    const files = agentFiles(this.#room.folders.home, this.#inTime(), hands.clock.now())
+    const files = openAgentFiles(this.#room.folders.home, this.#inTime(), hands.clock.now())
     const known = await this.#orElse(
-      exportUsage(start, files, session, telling, this.#since),
+      exportUsage(start, files, session, reporter, this.#since),
       () => undefined,
     )
     const cost = this.#ending === undefined ? known : bestCost(this.#ending, known)
     if (cost === undefined) return []
-    telling.tell({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
-    telling.tell({ is: 'patch', patch: { costs: [cost] } })
+    reporter.report({ is: 'event', event: { type: 'cost', at: this.#instant(), entry: cost } })
+    reporter.report({ is: 'patch', patch: { costs: [cost] } })
     hands.log.debug({ runId: order.job.run.id }, 'the agent has ended')
     return [cost]
   }
@@ -265,7 +272,7 @@ export class RunExecution implements Execution {
     await room.empty()
     const leavings = await tellLeavings(
       room.folders.out,
-      this.#parts.telling,
+      this.#parts.reporter,
       () => this.#instant(),
       this.#inTime(),
     )
@@ -274,7 +281,7 @@ export class RunExecution implements Execution {
   }
 
   /** What the agent made is brought out and shown to people, when it is done and the lease is still ours. */
-  async #published(worked: Worked): Promise<Result<Shown | undefined>> {
+  async #published(worked: AgentOutcome): Promise<Result<Shown | undefined>> {
     const { order } = this.#parts
     const room = this.#room
     if (worked.verdict !== 'done' || room === undefined || !this.#checkedOut) return yes(undefined)
@@ -296,7 +303,7 @@ export class RunExecution implements Execution {
   }
 
   async #outcome(
-    worked: Worked,
+    worked: AgentOutcome,
     costs: readonly CostEntry[],
     { artifacts }: Leavings,
     published: Result<Shown | undefined>,
@@ -329,9 +336,9 @@ export class RunExecution implements Execution {
       : said
   }
 
-  async #retain(worked: Worked, published: Result<Shown | undefined>) {
+  async #retain(worked: AgentOutcome, published: Result<Shown | undefined>) {
     const { sandboxes, order } = this.#parts
-    if (this.#room === undefined || this.#stop?.inVain === true) return undefined
+    if (this.#room === undefined || this.#stop?.leaseLost === true) return undefined
     // No agent was there: nothing to go on with, and nothing that the log does not say. Nobody is to wait for it.
     if (this.#start === undefined && !this.#course.isKept())
       return { ...this.#sandbox(), retainedUntil: this.#instant() }
@@ -384,7 +391,7 @@ export class RunExecution implements Execution {
     return no('conflict', this.#stop?.reason ?? 'stopped')
   }
 
-  #stoppedWork(): Worked {
+  #stoppedWork(): AgentOutcome {
     return { verdict: 'stopped', reason: this.#stop?.reason ?? 'stopped' }
   }
 
@@ -400,9 +407,9 @@ function courseFor({ hands, sandboxes, order }: ExecutionParts): Course {
 }
 
 function verdictOf(
-  worked: Worked,
+  worked: AgentOutcome,
   published: Result<unknown>,
-  stop: StopOrder | undefined,
+  stop: StopRequest | undefined,
 ): Pick<RunOutcome, 'status' | 'error'> {
   if (worked.verdict === 'stopped') return { status: 'cancelled', error: sentence(worked.reason) }
   if (worked.verdict === 'failed') return { status: 'failed', error: sentence(worked.reason) }

@@ -7,11 +7,11 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Order } from '../../core/daemon/ports.ts'
+import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
-import { agentFiles } from '../agents/agent-files.ts'
+import { openAgentFiles } from '../agents/agent-files.ts'
 import type { Begun, FollowedUp } from '../git/git-ports.ts'
 import type { HandsParts } from './dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment.ts'
@@ -43,7 +43,7 @@ export class FollowUp implements Course {
   #resume: string | undefined
   #stage: Stage | undefined
 
-  constructor(hands: HandsParts, sandboxes: Sandboxes, { job }: Order) {
+  constructor(hands: HandsParts, sandboxes: Sandboxes, { job }: ExecutionRequest) {
     const { pull, followUp } = job
     if (pull === undefined || followUp === undefined) throw new Error('a follow-up of no pull request')
     this.#hands = hands
@@ -182,8 +182,8 @@ export class FollowUp implements Course {
     if (session === undefined || provider !== 'agentA' || record?.agent?.provider !== provider)
       return undefined
     try {
-      const usage = await this.#hands.drivers[provider].usage(
-        agentFiles(home, () => true),
+      const usage = await this.#hands.drivers[provider].readUsage(
+        openAgentFiles(home, () => true),
         session,
       )
       return usage.length === 0 ? undefined : session

@@ -1,5 +1,5 @@
 /** A run's own course: a new sandbox, the run's branch from its base on, and a pull request at the end. */
-import type { Order } from '../../core/daemon/ports.ts'
+import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
 import type { HandsParts } from './dependencies.ts'
@@ -11,10 +11,10 @@ import type { Course, Errand, Publishing, Shown } from './work-plan.ts'
 export class NewWork implements Course {
   readonly #hands: HandsParts
   readonly #sandboxes: Sandboxes
-  readonly #order: Order
+  readonly #order: ExecutionRequest
   #from: CheckedOut | undefined
 
-  constructor(hands: HandsParts, sandboxes: Sandboxes, order: Order) {
+  constructor(hands: HandsParts, sandboxes: Sandboxes, order: ExecutionRequest) {
     this.#hands = hands
     this.#sandboxes = sandboxes
     this.#order = order

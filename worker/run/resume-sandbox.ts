@@ -9,16 +9,16 @@
 import { stat } from 'node:fs/promises'
 import type {
   BootedSandbox,
-  BootOrder,
-  Session,
-  SessionEar,
+  BootRequest,
+  TerminalSession,
+  TerminalSessionListener,
   TerminalSize,
 } from '../../core/daemon/terminal.ts'
 import type { Cancel } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
-import { agentFiles } from '../agents/agent-files.ts'
+import { openAgentFiles } from '../agents/agent-files.ts'
 import { withSeeds } from './agent-start.ts'
 import type { HandsParts } from './dependencies.ts'
 import { OWN_PROGRAMS } from './sandbox-paths.ts'
@@ -41,7 +41,7 @@ const USAGE_MS_MAX = 10_000
 const NEWEST_MS_MAX = 3_000
 
 /** Not while something is executed there, which the caller knows. */
-export async function bootSandbox(order: BootOrder, parts: BootParts): Promise<Result<BootedSandbox>> {
+export async function bootSandbox(order: BootRequest, parts: BootParts): Promise<Result<BootedSandbox>> {
   const { hands, sandboxes } = parts
   const found = bootable(sandboxes.get(order.runId), hands)
   if (!found.ok) return found
@@ -81,7 +81,7 @@ function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsPa
   if (Date.parse(retainedUntil) <= clock.now()) return GONE
   if (agent === undefined || sessionId === undefined) return no('invalid', 'this run has no agent session')
   const driver = drivers[agent.provider]
-  if (driver.attend === undefined)
+  if (driver.buildTerminalCommand === undefined)
     return no('invalid', `a session of ${agent.provider} cannot be gone on with at a terminal`)
   const since = record.retainedAt ?? new Date(clock.now()).toISOString()
   return yes({ record, driver, sessionId, since })
@@ -95,8 +95,8 @@ async function newestIn(
   const until = hands.clock.monotonic() + NEWEST_MS_MAX
   const inTime = () => hands.clock.monotonic() < until
   try {
-    const files = agentFiles(sandboxes.foldersOf(record.runId).home, inTime)
-    const newest = (await driver.newest?.(files, sessionId)) ?? sessionId
+    const files = openAgentFiles(sandboxes.foldersOf(record.runId).home, inTime)
+    const newest = (await driver.findLatestSession?.(files, sessionId)) ?? sessionId
     // What was read in part tells nothing.
     return inTime() ? newest : sessionId
   } catch (error) {
@@ -109,12 +109,12 @@ async function newestIn(
 }
 
 async function commandFor(
-  { credentials }: BootOrder,
+  { credentials }: BootRequest,
   { record, driver }: Found,
   resume: string,
 ): Promise<Result<AgentCommand>> {
   const { agent } = record
-  const found = await driver.find()
+  const found = await driver.locate()
   if (found.is === 'missing' && agent?.command === undefined) return no('failed', found.reason)
   const task = {
     agent: agent ?? {},
@@ -122,7 +122,7 @@ async function commandFor(
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
   }
-  const command = driver.attend?.(task, found)
+  const command = driver.buildTerminalCommand?.(task, found)
   return command === undefined ? no('invalid', 'this run has no agent session') : yes(command)
 }
 
@@ -153,13 +153,13 @@ async function roomFor({ hands, sandboxes }: BootParts, record: SandboxRecord): 
     // The run is over, and so is its log.
     log: (line) => hands.log.debug({ runId }, line),
   })
-  const telling = { tell: () => {}, room: async () => {} }
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
   return new Room({
     hands,
     job: { run: { id: runId }, ...(walls === undefined ? {} : { sandbox: walls }) },
     folders,
     way,
-    telling,
+    reporter,
   })
 }
 
@@ -179,7 +179,7 @@ class Booted implements BootedSandbox {
     this.#room = room
   }
 
-  open({ cols, rows }: TerminalSize, ear: SessionEar): Session {
+  open({ cols, rows }: TerminalSize, ear: TerminalSessionListener): TerminalSession {
     if (this.#session !== undefined) throw new Error('a booted sandbox has one terminal')
     const agent = this.#command
     this.#command = undefined
@@ -241,8 +241,8 @@ class Booted implements BootedSandbox {
     try {
       const goesOn = () => hands.clock.monotonic() < until
       // He may have begun other sessions there, and they are among what this one has cost.
-      const files = agentFiles(this.#room.folders.home, goesOn, hands.clock.now())
-      const usage = await driver.usage(files, sessionId, since)
+      const files = openAgentFiles(this.#room.folders.home, goesOn, hands.clock.now())
+      const usage = await driver.readUsage(files, sessionId, since)
       // Of its nested agents most were the run's, and told with it; a host takes only so many at once.
       return usage.filter(({ subagentId, entries }) => subagentId === undefined || isAny(entries, since))
     } catch (error) {
@@ -258,10 +258,10 @@ const isAny = (entries: UsageSnapshot['entries'], since: string): boolean =>
 const KILLED = 137
 
 /** Closed before it began. Told later, as everything else is. */
-function overAtOnce(ear: SessionEar): Session {
+function overAtOnce(ear: TerminalSessionListener): TerminalSession {
   void Promise.resolve().then(() => {
-    ear.printed('\r\nthe sandbox was closed\r\n')
-    ear.ended(KILLED)
+    ear.onOutput('\r\nthe sandbox was closed\r\n')
+    ear.onExit(KILLED)
   })
   return { input: () => {}, resize: () => {}, pause: () => {}, resume: () => {} }
 }

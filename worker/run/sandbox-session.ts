@@ -4,11 +4,11 @@
  * Each command is a sandbox process of its own, all with the same walls. Whatever was started is known here, so that
  * stopping leaves nobody behind, and nothing is started any more once it was stopped.
  */
-import type { Telling } from '../../core/daemon/ports.ts'
+import type { ExecutionReporter } from '../../core/daemon/ports.ts'
 import type { JobSandbox } from '../../protocol/frames.ts'
 import { splitLog } from '../../protocol/text-budget.ts'
-import { lineReader } from '../agents/line-reader.ts'
-import { shown as readable } from '../agents/printable-output.ts'
+import { createLineReader } from '../agents/line-reader.ts'
+import { toPrintable as readable } from '../agents/printable-output.ts'
 import type { Inside, InsideResult } from '../git/git-ports.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
@@ -33,7 +33,7 @@ export interface RoomParts {
   readonly job: RoomJob
   readonly folders: SandboxFolders & { readonly number: number }
   readonly way: SandboxEgress
-  readonly telling: Telling
+  readonly reporter: ExecutionReporter
 }
 
 /** `lateMinutes`: it did not end by itself in so many. */
@@ -147,21 +147,21 @@ export class Room implements Inside {
   // ---- output ----------------------------------------------------------------------------------------------------
 
   async #log(stream: AsyncIterable<Buffer>, name: 'stdout' | 'stderr'): Promise<void> {
-    const lines = lineReader()
+    const lines = createLineReader()
     const tell = (read: readonly string[]): void => {
       if (read.length > 0) this.#tellLog(name, read.map(readable).join('\n'))
     }
     await drain(stream, async (chunk) => {
       tell(lines.push(chunk))
-      await this.#parts.telling.room()
+      await this.#parts.reporter.waitForCapacity()
     })
-    tell(lines.rest())
+    tell(lines.flush())
   }
 
   #tellLog(stream: 'stdout' | 'stderr' | 'system', text: string): void {
     const at = new Date(this.#parts.hands.clock.now()).toISOString()
     for (const piece of splitLog(text))
-      this.#parts.telling.tell({ is: 'event', event: { type: 'log', at, stream, text: piece } })
+      this.#parts.reporter.report({ is: 'event', event: { type: 'log', at, stream, text: piece } })
   }
 
   async #within(timeoutMs: number, process: SandboxProcess, reading: Promise<void>[]): Promise<ScriptEnd> {

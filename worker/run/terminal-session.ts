@@ -6,8 +6,8 @@
  * everything that it printed; when it could not even begin, what is wrong is printed in its place.
  */
 import { StringDecoder } from 'node:string_decoder'
-import type { Session, SessionEar, TerminalSize } from '../../core/daemon/terminal.ts'
-import { shown } from '../agents/printable-output.ts'
+import type { TerminalSession, TerminalSessionListener, TerminalSize } from '../../core/daemon/terminal.ts'
+import { toPrintable } from '../agents/printable-output.ts'
 import { codeIn, type Frame, FrameReader, frameOf, resizeFrame } from '../inside/terminal/frames.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
@@ -19,16 +19,16 @@ const FAILED = 70
 /** By a shell's convention, killed. */
 const KILLED = 137
 
-export class BootedSession implements Session {
+export class BootedSession implements TerminalSession {
   readonly #process: SandboxProcess
-  readonly #ear: SessionEar
+  readonly #ear: TerminalSessionListener
   readonly #frames = new FrameReader()
   readonly #letters = new StringDecoder('utf8')
   #complaint = ''
   #code: number | undefined
   #isOver = false
 
-  constructor(process: SandboxProcess, ear: SessionEar) {
+  constructor(process: SandboxProcess, ear: TerminalSessionListener) {
     this.#process = process
     this.#ear = ear
     process.stdout.on('data', (chunk: Buffer) => this.#hear(chunk)).on('error', () => {})
@@ -81,7 +81,7 @@ export class BootedSession implements Session {
       else if (kind === 'exit') this.#code = codeIn(bytes)
       if (this.#code !== undefined) break
     }
-    if (text !== '') this.#ear.printed(text)
+    if (text !== '') this.#ear.onOutput(text)
   }
 
   #complain(chunk: Buffer): void {
@@ -92,16 +92,16 @@ export class BootedSession implements Session {
     if (this.#isOver) return
     const rest = this.#letters.end()
     const wrong = this.#code === undefined ? this.#wrong(end) : ''
-    if (rest + wrong !== '') this.#ear.printed(rest + wrong)
+    if (rest + wrong !== '') this.#ear.onOutput(rest + wrong)
     // Whoever hears it may have it closed at that.
     if (this.#isOver) return
     this.#isOver = true
-    this.#ear.ended(this.#code ?? codeOf(end))
+    this.#ear.onExit(this.#code ?? codeOf(end))
   }
 
   #wrong({ startFailure: unmade, signal }: SandboxEnd): string {
     const killed = signal === undefined ? 'the terminal has ended' : `the terminal was ended by ${signal}`
-    const said = shown(this.#complaint.slice(0, COMPLAINT_CHARS_MAX)).trim()
+    const said = toPrintable(this.#complaint.slice(0, COMPLAINT_CHARS_MAX)).trim()
     const text = unmade ?? (said === '' ? killed : said)
     return `\r\n${text.replaceAll('\n', '\r\n')}\r\n`
   }

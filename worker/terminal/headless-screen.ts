@@ -4,7 +4,7 @@
  * What it is told is taken in small portions between everything else that this process does. It keeps a bounded part
  * of what has scrolled away, and never more of one character than a bounded number of marks on top of each other.
  */
-import type { MakeScreen, Screen, TerminalSize } from '../../core/daemon/terminal.ts'
+import type { CreateScreen, Screen, TerminalSize } from '../../core/daemon/terminal.ts'
 import { Emulator, SCROLLBACK_MAX } from './hardened-xterm.ts'
 import { isBetween, pictureOf, scrollsWhole } from './serialize-screen.ts'
 import { paintFrom, paintUntil, withoutPaintedOver } from './skip-overpainted.ts'
@@ -24,7 +24,7 @@ const RESTED_CHARS = 3 * 1024 * 1024
 const FIRST_MARK = /[\u0300-\uffff]/
 const TOO_MANY_MARKS = /(?:\p{M}|[\u200b-\u200f]){16,}/gu
 
-export const makeScreen: MakeScreen = (size, answer) => new HeadlessScreen(size, answer)
+export const makeScreen: CreateScreen = (size, answer) => new HeadlessScreen(size, answer)
 
 class HeadlessScreen implements Screen {
   readonly #emulator: Emulator
@@ -49,7 +49,7 @@ class HeadlessScreen implements Screen {
     this.#emulator = new Emulator(size, answer)
   }
 
-  print(data: string): Promise<void> {
+  write(data: string): Promise<void> {
     return new Promise((resolve) => {
       this.#note()
       this.#waiting += data
@@ -151,7 +151,7 @@ class HeadlessScreen implements Screen {
     this.#size = undefined
   }
 
-  picture(): string {
+  serialize(): string {
     return pictureOf(this.#emulator.terminal)
   }
 

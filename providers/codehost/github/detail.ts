@@ -6,7 +6,7 @@
  */
 
 import type { Clock } from '../../../core/ports.ts'
-import type { PullDetailFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
+import type { PullDetailFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_ITEMS_MAX,
@@ -15,20 +15,20 @@ import {
   PULL_FILES_LISTED_MAX,
 } from '../../../protocol/limits.ts'
 import type { PullCheck, PullConversation, PullThread } from '../../../protocol/pulls.ts'
-import { type GithubApi, type Listed, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
-import { strange } from './errors.ts'
-import { countOf, fieldOf, textOf } from './fields.ts'
+import { type GithubApi, type GithubList, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX } from './api.ts'
+import { unexpectedReply } from './errors.ts'
+import { asCount, asText, readField } from './fields.ts'
 import {
-  checkRunOf,
-  commentOf,
-  commitOf,
-  filesOf,
-  pullFactsOf,
-  recordsOf,
-  reviewOf,
-  statusOf,
+  toCheckFromRun,
+  toCheckFromStatus,
+  toComment,
+  toCommit,
+  toFiles,
+  toPullFacts,
+  toRecords,
+  toReview,
 } from './records.ts'
-import { threadsOf } from './threads.ts'
+import { listThreads } from './threads.ts'
 
 /** Between one asking and the next whether it can be merged: together less than a person waits. */
 const MERGEABLE_PAUSES_MS = [1_000, 1_000, 1_500]
@@ -36,69 +36,69 @@ const CHECKS_LISTED_MAX = 500
 const PROSE = new Set(['comments', 'reviews'])
 const SHA = /^[0-9a-f]{40,64}$/
 
-export interface PullReader {
+export interface PullReadContext {
   readonly api: GithubApi
   readonly clock: Pick<Clock, 'after'>
-  readonly place: PullPlace
+  readonly place: PullReference
   /** `/repos/owner/name` */
   readonly repo: string
   readonly subject: string
 }
 
-export async function readDetail(reader: PullReader): Promise<Result<PullDetailFacts>> {
+export async function readDetail(context: PullReadContext): Promise<Result<PullDetailFacts>> {
   const [head, files, commits, conversation] = await Promise.all([
-    readHead(reader),
-    readFiles(reader),
-    list(reader, 'pulls', 'commits', PULL_COMMITS_LISTED_MAX),
-    readConversation(reader),
+    readPullWithChecks(context),
+    readFiles(context),
+    listPart(context, 'pulls', 'commits', PULL_COMMITS_LISTED_MAX),
+    readConversation(context),
   ])
   if (!head.ok) return head
   if (!files.ok) return files
   if (!commits.ok) return commits
   if (!conversation.ok) return conversation
   const { pull, checks } = head.value
-  const facts = pullFactsOf(pull)
-  if (facts === undefined) return strange(reader.subject)
+  const facts = toPullFacts(pull)
+  if (facts === undefined) return unexpectedReply(context.subject)
   return yes({
     ...facts,
-    ...sizeOf(pull),
-    conversation: conversationOf(conversation.value, facts.url),
-    files: filesOf(files.value.items),
-    commits: recordsOf(commits.value.items, commitOf),
+    ...readDetailFields(pull),
+    conversation: toConversation(conversation.value, facts.url),
+    files: toFiles(files.value.items),
+    commits: toRecords(commits.value.items, toCommit),
     ...checks,
   })
 }
 
-function sizeOf(pull: unknown) {
-  const mergeableState = textOf(fieldOf(pull, 'mergeable_state')).toLowerCase()
+function readDetailFields(pull: unknown) {
+  const mergeableState = asText(readField(pull, 'mergeable_state')).toLowerCase()
   return {
-    body: textOf(fieldOf(pull, 'body'), PROSE_CHARS_MAX),
-    draft: fieldOf(pull, 'draft') === true,
-    headSha: textOf(fieldOf(pull, 'head', 'sha')),
+    body: asText(readField(pull, 'body'), PROSE_CHARS_MAX),
+    draft: readField(pull, 'draft') === true,
+    headSha: asText(readField(pull, 'head', 'sha')),
     ...(mergeableState === '' ? {} : { mergeableState }),
-    additions: countOf(fieldOf(pull, 'additions')),
-    deletions: countOf(fieldOf(pull, 'deletions')),
-    changedFiles: countOf(fieldOf(pull, 'changed_files')),
+    additions: asCount(readField(pull, 'additions')),
+    deletions: asCount(readField(pull, 'deletions')),
+    changedFiles: asCount(readField(pull, 'changed_files')),
   }
 }
 
 /** What is no pull request has no state, and nothing is done to it. */
 export async function readPull(
-  { api, place, repo, subject }: Omit<PullReader, 'clock'>,
+  { api, place, repo, subject }: Omit<PullReadContext, 'clock'>,
   urgency: Urgency = 'person',
 ): Promise<Result<unknown>> {
   const pull = await api.read(`${repo}/pulls/${place.number}`, subject, urgency)
-  return pull.ok && pullFactsOf(pull.value) === undefined ? strange(subject) : pull
+  return pull.ok && toPullFacts(pull.value) === undefined ? unexpectedReply(subject) : pull
 }
 
 // ---- what belongs to it ------------------------------------------------------------------------------------------
 
-async function list(
-  { api, place, repo, subject }: PullReader,
+async function listPart(
+  { api, place, repo, subject }: PullReadContext,
   kind: 'pulls' | 'issues',
   part: string,
   itemsMax: number,
-): Promise<Result<Listed>> {
+): Promise<Result<GithubList>> {
   const isProse = PROSE.has(part)
   const perPage = isProse ? PROSE_PAGE_ITEMS_MAX : PAGE_ITEMS_MAX
   const listed = await api.list(`${repo}/${kind}/${place.number}/${part}?per_page=${perPage}`, {
@@ -106,24 +106,24 @@ async function list(
     urgency: 'person',
     pagesMax: Math.ceil(itemsMax / perPage),
     // What was said last is what people wait for an answer to.
-    ...(isProse ? { newest: true } : {}),
+    ...(isProse ? { keepsNewest: true } : {}),
   })
   if (!listed.ok) return listed
   const { items } = listed.value
   return yes({ ...listed.value, items: isProse ? items.slice(-itemsMax) : items.slice(0, itemsMax) })
 }
 
-interface Conversation {
+interface RawConversation {
   readonly comments: readonly unknown[]
   readonly reviews: readonly unknown[]
   readonly threads: readonly PullThread[]
 }
 
-async function readConversation(reader: PullReader): Promise<Result<Conversation>> {
+async function readConversation(context: PullReadContext): Promise<Result<RawConversation>> {
   const [comments, reviews, threads] = await Promise.all([
-    list(reader, 'issues', 'comments', FOLLOW_UP_ITEMS_MAX),
-    list(reader, 'pulls', 'reviews', FOLLOW_UP_ITEMS_MAX),
-    threadsOf(reader.api, reader.place, reader.subject),
+    listPart(context, 'issues', 'comments', FOLLOW_UP_ITEMS_MAX),
+    listPart(context, 'pulls', 'reviews', FOLLOW_UP_ITEMS_MAX),
+    listThreads(context.api, context.place, context.subject),
   ])
   if (!comments.ok) return comments
   if (!reviews.ok) return reviews
@@ -131,42 +131,42 @@ async function readConversation(reader: PullReader): Promise<Result<Conversation
   return yes({ comments: comments.value.items, reviews: reviews.value.items, threads: threads.value })
 }
 
-function conversationOf({ comments, reviews, threads }: Conversation, url: string): PullConversation {
+function toConversation({ comments, reviews, threads }: RawConversation, url: string): PullConversation {
   return {
-    comments: recordsOf(comments, (one) => commentOf(one, url)),
-    reviews: recordsOf(reviews, reviewOf),
+    comments: toRecords(comments, (one) => toComment(one, url)),
+    reviews: toRecords(reviews, toReview),
     threads: [...threads],
   }
 }
 
 /** A difference too large for GitHub to work out is none to show; how many files it has, the pull request says itself. */
-async function readFiles(reader: PullReader): Promise<Result<Listed>> {
-  const files = await list(reader, 'pulls', 'files', PULL_FILES_LISTED_MAX)
-  return files.ok || files.refusal.kind !== 'invalid' ? files : yes({ items: [], more: true })
+async function readFiles(context: PullReadContext): Promise<Result<GithubList>> {
+  const files = await listPart(context, 'pulls', 'files', PULL_FILES_LISTED_MAX)
+  return files.ok || files.refusal.kind !== 'invalid' ? files : yes({ items: [], hasMore: true })
 }
 
-interface Head {
+interface PullWithChecks {
   readonly pull: unknown
-  readonly checks: Checks
+  readonly checks: PullChecks
 }
 
-async function readHead(reader: PullReader): Promise<Result<Head>> {
-  const pull = await readPull(reader)
+async function readPullWithChecks(context: PullReadContext): Promise<Result<PullWithChecks>> {
+  const pull = await readPull(context)
   if (!pull.ok) return pull
   const [settled, checks] = await Promise.all([
-    settledPull(reader, pull.value),
-    readChecks(reader, pull.value),
+    waitForMergeable(context, pull.value),
+    readChecks(context, pull.value),
   ])
   return yes({ pull: settled, checks })
 }
 
 /** What could be read is worth showing, even when it is not known yet whether it can be merged. */
-async function settledPull(reader: PullReader, first: unknown): Promise<unknown> {
+async function waitForMergeable(context: PullReadContext, first: unknown): Promise<unknown> {
   let pull = first
   for (const pauseMs of MERGEABLE_PAUSES_MS) {
-    if (fieldOf(pull, 'state') !== 'open' || typeof fieldOf(pull, 'mergeable') === 'boolean') break
-    await new Promise<void>((resolve) => reader.clock.after(pauseMs, resolve))
-    const again = await readPull(reader)
+    if (readField(pull, 'state') !== 'open' || typeof readField(pull, 'mergeable') === 'boolean') break
+    await new Promise<void>((resolve) => context.clock.after(pauseMs, resolve))
+    const again = await readPull(context)
     if (!again.ok) break
     pull = again.value
   }
@@ -175,31 +175,31 @@ async function settledPull(reader: PullReader, first: unknown): Promise<unknown>
 
 // ---- checks ------------------------------------------------------------------------------------------------------
 
-interface Checks {
+interface PullChecks {
   readonly checks: PullCheck[]
   readonly checksLookupFailed?: true
 }
 
 /** Some tokens may not read the one kind: the other is shown all the same. */
-async function readChecks({ api, repo, subject }: PullReader, pull: unknown): Promise<Checks> {
-  const sha = textOf(fieldOf(pull, 'head', 'sha'))
+async function readChecks({ api, repo, subject }: PullReadContext, pull: unknown): Promise<PullChecks> {
+  const sha = asText(readField(pull, 'head', 'sha'))
   if (!SHA.test(sha)) return { checks: [], checksLookupFailed: true }
-  const below = `${repo}/commits/${sha}`
+  const commitPath = `${repo}/commits/${sha}`
   const listed = (path: string, at: string) =>
-    api.list(`${below}/${path}per_page=${PAGE_ITEMS_MAX}`, {
+    api.list(`${commitPath}/${path}per_page=${PAGE_ITEMS_MAX}`, {
       subject,
       urgency: 'person',
       pagesMax: CHECKS_LISTED_MAX / PAGE_ITEMS_MAX,
-      at,
+      listField: at,
     })
   const [runs, statuses] = await Promise.all([
     listed('check-runs?filter=latest&', 'check_runs'),
     listed('status?', 'statuses'),
   ])
   const checks = [
-    ...(runs.ok ? recordsOf(runs.value.items, checkRunOf) : []),
-    ...(statuses.ok ? recordsOf(statuses.value.items, statusOf) : []),
+    ...(runs.ok ? toRecords(runs.value.items, toCheckFromRun) : []),
+    ...(statuses.ok ? toRecords(statuses.value.items, toCheckFromStatus) : []),
   ]
-  const isWhole = [runs, statuses].every((one) => one.ok && !one.value.more)
-  return isWhole ? { checks } : { checks, checksLookupFailed: true }
+  const isComplete = [runs, statuses].every((one) => one.ok && !one.value.hasMore)
+  return isComplete ? { checks } : { checks, checksLookupFailed: true }
 }

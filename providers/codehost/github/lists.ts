@@ -3,15 +3,15 @@
  *
  * What has not changed since the last time costs next to nothing, so a list is asked for rather than many single ones.
  */
-import type { PullFacts, PullPlace, Urgency } from '../../../core/provider-ports.ts'
+import type { PullFacts, PullReference, Urgency } from '../../../core/provider-ports.ts'
 import { type Result, yes } from '../../../core/result.ts'
 import { CODEHOST_REPOS_MAX, PULLS_DONE_MAX, PULLS_OPEN_MAX } from '../../../protocol/limits.ts'
 import type { CodehostRepo } from '../../../protocol/pulls.ts'
 import type { PullState } from '../../../protocol/run.ts'
 import { type GithubApi, PAGE_ITEMS_MAX, PROSE_PAGE_ITEMS_MAX, repoPath } from './api.ts'
 import { readPull } from './detail.ts'
-import { PULL_LIST } from './list-projection.ts'
-import { pullFactsOf, recordsOf, repoOf, stateOf } from './records.ts'
+import { PULL_LIST_PROJECTION } from './list-projection.ts'
+import { readState, toPullFacts, toRecords, toRepo } from './records.ts'
 
 const REPOS = `/user/repos?sort=pushed&direction=desc&affiliation=owner,collaborator,organization_member&per_page=${PAGE_ITEMS_MAX}`
 
@@ -19,7 +19,7 @@ export async function listRepos(api: GithubApi): Promise<Result<readonly Codehos
   const pagesMax = CODEHOST_REPOS_MAX / PAGE_ITEMS_MAX
   const listed = await api.list(REPOS, { subject: 'list of repositories', urgency: 'person', pagesMax })
   if (!listed.ok) return listed
-  const repos = recordsOf(listed.value.items, repoOf)
+  const repos = toRecords(listed.value.items, toRepo)
   return yes(uniqueBy(repos, ({ fullName }) => fullName).slice(0, CODEHOST_REPOS_MAX))
 }
 
@@ -29,8 +29,8 @@ export async function listPulls(
   urgency: Urgency,
 ): Promise<Result<readonly PullFacts[]>> {
   const [open, done] = await Promise.all([
-    listed(api, remote, { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency }),
-    listed(api, remote, { state: 'closed', pullsMax: PULLS_DONE_MAX, urgency }),
+    listPullsInState(api, remote, { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency }),
+    listPullsInState(api, remote, { state: 'closed', pullsMax: PULLS_DONE_MAX, urgency }),
   ])
   if (!open.ok) return open
   if (!done.ok) return done
@@ -40,20 +40,20 @@ export async function listPulls(
 }
 
 /** Those that are open are told by the one list; one that is not in it, or is the only one, is asked for itself. */
-export async function pullStates(
+export async function readPullStates(
   api: GithubApi,
   remote: string,
   numbers: readonly number[],
   urgency: Urgency,
 ): Promise<Result<ReadonlyMap<number, PullState>>> {
   const wanted = [...new Set(numbers)]
-  const order = { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency } as const
-  const open = wanted.length > 1 ? await listed(api, remote, order) : yes([])
+  const request = { state: 'open', pullsMax: PULLS_OPEN_MAX, urgency } as const
+  const open = wanted.length > 1 ? await listPullsInState(api, remote, request) : yes([])
   if (!open.ok) return open
   const known = new Map(open.value.map(({ number, state }) => [number, state]))
   const others = wanted.filter((number) => !known.has(number))
-  const asked = await Promise.all(others.map((number) => stateAt(api, { remote, number }, urgency)))
-  const states = new Map(wanted.flatMap((number) => entryOf(number, known.get(number))))
+  const asked = await Promise.all(others.map((number) => readPullState(api, { remote, number }, urgency)))
+  const states = new Map(wanted.flatMap((number) => toEntry(number, known.get(number))))
   for (const [index, state] of asked.entries()) {
     const number = others[index]
     if (state.ok && number !== undefined) states.set(number, state.value)
@@ -67,16 +67,16 @@ function latestFirst(a: PullFacts, b: PullFacts): number {
   return a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0
 }
 
-interface ListOrder {
+interface PullListRequest {
   readonly state: 'open' | 'closed'
   readonly pullsMax: number
   readonly urgency: Urgency
 }
 
-async function listed(
+async function listPullsInState(
   api: GithubApi,
   remote: string,
-  { state, pullsMax, urgency }: ListOrder,
+  { state, pullsMax, urgency }: PullListRequest,
 ): Promise<Result<PullFacts[]>> {
   const repo = repoPath(remote)
   if (!repo.ok) return repo
@@ -86,24 +86,24 @@ async function listed(
     subject: `repository ${remote}`,
     urgency,
     pagesMax: pullsMax / perPage,
-    gist: PULL_LIST,
+    projection: PULL_LIST_PROJECTION,
   })
-  return pages.ok ? yes(recordsOf(pages.value.items, pullFactsOf)) : pages
+  return pages.ok ? yes(toRecords(pages.value.items, toPullFacts)) : pages
 }
 
-async function stateAt(
+async function readPullState(
   api: GithubApi,
-  { remote, number }: PullPlace,
+  { remote, number }: PullReference,
   urgency: Urgency,
 ): Promise<Result<PullState>> {
   const repo = repoPath(remote)
   if (!repo.ok) return repo
   const subject = `pull request ${number} of ${remote}`
   const pull = await readPull({ api, place: { remote, number }, repo: repo.value, subject }, urgency)
-  return pull.ok ? yes(stateOf(pull.value)) : pull
+  return pull.ok ? yes(readState(pull.value)) : pull
 }
 
-function entryOf(number: number, state: PullState | undefined): (readonly [number, PullState])[] {
+function toEntry(number: number, state: PullState | undefined): (readonly [number, PullState])[] {
   return state === undefined ? [] : [[number, state]]
 }
 

@@ -8,11 +8,11 @@
 
 import type { Clock } from '../../../core/ports.ts'
 import type {
+  PullBranches,
   PullDetailFacts,
   PullFacts,
-  PullHost,
-  PullOrigin,
-  PullPlace,
+  PullReference,
+  PullRequestApi,
   Urgency,
 } from '../../../core/provider-ports.ts'
 import { no, type Result, yes } from '../../../core/result.ts'
@@ -27,24 +27,24 @@ import type {
 import type { PullState } from '../../../protocol/run.ts'
 import type { HttpReply } from '../../http/http.ts'
 import { isRemote } from '../remote-name.ts'
-import { type GithubApi, repoPath, valueIn } from './api.ts'
-import { type PullReader, readDetail, readPull } from './detail.ts'
-import { messageOf, strange } from './errors.ts'
-import { fieldOf, textOf } from './fields.ts'
-import { listPulls, listRepos, pullStates } from './lists.ts'
-import { stateOf } from './records.ts'
-import { ownThread, settleThread, threadOfComment } from './threads.ts'
+import { type GithubApi, parseReply, repoPath } from './api.ts'
+import { type PullReadContext, readDetail, readPull } from './detail.ts'
+import { errorMessage, unexpectedReply } from './errors.ts'
+import { asText, readField } from './fields.ts'
+import { listPulls, listRepos, readPullStates } from './lists.ts'
+import { readState } from './records.ts'
+import { findThread, setThreadResolved, threadIdOfComment } from './threads.ts'
 
-const READY = `mutation Ready($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id isDraft } } }`
-const MERGED = 'Pull Request successfully merged'
+const READY_MUTATION = `mutation Ready($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id isDraft } } }`
+const MERGED_MESSAGE = 'Pull Request successfully merged'
 /** Somebody else's merge came between: what was asked for is as good as before. */
 const BASE_MOVED = /base branch was modified/i
 
-export function githubPullHost(api: GithubApi, clock: Pick<Clock, 'after'>): PullHost {
+export function createGithubPullHost(api: GithubApi, clock: Pick<Clock, 'after'>): PullRequestApi {
   return new GithubPullHost(api, clock)
 }
 
-class GithubPullHost implements PullHost {
+class GithubPullHost implements PullRequestApi {
   readonly #api: GithubApi
   readonly #clock: Pick<Clock, 'after'>
 
@@ -63,16 +63,16 @@ class GithubPullHost implements PullHost {
     return listPulls(this.#api, remote, urgency)
   }
 
-  async detail(place: PullPlace): Promise<Result<PullDetailFacts>> {
-    const reader = this.#reader(place)
-    return reader.ok ? readDetail(reader.value) : reader
+  async detail(place: PullReference): Promise<Result<PullDetailFacts>> {
+    const context = this.#createContext(place)
+    return context.ok ? readDetail(context.value) : context
   }
 
-  async origin(place: PullPlace): Promise<Result<PullOrigin>> {
-    const reader = this.#reader(place)
+  async branches(place: PullReference): Promise<Result<PullBranches>> {
+    const reader = this.#createContext(place)
     if (!reader.ok) return reader
     const pull = await readPull(reader.value)
-    return pull.ok ? yes(originOf(pull.value)) : pull
+    return pull.ok ? yes(toPullOrigin(pull.value)) : pull
   }
 
   states(
@@ -80,10 +80,10 @@ class GithubPullHost implements PullHost {
     numbers: readonly number[],
     urgency: Urgency,
   ): Promise<Result<ReadonlyMap<number, PullState>>> {
-    return pullStates(this.#api, remote, numbers, urgency)
+    return readPullStates(this.#api, remote, numbers, urgency)
   }
 
-  placeOf(url: string): PullPlace | undefined {
+  parseUrl(url: string): PullReference | undefined {
     if (!URL.canParse(url)) return undefined
     const { origin, pathname } = new URL(url)
     if (origin !== new URL(this.#api.address.site).origin) return undefined
@@ -93,90 +93,101 @@ class GithubPullHost implements PullHost {
 
   // ---- merging, closing --------------------------------------------------------------------------------------------
 
-  async merge(place: PullPlace, method: MergeRequest['method']): Promise<Result<string>> {
-    const at = await this.#before(place, 'merge')
-    if (!at.ok) return at
-    const { path, subject, pull } = at.value
-    const order = { merge_method: method, sha: textOf(fieldOf(pull, 'head', 'sha')) }
+  async merge(place: PullReference, method: MergeRequest['method']): Promise<Result<string>> {
+    const prepared = await this.#prepareAction(place, 'merge')
+    if (!prepared.ok) return prepared
+    const { path, subject, pull } = prepared.value
+    const payload = { merge_method: method, sha: asText(readField(pull, 'head', 'sha')) }
     // Without one, whatever is there by then would be merged.
-    if (order.sha === '') return strange(subject)
-    const first = await this.#api.send('PUT', `${path}/merge`, order)
-    const isOvertaken = first.ok && first.value.status === 405 && BASE_MOVED.test(messageOf(first.value))
-    const reply = isOvertaken ? await this.#api.send('PUT', `${path}/merge`, order) : first
-    const merged = valueIn(reply, subject)
-    if (merged.ok && fieldOf(merged.value, 'merged') === true)
-      return yes(textOf(fieldOf(merged.value, 'message'), TEXT_CHARS_MAX) || MERGED)
-    if (await this.#isMergedAt(place, order.sha, reply)) return yes(MERGED)
-    return merged.ok ? strange(subject) : merged
+    if (payload.sha === '') return unexpectedReply(subject)
+    const first = await this.#api.send('PUT', `${path}/merge`, payload)
+    const wasBaseMoved = first.ok && first.value.status === 405 && BASE_MOVED.test(errorMessage(first.value))
+    const reply = wasBaseMoved ? await this.#api.send('PUT', `${path}/merge`, payload) : first
+    const merged = parseReply(reply, subject)
+    if (merged.ok && readField(merged.value, 'merged') === true)
+      return yes(asText(readField(merged.value, 'message'), TEXT_CHARS_MAX) || MERGED_MESSAGE)
+    if (await this.#isMergedAt(place, payload.sha, reply)) return yes(MERGED_MESSAGE)
+    return merged.ok ? unexpectedReply(subject) : merged
   }
 
-  async close(place: PullPlace): Promise<Result<void>> {
-    const at = await this.#before(place, 'close')
-    if (!at.ok) return at
-    return done(await this.#api.write('PATCH', at.value.path, at.value.subject, { state: 'closed' }))
+  async close(place: PullReference): Promise<Result<void>> {
+    const prepared = await this.#prepareAction(place, 'close')
+    if (!prepared.ok) return prepared
+    return withoutValue(
+      await this.#api.write('PATCH', prepared.value.path, prepared.value.subject, { state: 'closed' }),
+    )
   }
 
   /** One that was a draft is one again: GitHub keeps that. */
-  async reopen(place: PullPlace): Promise<Result<void>> {
-    const at = await this.#before(place, 'reopen')
-    if (!at.ok) return at
-    const opened = await this.#api.write('PATCH', at.value.path, at.value.subject, { state: 'open' })
+  async reopen(place: PullReference): Promise<Result<void>> {
+    const prepared = await this.#prepareAction(place, 'reopen')
+    if (!prepared.ok) return prepared
+    const opened = await this.#api.write('PATCH', prepared.value.path, prepared.value.subject, {
+      state: 'open',
+    })
     // Nothing else than a state is sent, so nothing else can be wrong with it.
     if (!opened.ok && opened.refusal.kind === 'invalid') return no('conflict', opened.refusal.message)
-    return done(opened)
+    return withoutValue(opened)
   }
 
-  async ready(place: PullPlace): Promise<Result<void>> {
-    const at = await this.#before(place, 'ready')
+  async markReady(place: PullReference): Promise<Result<void>> {
+    const at = await this.#prepareAction(place, 'ready')
     if (!at.ok) return at
     const { pull, subject } = at.value
-    const variables = { id: textOf(fieldOf(pull, 'node_id')) }
-    return done(await this.#api.graphql({ query: READY, variables, subject, writes: true }))
+    const variables = { id: asText(readField(pull, 'node_id')) }
+    return withoutValue(await this.#api.graphql({ query: READY_MUTATION, variables, subject, writes: true }))
   }
 
   // ---- talking -----------------------------------------------------------------------------------------------------
 
   /** Its number may be an issue's, which takes comments too: those were not meant. */
-  async comment(place: PullPlace, body: string): Promise<Result<void>> {
-    if (isBlank(body)) return SAY_SOMETHING
-    const at = await this.#before(place, 'talk')
-    if (!at.ok) return at
-    const { subject, repo } = at.value
-    return done(await this.#api.write('POST', `${repo}/issues/${place.number}/comments`, subject, { body }))
+  async comment(place: PullReference, body: string): Promise<Result<void>> {
+    if (isBlank(body)) return EMPTY_BODY
+    const prepared = await this.#prepareAction(place, 'talk')
+    if (!prepared.ok) return prepared
+    const { subject, repo } = prepared.value
+    return withoutValue(
+      await this.#api.write('POST', `${repo}/issues/${place.number}/comments`, subject, { body }),
+    )
   }
 
-  async review(place: PullPlace, { event, body }: ReviewRequest): Promise<Result<void>> {
-    const reader = this.#reader(place)
-    if (!reader.ok) return reader
-    const { repo, subject } = reader.value
-    if (event !== 'APPROVE' && isBlank(body)) return SAY_SOMETHING
-    const order = { event, ...(body === '' ? {} : { body }) }
-    return done(await this.#api.write('POST', `${repo}/pulls/${place.number}/reviews`, subject, order))
+  async review(place: PullReference, { event, body }: ReviewRequest): Promise<Result<void>> {
+    const context = this.#createContext(place)
+    if (!context.ok) return context
+    const { repo, subject } = context.value
+    if (event !== 'APPROVE' && isBlank(body)) return EMPTY_BODY
+    const payload = { event, ...(body === '' ? {} : { body }) }
+    return withoutValue(
+      await this.#api.write('POST', `${repo}/pulls/${place.number}/reviews`, subject, payload),
+    )
   }
 
-  async reply(place: PullPlace, { commentId, body }: ReplyRequest): Promise<Result<void>> {
-    if (isBlank(body)) return SAY_SOMETHING
-    const reader = this.#reader(place)
-    if (!reader.ok) return reader
-    const { repo, subject } = reader.value
-    const thread = await ownThread(this.#api, place, threadOfComment(commentId))
+  async reply(place: PullReference, { commentId, body }: ReplyRequest): Promise<Result<void>> {
+    if (isBlank(body)) return EMPTY_BODY
+    const context = this.#createContext(place)
+    if (!context.ok) return context
+    const { repo, subject } = context.value
+    const thread = await findThread(this.#api, place, threadIdOfComment(commentId))
     if (!thread.ok) return thread
-    const { firstComment } = thread.value
-    if (firstComment === '') return strange(subject)
+    const { firstCommentId: firstComment } = thread.value
+    if (firstComment === '') return unexpectedReply(subject)
     const path = `${repo}/pulls/${place.number}/comments/${firstComment}/replies`
-    return done(await this.#api.write('POST', path, subject, { body }))
+    return withoutValue(await this.#api.write('POST', path, subject, { body }))
   }
 
-  async resolveThread(place: PullPlace, { threadId, resolved }: ResolveThreadRequest): Promise<Result<void>> {
-    const reader = this.#reader(place)
-    if (!reader.ok) return reader
-    const thread = await ownThread(this.#api, place, threadId)
-    return thread.ok ? settleThread(this.#api, thread.value.id, resolved) : thread
+  async resolveThread(
+    place: PullReference,
+    { threadId, resolved }: ResolveThreadRequest,
+  ): Promise<Result<void>> {
+    const context = this.#createContext(place)
+    if (!context.ok) return context
+    const thread = await findThread(this.#api, place, threadId)
+    return thread.ok ? setThreadResolved(this.#api, thread.value.id, resolved) : thread
   }
 
   // ---- asking ------------------------------------------------------------------------------------------------------
 
-  #reader(place: PullPlace): Result<PullReader> {
+  #createContext(place: PullReference): Result<PullReadContext> {
     const repo = repoPath(place.remote)
     if (!repo.ok) return repo
     const subject = `pull request ${place.number} of ${place.remote}`
@@ -184,39 +195,39 @@ class GithubPullHost implements PullHost {
   }
 
   /** The pull request as it is, when this may be done to it. */
-  async #before(place: PullPlace, deed: Deed): Promise<Result<Before>> {
-    const reader = this.#reader(place)
-    if (!reader.ok) return reader
-    const { repo, subject } = reader.value
-    const pull = await readPull(reader.value)
+  async #prepareAction(place: PullReference, action: GithubPullAction): Promise<Result<PreparedPullAction>> {
+    const context = this.#createContext(place)
+    if (!context.ok) return context
+    const { repo, subject } = context.value
+    const pull = await readPull(context.value)
     if (!pull.ok) return pull
-    const obstacle = obstacleTo(deed, pull.value)
+    const obstacle = findObstacle(action, pull.value)
     if (obstacle !== undefined) return no('conflict', `${subject} ${obstacle}`)
     return yes({ repo, path: `${repo}/pulls/${place.number}`, subject, pull: pull.value })
   }
 
   /** An answer may get lost on its way, or a proxy may give one of its own, and it was merged all the same. */
-  async #isMergedAt(place: PullPlace, sha: string, reply: Result<HttpReply>): Promise<boolean> {
-    const isDoubtful = reply.ok ? reply.value.status >= 500 : reply.refusal.kind === 'failed'
-    const reader = this.#reader(place)
-    if (!isDoubtful || !reader.ok) return false
-    const now = await readPull(reader.value)
-    return now.ok && stateOf(now.value) === 'merged' && fieldOf(now.value, 'head', 'sha') === sha
+  async #isMergedAt(place: PullReference, sha: string, reply: Result<HttpReply>): Promise<boolean> {
+    const isUncertain = reply.ok ? reply.value.status >= 500 : reply.refusal.kind === 'failed'
+    const context = this.#createContext(place)
+    if (!isUncertain || !context.ok) return false
+    const now = await readPull(context.value)
+    return now.ok && readState(now.value) === 'merged' && readField(now.value, 'head', 'sha') === sha
   }
 }
 
 /** A fork that was deleted is null. */
-function originOf(pull: unknown): PullOrigin {
-  const head = textOf(fieldOf(pull, 'head', 'repo', 'full_name'))
+function toPullOrigin(pull: unknown): PullBranches {
+  const head = asText(readField(pull, 'head', 'repo', 'full_name'))
   return {
     headRemote: isRemote(head) ? head : undefined,
-    headBranch: textOf(fieldOf(pull, 'head', 'ref')),
-    headSha: textOf(fieldOf(pull, 'head', 'sha')),
-    baseBranch: textOf(fieldOf(pull, 'base', 'ref')),
+    headBranch: asText(readField(pull, 'head', 'ref')),
+    headSha: asText(readField(pull, 'head', 'sha')),
+    baseBranch: asText(readField(pull, 'base', 'ref')),
   }
 }
 
-interface Before {
+interface PreparedPullAction {
   readonly repo: string
   readonly path: string
   readonly subject: string
@@ -225,9 +236,9 @@ interface Before {
 
 // ---- what may be done in which state -------------------------------------------------------------------------------
 
-type Deed = 'merge' | 'close' | 'reopen' | 'ready' | 'talk'
+type GithubPullAction = 'merge' | 'close' | 'reopen' | 'ready' | 'talk'
 
-const OBSTACLES: Readonly<Record<Deed, Partial<Record<PullState, string>>>> = {
+const OBSTACLES: Readonly<Record<GithubPullAction, Partial<Record<PullState, string>>>> = {
   merge: {
     merged: 'is merged already',
     closed: 'is closed; reopen it first',
@@ -239,11 +250,11 @@ const OBSTACLES: Readonly<Record<Deed, Partial<Record<PullState, string>>>> = {
   talk: {},
 }
 
-function obstacleTo(deed: Deed, pull: unknown): string | undefined {
-  return OBSTACLES[deed][stateOf(pull)]
+function findObstacle(action: GithubPullAction, pull: unknown): string | undefined {
+  return OBSTACLES[action][readState(pull)]
 }
 
 const isBlank = (body: string): boolean => body.trim() === ''
-const SAY_SOMETHING = no('invalid', 'body: must not be empty; say something')
+const EMPTY_BODY = no('invalid', 'body: must not be empty; say something')
 
-const done = (answer: Result<unknown>): Result<void> => (answer.ok ? yes(undefined) : answer)
+const withoutValue = (answer: Result<unknown>): Result<void> => (answer.ok ? yes(undefined) : answer)

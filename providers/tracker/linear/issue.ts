@@ -68,7 +68,7 @@ export function readIssue(node: unknown, asked: IssueSizes): IssueRead {
   return {
     ok: true,
     issue: {
-      tracked: { ticket: checked.value, closed: isClosed(node), ...(otherNames && { otherNames }) },
+      tracked: { ticket: checked.value, closed: isClosed(node), ...(otherNames && { aliases: otherNames }) },
       openBlockers: blockers.filter(({ closed }) => !closed).map(({ id }) => id),
       isCut:
         listAt(node, 'labels', 'nodes').length >= asked.labels ||
@@ -128,7 +128,7 @@ function blockersOf(node: unknown): { id: string; closed: boolean }[] {
 }
 
 /** By these, too, a rule may name the person or the project that the ticket shows by one name. */
-function otherNamesOf(node: unknown): TrackedTicket['otherNames'] {
+function otherNamesOf(node: unknown): TrackedTicket['aliases'] {
   const assignee = ['name', 'email'].flatMap((key) => textAt(node, 'assignee', key) ?? [])
   if (at(node, 'assignee', 'isMe') === true) assignee.push('me')
   const project = ['id', 'slugId'].flatMap((key) => textAt(node, 'project', key) ?? [])

@@ -131,7 +131,7 @@ test('of copies set aside the newest few are kept', async () => {
   writeFileSync(join(folder, 'config.json'), 'mine')
   writeFileSync(join(folder, 'config.json.bak.rejected'), 'mine too')
   const copies: string[] = []
-  for (let n = 0; n < 12; n++) copies.push(await config.setAside(`${n}`))
+  for (let n = 0; n < 12; n++) copies.push(await config.saveCopy(`${n}`))
   expect(copies.filter((copy) => existsSync(copy))).toEqual(copies.slice(-5))
   expect(copies.slice(-5).map((copy) => readFileSync(copy, 'utf8'))).toEqual(['7', '8', '9', '10', '11'])
   expect(modeOf(copies[11] ?? '')).toBe('600')

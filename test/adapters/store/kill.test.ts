@@ -78,7 +78,7 @@ async function wrongEventsIn(dataDir: string, known: ReadonlyMap<string, number>
     if (events.some(({ type }) => type !== 'log')) wrong.push(`${runId}: something else`)
     if (events.length < next) wrong.push(`${runId}: ${next} acknowledged, ${events.length} found`)
     const n = (store.database.snapshots.get('lease', runId)?.c as { n: number } | undefined)?.n
-    if (events.length !== n || store.events.next(runId) !== n) wrong.push(`${runId}: half a commit`)
+    if (events.length !== n || store.events.nextIndex(runId) !== n) wrong.push(`${runId}: half a commit`)
   }
   await store.close()
   return wrong

@@ -1,7 +1,7 @@
 /** What every store promises, asked of each: the one on disk, and its volatile twin. */
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../bin/clock.ts'
-import type { ArtifactFound, Clock, Store } from '../../../core/ports.ts'
+import type { ArtifactLookup, Clock, Store } from '../../../core/ports.ts'
 import { createMemoryStore } from '../../../store/memory-store.ts'
 import { openStore } from '../../../store/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -205,11 +205,11 @@ describe.each(factories)('%s', (_name, make) => {
   test('events come back as they went in, from any index, in any portion', async () => {
     const { database, events } = await open()
     const id = runId(1)
-    expect(events.next(id)).toBe(0)
+    expect(events.nextIndex(id)).toBe(0)
     const all = logEvents(id, 0, 300)
     for (const portion of [all.slice(0, 1), all.slice(1, 250), all.slice(250)]) {
       await database.commit([putEvents(id, portion)])
-      expect(events.next(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
+      expect(events.nextIndex(id)).toBe((portion.at(-1)?.index ?? 0) + 1)
     }
     expect(await events.read(id)).toEqual(all)
     expect(await events.read(id, { after: 248, limit: 3 })).toEqual(all.slice(249, 252))
@@ -219,7 +219,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await events.read(runId(2))).toEqual([])
     await events.remove(id)
     expect(await events.read(id)).toEqual([])
-    expect(events.next(id)).toBe(0)
+    expect(events.nextIndex(id)).toBe(0)
     await database.commit([putEvents(id, all.slice(0, 2))])
     expect(await events.read(id)).toEqual(all.slice(0, 2))
   })
@@ -229,12 +229,12 @@ describe.each(factories)('%s', (_name, make) => {
     const id = runId(1)
     const landing = database.commit([putRun(sampleRun(1)), putEvents(id, logEvents(id, 0, 3))])
     const next = database.commit([putEvents(id, logEvents(id, 3, 5)), putEvents(id, logEvents(id, 5, 6))])
-    expect(events.next(id)).toBe(0)
+    expect(events.nextIndex(id)).toBe(0)
     const early = events.read(id)
     expect(await early).toEqual([])
     await landing
     await next
-    expect(events.next(id)).toBe(6)
+    expect(events.nextIndex(id)).toBe(6)
     expect(await events.read(id)).toEqual(logEvents(id, 0, 6))
   })
 
@@ -288,7 +288,7 @@ describe.each(factories)('%s', (_name, make) => {
       // Reading a volatile store never leaves the turn of the loop by itself.
       await new Promise((resolve) => setImmediate(resolve))
       for (const id of ids) {
-        const next = events.next(id)
+        const next = events.nextIndex(id)
         const after = Math.floor(next / 2)
         const seen = await events.read(id, { after })
         expect(seen.length).toBeGreaterThanOrEqual(next - after - 1)
@@ -296,7 +296,7 @@ describe.each(factories)('%s', (_name, make) => {
       }
     }
     await writing
-    for (const id of ids) expect(await events.read(id)).toHaveLength(events.next(id))
+    for (const id of ids) expect(await events.read(id)).toHaveLength(events.nextIndex(id))
   })
 
   test('after closing, nothing is written any more', async () => {
@@ -307,7 +307,7 @@ describe.each(factories)('%s', (_name, make) => {
     await under
     const late = [
       () => store.config.replace(undefined, '{}'),
-      () => store.config.setAside('{}'),
+      () => store.config.saveCopy('{}'),
       () => store.database.commit([putEvents(id, logEvents(id, 0, 1))]),
       () => store.events.read(id),
       () => store.events.remove(id),
@@ -316,7 +316,7 @@ describe.each(factories)('%s', (_name, make) => {
       () => store.usage.replace({ projectKey: 'p', sessionId: 's' }, '2'),
     ]
     for (const write of late) await expect(write()).rejects.toMatchObject({ name: 'StoreClosed' })
-    expect(() => store.events.next(id)).toThrow(/closed/)
+    expect(() => store.events.nextIndex(id)).toThrow(/closed/)
     expect(await store.usage.read({ projectKey: 'p', sessionId: 's' })).toBe('1')
   })
 
@@ -428,7 +428,7 @@ describe.each(factories)('%s', (_name, make) => {
     expect(await config.replace(undefined, '{"a":1}')).toEqual({ is: 'replaced' })
     expect(await config.replace(undefined, '{"a":2}')).toEqual({ is: 'changed', text: '{"a":1}' })
     expect(await config.read()).toBe('{"a":1}')
-    expect(await config.setAside('bad')).toMatch(/config\.json\..*rejected$/)
+    expect(await config.saveCopy('bad')).toMatch(/config\.json\..*rejected$/)
     await expect(config.replace('{"a":1}', ' '.repeat(1024 * 1024 + 1))).rejects.toThrow(RangeError)
   })
 
@@ -451,7 +451,7 @@ describe.each(factories)('%s', (_name, make) => {
   })
 })
 
-async function textOf(found: ArtifactFound): Promise<string> {
+async function textOf(found: ArtifactLookup): Promise<string> {
   if (found.is !== 'file') throw new Error(`not a file but ${found.is}`)
   const chunks: Uint8Array[] = []
   for await (const chunk of found.read()) chunks.push(chunk)

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
-import type { DialledLine } from '../../../core/daemon/ports.ts'
+import type { DialledConnection } from '../../../core/daemon/ports.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
 import { type DialerParts, makeDialer } from '../../../worker/dial.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
@@ -14,7 +14,7 @@ import { goodbye, type Peer, socketServer } from '../../support/socket-server.ts
 import { afterwards, openTestDoors } from '../../support/test-resources.ts'
 
 interface Dialled {
-  readonly line: DialledLine
+  readonly line: DialledConnection
   readonly story: string[]
   readonly ended: Promise<string>
 }
@@ -26,9 +26,9 @@ function dial(url: string, parts: Partial<DialerParts> = {}): Dialled {
     end = resolve
   })
   const line = makeDialer({ url: () => url, clock: realClock, log: keptLog(), ...parts }).dial({
-    opened: () => void story.push('opened'),
-    heard: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
-    closed: (reason) => {
+    onOpen: () => void story.push('opened'),
+    onText: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
+    onClose: (reason) => {
       story.push(`closed: ${reason}`)
       end(reason)
     },
@@ -76,9 +76,9 @@ describe('a line', () => {
     const { line, story } = dial(plain(port))
     await until('the line is open', () => story.includes('opened'))
     for (let n = 0; n < 16; n++) line.send('x'.repeat(WORKER_FRAME_BYTES_MAX))
-    expect(line.backlog()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
+    expect(line.backlogBytes()).toBeGreaterThan(8 * WORKER_FRAME_BYTES_MAX)
     peers[0]?.socket.resume()
-    await until('all of it is out', () => line.backlog() === 0)
+    await until('all of it is out', () => line.backlogBytes() === 0)
     await until('all of it is there', () => peers[0]?.heard.length === 16)
   })
 
@@ -154,7 +154,9 @@ describe('no line', () => {
     const log = keptLog()
     const dialer = makeDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
     for (let n = 0; n < 3; n++)
-      await new Promise<string>((closed) => dialer.dial({ opened: () => {}, heard: () => {}, closed }))
+      await new Promise<string>((closed) =>
+        dialer.dial({ onOpen: () => {}, onText: () => {}, onClose: closed }),
+      )
     expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'debug', 'debug'])
   })
 

@@ -39,10 +39,10 @@ describe('a pairing token', () => {
   test('is read at start, and its file is deleted once the credential is on disk', async () => {
     const { open, tokenFile, credentialFile, log } = place(TOKEN)
     const identity = await open()
-    expect([identity.token(), identity.credential()]).toEqual([TOKEN, undefined])
+    expect([identity.pairingToken(), identity.credential()]).toEqual([TOKEN, undefined])
     expect(existsSync(tokenFile)).toBe(true)
-    await identity.keep(credential)
-    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    await identity.saveCredential(credential)
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
     expect(existsSync(tokenFile)).toBe(false)
     expect(statSync(credentialFile).mode & 0o777).toBe(0o600)
     expect((await open()).credential()).toEqual(credential)
@@ -52,34 +52,34 @@ describe('a pairing token', () => {
 
   test('that the last life redeemed, and could not delete any more, is deleted now', async () => {
     const { open, tokenFile } = place(TOKEN)
-    await (await open()).keep(credential)
+    await (await open()).saveCredential(credential)
     writeFileSync(tokenFile, TOKEN)
     const identity = await open()
-    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
     expect(existsSync(tokenFile)).toBe(false)
   })
 
   test('beside a credential is a new invitation', async () => {
     const { open, tokenFile } = place(TOKEN)
-    await (await open()).keep(credential)
+    await (await open()).saveCredential(credential)
     writeFileSync(tokenFile, NEXT)
     const identity = await open()
-    expect([identity.token(), identity.credential()]).toEqual([NEXT, credential])
+    expect([identity.pairingToken(), identity.credential()]).toEqual([NEXT, credential])
   })
 
   test('that somebody has replaced meanwhile is not deleted', async () => {
     const { open, tokenFile } = place(TOKEN)
     const identity = await open()
     writeFileSync(tokenFile, NEXT)
-    await identity.keep(credential)
+    await identity.saveCredential(credential)
     expect(readFileSync(tokenFile, 'utf8')).toBe(NEXT)
   })
 
   test('that the host refused is left where it is, and named', async () => {
     const { open, tokenFile, said } = place(TOKEN)
     const identity = await open()
-    await identity.dropToken()
-    expect(identity.token()).toBeUndefined()
+    await identity.deletePairingToken()
+    expect(identity.pairingToken()).toBeUndefined()
     expect(existsSync(tokenFile)).toBe(true)
     expect(said()).toEqual([expect.stringContaining('refused the pairing token')])
   })
@@ -91,20 +91,20 @@ describe('a pairing token', () => {
         throw new Error('EPERM: not yours')
       },
     })
-    await identity.keep(credential)
+    await identity.saveCredential(credential)
     expect(identity.credential()).toEqual(credential)
     expect(said()).toEqual([expect.stringContaining('delete it by hand')])
   })
 
   test('whose file is gone is no trouble: it was redeemed before', async () => {
     const identity = await place().open()
-    expect([identity.token(), identity.credential()]).toEqual([undefined, undefined])
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, undefined])
   })
 
   test('that others can read is taken, with a warning', async () => {
     const { open, tokenFile, said } = place(TOKEN)
     chmodSync(tokenFile, 0o644)
-    expect((await open()).token()).toBe(TOKEN)
+    expect((await open()).pairingToken()).toBe(TOKEN)
     expect(said()).toEqual([expect.stringContaining('chmod 600')])
   })
 
@@ -134,11 +134,11 @@ describe('a credential', () => {
   test('that is being written when the worker ends is waited for', async () => {
     const { open, credentialFile } = place(TOKEN)
     const opened = await open()
-    void opened.keep(credential)
+    void opened.saveCredential(credential)
     await opened.settled()
     expect(existsSync(credentialFile)).toBe(true)
-    void opened.keep(credential)
-    void opened.dropCredential()
+    void opened.saveCredential(credential)
+    void opened.deleteCredential()
     await opened.settled()
     expect([existsSync(credentialFile), opened.credential()]).toEqual([false, undefined])
   })
@@ -150,21 +150,21 @@ describe('a credential', () => {
       land = resolve
     })
     const identity = await open({ replace: () => landing })
-    const kept = identity.keep(credential)
-    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    const kept = identity.saveCredential(credential)
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
     land()
     await kept
-    expect([identity.token(), identity.credential()]).toEqual([undefined, credential])
+    expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
   })
 
   test('deleted is gone from the disk', async () => {
     const { open, credentialFile } = place(TOKEN)
     const identity = await open()
-    await identity.keep(credential)
-    await identity.dropCredential()
+    await identity.saveCredential(credential)
+    await identity.deleteCredential()
     expect(identity.credential()).toBeUndefined()
     expect(existsSync(credentialFile)).toBe(false)
-    await identity.dropCredential()
+    await identity.deleteCredential()
   })
 
   test('that could not be written is not kept, and its token stays', async () => {
@@ -174,14 +174,14 @@ describe('a credential', () => {
         throw new Error('ENOSPC: no room')
       },
     })
-    await expect(identity.keep(credential)).rejects.toThrow('ENOSPC')
+    await expect(identity.saveCredential(credential)).rejects.toThrow('ENOSPC')
     expect(identity.credential()).toBeUndefined()
     expect(existsSync(tokenFile)).toBe(true)
   })
 
   test('that others could read is closed to them', async () => {
     const { open, credentialFile } = place(TOKEN)
-    await (await open()).keep(credential)
+    await (await open()).saveCredential(credential)
     chmodSync(credentialFile, 0o644)
     await open()
     expect(statSync(credentialFile).mode & 0o777).toBe(0o600)
@@ -201,13 +201,13 @@ describe('a credential', () => {
     const identity = await open()
     expect(said()).toEqual([expect.stringContaining('enrolling anew')])
     if (_what === 'is a link') unlinkSync(credentialFile)
-    await identity.keep(credential)
+    await identity.saveCredential(credential)
     expect((await open()).credential()).toEqual(credential)
   })
 
   test('shown to another host than it was got from is worth a warning', async () => {
     const { open, said } = place(TOKEN)
-    await (await open()).keep(credential)
+    await (await open()).saveCredential(credential)
     await open({ host: 'other.example' })
     expect(said()).toEqual([expect.stringContaining('enrolled under another address')])
   })

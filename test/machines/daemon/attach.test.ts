@@ -127,8 +127,8 @@ describe('a session', () => {
     const { open } = sandbox
     sandbox.open = (size, ear) => {
       const session = open.call(sandbox, size, ear)
-      ear.printed('no such program')
-      ear.ended(127)
+      ear.onOutput('no such program')
+      ear.onExit(127)
       return session
     }
     talk.transcript()
@@ -265,7 +265,7 @@ describe('what is shown', () => {
       makeScreen: () => {
         let picture = ''
         return {
-          print: (data) =>
+          write: (data) =>
             new Promise((resolve) => {
               drawn = () => {
                 picture += data
@@ -273,7 +273,7 @@ describe('what is shown', () => {
               }
             }),
           resize: () => {},
-          picture: () => `[${picture}]`,
+          serialize: () => `[${picture}]`,
           close: () => {},
         }
       },
@@ -293,9 +293,9 @@ describe('what is shown', () => {
     let pictures = 0
     const talk = await online({
       makeScreen: () => ({
-        print: async () => {},
+        write: async () => {},
         resize: () => {},
-        picture: () => `${++pictures}`,
+        serialize: () => `${++pictures}`,
         close: () => {},
       }),
     })
@@ -323,7 +323,7 @@ describe('what is shown', () => {
     const talk = await online({
       makeScreen: (size, answer) => ({
         ...plainScreen(size, answer),
-        print: async () => answer('x'.repeat(16 * 1024)),
+        write: async () => answer('x'.repeat(16 * 1024)),
       }),
     })
     await talk.boot('run-1', 's-1')

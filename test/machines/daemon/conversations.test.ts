@@ -340,9 +340,9 @@ describe('a line', () => {
 
   test('on which the host speaks in tongues stays up', async () => {
     const talk = await online()
-    talk.wire?.ear.heard('{"type":"sing","song":"x"}')
-    talk.wire?.ear.heard('not even JSON')
-    talk.wire?.ear.heard('{"type":"dispatch","lease":{"id":"ls-9"},"job":{}}')
+    talk.wire?.ear.onText('{"type":"sing","song":"x"}')
+    talk.wire?.ear.onText('not even JSON')
+    talk.wire?.ear.onText('{"type":"dispatch","lease":{"id":"ls-9"},"job":{}}')
     await talk.say({ type: 'sandbox-boot', requestId: 'q-1', runId: 'run-1', credentials: {} })
     expectRecorded(talk.transcript())
   })
@@ -486,7 +486,7 @@ describe('a daemon that is killed', () => {
       estimated: false,
     }
     const event = { type: 'cost', at: '2026-03-01T08:00:00.000Z', entry } as const
-    talk.hands.of('ls-1').telling.tell({ is: 'event', event })
+    talk.hands.of('ls-1').reporter.report({ is: 'event', event })
     await talk.clock.turn()
     if (phase === 'finishing') await talk.worked('ls-1')
     talk.transcript()
@@ -592,7 +592,7 @@ describe('a dispatch', () => {
 
   test('is answered in time even when the hands are slow', async () => {
     const talk = await online()
-    talk.hands.objection = () => new Promise(() => {})
+    talk.hands.refusalOf = () => new Promise(() => {})
     await talk.dispatch('ls-1')
     await talk.clock.advance(5_000)
     expectRecorded(talk.transcript())
@@ -601,7 +601,7 @@ describe('a dispatch', () => {
   test('whose line goes while the hands look at it is forgotten', async () => {
     const talk = await online()
     let answer: (objection: undefined) => void = () => {}
-    talk.hands.objection = () => new Promise((resolve) => (answer = resolve))
+    talk.hands.refusalOf = () => new Promise((resolve) => (answer = resolve))
     await talk.dispatch('ls-1')
     await talk.drop()
     await talk.clock.advance(1_000)
@@ -614,7 +614,7 @@ describe('a dispatch', () => {
   test('two at once do not take one slot', async () => {
     const talk = await online({ concurrency: 1 })
     for (const id of ['1', '2'])
-      talk.wire?.ear.heard(
+      talk.wire?.ear.onText(
         JSON.stringify({
           type: 'dispatch',
           lease: {
@@ -737,7 +737,7 @@ describe('the end', () => {
 
 test('hands that throw end their own run and nobody else’s', async () => {
   const talk = await online()
-  talk.hands.begin = () => {
+  talk.hands.start = () => {
     throw new Error('no hands')
   }
   await talk.dispatch('ls-1')
@@ -746,10 +746,13 @@ test('hands that throw end their own run and nobody else’s', async () => {
 
 test('a report that is no report is not sent, and ends nothing', async () => {
   const talk = await working()
-  const { telling } = talk.hands.of('ls-1')
+  const { reporter } = talk.hands.of('ls-1')
   // What only a bug in the hands could tell.
-  telling.tell({ is: 'event', event: { type: 'log', at: 'yesterday', stream: 'stdout', text: 1n } as never })
-  telling.tell({ is: 'patch', patch: { prUrl: 'javascript:alert(1)' } })
+  reporter.report({
+    is: 'event',
+    event: { type: 'log', at: 'yesterday', stream: 'stdout', text: 1n } as never,
+  })
+  reporter.report({ is: 'patch', patch: { prUrl: 'javascript:alert(1)' } })
   await talk.print('ls-1', 'one')
   expectRecorded(talk.transcript())
 })
@@ -757,15 +760,15 @@ test('a report that is no report is not sent, and ends nothing', async () => {
 test('whoever reads a stream waits while too much is not on disk yet', async () => {
   const talk = await working()
   talk.disk.fill()
-  const { telling } = talk.hands.of('ls-1')
+  const { reporter } = talk.hands.of('ls-1')
   const text = 'x'.repeat(200_000)
   for (let n = 0; n < 11; n++)
-    telling.tell({
+    reporter.report({
       is: 'event',
       event: { type: 'log', at: '2026-03-01T08:00:00.000Z', stream: 'stdout', text },
     })
   let hasRoom = false
-  void telling.room().then(() => {
+  void reporter.waitForCapacity().then(() => {
     hasRoom = true
   })
   await talk.clock.turn()
@@ -783,7 +786,7 @@ test('whoever waits for a host that acknowledges nothing waits half a minute, wh
   talk.quiet = ['run-event', 'heartbeat', 'lease-ack']
   const text = 'x'.repeat(200_000)
   for (const leaseId of ['ls-1', 'ls-2']) for (let n = 0; n < 50; n++) await talk.print(leaseId, text)
-  const roomFor = (leaseId: string) => talk.hands.of(leaseId).telling.room()
+  const roomFor = (leaseId: string) => talk.hands.of(leaseId).reporter.waitForCapacity()
   let hasRoom = false
   void roomFor('ls-1').then(() => {
     hasRoom = true

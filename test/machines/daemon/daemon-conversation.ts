@@ -6,24 +6,24 @@
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonDependencies, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
-  DialledLine,
+  AgentOutcome,
+  ConnectionListener,
+  DialledConnection,
   Execution,
+  ExecutionReporter,
+  ExecutionRequest,
   Executor,
-  Identity,
-  LineEar,
-  Order,
   Progress,
-  Salvaged,
-  StopOrder,
-  Telling,
-  Worked,
+  RecoveredOutputs,
+  StopRequest,
   WorkerCredential,
+  WorkerIdentity,
 } from '../../../core/daemon/ports.ts'
 import type {
   BootedSandbox,
-  BootOrder,
-  Session,
-  SessionEar,
+  BootRequest,
+  TerminalSession,
+  TerminalSessionListener,
   TerminalSize,
 } from '../../../core/daemon/terminal.ts'
 import type { Clock } from '../../../core/ports.ts'
@@ -67,11 +67,11 @@ export class Later<T> {
 }
 
 export class HandExecution implements Execution {
-  readonly order: Order
-  readonly telling: Telling
+  readonly order: ExecutionRequest
+  readonly reporter: ExecutionReporter
   readonly progressed: (progress: Progress) => void
   readonly prepared = new Later<Result<Progress>>()
-  readonly worked = new Later<Worked>()
+  readonly worked = new Later<AgentOutcome>()
   readonly finished = new Later<RunOutcome>()
   readonly went = new Later<void>()
   /** Ends by itself when it is stopped. */
@@ -79,13 +79,13 @@ export class HandExecution implements Execution {
   readonly #note: (line: string) => void
 
   constructor(
-    order: Order,
-    telling: Telling,
+    order: ExecutionRequest,
+    reporter: ExecutionReporter,
     progressed: (progress: Progress) => void,
     note: (line: string) => void,
   ) {
     this.order = order
-    this.telling = telling
+    this.reporter = reporter
     this.progressed = progressed
     this.#note = note
   }
@@ -94,11 +94,11 @@ export class HandExecution implements Execution {
     this.#note(`prepare ${this.order.leaseId}`)
     return this.prepared.promise
   }
-  work() {
+  runAgent() {
     this.#note(`work ${this.order.leaseId}`)
     return this.worked.promise
   }
-  finish(worked: Worked) {
+  finish(worked: AgentOutcome) {
     this.#note(
       `finish ${this.order.leaseId} (${worked.verdict}${worked.reason === undefined ? '' : `: ${worked.reason}`})`,
     )
@@ -106,7 +106,7 @@ export class HandExecution implements Execution {
       this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
     return this.finished.promise
   }
-  stop({ how, reason }: StopOrder) {
+  stop({ how, reason }: StopRequest) {
     this.#note(`${how} ${this.order.leaseId} (${reason})`)
     if (!this.obedient) return
     this.prepared.settle(no('failed', 'stopped'))
@@ -114,27 +114,27 @@ export class HandExecution implements Execution {
     this.finished.settle({ status: 'failed', error: 'stopped', costs: [] })
     this.went.settle()
   }
-  gone() {
+  whenExited() {
     return this.went.promise
   }
 }
 
 /** A booted sandbox with its session, in a test's hand. */
 export class HandSandbox implements BootedSandbox {
-  readonly order: BootOrder
-  ear: SessionEar | undefined
+  readonly order: BootRequest
+  ear: TerminalSessionListener | undefined
   usage: readonly UsageSnapshot[] = []
   readonly closed = new Later<void>()
   /** Closes by itself when it is asked to. */
   obedient = true
   readonly #note: (line: string) => void
 
-  constructor(order: BootOrder, note: (line: string) => void) {
+  constructor(order: BootRequest, note: (line: string) => void) {
     this.order = order
     this.#note = note
   }
 
-  open({ cols, rows }: TerminalSize, ear: SessionEar): Session {
+  open({ cols, rows }: TerminalSize, ear: TerminalSessionListener): TerminalSession {
     this.ear = ear
     const { runId } = this.order
     this.#note(`session of ${runId} opened, ${cols}x${rows}`)
@@ -165,19 +165,19 @@ export class Hands implements Executor {
     this.#note = note
   }
 
-  async objection() {
-    return this.objects as Awaited<ReturnType<Executor['objection']>>
+  async refusalOf() {
+    return this.objects as Awaited<ReturnType<Executor['refusalOf']>>
   }
-  begin(order: Order, telling: Telling, progressed: (progress: Progress) => void) {
-    const execution = new HandExecution(order, telling, progressed, this.#note)
+  start(order: ExecutionRequest, reporter: ExecutionReporter, progressed: (progress: Progress) => void) {
+    const execution = new HandExecution(order, reporter, progressed, this.#note)
     execution.obedient = this.obedient
     this.executions.set(order.leaseId, execution)
     return execution
   }
   /** What is found besides the disk itself. */
-  bill: Pick<Salvaged, 'costs' | 'usage'> = {}
+  bill: Pick<RecoveredOutputs, 'costs' | 'usage'> = {}
 
-  async salvage(runId: string): Promise<Salvaged> {
+  async recover(runId: string): Promise<RecoveredOutputs> {
     this.#note(`salvage ${runId}`)
     return { ...this.bill, sandbox: { id: `sb-${runId}` } }
   }
@@ -186,7 +186,7 @@ export class Hands implements Executor {
   /** Without it they boot by themselves. */
   boots: Later<Result<void>> | undefined
 
-  async boot(order: BootOrder): Promise<Result<BootedSandbox>> {
+  async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
     this.#note(`boot ${order.runId}`)
     const answer = await (this.boots?.promise ?? yes(undefined))
     if (!answer.ok) return answer
@@ -225,7 +225,7 @@ class Leash implements Clock {
 
 interface WireInHand {
   readonly number: number
-  readonly ear: LineEar
+  readonly ear: ConnectionListener
   open: boolean
 }
 
@@ -295,19 +295,19 @@ export class Talk {
   }
 
   #build(): Daemon {
-    const identity: Identity = {
+    const identity: WorkerIdentity = {
       credential: () => this.credential,
-      token: () => this.token,
-      keep: async (credential) => {
+      pairingToken: () => this.token,
+      saveCredential: async (credential) => {
         this.credential = credential
         this.token = undefined
         this.note('keeps the credential')
       },
-      dropToken: async () => {
+      deletePairingToken: async () => {
         this.token = undefined
         this.note('drops the token')
       },
-      dropCredential: async () => {
+      deleteCredential: async () => {
         this.credential = undefined
         this.note('drops the credential')
       },
@@ -336,7 +336,7 @@ export class Talk {
 
   // ---- the line ----------------------------------------------------------------------------------------------------
 
-  #dial(ear: LineEar): DialledLine {
+  #dial(ear: ConnectionListener): DialledConnection {
     const wire: WireInHand = { number: ++this.#wires, ear, open: true }
     this.wire = wire
     const leash = this.#leash
@@ -345,7 +345,7 @@ export class Talk {
       send: (text) => {
         if (leash.alive && wire.open) this.#said(text)
       },
-      backlog: () => this.backlog,
+      backlogBytes: () => this.backlog,
       close: () => {
         if (!wire.open) return
         wire.open = false
@@ -364,12 +364,12 @@ export class Talk {
   async say(frame: HostFrame): Promise<void> {
     if (!this.quiet.includes(frame.type))
       this.note(`← ${frame.type}${'leaseId' in frame ? ` ${frame.leaseId}` : ''}`)
-    this.wire?.ear.heard(JSON.stringify(frame))
+    this.wire?.ear.onText(JSON.stringify(frame))
     await this.clock.turn()
   }
 
   async open(): Promise<void> {
-    this.wire?.ear.opened()
+    this.wire?.ear.onOpen()
     await this.clock.turn()
   }
 
@@ -377,7 +377,7 @@ export class Talk {
     const { wire } = this
     this.wire = undefined
     if (wire !== undefined) wire.open = false
-    wire?.ear.closed(reason)
+    wire?.ear.onClose(reason)
     await this.clock.turn()
   }
 
@@ -429,7 +429,7 @@ export class Talk {
     await this.clock.turn()
   }
 
-  async worked(leaseId: string, worked: Worked = { verdict: 'done' }): Promise<void> {
+  async worked(leaseId: string, worked: AgentOutcome = { verdict: 'done' }): Promise<void> {
     this.hands.of(leaseId).worked.settle(worked)
     await this.clock.turn()
   }
@@ -463,18 +463,18 @@ export class Talk {
   }
 
   async shows(runId: string, data: string): Promise<void> {
-    this.sandbox(runId).ear?.printed(data)
+    this.sandbox(runId).ear?.onOutput(data)
     await this.clock.turn()
   }
 
   async endSession(runId: string, code: number): Promise<void> {
-    this.sandbox(runId).ear?.ended(code)
+    this.sandbox(runId).ear?.onExit(code)
     await this.clock.turn()
   }
 
   async print(leaseId: string, text: string): Promise<void> {
     const event = { type: 'log', at: T0, stream: 'stdout', text } as const
-    this.hands.of(leaseId).telling.tell({ is: 'event', event })
+    this.hands.of(leaseId).reporter.report({ is: 'event', event })
     await this.clock.turn()
   }
 

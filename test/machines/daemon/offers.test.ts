@@ -14,7 +14,7 @@ async function looking(
 ): Promise<{ readonly talk: Talk; readonly look: () => Promise<void> }> {
   const talk = new Talk(parts)
   const waiting: (() => void)[] = []
-  talk.hands.objection = () =>
+  talk.hands.refusalOf = () =>
     new Promise((resolve) => {
       waiting.push(() => resolve(undefined))
     })

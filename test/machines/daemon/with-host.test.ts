@@ -8,15 +8,15 @@ import type { WorkerLine } from '../../../actors/api/host-api.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon, DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
 import type {
-  DialledLine,
+  ConnectionListener,
+  DialledConnection,
   Execution,
+  ExecutionReporter,
+  ExecutionRequest,
   Executor,
-  Identity,
-  LineEar,
-  Order,
   Progress,
-  Telling,
   WorkerCredential,
+  WorkerIdentity,
 } from '../../../core/daemon/ports.ts'
 import type { Clock } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
@@ -52,19 +52,19 @@ class Crowd {
   readonly complaints: string[] = []
   readonly done = new Map<string, string[]>()
 
-  begins({ leaseId, job }: Order): void {
+  begins({ leaseId, job }: ExecutionRequest): void {
     const other = this.now.get(job.run.id)
     if (other !== undefined) this.complaints.push(`${job.run.id} is executed under ${other} and ${leaseId}`)
     this.now.set(job.run.id, leaseId)
   }
-  ends({ leaseId, job }: Order): void {
+  ends({ leaseId, job }: ExecutionRequest): void {
     if (this.now.get(job.run.id) === leaseId) this.now.delete(job.run.id)
   }
 }
 
 class ScriptedExecution implements Execution {
-  readonly #order: Order
-  readonly #telling: Telling
+  readonly #order: ExecutionRequest
+  readonly #reporter: ExecutionReporter
   readonly #clock: Clock
   readonly #random: Random
   readonly #crowd: Crowd
@@ -73,9 +73,15 @@ class ScriptedExecution implements Execution {
   readonly #over: Promise<void>
   #end: () => void = () => {}
 
-  constructor(order: Order, telling: Telling, clock: Clock, random: Random, crowd: Crowd) {
+  constructor(
+    order: ExecutionRequest,
+    reporter: ExecutionReporter,
+    clock: Clock,
+    random: Random,
+    crowd: Crowd,
+  ) {
     this.#order = order
-    this.#telling = telling
+    this.#reporter = reporter
     this.#clock = clock
     this.#random = random
     this.#crowd = crowd
@@ -98,14 +104,14 @@ class ScriptedExecution implements Execution {
       ? no('failed', 'stopped')
       : yes<Progress>({ sandbox: { id: `sb-${this.#order.leaseId}` } })
   }
-  async work() {
+  async runAgent() {
     const said: string[] = []
     this.#crowd.done.set(this.#order.leaseId, said)
     for (let n = this.#random.below(30); n > 0 && !this.#stopped; n--) {
-      await this.#telling.room()
+      await this.#reporter.waitForCapacity()
       const text = `${this.#order.leaseId} ${said.length}`
       said.push(text)
-      this.#telling.tell({ is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text } })
+      this.#reporter.report({ is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text } })
       await this.#pause(this.#random.random(0.1) ? 60_000 : 2_000)
     }
     return this.#stopped ? ({ verdict: 'stopped' } as const) : ({ verdict: 'done' } as const)
@@ -128,13 +134,13 @@ class ScriptedExecution implements Execution {
       this.#end()
     })
   }
-  gone() {
+  whenExited() {
     return this.#over
   }
 }
 
 interface Wire {
-  readonly ear: LineEar
+  readonly ear: ConnectionListener
   line: WorkerLine | undefined
   open: boolean
   mute: boolean
@@ -151,7 +157,7 @@ class Machine {
   #token: string | undefined
   #leash: Leash | undefined
   #wire: Wire | undefined
-  readonly #orders: Order[] = []
+  readonly #orders: ExecutionRequest[] = []
   readonly #yarn: Yarn
   readonly #random: Random
   readonly #crowd: Crowd
@@ -169,27 +175,27 @@ class Machine {
     const leash = new Leash(this.#yarn.clock)
     this.#leash = leash
     const executor: Executor = {
-      objection: async () => undefined,
-      begin: (order, telling) => {
+      refusalOf: async () => undefined,
+      start: (order, reporter) => {
         this.#orders.push(order)
-        return new ScriptedExecution(order, telling, leash, this.#random, this.#crowd)
+        return new ScriptedExecution(order, reporter, leash, this.#random, this.#crowd)
       },
-      salvage: async () => ({}),
+      recover: async () => ({}),
       boot: async () => no('unbuilt', 'nobody boots anything here'),
       discard: async () => {},
       reclaim: async () => {},
     }
-    const identity: Identity = {
+    const identity: WorkerIdentity = {
       credential: () => this.#credential,
-      token: () => this.#token,
-      keep: async (credential) => {
+      pairingToken: () => this.#token,
+      saveCredential: async (credential) => {
         this.#credential = credential
         this.#token = undefined
       },
-      dropToken: async () => {
+      deletePairingToken: async () => {
         this.#token = undefined
       },
-      dropCredential: async () => {
+      deleteCredential: async () => {
         this.#credential = undefined
       },
     }
@@ -230,7 +236,7 @@ class Machine {
     if (wire === undefined || !wire.open) return
     wire.open = false
     wire.line?.closed()
-    wire.ear.closed('the line broke')
+    wire.ear.onClose('the line broke')
   }
 
   /** Nothing gets through any more, and nobody is told. */
@@ -249,7 +255,7 @@ class Machine {
     if (this.#wire !== undefined) this.#wire.leaks = true
   }
 
-  #dial(ear: LineEar, leash: Leash): DialledLine {
+  #dial(ear: ConnectionListener, leash: Leash): DialledConnection {
     const { clock } = this.#yarn
     const wire: Wire = { ear, line: undefined, open: true, mute: false, leaks: false }
     this.#wire = wire
@@ -262,17 +268,17 @@ class Machine {
     clock.after(5, () => {
       const connected = clock.monotonic() >= this.#cutOffUntil && this.#connect(wire, deliver, close)
       if (!leash.alive || !wire.open) return
-      if (connected) ear.opened()
+      if (connected) ear.onOpen()
       else {
         wire.open = false
-        ear.closed('the host is down')
+        ear.onClose('the host is down')
       }
     })
     const send = (text: string) => {
       if (wire.leaks && text.includes('"seq":') && this.#random.random(0.3)) return
       deliver(() => wire.line?.receive(text))
     }
-    return { send, backlog: () => 0, close }
+    return { send, backlogBytes: () => 0, close }
   }
 
   #connect(wire: Wire, deliver: (run: () => void) => void, close: () => void): boolean {
@@ -280,14 +286,14 @@ class Machine {
       const connected = this.#yarn.desk.workerConnected({
         address: 'here',
         send: (text) => {
-          deliver(() => wire.ear.heard(text))
+          deliver(() => wire.ear.onText(text))
           return true
         },
         close: () => {
           this.#yarn.clock.after(5, () => {
             if (!wire.open) return
             close()
-            wire.ear.closed('the host closed the line')
+            wire.ear.onClose('the host closed the line')
           })
         },
       })

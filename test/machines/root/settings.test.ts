@@ -33,7 +33,7 @@ class FileInHand implements ConfigFile {
     this.writes++
     return { is: 'replaced' as const }
   }
-  setAside = async (text: string) => `copy ${this.copies.push(text)}`
+  saveCopy = async (text: string) => `copy ${this.copies.push(text)}`
   watch = (changed: () => void) => {
     this.#changed = changed
     return () => {}

@@ -1,7 +1,7 @@
 /** The book of follow-ups: how many are read for at once, what is kept, and that nothing is left behind. */
 import { expect, test } from '@jest/globals'
 import { FollowUpReader } from '../../../actors/runs/follow-up-reader.ts'
-import type { PullPlace } from '../../../core/provider-ports.ts'
+import type { PullReference } from '../../../core/provider-ports.ts'
 import { yes } from '../../../core/result.ts'
 import {
   FOLLOW_UP_FRESH_MS,
@@ -20,7 +20,7 @@ function book() {
   let letGo = () => {}
   const gate = { opens: Promise.resolve() as Promise<void> }
   const detail = pulls.detail.bind(pulls)
-  pulls.detail = async (place: PullPlace) => {
+  pulls.detail = async (place: PullReference) => {
     await gate.opens
     return detail(place)
   }
@@ -100,7 +100,7 @@ test('what is read of another code host is thrown away', async () => {
 
 test('a code host that throws is a failure like any other', async () => {
   const { followUps, clock, log, pulls, runOf } = book()
-  pulls.origin = () => {
+  pulls.branches = () => {
     throw new Error('a bug')
   }
   followUps.readiness(runOf(1))

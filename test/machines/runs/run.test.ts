@@ -1,5 +1,5 @@
 /** What a run does, from its ticket to its rest, one story for each way; and the same in each of its active states. */
-import { type RunEvent, type RunInput, runMachine } from '../../../actors/runs/run.machine.ts'
+import { type RunInput, type RunMachineEvent, runMachine } from '../../../actors/runs/run.machine.ts'
 import { newRun } from '../../../core/run/run-transitions.ts'
 import { INTERRUPTIONS_MAX } from '../../../protocol/limits.ts'
 import { aTicket, T0, T1 } from '../../rules/run/runs.ts'
@@ -25,18 +25,18 @@ const followUp: RunInput = {
 }
 const pulledFollowUp: RunInput = { ...followUp, run: { ...followUp.run, prUrl: PR } }
 
-const granted: RunEvent = { type: 'granted', leaseId: 'ls-1' }
-const declined: RunEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
-const accepted: RunEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
-const patched: RunEvent = { type: 'patched', workerId: 'wk-1', patch: { agentSessionId: 'session-1' } }
-const pulled: RunEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR } }
-const runs: RunEvent = { type: 'patched to running', workerId: 'wk-1', patch: { status: 'running' } }
-const finalizes: RunEvent = {
+const granted: RunMachineEvent = { type: 'granted', leaseId: 'ls-1' }
+const declined: RunMachineEvent = { type: 'declined', leaseId: 'ls-1', at: T1 }
+const accepted: RunMachineEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
+const patched: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { agentSessionId: 'session-1' } }
+const pulled: RunMachineEvent = { type: 'patched', workerId: 'wk-1', patch: { prUrl: PR } }
+const runs: RunMachineEvent = { type: 'patched to running', workerId: 'wk-1', patch: { status: 'running' } }
+const finalizes: RunMachineEvent = {
   type: 'patched to finalizing',
   workerId: 'wk-1',
   patch: { status: 'finalizing' },
 }
-const ended = (status: 'completed' | 'failed' | 'cancelled', error?: string): RunEvent => ({
+const ended = (status: 'completed' | 'failed' | 'cancelled', error?: string): RunMachineEvent => ({
   type: `ended ${status}`,
   leaseId: 'ls-1',
   workerId: 'wk-1',
@@ -44,30 +44,34 @@ const ended = (status: 'completed' | 'failed' | 'cancelled', error?: string): Ru
   outcome: { status, costs: [], ...(error === undefined ? {} : { error }) },
   retentionHours: 24,
 })
-const lost: RunEvent = {
+const lost: RunMachineEvent = {
   type: 'lease lost',
   leaseId: 'ls-1',
   at: T1,
   reason: 'the worker did not come back in time',
 }
 const seen = (state: 'open' | 'draft' | 'merged' | 'closed') =>
-  ({ type: 'pull seen', at: T1, url: PR, state }) as const
-const gone: RunEvent = { type: 'pull gone', at: T1, reason: 'the code host does not know it any more' }
-const cancel: RunEvent = { type: 'cancel requested', at: T1, reason: 'cancelled by a person' }
-const enforced: RunEvent = { type: 'cancel enforced', leaseId: 'ls-1', at: T1 }
-const broken: RunEvent = { type: 'broken', at: T1, reason: 'internal error: crashed 3 times' }
+  ({ type: 'pull state reported', at: T1, url: PR, state }) as const
+const gone: RunMachineEvent = { type: 'pull gone', at: T1, reason: 'the code host does not know it any more' }
+const cancel: RunMachineEvent = { type: 'cancel requested', at: T1, reason: 'cancelled by a person' }
+const enforced: RunMachineEvent = { type: 'cancel enforced', leaseId: 'ls-1', at: T1 }
+const broken: RunMachineEvent = {
+  type: 'lease actor failed',
+  at: T1,
+  reason: 'internal error: crashed 3 times',
+}
 
 /** Lost as often as it may be without failing. */
 const again = Array.from({ length: INTERRUPTIONS_MAX - 1 }, () => [granted, accepted, lost]).flat()
 
 /** From `preparing` to each of the active states. */
-const ways: Readonly<Record<string, readonly RunEvent[]>> = {
+const ways: Readonly<Record<string, readonly RunMachineEvent[]>> = {
   preparing: [],
   running: [runs],
   finalizing: [runs, finalizes],
 }
 
-const stories: readonly Story<RunEvent>[] = [
+const stories: readonly Story<RunMachineEvent>[] = [
   {
     title: 'a ticket becomes a run, which is granted, accepted, reported on and completed',
     input,
@@ -200,7 +204,12 @@ const stories: readonly Story<RunEvent>[] = [
 ]
 
 /** However far along it is, these end the same way: what, of what, after what, by what, and its last line. */
-const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], readonly RunEvent[]])[] = [
+const everywhere: readonly (readonly [
+  string,
+  RunInput,
+  readonly RunMachineEvent[],
+  readonly RunMachineEvent[],
+])[] = [
   ['completed', input, [], [ended('completed')]],
   ['failed', input, [], [ended('failed', 'tests fail')]],
   ['cancelled', input, [], [ended('cancelled')]],
@@ -209,7 +218,7 @@ const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], rea
   ['lost once too often', input, again, [lost]],
   ['asked to cancel', input, [], [cancel]],
   ['cancelled without a word of its worker', input, [], [enforced]],
-  ['broken', input, [], [broken]],
+  ['lease actor failed', input, [], [broken]],
   ['patched', input, [], [patched]],
   ['a follow-up completed', followUp, [], [ended('completed')]],
   ['a follow-up failed', followUp, [], [ended('failed', 'tests fail')]],
@@ -223,7 +232,7 @@ const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], rea
     'a follow-up that somebody cancelled before its worker ended',
     followUp,
     [],
-    [{ ...ended('failed', 'interrupted: the worker was stopped'), unwanted: true } as RunEvent],
+    [{ ...ended('failed', 'interrupted: the worker was stopped'), unwanted: true } as RunMachineEvent],
   ],
   [
     'a follow-up whose worker ended once too often',
@@ -251,7 +260,7 @@ const everywhere: readonly (readonly [string, RunInput, readonly RunEvent[], rea
 
 const inEveryState = Object.entries(ways).flatMap(([state, way]) =>
   everywhere.map(
-    ([what, given, before, events]): Story<RunEvent> => ({
+    ([what, given, before, events]): Story<RunMachineEvent> => ({
       title: `${state}: ${what}`,
       input: given,
       events: [...before, granted, accepted, ...way, ...events],

@@ -6,8 +6,19 @@ import { describe, expect, test } from '@jest/globals'
 import type { WorkerLine } from '../../../actors/api/host-api.ts'
 import { createDaemon } from '../../../actors/daemon/create-daemon.ts'
 import type { Daemon } from '../../../actors/daemon/daemon-dependencies.ts'
-import type { DialledLine, Execution, Executor, Identity, LineEar } from '../../../core/daemon/ports.ts'
-import type { BootedSandbox, BootOrder, Screen, SessionEar } from '../../../core/daemon/terminal.ts'
+import type {
+  ConnectionListener,
+  DialledConnection,
+  Execution,
+  Executor,
+  WorkerIdentity,
+} from '../../../core/daemon/ports.ts'
+import type {
+  BootedSandbox,
+  BootRequest,
+  Screen,
+  TerminalSessionListener,
+} from '../../../core/daemon/terminal.ts'
 import { yes } from '../../../core/result.ts'
 import { ATTACH_HANDED_OVER_CHARS_MAX } from '../../../protocol/limits.ts'
 import type { UsageEntry } from '../../../protocol/usage.ts'
@@ -23,18 +34,18 @@ const CLEAR = '\u001bc'
 function screen(): Screen {
   let all = ''
   return {
-    print: async (data) => {
+    write: async (data) => {
       all += data
     },
     resize: () => {},
-    picture: () => CLEAR + all,
+    serialize: () => CLEAR + all,
     close: () => {},
   }
 }
 
 /** The sandbox, with its transcript on a disk that outlives the session. */
 class HandSandbox implements BootedSandbox {
-  ear: SessionEar | undefined
+  ear: TerminalSessionListener | undefined
   closed = 0
   /** Whatever reached the session. */
   typed = ''
@@ -46,9 +57,9 @@ class HandSandbox implements BootedSandbox {
     this.#now = now
   }
 
-  open(_: unknown, ear: SessionEar) {
+  open(_: unknown, ear: TerminalSessionListener) {
     this.ear = ear
-    ear.printed('$ ')
+    ear.onOutput('$ ')
     const idle = { resize: () => {}, pause: () => {}, resume: () => {} }
     return { ...idle, input: (data: string) => this.#typed(data) }
   }
@@ -60,8 +71,8 @@ class HandSandbox implements BootedSandbox {
 
   #typed(data: string): void {
     this.typed += data
-    this.ear?.printed(data)
-    if (data === 'exit\r') this.ear?.ended(0)
+    this.ear?.onOutput(data)
+    if (data === 'exit\r') this.ear?.onExit(0)
     else if (data.endsWith('\r')) this.#used.push(this.#entry())
   }
 
@@ -81,7 +92,7 @@ class HandSandbox implements BootedSandbox {
 
 const quick: Execution = {
   prepare: async () => yes({ sandbox: { id: 'sb-1' }, agentSessionId: 'session-1' }),
-  work: async () => ({ verdict: 'done' }),
+  runAgent: async () => ({ verdict: 'done' }),
   finish: async () => ({
     status: 'completed',
     costs: [],
@@ -89,11 +100,11 @@ const quick: Execution = {
     sandbox: { id: 'sb-1' },
   }),
   stop: () => {},
-  gone: async () => {},
+  whenExited: async () => {},
 }
 
 interface Wire {
-  readonly ear: LineEar
+  readonly ear: ConnectionListener
   line: WorkerLine | undefined
   open: boolean
   /** What is said on it goes nowhere, and nobody hears that: in neither direction, or in one. */
@@ -101,7 +112,7 @@ interface Wire {
 }
 
 class Machine {
-  readonly boots: BootOrder[] = []
+  readonly boots: BootRequest[] = []
   readonly sandboxes: HandSandbox[] = []
   readonly daemon: Daemon
   /** Nobody is reached while it is not. */
@@ -116,12 +127,12 @@ class Machine {
 
   constructor(y: Yarn) {
     this.#y = y
-    let kept: Parameters<Identity['keep']>[0] | undefined
+    let kept: Parameters<WorkerIdentity['saveCredential']>[0] | undefined
     const pairing = token(y)
     const executor: Executor = {
-      objection: async () => undefined,
-      begin: () => quick,
-      salvage: async () => ({}),
+      refusalOf: async () => undefined,
+      start: () => quick,
+      recover: async () => ({}),
       boot: async (order) => {
         this.boots.push(order)
         const sandbox = new HandSandbox(this.#used, () => y.clock.now())
@@ -140,12 +151,12 @@ class Machine {
       dialer: { dial: (ear) => this.#dial(ear) },
       identity: {
         credential: () => kept,
-        token: () => (kept === undefined ? pairing : undefined),
-        keep: async (credential) => {
+        pairingToken: () => (kept === undefined ? pairing : undefined),
+        saveCredential: async (credential) => {
           kept = credential
         },
-        dropToken: async () => {},
-        dropCredential: async () => {},
+        deletePairingToken: async () => {},
+        deleteCredential: async () => {},
       },
       executor,
       makeScreen: screen,
@@ -164,7 +175,7 @@ class Machine {
     if (wire === undefined || !wire.open) return
     wire.open = false
     wire.line?.closed()
-    wire.ear.closed('the line broke')
+    wire.ear.onClose('the line broke')
   }
 
   /** Without a sound: each end finds out by itself. A way that is dead stays so, for a line delivers all or the beginning. */
@@ -173,7 +184,7 @@ class Machine {
     if (wire !== undefined) wire.dead = wire.dead === 'not' ? how : 'both'
   }
 
-  #dial(ear: LineEar): DialledLine {
+  #dial(ear: ConnectionListener): DialledConnection {
     const wire: Wire = { ear, line: undefined, open: true, dead: 'not' }
     this.#wire = wire
     const deliver = (run: () => void) => void this.#y.clock.after(1, () => wire.open && run())
@@ -185,7 +196,7 @@ class Machine {
           this.#carried(wire, text)
           wire.line?.receive(text)
         }),
-      backlog: () => 0,
+      backlogBytes: () => 0,
       close: () => {
         if (!wire.open) return
         wire.open = false
@@ -210,20 +221,20 @@ class Machine {
             deliver(() => {
               if (!reaches(wire, 'to the worker')) return
               this.#carried(wire, text)
-              wire.ear.heard(known(text))
+              wire.ear.onText(known(text))
             })
             return true
           },
           close: () =>
-            deliver(() => reaches(wire, 'to the worker') && wire.ear.closed('the host closed the line')),
+            deliver(() => reaches(wire, 'to the worker') && wire.ear.onClose('the host closed the line')),
         })
       : undefined
     if (connected?.ok) {
       wire.line = connected.value
-      wire.ear.opened()
+      wire.ear.onOpen()
     } else {
       wire.open = false
-      wire.ear.closed('the host is down')
+      wire.ear.onClose('the host is down')
     }
   }
 }
@@ -283,7 +294,7 @@ test('a break of the line loses and doubles nothing', async () => {
   machine.reachable = false
   machine.drop()
   await soon(y)
-  machine.sandboxes[0]?.ear?.printed('(printed meanwhile)')
+  machine.sandboxes[0]?.ear?.onOutput('(printed meanwhile)')
   await anna.type('b')
   await y.clock.advance(20_000)
   expect(anna.screen).toContain('waiting for it to come back')
@@ -328,8 +339,8 @@ test('who loads a page anew while the session ends sees how it ended', async () 
   await soon(y)
   await anna.leave()
   await soon(y)
-  machine.sandboxes[0]?.ear?.printed('bye')
-  machine.sandboxes[0]?.ear?.ended(3)
+  machine.sandboxes[0]?.ear?.onOutput('bye')
+  machine.sandboxes[0]?.ear?.onExit(3)
   await soon(y)
   const again = await sits(y, runId, 'Anna')
   await soon(y)

@@ -2,8 +2,8 @@
 import { expect, test } from '@jest/globals'
 import type {
   LocalWorkerExit,
+  LocalWorkerLauncher,
   LocalWorkerOptions,
-  LocalWorkerPort,
   LocalWorkerProcess,
 } from '../../../core/ports.ts'
 import { no, yes } from '../../../core/result.ts'
@@ -39,7 +39,7 @@ function fakeProcess(order: LocalWorkerOptions): FakeProcess {
 function hostWithWorker(config = '{}') {
   const processes: FakeProcess[] = []
   let isStubborn = false
-  const localWorker: LocalWorkerPort = {
+  const localWorker: LocalWorkerLauncher = {
     async start(order) {
       if (isStubborn) return no('failed', 'no such program')
       const process = fakeProcess(order)
@@ -62,8 +62,8 @@ function hostWithWorker(config = '{}') {
 test('started once the doors are open, with the concurrency of the configuration', async () => {
   const { processes, settle } = hostWithWorker('{"sandbox":{"concurrency":7}}')
   await settle()
-  expect(processes.map(({ order }) => [order.concurrency, order.anew])).toEqual([[7, false]])
-  expect(processes[0]?.order.invite()).toMatch(/^wp-[\w-]{43}$/)
+  expect(processes.map(({ order }) => [order.concurrency, order.enrollAgain])).toEqual([[7, false]])
+  expect(processes[0]?.order.createPairingToken()).toMatch(/^wp-[\w-]{43}$/)
 })
 
 test('not started where the configuration does not want it', async () => {
@@ -96,7 +96,7 @@ test('turned away, it begins anew; hopeless, only after minutes', async () => {
   await settle()
   await clock.advance(1_000)
   await settle()
-  expect(processes[1]?.order.anew).toBe(true)
+  expect(processes[1]?.order.enrollAgain).toBe(true)
   processes[1]?.end({ code: 69 })
   await settle()
   await clock.advance(299_000)

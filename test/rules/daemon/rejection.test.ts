@@ -9,12 +9,12 @@ const fresh: RejectionFacts = {
   registered: false,
   everRegistered: false,
   afterMs: 20,
-  gaveUpOne: false,
+  abandonedConnection: false,
 }
 
 test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionFacts>, then: string]>([
-  ['a bad token, with a credential beside it', 'invalid-token', { withToken: true }, 'again'],
-  ['an old token, with a credential beside it', 'expired-token', { withToken: true }, 'again'],
+  ['a bad token, with a credential beside it', 'invalid-token', { withToken: true }, 'retry'],
+  ['an old token, with a credential beside it', 'expired-token', { withToken: true }, 'retry'],
   [
     'a bad token and nothing else',
     'invalid-token',
@@ -34,18 +34,18 @@ test.each<readonly [what: string, code: RejectionCode, facts: Partial<RejectionF
   [
     'a newer line that may be its own',
     'protocol',
-    { registered: true, everRegistered: true, gaveUpOne: true },
-    'again',
+    { registered: true, everRegistered: true, abandonedConnection: true },
+    'retry',
   ],
   ['a first frame that is none', 'malformed', {}, 'end: malformed'],
-  ['a first frame that came too late', 'malformed', { afterMs: 10_000 }, 'again'],
+  ['a first frame that came too late', 'malformed', { afterMs: 10_000 }, 'retry'],
   [
     'a frame that the host takes offence at',
     'malformed',
     { registered: true, everRegistered: true },
-    'rarely',
+    'retry-rarely',
   ],
-  ['the same on the next line', 'malformed', { everRegistered: true }, 'rarely'],
+  ['the same on the next line', 'malformed', { everRegistered: true }, 'retry-rarely'],
 ])('%s', (_what, code, facts, then) => {
   const verdict = judgeRejection(code, 'because', { ...fresh, ...facts })
   expect(verdict.is === 'end' ? `end: ${verdict.end.is}` : verdict.is).toBe(then)

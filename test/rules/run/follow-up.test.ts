@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { createdAtOf, createIds } from '../../../core/ids.ts'
-import type { PullDetailFacts, PullOrigin } from '../../../core/provider-ports.ts'
+import type { PullBranches, PullDetailFacts } from '../../../core/provider-ports.ts'
 import {
   chooseRepoOfPull,
   followUpMarker,
@@ -65,7 +65,7 @@ const detail = (conversation: Partial<PullDetailFacts['conversation']> = {}): Pu
   commits: [],
   checks: [],
 })
-const origin: PullOrigin = { headRemote: 'bo/lamps', headBranch: 'fix', headSha: 'abc', baseBranch: 'next' }
+const origin: PullBranches = { headRemote: 'bo/lamps', headBranch: 'fix', headSha: 'abc', baseBranch: 'next' }
 
 function talk(conversation: Partial<PullDetailFacts['conversation']>, answered?: ReadonlySet<string>) {
   const found = readDiscussion(URL, detail(conversation), origin, answered)

@@ -1,6 +1,6 @@
 /** What counts as cut off, and what as failed by itself. */
 import { expect, test } from '@jest/globals'
-import { outcomeOf } from '../../../core/daemon/outcome.ts'
+import { deriveOutcome } from '../../../core/daemon/outcome.ts'
 import { interruptionError, isInterrupted } from '../../../core/run/interruption.ts'
 
 test('an outcome is an interruption when it failed for that reason, and for no other', () => {
@@ -15,7 +15,7 @@ test('an outcome is an interruption when it failed for that reason, and for no o
 test('what ended by itself was not cut off, whatever an agent says last', () => {
   const said = { status: 'failed', error: interruptionError('the worker was stopped'), costs: [] } as const
   const known = { progress: {}, costs: [], stop: null }
-  const told = outcomeOf(known, { ...said, costs: [] })
+  const told = deriveOutcome(known, { ...said, costs: [] })
   expect(isInterrupted(told)).toBe(false)
   expect(told.error).toBe('it says: interrupted: the worker was stopped')
   const stop = {
@@ -23,5 +23,5 @@ test('what ended by itself was not cut off, whatever an agent says last', () => 
     how: 'kill',
     reason: interruptionError('the worker was stopped'),
   } as const
-  expect(isInterrupted(outcomeOf({ ...known, stop }, { ...said, costs: [] }))).toBe(true)
+  expect(isInterrupted(deriveOutcome({ ...known, stop }, { ...said, costs: [] }))).toBe(true)
 })

@@ -456,7 +456,7 @@ const CAUSES: Readonly<Record<string, readonly string[]>> = {
   stopped: ['worker stop'],
   revoked: ['revoked'],
   unauthorized: ['rejected unauthorized'],
-  'no way in': ['rejected invalid-token', 'rejected expired-token'],
+  'no-credential': ['rejected invalid-token', 'rejected expired-token'],
   replaced: ['second socket'],
   broken: ['worker disk broken'],
   protocol: [],

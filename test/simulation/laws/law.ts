@@ -6,7 +6,7 @@
  */
 
 import type { DaemonEnd } from '../../../actors/daemon/daemon-dependencies.ts'
-import type { StopOrder, Told } from '../../../core/daemon/ports.ts'
+import type { ExecutionReport, StopRequest } from '../../../core/daemon/ports.ts'
 import type { ActorSnapshot } from '../../../core/ports.ts'
 import type { HostFrame, WorkerFrame } from '../../../protocol/frames.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -126,8 +126,8 @@ export interface Watch {
   spooled?(worker: SimWorker, batch: Batch): void
   crashed?(worker: SimWorker): void
   daemonEnds?(worker: SimWorker, end: DaemonEnd): void
-  told?(execution: Execution, told: Told): void
-  ordered?(execution: DaemonExecution, order: StopOrder): void
+  told?(execution: Execution, told: ExecutionReport): void
+  ordered?(execution: DaemonExecution, order: StopRequest): void
   published?(execution: DaemonExecution): void
   followedUp?(execution: DaemonExecution, followUpId: string): void
   sandboxDiscarded?(worker: SimWorker, runId: string): void

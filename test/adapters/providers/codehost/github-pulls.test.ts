@@ -459,7 +459,7 @@ describe('an answer that is something else', () => {
     const draft = { [`GET ${PULL}`]: { json: pullJson({ draft: true }) } }
     const hand = () => byHand(usual({ 'POST /graphql': { json }, ...draft }))
     expect((await host(hand()).detail(PLACE)).ok).toBe(false)
-    expect(await host(hand()).ready(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
+    expect(await host(hand()).markReady(PLACE)).toMatchObject({ refusal: { kind: 'failed' } })
   })
 })
 
@@ -538,8 +538,8 @@ describe('what can’t be done in this state is not tried', () => {
     ['reopen', 'open', /is open already/],
     ['reopen', 'draft', /is open already/],
     ['reopen', 'merged', /cannot be reopened/],
-    ['ready', 'open', /is not a draft/],
-    ['ready', 'closed', /is closed/],
+    ['markReady', 'open', /is not a draft/],
+    ['markReady', 'closed', /is closed/],
   ] as const)('%s of one that is %s', async (deed, state, message) => {
     const hand = byHand(usual({ [`GET ${PULL}`]: { json: pullJson(inState[state]) } }))
     const answer = deed === 'merge' ? host(hand).merge(PLACE, 'merge') : host(hand)[deed](PLACE)
@@ -623,7 +623,7 @@ describe('talking', () => {
 })
 
 describe('addresses', () => {
-  const { placeOf } = { placeOf: (url: string) => host(byHand(() => undefined)).placeOf(url) }
+  const { placeOf } = { placeOf: (url: string) => host(byHand(() => undefined)).parseUrl(url) }
   test.each([
     ['https://github.com/ada/lamps/pull/12', { remote: REMOTE, number: 12 }],
     ['https://GitHub.com/ada/lamps/pull/12/files?x#y', { remote: REMOTE, number: 12 }],
@@ -642,7 +642,7 @@ describe('addresses', () => {
 
 describe('where its branch lies', () => {
   const originOf = (more: object) =>
-    host(byHand(usual({ [`GET ${PULL}`]: { json: pullJson(more) } }))).origin(PLACE)
+    host(byHand(usual({ [`GET ${PULL}`]: { json: pullJson(more) } }))).branches(PLACE)
 
   test('is said of a fork, in one question', async () => {
     const hand = byHand(
@@ -652,7 +652,7 @@ describe('where its branch lies', () => {
         },
       }),
     )
-    expect(await host(hand).origin(PLACE)).toEqual({
+    expect(await host(hand).branches(PLACE)).toEqual({
       ok: true,
       value: { headRemote: 'eve/lamps', headBranch: 'fix', headSha: SHA, baseBranch: 'main' },
     })
@@ -672,9 +672,11 @@ describe('where its branch lies', () => {
   })
 
   test('is a refusal of what is no pull request, and of nobody', async () => {
-    expect(await host(byHand(() => ({ json: { message: 'hello' } }))).origin(PLACE)).toMatchObject({
+    expect(await host(byHand(() => ({ json: { message: 'hello' } }))).branches(PLACE)).toMatchObject({
       ok: false,
     })
-    expect(await host(byHand(() => undefined)).origin(PLACE)).toMatchObject({ refusal: { kind: 'unknown' } })
+    expect(await host(byHand(() => undefined)).branches(PLACE)).toMatchObject({
+      refusal: { kind: 'unknown' },
+    })
   })
 })

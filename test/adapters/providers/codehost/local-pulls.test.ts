@@ -2,15 +2,15 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import type { PullPlace } from '../../../../core/provider-ports.ts'
-import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import type { PullReference } from '../../../../core/provider-ports.ts'
+import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { type LocalBench, localBench, ME, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, logOf, makeBare, pullHostSuite, tipOf } from './pull-suite.ts'
 
 pullHostSuite('the local code host', localBench)
 
-const place = (number: number): PullPlace => ({ remote: REMOTE, number })
+const place = (number: number): PullReference => ({ remote: REMOTE, number })
 const kept = ({ fileOf }: LocalBench, number: number) => JSON.parse(readFileSync(fileOf(number), 'utf8'))
 
 /** With a branch of its own. */
@@ -53,7 +53,10 @@ describe('repositories', () => {
   })
 
   test('without the folder it says which key names it', async () => {
-    const host = localPullHost({ path: join(tempFolder(), 'nowhere'), clock: (await localBench()).clock })
+    const host = createLocalPullHost({
+      path: join(tempFolder(), 'nowhere'),
+      clock: (await localBench()).clock,
+    })
     expect(await host.repos()).toMatchObject({
       refusal: { message: expect.stringContaining('codehost.path') },
     })

@@ -4,10 +4,10 @@
  */
 
 import type { Clock } from '../../../../core/ports.ts'
-import type { PullHost } from '../../../../core/provider-ports.ts'
+import type { PullRequestApi } from '../../../../core/provider-ports.ts'
 import { type Refused, type Result, yes } from '../../../../core/result.ts'
-import { githubApi } from '../../../../providers/codehost/github/api.ts'
-import { githubPullHost } from '../../../../providers/codehost/github/pulls.ts'
+import { createGithubApi } from '../../../../providers/codehost/github/api.ts'
+import { createGithubPullHost } from '../../../../providers/codehost/github/pulls.ts'
 import type { ClientPool, ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 
@@ -72,10 +72,10 @@ function replyOf(told: Told | undefined): HttpReply {
   return { status, headers, text: text ?? JSON.stringify(json) ?? '' }
 }
 
-export function hostOf(hand: Hand, clock: Pick<Clock, 'after'>): PullHost {
-  const api = githubApi({ token: TOKEN }, hand.couriers)
+export function hostOf(hand: Hand, clock: Pick<Clock, 'after'>): PullRequestApi {
+  const api = createGithubApi({ token: TOKEN }, hand.couriers)
   if (!api.ok) throw new Error(api.refusal.message)
-  return githubPullHost(api.value, clock)
+  return createGithubPullHost(api.value, clock)
 }
 
 // ---- what GitHub answers -------------------------------------------------------------------------------------------

@@ -6,13 +6,18 @@
  */
 import { execFile } from 'node:child_process'
 import { describe, expect, test } from '@jest/globals'
-import type { PullDetailFacts, PullFacts, PullHost, PullPlace } from '../../../../core/provider-ports.ts'
+import type {
+  PullDetailFacts,
+  PullFacts,
+  PullReference,
+  PullRequestApi,
+} from '../../../../core/provider-ports.ts'
 import type { Result } from '../../../../core/result.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { CodehostRepo, PullDetail, PullSummary } from '../../../../protocol/pulls.ts'
 
 export interface PullBench {
-  readonly host: PullHost
+  readonly host: PullRequestApi
   /** owner/name; its default branch is `main`. */
   readonly remote: string
   /** The bare repository behind it. */
@@ -138,7 +143,7 @@ export function pullHostSuite(
     on('its address leads back to it, and no other address does', async (bench) => {
       const number = await pullOf(bench, 'one')
       const [listed] = await listOf(bench)
-      expect(bench.host.placeOf(listed?.url ?? '')).toEqual(placeIn(bench, number))
+      expect(bench.host.parseUrl(listed?.url ?? '')).toEqual(placeIn(bench, number))
       for (const url of [
         '',
         'nonsense',
@@ -146,7 +151,7 @@ export function pullHostSuite(
         'file:///a/b.pulls/1.json',
         'file:///%zz',
       ]) {
-        expect(bench.host.placeOf(url)).toBeUndefined()
+        expect(bench.host.parseUrl(url)).toBeUndefined()
       }
     })
 
@@ -165,11 +170,11 @@ export function pullHostSuite(
       const place = { remote, number: 4_711 }
       const answers = await Promise.all([
         host.detail(place),
-        host.origin(place),
+        host.branches(place),
         host.merge(place, 'merge'),
         host.close(place),
         host.reopen(place),
-        host.ready(place),
+        host.markReady(place),
         host.comment(place, 'words'),
         host.review(place, { event: 'APPROVE', body: '' }),
         host.reply(place, { commentId: '1', body: 'words' }),
@@ -254,7 +259,7 @@ export function pullHostSuite(
     on('it is said of any that is open, with the commit that it is at', async (bench) => {
       const number = await pullOf(bench, 'one')
       const headSha = await bench.push('one', { files: { 'more.txt': 'more\n' } })
-      expect(granted(await bench.host.origin(placeIn(bench, number)))).toEqual({
+      expect(granted(await bench.host.branches(placeIn(bench, number)))).toEqual({
         headRemote: bench.remote,
         headBranch: 'one',
         headSha,
@@ -265,7 +270,7 @@ export function pullHostSuite(
     on('it is said of one that is over, too', async (bench) => {
       const number = await pullOf(bench, 'one')
       await bench.host.close(placeIn(bench, number))
-      expect(granted(await bench.host.origin(placeIn(bench, number)))).toMatchObject({
+      expect(granted(await bench.host.branches(placeIn(bench, number)))).toMatchObject({
         headRemote: bench.remote,
         headBranch: 'one',
         baseBranch: 'main',
@@ -400,9 +405,9 @@ export function pullHostSuite(
       await bench.host.close(place)
       await bench.host.reopen(place)
       expect(await detailOf(bench, place.number)).toMatchObject({ state: 'draft', draft: true })
-      expect(await bench.host.ready(place)).toEqual({ ok: true, value: undefined })
+      expect(await bench.host.markReady(place)).toEqual({ ok: true, value: undefined })
       expect(await detailOf(bench, place.number)).toMatchObject({ state: 'open', draft: false })
-      expect(kindOf(await bench.host.ready(place))).toBe('conflict')
+      expect(kindOf(await bench.host.markReady(place))).toBe('conflict')
     })
 
     on('a merged one is neither closed nor reopened', async (bench) => {
@@ -579,7 +584,7 @@ async function conflicting(bench: PullBench): Promise<number> {
   return number
 }
 
-const placeIn = ({ remote }: PullBench, number: number): PullPlace => ({ remote, number })
+const placeIn = ({ remote }: PullBench, number: number): PullReference => ({ remote, number })
 const summaryOf = ({ remote }: PullBench, pull: PullFacts) => ({ ...pull, repo: 'key', remote })
 
 async function listOf({ host, remote }: PullBench): Promise<readonly PullFacts[]> {

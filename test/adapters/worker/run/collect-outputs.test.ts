@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import type { Told } from '../../../../core/daemon/ports.ts'
+import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import { ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
 import { tellLeavings } from '../../../../worker/run/collect-outputs.ts'
 
@@ -17,11 +17,14 @@ beforeEach(async () => {
 afterEach(() => rm(out, { recursive: true, force: true }))
 
 async function told() {
-  const all: Told[] = []
-  const telling = { tell: (one: Told) => void all.push(one), room: () => Promise.resolve() }
+  const all: ExecutionReport[] = []
+  const reporter = {
+    report: (one: ExecutionReport) => void all.push(one),
+    waitForCapacity: () => Promise.resolve(),
+  }
   const left = await tellLeavings(
     out,
-    telling,
+    reporter,
     () => '2026-01-01T00:00:00.000Z',
     () => true,
   )
@@ -31,7 +34,7 @@ async function told() {
 const put = (name: string, data: string | Buffer) => writeFileSync(join(out, 'artifacts', name), data)
 
 /** What the host would make of the parts. */
-function assembled(all: readonly Told[], name: string): Buffer {
+function assembled(all: readonly ExecutionReport[], name: string): Buffer {
   const parts = all.flatMap((one) => (one.is === 'artifact' && one.name === name ? [one] : []))
   expect(parts.map(({ part }) => part)).toEqual(parts.map((_, n) => n))
   expect(parts.map(({ final }) => final)).toEqual(parts.map((_, n) => n === parts.length - 1))

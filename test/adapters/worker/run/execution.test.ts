@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import type { Order, Telling } from '../../../../core/daemon/ports.ts'
+import type { ExecutionReporter, ExecutionRequest } from '../../../../core/daemon/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../../worker/agents/agent.ts'
@@ -67,14 +67,14 @@ const launcher: SandboxLauncher = {
 
 const driver: AgentDriver = {
   provider: 'agentA',
-  find: async () => ({ is: 'found', program: '/usr/bin/agent', shown: [] }),
-  command: () => ({ command: ['agent'], environment: {}, files: [], seeds: [], shown: [] }),
-  listen: () => ({
-    line: () => [],
-    complaint: () => [],
-    ended: () => ({ verdict: 'done', summary: 'Mended.', cost: COST, events: [] }),
+  locate: async () => ({ is: 'found', program: '/usr/bin/agent', readOnlyPaths: [] }),
+  buildCommand: () => ({ command: ['agent'], environment: {}, files: [], seeds: [], readOnlyPaths: [] }),
+  createListener: () => ({
+    onOutputLine: () => [],
+    onErrorLine: () => [],
+    onExit: () => ({ verdict: 'done', summary: 'Mended.', cost: COST, events: [] }),
   }),
-  usage: async () => [],
+  readUsage: async () => [],
 }
 
 const job = {
@@ -118,7 +118,7 @@ async function made(
   changes: Partial<HandsParts>,
   order: Job,
   clock: ManualClock,
-  tell: Telling['tell'] = () => {},
+  tell: ExecutionReporter['report'] = () => {},
 ) {
   const hands = handsParts(changes, clock)
   const sandboxes = await Sandboxes.open({
@@ -133,8 +133,8 @@ async function made(
   const execution = new RunExecution({
     hands,
     sandboxes,
-    order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as Order,
-    telling: { tell, room: async () => {} },
+    order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
+    reporter: { report: tell, waitForCapacity: async () => {} },
     progressed: () => {},
     gone: () => {},
   } satisfies ExecutionParts)
@@ -146,11 +146,11 @@ async function carriedOut(changes: Partial<HandsParts>, spoil: (sandboxes: Sandb
   expect(await execution.prepare()).toMatchObject({ ok: true })
   const { work } = sandboxes.foldersOf(RUN)
   writeFileSync(join(work, 'precious.txt'), 'what the agent made')
-  const worked = await execution.work()
+  const worked = await execution.runAgent()
   expect(worked).toEqual({ verdict: 'done' })
   spoil(sandboxes)
   const outcome = await execution.finish(worked)
-  await execution.gone()
+  await execution.whenExited()
   await sandboxes.settled()
   return { outcome, sandboxes, work: join(work, 'precious.txt') }
 }
@@ -228,7 +228,7 @@ test('entries of the allowlist that allow nothing are told in the log of the run
     (notice) => void told.push(notice),
   )
   expect(await execution.prepare()).toMatchObject({ ok: true })
-  await execution.gone()
+  await execution.whenExited()
   const text = expect.stringContaining('sandbox.allowedHosts has "intranet", which allows nothing')
   const event = expect.objectContaining({ type: 'log', stream: 'system', text })
   expect(told).toContainEqual({ is: 'event', event })
@@ -236,9 +236,9 @@ test('entries of the allowlist that allow nothing are told in the log of the run
 
 test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {
   const clock = new ManualClock()
-  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as Order
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
   const first = await openHands(handsParts({}, clock))
-  const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
+  const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   expect(await execution.prepare()).toMatchObject({ ok: true })
   await clock.advance(1_000)
   const disk = join(data, 'sandboxes', RUN)
@@ -246,7 +246,7 @@ test('after a crash the disk of a run stays until it is salvaged, and then for i
   const second = await openHands(handsParts({}, clock))
   await second.reclaim((runId) => runId === RUN)
   expect(existsSync(disk)).toBe(true)
-  expect(await second.salvage(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
+  expect(await second.recover(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
   await second.reclaim(() => false)
   expect(existsSync(disk)).toBe(true)
   await clock.advance(3_600_000)
@@ -263,22 +263,22 @@ test('what an agent had spent when its worker died is read from its own records'
   const snapshot = { projectKey: '-work', sessionId: 'a-session', entries: [used] }
   const recorded: AgentDriver = {
     ...driver,
-    usage: async (_, session) => {
+    readUsage: async (_, session) => {
       asked.push(session)
       return [snapshot]
     },
   }
   const changes = { drivers: { agentA: recorded } as unknown as HandsParts['drivers'] }
   const first = await openHands(handsParts(changes, clock))
-  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as Order
-  const execution = first.begin(order, { tell: () => {}, room: async () => {} }, () => {})
+  const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
+  const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   await execution.prepare()
-  await execution.work()
+  await execution.runAgent()
   await first.close()
 
   const second = await openHands(handsParts(changes, clock))
   const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
-  expect(await second.salvage(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
+  expect(await second.recover(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
   expect(asked).toEqual(['a-session'])
   await second.close()
 })

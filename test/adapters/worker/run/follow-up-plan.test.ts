@@ -6,8 +6,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
-import { outcomeOf } from '../../../../core/daemon/outcome.ts'
-import type { Execution, Progress, Told, Worked } from '../../../../core/daemon/ports.ts'
+import { deriveOutcome } from '../../../../core/daemon/outcome.ts'
+import type { AgentOutcome, Execution, ExecutionReport, Progress } from '../../../../core/daemon/ports.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, yes } from '../../../../core/result.ts'
 import { followUpMarker, sandboxHolder } from '../../../../core/run/follow-up.ts'
@@ -208,16 +208,16 @@ const thread = (body: string): PullThread => ({
 
 interface Executed {
   readonly outcome: RunOutcome
-  readonly worked: Worked
-  readonly told: readonly Told[]
+  readonly worked: AgentOutcome
+  readonly told: readonly ExecutionReport[]
   readonly progress: readonly Progress[]
 }
 
 async function executed(hands: Hands, job: Job): Promise<Executed> {
-  const [told, progress]: [Told[], Progress[]] = [[], []]
-  const telling = { tell: (one: Told) => void told.push(one), room: async () => {} }
+  const [told, progress]: [ExecutionReport[], Progress[]] = [[], []]
+  const reporter = { report: (one: ExecutionReport) => void told.push(one), waitForCapacity: async () => {} }
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
-  const execution = hands.begin(order, telling, (one) => void progress.push(one))
+  const execution = hands.start(order, reporter, (one) => void progress.push(one))
   const { worked, outcome } = await carriedOut(execution)
   expect(isOutcome(outcome)).toMatchObject({ ok: true })
   return { outcome, worked, told, progress }
@@ -225,11 +225,11 @@ async function executed(hands: Hands, job: Job): Promise<Executed> {
 
 async function carriedOut(execution: Execution) {
   const prepared = await execution.prepare()
-  const worked: Worked = prepared.ok
-    ? await execution.work()
+  const worked: AgentOutcome = prepared.ok
+    ? await execution.runAgent()
     : { verdict: 'failed', reason: prepared.refusal.message }
   const outcome = await execution.finish(worked)
-  await execution.gone()
+  await execution.whenExited()
   return { worked, outcome }
 }
 
@@ -289,7 +289,7 @@ test('a sandbox that no agent was in is not said to be kept: the next follow-up 
   const { hands } = await y.worker('two')
   const { outcome: said, progress } = await executed(hands, followUpJob())
   expect(said).toMatchObject({ status: 'completed', costs: [] })
-  const outcome = outcomeOf({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
+  const outcome = deriveOutcome({ progress: Object.assign({}, ...progress), costs: [], stop: null }, said)
   const now = realClock.now()
   const by = { workerId: 'wk-2', costsBefore: 0, label: 'follow-up 1', retentionHours: 24 }
   const run = finishRun(aJob().run, outcome, { ...by, now: new Date(now).toISOString() })
@@ -381,9 +381,9 @@ test('a stranger who reads what was pushed cannot make our comment in our place'
   const { y, hands: first } = await opened()
   await first.close()
   const dying = await y.worker('one', { step: 'comment', when: 'before' })
-  const telling = { tell: () => {}, room: async () => {} }
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const order = { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }
-  const execution = dying.hands.begin(order, telling, () => {})
+  const execution = dying.hands.start(order, reporter, () => {})
   const over = carriedOut(execution)
   await dying.crashed
   await dying.hands.close()
@@ -392,14 +392,14 @@ test('a stranger who reads what was pushed cannot make our comment in our place'
   const words = header.split(/\s+/).map((word) => followUpMarker(word))
   got(await y.g.codehost.comment('ada/lamps', 1, words.join('\n')))
   const again = await y.worker('one')
-  await again.hands.salvage('run-1', {}, 1)
+  await again.hands.recover('run-1', {}, 1)
   expect(await executed(again.hands, followUpJob())).toMatchObject({ outcome: { status: 'completed' } })
   expect(y.stood()).toHaveLength(2)
   expect(y.pull().comments.map(({ body }) => body)).toEqual([
     words.join('\n'),
     expect.stringMatching(/^The branch was brought up to date.*fu-1 -->$/s),
   ])
-  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  execution.stop({ how: 'kill', reason: 'its worker is gone', leaseLost: true })
   dying.release()
   await over
   await again.hands.close()
@@ -441,15 +441,15 @@ describe('cancelled', () => {
   async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {
     const { y, hands } = await opened()
     const look = y.g.codehost.hasComment.bind(y.g.codehost)
-    const telling = { tell: () => {}, room: async () => {} }
+    const reporter = { report: () => {}, waitForCapacity: async () => {} }
     let looks = 0
     y.g.codehost.hasComment = async (...asked) => {
       if (++looks === 2) execution.stop(order)
       return look(...asked)
     }
-    const execution = hands.begin(
+    const execution = hands.start(
       { leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() },
-      telling,
+      reporter,
       () => {},
     )
     const { outcome } = await carriedOut(execution)
@@ -470,12 +470,12 @@ describe('cancelled', () => {
 
 test('a follow-up that is stopped leaves the sandbox as a person may need it', async () => {
   const { y, hands } = await opened()
-  const telling = { tell: () => {}, room: async () => {} }
-  const execution = hands.begin({ leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }, telling, () => {})
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = hands.start({ leaseId: 'ls-2', workerId: 'wk-1', job: followUpJob() }, reporter, () => {})
   await execution.prepare()
-  execution.stop({ how: 'kill', reason: 'the lease is gone', inVain: true })
+  execution.stop({ how: 'kill', reason: 'the lease is gone', leaseLost: true })
   const outcome = await execution.finish({ verdict: 'stopped', reason: 'the lease is gone' })
-  await execution.gone()
+  await execution.whenExited()
   expect(outcome.status).toBe('cancelled')
   expect(y.stood()).toHaveLength(1)
   expect(y.pull().comments).toEqual([])
@@ -488,18 +488,18 @@ test('a fresh checkout that was cut off before its agent began is made anew, and
   const job = followUpJob({ comments })
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }
   const dying = await y.worker('two', { step: 'rebase', when: 'after' })
-  const telling = { tell: () => {}, room: async () => {} }
-  const execution = dying.hands.begin(order, telling, () => {})
+  const reporter = { report: () => {}, waitForCapacity: async () => {} }
+  const execution = dying.hands.start(order, reporter, () => {})
   const over = carriedOut(execution)
   await dying.crashed
   await dying.hands.close()
 
   const { hands } = await y.worker('two')
-  await hands.salvage('run-1', {}, 1)
+  await hands.recover('run-1', {}, 1)
   const again = await executed(hands, { ...job, repo: { ...job.repo, setup: 'echo set-up' } })
   expect(again.outcome).toMatchObject({ status: 'completed' })
   expect(logOf(again)).toContain('set-up')
-  execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+  execution.stop({ how: 'kill', reason: 'its worker is gone', leaseLost: true })
   dying.release()
   await over
 })
@@ -532,15 +532,15 @@ describe.each([
     const work = script(['append lamp', '  brighter', 'say Made it brighter.'])
     const job = followUpJob({ comments: [said(work)] })
     const dying = await y.worker('one', crash)
-    const telling = { tell: () => {}, room: async () => {} }
-    const execution = dying.hands.begin({ leaseId: 'ls-2', workerId: 'wk-1', job }, telling, () => {})
+    const reporter = { report: () => {}, waitForCapacity: async () => {} }
+    const execution = dying.hands.start({ leaseId: 'ls-2', workerId: 'wk-1', job }, reporter, () => {})
     const over = carriedOut(execution)
     await dying.crashed
     // A process that is gone writes nothing any more.
     await dying.hands.close()
 
     const again = await y.worker(next)
-    if (next === 'one') await again.hands.salvage('run-1', {}, 1)
+    if (next === 'one') await again.hands.recover('run-1', {}, 1)
     const followUp = await executed(again.hands, job)
     expect(followUp.outcome).toMatchObject({ status: 'completed', prUrl: 'https://code.example/1' })
     const isOnce = () => {
@@ -553,7 +553,7 @@ describe.each([
       next === 'two' && ['after push', 'before comment'].includes(`${crash.when} ${crash.step}`)
     if (!areWordsLost) expect(y.pull().comments[0]?.body).toContain('Made it brighter.')
 
-    execution.stop({ how: 'kill', reason: 'its worker is gone', inVain: true })
+    execution.stop({ how: 'kill', reason: 'its worker is gone', leaseLost: true })
     dying.release()
     await over
     isOnce()

@@ -120,14 +120,14 @@ describe('the terminal', () => {
     })
     const sandbox = await booted(hands)
     const session = sandbox.open(SIZE, {
-      printed: (data) => {
+      onOutput: (data) => {
         if (paused && received > 0) paused = false
         received += data.length
         tail = (tail + data).slice(-200)
         lines += data.split('\n').length - 1
         if (tail.endsWith('> ') || tail.includes('/exit leaves')) ready()
       },
-      ended: () => {},
+      onExit: () => {},
     })
     await prompted
     const before = held()
@@ -277,26 +277,26 @@ describe('a sandbox is not booted', () => {
 
   test('twice, nor while something is executed in it; and nothing is executed in a booted one', async () => {
     const job = jobOf(['say hello'])
-    const telling = { tell: () => {}, room: async () => {} }
-    const execution = hands.begin({ leaseId: 'ls-1', workerId: 'wk-1', job }, telling, () => {})
+    const reporter = { report: () => {}, waitForCapacity: async () => {} }
+    const execution = hands.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
     await execution.prepare()
     expect(await refusal()).toBe('conflict')
-    await execution.finish(await execution.work())
-    await execution.gone()
+    await execution.finish(await execution.runAgent())
+    await execution.whenExited()
     const sandbox = await booted(hands)
     expect(await refusal()).toBe('conflict')
-    expect(await hands.objection(job)).toMatch(/^busy: /)
+    expect(await hands.refusalOf(job)).toMatch(/^busy: /)
     await sandbox.close()
-    expect(await hands.objection(job)).toBe(undefined)
+    expect(await hands.refusalOf(job)).toBe(undefined)
   })
 
   test('when its agent cannot be looked for; and that is no reason not to boot it later', async () => {
     const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
-    const { agentDrivers } = await import('../../../../worker/agents/drivers.ts')
-    const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', asOther: isRoot })
+    const { createAgentDrivers: agentDrivers } = await import('../../../../worker/agents/drivers.ts')
+    const drivers = agentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot })
     let isWell = true
-    const find = () => (isWell ? drivers.agentA.find() : Promise.reject(new Error('too many open files')))
-    const there = await handsIn(own, { drivers: { ...drivers, agentA: { ...drivers.agentA, find } } })
+    const find = () => (isWell ? drivers.agentA.locate() : Promise.reject(new Error('too many open files')))
+    const there = await handsIn(own, { drivers: { ...drivers, agentA: { ...drivers.agentA, locate: find } } })
     await executed(there)
     isWell = false
     const answer = await there.boot({ runId: RUN, credentials: {} })

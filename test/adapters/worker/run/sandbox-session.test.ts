@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
-import type { Told } from '../../../../core/daemon/ports.ts'
+import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { HandsParts } from '../../../../worker/run/dependencies.ts'
 import { Room } from '../../../../worker/run/sandbox-session.ts'
@@ -35,7 +35,7 @@ async function room() {
   const inside = (name: string) => join(root, name)
   for (const name of ['work', 'home', 'out', 'exchange']) await createOwnedFolder(inside(name), slot)
   const said: string[] = []
-  const tell = (told: Told) => {
+  const tell = (told: ExecutionReport) => {
     if (told.is === 'event' && told.event.type === 'log')
       said.push(`${told.event.stream}: ${told.event.text}`)
   }
@@ -64,7 +64,7 @@ async function room() {
       job: { run: { id: `run-${made}` } } as unknown as Job,
       folders,
       way: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
-      telling: { tell, room: async () => {} },
+      reporter: { report: tell, waitForCapacity: async () => {} },
     }),
   }
 }

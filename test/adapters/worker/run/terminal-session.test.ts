@@ -1,7 +1,7 @@
 /** A booted sandbox's terminal as it is heard outside, whatever comes out of the sandbox. */
 import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
-import type { SessionEar } from '../../../../core/daemon/terminal.ts'
+import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
 import { exitFrame, FrameReader, frameOf } from '../../../../worker/inside/terminal/frames.ts'
 import { BootedSession } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
@@ -16,9 +16,9 @@ function staged() {
     end = resolve
   })
   const kill = () => void heard.push('killed')
-  const ear: SessionEar = {
-    printed: (data) => void heard.push(data),
-    ended: (code) => void heard.push(`ended ${code}`),
+  const ear: TerminalSessionListener = {
+    onOutput: (data) => void heard.push(data),
+    onExit: (code) => void heard.push(`ended ${code}`),
   }
   const session = new BootedSession({ stdout, stderr, input, kill, interrupt: () => {}, ended }, ear)
   return { stdout, stderr, input, heard, session, end }

@@ -140,9 +140,9 @@ function writesInAnother(terminal: Terminal): boolean {
 
 async function bothAfter(before: readonly string[], after: readonly string[]) {
   const [real, late, screen] = [terminalOf(size), terminalOf(size), makeScreen(size, quiet)]
-  await Promise.all(before.map((data) => screen.print(data)))
+  await Promise.all(before.map((data) => screen.write(data)))
   await written(real, before.join(''))
-  await written(late, `left over\x1b[?1049h from before${screen.picture()}`)
+  await written(late, `left over\x1b[?1049h from before${screen.serialize()}`)
   // Nobody can be brought to stand behind a last column that was erased; terminals differ there anyway.
   fc.pre(!standsBehindNothing(real))
   // There it is drawn as it writes now; whether that stays so when another is chosen, terminals do differ.
@@ -180,8 +180,8 @@ describe('the picture of a terminal', () => {
 
   test('writes on in letters when those were taken back, with the charset for lines still chosen', async () => {
     const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
-    await screen.print('\x1b(0\x1b8')
-    await written(late, `${screen.picture()}q`)
+    await screen.write('\x1b(0\x1b8')
+    await written(late, `${screen.serialize()}q`)
     screen.close()
     expect(seen(late)[0]).toBe('q')
   })
@@ -194,8 +194,8 @@ describe('the picture of a terminal', () => {
 
   test('goes on in its row where half a wide character is left', async () => {
     const [late, screen] = [terminalOf(size), makeScreen(size, quiet)]
-    await screen.print(`\x1b[?7l${'界'.repeat(12)}─`)
-    await written(late, screen.picture())
+    await screen.write(`\x1b[?7l${'界'.repeat(12)}─`)
+    await written(late, screen.serialize())
     screen.close()
     expect(seen(late)[0]).toBe(`${'界'.repeat(9)} ─`)
     expect(seen(late)[1]).toBe('')
@@ -240,16 +240,16 @@ describe('a flood', () => {
         const bigger = { cols: 33, rows: 7 + rows }
         const screen = makeScreen(size, quiet)
         const real = terminalOf(size)
-        for (const piece of [...before, block, lines]) void screen.print(piece)
-        await screen.print(lines)
-        const goesOn = screen.print(lines)
+        for (const piece of [...before, block, lines]) void screen.write(piece)
+        await screen.write(lines)
+        const goesOn = screen.write(lines)
         screen.resize(bigger)
-        await Promise.all([goesOn, ...after.map((piece) => screen.print(piece))])
+        await Promise.all([goesOn, ...after.map((piece) => screen.write(piece))])
         for (const piece of [...before, block, lines, lines, lines]) await written(real, piece)
         real.resize(bigger.cols, bigger.rows)
         for (const piece of after) await written(real, piece)
         const drawn = terminalOf(bigger)
-        await written(drawn, screen.picture())
+        await written(drawn, screen.serialize())
         screen.close()
         if (!isTorn(real)) expect(seen(drawn)).toEqual(seen(real))
       }),
@@ -268,7 +268,7 @@ describe('a flood', () => {
     const real = terminalOf({ cols: 80, rows: 24 })
     const lines = `${'y'.repeat(79)}\r\n`.repeat(13_000)
     const read = await cpuMsOf(() => written(real, lines))
-    const printed = await cpuMsOf(() => screen.print(lines))
+    const printed = await cpuMsOf(() => screen.write(lines))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
@@ -363,9 +363,9 @@ describe('a screen that is painted again and again', () => {
     )
     const paint = rows.join('').repeat(600)
     await written(real, '\x1b[?1049h')
-    await screen.print('\x1b[?1049h')
+    await screen.write('\x1b[?1049h')
     const read = await cpuMsOf(() => written(real, paint))
-    const printed = await cpuMsOf(() => screen.print(paint))
+    const printed = await cpuMsOf(() => screen.write(paint))
     screen.close()
     expect(printed).toBeLessThan(read)
   })
@@ -375,18 +375,18 @@ describe('a terminal that nobody sits at', () => {
   test('answers what the session asks', async () => {
     const answers: string[] = []
     const screen = makeScreen(size, (answer) => answers.push(answer))
-    await screen.print('abc\x1b[6n\x1b[c')
+    await screen.write('abc\x1b[6n\x1b[c')
     screen.close()
     expect(answers).toEqual(['\x1b[1;4R', '\x1b[?1;2c'])
   })
 
   test('is drawn in its new size when it was made smaller', async () => {
     const screen = makeScreen(size, quiet)
-    await screen.print('one\r\ntwo')
+    await screen.write('one\r\ntwo')
     screen.resize({ cols: 10, rows: 3 })
-    await screen.print(' three four')
+    await screen.write(' three four')
     const late = terminalOf({ cols: 10, rows: 3 })
-    await written(late, screen.picture())
+    await written(late, screen.serialize())
     screen.close()
     expect(late.buffer.active.getLine(2)?.translateToString(true)).toBe('four')
   })
@@ -394,8 +394,8 @@ describe('a terminal that nobody sits at', () => {
   test('keeps a bounded part of what has scrolled away', async () => {
     const screen = makeScreen({ cols: 200, rows: 10 }, quiet)
     const colourful = Array.from({ length: 200 }, (_, n) => `\x1b[38;2;${n};1;2;48;2;9;${n};8mx`).join('')
-    for (let n = 0; n < 900; n++) await screen.print(`${colourful}\r\n`)
-    const chars = screen.picture().length
+    for (let n = 0; n < 900; n++) await screen.write(`${colourful}\r\n`)
+    const chars = screen.serialize().length
     screen.close()
     expect(chars).toBeGreaterThan(500_000)
     expect(chars).toBeLessThan(1_200_000)
@@ -403,8 +403,8 @@ describe('a terminal that nobody sits at', () => {
 
   test('keeps no more of a character than a few marks', async () => {
     const screen = makeScreen(size, quiet)
-    await screen.print(`a${'\u0301'.repeat(500_000)}b`)
-    const { length } = screen.picture()
+    await screen.write(`a${'\u0301'.repeat(500_000)}b`)
+    const { length } = screen.serialize()
     screen.close()
     expect(length).toBeLessThan(1_000)
   })
@@ -433,9 +433,9 @@ describe('a terminal that nobody sits at', () => {
 
   test.each(COSTLY)('is not held up by a sequence that counts without end: %s', async (final) => {
     const screen = makeScreen({ cols: 80, rows: 24 }, quiet)
-    await screen.print(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
+    await screen.write(`${'line\r\n'.repeat(50)}x\x1b[2147483647${final}\x1b[H\x1b[2Jend`)
     const late = terminalOf({ cols: 80, rows: 24 })
-    await written(late, screen.picture())
+    await written(late, screen.serialize())
     screen.close()
     expect(seen(late).join()).toContain('end')
   })
@@ -451,7 +451,7 @@ describe('a terminal that nobody sits at', () => {
       timer = setImmediate(turn)
     }
     let timer = setImmediate(turn)
-    await screen.print('\x1b[999S'.repeat(times))
+    await screen.write('\x1b[999S'.repeat(times))
     clearImmediate(timer)
     screen.close()
     expect(turns).toBeGreaterThan(10)
@@ -459,9 +459,9 @@ describe('a terminal that nobody sits at', () => {
 
   test('keeps no links', async () => {
     const screen = makeScreen(size, quiet)
-    await screen.print(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
+    await screen.write(`\x1b]8;id=a;http://127.0.0.1/\x07here\x1b]8;;\x07`.repeat(1_000))
     const late = terminalOf(size)
-    await written(late, screen.picture())
+    await written(late, screen.serialize())
     screen.close()
     const links = (late as unknown as { _core: { _oscLinkService: { _dataByLinkId: Map<number, unknown> } } })
       ._core
@@ -473,10 +473,10 @@ describe('a terminal that nobody sits at', () => {
     ['erased but for what is protected', '\x1b[?1J'],
   ])('goes on after all of it was %s from its last cell upwards', async (_, erase) => {
     const screen = makeScreen(size, quiet)
-    await screen.print(`\x1b[?2004hgone\x1b[6;20H${erase}`)
-    await screen.print('\x1b[Hafter')
+    await screen.write(`\x1b[?2004hgone\x1b[6;20H${erase}`)
+    await screen.write('\x1b[Hafter')
     const late = terminalOf(size)
-    await written(late, screen.picture())
+    await written(late, screen.serialize())
     screen.close()
     expect(seen(late).slice(0, 6)).toEqual(['after', '', '', '', '', ''])
     expect(late.modes.bracketedPasteMode).toBe(true)
@@ -484,7 +484,7 @@ describe('a terminal that nobody sits at', () => {
 
   test('lets whoever waits for it go when it is closed', async () => {
     const screen = makeScreen(size, quiet)
-    const waiting = Promise.all([screen.print('a'), screen.print('b'), screen.print('c')])
+    const waiting = Promise.all([screen.write('a'), screen.write('b'), screen.write('c')])
     screen.close()
     await waiting
   })
