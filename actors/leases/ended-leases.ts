@@ -9,7 +9,7 @@ import { ENDED_LEASES_KEPT_MS } from '../../protocol/limits.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 import type { LeaseContext, LeaseEnd } from './lease.machine.ts'
 
-interface Ended {
+interface EndedLease {
   readonly runId: string
   readonly workerId: string
   readonly how: LeaseEnd
@@ -17,13 +17,13 @@ interface Ended {
 }
 
 /** So many old ones are dropped with one cut. */
-const PRUNED_AT_ONCE = 1_000
+const PRUNED_PER_COMMIT_MAX = 1_000
 
 export class EndedLeases implements CommitParticipant {
   readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
-  #toWrite = new Map<string, Ended>()
-  readonly #landing = new Set<string>()
+  #toWrite = new Map<string, EndedLease>()
+  readonly #uncommitted = new Set<string>()
   #toPrune: string[] = []
   #now = 0
 
@@ -32,17 +32,17 @@ export class EndedLeases implements CommitParticipant {
     this.#requestCommit = requestCommit
   }
 
-  ended({ id, runId, workerId, end }: LeaseContext, now: number): void {
+  recordEnd({ id, runId, workerId, end }: LeaseContext, now: number): void {
     this.#toWrite.set(id, { runId, workerId, how: end ?? 'lost', at: now })
-    this.#landing.add(id)
+    this.#uncommitted.add(id)
     this.#requestCommit()
   }
 
   /** `landing`: it ended a moment ago, and whoever has to know is being told. */
-  how(leaseId: string): LeaseEnd | 'landing' | undefined {
-    if (this.#landing.has(leaseId)) return 'landing'
+  endOf(leaseId: string): LeaseEnd | 'uncommitted' | undefined {
+    if (this.#uncommitted.has(leaseId)) return 'uncommitted'
     // Only this class writes to the shelf.
-    return (this.#keyValues.get('ended-lease', leaseId) as Ended | undefined)?.how
+    return (this.#keyValues.get('ended-lease', leaseId) as EndedLease | undefined)?.how
   }
 
   /** Drops what is older than anybody could still ask for. Ids begin with the time of their making. */
@@ -53,7 +53,7 @@ export class EndedLeases implements CommitParticipant {
       .padStart(12, '0')}`
     for (const [key] of this.#keyValues.all('ended-lease', { until })) {
       this.#toPrune.push(key)
-      if (this.#toPrune.length >= PRUNED_AT_ONCE) break
+      if (this.#toPrune.length >= PRUNED_PER_COMMIT_MAX) break
     }
     if (this.#toPrune.length > 0) this.#requestCommit()
   }
@@ -74,8 +74,8 @@ export class EndedLeases implements CommitParticipant {
     return {
       writes,
       onCommitted: () => {
-        for (const id of written.keys()) this.#landing.delete(id)
-        if (pruned.length >= PRUNED_AT_ONCE) this.prune(this.#now)
+        for (const id of written.keys()) this.#uncommitted.delete(id)
+        if (pruned.length >= PRUNED_PER_COMMIT_MAX) this.prune(this.#now)
       },
     }
   }

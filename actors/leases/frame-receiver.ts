@@ -256,7 +256,7 @@ export class FrameReceiver implements CommitParticipant {
         patchRun(progress.runId, progress.workerId, frame.patch)
         break
       case 'run-memories':
-        remember(progress.runId, frame.repo, frame.facts)
+        recordMemories(progress.runId, frame.repo, frame.facts)
         break
       case 'run-artifact':
         this.#applyAfterWrite(progress, bytes, frame.seq, () => this.#writeArtifact(progress, frame))

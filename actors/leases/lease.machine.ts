@@ -7,7 +7,7 @@
 import { assign, setup } from 'xstate'
 import { LeaseFields, shapeOf } from '../../protocol/actor-snapshots.ts'
 import type { RunOutcome } from '../../protocol/frames.ts'
-import type { RunEvent } from '../runs/run.machine.ts'
+import type { RunMachineEvent } from '../runs/run.machine.ts'
 import { RUN } from '../runs/run.names.ts'
 import { defineActions } from '../runtime/actions.ts'
 import type { ActorKind, ImpliedOutput } from '../runtime/actor-kind.ts'
@@ -35,9 +35,9 @@ export type LeaseEvent =
   /** The dispatch was not sent after all, and will not be. */
   | { readonly type: 'withdrawn'; readonly at: string; readonly reason: string }
   | { readonly type: 'worker lost' }
-  | { readonly type: 'worker claims'; readonly at: string }
-  | { readonly type: 'worker denies'; readonly at: string }
-  | { readonly type: 'time ran out'; readonly at: string }
+  | { readonly type: 'worker claimed lease'; readonly at: string }
+  | { readonly type: 'worker denied lease'; readonly at: string }
+  | { readonly type: 'lease expired'; readonly at: string }
   | {
       readonly type: 'completed'
       readonly at: string
@@ -47,7 +47,7 @@ export type LeaseEvent =
   | { readonly type: 'cancel requested'; readonly reason: string }
   | { readonly type: 'cancel timed out'; readonly at: string }
   /** What it reports can't be applied, again and again. */
-  | { readonly type: 'wedged'; readonly at: string }
+  | { readonly type: 'frames failed'; readonly at: string }
   /** Its run is no more, or belongs to another lease: a record that only a bug or a damaged store can leave. */
   | { readonly type: 'orphaned' }
 
@@ -70,8 +70,8 @@ export type LeaseEffect =
 
 const { recordEffect, sendEvent, endActor } = defineActions<LeaseContext, LeaseEvent, LeaseEffect>()
 
-const at = (event: LeaseEvent): string => ('at' in event ? event.at : '')
-const run = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
+const instantOf = (event: LeaseEvent): string => ('at' in event ? event.at : '')
+const runAddress = (context: LeaseContext) => ({ kind: RUN, key: context.runId })
 
 export const leaseMachine = setup({
   types: {} as { context: LeaseContext; events: LeaseEvent; input: LeaseInput },
@@ -104,7 +104,7 @@ export const leaseMachine = setup({
       workerId: context.workerId,
       reason: context.why ?? 'the lease has ended',
     })),
-    noteReason: assign(({ event }) => ('reason' in event ? { why: event.reason } : {})),
+    recordReason: assign(({ event }) => ('reason' in event ? { why: event.reason } : {})),
     endCompleted: assign({ end: 'completed' as const }),
     endDeclined: assign(({ event }) => ({
       end: 'declined' as const,
@@ -112,29 +112,29 @@ export const leaseMachine = setup({
         'reason' in event ? event.reason : event.type === 'unanswered' ? 'no answer to the dispatch' : null,
     })),
     endLost: assign({ end: 'lost' as const, why: 'the worker no longer has it' }),
-    endWedged: assign({ end: 'lost' as const, why: 'what the worker reported could not be applied' }),
+    endUnreadable: assign({ end: 'lost' as const, why: 'what the worker reported could not be applied' }),
     endOrphaned: assign({ end: 'lost' as const, why: 'its run is no more, or belongs to another lease' }),
     endExpired: assign({ end: 'expired' as const, why: 'the worker did not come back in time' }),
     endFenced: assign(({ context }) => ({
       end: 'fenced' as const,
       why: context.why ?? 'the run was cancelled',
     })),
-    tellAccepted: sendEvent(({ context, event }) => ({
-      to: run(context),
-      event: { type: 'accepted', leaseId: context.id, workerId: context.workerId, at: at(event) },
+    reportAccepted: sendEvent(({ context, event }) => ({
+      to: runAddress(context),
+      event: { type: 'accepted', leaseId: context.id, workerId: context.workerId, at: instantOf(event) },
     })),
-    tellDeclined: sendEvent(({ context, event }) => ({
-      to: run(context),
-      event: { type: 'declined', leaseId: context.id, at: at(event) },
+    reportDeclined: sendEvent(({ context, event }) => ({
+      to: runAddress(context),
+      event: { type: 'declined', leaseId: context.id, at: instantOf(event) },
     })),
-    tellLost: sendEvent(({ context, event }) => ({
-      to: run(context),
-      event: { type: 'lease lost', leaseId: context.id, at: at(event), reason: context.why ?? 'lost' },
+    reportLost: sendEvent(({ context, event }) => ({
+      to: runAddress(context),
+      event: { type: 'lease lost', leaseId: context.id, at: instantOf(event), reason: context.why ?? 'lost' },
     })),
-    tellOutcome: sendEvent(({ context, event }) =>
+    reportOutcome: sendEvent(({ context, event }) =>
       event.type === 'completed'
         ? {
-            to: run(context),
+            to: runAddress(context),
             event: {
               type: `ended ${event.outcome.status}`,
               leaseId: context.id,
@@ -148,9 +148,9 @@ export const leaseMachine = setup({
           }
         : [],
     ),
-    tellEnforced: sendEvent(({ context, event }) => ({
-      to: run(context),
-      event: { type: 'cancel enforced', leaseId: context.id, at: at(event) },
+    reportCancelEnforced: sendEvent(({ context, event }) => ({
+      to: runAddress(context),
+      event: { type: 'cancel enforced', leaseId: context.id, at: instantOf(event) },
     })),
     end: endActor(),
   },
@@ -164,26 +164,26 @@ export const leaseMachine = setup({
       description: 'on disk, and offered to its worker, which has ten seconds to answer',
       entry: 'dispatch',
       on: {
-        accepted: { target: 'held', actions: 'tellAccepted' },
-        'worker claims': { target: 'held', actions: 'tellAccepted' },
-        rejected: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
-        withdrawn: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
-        unanswered: { target: 'closed', actions: ['endDeclined', 'tellDeclined', 'fence'] },
-        'worker lost': 'unsure',
-        'cancel requested': { target: 'closed', actions: ['noteReason', 'endFenced', 'fence'] },
+        accepted: { target: 'held', actions: 'reportAccepted' },
+        'worker claimed lease': { target: 'held', actions: 'reportAccepted' },
+        rejected: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },
+        withdrawn: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },
+        unanswered: { target: 'closed', actions: ['endDeclined', 'reportDeclined', 'fence'] },
+        'worker lost': 'unconfirmed',
+        'cancel requested': { target: 'closed', actions: ['recordReason', 'endFenced', 'fence'] },
         orphaned: { target: 'closed', actions: 'endDeclined' },
       },
     },
-    unsure: {
+    unconfirmed: {
       description: 'the worker went away before it answered: it may have the dispatch or not',
       entry: 'awaitClaim',
       on: {
-        accepted: { target: 'held', actions: 'tellAccepted' },
-        'worker claims': { target: 'held', actions: 'tellAccepted' },
-        'worker denies': { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
-        withdrawn: { target: 'closed', actions: ['endDeclined', 'tellDeclined'] },
-        'time ran out': { target: 'closed', actions: ['endExpired', 'tellDeclined', 'fence'] },
-        'cancel requested': { target: 'closed', actions: ['noteReason', 'endFenced', 'fence'] },
+        accepted: { target: 'held', actions: 'reportAccepted' },
+        'worker claimed lease': { target: 'held', actions: 'reportAccepted' },
+        'worker denied lease': { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },
+        withdrawn: { target: 'closed', actions: ['endDeclined', 'reportDeclined'] },
+        'lease expired': { target: 'closed', actions: ['endExpired', 'reportDeclined', 'fence'] },
+        'cancel requested': { target: 'closed', actions: ['recordReason', 'endFenced', 'fence'] },
         orphaned: { target: 'closed', actions: 'endDeclined' },
       },
     },
@@ -191,10 +191,10 @@ export const leaseMachine = setup({
       description: 'the worker executes the run and reports on it',
       on: {
         'worker lost': 'adrift',
-        'worker denies': { target: 'closed', actions: ['endLost', 'tellLost'] },
-        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
-        'cancel requested': { target: 'cancelling', actions: 'noteReason' },
-        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        'worker denied lease': { target: 'closed', actions: ['endLost', 'reportLost'] },
+        completed: { target: 'closed', actions: ['endCompleted', 'reportOutcome', 'acknowledgeCompletion'] },
+        'cancel requested': { target: 'cancelling', actions: 'recordReason' },
+        'frames failed': { target: 'closed', actions: ['endUnreadable', 'reportLost', 'fence'] },
         orphaned: { target: 'closed', actions: ['endOrphaned', 'fence'] },
       },
     },
@@ -202,13 +202,13 @@ export const leaseMachine = setup({
       description: 'the worker is away; it has the rest of the term to come back',
       entry: 'awaitReturn',
       on: {
-        'worker claims': 'held',
-        'worker denies': { target: 'closed', actions: ['endLost', 'tellLost'] },
+        'worker claimed lease': 'held',
+        'worker denied lease': { target: 'closed', actions: ['endLost', 'reportLost'] },
         // Its last frame waited for the disk while the line went.
-        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
-        'time ran out': { target: 'closed', actions: ['endExpired', 'tellLost', 'fence'] },
-        'cancel requested': { target: 'cancelling', actions: 'noteReason' },
-        wedged: { target: 'closed', actions: ['endWedged', 'tellLost', 'fence'] },
+        completed: { target: 'closed', actions: ['endCompleted', 'reportOutcome', 'acknowledgeCompletion'] },
+        'lease expired': { target: 'closed', actions: ['endExpired', 'reportLost', 'fence'] },
+        'cancel requested': { target: 'cancelling', actions: 'recordReason' },
+        'frames failed': { target: 'closed', actions: ['endUnreadable', 'reportLost', 'fence'] },
         orphaned: { target: 'closed', actions: 'endOrphaned' },
       },
     },
@@ -216,11 +216,11 @@ export const leaseMachine = setup({
       description: 'the worker was told to stop, and has fifteen seconds to say how it ended',
       entry: 'sendCancel',
       on: {
-        'worker claims': { actions: 'sendCancel' },
-        'worker denies': { target: 'closed', actions: ['endFenced', 'tellEnforced'] },
-        completed: { target: 'closed', actions: ['endCompleted', 'tellOutcome', 'acknowledgeCompletion'] },
-        'cancel timed out': { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
-        wedged: { target: 'closed', actions: ['endFenced', 'tellEnforced', 'fence'] },
+        'worker claimed lease': { actions: 'sendCancel' },
+        'worker denied lease': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced'] },
+        completed: { target: 'closed', actions: ['endCompleted', 'reportOutcome', 'acknowledgeCompletion'] },
+        'cancel timed out': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced', 'fence'] },
+        'frames failed': { target: 'closed', actions: ['endFenced', 'reportCancelEnforced', 'fence'] },
         orphaned: { target: 'closed', actions: ['endFenced', 'fence'] },
       },
     },
@@ -232,7 +232,7 @@ export const leaseMachine = setup({
 })
 
 /** After a restart no worker is connected yet, so every lease waits for its own. */
-const implied: NonNullable<ActorKind['impliedOutputs']> = (
+const impliedOutputs: NonNullable<ActorKind['impliedOutputs']> = (
   key,
   { value, context },
 ): readonly ImpliedOutput[] => {
@@ -240,8 +240,13 @@ const implied: NonNullable<ActorKind['impliedOutputs']> = (
   const event = (made: LeaseEvent): ImpliedOutput => ({ is: 'event', to: { kind: LEASE, key }, event: made })
   const effect = (made: LeaseEffect): ImpliedOutput => ({ is: 'effect', effect: made })
   // It outranks its run's record: what was accepted is not waiting for a worker. A run that knows takes no notice.
-  const word: RunEvent = { type: 'accepted', leaseId: key, workerId: lease.workerId, at: lease.grantedAt }
-  const accepted: ImpliedOutput = { is: 'event', to: run(lease), event: word }
+  const acceptedEvent: RunMachineEvent = {
+    type: 'accepted',
+    leaseId: key,
+    workerId: lease.workerId,
+    at: lease.grantedAt,
+  }
+  const accepted: ImpliedOutput = { is: 'event', to: runAddress(lease), event: acceptedEvent }
   if (value === 'cancelling')
     return [
       accepted,
@@ -255,7 +260,7 @@ const implied: NonNullable<ActorKind['impliedOutputs']> = (
   if (value === 'adrift')
     return [accepted, effect({ type: 'lease.await worker', leaseId: key, arrived: true })]
   if (value === 'held') return [accepted, event({ type: 'worker lost' })]
-  if (value === 'unsure') return [effect({ type: 'lease.await worker', leaseId: key, arrived: false })]
+  if (value === 'unconfirmed') return [effect({ type: 'lease.await worker', leaseId: key, arrived: false })]
   return [event({ type: 'worker lost' })]
 }
 
@@ -264,7 +269,7 @@ export const leaseKind: ActorKind = {
   logic: leaseMachine,
   codec: createSnapshotCodec({
     version: 1,
-    states: { offered: 'o', unsure: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
+    states: { offered: 'o', unconfirmed: 'u', held: 'h', adrift: 'a', cancelling: 'c', closed: 'x' },
     schema: shapeOf(LeaseFields),
     lifts: {},
   }),
@@ -279,10 +284,14 @@ export const leaseKind: ActorKind = {
         {
           is: 'event',
           to: { kind: RUN, key: runId },
-          event: { type: 'broken', at: new Date(at).toISOString(), reason: `internal error: ${reason}` },
+          event: {
+            type: 'lease actor failed',
+            at: new Date(at).toISOString(),
+            reason: `internal error: ${reason}`,
+          },
         },
       ]
     },
   },
-  impliedOutputs: implied,
+  impliedOutputs,
 }

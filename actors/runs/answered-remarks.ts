@@ -9,7 +9,7 @@ import type { KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
 /** As it is on disk. */
-interface Kept {
+interface StoredRemarks {
   /** The pull request. */
   readonly url: string
   /** Absent: no follow-up has come to a good end that this is known of. */
@@ -18,7 +18,7 @@ interface Kept {
   readonly offered?: { readonly followUp: string; readonly keys: readonly string[] }
 }
 
-export interface Offer {
+export interface RemarkOffer {
   readonly followUp: string
   readonly url: string
   /** Keys of the remarks that this attempt is given. */
@@ -29,41 +29,41 @@ export interface Offer {
   readonly isAgain: boolean
 }
 
-export interface ToldPorts {
+export interface AnsweredRemarksPorts {
   readonly keyValues: KeyValues
   readonly requestCommit: () => void
 }
 
-export class ToldRemarks implements CommitParticipant {
-  readonly #ports: ToldPorts
+export class AnsweredRemarks implements CommitParticipant {
+  readonly #ports: AnsweredRemarksPorts
   /** Changed, and not landed yet. */
-  readonly #newest = new Map<string, Kept>()
-  #toWrite = new Map<string, Kept>()
+  readonly #uncommitted = new Map<string, StoredRemarks>()
+  #toWrite = new Map<string, StoredRemarks>()
 
-  constructor(ports: ToldPorts) {
+  constructor(ports: AnsweredRemarksPorts) {
     this.#ports = ports
   }
 
   /** undefined: it is not known. */
   answered(runId: string, url: string): ReadonlySet<string> | undefined {
-    const kept = this.#of(runId)
-    return kept?.url === url && kept.answered !== undefined ? new Set(kept.answered) : undefined
+    const stored = this.#read(runId)
+    return stored?.url === url && stored.answered !== undefined ? new Set(stored.answered) : undefined
   }
 
   /** A worker is given a follow-up. */
-  offered(runId: string, { followUp, url, keys, answered, isAgain }: Offer): void {
-    const kept = this.#of(runId)
-    const before = kept?.offered?.followUp === followUp ? kept.offered.keys : isAgain ? [] : keys
-    const had = new Set(before)
-    const offer = { followUp, keys: [...answered, ...keys.filter((key) => had.has(key))] }
-    this.#set(runId, { ...(kept?.url === url ? kept : { url }), offered: offer })
+  recordOffer(runId: string, { followUp, url, keys, answered, isAgain }: RemarkOffer): void {
+    const stored = this.#read(runId)
+    const earlierKeys = stored?.offered?.followUp === followUp ? stored.offered.keys : isAgain ? [] : keys
+    const alwaysOffered = new Set(earlierKeys)
+    const offer = { followUp, keys: [...answered, ...keys.filter((key) => alwaysOffered.has(key))] }
+    this.#set(runId, { ...(stored?.url === url ? stored : { url }), offered: offer })
   }
 
-  ended(runId: string, followUp: string, isDone: boolean): void {
-    const { offered, ...kept } = { ...this.#of(runId) }
-    if (kept.url === undefined || offered?.followUp !== followUp) return
-    const { url } = kept
-    this.#set(runId, isDone ? { url, answered: offered.keys } : { ...kept, url })
+  recordEnd(runId: string, followUp: string, isDone: boolean): void {
+    const { offered, ...stored } = { ...this.#read(runId) }
+    if (stored.url === undefined || offered?.followUp !== followUp) return
+    const { url } = stored
+    this.#set(runId, isDone ? { url, answered: offered.keys } : { ...stored, url })
   }
 
   contribute(): CommitContribution | undefined {
@@ -75,19 +75,22 @@ export class ToldRemarks implements CommitParticipant {
         ([key, value]): Write => ({ table: 'key-value', collection: 'told', key, value }),
       ),
       onCommitted: () => {
-        for (const [runId, kept] of written) if (this.#newest.get(runId) === kept) this.#newest.delete(runId)
+        for (const [runId, stored] of written)
+          if (this.#uncommitted.get(runId) === stored) this.#uncommitted.delete(runId)
       },
     }
   }
 
-  #of(runId: string): Kept | undefined {
+  #read(runId: string): StoredRemarks | undefined {
     // Only this class writes to the shelf.
-    return this.#newest.get(runId) ?? (this.#ports.keyValues.get('told', runId) as Kept | undefined)
+    return (
+      this.#uncommitted.get(runId) ?? (this.#ports.keyValues.get('told', runId) as StoredRemarks | undefined)
+    )
   }
 
-  #set(runId: string, kept: Kept): void {
-    this.#newest.set(runId, kept)
-    this.#toWrite.set(runId, kept)
+  #set(runId: string, stored: StoredRemarks): void {
+    this.#uncommitted.set(runId, stored)
+    this.#toWrite.set(runId, stored)
     this.#ports.requestCommit()
   }
 }

@@ -8,11 +8,11 @@ import type { ControlDatabase } from '../../core/ports.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export class RestingRuns implements CommitParticipant {
+export class FinishedRuns implements CommitParticipant {
   readonly #runs: ControlDatabase['runs']
   readonly #requestCommit: () => void
   /** Ended or changed, and not landed yet. */
-  readonly #newest = new Map<string, Run>()
+  readonly #uncommitted = new Map<string, Run>()
   #toWrite = new Map<string, Run>()
   #ended = new Map<string, Run>()
 
@@ -22,14 +22,14 @@ export class RestingRuns implements CommitParticipant {
   }
 
   /** The newest word, be it on disk or not. Only for runs without a life. */
-  newest(id: string): Run | undefined {
-    return this.#newest.get(id) ?? this.#runs.get(id)
+  latest(id: string): Run | undefined {
+    return this.#uncommitted.get(id) ?? this.#runs.get(id)
   }
 
   /** Of the ends that are not on disk yet, the latest of this ticket's runs. */
   latestEndOf(ticketId: string): string | undefined {
     let latest: string | undefined
-    for (const { ticket, finishedAt } of this.#newest.values()) {
+    for (const { ticket, finishedAt } of this.#uncommitted.values()) {
       if (ticket.id !== ticketId || finishedAt === undefined) continue
       if (latest === undefined || finishedAt > latest) latest = finishedAt
     }
@@ -37,19 +37,19 @@ export class RestingRuns implements CommitParticipant {
   }
 
   /** Its life has just ended, and writes this with the next cut. */
-  ended(run: Run): void {
-    this.#newest.set(run.id, run)
+  recordEnd(run: Run): void {
+    this.#uncommitted.set(run.id, run)
     this.#ended.set(run.id, run)
   }
 
   /** A run that is woken is its life's to write. */
-  woken(id: string): void {
-    this.#newest.delete(id)
+  handOver(id: string): void {
+    this.#uncommitted.delete(id)
     this.#toWrite.delete(id)
   }
 
-  change(run: Run): void {
-    this.#newest.set(run.id, run)
+  update(run: Run): void {
+    this.#uncommitted.set(run.id, run)
     this.#toWrite.set(run.id, run)
     this.#requestCommit()
   }
@@ -64,7 +64,7 @@ export class RestingRuns implements CommitParticipant {
       writes: [...changed].map(([id, run]) => ({ table: 'run', id, run })),
       onCommitted: () => {
         for (const runs of [changed, ended])
-          for (const [id, run] of runs) if (this.#newest.get(id) === run) this.#newest.delete(id)
+          for (const [id, run] of runs) if (this.#uncommitted.get(id) === run) this.#uncommitted.delete(id)
       },
     }
   }

@@ -8,31 +8,31 @@ import { RUN_PUSH_MS } from '../../protocol/limits.ts'
 import type { Run } from '../../protocol/run.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export interface RunPushPorts {
+export interface RunPushesPorts {
   readonly clock: Clock
-  readonly anybody: () => boolean
+  readonly hasSubscribers: () => boolean
   /** As people should see it. */
   readonly push: (run: Run) => void
 }
 
-interface Recent {
+interface RecentPush {
   /** Changed since it was told of. */
   latest: Run | undefined
-  readonly wake: Cancel
+  readonly cancel: Cancel
 }
 
 export class RunPushes implements CommitParticipant {
-  readonly #ports: RunPushPorts
+  readonly #ports: RunPushesPorts
   #changed = new Map<string, Run>()
   /** Told of a moment ago. */
-  readonly #recent = new Map<string, Recent>()
+  readonly #recent = new Map<string, RecentPush>()
 
-  constructor(ports: RunPushPorts) {
+  constructor(ports: RunPushesPorts) {
     this.#ports = ports
   }
 
-  changed(run: Run): void {
-    if (this.#ports.anybody()) this.#changed.set(run.id, run)
+  addChanged(run: Run): void {
+    if (this.#ports.hasSubscribers()) this.#changed.set(run.id, run)
   }
 
   contribute(): CommitContribution | undefined {
@@ -42,16 +42,16 @@ export class RunPushes implements CommitParticipant {
     return {
       writes: [],
       onCommitted: () => {
-        for (const run of changed.values()) this.tell(run)
+        for (const run of changed.values()) this.publish(run)
       },
     }
   }
 
   /** For a run that is on disk as it is. */
-  tell(run: Run): void {
+  publish(run: Run): void {
     const recent = this.#recent.get(run.id)
     if (recent !== undefined) recent.latest = run
-    else this.#tellNow(run)
+    else this.#publishNow(run)
   }
 
   /** Runs that were told of a moment ago. */
@@ -60,17 +60,17 @@ export class RunPushes implements CommitParticipant {
   }
 
   stop(): void {
-    for (const { wake } of this.#recent.values()) wake()
+    for (const { cancel } of this.#recent.values()) cancel()
     this.#recent.clear()
   }
 
-  #tellNow(run: Run): void {
-    const wake = this.#ports.clock.after(RUN_PUSH_MS, () => {
+  #publishNow(run: Run): void {
+    const cancel = this.#ports.clock.after(RUN_PUSH_MS, () => {
       const latest = this.#recent.get(run.id)?.latest
       this.#recent.delete(run.id)
-      if (latest !== undefined) this.#tellNow(latest)
+      if (latest !== undefined) this.#publishNow(latest)
     })
-    this.#recent.set(run.id, { latest: undefined, wake })
+    this.#recent.set(run.id, { latest: undefined, cancel })
     this.#ports.push(run)
   }
 }

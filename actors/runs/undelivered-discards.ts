@@ -4,44 +4,45 @@
 import type { KeyValues, Write } from '../../core/ports.ts'
 import type { CommitContribution, CommitParticipant } from '../runtime/commit-loop.ts'
 
-export interface Errand {
+export interface UndeliveredDiscard {
   readonly workerId: string
   readonly runId: string
 }
 
-const keyOf = ({ workerId, runId }: Errand): string => `${workerId}/${runId}`
+const keyOf = ({ workerId, runId }: UndeliveredDiscard): string => `${workerId}/${runId}`
 
-export class Errands implements CommitParticipant {
+export class UndeliveredDiscards implements CommitParticipant {
   readonly #keyValues: KeyValues
   readonly #requestCommit: () => void
-  #toWrite = new Map<string, Errand | null>()
+  #toWrite = new Map<string, UndeliveredDiscard | null>()
 
   constructor(keyValues: KeyValues, requestCommit: () => void) {
     this.#keyValues = keyValues
     this.#requestCommit = requestCommit
   }
 
-  add(errand: Errand): void {
-    this.#toWrite.set(keyOf(errand), errand)
+  add(discard: UndeliveredDiscard): void {
+    this.#toWrite.set(keyOf(discard), discard)
     this.#requestCommit()
   }
 
-  done(errand: Errand): void {
-    this.#toWrite.set(keyOf(errand), null)
+  markDelivered(discard: UndeliveredDiscard): void {
+    this.#toWrite.set(keyOf(discard), null)
     this.#requestCommit()
   }
 
   /** The worker will not be told any more: it is enrolled no longer. */
-  forget(workerId: string): void {
-    for (const errand of this.of(workerId)) this.done(errand)
-    for (const errand of [...this.#toWrite.values()]) if (errand?.workerId === workerId) this.done(errand)
+  dropWorker(workerId: string): void {
+    for (const discard of this.storedFor(workerId)) this.markDelivered(discard)
+    for (const discard of [...this.#toWrite.values()])
+      if (discard?.workerId === workerId) this.markDelivered(discard)
   }
 
   /** Those on disk. */
-  of(workerId: string): Errand[] {
+  storedFor(workerId: string): UndeliveredDiscard[] {
     // `0` is the character behind `/`. Only this class writes to the shelf.
     const found = this.#keyValues.all('errand', { after: `${workerId}/`, until: `${workerId}0` })
-    return [...found].map(([, errand]) => errand as Errand)
+    return [...found].map(([, discard]) => discard as UndeliveredDiscard)
   }
 
   contribute(): CommitContribution | undefined {

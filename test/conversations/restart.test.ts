@@ -29,15 +29,15 @@ const picture = (y: Yarn) => ({
 /** Brings a lease into this state. */
 async function leaseThatIs(state: string, y: Yarn): Promise<Busy> {
   if (state === 'offered') return offered(y)
-  const given = state === 'unsure' ? await offered(y) : await busy(y)
+  const given = state === 'unconfirmed' ? await offered(y) : await busy(y)
   const { wire, work, runId } = given
   if (state === 'held' || state === 'adrift') await wire.say(work.running(), work.event('one'))
-  if (state === 'unsure' || state === 'adrift') await wire.drop()
+  if (state === 'unconfirmed' || state === 'adrift') await wire.drop()
   if (state === 'cancelling') await y.done(y.desk.cancelRun(runId))
   return given
 }
 
-const states = ['offered', 'unsure', 'held', 'adrift', 'cancelling']
+const states = ['offered', 'unconfirmed', 'held', 'adrift', 'cancelling']
 
 for (const [how, end] of ends)
   test.each(states)(`the host ${how} while a lease is %s: queue and leases are equal`, async (state) => {
@@ -79,7 +79,7 @@ for (const [how, end] of ends)
 
 test.each([
   ['offered', 220],
-  ['unsure', 220],
+  ['unconfirmed', 220],
   ['held', 165],
   ['adrift', 165],
 ])(
@@ -97,7 +97,7 @@ test.each([
   },
 )
 
-test.each(['offered', 'unsure'])(
+test.each(['offered', 'unconfirmed'])(
   'the host is killed while a lease is %s, and its worker comes back without it: dispatched anew',
   async (state) => {
     const y = await yarn()

@@ -6,7 +6,7 @@ import {
   executionKind,
 } from '../../actors/daemon/execution.machine.ts'
 import { type LeaseEvent, type LeaseInput, leaseKind } from '../../actors/leases/lease.machine.ts'
-import { type RunEvent, type RunInput, runKind } from '../../actors/runs/run.machine.ts'
+import { type RunInput, type RunMachineEvent, runKind } from '../../actors/runs/run.machine.ts'
 import type { ActorKind } from '../../actors/runtime/actor-kind.ts'
 import { ActorSystem, type ActorSystemPorts } from '../../actors/runtime/actor-system.ts'
 import { type WorkerEvent, type WorkerInput, workerKind } from '../../actors/workers/worker.machine.ts'
@@ -67,14 +67,14 @@ const EXECUTION_INPUT: ExecutionInput = {
 const accepted: LeaseEvent = { type: 'accepted', at: T1 }
 const lost: LeaseEvent = { type: 'worker lost' }
 const cancel: LeaseEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
-const granted: RunEvent = { type: 'granted', leaseId: 'ls-1' }
-const taken: RunEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
-const running: RunEvent = {
+const granted: RunMachineEvent = { type: 'granted', leaseId: 'ls-1' }
+const taken: RunMachineEvent = { type: 'accepted', leaseId: 'ls-1', workerId: 'wk-1', at: T1 }
+const running: RunMachineEvent = {
   type: 'patched to running',
   workerId: 'wk-1',
   patch: { status: 'running', agentSessionId: 'session-1', sandbox: { id: 'sb-1' } },
 }
-const finalizing: RunEvent = {
+const finalizing: RunMachineEvent = {
   type: 'patched to finalizing',
   workerId: 'wk-1',
   patch: { status: 'finalizing', prUrl: 'https://codehost.example/pr/1' },
@@ -89,7 +89,7 @@ const lease = (state: string, ...way: LeaseEvent[]): Posed => ({
   input: LEASE_INPUT,
   way,
 })
-const run = (state: string, ...way: RunEvent[]): Posed => ({
+const run = (state: string, ...way: RunMachineEvent[]): Posed => ({
   kind: runKind,
   key: 'run-1',
   state,
@@ -115,7 +115,7 @@ const execution = (state: string, ...way: ExecutionEvent[]): Posed => ({
 /** Those that are over are not among them: they leave the disk with their last transition. */
 export const leases = [
   lease('offered'),
-  lease('unsure', lost),
+  lease('unconfirmed', lost),
   lease('held', accepted),
   lease('adrift', accepted, lost),
   lease('cancelling', accepted, cancel),
@@ -164,7 +164,7 @@ const spent: ExecutionEvent = {
 const worked: ExecutionEvent = { type: 'worked', worked: { verdict: 'done' } }
 const ended: ExecutionEvent = {
   type: 'ended',
-  said: { status: 'completed', result: { summary: 'done', artifacts: [] }, costs: [] },
+  outcome: { status: 'completed', result: { summary: 'done', artifacts: [] }, costs: [] },
 }
 const cancelled: ExecutionEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
 const gone: ExecutionEvent = { type: 'lost', how: 'kill', reason: 'the lease is lost' }

@@ -67,7 +67,7 @@ export function calm(world: World): void {
 function lurk(world: World, fault: Fault): void {
   const before = world.onLeaseMoved
   let done = false
-  const away = fault.met === 'unsure' || fault.met === 'adrift'
+  const away = fault.met === 'unconfirmed' || fault.met === 'adrift'
   const delay = diceOf(world.plan.seed, fault.id).fraction() * (away ? SOON_AWAY_MS : SOON_MS)
   world.onLeaseMoved = (lease) => {
     before(lease)

@@ -21,7 +21,7 @@ const UNMARKED: Mark = { mark: 0, lost: [] }
 
 const STATES: Readonly<Record<string, LeaseState>> = {
   o: 'offered',
-  u: 'unsure',
+  u: 'unconfirmed',
   h: 'held',
   a: 'adrift',
   c: 'cancelling',

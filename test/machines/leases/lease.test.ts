@@ -8,12 +8,12 @@ const input: LeaseInput = { id: 'ls-1', runId: 'run-1', workerId: 'wk-1', termMs
 
 const accepted: LeaseEvent = { type: 'accepted', at: T0 }
 const lost: LeaseEvent = { type: 'worker lost' }
-const claims: LeaseEvent = { type: 'worker claims', at: T0 }
-const denies: LeaseEvent = { type: 'worker denies', at: T0 }
-const late: LeaseEvent = { type: 'time ran out', at: T0 }
+const claims: LeaseEvent = { type: 'worker claimed lease', at: T0 }
+const denies: LeaseEvent = { type: 'worker denied lease', at: T0 }
+const late: LeaseEvent = { type: 'lease expired', at: T0 }
 const withdrawn: LeaseEvent = { type: 'withdrawn', at: T0, reason: 'the worker is draining' }
 const orphaned: LeaseEvent = { type: 'orphaned' }
-const wedged: LeaseEvent = { type: 'wedged', at: T0 }
+const wedged: LeaseEvent = { type: 'frames failed', at: T0 }
 const cancel: LeaseEvent = { type: 'cancel requested', reason: 'cancelled by a person' }
 const completed = (status: 'completed' | 'failed' | 'cancelled'): LeaseEvent => ({
   type: 'completed',

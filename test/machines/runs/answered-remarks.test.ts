@@ -1,6 +1,6 @@
 /** Which remarks count as told: those that every attempt of a follow-up had which came to a good end. */
 import { describe, expect, test } from '@jest/globals'
-import { type Offer, ToldRemarks } from '../../../actors/runs/answered-remarks.ts'
+import { AnsweredRemarks, type RemarkOffer } from '../../../actors/runs/answered-remarks.ts'
 import type { KeyValues } from '../../../core/ports.ts'
 
 const URL = 'https://code.example/1'
@@ -9,10 +9,10 @@ const URL = 'https://code.example/1'
 function book() {
   const disk = new Map<string, object>()
   const keyValues: Pick<KeyValues, 'get'> = { get: (_, key) => disk.get(key) }
-  const made = () => new ToldRemarks({ keyValues: keyValues as KeyValues, requestCommit: () => {} })
+  const made = () => new AnsweredRemarks({ keyValues: keyValues as KeyValues, requestCommit: () => {} })
   let told = made()
-  const offer = (keys: readonly string[], more: Partial<Offer> = {}) =>
-    told.offered('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })
+  const offer = (keys: readonly string[], more: Partial<RemarkOffer> = {}) =>
+    told.recordOffer('run-1', { followUp: 'fu-1', url: URL, keys, answered: [], isAgain: false, ...more })
   const land = () => {
     const share = told.contribute()
     for (const write of share?.writes ?? [])
@@ -23,7 +23,7 @@ function book() {
   const restart = () => {
     told = made()
   }
-  const ends = (isDone: boolean, followUp = 'fu-1') => told.ended('run-1', followUp, isDone)
+  const ends = (isDone: boolean, followUp = 'fu-1') => told.recordEnd('run-1', followUp, isDone)
   const answered = (url = URL) => {
     const keys = told.answered('run-1', url)
     return keys === undefined ? undefined : [...keys].sort().join('')

@@ -1,6 +1,6 @@
 /** The watch over pull requests, where what it stands on gives way. */
 import { expect, test } from '@jest/globals'
-import { PullWatch } from '../../../actors/runs/pull-state-poller.ts'
+import { PullStatePoller } from '../../../actors/runs/pull-state-poller.ts'
 import { yes } from '../../../core/result.ts'
 import { PULL_WATCH_MS } from '../../../protocol/limits.ts'
 import type { Run } from '../../../protocol/run.ts'
@@ -21,16 +21,16 @@ test('a disk that cannot be read costs one round, and fails nobody who has just 
     return [run]
   }
   const seen: string[] = []
-  const watch = new PullWatch({
+  const watch = new PullStatePoller({
     clock,
     log,
     runs: { list, get: () => run, count: () => 1 },
-    pulls: () => yes(pulls),
-    newest: () => run,
-    observed: (_, url, state) => seen.push(`${url} ${state}`),
+    codeHost: () => yes(pulls),
+    latestRun: () => run,
+    onPullState: (_, url, state) => seen.push(`${url} ${state}`),
   })
   watch.start()
-  watch.changed({ remote: 'owner/name', number: 1 })
+  watch.pollPull({ remote: 'owner/name', number: 1 })
   await clock.advance(PULL_WATCH_MS)
   expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(2)
   isBroken = false

@@ -3,7 +3,7 @@
  */
 import { describe, expect, test } from '@jest/globals'
 import { type AnyActorRef, assign, setup } from 'xstate'
-import { type RunEvent, type RunInput, runKind } from '../../../actors/runs/run.machine.ts'
+import { type RunInput, type RunMachineEvent, runKind } from '../../../actors/runs/run.machine.ts'
 import { defineActions } from '../../../actors/runtime/actions.ts'
 import { type ActorKind, closeOnCrash } from '../../../actors/runtime/actor-kind.ts'
 import { ActorSystem } from '../../../actors/runtime/actor-system.ts'
@@ -200,7 +200,7 @@ describe('a life a part of which is kept elsewhere', () => {
       return commit(writes)
     }
     const made = stage([runKind], database)
-    const tell = (event: RunEvent) => made.system.send('run', 'run-1', event)
+    const tell = (event: RunMachineEvent) => made.system.send('run', 'run-1', event)
     return { ...made, tell, written }
   }
 
