@@ -7,10 +7,10 @@ import { realpath } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Clock, Log } from '../core/ports.ts'
 import type { Job } from '../protocol/frames.ts'
-import { codeHostFor } from '../providers/codehost/codehost.ts'
+import { createCodeHost } from '../providers/codehost/codehost.ts'
 import { createHttp, type HttpOptions } from '../providers/http/http.ts'
 import { textOf } from '../store/errors.ts'
-import { agentDrivers } from '../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../worker/agents/drivers.ts'
 import { type Hands, openHands } from '../worker/executor.ts'
 import { makeSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
@@ -58,7 +58,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   const limits = launcher.limitsEnforcedBy()
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
   const http = createHttp({ clock, random: realChance, ...network })
-  const codehostFor = (job: Job) => codeHostFor(job.codehost, job.credentials.codehost, { http, clock })
+  const codehostFor = (job: Job) => createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
   const hands = await openHands({
     folder: ground.folder,
     clock,
@@ -79,7 +79,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
       ...(process.env.SSH_AUTH_SOCK === undefined ? {} : { sshAgent: process.env.SSH_AUTH_SOCK }),
     }),
     codehostFor,
-    drivers: agentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), asOther: isRoot }),
+    drivers: createAgentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), hasOwnUsers: isRoot }),
     wayOut: openSandboxEgress,
     insidePrograms: ground.insidePrograms,
     node: ground.node,

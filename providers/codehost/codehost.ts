@@ -3,24 +3,24 @@ import type { Clock, CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobCodehost } from '../../protocol/frames.ts'
 import type { Http } from '../http/http.ts'
-import { githubCodeHost } from './github.ts'
-import { localCodeHost } from './local.ts'
+import { createGithubCodeHost } from './github.ts'
+import { createLocalCodeHost } from './local.ts'
 
 export interface CodeHostPorts {
   readonly http: Http
   readonly clock: Pick<Clock, 'now' | 'after'>
 }
 
-const GITHUB: JobCodehost = { driver: 'github' }
+const GITHUB_BY_DEFAULT: JobCodehost = { driver: 'github' }
 
-export function codeHostFor(
+export function createCodeHost(
   codehost: JobCodehost | undefined,
   token: string | undefined,
   ports: CodeHostPorts,
 ): Result<CodeHost> {
-  const { driver, apiUrl, path } = codehost ?? GITHUB
+  const { driver, apiUrl, path } = codehost ?? GITHUB_BY_DEFAULT
   if (driver === 'github') {
-    return githubCodeHost({
+    return createGithubCodeHost({
       http: ports.http,
       clock: ports.clock,
       ...(apiUrl === undefined ? {} : { apiUrl }),
@@ -30,5 +30,5 @@ export function codeHostFor(
   if (path === undefined || path === '') {
     return no('invalid', 'codehost.path: the local code host needs the folder that holds its repositories')
   }
-  return yes(localCodeHost({ path, clock: ports.clock }))
+  return yes(createLocalCodeHost({ path, clock: ports.clock }))
 }

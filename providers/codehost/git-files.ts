@@ -8,9 +8,9 @@
 import { type Result, yes } from '../../core/result.ts'
 import { PATCH_CHARS_MAX, PATH_CHARS_MAX, PULL_FILES_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullFile } from '../../protocol/pulls.ts'
-import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
+import { type GitExit, gitFailure, type RunGit, runGitForText } from './git-run.ts'
 
-export interface Changes {
+export interface TreeDiff {
   readonly files: readonly PullFile[]
   /** Of all files, also of those that are not listed. */
   readonly additions: number
@@ -18,20 +18,20 @@ export interface Changes {
   readonly changedFiles: number
 }
 
-interface Entry {
-  readonly letter: string
+interface ChangedFile {
+  readonly statusCode: string
   readonly path: string
-  readonly previous?: string
+  readonly previousPath?: string
 }
 
-type Counts = readonly [additions: number, deletions: number]
+type LineCounts = readonly [additions: number, deletions: number]
 
 const LIST_BYTES_MAX = 2 * 1024 * 1024
 const PATCHES_BYTES_MAX = 8 * 1024 * 1024
 /** Of all names and patches as JSON, in which one character may become six. */
 const FILES_JSON_BYTES_MAX = 9 * 1024 * 1024
 const RENAMES_MAX = 400
-const STATUSES: Readonly<Record<string, string>> = {
+const FILE_STATUSES: Readonly<Record<string, string>> = {
   A: 'added',
   C: 'copied',
   D: 'removed',
@@ -39,9 +39,9 @@ const STATUSES: Readonly<Record<string, string>> = {
   R: 'renamed',
   T: 'changed',
 }
-const NOTHING: Changes = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
+const NO_CHANGES: TreeDiff = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
 /** Nothing of the repository's is run to find out what is different. */
-const DIFF = [
+const DIFF_ARGS = [
   'diff-tree',
   '-r',
   `-l${RENAMES_MAX}`,
@@ -53,66 +53,66 @@ const DIFF = [
 ]
 
 /** From a commit or tree to another. */
-export async function changesBetween(run: RunGit, from: string, to: string): Promise<Result<Changes>> {
-  if (from === to) return yes(NOTHING)
-  const listed = { args: [...DIFF, '-z', '--raw', from, to, '--'], bytesMax: LIST_BYTES_MAX }
-  const counted = { args: [...DIFF, '-z', '--numstat', from, to, '--'], bytesMax: LIST_BYTES_MAX }
-  const patched = { args: [...DIFF, '--patch', from, to, '--'], bytesMax: PATCHES_BYTES_MAX }
-  const [list, count, patches, sums] = await Promise.all([
-    run(listed),
-    run(counted),
-    run(patched),
-    sumsOf(run, from, to),
+export async function diffTrees(run: RunGit, from: string, to: string): Promise<Result<TreeDiff>> {
+  if (from === to) return yes(NO_CHANGES)
+  const rawCommand = { args: [...DIFF_ARGS, '-z', '--raw', from, to, '--'], bytesMax: LIST_BYTES_MAX }
+  const numstatCommand = { args: [...DIFF_ARGS, '-z', '--numstat', from, to, '--'], bytesMax: LIST_BYTES_MAX }
+  const patchCommand = { args: [...DIFF_ARGS, '--patch', from, to, '--'], bytesMax: PATCHES_BYTES_MAX }
+  const [list, count, patches, totalsRead] = await Promise.all([
+    run(rawCommand),
+    run(numstatCommand),
+    run(patchCommand),
+    readTotals(run, from, to),
   ])
   if (!list.ok) return list
-  if (list.value.code !== undefined && list.value.code !== 0) return gitFailed(listed, list.value)
-  const entries = entriesIn(list.value.output)
-  const counts = count.ok ? countsIn(count.value.output) : []
+  if (list.value.code !== undefined && list.value.code !== 0) return gitFailure(rawCommand, list.value)
+  const entries = parseChangedFiles(list.value.output)
+  const counts = count.ok ? parseLineCounts(count.value.output) : []
   // To compare takes much longer than to list: a patch or a sum that is not done in time is not to be had.
-  const texts = patches.ok ? patchesIn(patches.value, entries) : []
+  const patchTexts = patches.ok ? parsePatches(patches.value, entries) : []
   const files = entries
     .slice(0, PULL_FILES_LISTED_MAX)
-    .map((entry, index) => fileOf(entry, counts[index], texts[index]))
-  const totals = sums.ok ? sums.value : { ...NOTHING, changedFiles: entries.length }
-  return yes({ ...totals, files: withinBounds(files) })
+    .map((entry, index) => toPullFile(entry, counts[index], patchTexts[index]))
+  const totals = totalsRead.ok ? totalsRead.value : { ...NO_CHANGES, changedFiles: entries.length }
+  return yes({ ...totals, files: dropOversizedPatches(files) })
 }
 
-async function sumsOf(run: RunGit, from: string, to: string): Promise<Result<Omit<Changes, 'files'>>> {
-  const shown = await gitText(run, { args: [...DIFF, '--shortstat', from, to, '--'] })
-  if (!shown.ok) return shown
-  const number = (what: RegExp) => Number(what.exec(shown.value)?.[1] ?? 0)
+async function readTotals(run: RunGit, from: string, to: string): Promise<Result<Omit<TreeDiff, 'files'>>> {
+  const shortstat = await runGitForText(run, { args: [...DIFF_ARGS, '--shortstat', from, to, '--'] })
+  if (!shortstat.ok) return shortstat
+  const countMatching = (pattern: RegExp) => Number(pattern.exec(shortstat.value)?.[1] ?? 0)
   return yes({
-    changedFiles: number(/(\d+) files? changed/),
-    additions: number(/(\d+) insertion/),
-    deletions: number(/(\d+) deletion/),
+    changedFiles: countMatching(/(\d+) files? changed/),
+    additions: countMatching(/(\d+) insertion/),
+    deletions: countMatching(/(\d+) deletion/),
   })
 }
 
 // ---- the list ----------------------------------------------------------------------------------------------------
 
 /** What is cut off at its end is left out. */
-const fieldsIn = (output: Buffer): string[] => output.toString('utf8').split('\0').slice(0, -1)
+const splitNulFields = (output: Buffer): string[] => output.toString('utf8').split('\0').slice(0, -1)
 
-function entriesIn(output: Buffer): Entry[] {
-  const fields = fieldsIn(output)
-  const entries: Entry[] = []
+function parseChangedFiles(output: Buffer): ChangedFile[] {
+  const fields = splitNulFields(output)
+  const entries: ChangedFile[] = []
   for (let at = 0; at < fields.length; ) {
     const head = fields[at] ?? ''
-    const letter = head.slice(head.lastIndexOf(' ') + 1)[0] ?? ''
-    const hasTwo = letter === 'R' || letter === 'C'
+    const statusCode = head.slice(head.lastIndexOf(' ') + 1)[0] ?? ''
+    const hasTwo = statusCode === 'R' || statusCode === 'C'
     const [first, second] = [fields[at + 1], fields[at + 2]]
     const path = hasTwo ? second : first
     if (first === undefined || path === undefined) break
-    entries.push({ letter, path, ...(hasTwo ? { previous: first } : {}) })
+    entries.push({ statusCode, path, ...(hasTwo ? { previousPath: first } : {}) })
     at += hasTwo ? 3 : 2
   }
   return entries
 }
 
 /** In the order of the entries. */
-function countsIn(output: Buffer): Counts[] {
-  const fields = fieldsIn(output)
-  const counts: Counts[] = []
+function parseLineCounts(output: Buffer): LineCounts[] {
+  const fields = splitNulFields(output)
+  const counts: LineCounts[] = []
   for (let at = 0; at < fields.length; ) {
     const [additions = '', deletions = '', ...path] = (fields[at] ?? '').split('\t')
     // Of a binary file there are none to count.
@@ -123,11 +123,13 @@ function countsIn(output: Buffer): Counts[] {
   return counts
 }
 
-function fileOf(entry: Entry, counts: Counts = [0, 0], patch: string | undefined): PullFile {
+function toPullFile(entry: ChangedFile, counts: LineCounts = [0, 0], patch: string | undefined): PullFile {
   return {
     path: entry.path.slice(0, PATH_CHARS_MAX),
-    ...(entry.previous === undefined ? {} : { previousPath: entry.previous.slice(0, PATH_CHARS_MAX) }),
-    status: STATUSES[entry.letter] ?? 'changed',
+    ...(entry.previousPath === undefined
+      ? {}
+      : { previousPath: entry.previousPath.slice(0, PATH_CHARS_MAX) }),
+    status: FILE_STATUSES[entry.statusCode] ?? 'changed',
     additions: counts[0],
     deletions: counts[1],
     ...(patch === undefined ? {} : { patch }),
@@ -137,37 +139,39 @@ function fileOf(entry: Entry, counts: Counts = [0, 0], patch: string | undefined
 // ---- patches -----------------------------------------------------------------------------------------------------
 
 /** In the order of the entries; a file that became a link, or the reverse, has two sections. */
-function patchesIn({ code, output }: GitDone, entries: readonly Entry[]): (string | undefined)[] {
+function parsePatches({ code, output }: GitExit, entries: readonly ChangedFile[]): (string | undefined)[] {
   // Not by a pattern's own idea of a line: content may hold whatever else ends one, and pretend to be a section.
   const sections = output.toString('utf8').split(/(?<=\n)(?=diff --git )/)
-  const whole = code === 0 ? sections : sections.slice(0, -1)
+  const completeSections = code === 0 ? sections : sections.slice(0, -1)
   let at = 0
-  return entries.map(({ letter }) => {
+  return entries.map(({ statusCode: letter }) => {
     const count = letter === 'T' ? 2 : 1
-    const hunks = whole.slice(at, at + count).flatMap(hunksOf)
-    const isWhole = at + count <= whole.length
+    const hunks = completeSections.slice(at, at + count).flatMap(extractHunks)
+    const isComplete = at + count <= completeSections.length
     at += count
-    return isWhole && hunks.length > 0 ? hunks.join('\n') : undefined
+    return isComplete && hunks.length > 0 ? hunks.join('\n') : undefined
   })
 }
 
 /** Without the lines above, which say what the record says. A binary file has none. */
-function hunksOf(section: string): string[] {
+function extractHunks(section: string): string[] {
   const start = section.indexOf('\n@@ ')
   return start === -1 ? [] : [section.slice(start + 1).replace(/\n$/, '')]
 }
 
-function withinBounds(files: readonly PullFile[]): PullFile[] {
-  const named = files.map(({ path, previousPath = '' }) => jsonBytes(path) + jsonBytes(previousPath))
-  let left = FILES_JSON_BYTES_MAX - named.reduce((sum, bytes) => sum + bytes, 0)
+function dropOversizedPatches(files: readonly PullFile[]): PullFile[] {
+  const pathBytes = files.map(
+    ({ path, previousPath = '' }) => jsonByteLength(path) + jsonByteLength(previousPath),
+  )
+  let bytesLeft = FILES_JSON_BYTES_MAX - pathBytes.reduce((sum, bytes) => sum + bytes, 0)
   return files.map((file) => {
     const { patch, ...rest } = file
     if (patch === undefined) return file
-    const bytes = jsonBytes(patch)
-    if (patch.length > PATCH_CHARS_MAX || bytes > left) return rest
-    left -= bytes
+    const bytes = jsonByteLength(patch)
+    if (patch.length > PATCH_CHARS_MAX || bytes > bytesLeft) return rest
+    bytesLeft -= bytes
     return file
   })
 }
 
-const jsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text))
+const jsonByteLength = (text: string): number => Buffer.byteLength(JSON.stringify(text))

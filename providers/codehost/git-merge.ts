@@ -9,36 +9,43 @@
  * merge in.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import { ANYWHERE, commitsToMove, type GitCommit, memoryRef, moveRefs, treeOf } from './git-repository.ts'
-import { type GitDone, gitFailed, gitText, type RunGit } from './git-run.ts'
 import {
-  beginsAnew,
-  conflictsIn,
+  ANY_SHA,
+  type GitCommit,
+  listCommitsToRebase,
+  pullRef,
+  readTree,
+  updateRefs,
+} from './git-repository.ts'
+import { type GitExit, gitFailure, type RunGit, runGitForText } from './git-run.ts'
+import {
+  type MergeSubject,
   mergeMessage,
-  nothingToMerge,
-  type Spoken,
-  squashedMessage,
-  tooMany,
+  refuseConflicts,
+  refuseNothingToMerge,
+  refuseSecondRoot,
+  refuseTooManyCommits,
+  squashMessage,
 } from './merge-messages.ts'
 
-export interface Person {
+export interface GitIdentity {
   readonly name: string
   readonly email: string
 }
 
-export interface MergeOrder extends Spoken {
+export interface MergeInput extends MergeSubject {
   /** Where the branches are. */
   readonly head: string
   readonly base: string
   /** By its full name. */
   readonly baseRef: string
-  readonly person: Person
+  readonly committer: GitIdentity
   /** Wall milliseconds. */
-  readonly at: number
+  readonly atMs: number
 }
 
 /** A tree, or the files that stand against it. */
-export type Merged =
+export type TrialMerge =
   | { readonly is: 'clean'; readonly tree: string }
   | { readonly is: 'dirty'; readonly files: readonly string[] }
 
@@ -51,59 +58,59 @@ interface NewCommit {
 
 const REBASED_COMMITS_MAX = 250
 /** Git makes nothing of a name that consists of these. */
-const NO_NAME = /^[\s.,:;<>"\\']*$/
+const UNUSABLE_NAME = /^[\s.,:;<>"\\']*$/
 /** As git takes it; a commit may claim to be of any other time, or of none. */
-const DATE = /^@\d{1,15} [+-]\d{4}$/
+const RAW_DATE = /^@\d{1,15} [+-]\d{4}$/
 
 /** `moved`: somebody else moved the base branch meanwhile, and nothing has happened. */
 export async function mergePull(
   run: RunGit,
   method: 'merge' | 'squash' | 'rebase',
-  order: MergeOrder,
+  input: MergeInput,
 ): Promise<Result<'merged' | 'moved'>> {
-  const made = await MAKE[method](run, order)
-  if (!made.ok) return made
-  const { number, baseRef, base, head } = order
-  const memories = [
-    { name: memoryRef(number, 'head'), to: head, from: ANYWHERE },
-    { name: memoryRef(number, 'base'), to: base, from: ANYWHERE },
-    { name: memoryRef(number, 'merged'), to: made.value, from: ANYWHERE },
+  const created = await MERGE_METHODS[method](run, input)
+  if (!created.ok) return created
+  const { number, baseRef, base, head } = input
+  const pullRefs = [
+    { name: pullRef(number, 'head'), to: head, from: ANY_SHA },
+    { name: pullRef(number, 'base'), to: base, from: ANY_SHA },
+    { name: pullRef(number, 'merged'), to: created.value, from: ANY_SHA },
   ]
   // Git moves several branches one after the other: a crash in between must not forget by what this came in.
-  const remembered = await moveRefs(run, memories)
-  const moved = remembered.ok
-    ? await moveRefs(run, [{ name: baseRef, to: made.value, from: base }, ...memories])
-    : remembered
+  const recorded = await updateRefs(run, pullRefs)
+  const moved = recorded.ok
+    ? await updateRefs(run, [{ name: baseRef, to: created.value, from: base }, ...pullRefs])
+    : recorded
   if (!moved.ok) return moved.refusal.kind === 'conflict' ? yes('moved') : moved
   return yes('merged')
 }
 
 /** As the two would merge now; only objects that belong to nothing are written. */
-export async function tryMerge(run: RunGit, into: string, from: string): Promise<Result<Merged>> {
-  const safe = await mayMerge(run)
-  if (!safe.ok) return safe
-  const order = { args: ['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', into, from] }
-  const done = await run(order)
+export async function tryMerge(run: RunGit, into: string, from: string): Promise<Result<TrialMerge>> {
+  const noDrivers = await checkNoMergeDrivers(run)
+  if (!noDrivers.ok) return noDrivers
+  const command = { args: ['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', into, from] }
+  const done = await run(command)
   if (!done.ok) return done
-  return mergedOf(order, done.value)
+  return parseTrialMerge(command, done.value)
 }
 
-function mergedOf(order: { readonly args: readonly string[] }, done: GitDone): Result<Merged> {
+function parseTrialMerge(command: { readonly args: readonly string[] }, done: GitExit): Result<TrialMerge> {
   const [tree = '', ...files] = done.output.toString('utf8').split('\0')
   if (done.code === 0) return yes({ is: 'clean', tree: tree.trim() })
   if (done.code === 1) return yes({ is: 'dirty', files: [...new Set(files.filter((name) => name !== ''))] })
-  if (/unrelated histories/.test(done.complaint)) {
+  if (/unrelated histories/.test(done.errorText)) {
     return no('conflict', 'the two branches have no history in common, so they cannot be merged')
   }
-  return gitFailed(order, done)
+  return gitFailure(command, done)
 }
 
-async function mayMerge(run: RunGit): Promise<Result<void>> {
-  const order = { args: ['config', '--name-only', '--get-regexp', String.raw`^merge\..*\.driver$`] }
-  const done = await run(order)
+async function checkNoMergeDrivers(run: RunGit): Promise<Result<void>> {
+  const command = { args: ['config', '--name-only', '--get-regexp', String.raw`^merge\..*\.driver$`] }
+  const done = await run(command)
   if (!done.ok) return done
   if (done.value.code === 1) return yes(undefined)
-  if (done.value.code !== 0) return gitFailed(order, done.value)
+  if (done.value.code !== 0) return gitFailure(command, done.value)
   return no(
     'conflict',
     'the repository is configured to merge with programs of its own, and switchyard runs none; merge it by hand',
@@ -112,59 +119,59 @@ async function mayMerge(run: RunGit): Promise<Result<void>> {
 
 // ---- the three ways ----------------------------------------------------------------------------------------------
 
-type Make = (run: RunGit, order: MergeOrder) => Promise<Result<string>>
+type CreateMergeCommits = (run: RunGit, order: MergeInput) => Promise<Result<string>>
 
-const MAKE: Readonly<Record<'merge' | 'squash' | 'rebase', Make>> = {
-  async merge(run, order) {
-    const tree = await cleanTree(run, order, order.base, order.head)
+const MERGE_METHODS: Readonly<Record<'merge' | 'squash' | 'rebase', CreateMergeCommits>> = {
+  async merge(run, input) {
+    const tree = await mergeCleanTree(run, input, input.base, input.head)
     if (!tree.ok) return tree
-    const parents = [order.base, order.head]
-    return commit(run, order, { tree: tree.value, parents, message: mergeMessage(order) })
+    const parents = [input.base, input.head]
+    return createCommit(run, input, { tree: tree.value, parents, message: mergeMessage(input) })
   },
 
-  async squash(run, order) {
-    const tree = await cleanTree(run, order, order.base, order.head)
+  async squash(run, input) {
+    const tree = await mergeCleanTree(run, input, input.base, input.head)
     if (!tree.ok) return tree
-    const before = await treeOf(run, order.base)
-    if (!before.ok) return before
-    if (before.value === tree.value) return nothingToMerge(order)
-    const commits = await commitsToMove(run, order.base, order.head, REBASED_COMMITS_MAX)
+    const baseTree = await readTree(run, input.base)
+    if (!baseTree.ok) return baseTree
+    if (baseTree.value === tree.value) return refuseNothingToMerge(input)
+    const commits = await listCommitsToRebase(run, input.base, input.head, REBASED_COMMITS_MAX)
     if (!commits.ok) return commits
     const [first] = commits.value
-    return commit(run, order, {
+    return createCommit(run, input, {
       tree: tree.value,
-      parents: [order.base],
-      message: squashedMessage(order, commits.value),
+      parents: [input.base],
+      message: squashMessage(input, commits.value),
       ...(first === undefined ? {} : { author: first.author }),
     })
   },
 
-  async rebase(run, order) {
-    const safe = await mayMerge(run)
-    if (!safe.ok) return safe
-    const commits = await commitsToMove(run, order.base, order.head, REBASED_COMMITS_MAX + 1)
+  async rebase(run, input) {
+    const noDrivers = await checkNoMergeDrivers(run)
+    if (!noDrivers.ok) return noDrivers
+    const commits = await listCommitsToRebase(run, input.base, input.head, REBASED_COMMITS_MAX + 1)
     if (!commits.ok) return commits
-    if (commits.value.length > REBASED_COMMITS_MAX) return tooMany(order, REBASED_COMMITS_MAX)
-    if (commits.value.some(({ parent }) => parent === '')) return beginsAnew(order)
-    let tip = order.base
+    if (commits.value.length > REBASED_COMMITS_MAX) return refuseTooManyCommits(input, REBASED_COMMITS_MAX)
+    if (commits.value.some(({ parent }) => parent === '')) return refuseSecondRoot(input)
+    let tip = input.base
     for (const one of commits.value) {
-      const moved = await movedOnto(run, order, one, tip)
-      if (!moved.ok) return moved
-      tip = moved.value
+      const picked = await cherryPick(run, input, one, tip)
+      if (!picked.ok) return picked
+      tip = picked.value
     }
-    return tip === order.base ? nothingToMerge(order) : yes(tip)
+    return tip === input.base ? refuseNothingToMerge(input) : yes(tip)
   },
 }
 
-async function cleanTree(
+async function mergeCleanTree(
   run: RunGit,
-  order: MergeOrder,
+  input: MergeInput,
   into: string,
   from: string,
 ): Promise<Result<string>> {
   const merged = await tryMerge(run, into, from)
   if (!merged.ok) return merged
-  return merged.value.is === 'clean' ? yes(merged.value.tree) : conflictsIn(order, merged.value.files)
+  return merged.value.is === 'clean' ? yes(merged.value.tree) : refuseConflicts(input, merged.value.files)
 }
 
 /**
@@ -172,41 +179,45 @@ async function cleanTree(
  * files are put into a commit beside this one: then that is what this one began with. A change that is there already
  * makes no commit.
  */
-async function movedOnto(
+async function cherryPick(
   run: RunGit,
-  order: MergeOrder,
-  one: GitCommit,
+  input: MergeInput,
+  commit: GitCommit,
   tip: string,
 ): Promise<Result<string>> {
-  if (one.parent === tip) return rewritten(run, order, one, one.tree, tip)
-  const before = await treeOf(run, tip)
-  if (!before.ok) return before
-  const beside = await commit(run, order, { tree: before.value, parents: [one.parent], message: 'beside' })
-  if (!beside.ok) return beside
-  const tree = await cleanTree(run, order, beside.value, one.sha)
+  if (commit.parent === tip) return recommit(run, input, commit, commit.tree, tip)
+  const tipTree = await readTree(run, tip)
+  if (!tipTree.ok) return tipTree
+  const tipTwin = await createCommit(run, input, {
+    tree: tipTree.value,
+    parents: [commit.parent],
+    message: 'beside',
+  })
+  if (!tipTwin.ok) return tipTwin
+  const tree = await mergeCleanTree(run, input, tipTwin.value, commit.sha)
   if (!tree.ok) return tree
-  return tree.value === before.value ? yes(tip) : rewritten(run, order, one, tree.value, tip)
+  return tree.value === tipTree.value ? yes(tip) : recommit(run, input, commit, tree.value, tip)
 }
 
-function rewritten(run: RunGit, order: MergeOrder, one: GitCommit, tree: string, tip: string) {
-  return commit(run, order, { tree, parents: [tip], message: one.message, author: one.author })
+function recommit(run: RunGit, input: MergeInput, commit: GitCommit, tree: string, tip: string) {
+  return createCommit(run, input, { tree, parents: [tip], message: commit.message, author: commit.author })
 }
 
-async function commit(run: RunGit, order: MergeOrder, made: NewCommit): Promise<Result<string>> {
-  const { person, at } = order
+async function createCommit(run: RunGit, input: MergeInput, newCommit: NewCommit): Promise<Result<string>> {
+  const { committer: person, atMs: at } = input
   const date = `@${Math.floor(at / 1000)} +0000`
-  const author = made.author ?? { ...person, date }
-  const shown = await gitText(run, {
-    args: ['commit-tree', made.tree, ...made.parents.flatMap((parent) => ['-p', parent])],
-    input: made.message,
+  const author = newCommit.author ?? { ...person, date }
+  const created = await runGitForText(run, {
+    args: ['commit-tree', newCommit.tree, ...newCommit.parents.flatMap((parent) => ['-p', parent])],
+    input: newCommit.message,
     env: {
-      GIT_AUTHOR_NAME: NO_NAME.test(author.name) ? 'nobody' : author.name,
+      GIT_AUTHOR_NAME: UNUSABLE_NAME.test(author.name) ? 'nobody' : author.name,
       GIT_AUTHOR_EMAIL: author.email,
-      GIT_AUTHOR_DATE: DATE.test(author.date) ? author.date : date,
+      GIT_AUTHOR_DATE: RAW_DATE.test(author.date) ? author.date : date,
       GIT_COMMITTER_NAME: person.name,
       GIT_COMMITTER_EMAIL: person.email,
       GIT_COMMITTER_DATE: date,
     },
   })
-  return shown.ok ? yes(shown.value.trim()) : shown
+  return created.ok ? yes(created.value.trim()) : created
 }

@@ -11,17 +11,17 @@ import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
 import { NAME_CHARS_MAX, PROSE_CHARS_MAX, PULL_COMMITS_LISTED_MAX } from '../../protocol/limits.ts'
 import type { PullCommit } from '../../protocol/pulls.ts'
-import { gitFailed, gitText, type RunGit } from './git-run.ts'
+import { gitFailure, type RunGit, runGitForText } from './git-run.ts'
 
 export interface Ref {
   readonly sha: string
   /** Of its commit, wall milliseconds. */
-  readonly at: number
+  readonly committedAtMs: number
 }
 
 export type Refs = ReadonlyMap<string, Ref>
 
-export interface RefMove {
+export interface RefUpdate {
   readonly name: string
   /** undefined: it is removed. */
   readonly to: string | undefined
@@ -30,9 +30,9 @@ export interface RefMove {
 }
 
 /** Instead of a hash, for what may be moved from wherever it is. */
-export const ANYWHERE = 'anywhere'
+export const ANY_SHA = 'anywhere'
 
-export type Memory = 'head' | 'base' | 'merged'
+export type PullRefName = 'head' | 'base' | 'merged'
 
 export interface GitCommit {
   readonly sha: string
@@ -55,7 +55,7 @@ const REF_LINE = /^([0-9a-f]{40,64}) (\d*) ([^ \n]+)$/
 const SHA = /^[0-9a-f]{40,64}$/
 
 export const branchRef = (branch: string): string => `refs/heads/${branch}`
-export const memoryRef = (number: number, what: Memory): string => `refs/pull/${number}/${what}`
+export const pullRef = (number: number, name: PullRefName): string => `refs/pull/${number}/${name}`
 
 /** Whether there is one; nothing in it is run or read. */
 export async function isRepository(folder: string): Promise<boolean> {
@@ -66,57 +66,61 @@ export async function isRepository(folder: string): Promise<boolean> {
 }
 
 /** All branches, and what is remembered of pull requests; with `holding`, only those whose commits that one holds. */
-export async function refsOf(run: RunGit, holding?: string): Promise<Result<Refs>> {
-  const listed = await gitText(run, {
+export async function listRefs(run: RunGit, reachableFrom?: string): Promise<Result<Refs>> {
+  const listed = await runGitForText(run, {
     args: [
       'for-each-ref',
       '--format=%(objectname) %(committerdate:unix) %(refname)',
-      ...(holding === undefined ? [] : [`--merged=${holding}`]),
+      ...(reachableFrom === undefined ? [] : [`--merged=${reachableFrom}`]),
       'refs/heads/',
       'refs/pull/',
     ],
     bytesMax: REFS_BYTES_MAX,
   })
   if (!listed.ok) return listed
-  return yes(new Map(listed.value.split('\n').flatMap(refIn)))
+  return yes(new Map(listed.value.split('\n').flatMap(parseRefLine)))
 }
 
 /** All or none of them. Refused as `conflict` when one is not where it was expected. */
-export async function moveRefs(run: RunGit, moves: readonly RefMove[]): Promise<Result<void>> {
-  const lines = moves.map(moveLine)
-  const order = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n`, ends: true }
-  const done = await run(order)
+export async function updateRefs(run: RunGit, updates: readonly RefUpdate[]): Promise<Result<void>> {
+  const lines = updates.map(refUpdateLine)
+  const command = { args: ['update-ref', '--stdin'], input: `start\n${lines.join('')}commit\n`, ends: true }
+  const done = await run(command)
   if (!done.ok) return done
   if (done.value.code === 0) return yes(undefined)
-  if (/but expected|already exists|unable to resolve|File exists/.test(done.value.complaint)) {
+  if (/but expected|already exists|unable to resolve|File exists/.test(done.value.errorText)) {
     return no('conflict', 'a branch was moved at the same moment; look at it, and try again')
   }
-  return gitFailed(order, done.value)
+  return gitFailure(command, done.value)
 }
 
-function moveLine({ name, to, from }: RefMove): string {
-  if (from === ANYWHERE) return to === undefined ? `delete ${name}\n` : `update ${name} ${to}\n`
+function refUpdateLine({ name, to, from }: RefUpdate): string {
+  if (from === ANY_SHA) return to === undefined ? `delete ${name}\n` : `update ${name} ${to}\n`
   if (to === undefined) return `delete ${name} ${from}\n`
   return `update ${name} ${to} ${from ?? '0'.repeat(to.length)}\n`
 }
 
 /** undefined: they have no history in common. */
-export async function mergeBaseOf(
+export async function findMergeBase(
   run: RunGit,
-  one: string,
-  other: string,
+  first: string,
+  second: string,
 ): Promise<Result<string | undefined>> {
-  const order = { args: ['merge-base', one, other] }
-  const done = await run(order)
+  const command = { args: ['merge-base', first, second] }
+  const done = await run(command)
   if (!done.ok) return done
   const sha = done.value.output.toString('latin1').trim()
   if (done.value.code === 0 && SHA.test(sha)) return yes(sha)
-  return done.value.code === 1 ? yes(undefined) : gitFailed(order, done.value)
+  return done.value.code === 1 ? yes(undefined) : gitFailure(command, done.value)
 }
 
 /** Those that `head` has and `base` has not, the newest of them, oldest first. */
-export async function commitsBetween(run: RunGit, base: string, head: string): Promise<Result<PullCommit[]>> {
-  const log = await logOf(run, '%H%n%an%n%ct%n%B', [
+export async function listCommitsBetween(
+  run: RunGit,
+  base: string,
+  head: string,
+): Promise<Result<PullCommit[]>> {
+  const log = await readLog(run, '%H%n%an%n%ct%n%B', [
     `--max-count=${PULL_COMMITS_LISTED_MAX}`,
     '--topo-order',
     `${base}..${head}`,
@@ -130,7 +134,7 @@ export async function commitsBetween(run: RunGit, base: string, head: string): P
     return {
       sha,
       author: author.slice(0, NAME_CHARS_MAX),
-      committedAt: instantAt(Number(at) * 1000),
+      committedAt: instantFromMs(Number(at) * 1000),
       message:
         chars <= MESSAGES_CHARS_MAX
           ? message
@@ -141,13 +145,13 @@ export async function commitsBetween(run: RunGit, base: string, head: string): P
 }
 
 /** To be made anew elsewhere: without merges, and without those whose change `base` has already; oldest first. */
-export async function commitsToMove(
+export async function listCommitsToRebase(
   run: RunGit,
   base: string,
   head: string,
   countMax: number,
 ): Promise<Result<GitCommit[]>> {
-  const log = await logOf(run, '%H%n%T%n%P%n%an%n%ae%n%ad%n%B', [
+  const log = await readLog(run, '%H%n%T%n%P%n%an%n%ae%n%ad%n%B', [
     '--date=raw',
     `--max-count=${countMax}`,
     '--no-merges',
@@ -158,7 +162,7 @@ export async function commitsToMove(
   ])
   if (!log.ok) return log
   // None of them may be missing from what is made of them.
-  if (log.value.isCut)
+  if (log.value.isTruncated)
     return no('conflict', 'its commits have messages that are too long for this; merge them by a merge')
   const commits = log.value.commits.map(
     ([sha = '', tree = '', parent = '', name = '', email = '', date = '', ...message]) => ({
@@ -172,48 +176,50 @@ export async function commitsToMove(
   return yes(commits.reverse())
 }
 
-export async function treeOf(run: RunGit, sha: string): Promise<Result<string>> {
-  const shown = await gitText(run, { args: ['rev-parse', '--verify', '--end-of-options', `${sha}^{tree}`] })
+export async function readTree(run: RunGit, sha: string): Promise<Result<string>> {
+  const shown = await runGitForText(run, {
+    args: ['rev-parse', '--verify', '--end-of-options', `${sha}^{tree}`],
+  })
   return shown.ok ? yes(shown.value.trim()) : shown
 }
 
 /** The tree that holds nothing, by its name in this repository. */
-export async function emptyTree(run: RunGit): Promise<Result<string>> {
-  const shown = await gitText(run, { args: ['hash-object', '-t', 'tree', '--stdin'] })
+export async function hashEmptyTree(run: RunGit): Promise<Result<string>> {
+  const shown = await runGitForText(run, { args: ['hash-object', '-t', 'tree', '--stdin'] })
   return shown.ok ? yes(shown.value.trim()) : shown
 }
 
 /** What a commit claims may lie anywhere in time. */
-export function instantAt(ms: number): string {
+export function instantFromMs(ms: number): string {
   return new Date(Math.min(Math.max(Number.isFinite(ms) ? ms : 0, 0), INSTANT_MAX)).toISOString()
 }
 
 // ---- reading what git prints -------------------------------------------------------------------------------------
 
-function refIn(line: string): [string, Ref][] {
+function parseRefLine(line: string): [string, Ref][] {
   const [, sha = '', seconds = '', name = ''] = REF_LINE.exec(line) ?? []
-  return name === '' ? [] : [[name, { sha, at: Number(seconds) * 1000 }]]
+  return name === '' ? [] : [[name, { sha, committedAtMs: Number(seconds) * 1000 }]]
 }
 
-interface Log {
+interface CommitLog {
   /** One list of lines a commit: neither names nor hashes hold a line's end, and no message holds a NUL. */
   readonly commits: readonly (readonly string[])[]
   /** There are more, too long to be read. */
-  readonly isCut: boolean
+  readonly isTruncated: boolean
 }
 
-async function logOf(run: RunGit, format: string, args: readonly string[]): Promise<Result<Log>> {
-  const order = {
+async function readLog(run: RunGit, format: string, args: readonly string[]): Promise<Result<CommitLog>> {
+  const command = {
     args: ['log', '-z', '--no-patch', '--no-mailmap', '--no-color', `--format=${format}`, ...args, '--'],
     bytesMax: LOG_BYTES_MAX,
   }
-  const done = await run(order)
+  const done = await run(command)
   if (!done.ok) return done
   const { code, output } = done.value
-  if (code !== undefined && code !== 0) return gitFailed(order, done.value)
+  if (code !== undefined && code !== 0) return gitFailure(command, done.value)
   const records = output.toString('utf8').split('\0')
   // What it could not say to its end is left out rather than torn.
-  const whole = code === undefined ? records.slice(0, -1) : records
-  const commits = whole.filter((record) => record !== '').map((record) => record.split('\n'))
-  return yes({ commits, isCut: code === undefined })
+  const complete = code === undefined ? records.slice(0, -1) : records
+  const commits = complete.filter((record) => record !== '').map((record) => record.split('\n'))
+  return yes({ commits, isTruncated: code === undefined })
 }

@@ -15,34 +15,34 @@ import type { Cancel, Clock } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
-export interface GitOrder {
+export interface GitCommand {
   readonly args: readonly string[]
   readonly input?: string
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Of its output; what comes beyond ends it. */
   readonly bytesMax?: number
   /** Killed in its middle it would leave locks that nobody takes away: it ends by itself, or is asked to. */
-  readonly ends?: boolean
+  readonly mustFinish?: boolean
 }
 
-export interface GitDone {
+export interface GitExit {
   /** Absent when it was killed for having said too much. */
   readonly code?: number
   /** The beginning of its output. */
   readonly output: Buffer
   /** The end of what it complained about. */
-  readonly complaint: string
+  readonly errorText: string
 }
 
-export type RunGit = (order: GitOrder) => Promise<Result<GitDone>>
+export type RunGit = (order: GitCommand) => Promise<Result<GitExit>>
 
 const GIT_MS_MAX = 20_000
-const GIT_AT_ONCE = 8
+const GIT_PROCESSES_MAX = 8
 const OUTPUT_BYTES_MAX = 1024 * 1024
-const COMPLAINT_CHARS_MAX = 2_000
+const ERROR_TEXT_CHARS_MAX = 2_000
 /** What is only mapped counts too, so git maps no more than a part of it; in KiB, as the shell has it. */
 const MEMORY_KIB_MAX = 4 * 1024 * 1024
-const LEASH_FD = 3
+const WATCHDOG_FD = 3
 const PATH = '/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin'
 
 const SETTINGS = [
@@ -77,42 +77,46 @@ const ENVIRONMENT = {
 }
 
 /** However it comes about that the leash is let go of, the whole group is killed. */
-const LEASH = `(read -r _ <&${LEASH_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`
+const WATCHDOG = `(read -r _ <&${WATCHDOG_FD}; kill -s KILL 0) </dev/null >/dev/null 2>&1 &`
 
-const scriptOf = (...leash: readonly string[]): string =>
+const buildScript = (...watchdog: readonly string[]): string =>
   [
     `ulimit -v ${MEMORY_KIB_MAX} 2>/dev/null`,
     'ulimit -c 0 2>/dev/null',
-    ...leash,
-    `exec git "$@" ${LEASH_FD}<&-`,
+    ...watchdog,
+    `exec git "$@" ${WATCHDOG_FD}<&-`,
   ].join('\n')
-const LEASHED = scriptOf(LEASH)
-const LOOSE = scriptOf()
+const WATCHED_SCRIPT = buildScript(WATCHDOG)
+const UNWATCHED_SCRIPT = buildScript()
 
 /** One for all repositories of a code host: they share the machine, too. */
-export function gitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
-  const turn = turnsOf(GIT_AT_ONCE)
-  return (folder) => (order) => turn(() => ran(folder, order, clock))
+export function createGitRunner(clock: Pick<Clock, 'after'>): (folder: string) => RunGit {
+  const withSlot = createSemaphore(GIT_PROCESSES_MAX)
+  return (folder) => (command) => withSlot(() => runProcess(folder, command, clock))
 }
 
 /** Where nothing but success will do, and all of the output. */
-export async function gitText(run: RunGit, order: GitOrder): Promise<Result<string>> {
-  const done = await run(order)
+export async function runGitForText(run: RunGit, command: GitCommand): Promise<Result<string>> {
+  const done = await run(command)
   if (!done.ok) return done
   if (done.value.code === 0) return yes(done.value.output.toString('utf8'))
-  return gitFailed(order, done.value)
+  return gitFailure(command, done.value)
 }
 
-export function gitFailed({ args }: GitOrder, { code, complaint }: GitDone) {
+export function gitFailure({ args }: GitCommand, { code, errorText }: GitExit) {
   if (code === undefined) return no('failed', `git ${args[0]} had too much to say, and was ended`)
-  return no('failed', `git ${args[0]} failed: ${complaint || `it ended with ${code}`}`)
+  return no('failed', `git ${args[0]} failed: ${errorText || `it ended with ${code}`}`)
 }
 
 // ---- one process -------------------------------------------------------------------------------------------------
 
-async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>): Promise<Result<GitDone>> {
+async function runProcess(
+  folder: string,
+  command: GitCommand,
+  clock: Pick<Clock, 'after'>,
+): Promise<Result<GitExit>> {
   try {
-    return await ended(started(folder, order), order, clock)
+    return await waitForExit(startProcess(folder, command), command, clock)
   } catch (error) {
     return no(
       'failed',
@@ -121,10 +125,17 @@ async function ran(folder: string, order: GitOrder, clock: Pick<Clock, 'after'>)
   }
 }
 
-function started(folder: string, { args, env, ends = false }: GitOrder): ChildProcess {
+function startProcess(folder: string, { args, env, mustFinish = false }: GitCommand): ChildProcess {
   return spawn(
     '/bin/sh',
-    ['-c', ends ? LOOSE : LEASHED, 'git', ...SETTINGS, `--git-dir=${folder}`, ...args],
+    [
+      '-c',
+      mustFinish ? UNWATCHED_SCRIPT : WATCHED_SCRIPT,
+      'git',
+      ...SETTINGS,
+      `--git-dir=${folder}`,
+      ...args,
+    ],
     {
       env: { ...ENVIRONMENT, ...env },
       cwd: '/',
@@ -134,69 +145,71 @@ function started(folder: string, { args, env, ends = false }: GitOrder): ChildPr
   )
 }
 
-async function ended(
+async function waitForExit(
   child: ChildProcess,
-  order: GitOrder,
+  command: GitCommand,
   clock: Pick<Clock, 'after'>,
-): Promise<Result<GitDone>> {
-  const { input = '', bytesMax = OUTPUT_BYTES_MAX } = order
-  let isLate = false
-  const alarm: Cancel = clock.after(GIT_MS_MAX, () => {
-    isLate = true
-    killGroup(child, order.ends === true ? 'SIGTERM' : 'SIGKILL')
+): Promise<Result<GitExit>> {
+  const { input = '', bytesMax = OUTPUT_BYTES_MAX } = command
+  let isTimedOut = false
+  const cancelTimeout: Cancel = clock.after(GIT_MS_MAX, () => {
+    isTimedOut = true
+    killGroup(child, command.mustFinish === true ? 'SIGTERM' : 'SIGKILL')
   })
-  feed(child, input)
-  const output = kept(child.stdout, bytesMax, () => killGroup(child))
-  const complaint = lastOf(child.stderr)
+  writeInput(child, input)
+  const output = collectOutput(child.stdout, bytesMax, () => killGroup(child))
+  const errorText = collectErrorText(child.stderr)
   try {
-    const code = await codeOf(child)
-    if (isLate)
-      return no('failed', `git ${order.args[0]} took more than ${GIT_MS_MAX / 1000} s, and was ended`)
+    const code = await waitForCode(child)
+    if (isTimedOut)
+      return no('failed', `git ${command.args[0]} took more than ${GIT_MS_MAX / 1000} s, and was ended`)
     const bytes = output()
-    const done = { output: bytes.subarray(0, bytesMax), complaint: complaint() }
-    if (bytes.length > bytesMax) return yes(done)
+    const exit = { output: bytes.subarray(0, bytesMax), errorText: errorText() }
+    if (bytes.length > bytesMax) return yes(exit)
     // Part of an answer would pass for all of it.
-    return code === null ? no('failed', `git ${order.args[0]} was killed; try again`) : yes({ ...done, code })
+    return code === null
+      ? no('failed', `git ${command.args[0]} was killed; try again`)
+      : yes({ ...exit, code })
   } finally {
-    alarm()
+    cancelTimeout()
   }
 }
 
 /** Once its output is at its end, too. Rejects when it could not be started. */
-function codeOf(child: ChildProcess): Promise<number | null> {
+function waitForCode(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve, reject) => {
     child.on('error', reject)
     // Whatever is left of the group holds the leash only; letting go of it ends that as well.
-    child.on('exit', () => leashOf(child)?.destroy())
+    child.on('exit', () => watchdogPipe(child)?.destroy())
     child.on('close', (code) => resolve(code))
   })
 }
 
-function feed(child: ChildProcess, input: string): void {
+function writeInput(child: ChildProcess, input: string): void {
   // Git may end without having read it all, and the leash breaks when all is over: neither is an accident.
-  leashOf(child)?.on('error', () => {})
+  watchdogPipe(child)?.on('error', () => {})
   child.stdin?.on('error', () => {}).end(input)
 }
 
 // Asked for as a pipe, and Node makes that a two-way stream.
-const leashOf = (child: ChildProcess) => child.stdio[LEASH_FD] as Writable | null | undefined
+const watchdogPipe = (child: ChildProcess) => child.stdio[WATCHDOG_FD] as Writable | null | undefined
 
-function kept(stream: Readable | null, bytesMax: number, tooMuch: () => void): () => Buffer {
-  const parts: Buffer[] = []
+function collectOutput(stream: Readable | null, bytesMax: number, onOverflow: () => void): () => Buffer {
+  const chunks: Buffer[] = []
   let bytes = 0
-  stream?.on('data', (part: Buffer) => {
+  stream?.on('data', (chunk: Buffer) => {
     if (bytes > bytesMax) return
-    parts.push(part)
-    bytes += part.length
-    if (bytes > bytesMax) tooMuch()
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > bytesMax) onOverflow()
   })
-  return () => Buffer.concat(parts)
+  return () => Buffer.concat(chunks)
 }
 
-function lastOf(stream: Readable | null): () => string {
+function collectErrorText(stream: Readable | null): () => string {
   let text = ''
-  stream?.setEncoding('utf8').on('data', (part: string) => {
-    text = (text + part).slice(-COMPLAINT_CHARS_MAX)
+  stream?.setEncoding('utf8').on('data', (chunk: string) => {
+    text = (text + chunk).slice(-ERROR_TEXT_CHARS_MAX)
   })
   return () => printable(text.trim().replace(/\s*\n\s*/g, '; '))
 }
@@ -212,7 +225,7 @@ function killGroup(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL
 
 // ---- taking turns ------------------------------------------------------------------------------------------------
 
-function turnsOf(count: number): <T>(work: () => Promise<T>) => Promise<T> {
+function createSemaphore(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let free = count
   return async (work) => {

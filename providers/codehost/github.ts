@@ -10,13 +10,13 @@ import { no, type RefusalKind, type Result, yes } from '../../core/result.ts'
 import { parseJson } from '../../protocol/parse.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { type Http, type HttpReply, type HttpRequest, retryAfterMs } from '../http/http.ts'
-import { type GithubAddress, githubAddress } from './github/endpoint.ts'
-import { messageOf } from './github/errors.ts'
-import { fieldOf, numberOf } from './github/fields.ts'
-import { tooOften } from './github/rate-limits.ts'
+import { type GithubAddress, parseGithubAddress } from './github/endpoint.ts'
+import { errorMessage } from './github/errors.ts'
+import { asPositiveInteger, readField } from './github/fields.ts'
+import { rateLimitPauseMs } from './github/rate-limits.ts'
 import { isRemote, ownerOf } from './remote-name.ts'
 
-export interface GithubParts {
+export interface GithubCodeHostOptions {
   readonly http: Http
   readonly clock: Pick<Clock, 'now'>
   /** Of a server of one's own: https://HOST/api/v3. */
@@ -27,7 +27,7 @@ export interface GithubParts {
 /** Of one head and one base there is one at most; the others are for a filter that was not understood. */
 const PULLS_MAX = 10
 /** One pull request carries both of its repositories, with hundreds of fields. */
-const KEYS_MAX = 100_000
+const JSON_KEYS_MAX = 100_000
 const LINK = /^https?:\/\/[^\s]+$/
 /** A comment may have a quarter of a MiB, and a page must not be longer than an answer may be. */
 const COMMENTS_PER_PAGE = 50
@@ -38,12 +38,12 @@ const LAST_PAGE = /<[^<>]*[?&]page=(\d{1,6})(?:&[^<>]*)?>;[^<]*rel="last"/
 interface CommentPage {
   readonly comments: readonly unknown[]
   /** How many there are; 1 where nothing is said about others. */
-  readonly pages: number
+  readonly pageCount: number
 }
 
-export function githubCodeHost(parts: GithubParts): Result<CodeHost> {
-  const address = githubAddress(parts.apiUrl)
-  return address.ok ? yes(new GithubCodeHost(parts, address.value)) : address
+export function createGithubCodeHost(options: GithubCodeHostOptions): Result<CodeHost> {
+  const address = parseGithubAddress(options.apiUrl)
+  return address.ok ? yes(new GithubCodeHost(options, address.value)) : address
 }
 
 class GithubCodeHost implements CodeHost {
@@ -52,7 +52,7 @@ class GithubCodeHost implements CodeHost {
   readonly #address: GithubAddress
   readonly #token: string | undefined
 
-  constructor({ http, clock, token }: GithubParts, address: GithubAddress) {
+  constructor({ http, clock, token }: GithubCodeHostOptions, address: GithubAddress) {
     this.#http = http
     this.#clock = clock
     this.#address = address
@@ -70,14 +70,14 @@ class GithubCodeHost implements CodeHost {
       base,
       per_page: String(PULLS_MAX),
     })
-    const reply = await this.#ask('GET', remote, `pulls?${query}`)
+    const reply = await this.#request('GET', remote, `pulls?${query}`)
     if (!reply.ok) return reply
-    if (reply.value.status !== 200) return this.#refusal(reply.value, remote)
-    const listed = parseJson(reply.value.text, KEYS_MAX)
-    if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
-    const pull = listed.value.find((one) => isOf(one, remote, head, base))
+    if (reply.value.status !== 200) return this.#toRefusal(reply.value, remote)
+    const listed = parseJson(reply.value.text, JSON_KEYS_MAX)
+    if (!listed.ok || !Array.isArray(listed.value)) return unexpectedReply(remote)
+    const pull = listed.value.find((one) => isBetweenBranches(one, remote, head, base))
     if (pull === undefined) return yes(undefined)
-    return openPullOf(pull, remote)
+    return toOpenPull(pull, remote)
   }
 
   async openPull({
@@ -88,27 +88,27 @@ class GithubCodeHost implements CodeHost {
     body,
     draft,
   }: NewPullRequest): Promise<Result<OpenPullRequest>> {
-    const order = { title, head, base, body, draft, maintainer_can_modify: true }
-    const reply = await this.#ask('POST', remote, 'pulls', JSON.stringify(order))
+    const payload = { title, head, base, body, draft, maintainer_can_modify: true }
+    const reply = await this.#request('POST', remote, 'pulls', JSON.stringify(payload))
     if (!reply.ok) return reply
-    if (reply.value.status !== 201) return this.#refusal(reply.value, remote)
-    const opened = parseJson(reply.value.text, KEYS_MAX)
-    return opened.ok ? openPullOf(opened.value, remote) : strange(remote)
+    if (reply.value.status !== 201) return this.#toRefusal(reply.value, remote)
+    const opened = parseJson(reply.value.text, JSON_KEYS_MAX)
+    return opened.ok ? toOpenPull(opened.value, remote) : unexpectedReply(remote)
   }
 
   async hasComment(remote: string, number: number, text: string): Promise<Result<boolean>> {
     for await (const page of this.#commentPages(remote, number)) {
       if (!page.ok) return page
-      if (page.value.some((comment) => bodyOf(comment).includes(text))) return yes(true)
+      if (page.value.some((comment) => commentBody(comment).includes(text))) return yes(true)
     }
     return yes(false)
   }
 
   async comment(remote: string, number: number, body: string): Promise<Result<void>> {
     const path = `issues/${number}/comments`
-    const reply = await this.#ask('POST', remote, path, JSON.stringify({ body }))
+    const reply = await this.#request('POST', remote, path, JSON.stringify({ body }))
     if (!reply.ok) return reply
-    return reply.value.status === 201 ? yes(undefined) : this.#refusal(reply.value, remote)
+    return reply.value.status === 201 ? yes(undefined) : this.#toRefusal(reply.value, remote)
   }
 
   /** Repeats come soon after the first: behind it, a page without any ends the search. */
@@ -116,47 +116,48 @@ class GithubCodeHost implements CodeHost {
     const found: unknown[] = []
     for await (const page of this.#commentPages(remote, number)) {
       if (!page.ok) return page
-      const here = page.value.filter((comment) => bodyOf(comment).trimEnd().endsWith(text))
-      if (found.length > 0 && here.length === 0) break
-      found.push(...here)
+      const matching = page.value.filter((comment) => commentBody(comment).trimEnd().endsWith(text))
+      if (found.length > 0 && matching.length === 0) break
+      found.push(...matching)
     }
-    const repeats = repeatsIn(found)
-    for (const id of repeats) {
-      const reply = await this.#ask('DELETE', remote, `issues/comments/${id}`)
+    const duplicateIds = findDuplicateIds(found)
+    for (const id of duplicateIds) {
+      const reply = await this.#request('DELETE', remote, `issues/comments/${id}`)
       if (!reply.ok) return reply
       // Somebody else may have been quicker.
-      if (reply.value.status !== 204 && reply.value.status !== 404) return this.#refusal(reply.value, remote)
+      if (reply.value.status !== 204 && reply.value.status !== 404)
+        return this.#toRefusal(reply.value, remote)
     }
-    return yes(repeats.length)
+    return yes(duplicateIds.length)
   }
 
   /** The first page says how many there are; then the newest come first, for what is looked for is mostly new. */
   async *#commentPages(remote: string, number: number): AsyncGenerator<Result<readonly unknown[]>> {
-    const first = await this.#comments(remote, number, 1)
+    const first = await this.#readCommentPage(remote, number, 1)
     yield first.ok ? yes(first.value.comments) : first
-    const pages = first.ok ? first.value.pages : 1
-    const oldest = Math.max(2, pages - COMMENT_PAGES_MAX + 1)
-    for (let page = pages; page >= oldest; page--) {
-      const read = await this.#comments(remote, number, page)
+    const pageCount = first.ok ? first.value.pageCount : 1
+    const oldest = Math.max(2, pageCount - COMMENT_PAGES_MAX + 1)
+    for (let page = pageCount; page >= oldest; page--) {
+      const read = await this.#readCommentPage(remote, number, page)
       yield read.ok ? yes(read.value.comments) : read
     }
   }
 
-  async #comments(remote: string, number: number, page: number): Promise<Result<CommentPage>> {
+  async #readCommentPage(remote: string, number: number, page: number): Promise<Result<CommentPage>> {
     const query = `per_page=${COMMENTS_PER_PAGE}&page=${page}`
-    const reply = await this.#ask('GET', remote, `issues/${number}/comments?${query}`)
+    const reply = await this.#request('GET', remote, `issues/${number}/comments?${query}`)
     if (!reply.ok) return reply
-    if (reply.value.status !== 200) return this.#refusal(reply.value, remote)
-    const listed = parseJson(reply.value.text, KEYS_MAX)
-    if (!listed.ok || !Array.isArray(listed.value)) return strange(remote)
-    return yes({ comments: listed.value, pages: lastPage(reply.value.headers.link) })
+    if (reply.value.status !== 200) return this.#toRefusal(reply.value, remote)
+    const listed = parseJson(reply.value.text, JSON_KEYS_MAX)
+    if (!listed.ok || !Array.isArray(listed.value)) return unexpectedReply(remote)
+    return yes({ comments: listed.value, pageCount: lastPageNumber(reply.value.headers.link) })
   }
 
-  #refusal(reply: HttpReply, remote: string) {
-    return refusalFor(reply, remote, nowAt(reply, this.#clock))
+  #toRefusal(reply: HttpReply, remote: string) {
+    return toRefusal(reply, remote, replyTimeMs(reply, this.#clock))
   }
 
-  async #ask(
+  async #request(
     method: HttpRequest['method'],
     remote: string,
     path: string,
@@ -180,11 +181,11 @@ class GithubCodeHost implements CodeHost {
 
 // ---- pull requests -------------------------------------------------------------------------------------------------
 
-function isOf(pull: unknown, remote: string, head: string, base: string): boolean {
-  const from = fieldOf(pull, 'head', 'repo', 'full_name')
+function isBetweenBranches(pull: unknown, remote: string, head: string, base: string): boolean {
+  const from = readField(pull, 'head', 'repo', 'full_name')
   return (
-    fieldOf(pull, 'head', 'ref') === head &&
-    fieldOf(pull, 'base', 'ref') === base &&
+    readField(pull, 'head', 'ref') === head &&
+    readField(pull, 'base', 'ref') === base &&
     typeof from === 'string' &&
     isSameRepository(from, pull, remote)
   )
@@ -192,28 +193,32 @@ function isOf(pull: unknown, remote: string, head: string, base: string): boolea
 
 /** A renamed repository answers with its new name, on both sides; a fork's differs from the base's. */
 function isSameRepository(from: string, pull: unknown, remote: string): boolean {
-  const into = fieldOf(pull, 'base', 'repo', 'full_name')
+  const into = readField(pull, 'base', 'repo', 'full_name')
   return from.toLowerCase() === (typeof into === 'string' ? into : remote).toLowerCase()
 }
 
-function openPullOf(pull: unknown, remote: string): Result<OpenPullRequest> {
-  const [number, url, draft] = ['number', 'html_url', 'draft'].map((name) => fieldOf(pull, name))
-  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 1) return strange(remote)
-  if (typeof url !== 'string' || !LINK.test(url)) return strange(remote)
+function toOpenPull(pull: unknown, remote: string): Result<OpenPullRequest> {
+  const [number, url, draft] = ['number', 'html_url', 'draft'].map((name) => readField(pull, name))
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 1)
+    return unexpectedReply(remote)
+  if (typeof url !== 'string' || !LINK.test(url)) return unexpectedReply(remote)
   return yes({ number, url, state: draft === true ? 'draft' : 'open' })
 }
 
 // ---- comments ------------------------------------------------------------------------------------------------------
 
-function bodyOf(comment: unknown): string {
-  const body = fieldOf(comment, 'body')
+function commentBody(comment: unknown): string {
+  const body = readField(comment, 'body')
   return typeof body === 'string' ? body : ''
 }
 
 /** Numbers of all but the first, of those that are by whoever made the first. */
-function repeatsIn(comments: readonly unknown[]): number[] {
+function findDuplicateIds(comments: readonly unknown[]): number[] {
   const known = comments.flatMap((comment) => {
-    const [id, by] = [numberOf(fieldOf(comment, 'id')), numberOf(fieldOf(comment, 'user', 'id'))]
+    const [id, by] = [
+      asPositiveInteger(readField(comment, 'id')),
+      asPositiveInteger(readField(comment, 'user', 'id')),
+    ]
     return id === undefined || by === undefined ? [] : [{ id, by }]
   })
   const [first, ...rest] = known.sort((a, b) => a.id - b.id)
@@ -221,31 +226,31 @@ function repeatsIn(comments: readonly unknown[]): number[] {
 }
 
 /** Only the number is taken from it: where the token goes is not for an answer to say. */
-const lastPage = (link: string | undefined): number => Number(LAST_PAGE.exec(link ?? '')?.[1] ?? 1)
+const lastPageNumber = (link: string | undefined): number => Number(LAST_PAGE.exec(link ?? '')?.[1] ?? 1)
 
 // ---- refusals --------------------------------------------------------------------------------------------------------
 
 /** Besides an outage, what may be otherwise when it is asked again later: it took too long, or two met. */
-const PASSING = new Set([408, 409])
+const RETRYABLE_STATUSES = new Set([408, 409])
 
 /** By GitHub's own clock where it says: what it names an instant of is told by that. */
-function nowAt({ headers }: HttpReply, clock: Pick<Clock, 'now'>): number {
+function replyTimeMs({ headers }: HttpReply, clock: Pick<Clock, 'now'>): number {
   const at = Date.parse(headers.date ?? '')
   return Number.isNaN(at) ? clock.now() : at
 }
 
-function refusalFor(reply: HttpReply, remote: string, now: number) {
+function toRefusal(reply: HttpReply, remote: string, now: number) {
   const { status } = reply
-  const said = messageOf(reply)
+  const message = errorMessage(reply)
   if (status === 401)
     return no('unauthorized', 'GitHub refused the token; connect GitHub again, or set codehost.token')
-  const pauseMs = tooOften(reply, now)
+  const pauseMs = rateLimitPauseMs(reply, now)
   if (pauseMs !== undefined)
-    return no('unavailable', `GitHub wants fewer requests just now: ${said}; try again later`, pauseMs)
+    return no('unavailable', `GitHub wants fewer requests just now: ${message}; try again later`, pauseMs)
   if (status === 403) {
     return no(
       'forbidden',
-      `GitHub does not allow this in ${remote}: ${said}; the token needs write access to pull requests`,
+      `GitHub does not allow this in ${remote}: ${message}; the token needs write access to pull requests`,
     )
   }
   if (status === 404) {
@@ -254,12 +259,12 @@ function refusalFor(reply: HttpReply, remote: string, now: number) {
       `GitHub has no repository ${remote}, or the token may not see it; correct remote, or give it access`,
     )
   }
-  if (status === 422 && /already exists/i.test(said)) return no('conflict', `GitHub says: ${said}`)
-  const kind: RefusalKind = status >= 500 || PASSING.has(status) ? 'failed' : 'invalid'
+  if (status === 422 && /already exists/i.test(message)) return no('conflict', `GitHub says: ${message}`)
+  const kind: RefusalKind = status >= 500 || RETRYABLE_STATUSES.has(status) ? 'failed' : 'invalid'
   const askedMs = kind === 'failed' ? retryAfterMs(reply.headers['retry-after'], now) : undefined
-  return no(kind, `GitHub answered ${status} for ${remote}: ${said}`, askedMs)
+  return no(kind, `GitHub answered ${status} for ${remote}: ${message}`, askedMs)
 }
 
-function strange(remote: string) {
+function unexpectedReply(remote: string) {
   return no('failed', `GitHub answered something else than a pull request of ${remote}`)
 }

@@ -10,21 +10,21 @@
 
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import type { Person } from './git-merge.ts'
-import { gitText, type RunGit } from './git-run.ts'
+import type { GitIdentity } from './git-merge.ts'
+import { type RunGit, runGitForText } from './git-run.ts'
 
-const NOBODY: Person = { name: 'you', email: 'you@localhost' }
+const DEFAULT_IDENTITY: GitIdentity = { name: 'you', email: 'you@localhost' }
 /** Git makes nothing of what consists of these, and refuses to commit in its name. */
-const CRUD = /^[\s.,:;<>"\\']*$/
+const UNUSABLE_NAME = /^[\s.,:;<>"\\']*$/
 
 /** `home`: where their configuration is. */
-export async function personAt(
+export async function readGitIdentity(
   run: RunGit,
   home: Readonly<Record<string, string | undefined>>,
-): Promise<Person> {
+): Promise<GitIdentity> {
   const { HOME, XDG_CONFIG_HOME } = home
-  if (HOME === undefined) return NOBODY
-  const shown = await gitText(run, {
+  if (HOME === undefined) return DEFAULT_IDENTITY
+  const settings = await runGitForText(run, {
     args: ['config', '--global', '--includes', '-z', '--get-regexp', String.raw`^user\.(name|email)$`],
     env: {
       HOME,
@@ -32,24 +32,24 @@ export async function personAt(
       ...(XDG_CONFIG_HOME === undefined ? {} : { XDG_CONFIG_HOME }),
     },
   })
-  if (!shown.ok) return NOBODY
+  if (!settings.ok) return DEFAULT_IDENTITY
   // The last one counts, as for git.
-  const values = new Map(shown.value.split('\0').map(keyAndValue))
+  const values = new Map(settings.value.split('\0').map(splitKeyAndValue))
   return {
-    name: clean(values.get('user.name')) ?? NOBODY.name,
-    email: clean(values.get('user.email')) ?? NOBODY.email,
+    name: cleanName(values.get('user.name')) ?? DEFAULT_IDENTITY.name,
+    email: cleanName(values.get('user.email')) ?? DEFAULT_IDENTITY.email,
   }
 }
 
-function keyAndValue(entry: string): [string, string] {
+function splitKeyAndValue(entry: string): [string, string] {
   const end = entry.indexOf('\n')
   return [entry.slice(0, end), entry.slice(end + 1)]
 }
 
-function clean(value: string | undefined): string | undefined {
+function cleanName(value: string | undefined): string | undefined {
   const name = printable(value ?? '')
     .replace(/[<>]/g, '')
     .trim()
     .slice(0, NAME_CHARS_MAX)
-  return CRUD.test(name) ? undefined : name
+  return UNUSABLE_NAME.test(name) ? undefined : name
 }

@@ -8,7 +8,7 @@
 import { link, lstat, open, rename, rm } from 'node:fs/promises'
 import type { Clock } from '../../core/ports.ts'
 import { no, type Result } from '../../core/result.ts'
-import { codeOf } from './local-pull-file.ts'
+import { errorCode } from './local-pull-file.ts'
 
 type LockClock = Pick<Clock, 'now' | 'after'>
 
@@ -16,47 +16,47 @@ const LOCK_MS_MAX = 30_000
 const LOCK_WAIT_MS = 10
 const LOCK_TRIES_MAX = 500
 const queues = new Map<string, Promise<unknown>>()
-let taken = 0
+let setAsideCount = 0
 
 /** `path`: of the lock file. What the work throws comes through; the lock is let go of in any case. */
-export function locked<T>(
+export function withFileLock<T>(
   path: string,
   clock: LockClock,
   work: () => Promise<Result<T>>,
 ): Promise<Result<T>> {
   const before = queues.get(path) ?? Promise.resolve()
-  const mine = before.then(() => heldWhile(path, clock, work))
-  const settled = mine.then(forget, forget)
+  const run = before.then(() => runLocked(path, clock, work))
+  const settled = run.then(forget, forget)
   queues.set(path, settled)
-  return mine
+  return run
 
   function forget(): void {
     if (queues.get(path) === settled) queues.delete(path)
   }
 }
 
-async function heldWhile<T>(
+async function runLocked<T>(
   path: string,
   clock: LockClock,
   work: () => Promise<Result<T>>,
 ): Promise<Result<T>> {
   for (let tries = 0; tries < LOCK_TRIES_MAX; tries++) {
-    const lock = await acquired(path)
+    const lock = await acquireLock(path)
     if (lock !== undefined) {
       try {
         return await work()
       } finally {
-        await released(path, lock)
+        await releaseLock(path, lock)
       }
     }
-    if (!(await clearedStale(path, clock)))
+    if (!(await removeStaleLock(path, clock)))
       await new Promise<void>((resolve) => clock.after(LOCK_WAIT_MS, resolve))
   }
   return no('unavailable', 'somebody else is changing the pull request all the time; try again')
 }
 
 /** Which file it is; undefined when somebody else has it. */
-async function acquired(path: string): Promise<bigint | undefined> {
+async function acquireLock(path: string): Promise<bigint | undefined> {
   try {
     const handle = await open(path, 'wx', 0o600)
     try {
@@ -65,29 +65,29 @@ async function acquired(path: string): Promise<bigint | undefined> {
       await handle.close()
     }
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return undefined
+    if (errorCode(error) === 'EEXIST') return undefined
     throw error
   }
 }
 
-async function released(path: string, lock: bigint): Promise<void> {
+async function releaseLock(path: string, lock: bigint): Promise<void> {
   const now = await lstat(path, { bigint: true }).catch(() => undefined)
   if (now?.ino === lock) await rm(path, { force: true })
 }
 
 /** Answers whether it is worth trying again at once. */
-async function clearedStale(path: string, clock: LockClock): Promise<boolean> {
+async function removeStaleLock(path: string, clock: LockClock): Promise<boolean> {
   const seen = await lstat(path, { bigint: true }).catch(() => undefined)
   if (seen === undefined) return true
   if (clock.now() - Number(seen.mtimeMs) < LOCK_MS_MAX) return false
-  const aside = `${path}.${process.pid.toString(36)}-${(taken++).toString(36)}`
+  const aside = `${path}.${process.pid.toString(36)}-${(setAsideCount++).toString(36)}`
   try {
     await rename(path, aside)
-    const got = await lstat(aside, { bigint: true })
+    const moved = await lstat(aside, { bigint: true })
     // Somebody was quicker, and this is already the next one's: it is put back.
-    if (got.ino !== seen.ino) await link(aside, path)
+    if (moved.ino !== seen.ino) await link(aside, path)
   } catch (error) {
-    if (!['ENOENT', 'EEXIST'].includes(String(codeOf(error)))) throw error
+    if (!['ENOENT', 'EEXIST'].includes(String(errorCode(error)))) throw error
   } finally {
     await rm(aside, { force: true })
   }

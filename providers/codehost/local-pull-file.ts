@@ -12,18 +12,18 @@ import { KeptPull } from '../../protocol/pulls.ts'
 /** Without instants of its own, it has its file's. */
 export type DatedPull = KeptPull & { readonly createdAt: string; readonly updatedAt: string }
 
-export interface PullFile {
+export interface PullFileContent {
   readonly bytes: Buffer
   readonly stats: BigIntStats
 }
 
 /** A conversation has many small objects; the file's size bounds them otherwise. */
-const KEYS_MAX = 200_000
+const JSON_KEYS_MAX = 200_000
 const INSTANT_MAX = Date.UTC(9999, 11, 31)
 const check = checker(KeptPull)
 
 /** Whatever would not be read again is not written. */
-export function writable(pull: KeptPull, number: number): Result<Buffer> {
+export function encodePull(pull: KeptPull, number: number): Result<Buffer> {
   const checked = check(pull)
   if (!checked.ok) return no('invalid', `pull request ${number}: ${checked.error}`)
   const bytes = Buffer.from(`${JSON.stringify(pull, null, 2)}\n`)
@@ -34,16 +34,16 @@ export function writable(pull: KeptPull, number: number): Result<Buffer> {
   )
 }
 
-export function pullIn({ bytes, stats }: PullFile, number: number): Result<DatedPull> {
+export function decodePull({ bytes, stats }: PullFileContent, number: number): Result<DatedPull> {
   const name = `${number}.json`
-  const parsed = parseJson(bytes.toString('utf8'), KEYS_MAX)
+  const parsed = parseJson(bytes.toString('utf8'), JSON_KEYS_MAX)
   const pull = parsed.ok ? check(parsed.value) : parsed
   if (!pull.ok) return no('invalid', `${name}: ${pull.error}`)
-  if (pull.value.number === number) return yes(dated(pull.value, stats))
+  if (pull.value.number === number) return yes(withInstants(pull.value, stats))
   return no('invalid', `${name}: /number: must be ${number}, as in the file's name`)
 }
 
-function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
+function withInstants(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
   const written = new Date(Math.min(Math.max(Number(mtimeMs), 0), INSTANT_MAX)).toISOString()
   const { createdAt = earlier(written, pull.updatedAt), updatedAt = later(written, createdAt) } = pull
   return { ...pull, createdAt, updatedAt }
@@ -52,7 +52,7 @@ function dated(pull: KeptPull, { mtimeMs }: BigIntStats): DatedPull {
 const earlier = (one: string, other = one): string => (one < other ? one : other)
 const later = (one: string, other: string): string => (one > other ? one : other)
 
-export async function readPlain(path: string, name: string): Promise<Result<PullFile>> {
+export async function readPlainFile(path: string, name: string): Promise<Result<PullFileContent>> {
   let handle: FileHandle | undefined
   try {
     // A pipe would keep us waiting for a writer, a link could lead anywhere.
@@ -64,7 +64,7 @@ export async function readPlain(path: string, name: string): Promise<Result<Pull
     }
     return yes({ bytes: await handle.readFile(), stats })
   } catch (error) {
-    const code = codeOf(error)
+    const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return no('unknown', `there is no ${name}`)
     if (code === 'ELOOP') return no('invalid', `${name} is a link; put the file itself there`)
     return no('invalid', `${name} cannot be read (${code})`)
@@ -73,6 +73,6 @@ export async function readPlain(path: string, name: string): Promise<Result<Pull
   }
 }
 
-export function codeOf(error: unknown): unknown {
+export function errorCode(error: unknown): unknown {
   return typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined
 }

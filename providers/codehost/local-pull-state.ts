@@ -12,23 +12,23 @@
 import type { Clock } from '../../core/ports.ts'
 import type { PullDetailFacts, PullFacts } from '../../core/provider-ports.ts'
 import { type Result, yes } from '../../core/result.ts'
-import { type Changes, changesBetween } from './git-files.ts'
+import { diffTrees, type TreeDiff } from './git-files.ts'
 import { tryMerge } from './git-merge.ts'
 import {
   branchRef,
-  commitsBetween,
-  emptyTree,
-  instantAt,
-  type Memory,
-  memoryRef,
-  mergeBaseOf,
-  moveRefs,
-  type RefMove,
+  findMergeBase,
+  hashEmptyTree,
+  instantFromMs,
+  listCommitsBetween,
+  listRefs,
+  type PullRefName,
+  pullRef,
   type Refs,
-  refsOf,
+  type RefUpdate,
+  updateRefs,
 } from './git-repository.ts'
 import type { RunGit } from './git-run.ts'
-import { isOpen, merged, stateOf } from './local-pull-actions.ts'
+import { isOpen, markMerged, readState } from './local-pull-actions.ts'
 import type { DatedPull } from './local-pull-file.ts'
 import type { PullFolder } from './pull-folder.ts'
 
@@ -39,69 +39,71 @@ export interface LocalRepository {
   readonly urlOf: (number: number) => string
 }
 
-export interface Sight {
+export interface PullsAndRefs {
   readonly pulls: readonly DatedPull[]
   readonly refs: Refs
 }
 
 /** The two ends of a pull request, by hash; undefined when a branch is gone and nothing is remembered of it. */
-export interface Ends {
+export interface BranchShas {
   readonly base?: string
   readonly head?: string
 }
 
-type SightClock = Pick<Clock, 'now' | 'after'>
+type ReconcileClock = Pick<Clock, 'now' | 'after'>
 
-const NOBODY = 'unknown'
-const UNCHANGED: Changes = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
+const UNKNOWN_AUTHOR = 'unknown'
+const NO_DIFF: TreeDiff = { files: [], additions: 0, deletions: 0, changedFiles: 0 }
 
-export async function sightOf(
+export async function reconcilePulls(
   repository: LocalRepository,
   pulls: readonly DatedPull[],
-  clock: SightClock,
-): Promise<Result<Sight>> {
-  const refs = await refsOf(repository.run)
+  clock: ReconcileClock,
+): Promise<Result<PullsAndRefs>> {
+  const refs = await listRefs(repository.run)
   if (!refs.ok) return refs
   const open = pulls.filter(isOpen)
-  const held = await heldBy(repository.run, open, refs.value)
-  if (!held.ok) return held
-  const isIn = (pull: DatedPull) => cameIn(pull, refs.value, held.value(pull))
-  await remember(
+  const reachable = await listReachableRefs(repository.run, open, refs.value)
+  if (!reachable.ok) return reachable
+  const isMerged = (pull: DatedPull) => isMergedIntoBase(pull, refs.value, reachable.value(pull))
+  await recordPullRefs(
     repository.run,
-    open.map((pull) => memoriesOf(pull, refs.value, held.value(pull))).filter(({ length }) => length > 0),
+    open
+      .map((pull) => pullRefUpdates(pull, refs.value, reachable.value(pull)))
+      .filter(({ length }) => length > 0),
   )
-  const at = instantAt(clock.now())
+  const at = instantFromMs(clock.now())
   const settled = pulls.map(async (pull) => {
-    if (!isOpen(pull) || !isIn(pull)) return pull
-    const written = await repository.folder.change(pull.number, (now) => merged(now, at), clock)
+    if (!isOpen(pull) || !isMerged(pull)) return pull
+    const written = await repository.folder.change(pull.number, (now) => markMerged(now, at), clock)
     // It is merged whether or not its file can be made to say so.
-    return written.ok ? written.value : orItself(merged(pull, at), pull)
+    return written.ok ? written.value : valueOr(markMerged(pull, at), pull)
   })
   return yes({ pulls: await Promise.all(settled), refs: refs.value })
 }
 
 /** What is open has its branches as they are; what is over, as they were. */
-export function endsOf(pull: DatedPull, refs: Refs): Ends {
-  const [live, kept] = [
+export function resolveBranchShas(pull: DatedPull, refs: Refs): BranchShas {
+  const [current, recorded] = [
     { base: refs.get(branchRef(pull.baseBranch))?.sha, head: refs.get(branchRef(pull.headBranch))?.sha },
     {
-      base: refs.get(memoryRef(pull.number, 'base'))?.sha,
-      head: refs.get(memoryRef(pull.number, 'head'))?.sha,
+      base: refs.get(pullRef(pull.number, 'base'))?.sha,
+      head: refs.get(pullRef(pull.number, 'head'))?.sha,
     },
   ]
-  const [first, second] = isOpen(pull) ? [live, kept] : [kept, live]
+  const [first, second] = isOpen(pull) ? [current, recorded] : [recorded, current]
   const [base, head] = [first.base ?? second.base, first.head ?? second.head]
   return { ...(base === undefined ? {} : { base }), ...(head === undefined ? {} : { head }) }
 }
 
 // ---- as records --------------------------------------------------------------------------------------------------
 
-export function factsOf(pull: DatedPull, refs: Refs, url: string, now: number): PullFacts {
-  const { number, title, author = NOBODY, baseBranch, headBranch, createdAt, updatedAt } = pull
-  const state = stateOf(pull)
+export function toPullFacts(pull: DatedPull, refs: Refs, url: string, now: number): PullFacts {
+  const { number, title, author = UNKNOWN_AUTHOR, baseBranch, headBranch, createdAt, updatedAt } = pull
+  const state = readState(pull)
   const head = isOpen(pull) ? refs.get(branchRef(headBranch)) : undefined
   // A commit may claim to be of tomorrow, and would stay on top until then.
-  const pushedAt = head === undefined ? updatedAt : instantAt(Math.min(head.at, now))
+  const pushedAt = head === undefined ? updatedAt : instantFromMs(Math.min(head.committedAtMs, now))
   return {
     number,
     url,
@@ -116,17 +118,17 @@ export function factsOf(pull: DatedPull, refs: Refs, url: string, now: number): 
   }
 }
 
-export async function detailOf(
+export async function readPullDetail(
   run: RunGit,
   pull: DatedPull,
   facts: PullFacts,
   refs: Refs,
 ): Promise<Result<PullDetailFacts>> {
-  const { base, head } = endsOf(pull, refs)
+  const { base, head } = resolveBranchShas(pull, refs)
   const [changes, commits, mergeableState] = await Promise.all([
-    base === undefined || head === undefined ? yes(UNCHANGED) : changesOf(run, base, head),
-    base === undefined || head === undefined ? yes([]) : commitsBetween(run, base, head),
-    mergeableStateOf(run, pull, refs),
+    base === undefined || head === undefined ? yes(NO_DIFF) : diffFromMergeBase(run, base, head),
+    base === undefined || head === undefined ? yes([]) : listCommitsBetween(run, base, head),
+    readMergeableState(run, pull, refs),
   ])
   if (!changes.ok) return changes
   if (!commits.ok) return commits
@@ -134,7 +136,7 @@ export async function detailOf(
   return yes({
     ...facts,
     body: pull.body ?? '',
-    draft: stateOf(pull) === 'draft' || (!isOpen(pull) && pull.draft === true),
+    draft: readState(pull) === 'draft' || (!isOpen(pull) && pull.draft === true),
     headSha: head ?? '',
     mergeableState,
     additions: changes.value.additions,
@@ -148,75 +150,86 @@ export async function detailOf(
 }
 
 /** As people compare branches: from where they parted. Without a common history, all of it is new. */
-async function changesOf(run: RunGit, base: string, head: string): Promise<Result<Changes>> {
-  const parted = await mergeBaseOf(run, base, head)
-  if (!parted.ok) return parted
-  const from = parted.value === undefined ? await emptyTree(run) : yes(parted.value)
-  return from.ok ? changesBetween(run, from.value, head) : from
+async function diffFromMergeBase(run: RunGit, base: string, head: string): Promise<Result<TreeDiff>> {
+  const mergeBase = await findMergeBase(run, base, head)
+  if (!mergeBase.ok) return mergeBase
+  const from = mergeBase.value === undefined ? await hashEmptyTree(run) : yes(mergeBase.value)
+  return from.ok ? diffTrees(run, from.value, head) : from
 }
 
 /** In GitHub's words. `behind`: its base has all that it has, and more. */
-async function mergeableStateOf(run: RunGit, pull: DatedPull, refs: Refs): Promise<string> {
+async function readMergeableState(run: RunGit, pull: DatedPull, refs: Refs): Promise<string> {
   const [base, head] = [refs.get(branchRef(pull.baseBranch))?.sha, refs.get(branchRef(pull.headBranch))?.sha]
   if (!isOpen(pull) || base === undefined || head === undefined) return 'unknown'
-  const [parted, tried] = await Promise.all([mergeBaseOf(run, base, head), tryMerge(run, base, head)])
-  if (!tried.ok) return tried.refusal.kind === 'conflict' ? 'blocked' : 'unknown'
-  if (tried.value.is === 'dirty') return 'dirty'
-  if (stateOf(pull) === 'draft') return 'draft'
-  return parted.ok && parted.value === head ? 'behind' : 'clean'
+  const [mergeBase, trial] = await Promise.all([findMergeBase(run, base, head), tryMerge(run, base, head)])
+  if (!trial.ok) return trial.refusal.kind === 'conflict' ? 'blocked' : 'unknown'
+  if (trial.value.is === 'dirty') return 'dirty'
+  if (readState(pull) === 'draft') return 'draft'
+  return mergeBase.ok && mergeBase.value === head ? 'behind' : 'clean'
 }
 
 // ---- what has come in --------------------------------------------------------------------------------------------
 
-type Held = (pull: DatedPull) => Refs | undefined
+type ReachableRefs = (pull: DatedPull) => Refs | undefined
 
 /** What each base branch holds; undefined for one that is gone. */
-async function heldBy(run: RunGit, open: readonly DatedPull[], refs: Refs): Promise<Result<Held>> {
+async function listReachableRefs(
+  run: RunGit,
+  open: readonly DatedPull[],
+  refs: Refs,
+): Promise<Result<ReachableRefs>> {
   const bases = new Set(open.flatMap(({ baseBranch }) => refs.get(branchRef(baseBranch))?.sha ?? []))
-  const asked = await Promise.all([...bases].map(async (base) => [base, await refsOf(run, base)] as const))
-  const held = new Map<string, Refs>()
-  for (const [base, answer] of asked) {
-    if (!answer.ok) return answer
-    held.set(base, answer.value)
+  const listed = await Promise.all([...bases].map(async (base) => [base, await listRefs(run, base)] as const))
+  const reachable = new Map<string, Refs>()
+  for (const [base, refsRead] of listed) {
+    if (!refsRead.ok) return refsRead
+    reachable.set(base, refsRead.value)
   }
-  return yes(({ baseBranch }) => held.get(refs.get(branchRef(baseBranch))?.sha ?? ''))
+  return yes(({ baseBranch }) => reachable.get(refs.get(branchRef(baseBranch))?.sha ?? ''))
 }
 
-function cameIn({ number, headBranch }: DatedPull, refs: Refs, held: Refs | undefined): boolean {
+function isMergedIntoBase(
+  { number, headBranch }: DatedPull,
+  refs: Refs,
+  reachable: Refs | undefined,
+): boolean {
   const head = refs.get(branchRef(headBranch))?.sha
-  const remembered = refs.get(memoryRef(number, 'head'))?.sha
-  if (held === undefined || remembered === undefined) return false
-  const isStill = head === undefined || head === remembered
-  if (isStill && held.has(memoryRef(number, 'merged'))) return true
-  return held.has(memoryRef(number, 'head')) && (head === undefined || held.has(branchRef(headBranch)))
+  const recorded = refs.get(pullRef(number, 'head'))?.sha
+  if (reachable === undefined || recorded === undefined) return false
+  const isHeadUnchanged = head === undefined || head === recorded
+  if (isHeadUnchanged && reachable.has(pullRef(number, 'merged'))) return true
+  return (
+    reachable.has(pullRef(number, 'head')) && (head === undefined || reachable.has(branchRef(headBranch)))
+  )
 }
 
 /** Only from where they were seen: whoever merged it meanwhile knows better. */
-function memoriesOf(
+function pullRefUpdates(
   { number, baseBranch, headBranch }: DatedPull,
   refs: Refs,
-  held: Refs | undefined,
-): RefMove[] {
+  reachable: Refs | undefined,
+): RefUpdate[] {
   const [base, head] = [refs.get(branchRef(baseBranch))?.sha, refs.get(branchRef(headBranch))?.sha]
-  if (held === undefined || base === undefined || head === undefined) return []
-  const was = (what: Memory) => refs.get(memoryRef(number, what))?.sha
-  if (held.has(branchRef(headBranch)) || was('head') === head) return []
-  const move = (what: Memory, to: string | undefined) => ({
-    name: memoryRef(number, what),
+  if (reachable === undefined || base === undefined || head === undefined) return []
+  const recordedSha = (name: PullRefName) => refs.get(pullRef(number, name))?.sha
+  if (reachable.has(branchRef(headBranch)) || recordedSha('head') === head) return []
+  const refUpdate = (name: PullRefName, to: string | undefined) => ({
+    name: pullRef(number, name),
     to,
-    from: was(what),
+    from: recordedSha(name),
   })
   // With something new in it, it has not been merged, whatever its number once stood for.
-  const forgotten = was('merged') === undefined ? [] : [move('merged', undefined)]
-  return [move('head', head), move('base', base), ...forgotten]
+  const removals = recordedSha('merged') === undefined ? [] : [refUpdate('merged', undefined)]
+  return [refUpdate('head', head), refUpdate('base', base), ...removals]
 }
 
 /** In one go; one that does not let itself be remembered takes no other down with it. */
-async function remember(run: RunGit, each: readonly (readonly RefMove[])[]): Promise<void> {
-  if (each.length === 0) return
-  const done = await moveRefs(run, each.flat())
-  if (done.ok || each.length === 1) return
-  for (const moves of each) await moveRefs(run, moves)
+async function recordPullRefs(run: RunGit, updatesPerPull: readonly (readonly RefUpdate[])[]): Promise<void> {
+  if (updatesPerPull.length === 0) return
+  const done = await updateRefs(run, updatesPerPull.flat())
+  if (done.ok || updatesPerPull.length === 1) return
+  for (const updates of updatesPerPull) await updateRefs(run, updates)
 }
 
-const orItself = (answer: Result<DatedPull>, pull: DatedPull): DatedPull => (answer.ok ? answer.value : pull)
+const valueOr = (result: Result<DatedPull>, fallback: DatedPull): DatedPull =>
+  result.ok ? result.value : fallback

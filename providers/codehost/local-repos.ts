@@ -6,33 +6,33 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { CODEHOST_REPOS_MAX, NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import type { CodehostRepo } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { branchRef, instantAt, isRepository } from './git-repository.ts'
-import { gitText, type RunGit } from './git-run.ts'
+import { branchRef, instantFromMs, isRepository } from './git-repository.ts'
+import { type RunGit, runGitForText } from './git-run.ts'
 import { isRemote } from './remote-name.ts'
 
 const DESCRIPTION_BYTES_MAX = 4_096
 /** What git puts there itself. */
-const NO_DESCRIPTION = /^Unnamed repository/
+const DEFAULT_DESCRIPTION = /^Unnamed repository/
 
 /** Most recently pushed first. One that cannot be read is left out. */
-export async function reposBelow(
+export async function listLocalRepos(
   path: string,
-  runIn: (folder: string) => RunGit,
+  gitIn: (folder: string) => RunGit,
   now: number,
 ): Promise<Result<CodehostRepo[]>> {
-  const names = await namesBelow(path)
+  const names = await listRepoNames(path)
   if (!names.ok) return names
-  const looked = await Promise.all(
+  const read = await Promise.all(
     names.value.slice(0, CODEHOST_REPOS_MAX).map(async (fullName) => {
       const folder = join(path, `${fullName}.git`)
-      return (await isRepository(folder)) ? repoAt(fullName, folder, runIn(folder), now) : undefined
+      return (await isRepository(folder)) ? readRepo(fullName, folder, gitIn(folder), now) : undefined
     }),
   )
-  const repos = looked.filter((one) => one !== undefined)
+  const repos = read.filter((one) => one !== undefined)
   return yes(repos.sort((a, b) => b.pushedAt.localeCompare(a.pushedAt)))
 }
 
-async function namesBelow(path: string): Promise<Result<string[]>> {
+async function listRepoNames(path: string): Promise<Result<string[]>> {
   try {
     const owners = (await readdir(path)).filter((owner) => isRemote(`${owner}/x`)).sort()
     const inside = await Promise.all(
@@ -53,15 +53,15 @@ async function namesBelow(path: string): Promise<Result<string[]>> {
   }
 }
 
-async function repoAt(
+async function readRepo(
   fullName: string,
   folder: string,
   run: RunGit,
   now: number,
 ): Promise<CodehostRepo | undefined> {
   const [head, newest, description] = await Promise.all([
-    gitText(run, { args: ['symbolic-ref', '--quiet', 'HEAD'] }),
-    gitText(run, {
+    runGitForText(run, { args: ['symbolic-ref', '--quiet', 'HEAD'] }),
+    runGitForText(run, {
       args: [
         'for-each-ref',
         '--sort=-creatordate',
@@ -71,23 +71,29 @@ async function repoAt(
         'refs/tags/',
       ],
     }),
-    descriptionIn(folder),
+    readDescription(folder),
   ])
   if (!newest.ok) return undefined
   const pushed = newest.value.trim()
   // Nothing was pushed yet: then it is as young as its folder.
   const pushedMs = pushed === '' ? (await stat(folder)).mtimeMs : Number(pushed) * 1000
-  const defaultBranch = head.ok ? branchOf(head.value.trim()) : ''
+  const defaultBranch = head.ok ? toBranchName(head.value.trim()) : ''
   // Nobody but who uses this machine can see it.
-  return { fullName, defaultBranch, private: true, description, pushedAt: instantAt(Math.min(pushedMs, now)) }
+  return {
+    fullName,
+    defaultBranch,
+    private: true,
+    description,
+    pushedAt: instantFromMs(Math.min(pushedMs, now)),
+  }
 }
 
-function branchOf(ref: string): string {
+function toBranchName(ref: string): string {
   const start = branchRef('')
   return ref.startsWith(start) ? ref.slice(start.length, start.length + NAME_CHARS_MAX) : ''
 }
 
-async function descriptionIn(folder: string): Promise<string> {
+async function readDescription(folder: string): Promise<string> {
   // A pipe would keep us waiting for a writer.
   const flags = constants.O_RDONLY | constants.O_NONBLOCK
   const handle = await open(join(folder, 'description'), flags).catch(() => undefined)
@@ -95,7 +101,7 @@ async function descriptionIn(folder: string): Promise<string> {
     if ((await handle?.stat())?.isFile() !== true) return ''
     const read = await handle?.read(Buffer.alloc(DESCRIPTION_BYTES_MAX), 0, DESCRIPTION_BYTES_MAX, 0)
     const text = read?.buffer.toString('utf8', 0, read.bytesRead).trim() ?? ''
-    return NO_DESCRIPTION.test(text) ? '' : printable(text.split('\n', 1)[0] ?? '')
+    return DEFAULT_DESCRIPTION.test(text) ? '' : printable(text.split('\n', 1)[0] ?? '')
   } finally {
     await handle?.close()
   }

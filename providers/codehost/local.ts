@@ -10,22 +10,22 @@ import type { Clock, CodeHost, NewPullRequest, OpenPullRequest } from '../../cor
 import { no, type Result, yes } from '../../core/result.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { commented, withoutRepeats } from './local-pull-actions.ts'
+import { addComment, withoutDuplicates } from './local-pull-actions.ts'
 import type { DatedPull } from './local-pull-file.ts'
 import { PullFolder } from './pull-folder.ts'
 import { isRemote } from './remote-name.ts'
 
 type LocalClock = Pick<Clock, 'now' | 'after'>
 
-export interface LocalParts {
+export interface LocalCodeHostOptions {
   /** The folder; a relative one begins where the process was started. */
   readonly path: string
   readonly clock: LocalClock
 }
 
-const AUTHOR = 'switchyard'
+const SERVICE_AUTHOR = 'switchyard'
 
-export function localCodeHost({ path, clock }: LocalParts): LocalCodeHost {
+export function createLocalCodeHost({ path, clock }: LocalCodeHostOptions): LocalCodeHost {
   return new LocalCodeHost(resolve(path), clock)
 }
 
@@ -43,53 +43,53 @@ export class LocalCodeHost implements CodeHost {
   }
 
   async findPull(remote: string, head: string, base: string): Promise<Result<OpenPullRequest | undefined>> {
-    const folder = this.pulls(remote)
+    const folder = this.pullFolder(remote)
     if (!folder.ok) return folder
-    const pull = await firstOpen(folder.value, head, base)
+    const pull = await findOpenPull(folder.value, head, base)
     if (!pull.ok) return pull
-    return yes(pull.value === undefined ? undefined : this.#openPullOf(folder.value, pull.value))
+    return yes(pull.value === undefined ? undefined : this.#toOpenPull(folder.value, pull.value))
   }
 
   /** Of two at the same time, the one with the higher number steps back, as if it had come later. */
-  async openPull(order: NewPullRequest): Promise<Result<OpenPullRequest>> {
-    const folder = this.pulls(order.remote)
+  async openPull(request: NewPullRequest): Promise<Result<OpenPullRequest>> {
+    const folder = this.pullFolder(request.remote)
     if (!folder.ok) return folder
-    const there = await firstOpen(folder.value, order.head, order.base)
-    if (!there.ok) return there
-    if (there.value !== undefined) return alreadyThere(order, there.value.number)
-    const made = await folder.value.create((number) => this.#pullOf(order, number))
-    if (!made.ok) return made
-    const first = await firstOpen(folder.value, order.head, order.base)
-    if (first.ok && first.value !== undefined && first.value.number < made.value.number) {
-      await folder.value.withdraw(made.value.number)
-      return alreadyThere(order, first.value.number)
+    const existing = await findOpenPull(folder.value, request.head, request.base)
+    if (!existing.ok) return existing
+    if (existing.value !== undefined) return alreadyOpen(request, existing.value.number)
+    const created = await folder.value.create((number) => this.#newPull(request, number))
+    if (!created.ok) return created
+    const first = await findOpenPull(folder.value, request.head, request.base)
+    if (first.ok && first.value !== undefined && first.value.number < created.value.number) {
+      await folder.value.withdraw(created.value.number)
+      return alreadyOpen(request, first.value.number)
     }
-    return yes(this.#openPullOf(folder.value, made.value))
+    return yes(this.#toOpenPull(folder.value, created.value))
   }
 
   async hasComment(remote: string, number: number, text: string): Promise<Result<boolean>> {
-    const folder = this.pulls(remote)
+    const folder = this.pullFolder(remote)
     const pull = folder.ok ? await folder.value.read(number) : folder
     if (!pull.ok) return pull
     return yes(pull.value.comments?.some(({ body }) => body.includes(text)) ?? false)
   }
 
   async comment(remote: string, number: number, body: string): Promise<Result<void>> {
-    const folder = this.pulls(remote)
+    const folder = this.pullFolder(remote)
     if (!folder.ok) return folder
     const at = new Date(this.#clock.now()).toISOString()
     const url = pathToFileURL(folder.value.pathOf(number)).href
-    const deed = { author: AUTHOR, at, url }
-    const changed = await folder.value.change(number, (pull) => commented(pull, body, deed), this.#clock)
+    const stamp = { author: SERVICE_AUTHOR, at, url }
+    const changed = await folder.value.change(number, (pull) => addComment(pull, body, stamp), this.#clock)
     return changed.ok ? yes(undefined) : changed
   }
 
   async dropRepeats(remote: string, number: number, text: string): Promise<Result<number>> {
-    const folder = this.pulls(remote)
+    const folder = this.pullFolder(remote)
     if (!folder.ok) return folder
     let dropped = 0
     const edit = (pull: DatedPull) => {
-      const left = withoutRepeats(pull, text)
+      const left = withoutDuplicates(pull, text)
       dropped = (pull.comments?.length ?? 0) - (left.comments?.length ?? 0)
       return yes(left)
     }
@@ -98,23 +98,23 @@ export class LocalCodeHost implements CodeHost {
   }
 
   /** The pull requests of a repository, as their files have them. */
-  pulls(remote: string): Result<PullFolder> {
+  pullFolder(remote: string): Result<PullFolder> {
     if (isRemote(remote)) return yes(new PullFolder(join(this.#path, `${remote}.pulls`)))
     return no('invalid', `${printable(remote)} is no repository as owner/name`)
   }
 
-  #openPullOf(folder: PullFolder, pull: KeptPull): OpenPullRequest {
+  #toOpenPull(folder: PullFolder, pull: KeptPull): OpenPullRequest {
     const url = pathToFileURL(folder.pathOf(pull.number)).href
     return { number: pull.number, url, state: isDraft(pull) ? 'draft' : 'open' }
   }
 
-  #pullOf({ head, base, title, body, draft }: NewPullRequest, number: number): KeptPull {
+  #newPull({ head, base, title, body, draft }: NewPullRequest, number: number): KeptPull {
     const now = new Date(this.#clock.now()).toISOString()
     return {
       number,
       title,
       body,
-      author: AUTHOR,
+      author: SERVICE_AUTHOR,
       state: draft ? 'draft' : 'open',
       draft,
       baseBranch: base,
@@ -128,20 +128,20 @@ export class LocalCodeHost implements CodeHost {
   }
 }
 
-async function firstOpen(
+async function findOpenPull(
   folder: PullFolder,
   head: string,
   base: string,
 ): Promise<Result<KeptPull | undefined>> {
-  const found = await folder.look()
-  if (!found.ok) return found
+  const contents = await folder.readAll()
+  if (!contents.ok) return contents
   const isWanted = (pull: KeptPull) => isOpen(pull) && pull.headBranch === head && pull.baseBranch === base
-  return yes(found.value.pulls.find(isWanted))
+  return yes(contents.value.pulls.find(isWanted))
 }
 
 const isOpen = ({ state }: KeptPull): boolean => state === 'open' || state === 'draft'
 const isDraft = ({ state, draft }: KeptPull): boolean => state === 'draft' || draft === true
 
-function alreadyThere({ head }: NewPullRequest, number: number) {
+function alreadyOpen({ head }: NewPullRequest, number: number) {
   return no('conflict', `a pull request of ${printable(head)} already exists: number ${number}`)
 }

@@ -5,7 +5,7 @@ import { printable } from '../../protocol/schema-errors.ts'
 import type { GitCommit } from './git-repository.ts'
 
 /** What is spoken of. */
-export interface Spoken {
+export interface MergeSubject {
   readonly number: number
   readonly title: string
   readonly owner: string
@@ -18,25 +18,28 @@ const SQUASHED_MESSAGE_CHARS_MAX = 64 * 1024
 /** Of the name of a file that stands in the way. */
 const FILE_NAME_CHARS_MAX = 200
 
-export function mergeMessage({ number, owner, headBranch, title }: Spoken): string {
-  return `Merge pull request #${number} from ${owner}/${headBranch}\n\n${oneLine(title)}\n`
+export function mergeMessage({ number, owner, headBranch, title }: MergeSubject): string {
+  return `Merge pull request #${number} from ${owner}/${headBranch}\n\n${toOneLine(title)}\n`
 }
 
 /** As code hosts have it: one commit speaks for itself, of several each is named, and nobody who worked is forgotten. */
-export function squashedMessage({ title, number }: Spoken, commits: readonly GitCommit[]): string {
+export function squashMessage({ title, number }: MergeSubject, commits: readonly GitCommit[]): string {
   const [first, ...others] = commits
-  const subject = `${oneLine(title)} (#${number})`
+  const subject = `${toOneLine(title)} (#${number})`
   const body =
-    others.length === 0 ? bodyOf(first) : commits.map(({ message }) => `* ${subjectOf(message)}`).join('\n')
-  const helpers = coauthors(commits)
-  const parts = [subject, body.slice(0, SQUASHED_MESSAGE_CHARS_MAX), helpers].map((part) => part.trim())
+    others.length === 0
+      ? messageBody(first)
+      : commits.map(({ message }) => `* ${subjectLine(message)}`).join('\n')
+  const trailers = coauthorTrailers(commits)
+  const parts = [subject, body.slice(0, SQUASHED_MESSAGE_CHARS_MAX), trailers].map((part) => part.trim())
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
 }
 
-const subjectOf = (message: string): string => oneLine(message.split('\n', 1)[0] ?? '')
-const bodyOf = (one: GitCommit | undefined): string => one?.message.split('\n').slice(1).join('\n') ?? ''
+const subjectLine = (message: string): string => toOneLine(message.split('\n', 1)[0] ?? '')
+const messageBody = (commit: GitCommit | undefined): string =>
+  commit?.message.split('\n').slice(1).join('\n') ?? ''
 
-function coauthors(commits: readonly GitCommit[]): string {
+function coauthorTrailers(commits: readonly GitCommit[]): string {
   const [first, ...others] = commits.map(({ author: { name, email } }) => `${name} <${email}>`)
   const names = [...new Set(others)].filter((name) => name !== first)
   return names
@@ -45,9 +48,9 @@ function coauthors(commits: readonly GitCommit[]): string {
     .join('\n')
 }
 
-export const oneLine = (text: string): string => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
+export const toOneLine = (text: string): string => text.replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim()
 
-export function conflictsIn({ baseBranch }: Spoken, files: readonly string[]) {
+export function refuseConflicts({ baseBranch }: MergeSubject, files: readonly string[]) {
   const shown = files.slice(0, NAMES_LISTED_MAX).map((name) => printable(name).slice(0, FILE_NAME_CHARS_MAX))
   const named = shown.join(', ')
   const more = files.length > NAMES_LISTED_MAX ? ` and ${files.length - NAMES_LISTED_MAX} more` : ''
@@ -57,21 +60,24 @@ export function conflictsIn({ baseBranch }: Spoken, files: readonly string[]) {
   )
 }
 
-export function nothingToMerge({ headBranch, baseBranch }: Pick<Spoken, 'headBranch' | 'baseBranch'>) {
+export function refuseNothingToMerge({
+  headBranch,
+  baseBranch,
+}: Pick<MergeSubject, 'headBranch' | 'baseBranch'>) {
   return no(
     'conflict',
     `there is nothing to merge: ${printable(baseBranch)} has everything that ${printable(headBranch)} has`,
   )
 }
 
-export function beginsAnew({ headBranch }: Spoken) {
+export function refuseSecondRoot({ headBranch }: MergeSubject) {
   return no(
     'conflict',
     `${printable(headBranch)} holds a history that begins anew, which cannot be rebased; merge or squash it`,
   )
 }
 
-export function tooMany({ headBranch }: Spoken, countMax: number) {
+export function refuseTooManyCommits({ headBranch }: MergeSubject, countMax: number) {
   return no(
     'conflict',
     `${printable(headBranch)} has more than ${countMax} commits, too many to rebase; merge or squash it`,

@@ -16,10 +16,10 @@ import { PULL_FILES_MAX, PULL_PROBLEMS_MAX } from '../../protocol/limits.ts'
 import type { KeptPull } from '../../protocol/pulls.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { replaceIfSame, sweepDrafts } from '../tracker/atomic-rewrite.ts'
-import { locked } from './local-lock.ts'
-import { codeOf, type DatedPull, pullIn, readPlain, writable } from './local-pull-file.ts'
+import { withFileLock } from './local-lock.ts'
+import { type DatedPull, decodePull, encodePull, errorCode, readPlainFile } from './local-pull-file.ts'
 
-export interface PullPicture {
+export interface PullFolderContents {
   /** Lowest number first. */
   readonly pulls: readonly DatedPull[]
   /** One sentence a file that cannot be read. */
@@ -31,8 +31,8 @@ const PULL_NAME = /^([1-9]\d{0,14})\.json$/
 const NUMBER_MAX = 10 ** 15 - 1
 /** How often a change is made anew because the file was edited by hand under it. */
 const CHANGE_TRIES_MAX = 5
-const swept = new Set<string>()
-let drafts = 0
+const cleanedFolders = new Set<string>()
+let draftCount = 0
 
 export class PullFolder {
   readonly #path: string
@@ -45,8 +45,8 @@ export class PullFolder {
     return join(this.#path, `${number}.json`)
   }
 
-  async look(): Promise<Result<PullPicture>> {
-    const numbers = await this.#numbers()
+  async readAll(): Promise<Result<PullFolderContents>> {
+    const numbers = await this.#listNumbers()
     if (!numbers.ok) return numbers
     const pulls: DatedPull[] = []
     const problems: string[] = []
@@ -60,12 +60,12 @@ export class PullFolder {
 
   async read(number: number): Promise<Result<DatedPull>> {
     const folder = await lstat(this.#path).catch(() => undefined)
-    return folder?.isSymbolicLink() === true ? notOwn(this.#path) : this.#read(number)
+    return folder?.isSymbolicLink() === true ? notOwnFolder(this.#path) : this.#read(number)
   }
 
   async #read(number: number): Promise<Result<DatedPull>> {
-    const file = await readPlain(this.pathOf(number), `${number}.json`)
-    return file.ok ? pullIn(file.value, number) : file
+    const file = await readPlainFile(this.pathOf(number), `${number}.json`)
+    return file.ok ? decodePull(file.value, number) : file
   }
 
   /** Decided anew when the file was changed meanwhile. `edit` answers what it was given when there is nothing to do. */
@@ -76,12 +76,12 @@ export class PullFolder {
   ): Promise<Result<DatedPull>> {
     const path = this.pathOf(number)
     // Asked before anything is written beside it: what is not there is not locked.
-    const there = await this.read(number)
-    if (!there.ok) return there
+    const current = await this.read(number)
+    if (!current.ok) return current
     try {
-      return await locked(join(this.#path, `.${number}.lock`), clock, async () => {
-        await this.#sweep(clock)
-        return changed(path, number, edit)
+      return await withFileLock(join(this.#path, `.${number}.lock`), clock, async () => {
+        await this.#removeStaleDrafts(clock)
+        return changeFile(path, number, edit)
       })
     } catch (error) {
       return this.#unwritable(error)
@@ -89,18 +89,18 @@ export class PullFolder {
   }
 
   /** Under the next free number. */
-  async create(fill: (number: number) => KeptPull): Promise<Result<KeptPull>> {
+  async create(build: (number: number) => KeptPull): Promise<Result<KeptPull>> {
     try {
       await mkdir(this.#path, { recursive: true })
       for (;;) {
-        const numbers = await this.#numbers()
+        const numbers = await this.#listNumbers()
         if (!numbers.ok) return numbers
         const number = (numbers.value.at(-1) ?? 0) + 1
         if (number > NUMBER_MAX) return noNumberLeft(this.#path)
-        const pull = fill(number)
-        const bytes = writable(pull, number)
+        const pull = build(number)
+        const bytes = encodePull(pull, number)
         if (!bytes.ok) return bytes
-        if (await this.#placed(number, bytes.value)) return yes(pull)
+        if (await this.#createFile(number, bytes.value)) return yes(pull)
       }
     } catch (error) {
       return this.#unwritable(error)
@@ -113,31 +113,31 @@ export class PullFolder {
   }
 
   /** Once a folder and process: only what a crash left is there to be swept. */
-  async #sweep(clock: Pick<Clock, 'now'>): Promise<void> {
-    if (swept.has(this.#path)) return
-    swept.add(this.#path)
+  async #removeStaleDrafts(clock: Pick<Clock, 'now'>): Promise<void> {
+    if (cleanedFolders.has(this.#path)) return
+    cleanedFolders.add(this.#path)
     await sweepDrafts(this.#path, clock.now())
   }
 
   #unwritable(error: unknown) {
     return no(
       'failed',
-      `${printable(this.#path)} cannot be written to (${codeOf(error)}); give switchyard the right to`,
+      `${printable(this.#path)} cannot be written to (${errorCode(error)}); give switchyard the right to`,
     )
   }
 
   /** Answers whether the number was still free. Links are made only where nothing is, however many try. */
-  async #placed(number: number, bytes: Uint8Array): Promise<boolean> {
+  async #createFile(number: number, bytes: Uint8Array): Promise<boolean> {
     const draft = join(
       this.#path,
-      `.switchyard-${process.pid.toString(36)}-o${(drafts++).toString(36)}.draft`,
+      `.switchyard-${process.pid.toString(36)}-o${(draftCount++).toString(36)}.draft`,
     )
     await rm(draft, { force: true })
     try {
-      await writeSynced(draft, bytes)
+      await writeFileSynced(draft, bytes)
       await link(draft, this.pathOf(number))
     } catch (error) {
-      if (codeOf(error) === 'EEXIST') return false
+      if (errorCode(error) === 'EEXIST') return false
       throw error
     } finally {
       await rm(draft, { force: true })
@@ -147,26 +147,26 @@ export class PullFolder {
   }
 
   /** Ascending. Whatever bears a number takes it, also when it cannot be read. */
-  async #numbers(): Promise<Result<number[]>> {
+  async #listNumbers(): Promise<Result<number[]>> {
     try {
       if (!(await lstat(this.#path)).isDirectory()) {
-        return notOwn(this.#path)
+        return notOwnFolder(this.#path)
       }
       const names = await readdir(this.#path)
       const numbers = names.flatMap((name) => PULL_NAME.exec(name)?.[1] ?? []).map(Number)
       return yes(numbers.sort((a, b) => a - b))
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return yes([])
+      if (errorCode(error) === 'ENOENT') return yes([])
       return no(
         'failed',
-        `${printable(this.#path)} cannot be read (${codeOf(error)}); give switchyard the right to`,
+        `${printable(this.#path)} cannot be read (${errorCode(error)}); give switchyard the right to`,
       )
     }
   }
 }
 
 /** A number in the address of a pull request's file; undefined when it is none. */
-export function numberIn(fileName: string): number | undefined {
+export function pullNumberOf(fileName: string): number | undefined {
   const digits = PULL_NAME.exec(fileName)?.[1]
   return digits === undefined ? undefined : Number(digits)
 }
@@ -178,29 +178,29 @@ function noNumberLeft(path: string) {
   )
 }
 
-function notOwn(path: string) {
+function notOwnFolder(path: string) {
   return no('invalid', `${printable(path)} is no folder of its own; make it one`)
 }
 
-async function changed(
+async function changeFile(
   path: string,
   number: number,
   edit: (pull: DatedPull) => Result<DatedPull>,
 ): Promise<Result<DatedPull>> {
   for (let tries = 0; tries < CHANGE_TRIES_MAX; tries++) {
-    const file = await readPlain(path, `${number}.json`)
+    const file = await readPlainFile(path, `${number}.json`)
     if (!file.ok) return file
-    const pull = pullIn(file.value, number)
+    const pull = decodePull(file.value, number)
     const edited = pull.ok ? edit(pull.value) : pull
     if (!edited.ok || (pull.ok && edited.value === pull.value)) return edited
-    const bytes = writable(edited.value, number)
+    const bytes = encodePull(edited.value, number)
     if (!bytes.ok) return bytes
     if (await replaceIfSame(path, file.value, bytes.value)) return edited
   }
   return no('conflict', `${number}.json is being edited by somebody else all the time; try again`)
 }
 
-async function writeSynced(path: string, bytes: Uint8Array): Promise<void> {
+async function writeFileSynced(path: string, bytes: Uint8Array): Promise<void> {
   const handle = await open(path, 'wx', 0o644)
   try {
     await handle.writeFile(bytes)

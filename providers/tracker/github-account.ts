@@ -13,7 +13,7 @@ export function githubTrackerAccount({ tracker, codehost }: ServiceConfig): Gith
   const isSamePlace = codehost.driver === 'github' && sameAddress(apiUrl, codehost.apiUrl)
   const token = tracker.apiKey || (isSamePlace ? codehost.token : undefined)
   if (token === undefined || token === '') return undefined
-  return { token, apiUrl, field: tracker.apiUrl === undefined ? 'codehost.apiUrl' : 'tracker.apiUrl' }
+  return { token, apiUrl, apiUrlField: tracker.apiUrl === undefined ? 'codehost.apiUrl' : 'tracker.apiUrl' }
 }
 
 const sameAddress = (a = GITHUB_API, b = GITHUB_API): boolean =>

@@ -9,7 +9,15 @@ import { normalizeName } from '../../core/tickets/names.ts'
 import type { ServiceConfig } from '../../protocol/config.ts'
 import { LABELS_MAX, PROSE_CHARS_MAX, TEXT_CHARS_MAX } from '../../protocol/limits.ts'
 import type { Ticket } from '../../protocol/run.ts'
-import { countOf, fieldOf, instantOf, linkOf, listOf, numberOf, textOf } from '../codehost/github/fields.ts'
+import {
+  asCount,
+  asInstant,
+  asLink,
+  asList,
+  asPositiveInteger,
+  asText,
+  readField,
+} from '../codehost/github/fields.ts'
 
 export const OPEN = 'Open'
 export const CLOSED = 'Closed'
@@ -32,36 +40,36 @@ export interface Issue {
 
 /** undefined: it is none, or a pull request, which GitHub lists among them. */
 export function issueOf(value: unknown, remote: string): Issue | undefined {
-  const number = numberOf(fieldOf(value, 'number'))
-  const createdAt = instantOf(fieldOf(value, 'created_at'))
+  const number = asPositiveInteger(readField(value, 'number'))
+  const createdAt = asInstant(readField(value, 'created_at'))
   if (number === undefined || createdAt === undefined) return undefined
-  if ((fieldOf(value, 'pull_request') ?? null) !== null) return undefined
+  if ((readField(value, 'pull_request') ?? null) !== null) return undefined
   return {
     remote,
     number,
-    title: textOf(fieldOf(value, 'title'), TEXT_CHARS_MAX),
-    body: textOf(fieldOf(value, 'body'), PROSE_CHARS_MAX),
-    url: linkOf(fieldOf(value, 'html_url')) ?? '',
-    open: fieldOf(value, 'state') !== 'closed',
-    labels: labelsOf(fieldOf(value, 'labels')),
-    assignees: namesOf(fieldOf(value, 'assignees'), 'login'),
+    title: asText(readField(value, 'title'), TEXT_CHARS_MAX),
+    body: asText(readField(value, 'body'), PROSE_CHARS_MAX),
+    url: asLink(readField(value, 'html_url')) ?? '',
+    open: readField(value, 'state') !== 'closed',
+    labels: labelsOf(readField(value, 'labels')),
+    assignees: namesOf(readField(value, 'assignees'), 'login'),
     createdAt,
-    updatedAt: instantOf(fieldOf(value, 'updated_at')) ?? createdAt,
-    waitsForCount: countOf(fieldOf(value, 'issue_dependencies_summary', 'total_blocked_by')),
+    updatedAt: asInstant(readField(value, 'updated_at')) ?? createdAt,
+    waitsForCount: asCount(readField(value, 'issue_dependencies_summary', 'total_blocked_by')),
   }
 }
 
 /** GitHub has some as names, most as objects. */
 function labelsOf(labels: unknown): string[] {
-  return listOf(labels)
-    .map((label) => textOf(typeof label === 'string' ? label : fieldOf(label, 'name')))
+  return asList(labels)
+    .map((label) => asText(typeof label === 'string' ? label : readField(label, 'name')))
     .filter((name) => name !== '')
     .slice(0, LABELS_MAX)
 }
 
 function namesOf(items: unknown, key: string): string[] {
-  return listOf(items)
-    .map((item) => textOf(fieldOf(item, key)))
+  return asList(items)
+    .map((item) => asText(readField(item, key)))
     .filter((name) => name !== '')
 }
 

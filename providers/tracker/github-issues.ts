@@ -9,8 +9,8 @@
 import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import { type GithubApi, PROSE_PAGE_ITEMS_MAX, repoPath } from '../codehost/github/api.ts'
-import { strange } from '../codehost/github/errors.ts'
-import { fieldOf, instantOf, numberOf } from '../codehost/github/fields.ts'
+import { unexpectedReply } from '../codehost/github/errors.ts'
+import { asInstant, asPositiveInteger, readField } from '../codehost/github/fields.ts'
 import { type Issue, type IssuePlace, issueOf } from './github-issue.ts'
 
 export const OPEN_ISSUES_MAX = 1_000
@@ -82,7 +82,7 @@ export class RepoIssues {
   async #readAll(api: GithubApi, now: number): Promise<Result<void>> {
     const listed = await this.#list(api, 'state=open&sort=updated&direction=desc')
     if (!listed.ok) return listed
-    const { items, more } = listed.value
+    const { items, hasMore: more } = listed.value
     const open = items.flatMap((item) => issueOf(item, this.remote) ?? [])
     const asked = await this.#askWaits(api, open)
     if (!asked.ok) return asked
@@ -101,7 +101,7 @@ export class RepoIssues {
     const since = from.replace(/\.\d{3}Z$/, 'Z')
     const listed = await this.#list(api, `state=all&since=${since}&sort=updated&direction=asc`)
     if (!listed.ok) return listed
-    const { items, more } = listed.value
+    const { items, hasMore: more } = listed.value
     const issues = items.flatMap((item) => issueOf(item, this.remote) ?? [])
     const asked = await this.#askWaits(api, issues)
     if (!asked.ok) return asked
@@ -169,7 +169,7 @@ export class RepoIssues {
   /** Pull requests count: they come with the changes, too. */
   #moveOn(items: readonly unknown[]): void {
     for (const item of items) {
-      const at = instantOf(fieldOf(item, 'updated_at'))
+      const at = asInstant(readField(item, 'updated_at'))
       if (at !== undefined && (this.#newest === undefined || at > this.#newest)) this.#newest = at
     }
   }
@@ -183,7 +183,7 @@ export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Resu
   const read = await api.read(`${repo.value}/issues/${place.number}`, subject, 'background')
   if (!read.ok) return read
   // What says nothing of it does not say that it is gone.
-  if (numberOf(fieldOf(read.value, 'number')) === undefined) return strange(subject)
+  if (asPositiveInteger(readField(read.value, 'number')) === undefined) return unexpectedReply(subject)
   const issue = issueOf(read.value, place.remote)
   const isSame = issue !== undefined && issue.number === place.number
   return isSame
@@ -194,8 +194,8 @@ export async function readIssue(api: GithubApi, place: IssuePlace): Promise<Resu
 /** `repository_url` ends in its repository's name. */
 function placeIn(item: unknown): IssuePlace | undefined {
   const { length } = 'owner/name'.split('/')
-  const url = fieldOf(item, 'repository_url')
+  const url = readField(item, 'repository_url')
   const remote = typeof url === 'string' ? url.split('/').slice(-length).join('/') : ''
-  const number = fieldOf(item, 'number')
+  const number = readField(item, 'number')
   return typeof number === 'number' && remote !== '' ? { remote, number } : undefined
 }

@@ -14,7 +14,7 @@ import type { ServiceConfig } from '../../protocol/config.ts'
 import { TICKET_PROBLEMS_MAX, TRACKER_PROJECTS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { TrackerProject } from '../../protocol/tracker.ts'
-import { type GithubApi, githubApi } from '../codehost/github/api.ts'
+import { createGithubApi, type GithubApi } from '../codehost/github/api.ts'
 import type { ClientPool } from '../http/client-types.ts'
 import { githubTrackerAccount } from './github-account.ts'
 import { type Issue, type IssuePlace, issuePlaceOf, stateNames } from './github-issue.ts'
@@ -57,7 +57,7 @@ class GithubTracker implements Tracker {
     this.#tracker = config.tracker
     this.#rules = config.tracker.eligible
     const account = githubTrackerAccount(config)
-    this.#api = account === undefined ? NO_TOKEN : githubApi(account, couriers)
+    this.#api = account === undefined ? NO_TOKEN : createGithubApi(account, couriers)
     this.#homes = homesOf(config)
     this.#issues = new Map(
       [...this.#homes].map(([key, { remote }]) => [key, new RepoIssues(remote, clock)] as const),

@@ -11,10 +11,10 @@ import { printable } from '../../../protocol/schema-errors.ts'
 import type { ClientPool, RateLimitedClient, ReplyProjection } from '../../http/client-types.ts'
 import type { HttpReply, HttpRequest } from '../../http/http.ts'
 import { isRemote } from '../remote-name.ts'
-import { type GithubAddress, githubAddress } from './endpoint.ts'
-import { graphqlRefusalOf, refusalOf, type Subject, strange } from './errors.ts'
-import { fieldOf } from './fields.ts'
-import { GITHUB_MANNERS } from './rate-limits.ts'
+import { type GithubAddress, parseGithubAddress } from './endpoint.ts'
+import { type RefusalSubject, toGraphqlRefusal, toRefusal, unexpectedReply } from './errors.ts'
+import { readField } from './fields.ts'
+import { GITHUB_RATE_LIMITS } from './rate-limits.ts'
 
 export const PAGE_ITEMS_MAX = 100
 /** Of what people write, up to a quarter of a MiB each, so that no page is longer than an answer may be. */
@@ -26,38 +26,38 @@ export interface GithubAccount {
   readonly apiUrl?: string | undefined
   readonly token: string
   /** The field that has the address, for a sentence about it. */
-  readonly field?: string
+  readonly apiUrlField?: string
 }
 
-export interface PageOrder {
-  readonly subject: Subject
+export interface GithubListRequest {
+  readonly subject: RefusalSubject
   readonly urgency: Urgency
   readonly pagesMax: number
   /** Where in the answer the list is; absent: the answer is the list. */
-  readonly at?: string
-  readonly gist?: ReplyProjection
+  readonly listField?: string
+  readonly projection?: ReplyProjection
   /** Of a list that is longer than that, its end counts instead of its beginning. */
-  readonly newest?: true
+  readonly keepsNewest?: true
 }
 
-export interface Listed {
+export interface GithubList {
   readonly items: readonly unknown[]
   /** There are more than were asked for. */
-  readonly more: boolean
+  readonly hasMore: boolean
 }
 
-export interface GraphqlOrder {
+export interface GithubGraphqlRequest {
   readonly query: string
   readonly variables: Readonly<Record<string, unknown>>
-  readonly subject: Subject
+  readonly subject: RefusalSubject
   readonly writes?: boolean
 }
 
-export function githubApi(account: GithubAccount, couriers: ClientPool): Result<GithubApi> {
-  const address = githubAddress(account.apiUrl, account.field)
+export function createGithubApi(account: GithubAccount, clients: ClientPool): Result<GithubApi> {
+  const address = parseGithubAddress(account.apiUrl, account.apiUrlField)
   if (!address.ok) return address
-  const courier = couriers.clientFor(GITHUB_MANNERS, new URL(address.value.api).origin, account.token)
-  return yes(new GithubApi(address.value, account.token, courier))
+  const client = clients.clientFor(GITHUB_RATE_LIMITS, new URL(address.value.api).origin, account.token)
+  return yes(new GithubApi(address.value, account.token, client))
 }
 
 /** Below a repository, whose name is safe in a path. */
@@ -70,12 +70,12 @@ export function repoPath(remote: string): Result<string> {
 export class GithubApi {
   readonly address: GithubAddress
   readonly #token: string
-  readonly #courier: RateLimitedClient
+  readonly #client: RateLimitedClient
 
-  constructor(address: GithubAddress, token: string, courier: RateLimitedClient) {
+  constructor(address: GithubAddress, token: string, client: RateLimitedClient) {
     this.address = address
     this.#token = token
-    this.#courier = courier
+    this.#client = client
   }
 
   /** Any status. */
@@ -83,31 +83,31 @@ export class GithubApi {
     return this.#get(`${this.address.api}${path}`, urgency)
   }
 
-  async read(path: string, subject: Subject, urgency: Urgency): Promise<Result<unknown>> {
-    return valueIn(await this.get(path, urgency), subject)
+  async read(path: string, subject: RefusalSubject, urgency: Urgency): Promise<Result<unknown>> {
+    return parseReply(await this.get(path, urgency), subject)
   }
 
-  async list(path: string, order: PageOrder): Promise<Result<Listed>> {
-    const { pagesMax } = order
-    const first = await this.#page(`${this.address.api}${path}`, order)
+  async list(path: string, request: GithubListRequest): Promise<Result<GithubList>> {
+    const { pagesMax } = request
+    const first = await this.#readPage(`${this.address.api}${path}`, request)
     if (!first.ok) return first
-    const { next, pages } = first.value
-    if (next === undefined) return yes({ items: first.value.items, more: false })
-    const isCut = pages !== undefined && pages > pagesMax
-    const isEnd = isCut && order.newest === true
-    const range = isEnd ? { from: pages - pagesMax + 1, to: pages } : { from: 2, to: pagesMax }
+    const { next, pageCount } = first.value
+    if (next === undefined) return yes({ items: first.value.items, hasMore: false })
+    const isTruncated = pageCount !== undefined && pageCount > pagesMax
+    const readsTail = isTruncated && request.keepsNewest === true
+    const range = readsTail ? { from: pageCount - pagesMax + 1, to: pageCount } : { from: 2, to: pagesMax }
     const rest =
-      pages === undefined
-        ? await this.#oneByOne(next, order)
-        : await this.#atOnce(next, { ...range, to: Math.min(pages, range.to) }, order)
+      pageCount === undefined
+        ? await this.#readPagesInSequence(next, request)
+        : await this.#readPagesInParallel(next, { ...range, to: Math.min(pageCount, range.to) }, request)
     if (!rest.ok) return rest
-    const items = [...(isEnd ? [] : first.value.items), ...rest.value.items]
-    return yes({ items, more: rest.value.more || isCut })
+    const items = [...(readsTail ? [] : first.value.items), ...rest.value.items]
+    return yes({ items, hasMore: rest.value.hasMore || isTruncated })
   }
 
   /** Any status; a person waits. */
   send(method: HttpRequest['method'], path: string, body?: object): Promise<Result<HttpReply>> {
-    return this.#courier.send({
+    return this.#client.send({
       method,
       url: `${this.address.api}${path}`,
       headers: this.#headers(body !== undefined),
@@ -119,15 +119,20 @@ export class GithubApi {
   async write(
     method: HttpRequest['method'],
     path: string,
-    subject: Subject,
+    subject: RefusalSubject,
     body?: object,
   ): Promise<Result<unknown>> {
-    return valueIn(await this.send(method, path, body), subject)
+    return parseReply(await this.send(method, path, body), subject)
   }
 
   /** Answers `data`. */
-  async graphql({ query, variables, subject, writes = false }: GraphqlOrder): Promise<Result<unknown>> {
-    const reply = await this.#courier.send({
+  async graphql({
+    query,
+    variables,
+    subject,
+    writes = false,
+  }: GithubGraphqlRequest): Promise<Result<unknown>> {
+    const reply = await this.#client.send({
       method: 'POST',
       url: this.address.graphql,
       headers: this.#headers(true),
@@ -135,19 +140,19 @@ export class GithubApi {
       urgency: 'person',
       writes,
     })
-    const body = valueIn(reply, subject)
+    const body = parseReply(reply, subject)
     if (!body.ok) return body
-    const refused = graphqlRefusalOf(body.value, subject)
+    const refused = toGraphqlRefusal(body.value, subject)
     if (refused !== undefined) return refused
-    const data = fieldOf(body.value, 'data')
+    const data = readField(body.value, 'data')
     // It says neither yes nor no.
-    return typeof data === 'object' && data !== null ? yes(data) : strange(subject)
+    return typeof data === 'object' && data !== null ? yes(data) : unexpectedReply(subject)
   }
 
-  #get(url: string, urgency: Urgency, gist?: ReplyProjection): Promise<Result<HttpReply>> {
+  #get(url: string, urgency: Urgency, projection?: ReplyProjection): Promise<Result<HttpReply>> {
     const headers = this.#headers(false)
-    const short = gist === undefined ? {} : { gist }
-    return this.#courier.send({ method: 'GET', url, headers, urgency, cached: true, ...short })
+    const short = projection === undefined ? {} : { gist: projection }
+    return this.#client.send({ method: 'GET', url, headers, urgency, cached: true, ...short })
   }
 
   #headers(hasBody: boolean): Record<string, string> {
@@ -162,56 +167,59 @@ export class GithubApi {
 
   // ---- pages -------------------------------------------------------------------------------------------------------
 
-  async #page(url: string, { subject, urgency, at, gist }: PageOrder): Promise<Result<Page>> {
+  async #readPage(
+    url: string,
+    { subject, urgency, listField: at, projection: gist }: GithubListRequest,
+  ): Promise<Result<GithubPage>> {
     const reply = await this.#get(url, urgency, gist)
-    const value = valueIn(reply, subject)
-    if (!reply.ok || !value.ok) return value.ok ? strange(subject) : value
-    const items = at === undefined ? value.value : fieldOf(value.value, at)
-    if (!Array.isArray(items)) return strange(subject)
-    return yes({ items, ...this.#linksOf(reply.value.headers.link) })
+    const value = parseReply(reply, subject)
+    if (!reply.ok || !value.ok) return value.ok ? unexpectedReply(subject) : value
+    const items = at === undefined ? value.value : readField(value.value, at)
+    if (!Array.isArray(items)) return unexpectedReply(subject)
+    return yes({ items, ...this.#parsePageLinks(reply.value.headers.link) })
   }
 
   /** Where they are linked by a mark, there is no telling how many there are. */
-  async #oneByOne(first: URL, order: PageOrder): Promise<Result<Listed>> {
+  async #readPagesInSequence(first: URL, request: GithubListRequest): Promise<Result<GithubList>> {
     const items: unknown[] = []
     let next: URL | undefined = first
     for (let pages = 1; next !== undefined; pages++) {
-      if (pages >= order.pagesMax) return yes({ items, more: true })
-      const page: Result<Page> = await this.#page(next.href, order)
+      if (pages >= request.pagesMax) return yes({ items, hasMore: true })
+      const page: Result<GithubPage> = await this.#readPage(next.href, request)
       if (!page.ok) return page
       items.push(...page.value.items)
       next = page.value.next
     }
-    return yes({ items, more: false })
+    return yes({ items, hasMore: false })
   }
 
-  async #atOnce(
+  async #readPagesInParallel(
     next: URL,
     { from, to }: { readonly from: number; readonly to: number },
-    order: PageOrder,
-  ): Promise<Result<Listed>> {
+    request: GithubListRequest,
+  ): Promise<Result<GithubList>> {
     const numbers = Array.from({ length: Math.max(0, to - from + 1) }, (_, index) => from + index)
-    const asked = await Promise.all(numbers.map((number) => this.#page(pageAt(next, number), order)))
+    const read = await Promise.all(numbers.map((number) => this.#readPage(pageUrl(next, number), request)))
     const items: unknown[] = []
-    for (const page of asked) {
+    for (const page of read) {
       if (!page.ok) return page
       items.push(...page.value.items)
     }
-    return yes({ items, more: false })
+    return yes({ items, hasMore: false })
   }
 
-  #linksOf(header: string | undefined): Pick<Page, 'next' | 'pages'> {
-    const next = this.#linked(header, 'next')
+  #parsePageLinks(header: string | undefined): Pick<GithubPage, 'next' | 'pageCount'> {
+    const next = this.#findLink(header, 'next')
     if (next === undefined) return {}
-    const last = this.#linked(header, 'last')?.searchParams.get('page') ?? ''
+    const last = this.#findLink(header, 'last')?.searchParams.get('page') ?? ''
     const isCounted = next.searchParams.get('page') === '2' && /^\d{1,6}$/.test(last)
-    return { next, ...(isCounted ? { pages: Number(last) } : {}) }
+    return { next, ...(isCounted ? { pageCount: Number(last) } : {}) }
   }
 
   /** What leads out of the API gets no token. */
-  #linked(header: string | undefined, relation: string): URL | undefined {
+  #findLink(header: string | undefined, relation: string): URL | undefined {
     const links = [...(header ?? '').matchAll(/<([^<>]*)>([^<]*)/g)]
-    const target = links.find(([, , what]) => what?.includes(`rel="${relation}"`))?.[1]
+    const target = links.find(([, , attributes]) => attributes?.includes(`rel="${relation}"`))?.[1]
     if (target === undefined || !URL.canParse(target)) return undefined
     const url = new URL(target)
     const api = new URL(`${this.address.api}/`)
@@ -219,25 +227,25 @@ export class GithubApi {
   }
 }
 
-interface Page {
+interface GithubPage {
   readonly items: readonly unknown[]
   readonly next?: URL
   /** How many there are; unknown where they are not numbered. */
-  readonly pages?: number
+  readonly pageCount?: number
 }
 
-function pageAt(next: URL, number: number): string {
+function pageUrl(next: URL, number: number): string {
   const url = new URL(next)
   url.searchParams.set('page', String(number))
   return url.href
 }
 
 /** What a reply that says yes holds; undefined where it holds nothing. */
-export function valueIn(reply: Result<HttpReply>, subject: Subject): Result<unknown> {
+export function parseReply(reply: Result<HttpReply>, subject: RefusalSubject): Result<unknown> {
   if (!reply.ok) return reply
   const { status, text } = reply.value
-  if (status < 200 || status > 299) return refusalOf(reply.value, subject)
+  if (status < 200 || status > 299) return toRefusal(reply.value, subject)
   if (text === '') return yes(undefined)
   const parsed = parseJson(text, ANSWER_KEYS_MAX)
-  return parsed.ok ? yes(parsed.value) : strange(subject)
+  return parsed.ok ? yes(parsed.value) : unexpectedReply(subject)
 }

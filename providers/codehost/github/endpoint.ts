@@ -18,10 +18,10 @@ export const GITHUB_API = 'https://api.github.com'
 const GITHUB_SITE = 'https://github.com'
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 /** How a server of one's own keeps its two APIs apart. */
-const OWN_SERVER = /\/api\/v3$/
+const ENTERPRISE_API_PATH = /\/api\/v3$/
 
 /** `field`: the one of the configuration that has the address. */
-export function githubAddress(apiUrl = GITHUB_API, field = 'codehost.apiUrl'): Result<GithubAddress> {
+export function parseGithubAddress(apiUrl = GITHUB_API, field = 'codehost.apiUrl'): Result<GithubAddress> {
   const api = apiUrl.replace(/\/+$/, '')
   if (!URL.canParse(api)) return no('invalid', `${field} is no address; correct it`)
   const { protocol, hostname, username, password, search, hash } = new URL(api)
@@ -32,15 +32,15 @@ export function githubAddress(apiUrl = GITHUB_API, field = 'codehost.apiUrl'): R
   if (search !== '' || hash !== '') return no('invalid', `${field} must end with a path; leave out ? and #`)
   const isSafe = protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))
   if (!isSafe) return no('invalid', `${field} must begin with https://, for a token goes there`)
-  return yes({ api, graphql: graphqlOf(api), site: siteOf(api) })
+  return yes({ api, graphql: graphqlUrl(api), site: siteUrl(api) })
 }
 
-function graphqlOf(api: string): string {
-  return OWN_SERVER.test(api) ? api.replace(OWN_SERVER, '/api/graphql') : `${api}/graphql`
+function graphqlUrl(api: string): string {
+  return ENTERPRISE_API_PATH.test(api) ? api.replace(ENTERPRISE_API_PATH, '/api/graphql') : `${api}/graphql`
 }
 
 /** The cloud, and a company's part of it, have their API on a host of its own: `api.` before the site's. */
-function siteOf(api: string): string {
+function siteUrl(api: string): string {
   if (api === GITHUB_API) return GITHUB_SITE
   const { origin, pathname } = new URL(api)
   return pathname === '/' ? origin.replace(/^https:\/\/api\./, 'https://') : origin

@@ -8,49 +8,52 @@ import { no, type RefusalKind, type Refused } from '../../../core/result.ts'
 import { parseJson } from '../../../protocol/parse.ts'
 import { printable } from '../../../protocol/schema-errors.ts'
 import type { HttpReply } from '../../http/http.ts'
-import { fieldOf, listOf } from './fields.ts'
+import { asList, readField } from './fields.ts'
 
 /** What was asked about, for the sentence: `pull request 12 of ada/lamps`. */
-export type Subject = string
+export type RefusalSubject = string
 
 const MESSAGE_CHARS_MAX = 500
 /** A refusal holds a sentence or two; a page of somebody's proxy may be long. */
 const REFUSAL_KEYS_MAX = 1_000
-const STATE_WORDS =
+const STATE_CONFLICT_WORDS =
   /already|cannot be changed|own pull request|has been (merged|deleted)|force-pushed|not open|is closed|still a draft/i
-const NOT_SAID = 'no reason given'
+const NO_REASON = 'no reason given'
 
-export function refusalOf(reply: HttpReply, subject: Subject): Refused {
+export function toRefusal(reply: HttpReply, subject: RefusalSubject): Refused {
   const { status } = reply
-  const said = messageOf(reply)
+  const message = errorMessage(reply)
   if (status === 401) {
     return no(
       'unauthorized',
       'GitHub refused the token; connect GitHub again, or give it a token that is still good',
     )
   }
-  if (isTooOften(reply))
-    return no('unavailable', `GitHub wants fewer requests just now: ${said}; try again later`)
+  if (isRateLimited(reply))
+    return no('unavailable', `GitHub wants fewer requests just now: ${message}; try again later`)
   if (status === 403)
-    return no('forbidden', `GitHub does not allow this for ${subject}: ${said}${wantedOf(reply)}`)
+    return no(
+      'forbidden',
+      `GitHub does not allow this for ${subject}: ${message}${describeMissingPermissions(reply)}`,
+    )
   if (status === 404) {
     return no(
       'unknown',
       `GitHub has no ${subject}, or the token may not see it; give it access if it is there`,
     )
   }
-  if (status === 410) return no('gone', `GitHub no longer has ${subject}: ${said}`)
+  if (status === 410) return no('gone', `GitHub no longer has ${subject}: ${message}`)
   if (status >= 500)
     return no('unavailable', `GitHub has trouble of its own (${status}) with ${subject}; try again later`)
-  return no(kindOf(status, said), `GitHub says of ${subject}: ${said}`)
+  return no(refusalKind(status, message), `GitHub says of ${subject}: ${message}`)
 }
 
-function kindOf(status: number, said: string): RefusalKind {
+function refusalKind(status: number, message: string): RefusalKind {
   if (status === 405 || status === 409) return 'conflict'
-  return status === 422 && STATE_WORDS.test(said) ? 'conflict' : 'invalid'
+  return status === 422 && STATE_CONFLICT_WORDS.test(message) ? 'conflict' : 'invalid'
 }
 
-export function isTooOften({ status, headers, text }: HttpReply): boolean {
+export function isRateLimited({ status, headers, text }: HttpReply): boolean {
   if (status === 429) return true
   if (status !== 403) return false
   const asked = headers['retry-after'] !== undefined || headers['x-ratelimit-remaining'] === '0'
@@ -58,7 +61,7 @@ export function isTooOften({ status, headers, text }: HttpReply): boolean {
 }
 
 /** A fine-grained token is told what it lacks. */
-function wantedOf({ headers }: HttpReply): string {
+function describeMissingPermissions({ headers }: HttpReply): string {
   const wanted = headers['x-accepted-github-permissions']
   return wanted === undefined || wanted === ''
     ? ''
@@ -66,18 +69,18 @@ function wantedOf({ headers }: HttpReply): string {
 }
 
 /** GitHub's own words, with those of the single errors. */
-export function messageOf({ text }: HttpReply): string {
+export function errorMessage({ text }: HttpReply): string {
   const parsed = parseJson(text, REFUSAL_KEYS_MAX)
-  if (!parsed.ok) return NOT_SAID
-  const message = fieldOf(parsed.value, 'message')
-  const details = listOf(fieldOf(parsed.value, 'errors')).map(detailOf)
+  if (!parsed.ok) return NO_REASON
+  const message = readField(parsed.value, 'message')
+  const details = asList(readField(parsed.value, 'errors')).map(errorDetail)
   const words = [message, ...details].filter((one): one is string => typeof one === 'string' && one !== '')
-  return printable([...new Set(words)].join(': ')).slice(0, MESSAGE_CHARS_MAX) || NOT_SAID
+  return printable([...new Set(words)].join(': ')).slice(0, MESSAGE_CHARS_MAX) || NO_REASON
 }
 
-function detailOf(error: unknown): unknown {
+function errorDetail(error: unknown): unknown {
   if (typeof error === 'string') return error
-  const [message, field, code] = ['message', 'field', 'code'].map((name) => fieldOf(error, name))
+  const [message, field, code] = ['message', 'field', 'code'].map((name) => readField(error, name))
   if (typeof message === 'string') return message
   return typeof field === 'string' && typeof code === 'string' ? `${field} ${code}` : undefined
 }
@@ -96,17 +99,17 @@ const GRAPHQL_KINDS: Readonly<Record<string, RefusalKind>> = {
 }
 
 /** Its errors come with status 200. undefined: there is none. */
-export function graphqlRefusalOf(body: unknown, subject: Subject): Refused | undefined {
-  const [first] = listOf(fieldOf(body, 'errors'))
+export function toGraphqlRefusal(body: unknown, subject: RefusalSubject): Refused | undefined {
+  const [first] = asList(readField(body, 'errors'))
   if (first === undefined) return undefined
-  const [type, message] = ['type', 'message'].map((name) => fieldOf(first, name))
+  const [type, message] = ['type', 'message'].map((name) => readField(first, name))
   const kind =
     typeof type === 'string' && Object.hasOwn(GRAPHQL_KINDS, type) ? GRAPHQL_KINDS[type] : undefined
   if (kind === 'unknown') return no(kind, `GitHub has no ${subject}, or the token may not see it`)
-  const said = typeof message === 'string' ? printable(message).slice(0, MESSAGE_CHARS_MAX) : NOT_SAID
-  return no(kind ?? 'failed', `GitHub says of ${subject}: ${said}`)
+  const reason = typeof message === 'string' ? printable(message).slice(0, MESSAGE_CHARS_MAX) : NO_REASON
+  return no(kind ?? 'failed', `GitHub says of ${subject}: ${reason}`)
 }
 
-export function strange(subject: Subject): Refused {
+export function unexpectedReply(subject: RefusalSubject): Refused {
   return no('failed', `GitHub answered something else than it should about ${subject}; try again later`)
 }

@@ -12,7 +12,7 @@ const LINK = /^https?:\/\/[^\s]+$/
 const WIDE_YEAR = /^[+-]/
 
 /** Along a path of names. */
-export function fieldOf(value: unknown, ...path: readonly string[]): unknown {
+export function readField(value: unknown, ...path: readonly string[]): unknown {
   let at = value
   for (const name of path) {
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined
@@ -21,36 +21,36 @@ export function fieldOf(value: unknown, ...path: readonly string[]): unknown {
   return at
 }
 
-export function listOf(value: unknown): readonly unknown[] {
+export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : []
 }
 
 /** Empty where there is none. */
-export function textOf(value: unknown, charsMax = NAME_CHARS_MAX): string {
-  return typeof value === 'string' ? cut(value, charsMax) : ''
+export function asText(value: unknown, charsMax = NAME_CHARS_MAX): string {
+  return typeof value === 'string' ? cutText(value, charsMax) : ''
 }
 
 /** Half of a surrogate pair, sent or made by cutting, is no text. */
-function cut(text: string, charsMax: number): string {
+function cutText(text: string, charsMax: number): string {
   const short = text.length > charsMax ? text.slice(0, charsMax) : text
   return short.replace(/\p{Cs}/gu, '\uFFFD')
 }
 
-export function countOf(value: unknown): number {
+export function asCount(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0
 }
 
 /** From 1 on, as pull requests, issues and lines are numbered. */
-export function numberOf(value: unknown): number | undefined {
+export function asPositiveInteger(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 ? value : undefined
 }
 
-export function linkOf(value: unknown): string | undefined {
+export function asLink(value: unknown): string | undefined {
   return typeof value === 'string' && value.length <= URL_CHARS_MAX && LINK.test(value) ? value : undefined
 }
 
 /** GitHub leaves the milliseconds out. */
-export function instantOf(value: unknown): string | undefined {
+export function asInstant(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined
   const at = new Date(value)
   if (Number.isNaN(at.getTime())) return undefined
@@ -58,6 +58,6 @@ export function instantOf(value: unknown): string | undefined {
   return WIDE_YEAR.test(instant) ? undefined : instant
 }
 
-export function loginOf(user: unknown): string {
-  return textOf(fieldOf(user, 'login')) || GHOST
+export function readLogin(user: unknown): string {
+  return asText(readField(user, 'login')) || GHOST
 }

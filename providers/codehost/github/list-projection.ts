@@ -7,14 +7,14 @@
 import { parseJson } from '../../../protocol/parse.ts'
 import type { ReplyProjection } from '../../http/client-types.ts'
 import { ANSWER_KEYS_MAX } from './api.ts'
-import { fieldOf } from './fields.ts'
+import { readField } from './fields.ts'
 
 /** In GitHub's own shape, for whoever reads one whole reads this just so. */
-export const PULL_LIST: ReplyProjection = {
+export const PULL_LIST_PROJECTION: ReplyProjection = {
   name: 'pull list',
   apply(text) {
     const list = parseJson(text, ANSWER_KEYS_MAX)
-    return list.ok && Array.isArray(list.value) ? JSON.stringify(list.value.map(inShort)) : text
+    return list.ok && Array.isArray(list.value) ? JSON.stringify(list.value.map(projectPull)) : text
   },
 }
 
@@ -30,11 +30,11 @@ const FIELDS = [
   'updated_at',
 ]
 
-function inShort(pull: unknown): object {
+function projectPull(pull: unknown): object {
   return {
-    ...Object.fromEntries(FIELDS.map((name) => [name, fieldOf(pull, name)])),
-    user: { login: fieldOf(pull, 'user', 'login') },
-    base: { ref: fieldOf(pull, 'base', 'ref') },
-    head: { ref: fieldOf(pull, 'head', 'ref') },
+    ...Object.fromEntries(FIELDS.map((name) => [name, readField(pull, name)])),
+    user: { login: readField(pull, 'user', 'login') },
+    base: { ref: readField(pull, 'base', 'ref') },
+    head: { ref: readField(pull, 'head', 'ref') },
   }
 }

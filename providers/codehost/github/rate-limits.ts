@@ -8,48 +8,48 @@
 import { parseJson } from '../../../protocol/parse.ts'
 import type { BudgetReport, MinuteQuota, RateLimitRules, ServiceRequest } from '../../http/client-types.ts'
 import { type HttpReply, retryAfterMs } from '../../http/http.ts'
-import { isTooOften } from './errors.ts'
-import { fieldOf, listOf } from './fields.ts'
+import { isRateLimited } from './errors.ts'
+import { asList, readField } from './fields.ts'
 
 /** It refuses beyond 100, which are shared by everything that has this account's tokens. */
-const AT_ONCE = 50
+const CONCURRENT_REQUESTS_MAX = 50
 const WRITE_PAUSE_MS = 1_000
 /** What it wants where it names no time. */
-const PAUSE_MS = 60_000
+const DEFAULT_PAUSE_MS = 60_000
 /** It counts by the hour: an instant beyond the next one is a clock's mistake, most likely our own. */
 const WINDOW_MS_MAX = 60 * 60_000
 /** As it is documented. */
-const MINUTES: Readonly<Record<string, MinuteQuota>> = {
+const MINUTE_QUOTAS: Readonly<Record<string, MinuteQuota>> = {
   core: { points: 900, read: 1, write: 5 },
   graphql: { points: 2_000, read: 1, write: 5 },
 }
 const GRAPHQL_LIMITED = /"type"\s*:\s*"RATE_LIMIT(ED)?"/
 const GRAPHQL_KEYS_MAX = 200_000
 
-export const GITHUB_MANNERS: RateLimitRules = {
+export const GITHUB_RATE_LIMITS: RateLimitRules = {
   name: 'GitHub',
-  concurrencyMax: AT_ONCE,
+  concurrencyMax: CONCURRENT_REQUESTS_MAX,
   writeIntervalMs: WRITE_PAUSE_MS,
-  resourceOf,
-  minuteQuota: (resource) => MINUTES[resource],
-  budgets,
-  tooManyRequestsMs: tooOften,
+  resourceOf: resourceOfRequest,
+  minuteQuota: (resource) => MINUTE_QUOTAS[resource],
+  budgets: readBudgets,
+  tooManyRequestsMs: rateLimitPauseMs,
 }
 
-function resourceOf({ url }: ServiceRequest): string {
+function resourceOfRequest({ url }: ServiceRequest): string {
   const { pathname } = new URL(url)
   if (pathname.endsWith('/graphql')) return 'graphql'
   return /\/search\//.test(pathname) ? 'search' : 'core'
 }
 
-function budgets({ headers }: HttpReply, errand: ServiceRequest): readonly BudgetReport[] {
+function readBudgets({ headers }: HttpReply, request: ServiceRequest): readonly BudgetReport[] {
   const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) =>
-    wholeOf(headers[`x-ratelimit-${name}`]),
+    parseWhole(headers[`x-ratelimit-${name}`]),
   )
   if (limit === undefined && remaining === undefined) return []
   return [
     {
-      resource: headers['x-ratelimit-resource'] ?? resourceOf(errand),
+      resource: headers['x-ratelimit-resource'] ?? resourceOfRequest(request),
       ...(limit === undefined ? {} : { limit }),
       ...(remaining === undefined ? {} : { remaining }),
       ...(reset === undefined ? {} : { resetsAt: reset * 1000 }),
@@ -57,24 +57,25 @@ function budgets({ headers }: HttpReply, errand: ServiceRequest): readonly Budge
   ]
 }
 
-function wholeOf(header: string | undefined): number | undefined {
+function parseWhole(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,12}$/.test(header) ? Number(header) : undefined
 }
 
 /** Milliseconds for which nothing may be asked; undefined: it is no such refusal. `now`: wall milliseconds. */
-export function tooOften(reply: HttpReply, now: number): number | undefined {
-  if (!isTooOften(reply) && !isGraphqlLimited(reply)) return undefined
+export function rateLimitPauseMs(reply: HttpReply, now: number): number | undefined {
+  if (!isRateLimited(reply) && !isGraphqlRateLimited(reply)) return undefined
   const { headers } = reply
   const asked = retryAfterMs(headers['retry-after'], now)
   if (asked !== undefined) return asked
-  const reset = headers['x-ratelimit-remaining'] === '0' ? wholeOf(headers['x-ratelimit-reset']) : undefined
-  return reset === undefined ? PAUSE_MS : Math.min(Math.max(0, reset * 1000 - now), WINDOW_MS_MAX)
+  const reset =
+    headers['x-ratelimit-remaining'] === '0' ? parseWhole(headers['x-ratelimit-reset']) : undefined
+  return reset === undefined ? DEFAULT_PAUSE_MS : Math.min(Math.max(0, reset * 1000 - now), WINDOW_MS_MAX)
 }
 
 /** The words may also stand in somebody's comment, so the errors themselves are asked. */
-function isGraphqlLimited({ status, text }: HttpReply): boolean {
+function isGraphqlRateLimited({ status, text }: HttpReply): boolean {
   if (status !== 200 || !GRAPHQL_LIMITED.test(text)) return false
   const body = parseJson(text, GRAPHQL_KEYS_MAX)
-  const errors = body.ok ? listOf(fieldOf(body.value, 'errors')) : []
-  return errors.some((error) => /^RATE_LIMIT(ED)?$/.test(String(fieldOf(error, 'type'))))
+  const errors = body.ok ? asList(readField(body.value, 'errors')) : []
+  return errors.some((error) => /^RATE_LIMIT(ED)?$/.test(String(readField(error, 'type'))))
 }

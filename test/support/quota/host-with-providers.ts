@@ -8,7 +8,7 @@ import type { BuiltHost } from '../../../actors/root/create-host.ts'
 import { realChance, realClock } from '../../../bin/clock.ts'
 import { renderConfig } from '../../../core/settings/change.ts'
 import type { Run } from '../../../protocol/run.ts'
-import { pullHostFor } from '../../../providers/codehost/pull-host.ts'
+import { createPullHost } from '../../../providers/codehost/pull-host.ts'
 import { createClientPool } from '../../../providers/http/client-pool.ts'
 import { createHttp } from '../../../providers/http/http.ts'
 import { trackerFor } from '../../../providers/tracker/tracker.ts'
@@ -88,7 +88,7 @@ export async function neighbourhood(options: NeighbourhoodOptions): Promise<Neig
     store,
     log,
     tracker: (now) => trackerFor(now, { clock, log, couriers }),
-    pulls: (now) => pullHostFor(now, { couriers, clock, log }),
+    pulls: (now) => createPullHost(now, { clients: couriers, clock, log }),
   })
   const runs = runsOf(github, remotes)
   const landed = store.database.commit(runs.map(putRun))

@@ -1,8 +1,8 @@
 /** Lists of pull requests in short read as the whole ones do. */
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { PULL_LIST } from '../../../../providers/codehost/github/list-projection.ts'
-import { pullFactsOf } from '../../../../providers/codehost/github/records.ts'
+import { PULL_LIST_PROJECTION } from '../../../../providers/codehost/github/list-projection.ts'
+import { toPullFacts } from '../../../../providers/codehost/github/records.ts'
 
 const strange = fc.jsonValue({ maxDepth: 1 })
 const or = <T>(usual: fc.Arbitrary<T>) => fc.oneof({ weight: 4, arbitrary: usual }, strange)
@@ -31,8 +31,8 @@ test('whatever a pull request looks like, in short it is the same one', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(pull, strange), { maxLength: 5 }), (pulls) => {
       const whole: unknown[] = JSON.parse(JSON.stringify(pulls))
-      const short: unknown[] = JSON.parse(PULL_LIST.apply(JSON.stringify(pulls)))
-      expect(short.map(pullFactsOf)).toEqual(whole.map(pullFactsOf))
+      const short: unknown[] = JSON.parse(PULL_LIST_PROJECTION.apply(JSON.stringify(pulls)))
+      expect(short.map(toPullFacts)).toEqual(whole.map(toPullFacts))
     }),
   )
 })
@@ -40,11 +40,11 @@ test('whatever a pull request looks like, in short it is the same one', () => {
 test('the repositories that each of them carries are left out', () => {
   const repo = { description: 'x'.repeat(10_000) }
   const text = JSON.stringify([{ number: 7, base: { ref: 'main', repo }, head: { ref: 'fix', repo } }])
-  expect(JSON.parse(PULL_LIST.apply(text))).toEqual([
+  expect(JSON.parse(PULL_LIST_PROJECTION.apply(text))).toEqual([
     { number: 7, user: {}, base: { ref: 'main' }, head: { ref: 'fix' } },
   ])
 })
 
 test.each(['', '<html>', '{"message":"Moved"}', '[{"__proto__":{}}]'])('%j stays as it is', (text) => {
-  expect(PULL_LIST.apply(text)).toBe(text)
+  expect(PULL_LIST_PROJECTION.apply(text)).toBe(text)
 })

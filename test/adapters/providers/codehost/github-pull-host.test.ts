@@ -1,7 +1,7 @@
 /** GitHub as people use it, on a GitHub that refuses what the real one refuses: every sentence of every code host. */
 import { afterAll, describe, expect, test } from '@jest/globals'
 import { configDefaults } from '../../../../protocol/config.ts'
-import { pullHostFor } from '../../../../providers/codehost/pull-host.ts'
+import { createPullHost } from '../../../../providers/codehost/pull-host.ts'
 import { keptLog } from '../../../support/recording-log.ts'
 import { type GithubBench, githubBench, ME, REMOTE, SOMEBODY, TOKEN } from './github-fixture.ts'
 import { granted, type PullBench, pullHostSuite, pushTo } from './pull-suite.ts'
@@ -11,7 +11,9 @@ const wrong: string[] = []
 
 function hostOn({ github, couriers, clock }: GithubBench, token = TOKEN) {
   const codehost = { driver: 'github' as const, apiUrl: github.apiUrl, token }
-  return granted(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() }))
+  return granted(
+    createPullHost({ ...configDefaults, codehost }, { clients: couriers, clock, log: keptLog() }),
+  )
 }
 
 async function closed({ github, close }: GithubBench): Promise<void> {
@@ -233,7 +235,9 @@ describe('connecting', () => {
     ],
   ])('%j is refused', async (codehost, message) => {
     const { couriers, clock, close } = await githubBench({ repos: [] })
-    expect(pullHostFor({ ...configDefaults, codehost }, { couriers, clock, log: keptLog() })).toMatchObject({
+    expect(
+      createPullHost({ ...configDefaults, codehost }, { clients: couriers, clock, log: keptLog() }),
+    ).toMatchObject({
       refusal: { kind: 'invalid', message: expect.stringMatching(message) },
     })
     await close()

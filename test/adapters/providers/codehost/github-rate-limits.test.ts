@@ -1,8 +1,8 @@
 /** How GitHub's words about its limits are understood, and those of its refusals. */
 import { describe, expect, test } from '@jest/globals'
-import { githubAddress } from '../../../../providers/codehost/github/endpoint.ts'
-import { refusalOf } from '../../../../providers/codehost/github/errors.ts'
-import { GITHUB_MANNERS } from '../../../../providers/codehost/github/rate-limits.ts'
+import { parseGithubAddress } from '../../../../providers/codehost/github/endpoint.ts'
+import { toRefusal } from '../../../../providers/codehost/github/errors.ts'
+import { GITHUB_RATE_LIMITS } from '../../../../providers/codehost/github/rate-limits.ts'
 import type { ServiceRequest } from '../../../../providers/http/client-types.ts'
 import type { HttpReply } from '../../../../providers/http/http.ts'
 
@@ -22,7 +22,7 @@ describe('limits', () => {
     ['https://api.github.com/search/issues?q=x', 'search'],
     ['https://api.github.com/repos/ada/search', 'core'],
   ])('%s draws from %s', (url, resource) => {
-    expect(GITHUB_MANNERS.resourceOf(errand(url))).toBe(resource)
+    expect(GITHUB_RATE_LIMITS.resourceOf(errand(url))).toBe(resource)
   })
 
   test('what a reply says of the budget, with the seconds at which it begins anew', () => {
@@ -33,11 +33,11 @@ describe('limits', () => {
       'x-ratelimit-resource': 'graphql',
     }
     const asked = errand('https://api.github.com/user')
-    expect(GITHUB_MANNERS.budgets(reply(200, said), asked)).toEqual([
+    expect(GITHUB_RATE_LIMITS.budgets(reply(200, said), asked)).toEqual([
       { resource: 'graphql', limit: 5000, remaining: 4999, resetsAt: 1_700_003_600_000 },
     ])
-    expect(GITHUB_MANNERS.budgets(reply(200), asked)).toEqual([])
-    expect(GITHUB_MANNERS.budgets(reply(200, { 'x-ratelimit-limit': 'many' }), asked)).toEqual([])
+    expect(GITHUB_RATE_LIMITS.budgets(reply(200), asked)).toEqual([])
+    expect(GITHUB_RATE_LIMITS.budgets(reply(200, { 'x-ratelimit-limit': 'many' }), asked)).toEqual([])
   })
 
   const limited = { data: null, errors: [{ type: 'RATE_LIMITED', message: 'API rate limit exceeded' }] }
@@ -70,7 +70,7 @@ describe('limits', () => {
     ],
     ['a field that only looks like it', reply(200, {}, { data: [{ type: 'RATE_LIMITED' }] }), undefined],
   ])('%s', (_, said, pause) => {
-    expect(GITHUB_MANNERS.tooManyRequestsMs(said, NOW)).toBe(pause)
+    expect(GITHUB_RATE_LIMITS.tooManyRequestsMs(said, NOW)).toBe(pause)
   })
 })
 
@@ -90,7 +90,7 @@ describe('refusals', () => {
     [500, message('oops'), 'unavailable'],
     [301, message('Moved Permanently'), 'invalid'],
   ])('%i %j → %s', (status, body, kind) => {
-    expect(refusalOf(reply(status, {}, body), 'pull request 1 of ada/lamps').refusal.kind).toBe(kind)
+    expect(toRefusal(reply(status, {}, body), 'pull request 1 of ada/lamps').refusal.kind).toBe(kind)
   })
 
   test('GitHub’s own words are told, with those of the single errors, and made printable', () => {
@@ -99,14 +99,14 @@ describe('refusals', () => {
       'more',
       { field: 'base', code: 'invalid' },
     ])
-    expect(refusalOf(reply(422, {}, said), 'it').refusal.message).toBe(
+    expect(toRefusal(reply(422, {}, said), 'it').refusal.message).toBe(
       'GitHub says of it: Validation Failed: No�[2J: more: base invalid',
     )
   })
 
   test('a token that lacks something is told what', () => {
     const headers = { 'x-accepted-github-permissions': 'checks=read' }
-    expect(refusalOf(reply(403, headers, message('No')), 'it').refusal.message).toMatch(/needs checks=read/)
+    expect(toRefusal(reply(403, headers, message('No')), 'it').refusal.message).toMatch(/needs checks=read/)
   })
 })
 
@@ -117,14 +117,14 @@ describe('addresses', () => {
     ['https://api.acme.ghe.com', 'https://api.acme.ghe.com/graphql', 'https://acme.ghe.com'],
     ['http://127.0.0.1:99', 'http://127.0.0.1:99/graphql', 'http://127.0.0.1:99'],
   ])('%s', (api, graphql, site) => {
-    expect(githubAddress(api)).toMatchObject({ ok: true, value: { graphql, site } })
+    expect(parseGithubAddress(api)).toMatchObject({ ok: true, value: { graphql, site } })
   })
 
   test('a wrong one is told by its field', () => {
-    expect(githubAddress('http://code.example', 'tracker.apiUrl')).toMatchObject({
+    expect(parseGithubAddress('http://code.example', 'tracker.apiUrl')).toMatchObject({
       refusal: { message: expect.stringMatching(/^tracker\.apiUrl must begin with https/) },
     })
-    expect(githubAddress('https://a:b@code.example', 'tracker.apiUrl')).toMatchObject({
+    expect(parseGithubAddress('https://a:b@code.example', 'tracker.apiUrl')).toMatchObject({
       refusal: { message: expect.stringMatching(/use tracker\.apiKey$/) },
     })
   })

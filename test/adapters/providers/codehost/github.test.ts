@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
+import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp, retryAfterMs } from '../../../../providers/http/http.ts'
 
 const TOKEN = 'ghp_secret'
@@ -46,7 +46,7 @@ async function github(replies: readonly Reply[], token: string | undefined = TOK
   const http = createHttp({ clock: realClock, random: realChance })
   const close = () => new Promise<void>((resolve) => server.close(() => resolve()))
   open.push(http, { close })
-  const made = codeHostFor({ driver: 'github', apiUrl: origin }, token, { http, clock: realClock })
+  const made = createCodeHost({ driver: 'github', apiUrl: origin }, token, { http, clock: realClock })
   if (!made.ok) throw new Error(made.refusal.message)
   return { host: made.value, said, origin }
 }
@@ -68,7 +68,7 @@ describe('addresses', () => {
     const http = createHttp({ clock: realClock, random: realChance })
     open.push(http)
     const codehost = { driver: 'github' as const, ...(apiUrl === undefined ? {} : { apiUrl }) }
-    const made = codeHostFor(codehost, TOKEN, { http, clock: realClock })
+    const made = createCodeHost(codehost, TOKEN, { http, clock: realClock })
     return made.ok ? made.value.gitAddress('ada/lamps') : made.refusal.message
   }
 

@@ -3,8 +3,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NewPullRequest } from '../../../../core/ports.ts'
 import type { KeptPull } from '../../../../protocol/pulls.ts'
-import { localCodeHost } from '../../../../providers/codehost/local.ts'
-import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
+import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { type KeptLog, keptLog } from '../../../support/recording-log.ts'
@@ -46,13 +46,13 @@ export async function localBench(): Promise<LocalBench> {
     log,
     fileOf,
     edit,
-    host: localPullHost({ path, clock, log, home: { HOME: home } }),
+    host: createLocalPullHost({ path, clock, log, home: { HOME: home } }),
     remote: REMOTE,
     bare,
     push: (branch, commit) => pushTo(bare, branch, commit, Math.floor(clock.now() / 1000)),
     drop: async (branch) => void (await git(bare, ['update-ref', '-d', `refs/heads/${branch}`])),
     open: async (order) => {
-      const { number } = granted(await localCodeHost({ path, clock }).openPull(pullOrder(order)))
+      const { number } = granted(await createLocalCodeHost({ path, clock }).openPull(pullOrder(order)))
       if (order.own === true) edit(number, () => ({ author: ME }))
       return number
     },

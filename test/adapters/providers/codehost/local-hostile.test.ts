@@ -7,8 +7,8 @@ import type { PullDetailFacts } from '../../../../core/provider-ports.ts'
 import { no } from '../../../../core/result.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { PullDetail } from '../../../../protocol/pulls.ts'
-import { changesBetween } from '../../../../providers/codehost/git-files.ts'
-import { gitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
+import { diffTrees } from '../../../../providers/codehost/git-files.ts'
+import { createGitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { type LocalBench, localBench, REMOTE } from './local-fixture.ts'
 import { git, granted, kindOf, tipOf } from './pull-suite.ts'
@@ -339,12 +339,12 @@ describe('sizes', () => {
     const bench = await localBench()
     const from = await bench.push('main', { files: { a: 'a\n', b: 'b\n' } })
     const to = await bench.push('work', { files: { a: 'A\n', c: 'c\n' } })
-    const run = gitRunner(bench.clock)(bench.bare)
+    const run = createGitRunner(bench.clock)(bench.bare)
     const slow: RunGit = async (order) =>
       order.args.some((one) => /^--(patch|numstat|shortstat)$/.test(one))
         ? no('failed', 'git diff-tree took more than 20 s, and was ended')
         : run(order)
-    expect(await changesBetween(slow, from, to)).toMatchObject({
+    expect(await diffTrees(slow, from, to)).toMatchObject({
       value: {
         changedFiles: 2,
         files: [

@@ -3,18 +3,21 @@
  * starts a git that never ends, or one that takes its time until it is let go on.
  */
 import { realClock } from '../../../../bin/clock.ts'
-import { gitRunner } from '../../../../providers/codehost/git-run.ts'
-import { localPullHost } from '../../../../providers/codehost/local-pulls.ts'
+import { createGitRunner } from '../../../../providers/codehost/git-run.ts'
+import { createLocalPullHost } from '../../../../providers/codehost/local-pulls.ts'
 
 const [task = '', path = '', remote = '', count = '0', name = ''] = process.argv.slice(2)
 if (task === 'comment') await comment()
 else if (task === 'merge') await merge()
-else if (task === 'move') void gitRunner(realClock)(path)({ args: ['-c', slow(path), 'wait'], ends: true })
+else if (task === 'move')
+  void createGitRunner(realClock)(path)({ args: ['-c', slow(path), 'wait'], mustFinish: true })
 else
-  void gitRunner(realClock)(path)({ args: ['-c', `alias.wait=!echo $$ > '${path}/pid'; sleep 600`, 'wait'] })
+  void createGitRunner(realClock)(path)({
+    args: ['-c', `alias.wait=!echo $$ > '${path}/pid'; sleep 600`, 'wait'],
+  })
 
 async function comment(): Promise<void> {
-  const host = localPullHost({ path, clock: realClock, home: {} })
+  const host = createLocalPullHost({ path, clock: realClock, home: {} })
   for (let at = 0; at < Number(count); at++) {
     const answer = await host.comment({ remote, number: 1 }, `${name} ${at}`)
     if (!answer.ok) console.error(answer.refusal.message)
@@ -23,7 +26,7 @@ async function comment(): Promise<void> {
 }
 
 async function merge(): Promise<void> {
-  const host = localPullHost({ path, clock: realClock, home: {} })
+  const host = createLocalPullHost({ path, clock: realClock, home: {} })
   for (let number = 1; number <= Number(count); number++) {
     const answer = await host.merge({ remote, number }, 'squash')
     console.log(answer.ok ? `merged ${number}` : answer.refusal.message)

@@ -6,7 +6,7 @@ import { yes } from '../../../../core/result.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { KeptPull } from '../../../../protocol/pulls.ts'
 import { mergePull } from '../../../../providers/codehost/git-merge.ts'
-import { gitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
+import { createGitRunner, type RunGit } from '../../../../providers/codehost/git-run.ts'
 import { PullFolder } from '../../../../providers/codehost/pull-folder.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -157,7 +157,7 @@ test('git ends with all that it started when its time is up, and when its proces
   const isAlive = () => existsSync(`/proc/${pid()}`)
   const started = () => existsSync(join(bare, 'pid')) && pid() > 0
   const clock = new ManualClock()
-  const asked = gitRunner(clock)(bare)({
+  const asked = createGitRunner(clock)(bare)({
     args: ['-c', `alias.wait=!echo $$ > '${bare}/pid'; sleep 600`, 'wait'],
   })
   await until('git to have begun', started)
@@ -226,7 +226,7 @@ test('what moves branches comes to its own end when its process is killed, and i
   await until('git to have done it', () => has('done'))
   const clock = new ManualClock()
   const trap = `alias.wait=!trap "echo > '${bare}/asked'; exit 1" TERM; echo > '${bare}/late'; while :; do sleep 0.05; done`
-  const asked = gitRunner(clock)(bare)({ args: ['-c', trap, 'wait'], ends: true })
+  const asked = createGitRunner(clock)(bare)({ args: ['-c', trap, 'wait'], mustFinish: true })
   await until('git to have begun', () => has('late'))
   await clock.advance(60_000)
   expect(await asked).toMatchObject({ refusal: { message: expect.stringContaining('more than 20 s') } })
@@ -238,16 +238,16 @@ test('of a merge that a crash left with nothing but the base branch moved, it is
     const bench = await withPull()
     const head = (await tipOf(bench.bare, 'work')) ?? ''
     await bench.push('main', { files: { 'c.txt': 'c\n' } })
-    const run = gitRunner(bench.clock)(bench.bare)
+    const run = createGitRunner(bench.clock)(bench.bare)
     const onlyBase: RunGit = (order) => {
       const [line] = /^update refs\/heads\/.*\n/m.exec(order.input ?? '') ?? []
       return run(line === undefined ? order : { ...order, input: line })
     }
     const words = { number: 1, title: 'T', owner: 'ada', headBranch: 'work', baseBranch: 'main' }
-    const person = { name: 'P', email: 'p@x' }
+    const committer = { name: 'P', email: 'p@x' }
     const tip = (await tipOf(bench.bare, 'main')) ?? ''
-    const order = { ...words, person, head, base: tip, baseRef: 'refs/heads/main', at: 0 }
-    expect(await mergePull(onlyBase, method, order)).toEqual({ ok: true, value: 'merged' })
+    const input = { ...words, committer, head, base: tip, baseRef: 'refs/heads/main', atMs: 0 }
+    expect(await mergePull(onlyBase, method, input)).toEqual({ ok: true, value: 'merged' })
     expect(await tipOf(bench.bare, 'main')).not.toBe(tip)
     expect(granted(await bench.host.states(REMOTE, [1], 'person')).get(1)).toBe('merged')
   }

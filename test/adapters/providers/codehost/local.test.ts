@@ -6,7 +6,7 @@ import { expect, test } from '@jest/globals'
 import type { NewPullRequest } from '../../../../core/ports.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import { RunPullResponse } from '../../../../protocol/pulls.ts'
-import { localCodeHost } from '../../../../providers/codehost/local.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
@@ -14,7 +14,7 @@ function desk() {
   const path = join(tempFolder(), 'code hosts')
   mkdirSync(join(path, 'ada'), { recursive: true })
   const pulls = join(path, 'ada/lamps.pulls')
-  const host = () => localCodeHost({ path, clock: new ManualClock() })
+  const host = () => createLocalCodeHost({ path, clock: new ManualClock() })
   const put = (name: string, text: string | object) => {
     mkdirSync(pulls, { recursive: true })
     writeFileSync(join(pulls, name), typeof text === 'string' ? text : JSON.stringify(text))
@@ -106,8 +106,8 @@ test('what cannot be read is named, keeps its number, and harms nobody', async (
   put('05.json', '{}')
   symlinkSync('/etc/passwd', join(pulls, '9.json'))
   mkdirSync(join(pulls, '10.json'))
-  const folder = host().pulls('ada/lamps')
-  const look = folder.ok ? await folder.value.look() : folder
+  const folder = host().pullFolder('ada/lamps')
+  const look = folder.ok ? await folder.value.readAll() : folder
   expect(look).toMatchObject({
     ok: true,
     value: {

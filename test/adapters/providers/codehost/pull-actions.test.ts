@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
-import { localCodeHost } from '../../../../providers/codehost/local.ts'
+import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
@@ -24,7 +24,7 @@ describe('a folder', () => {
     writeFileSync(file, JSON.stringify(pull))
     return {
       pulls,
-      host: localCodeHost({ path, clock: realClock }),
+      host: createLocalCodeHost({ path, clock: realClock }),
       read: () => JSON.parse(readFileSync(file, 'utf8')),
     }
   }
@@ -115,7 +115,7 @@ describe('GitHub', () => {
     open.push(() => http.close())
     open.push(() => new Promise((resolve) => server.close(() => resolve())))
     const apiUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const made = codeHostFor({ driver: 'github', apiUrl }, 'ghp_secret', { http, clock: realClock })
+    const made = createCodeHost({ driver: 'github', apiUrl }, 'ghp_secret', { http, clock: realClock })
     if (!made.ok) throw new Error(made.refusal.message)
     const host: CodeHost = made.value
     return { host, asked }

@@ -8,7 +8,7 @@ import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { localCodeHost } from '../../../../providers/codehost/local.ts'
+import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
 import { makeSources, type SourcesParts } from '../../../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import type { Inside, InsideResult, RunFolders, Sources } from '../../../../worker/git/git-ports.ts'
@@ -89,7 +89,7 @@ export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeH
   git(person, 'add', '-A')
   git(person, 'commit', '-q', '-m', 'Lamps')
   git(person, 'push', '-q', 'origin', 'main')
-  const { codehost = localCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
+  const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
   const sources = makeSources({
     folder: join(folder, 'worker'),
     clock: realClock,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import type { CodeHost } from '../../../../core/ports.ts'
-import { codeHostFor } from '../../../../providers/codehost/codehost.ts'
+import { createCodeHost } from '../../../../providers/codehost/codehost.ts'
 import { createHttp } from '../../../../providers/http/http.ts'
 import { until } from '../../../support/real-files.ts'
 import { pauselessClock } from '../../../support/skipping-clock.ts'
@@ -43,7 +43,9 @@ async function site(
   })
   const http = createHttp({ clock: realClock, random: realChance })
   open.push(server, http)
-  codehost = got(codeHostFor({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }))
+  codehost = got(
+    createCodeHost({ driver: 'github', apiUrl: server.origin }, token, { http, clock: realClock }),
+  )
   return { g, server, codehost }
 }
 
