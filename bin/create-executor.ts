@@ -11,11 +11,15 @@ import { createCodeHost } from '../providers/codehost/codehost.ts'
 import { createHttp, type HttpOptions } from '../providers/http/http.ts'
 import { textOf } from '../store/errors.ts'
 import { createAgentDrivers } from '../worker/agents/drivers.ts'
-import { type Hands, openHands } from '../worker/executor.ts'
-import { makeSources } from '../worker/git/create-git-sources.ts'
+import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
+import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
 import { freeBytes } from '../worker/run/disk.ts'
-import { type Ground, type GroundParts, groundFor } from '../worker/run/sandbox-location.ts'
+import {
+  chooseSandboxLocation,
+  type SandboxLocation,
+  type SandboxLocationOptions,
+} from '../worker/run/sandbox-location.ts'
 import { openSandboxEgress } from '../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../worker/sandbox/folders.ts'
 import { makeLauncher } from '../worker/sandbox/launch.ts'
@@ -38,7 +42,7 @@ export interface HandsOptions {
 }
 
 export interface ReadyHands {
-  readonly hands: Hands
+  readonly hands: ClosableExecutor
   /** What holds a run's memory and processes down here. */
   readonly limits: 'cgroup' | 'rlimit'
 }
@@ -51,7 +55,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     dataDir: await realpath(dataDir),
     insidePrograms: insidePrograms(),
     nodeProgram: process.execPath,
-    ...(sandboxDir === undefined ? {} : { wanted: resolve(sandboxDir) }),
+    ...(sandboxDir === undefined ? {} : { chosenFolder: resolve(sandboxDir) }),
     ...(isRoot ? { gid: SANDBOX_GID } : {}),
   })
   const launcher = makeLauncher({ bwrap, clock, machine })
@@ -59,7 +63,7 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
   log.info({ folder: ground.folder, limits }, 'runs are executed here')
   const http = createHttp({ clock, random: realChance, ...network })
   const codehostFor = (job: Job) => createCodeHost(job.codehost, job.credentials.codehost, { http, clock })
-  const hands = await openHands({
+  const hands = await openExecutor({
     folder: ground.folder,
     clock,
     log,
@@ -67,9 +71,9 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     launcher,
     slotOf: (number) => sandboxUserOf(number, machine),
     firstNumber: Math.floor(realChance.fraction() * SANDBOX_USERS_MAX),
-    giveAway: isRoot,
+    isRoot,
     removeFolder: removeFolderTree,
-    sources: makeSources({
+    gitSources: createGitSources({
       folder: join(ground.folder, 'sources'),
       clock,
       random: realChance,
@@ -80,20 +84,20 @@ export async function makeHands(options: HandsOptions): Promise<ReadyHands> {
     }),
     codehostFor,
     drivers: createAgentDrivers({ path: process.env.PATH ?? '', home: homeFolder(), hasOwnUsers: isRoot }),
-    wayOut: openSandboxEgress,
+    openEgress: openSandboxEgress,
     insidePrograms: ground.insidePrograms,
     node: ground.node,
     gitconfig: GITCONFIG_TEXT,
     stallMs,
     freeBytes: () => freeBytes(ground.folder),
-    closed: () => http.close(),
+    onClosed: () => http.close(),
   })
   return { hands, limits }
 }
 
-async function groundHere(parts: GroundParts): Promise<Ground> {
+async function groundHere(parts: SandboxLocationOptions): Promise<SandboxLocation> {
   try {
-    return await groundFor(parts)
+    return await chooseSandboxLocation(parts)
   } catch (error) {
     throw new Ending(
       EXIT.broken,

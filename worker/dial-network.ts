@@ -12,21 +12,21 @@ import { WORKER_FRAME_BYTES_MAX } from '../protocol/limits.ts'
 import type { ProxySettings } from '../providers/http/http.ts'
 
 const REASON_CHARS_MAX = 300
-const UNVOUCHED = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
+const UNTRUSTED_CERTIFICATE = /CERT|SIGNATURE|SELF_SIGNED|ISSUER/
 
 export class DialNetwork extends Dispatcher {
   /** Read by the WebSocket: what is longer ends the line. */
   readonly webSocketOptions = { maxPayloadSize: WORKER_FRAME_BYTES_MAX }
-  trouble: string | undefined
+  failure: string | undefined
   /** Some ports are refused before anything is sent. */
-  isAsked = false
+  isDispatched = false
   readonly #agent: Agent | EnvHttpProxyAgent
-  #wire: Duplex | undefined
+  #socket: Duplex | undefined
 
-  constructor(proxies: ProxySettings | undefined, trust: SecureContext | undefined, timeout: number) {
+  constructor(proxies: ProxySettings | undefined, trust: SecureContext | undefined, connectMsMax: number) {
     super()
     const tls = trust === undefined ? {} : { secureContext: trust }
-    const options = { connect: { ...tls, timeout }, headersTimeout: timeout }
+    const options = { connect: { ...tls, timeout: connectMsMax }, headersTimeout: connectMsMax }
     this.#agent =
       proxies === undefined
         ? new Agent(options)
@@ -42,25 +42,25 @@ export class DialNetwork extends Dispatcher {
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    this.isAsked = true
+    this.isDispatched = true
     // Before they are passed on, and with everything else about the handler left as it is.
     const watched: Dispatcher.DispatchHandler = Object.create(handler, {
       onError: {
         value: (error: Error) => {
-          this.trouble ??= troubleOf(error)
+          this.failure ??= describeFailure(error)
           handler.onError?.(error)
         },
       },
       onHeaders: {
         value: (...headers: Parameters<NonNullable<typeof handler.onHeaders>>) => {
           if (headers[0] >= 200)
-            this.trouble ??= `the host answered ${headers[0]} instead of opening a line; is --host right?`
+            this.failure ??= `the host answered ${headers[0]} instead of opening a line; is --host right?`
           return handler.onHeaders?.(...headers) ?? true
         },
       },
       onUpgrade: {
         value: (...upgrade: Parameters<NonNullable<typeof handler.onUpgrade>>) => {
-          this.#wire = upgrade[2]
+          this.#socket = upgrade[2]
           handler.onUpgrade?.(...upgrade)
         },
       },
@@ -68,24 +68,26 @@ export class DialNetwork extends Dispatcher {
     return this.#agent.dispatch(options, watched)
   }
 
-  cut(): void {
-    this.#wire?.destroy()
+  destroySocket(): void {
+    this.#socket?.destroy()
   }
 
-  leave(): void {
+  dispose(): void {
     this.#agent.destroy().catch(() => {})
   }
 }
 
 /** The innermost reason: the outer ones say only that fetching failed. */
-function troubleOf(error: Error): string {
+function describeFailure(error: Error): string {
   let inner: unknown = error
   while (isNativeError(inner) && isNativeError(inner.cause)) inner = inner.cause
   // Several addresses were tried; one of them speaks for all.
   if (isNativeError(inner) && 'errors' in inner && Array.isArray(inner.errors)) inner = inner.errors[0]
   const code = isNativeError(inner) && 'code' in inner ? String(inner.code) : ''
-  const cure = UNVOUCHED.test(code) ? '; name the certificate of its authority with --ca-file' : ''
-  return `${textOf(inner)}${cure}`
+  const hint = UNTRUSTED_CERTIFICATE.test(code)
+    ? '; name the certificate of its authority with --ca-file'
+    : ''
+  return `${textOf(inner)}${hint}`
 }
 
 const textOf = (error: unknown): string =>

@@ -13,7 +13,7 @@ import type { Cancel, Clock, Log } from '../core/ports.ts'
 import type { ProxySettings } from '../providers/http/http.ts'
 import { DialNetwork } from './dial-network.ts'
 
-export interface DialerParts {
+export interface DialerOptions {
   /** The address of the worker channel. */
   readonly url: () => string
   readonly clock: Clock
@@ -31,51 +31,53 @@ const CONNECT_MS_MAX = 15_000
 const CLOSE_MS_MAX = 2_000
 const REASON_CHARS_MAX = 300
 
-export function makeDialer(parts: DialerParts): Dialer {
-  const { authorities, log } = parts
-  let told: string | undefined
+export function createDialer(options: DialerOptions): Dialer {
+  const { authorities, log } = options
+  let lastReason: string | undefined
   // Once: reading hundreds of certificates takes longer than all the rest of dialling.
   const trust =
     authorities === undefined
       ? undefined
       : createSecureContext({ ca: [...authorities], minVersion: 'TLSv1.2' })
   /** Each trouble once, however often it is dialled meanwhile. */
-  const tell = (reason: string | undefined) => {
-    if (reason === undefined || reason === told) log.debug({ reason }, 'the line to the host')
+  const logState = (reason: string | undefined) => {
+    if (reason === undefined || reason === lastReason) log.debug({ reason }, 'the line to the host')
     else log.warn({ reason }, 'no line to the host; it is dialled again')
-    told = reason
+    lastReason = reason
   }
-  return { dial: (ear) => new Line(parts, trust, ear, tell) }
+  return { dial: (listener) => new WebSocketConnection(options, trust, listener, logState) }
 }
 
-class Line implements DialledConnection {
+class WebSocketConnection implements DialledConnection {
   readonly #clock: Clock
-  readonly #ear: ConnectionListener
+  readonly #listener: ConnectionListener
   readonly #network: DialNetwork
-  readonly #tell: (trouble: string | undefined) => void
+  readonly #logState: (trouble: string | undefined) => void
   #socket: WebSocket | undefined
-  #timer: Cancel
+  #cancelTimer: Cancel
   #isOpen = false
   #isOver = false
   /** By us: no trouble. */
-  #isLeft = false
+  #isClosedByUs = false
 
   constructor(
-    parts: DialerParts,
+    options: DialerOptions,
     trust: SecureContext | undefined,
-    ear: ConnectionListener,
-    tell: (trouble: string | undefined) => void,
+    listener: ConnectionListener,
+    logState: (trouble: string | undefined) => void,
   ) {
-    this.#tell = tell
-    const { clock, connectMsMax = CONNECT_MS_MAX } = parts
+    this.#logState = logState
+    const { clock, connectMsMax = CONNECT_MS_MAX } = options
     this.#clock = clock
-    this.#ear = ear
-    this.#network = new DialNetwork(parts.proxies, trust, connectMsMax)
-    this.#timer = clock.after(connectMsMax, () => this.#cut(`no answer within ${connectMsMax / 1000} s`))
+    this.#listener = listener
+    this.#network = new DialNetwork(options.proxies, trust, connectMsMax)
+    this.#cancelTimer = clock.after(connectMsMax, () =>
+      this.#abort(`no answer within ${connectMsMax / 1000} s`),
+    )
     try {
-      this.#socket = this.#open(parts.url())
+      this.#socket = this.#open(options.url())
     } catch (error) {
-      this.#cut(textOf(error))
+      this.#abort(textOf(error))
     }
   }
 
@@ -90,65 +92,65 @@ class Line implements DialledConnection {
   close(): void {
     if (this.#isOver) return
     if (!this.#isOpen) {
-      this.#isLeft = true
-      this.#cut('closed before it was open')
+      this.#isClosedByUs = true
+      this.#abort('closed before it was open')
       return
     }
     this.#isOpen = false
-    this.#isLeft = true
-    this.#timer()
-    this.#timer = this.#clock.after(CLOSE_MS_MAX, () => this.#cut('closed'))
+    this.#isClosedByUs = true
+    this.#cancelTimer()
+    this.#cancelTimer = this.#clock.after(CLOSE_MS_MAX, () => this.#abort('closed'))
     this.#socket?.close(1000)
   }
 
   #open(url: string): WebSocket {
     const socket = new WebSocket(url, { dispatcher: this.#network })
-    socket.addEventListener('open', () => this.#opened())
-    socket.addEventListener('message', ({ data }) => this.#heard(data))
+    socket.addEventListener('open', () => this.#onOpen())
+    socket.addEventListener('message', ({ data }) => this.#onMessage(data))
     // What went wrong is told with the close event, which always follows.
     socket.addEventListener('error', () => {})
-    socket.addEventListener('close', ({ code, reason }) => this.#end(this.#why(code, reason)))
+    socket.addEventListener('close', ({ code, reason }) => this.#finish(this.#describeClose(code, reason)))
     return socket
   }
 
-  #opened(): void {
+  #onOpen(): void {
     if (this.#isOver) return
-    this.#timer()
+    this.#cancelTimer()
     this.#isOpen = true
-    this.#tell(undefined)
-    this.#ear.onOpen()
+    this.#logState(undefined)
+    this.#listener.onOpen()
   }
 
-  #heard(data: unknown): void {
+  #onMessage(data: unknown): void {
     if (!this.#isOpen || this.#isOver) return
-    if (typeof data === 'string') this.#ear.onText(data)
-    else this.#cut('the host sent something that is not text')
+    if (typeof data === 'string') this.#listener.onText(data)
+    else this.#abort('the host sent something that is not text')
   }
 
-  #why(code: number, reason: string): string {
-    if (this.#network.trouble !== undefined) return this.#network.trouble
-    if (!this.#network.isAsked)
+  #describeClose(code: number, reason: string): string {
+    if (this.#network.failure !== undefined) return this.#network.failure
+    if (!this.#network.isDispatched)
       return 'nothing was dialled: this port is on the list of those that no WebSocket may use; give the host another'
-    const said = reason === '' ? '' : `: ${reason.slice(0, REASON_CHARS_MAX)}`
-    return code === 1006 ? 'the line broke' : `the host closed it (${code}${said})`
+    const detail = reason === '' ? '' : `: ${reason.slice(0, REASON_CHARS_MAX)}`
+    return code === 1006 ? 'the line broke' : `the host closed it (${code}${detail})`
   }
 
   /** Without waiting for anybody. */
-  #cut(reason: string): void {
-    this.#end(reason)
-    this.#network.cut()
+  #abort(reason: string): void {
+    this.#finish(reason)
+    this.#network.destroySocket()
     // Before the handshake is done, this aborts it.
     if (this.#socket !== undefined && this.#socket.readyState <= WebSocket.OPEN) this.#socket.close()
   }
 
-  #end(reason: string): void {
+  #finish(reason: string): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#timer()
-    if (!this.#isLeft) this.#tell(reason)
+    this.#cancelTimer()
+    if (!this.#isClosedByUs) this.#logState(reason)
     this.#clock.endOfTick(() => {
-      this.#network.leave()
-      this.#ear.onClose(reason)
+      this.#network.dispose()
+      this.#listener.onClose(reason)
     })
   }
 }

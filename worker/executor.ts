@@ -20,13 +20,13 @@ import type { Cancel } from '../core/ports.ts'
 import { no, type Result } from '../core/result.ts'
 import type { Job } from '../protocol/frames.ts'
 import { openAgentFiles } from './agents/agent-files.ts'
-import { billOf } from './run/agent-start.ts'
-import type { HandsParts } from './run/dependencies.ts'
+import { readUsageAndCost } from './run/agent-start.ts'
+import type { ExecutorDependencies } from './run/dependencies.ts'
 import { RunExecution } from './run/execution.ts'
-import { bootSandbox } from './run/resume-sandbox.ts'
+import { resumeSandbox } from './run/resume-sandbox.ts'
 import { isRunFolderName, Sandboxes } from './run/sandboxes.ts'
 
-export interface Hands extends Executor {
+export interface ClosableExecutor extends Executor {
   /** What is on its way to the trash gets a moment; the rest goes at the next start. */
   close(): Promise<void>
 }
@@ -36,42 +36,45 @@ const CLOSE_MS_MAX = 2_000
 /** What a checkout, a setup and an agent may need at the least. */
 const FREE_BYTES_TO_START_MIN = 1024 * 1024 * 1024
 
-export async function openHands(parts: HandsParts): Promise<Hands> {
-  const [folder, trash] = [join(parts.folder, 'sandboxes'), join(parts.folder, 'trash')]
-  const sources = join(parts.folder, 'sources')
-  await makeFolders(parts, [folder, trash, sources, join(sources, 'repositories')])
-  const { clock, log } = parts
+export async function openExecutor(dependencies: ExecutorDependencies): Promise<ClosableExecutor> {
+  const [folder, trash] = [join(dependencies.folder, 'sandboxes'), join(dependencies.folder, 'trash')]
+  const sources = join(dependencies.folder, 'sources')
+  await makeFolders(dependencies, [folder, trash, sources, join(sources, 'repositories')])
+  const { clock, log } = dependencies
   const sandboxes = await Sandboxes.open({
     folder,
     trash,
     clock,
     log,
-    ownerOf: (number) => (parts.giveAway ? parts.slotOf(number) : undefined),
-    firstNumber: parts.firstNumber,
-    remove: parts.removeFolder,
+    ownerFor: (number) => (dependencies.isRoot ? dependencies.slotOf(number) : undefined),
+    firstNumber: dependencies.firstNumber,
+    deleteFolder: dependencies.removeFolder,
   })
-  return new HandsOnThisMachine(parts, sandboxes)
+  return new LocalExecutor(dependencies, sandboxes)
 }
 
 /** A sandbox's user passes through on the way to his own, and can list nothing. */
-async function makeFolders({ giveAway, slotOf }: HandsParts, folders: readonly string[]): Promise<void> {
+async function makeFolders(
+  { isRoot, slotOf }: ExecutorDependencies,
+  folders: readonly string[],
+): Promise<void> {
   for (const folder of folders) {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    if (!giveAway) continue
+    if (!isRoot) continue
     await chown(folder, 0, slotOf(0).gid)
     await chmod(folder, 0o710)
   }
 }
 
-class HandsOnThisMachine implements Hands {
-  readonly #parts: HandsParts
+class LocalExecutor implements ClosableExecutor {
+  readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
-  readonly #busy = new Map<string, RunExecution>()
+  readonly #executions = new Map<string, RunExecution>()
   /** From the first step of booting until nothing but the disk is left. */
-  readonly #booted = new Map<string, Promise<Result<BootedSandbox>>>()
+  readonly #resumed = new Map<string, Promise<Result<BootedSandbox>>>()
 
-  constructor(parts: HandsParts, sandboxes: Sandboxes) {
-    this.#parts = parts
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes) {
+    this.#dependencies = dependencies
     this.#sandboxes = sandboxes
   }
 
@@ -80,10 +83,10 @@ class HandsOnThisMachine implements Hands {
       return `malformed: ${JSON.stringify(job.run.id)} is no name for a folder`
     if (job.kind === 'follow-up' && (job.pull === undefined || job.followUp === undefined))
       return 'malformed: a follow-up needs pull and followUp'
-    const codehost = this.#parts.codehostFor(job)
+    const codehost = this.#dependencies.codehostFor(job)
     if (!codehost.ok) return `malformed: ${codehost.refusal.message}`
-    if (this.#booted.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
-    const free = await this.#parts.freeBytes()
+    if (this.#resumed.has(job.run.id)) return 'busy: a person is in the sandbox of this run'
+    const free = await this.#dependencies.freeBytes()
     if (free >= FREE_BYTES_TO_START_MIN) return undefined
     return `disk: room for ${Math.floor(free / 1024 / 1024)} MiB, a run needs ${FREE_BYTES_TO_START_MIN / 1024 / 1024}`
   }
@@ -95,16 +98,16 @@ class HandsOnThisMachine implements Hands {
   ): Execution {
     const { id } = order.job.run
     const execution: RunExecution = new RunExecution({
-      hands: this.#parts,
+      dependencies: this.#dependencies,
       sandboxes: this.#sandboxes,
       order,
       reporter,
-      progressed,
-      gone: () => {
-        if (this.#busy.get(id) === execution) this.#busy.delete(id)
+      onProgress: progressed,
+      onGone: () => {
+        if (this.#executions.get(id) === execution) this.#executions.delete(id)
       },
     })
-    this.#busy.set(id, execution)
+    this.#executions.set(id, execution)
     return execution
   }
 
@@ -113,7 +116,7 @@ class HandsOnThisMachine implements Hands {
     { agentSessionId, pushed, sandbox }: Progress,
     hours: number,
   ): Promise<RecoveredOutputs> {
-    const spent = await this.#spent(runId)
+    const spent = await this.#readSpending(runId)
     const retainedUntil = await this.#sandboxes.retain(runId, {
       hours,
       unpushed: pushed === undefined,
@@ -125,38 +128,48 @@ class HandsOnThisMachine implements Hands {
   }
 
   /** Nobody heard the agent's last word, but its own records lie on the disk. */
-  async #spent(runId: string): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
+  async #readSpending(runId: string): Promise<Pick<RecoveredOutputs, 'costs' | 'usage'>> {
     const agent = this.#sandboxes.get(runId)?.agent
     if (agent === undefined) return {}
     try {
       const { home } = this.#sandboxes.foldersOf(runId)
       const { provider, session, since } = agent
-      const files = openAgentFiles(home, undefined, this.#parts.clock.now())
-      const { usage, cost } = await billOf(this.#parts.drivers[provider], files, session, since)
+      const files = openAgentFiles(home, undefined, this.#dependencies.clock.now())
+      const { usage, cost } = await readUsageAndCost(
+        this.#dependencies.drivers[provider],
+        files,
+        session,
+        since,
+      )
       return { usage, ...(cost === undefined ? {} : { costs: [cost] }) }
     } catch (error) {
-      this.#parts.log.warn({ err: error, runId }, 'what an interrupted run has spent could not be read')
+      this.#dependencies.log.warn(
+        { err: error, runId },
+        'what an interrupted run has spent could not be read',
+      )
       return {}
     }
   }
 
   async boot(order: BootRequest): Promise<Result<BootedSandbox>> {
     const { runId } = order
-    if (this.#busy.has(runId))
+    if (this.#executions.has(runId))
       return no(
         'conflict',
         'something is being executed in the sandbox of this run; try again when that is over',
       )
-    if (this.#booted.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
-    const closed = () => void this.#booted.delete(runId)
+    if (this.#resumed.has(runId)) return no('conflict', 'the sandbox of this run is booted already')
+    const closed = () => void this.#resumed.delete(runId)
     // Whatever goes wrong, it must be possible to try again.
-    const booting = bootSandbox(order, { hands: this.#parts, sandboxes: this.#sandboxes, closed }).catch(
-      (error: unknown) => {
-        this.#parts.log.error({ err: error, runId }, 'booting a sandbox failed unforeseen')
-        return no('failed', 'the sandbox could not be booted; the worker’s log says why')
-      },
-    )
-    this.#booted.set(runId, booting)
+    const booting = resumeSandbox(order, {
+      dependencies: this.#dependencies,
+      sandboxes: this.#sandboxes,
+      onClosed: closed,
+    }).catch((error: unknown) => {
+      this.#dependencies.log.error({ err: error, runId }, 'booting a sandbox failed unforeseen')
+      return no('failed', 'the sandbox could not be booted; the worker’s log says why')
+    })
+    this.#resumed.set(runId, booting)
     const answer = await booting
     if (!answer.ok) closed()
     return answer
@@ -164,33 +177,33 @@ class HandsOnThisMachine implements Hands {
 
   /** A person in it is sent away: whoever has it discarded was told about him. */
   async discard(runId: string): Promise<void> {
-    await this.#closeBooted(runId)
-    if (!this.#busy.has(runId)) await this.#sandboxes.discard(runId)
+    await this.#closeResumed(runId)
+    if (!this.#executions.has(runId)) await this.#sandboxes.discard(runId)
   }
 
-  async #closeBooted(runId: string): Promise<void> {
-    const booted = await this.#booted.get(runId)
+  async #closeResumed(runId: string): Promise<void> {
+    const booted = await this.#resumed.get(runId)
     if (booted?.ok === true) await booted.value.close()
   }
 
   async reclaim(isClaimed: (runId: string) => boolean): Promise<void> {
     await this.#sandboxes.reclaim(
-      (runId) => this.#busy.has(runId) || this.#booted.has(runId) || isClaimed(runId),
+      (runId) => this.#executions.has(runId) || this.#resumed.has(runId) || isClaimed(runId),
     )
   }
 
   async close(): Promise<void> {
     let cancel: Cancel = () => {}
-    const patience = new Promise<void>((resolve) => {
-      cancel = this.#parts.clock.after(CLOSE_MS_MAX, resolve)
+    const timeout = new Promise<void>((resolve) => {
+      cancel = this.#dependencies.clock.after(CLOSE_MS_MAX, resolve)
     })
-    await Promise.race([this.#windUp(), patience])
+    await Promise.race([this.#closeSandboxes(), timeout])
     cancel()
-    await this.#parts.closed()
+    await this.#dependencies.onClosed()
   }
 
-  async #windUp(): Promise<void> {
-    await Promise.all([...this.#booted.keys()].map((runId) => this.#closeBooted(runId)))
-    await this.#sandboxes.settled()
+  async #closeSandboxes(): Promise<void> {
+    await Promise.all([...this.#resumed.keys()].map((runId) => this.#closeResumed(runId)))
+    await this.#sandboxes.waitUntilSettled()
   }
 }

@@ -16,25 +16,26 @@ export interface HostUrl {
   readonly exposed: boolean
 }
 
-const CHANNEL = '/ws/worker'
+const CHANNEL_PATH = '/ws/worker'
 /** Of each way of writing it, whether the line is encrypted. */
-const ENCRYPTED: Readonly<Record<string, boolean>> = {
+const ENCRYPTED_SCHEMES: Readonly<Record<string, boolean>> = {
   'http:': false,
   'ws:': false,
   'https:': true,
   'wss:': true,
 }
-const FORM = 'write it like https://host.example:4401, or http://127.0.0.1:4400 for this machine'
+const FORMAT_HINT = 'write it like https://host.example:4401, or http://127.0.0.1:4400 for this machine'
 
-export function hostUrl(said: string, insecure: boolean): Result<HostUrl> {
-  const url = URL.canParse(said) ? new URL(said) : undefined
-  const encrypted = url === undefined ? undefined : ENCRYPTED[url.protocol]
+export function parseHostUrl(text: string, insecure: boolean): Result<HostUrl> {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const encrypted = url === undefined ? undefined : ENCRYPTED_SCHEMES[url.protocol]
   if (url === undefined || encrypted === undefined)
-    return no('invalid', `--host: not the address of a host; ${FORM}`)
+    return no('invalid', `--host: not the address of a host; ${FORMAT_HINT}`)
   if (url.username !== '' || url.password !== '')
-    return no('invalid', `--host: must not hold a user or a password; ${FORM}`)
-  if (url.search !== '' || url.hash !== '') return no('invalid', `--host: must end with its path; ${FORM}`)
-  const loopback = isLoopback(url.hostname)
+    return no('invalid', `--host: must not hold a user or a password; ${FORMAT_HINT}`)
+  if (url.search !== '' || url.hash !== '')
+    return no('invalid', `--host: must end with its path; ${FORMAT_HINT}`)
+  const loopback = isLoopbackHost(url.hostname)
   const exposed = !encrypted && !loopback
   if (exposed && !insecure) {
     return no(
@@ -43,12 +44,12 @@ export function hostUrl(said: string, insecure: boolean): Result<HostUrl> {
     )
   }
   const path = url.pathname.replace(/\/+$/, '')
-  const channel = path.endsWith(CHANNEL) ? path : `${path}${CHANNEL}`
+  const channel = path.endsWith(CHANNEL_PATH) ? path : `${path}${CHANNEL_PATH}`
   return yes({ url: `${encrypted ? 'wss' : 'ws'}://${url.host}${channel}`, loopback, exposed })
 }
 
 /** As a URL has it: lower case, addresses in their shortest form, IPv6 in brackets. */
-function isLoopback(hostname: string): boolean {
+function isLoopbackHost(hostname: string): boolean {
   if (hostname === '[::1]' || hostname === 'localhost' || hostname.endsWith('.localhost')) return true
   return isIPv4(hostname) && hostname.startsWith('127.')
 }

@@ -12,76 +12,76 @@ import type { WorkerCredential, WorkerIdentity } from '../core/daemon/ports.ts'
 import { hashSecret, isSameHash } from '../core/fleet/token.ts'
 import type { Log } from '../core/ports.ts'
 import { no, type Result, yes } from '../core/result.ts'
-import { readOwn } from './secret-file.ts'
+import { readSecretFile } from './secret-file.ts'
 
-export interface IdentityParts {
+export interface IdentityOptions {
   readonly credentialFile: string
   readonly tokenFile?: string
   /** Where it dials: a credential is good for one host. */
   readonly host: string
   readonly log: Log
   /** Atomically, owner-only, durable when it resolves. */
-  readonly replace: (path: string, text: string) => Promise<unknown>
+  readonly replaceFile: (path: string, text: string) => Promise<unknown>
   /** Durably; nothing happens when there is no such file. */
-  readonly drop: (path: string) => Promise<unknown>
+  readonly deleteFile: (path: string) => Promise<unknown>
 }
 
 const TOKEN = /^wp-[\w-]{43}$/
 const WORKER_ID = /^wk-[0-9a-f]{16}$/
 const SECRET = /^wc-[\w-]{43}$/
 
-interface Kept extends WorkerCredential {
+interface StoredCredential extends WorkerCredential {
   readonly host?: string
   /** The hash of the token that it was got for. */
   readonly redeemed?: string
 }
 
-export interface OpenIdentity extends WorkerIdentity {
+export interface StoredIdentity extends WorkerIdentity {
   /** Everything that was to be kept or deleted is. */
-  settled(): Promise<void>
+  waitUntilSettled(): Promise<void>
 }
 
 /** Refused when a file is there and can't be used; that there is none is for the host and the daemon to judge. */
-export async function openIdentity(parts: IdentityParts): Promise<Result<OpenIdentity>> {
-  const token = await readToken(parts)
+export async function openIdentity(options: IdentityOptions): Promise<Result<StoredIdentity>> {
+  const token = await readToken(options)
   if (!token.ok) return token
-  const kept = await readCredential(parts, token.value !== undefined)
-  if (!kept.ok) return kept
-  const identity = new FileIdentity(parts, token.value, kept.value)
-  await identity.tidy()
+  const stored = await readCredential(options, token.value !== undefined)
+  if (!stored.ok) return stored
+  const identity = new FileIdentity(options, token.value, stored.value)
+  await identity.finishRedemption()
   return yes(identity)
 }
 
-class FileIdentity implements OpenIdentity {
-  readonly #parts: IdentityParts
+class FileIdentity implements StoredIdentity {
+  readonly #options: IdentityOptions
   #token: string | undefined
-  #kept: Kept | undefined
+  #stored: StoredCredential | undefined
   #writing: Promise<unknown> = Promise.resolve()
 
-  constructor(parts: IdentityParts, token: string | undefined, kept: Kept | undefined) {
-    this.#parts = parts
+  constructor(options: IdentityOptions, token: string | undefined, stored: StoredCredential | undefined) {
+    this.#options = options
     this.#token = token
-    this.#kept = kept
+    this.#stored = stored
   }
 
   /** The last life may have ended between getting its credential and deleting the token. */
-  async tidy(): Promise<void> {
-    const { redeemed, host } = this.#kept ?? {}
+  async finishRedemption(): Promise<void> {
+    const { redeemed, host } = this.#stored ?? {}
     const token = this.#token
     if (token !== undefined && redeemed !== undefined && isSameHash(hashSecret(token), redeemed)) {
       this.#token = undefined
       await this.#deleteToken(token)
     }
-    if (host !== undefined && host !== this.#parts.host && this.#token === undefined)
-      this.#parts.log.warn(
-        { enrolledAt: host, dialling: this.#parts.host },
+    if (host !== undefined && host !== this.#options.host && this.#token === undefined)
+      this.#options.log.warn(
+        { enrolledAt: host, dialling: this.#options.host },
         'this worker was enrolled under another address; its credential is shown to the one named now',
       )
   }
 
   credential(): WorkerCredential | undefined {
-    if (this.#kept === undefined) return undefined
-    const { workerId, secret } = this.#kept
+    if (this.#stored === undefined) return undefined
+    const { workerId, secret } = this.#stored
     return { workerId, secret }
   }
 
@@ -92,24 +92,28 @@ class FileIdentity implements OpenIdentity {
   /** At once what is shown: the line may break, and the token is worth nothing any more. */
   saveCredential({ workerId, secret }: WorkerCredential): Promise<void> {
     const token = this.#token
-    const kept: Kept = {
+    const kept: StoredCredential = {
       workerId,
       secret,
-      host: this.#parts.host,
+      host: this.#options.host,
       ...(token === undefined ? {} : { redeemed: hashSecret(token) }),
     }
-    const before = this.#kept
+    const before = this.#stored
     this.#token = undefined
-    this.#kept = kept
-    return this.#inTurn(() => this.#write(kept, before, token))
+    this.#stored = kept
+    return this.#writeInOrder(() => this.#write(kept, before, token))
   }
 
-  async #write(kept: Kept, before: Kept | undefined, token: string | undefined): Promise<void> {
-    const { credentialFile, replace } = this.#parts
+  async #write(
+    stored: StoredCredential,
+    before: StoredCredential | undefined,
+    token: string | undefined,
+  ): Promise<void> {
+    const { credentialFile, replaceFile } = this.#options
     try {
-      await replace(credentialFile, `${JSON.stringify(kept, undefined, 2)}\n`)
+      await replaceFile(credentialFile, `${JSON.stringify(stored, undefined, 2)}\n`)
     } catch (error) {
-      if (this.#kept === kept) this.#kept = before
+      if (this.#stored === stored) this.#stored = before
       throw error
     }
     if (token !== undefined) await this.#deleteToken(token)
@@ -118,24 +122,24 @@ class FileIdentity implements OpenIdentity {
   async deletePairingToken(): Promise<void> {
     if (this.#token === undefined) return
     this.#token = undefined
-    const { log, tokenFile } = this.#parts
+    const { log, tokenFile } = this.#options
     log.warn({ tokenFile }, 'the host refused the pairing token; its file is left where it is, get a new one')
   }
 
   deleteCredential(): Promise<void> {
-    this.#kept = undefined
-    return this.#inTurn(async () => {
-      this.#kept = undefined
-      await this.#parts.drop(this.#parts.credentialFile)
+    this.#stored = undefined
+    return this.#writeInOrder(async () => {
+      this.#stored = undefined
+      await this.#options.deleteFile(this.#options.credentialFile)
     })
   }
 
-  async settled(): Promise<void> {
+  async waitUntilSettled(): Promise<void> {
     await this.#writing
   }
 
   /** One after the other, so that what was said last is what is on disk. */
-  #inTurn(write: () => Promise<void>): Promise<void> {
+  #writeInOrder(write: () => Promise<void>): Promise<void> {
     const written = this.#writing.then(write)
     this.#writing = written.catch(() => {})
     return written
@@ -143,11 +147,11 @@ class FileIdentity implements OpenIdentity {
 
   /** Only while it still holds this very token: somebody may have put the next one there. */
   async #deleteToken(token: string): Promise<void> {
-    const { tokenFile, drop, log } = this.#parts
+    const { tokenFile, deleteFile, log } = this.#options
     if (tokenFile === undefined) return
     try {
-      const now = await readOwn(tokenFile)
-      if (now?.text.trim() === token) await drop(tokenFile)
+      const now = await readSecretFile(tokenFile)
+      if (now?.text.trim() === token) await deleteFile(tokenFile)
     } catch (error) {
       log.warn(
         { tokenFile, reason: textOf(error) },
@@ -159,10 +163,10 @@ class FileIdentity implements OpenIdentity {
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-async function readToken({ tokenFile, log }: IdentityParts): Promise<Result<string | undefined>> {
+async function readToken({ tokenFile, log }: IdentityOptions): Promise<Result<string | undefined>> {
   if (tokenFile === undefined) return yes(undefined)
   try {
-    const file = await readOwn(tokenFile)
+    const file = await readSecretFile(tokenFile)
     // Redeemed by an earlier life, which was started with the same words.
     if (file === undefined) return yes(undefined)
     const token = file.text.trim()
@@ -180,14 +184,14 @@ async function readToken({ tokenFile, log }: IdentityParts): Promise<Result<stri
 }
 
 async function readCredential(
-  { credentialFile, log }: IdentityParts,
+  { credentialFile, log }: IdentityOptions,
   hasToken: boolean,
-): Promise<Result<Kept | undefined>> {
+): Promise<Result<StoredCredential | undefined>> {
   try {
-    const file = await readOwn(credentialFile, 0o600)
+    const file = await readSecretFile(credentialFile, 0o600)
     if (file === undefined) return yes(undefined)
-    const kept = keptIn(file.text)
-    if (kept !== undefined) return yes(kept)
+    const stored = parseCredential(file.text)
+    if (stored !== undefined) return yes(stored)
     throw new Error('it is damaged')
   } catch (error) {
     const fault = `the credential ${credentialFile} can't be used: ${textOf(error)}`
@@ -198,8 +202,8 @@ async function readCredential(
   }
 }
 
-function keptIn(text: string): Kept | undefined {
-  const fields = new Map<string, unknown>(Object.entries(objectIn(text)))
+function parseCredential(text: string): StoredCredential | undefined {
+  const fields = new Map<string, unknown>(Object.entries(parseObject(text)))
   const [workerId, secret] = [fields.get('workerId'), fields.get('secret')]
   const [host, redeemed] = [fields.get('host'), fields.get('redeemed')]
   if (typeof workerId !== 'string' || !WORKER_ID.test(workerId)) return undefined
@@ -213,7 +217,7 @@ function keptIn(text: string): Kept | undefined {
 }
 
 /** What the parser would say of a damaged file quotes from it. */
-function objectIn(text: string): object {
+function parseObject(text: string): object {
   try {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : {}

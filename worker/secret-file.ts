@@ -8,13 +8,13 @@ import { isNativeError } from 'node:util/types'
 
 const FILE_BYTES_MAX = 4_096
 
-export interface OwnFile {
+export interface SecretFile {
   readonly text: string
   readonly mode: number
 }
 
 /** A small plain file, no link to one; undefined when there is none. With `mode`, it is given that one first. */
-export async function readOwn(path: string, mode?: number): Promise<OwnFile | undefined> {
+export async function readSecretFile(path: string, mode?: number): Promise<SecretFile | undefined> {
   let handle: FileHandle
   try {
     // Without O_NONBLOCK a pipe of that name would keep us waiting for ever.

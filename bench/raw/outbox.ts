@@ -22,7 +22,7 @@ import type {
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { openSpool } from '../../store/worker-store.ts'
-import { makeDialer } from '../../worker/dial.ts'
+import { createDialer } from '../../worker/dial.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { mute, noMeters } from '../silent-log.ts'
 import { groupCommit } from './group-commit.ts'
@@ -103,7 +103,7 @@ async function daemon(): Promise<Contestant> {
     meters: noMeters,
     database: spool,
     dialer: overheard(
-      makeDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: mute }),
+      createDialer({ url: () => `ws://127.0.0.1:${port}${WORKER_PATH}`, clock: realClock, log: mute }),
     ),
     identity: nobody,
     executor: hands,

@@ -15,9 +15,9 @@ import type { Log, Meters } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import { dropFile, replaceFile } from '../../store/files/atomic.ts'
 import { type OpenWorkerStore, openSpool } from '../../store/worker-store.ts'
-import { makeDialer } from '../../worker/dial.ts'
-import { type HostUrl, hostUrl } from '../../worker/host-url.ts'
-import { type OpenIdentity, openIdentity } from '../../worker/identity.ts'
+import { createDialer } from '../../worker/dial.ts'
+import { type HostUrl, parseHostUrl } from '../../worker/host-url.ts'
+import { openIdentity, type StoredIdentity } from '../../worker/identity.ts'
 import { probeSandbox } from '../../worker/sandbox/probe.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { realChance, realClock, wakefulClock } from '../clock.ts'
@@ -107,7 +107,7 @@ function lineTo(options: WorkerOptions, log: Log): { readonly url: string; reado
       '--host is missing: the address of the host, like https://host.example:4401, or http://127.0.0.1:4400 for this machine',
     )
   }
-  const host = wanted(hostUrl(options.host, options.insecure === true))
+  const host = wanted(parseHostUrl(options.host, options.insecure === true))
   if (host.exposed)
     log.warn(
       { url: host.url },
@@ -120,7 +120,7 @@ function dialerTo({ url, loopback }: HostUrl, { caFile }: WorkerOptions, log: Lo
   const trusted = url.startsWith('wss:') ? { authorities: wanted(authorities(caFile, process.env)) } : {}
   const around = loopback ? undefined : wanted(proxies(process.env))
   const way = around === undefined ? {} : { proxies: around }
-  return makeDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
+  return createDialer({ url: () => url, clock: realClock, log, ...trusted, ...way })
 }
 
 function wanted<T>(answer: Result<T>): T {
@@ -148,15 +148,15 @@ async function identityIn(
   url: string,
   options: WorkerOptions,
   log: Log,
-): Promise<OpenIdentity> {
+): Promise<StoredIdentity> {
   const { tokenFile } = options
   const opened = await openIdentity({
     credentialFile: join(dataDir, 'credential.json'),
     ...(tokenFile === undefined ? {} : { tokenFile }),
     host: new URL(url).hostname,
     log,
-    replace: replaceFile,
-    drop: dropFile,
+    replaceFile,
+    deleteFile: dropFile,
   })
   if (opened.ok) return opened.value
   const { kind, message } = opened.refusal
@@ -169,7 +169,7 @@ interface Workplace {
   readonly options: WorkerOptions
   readonly name: string
   readonly dialer: Dialer
-  readonly identity: OpenIdentity
+  readonly identity: StoredIdentity
   readonly spool: OpenWorkerStore
   readonly dataDir: string
   readonly bwrap: string
@@ -218,7 +218,7 @@ async function work(place: Workplace): Promise<DaemonEnd> {
   })
   await hands.close()
   // It may have been stopped in the very moment in which it was enrolled.
-  await place.identity.settled()
+  await place.identity.waitUntilSettled()
   return end
 }
 

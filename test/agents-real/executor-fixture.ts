@@ -19,15 +19,15 @@ import type {
 import type { Job, RunOutcome } from '../../protocol/frames.ts'
 import { createCodeHost } from '../../providers/codehost/codehost.ts'
 import { createHttp } from '../../providers/http/http.ts'
-import type { AgentOutcome, AgentTask } from '../../worker/agents/agent.ts'
+import type { AgentExitReport, AgentTask } from '../../worker/agents/agent.ts'
 import { createAgentDrivers } from '../../worker/agents/drivers.ts'
-import { type Hands, openHands } from '../../worker/executor.ts'
-import { makeSources } from '../../worker/git/create-git-sources.ts'
+import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
+import { createGitSources } from '../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../worker/git/git-inside-sandbox.ts'
 import { AgentWatch } from '../../worker/run/agent-watch.ts'
-import type { HandsParts } from '../../worker/run/dependencies.ts'
-import { groundFor } from '../../worker/run/sandbox-location.ts'
-import { Room } from '../../worker/run/sandbox-session.ts'
+import type { ExecutorDependencies } from '../../worker/run/dependencies.ts'
+import { chooseSandboxLocation } from '../../worker/run/sandbox-location.ts'
+import { SandboxSession } from '../../worker/run/sandbox-session.ts'
 import { openSandboxEgress, type SandboxEgressOptions } from '../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
@@ -70,7 +70,7 @@ export interface Executed {
 }
 
 export interface Resumed {
-  readonly ending: AgentOutcome
+  readonly ending: AgentExitReport
   readonly told: readonly ExecutionReport[]
 }
 
@@ -88,7 +88,7 @@ export async function openRig(): Promise<Rig> {
   let port = 0
   const equip = (launcher: SandboxLauncher) => equipped(launcher, ordered, certificate, () => port)
   const parts = await handsParts(folderIn(folder, 'worker'), log, equip)
-  const hands = await openHands(parts)
+  const hands = await openExecutor(parts)
 
   return {
     certificate,
@@ -121,12 +121,12 @@ async function handsParts(
   dataDir: string,
   log: KeptLog,
   equip: (launcher: SandboxLauncher) => SandboxLauncher,
-): Promise<HandsParts> {
+): Promise<ExecutorDependencies> {
   const bwrap = await provenBwrap()
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   const slot = (number: number) => sandboxUserOf(number, machine)
-  const ground = await groundFor({
+  const ground = await chooseSandboxLocation({
     dataDir,
     ...(isRoot ? { gid: slot(0).gid } : {}),
     insidePrograms: fileURLToPath(new URL('../../dist/inside', import.meta.url)),
@@ -144,16 +144,16 @@ async function handsParts(
     launcher: equip(makeLauncher({ bwrap, clock: realClock })),
     slotOf: slot,
     firstNumber: 0,
-    giveAway: isRoot,
+    isRoot,
     removeFolder: removeFolderTree,
-    sources: makeSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
+    gitSources: createGitSources({ folder: sources, clock: realClock, random: realChance, codehostFor }),
     codehostFor,
     drivers: createAgentDrivers({ path: agentsPath(), home: process.env.HOME ?? '/', hasOwnUsers: isRoot }),
-    wayOut: (order) => openSandboxEgress(leadingHere(order)),
+    openEgress: (order) => openSandboxEgress(leadingHere(order)),
     gitconfig: GITCONFIG_TEXT,
     stallMs: 60_000,
     freeBytes: async () => 64 * 1024 ** 3,
-    closed: () => http.close(),
+    onClosed: () => http.close(),
   }
 }
 
@@ -179,7 +179,7 @@ function folderIn(folder: string, name: string): string {
 // ---- running -----------------------------------------------------------------------------------------------------
 
 async function execute(
-  hands: Hands,
+  hands: ClosableExecutor,
   job: Job,
   meanwhile: (execution: Execution) => Promise<void> = async () => {},
 ): Promise<Executed> {
@@ -199,7 +199,12 @@ async function execute(
   }
 }
 
-async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: string): Promise<Resumed> {
+async function resume(
+  parts: ExecutorDependencies,
+  job: Job,
+  sessionId: string,
+  prompt: string,
+): Promise<Resumed> {
   const told: ExecutionReport[] = []
   const reporter = tellingTo(told)
   const root = join(parts.folder, 'sandboxes', job.run.id)
@@ -212,11 +217,17 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
     home: at('home'),
     out: at('out'),
     exchange: at('exchange'),
-    desk: at('desk'),
+    staging: at('desk'),
   }
   const { network, allowedHosts } = job.sandbox ?? { network: 'none' as const, allowedHosts: [] }
-  const way = await parts.wayOut({ network, allowedHosts, folder: root, clock: parts.clock, log: () => {} })
-  const room = new Room({ hands: parts, job, folders, way, reporter })
+  const way = await parts.openEgress({
+    network,
+    allowedHosts,
+    folder: root,
+    clock: parts.clock,
+    log: () => {},
+  })
+  const room = new SandboxSession({ dependencies: parts, job, folders, egress: way, reporter })
   const driver = parts.drivers[job.agent.provider]
   const task: AgentTask = {
     agent: job.agent,
@@ -226,7 +237,7 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
     environment: {},
     ...(job.credentials.agent === undefined ? {} : { credential: job.credentials.agent }),
   }
-  const process = room.start({ ...driver.buildCommand(task, await driver.locate()), wayOut: true })
+  const process = room.start({ ...driver.buildCommand(task, await driver.locate()), withEgress: true })
   if (process === undefined) throw new Error('the room was stopped')
   const watch = new AgentWatch({
     process,
@@ -236,10 +247,10 @@ async function resume(parts: HandsParts, job: Job, sessionId: string, prompt: st
     log: parts.log,
     limits: {},
     stallMs: parts.stallMs,
-    trouble: async () => undefined,
-    session: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
+    findMachineProblem: async () => undefined,
+    onSessionId: (id) => reporter.report({ is: 'patch', patch: { agentSessionId: id } }),
   })
-  const { ending } = await watch.watched()
+  const { ending } = await watch.waitForEnd()
   await room.close()
   return { ending, told }
 }

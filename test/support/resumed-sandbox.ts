@@ -11,8 +11,8 @@ import type { BootedSandbox, TerminalSession, TerminalSize } from '../../core/da
 import { no, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { createAgentDrivers } from '../../worker/agents/drivers.ts'
-import { type Hands, openHands } from '../../worker/executor.ts'
-import type { HandsParts } from '../../worker/run/dependencies.ts'
+import { type ClosableExecutor, openExecutor } from '../../worker/executor.ts'
+import type { ExecutorDependencies } from '../../worker/run/dependencies.ts'
 import { openSandboxEgress } from '../../worker/sandbox/egress/sandbox-egress.ts'
 import { removeFolderTree } from '../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../worker/sandbox/launch.ts'
@@ -34,14 +34,14 @@ export const SHELL = `sh -c 'if [ -t 0 ]; then PS1="$ " exec sh -i; fi; exec scr
 
 export async function handsIn(
   folder: string,
-  changes: Partial<HandsParts> = {},
+  changes: Partial<ExecutorDependencies> = {},
   slotsFrom = SLOTS_FROM,
-): Promise<Hands> {
+): Promise<ClosableExecutor> {
   const machine = thisMachine()
   const isRoot = machine.euid === 0
   if (isRoot) chmodSync(folder, 0o711)
   const clock = realClock
-  return openHands({
+  return openExecutor({
     folder,
     clock,
     log: keptLog(),
@@ -49,9 +49,9 @@ export async function handsIn(
     launcher: makeLauncher({ bwrap: '/usr/bin/bwrap', clock, machine }),
     slotOf: (number) => sandboxUserOf(number, machine),
     firstNumber: slotsFrom,
-    giveAway: isRoot,
+    isRoot,
     removeFolder: removeFolderTree,
-    sources: {
+    gitSources: {
       checkOut: async () => yes({ base: 'a' }),
       collect: async () =>
         yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
@@ -62,7 +62,7 @@ export async function handsIn(
     // Never asked, for nothing is published.
     codehostFor: () => yes({} as never),
     drivers: createAgentDrivers({ path: '/usr/bin:/bin', home: '/root', hasOwnUsers: isRoot }),
-    wayOut: openSandboxEgress,
+    openEgress: openSandboxEgress,
     // From the checkout's root, for it may be bundled into one file elsewhere.
     insidePrograms: join(checkout(), 'dist', 'inside'),
     node: {
@@ -72,9 +72,9 @@ export async function handsIn(
     gitconfig: '',
     stallMs: 60_000,
     freeBytes: async () => 2 ** 40,
-    closed: async () => {},
+    onClosed: async () => {},
     ...changes,
-  } satisfies HandsParts)
+  } satisfies ExecutorDependencies)
 }
 
 function checkout(): string {
@@ -100,7 +100,10 @@ export function jobOf(script: readonly string[], changes: Partial<Job> = {}): Jo
 }
 
 /** Executes the job; its sandbox is retained then. */
-export async function executed(hands: Hands, job: Job = jobOf(['write kept.txt', '  kept'])): Promise<void> {
+export async function executed(
+  hands: ClosableExecutor,
+  job: Job = jobOf(['write kept.txt', '  kept']),
+): Promise<void> {
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
   const execution = hands.start({ leaseId: 'ls-1', workerId: 'wk-1', job }, reporter, () => {})
   const prepared = await execution.prepare()
@@ -121,7 +124,7 @@ export interface Seat {
   readonly ended: Promise<number>
 }
 
-export async function booted(hands: Hands, value: string = KEY): Promise<BootedSandbox> {
+export async function booted(hands: ClosableExecutor, value: string = KEY): Promise<BootedSandbox> {
   const credentials = { agent: { kind: 'api-key' as const, value } }
   const answer = await hands.boot({ runId: RUN, credentials })
   if (!answer.ok) throw new Error(answer.refusal.message)

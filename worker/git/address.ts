@@ -7,36 +7,36 @@
 import { no, type Result, yes } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
-export type Way = 'https' | 'http' | 'ssh' | 'file'
+export type Protocol = 'https' | 'http' | 'ssh' | 'file'
 
 const CONTROL = /[\p{Cc}\s]/u
 const SCP_LIKE = /^[A-Za-z0-9_][\w.-]*@[A-Za-z0-9.-]+:(?!:)/
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-export function wayTo(address: string): Result<Way> {
-  const way = /^(https?|ssh|file):\/\/[^-]/.exec(address)?.[1]
+export function protocolOf(address: string): Result<Protocol> {
+  const protocol = /^(https?|ssh|file):\/\/[^-]/.exec(address)?.[1]
   // A folder's name may hold spaces; what goes over a network may not.
-  if (address.startsWith('/')) return /[\0\r\n]/.test(address) ? strange(address) : yes('file')
-  if (CONTROL.test(address)) return strange(address)
-  if (way !== undefined) return yes(way as Way)
-  return SCP_LIKE.test(address) ? yes('ssh') : strange(address)
+  if (address.startsWith('/')) return /[\0\r\n]/.test(address) ? invalidAddress(address) : yes('file')
+  if (CONTROL.test(address)) return invalidAddress(address)
+  if (protocol !== undefined) return yes(protocol as Protocol)
+  return SCP_LIKE.test(address) ? yes('ssh') : invalidAddress(address)
 }
 
 /** What git calls the place when it asks for a password, as far as one may be given. */
-export function askerAt(address: string): string | undefined {
+export function passwordPromptFor(address: string): string | undefined {
   const found = /^(https?):\/\/(?:[^/@]*@)?([^/@]+)\//.exec(address)
-  const [, way, place] = found ?? []
-  if (way === undefined || place === undefined) return undefined
-  const isSafe = way === 'https' || LOOPBACK.test(place.replace(/:\d+$/, ''))
-  return isSafe ? `${way}://${USER}@${place}` : undefined
+  const [, protocol, host] = found ?? []
+  if (protocol === undefined || host === undefined) return undefined
+  const isSafe = protocol === 'https' || LOOPBACK.test(host.replace(/:\d+$/, ''))
+  return isSafe ? `${protocol}://${TOKEN_USER}@${host}` : undefined
 }
 
 /** The name that goes with a token. Code hosts look at the token only. */
-export const USER = 'x-access-token'
+export const TOKEN_USER = 'x-access-token'
 
 /** Whether a token meant for the one may be shown to the other: the same machine, by its name. */
-export function isSameHost(one: string, other: string): boolean {
-  const [host, otherHost] = [hostOf(one), hostOf(other)]
+export function isSameHost(address: string, otherAddress: string): boolean {
+  const [host, otherHost] = [hostOf(address), hostOf(otherAddress)]
   return host !== undefined && host === otherHost
 }
 
@@ -49,7 +49,7 @@ export function withoutUser(address: string): string {
   return address.replace(/^(https?:\/\/)[^/@]*@/, '$1')
 }
 
-function strange(address: string) {
+function invalidAddress(address: string) {
   const shown = printable(withoutUser(address)).slice(0, 200)
   return no(
     'invalid',

@@ -9,7 +9,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { no, type Result, yes } from '../../core/result.ts'
 
-export interface TakenBundle {
+export interface ImportedBundle {
   readonly head: string
   /** The pack alone, a file of the worker's own. */
   readonly pack: string
@@ -20,31 +20,35 @@ export const OUT_REF = 'refs/switchyard/out'
 
 const HEADER_BYTES_MAX = 256 * 1024
 const PIECE_BYTES = 256 * 1024
-const ABSENT = new Set<unknown>(['ENOENT'])
+const MISSING_CODES = new Set<unknown>(['ENOENT'])
 
 /** undefined: there is none, so nothing was changed. */
-export async function takeBundle(
+export async function importBundle(
   from: string,
   pack: string,
   bytesMax: number,
-): Promise<Result<TakenBundle | undefined>> {
+): Promise<Result<ImportedBundle | undefined>> {
   let source: FileHandle
   try {
     source = await open(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     const code = codeOf(error)
-    return ABSENT.has(code)
+    return MISSING_CODES.has(code)
       ? yes(undefined)
       : no('invalid', `what came out of the sandbox is no bundle (${code})`)
   }
   try {
-    return await taken(source, pack, bytesMax)
+    return await importOpened(source, pack, bytesMax)
   } finally {
     await source.close()
   }
 }
 
-async function taken(source: FileHandle, pack: string, bytesMax: number): Promise<Result<TakenBundle>> {
+async function importOpened(
+  source: FileHandle,
+  pack: string,
+  bytesMax: number,
+): Promise<Result<ImportedBundle>> {
   const stats = await source.stat()
   if (!stats.isFile() || stats.nlink !== 1) {
     return no(
@@ -53,34 +57,34 @@ async function taken(source: FileHandle, pack: string, bytesMax: number): Promis
     )
   }
   if (stats.size > bytesMax) return tooLarge(bytesMax)
-  const header = await headerOf(source)
+  const header = await readHeader(source)
   if (!header.ok) return header
   const { head, length } = header.value
-  if (!(await copied(source, length, pack, bytesMax))) return tooLarge(bytesMax)
+  if (!(await copyPack(source, length, pack, bytesMax))) return tooLarge(bytesMax)
   return yes({ head, pack })
 }
 
-interface Header {
+interface BundleHeader {
   readonly head: string
   readonly length: number
 }
 
-async function headerOf(source: FileHandle): Promise<Result<Header>> {
+async function readHeader(source: FileHandle): Promise<Result<BundleHeader>> {
   const { buffer, bytesRead } = await source.read(Buffer.alloc(HEADER_BYTES_MAX), 0, HEADER_BYTES_MAX, 0)
   const text = buffer.toString('latin1', 0, bytesRead)
   const end = text.indexOf('\n\n')
-  if (end < 0) return notOurs('it has no end of a header')
+  if (end < 0) return notOurBundle('it has no end of a header')
   const [signature, ...lines] = text.slice(0, end).split('\n')
-  if (signature !== '# v2 git bundle') return notOurs('it is of another version')
+  if (signature !== '# v2 git bundle') return notOurBundle('it is of another version')
   const refs = lines.filter((line) => !line.startsWith('-'))
   const [, head, name] = /^([0-9a-f]{40}) (\S+)$/.exec(refs[0] ?? '') ?? []
   if (refs.length !== 1 || head === undefined || name !== OUT_REF) {
-    return notOurs(`it must hold ${OUT_REF} and nothing else`)
+    return notOurBundle(`it must hold ${OUT_REF} and nothing else`)
   }
   return yes({ head, length: end + 2 })
 }
 
-async function copied(source: FileHandle, from: number, to: string, bytesMax: number): Promise<boolean> {
+async function copyPack(source: FileHandle, from: number, to: string, bytesMax: number): Promise<boolean> {
   await rm(to, { recursive: true, force: true })
   const target = await open(to, 'wx', 0o600)
   try {
@@ -97,7 +101,7 @@ async function copied(source: FileHandle, from: number, to: string, bytesMax: nu
   }
 }
 
-function notOurs(why: string) {
+function notOurBundle(why: string) {
   return no('invalid', `what came out of the sandbox is no bundle of ours: ${why}`)
 }
 

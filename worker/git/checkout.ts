@@ -9,22 +9,22 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
 import type { Git } from './git.ts'
-import { accountOf } from './git-errors.ts'
-import { CACHE_INSIDE, COMMITTER, faultOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { CheckedOut, Inside, RunFolders, TellWhy } from './git-ports.ts'
-import type { RepositoryCache, Wanted } from './mirror-cache.ts'
-import { fetching } from './retry.ts'
+import { explainFailure } from './git-errors.ts'
+import { CACHE_INSIDE, COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
+import type { CheckedOut, LogToRun, RunFolders, SandboxRunner } from './git-ports.ts'
+import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
+import { whileFetching } from './retry.ts'
 
-export interface CheckoutParts {
+export interface CheckoutPorts {
   readonly git: Git
-  readonly cache: RepositoryCache
+  readonly cache: MirrorCache
 }
 
-export interface Errand {
+export interface GitWorkspace {
   readonly job: Job
-  readonly wanted: Wanted
+  readonly repository: RemoteRepository
   readonly folders: RunFolders
-  readonly inside: Inside
+  readonly sandbox: SandboxRunner
 }
 
 const LOCAL_MS_MAX = 60_000
@@ -34,7 +34,7 @@ const CHECKOUT_MS_MAX = 15 * 60_000
  * A dozen examples of hooks are not copied; the folders that people's tools write to are there.
  * $1 base, $2 origin, $3 branch, $4 commit, $5 name, $6 email, $7 whether an attempt failed before
  */
-const SCRIPT = `
+const CHECKOUT_SCRIPT = `
 if [ "$7" = again ]; then find /work -mindepth 1 -delete; fi
 git clone --quiet --no-hardlinks --no-checkout --template= --branch "$1" -c user.name="$5" -c user.email="$6" ${CACHE_INSIDE} /work
 cd /work
@@ -44,64 +44,64 @@ git checkout --quiet --no-track -B "$3" "$4"
 `
 
 export async function checkOut(
-  { git, cache }: CheckoutParts,
-  errand: Errand,
+  { git, cache }: CheckoutPorts,
+  workspace: GitWorkspace,
   signal: AbortSignal,
-  told?: TellWhy,
+  logToRun?: LogToRun,
 ): Promise<Result<CheckedOut>> {
-  const { job, wanted } = errand
+  const { job, repository } = workspace
   const work = async (folder: string): Promise<Result<CheckedOut>> => {
-    const start = await startOf(git, folder, job)
-    if (!start.ok) return start
-    const fault = await cloned(errand, folder, start.value.commit, 'first')
-    if (fault === undefined) return yes(start.value.from)
+    const startPoint = await findStart(git, folder, job)
+    if (!startPoint.ok) return startPoint
+    const fault = await cloneInside(workspace, folder, startPoint.value.commit, 'first')
+    if (fault === undefined) return yes(startPoint.value.from)
     if (signal.aborted) return no('conflict', 'the checkout was stopped')
-    if (accountOf('', fault).trouble !== 'corrupt') return failed(job, fault)
+    if (explainFailure('', fault).errorKind !== 'corrupt') return checkoutFailed(job, fault)
     // Git notices damage only when it reads the damaged place: then everything is fetched anew, once.
-    const renewed = await cache.renew(wanted, signal)
+    const renewed = await cache.refetch(repository, signal)
     if (!renewed.ok) return renewed
-    const again = await cloned(errand, folder, start.value.commit, 'again')
-    return again === undefined ? yes(start.value.from) : failed(job, again)
+    const again = await cloneInside(workspace, folder, startPoint.value.commit, 'again')
+    return again === undefined ? yes(startPoint.value.from) : checkoutFailed(job, again)
   }
-  return cache.use(wanted, signal, work, fetching(told))
+  return cache.use(repository, signal, work, whileFetching(logToRun))
 }
 
-async function cloned(
-  { job, wanted, inside }: Errand,
+async function cloneInside(
+  { job, repository, sandbox }: GitWorkspace,
   folder: string,
   commit: string,
   attempt: 'first' | 'again',
 ): Promise<string | undefined> {
   const { name, email } = COMMITTER
-  const origin = withoutUser(wanted.remote.address)
-  const result = await inside.run(
-    scriptCommand(SCRIPT, job.base, origin, job.branch, commit, name, email, attempt),
+  const origin = withoutUser(repository.remote.address)
+  const result = await sandbox.run(
+    scriptCommand(CHECKOUT_SCRIPT, job.base, origin, job.branch, commit, name, email, attempt),
     { mounts: [{ from: folder, to: CACHE_INSIDE }], timeoutMs: CHECKOUT_MS_MAX },
   )
-  return faultOf(result)
+  return failureOf(result)
 }
 
-function failed(job: Job, fault: string) {
+function checkoutFailed(job: Job, fault: string) {
   return no('failed', `checking out ${job.repo.remote} failed: ${fault}`)
 }
 
 // ---- where the work starts -----------------------------------------------------------------------------------------
 
-interface Start {
+interface StartPoint {
   /** What is checked out. */
   readonly commit: string
   readonly from: CheckedOut
 }
 
-async function startOf(git: Git, folder: string, job: Job): Promise<Result<Start>> {
-  const refs = await git.done(`looking for ${job.base}`, {
-    args: ['for-each-ref', '--format=%(objectname) %(refname)', headOf(job.base), headOf(job.branch)],
+async function findStart(git: Git, folder: string, job: Job): Promise<Result<StartPoint>> {
+  const refs = await git.runChecked(`looking for ${job.base}`, {
+    args: ['for-each-ref', '--format=%(objectname) %(refname)', branchRef(job.base), branchRef(job.branch)],
     folder,
     timeoutMs: LOCAL_MS_MAX,
   })
   if (!refs.ok) return refs
-  const commits = new Map(refs.value.output.split('\n').map((line) => pairOf(line)))
-  const [base, before] = [commits.get(headOf(job.base)), commits.get(headOf(job.branch))]
+  const commits = new Map(refs.value.output.split('\n').map((line) => parseRefLine(line)))
+  const [base, before] = [commits.get(branchRef(job.base)), commits.get(branchRef(job.branch))]
   if (base === undefined) {
     return no(
       'unknown',
@@ -109,16 +109,16 @@ async function startOf(git: Git, folder: string, job: Job): Promise<Result<Start
     )
   }
   if (before === undefined) return yes({ commit: base, from: { base } })
-  return continued(git, folder, job, base, before)
+  return continueBranch(git, folder, job, base, before)
 }
 
-async function continued(
+async function continueBranch(
   git: Git,
   folder: string,
   job: Job,
   base: string,
   pushedBefore: string,
-): Promise<Result<Start>> {
+): Promise<Result<StartPoint>> {
   const ran = await git.run({
     args: ['merge-base', base, pushedBefore],
     folder,
@@ -136,9 +136,9 @@ async function continued(
   return yes({ commit: pushedBefore, from: { base: fork, pushedBefore } })
 }
 
-const headOf = (branch: string): string => `refs/heads/${branch}`
+const branchRef = (branch: string): string => `refs/heads/${branch}`
 
-function pairOf(line: string): [name: string, commit: string] {
+function parseRefLine(line: string): [name: string, commit: string] {
   const space = line.indexOf(' ')
   return [line.slice(space + 1), line.slice(0, space)]
 }

@@ -12,57 +12,57 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 import type { Ticket } from '../../protocol/run.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { OUT_REF, takeBundle } from './bundle-import.ts'
-import type { Errand } from './checkout.ts'
-import { figures } from './diff-stats.ts'
-import { COMMITTER, EXCHANGE_INSIDE, faultOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { CheckedOut, Collected, InsideResult } from './git-ports.ts'
-import type { Wanted } from './mirror-cache.ts'
-import { cleanRepository, type DeskParts, receive } from './run-repository.ts'
+import { importBundle, OUT_REF } from './bundle-import.ts'
+import type { GitWorkspace } from './checkout.ts'
+import { computeDiffStats } from './diff-stats.ts'
+import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
+import type { CheckedOut, CollectedWork, SandboxCommandResult } from './git-ports.ts'
+import type { RemoteRepository } from './mirror-cache.ts'
+import { createRunRepository, importPack, type RunRepositoryPorts } from './run-repository.ts'
 
-export interface CollectParts extends DeskParts {
+export interface CollectPorts extends RunRepositoryPorts {
   readonly bundleBytesMax?: number
 }
 
-export const BUNDLE = 'work.bundle'
-const PACK = 'work.pack'
+export const BUNDLE_FILE = 'work.bundle'
+const PACK_FILE = 'work.pack'
 const BUNDLE_BYTES_MAX = 1024 * 1024 * 1024
 export const INSIDE_MS_MAX = 15 * 60_000
 const MESSAGE_CHARS_MAX = 100
 /** In front of what the script could not take along, on a line of its own. */
-const LEFT_OUT = 'left out: '
-const LEFT_OUT_MAX = 20
+const OMITTED_PREFIX = 'left out: '
+const OMITTED_LINES_MAX = 20
 
 /** Git as no setting and no hook of the repository's changes it; needs `name` and `email`. */
-export const OWN_GIT = `g() {
+export const GIT_FUNCTION = `g() {
   git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgSign=false -c gc.auto=0 \\
     -c maintenance.auto=false -c user.name="$name" -c user.email="$email" -c advice.addEmbeddedRepo=false "$@"
 }
 `
 
 /** Everything that is not ignored becomes a commit; needs `state`, the folder of git's own, and `message`. */
-export const COMMIT_LEFT = `rm -f "$state/index.lock"
-g add --all --ignore-errors || echo "${LEFT_OUT}files that git could not add"
+export const COMMIT_LEFTOVERS = `rm -f "$state/index.lock"
+g add --all --ignore-errors || echo "${OMITTED_PREFIX}files that git could not add"
 g diff --cached --raw --no-renames --diff-filter=A | sed -n 's/^:000000 160000 [0-9a-f.]* [0-9a-f.]* A\\t//p' |
   while IFS= read -r nested; do
     g rm --quiet --cached --force -- ":(literal)$nested" || :
-    printf '${LEFT_OUT}%s, which is a repository of its own\\n' "$nested"
+    printf '${OMITTED_PREFIX}%s, which is a repository of its own\\n' "$nested"
   done
 if [ -f "$state/MERGE_HEAD" ] || ! g diff --cached --quiet; then g commit --quiet --no-verify -m "$message"; fi
 `
 
 /** $1 base, $2 branch, $3 message, $4 name, $5 email */
-const SCRIPT = `
+const COLLECT_SCRIPT = `
 export GIT_NO_REPLACE_OBJECTS=1
 base=$1 branch=$2 message=$3 name=$4 email=$5
 cd /work
-${OWN_GIT}state=$(git rev-parse --absolute-git-dir)
+${GIT_FUNCTION}state=$(git rev-parse --absolute-git-dir)
 if [ -f "$state/rebase-apply/applying" ]; then g am --abort || g am --quit
 elif [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then g rebase --abort || g rebase --quit
 fi
 if [ -f "$state/BISECT_START" ]; then g bisect reset --quiet || g bisect reset; fi
 if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then g reset --quiet --merge; fi
-${COMMIT_LEFT}head=$(g rev-parse --verify --quiet 'HEAD^{commit}') || head=
+${COMMIT_LEFTOVERS}head=$(g rev-parse --verify --quiet 'HEAD^{commit}') || head=
 if [ -z "$head" ] || g merge-base --is-ancestor "$head" "$base"; then
   other=$(g rev-parse --verify --quiet "refs/heads/$branch^{commit}") || other=
   head=\${other:-$head}
@@ -70,66 +70,69 @@ fi
 if [ -z "$head" ]; then echo "there is no commit in the checkout" >&2; exit 1; fi
 if g merge-base --is-ancestor "$head" "$base"; then exit 0; fi
 g update-ref ${OUT_REF} "$head"
-g bundle create --quiet ${EXCHANGE_INSIDE}/${BUNDLE} ${OUT_REF} "^$base"
+g bundle create --quiet ${EXCHANGE_INSIDE}/${BUNDLE_FILE} ${OUT_REF} "^$base"
 `
 
-const NOTHING: Collected = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
+const NO_WORK: CollectedWork = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
 
 export async function collect(
-  parts: CollectParts,
-  errand: Errand,
+  ports: CollectPorts,
+  workspace: GitWorkspace,
   from: CheckedOut,
-): Promise<Result<Collected>> {
-  const { folders } = errand
-  const bundle = join(folders.exchange, BUNDLE)
+): Promise<Result<CollectedWork>> {
+  const { folders } = workspace
+  const bundle = join(folders.exchange, BUNDLE_FILE)
   await rm(bundle, { recursive: true, force: true })
-  const result = await bundled(errand, from)
-  const fault = faultOf(result)
+  const result = await bundleInside(workspace, from)
+  const fault = failureOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
-  const collected = await broughtOut(parts, errand, from)
-  return collected.ok ? yes(withLeftOut(collected.value, result.output)) : collected
+  const collected = await importWork(ports, workspace, from)
+  return collected.ok ? yes(withOmittedFiles(collected.value, result.output)) : collected
 }
 
 /** What was bundled inside, as a commit in the clean repository; `also`: see there. */
-export async function broughtOut(
-  parts: CollectParts,
-  { folders, wanted }: Pick<Errand, 'folders' | 'wanted'>,
+export async function importWork(
+  ports: CollectPorts,
+  { folders, repository }: Pick<GitWorkspace, 'folders' | 'repository'>,
   from: CheckedOut,
-  also?: Wanted,
-): Promise<Result<Collected>> {
-  const bundle = join(folders.exchange, BUNDLE)
-  await mkdir(folders.desk, { recursive: true, mode: 0o700 })
-  const pack = join(folders.desk, PACK)
-  const taken = await takeBundle(bundle, pack, parts.bundleBytesMax ?? BUNDLE_BYTES_MAX)
+  alternate?: RemoteRepository,
+): Promise<Result<CollectedWork>> {
+  const bundle = join(folders.exchange, BUNDLE_FILE)
+  await mkdir(folders.staging, { recursive: true, mode: 0o700 })
+  const pack = join(folders.staging, PACK_FILE)
+  const imported = await importBundle(bundle, pack, ports.bundleBytesMax ?? BUNDLE_BYTES_MAX)
   await rm(bundle, { recursive: true, force: true })
-  if (!taken.ok) return taken
-  if (taken.value === undefined) return yes(NOTHING)
-  const desk = await cleanRepository(parts, wanted, folders.desk, from.base, also)
-  if (!desk.ok) return desk
-  const entered = await receive(parts.git, desk.value, taken.value, from.base)
+  if (!imported.ok) return imported
+  if (imported.value === undefined) return yes(NO_WORK)
+  const staging = await createRunRepository(ports, repository, folders.staging, from.base, alternate)
+  if (!staging.ok) return staging
+  const received = await importPack(ports.git, staging.value, imported.value, from.base)
   await rm(pack, { force: true })
-  return entered.ok ? figures(parts.git, desk.value, taken.value.head, from.base) : entered
+  return received.ok ? computeDiffStats(ports.git, staging.value, imported.value.head, from.base) : received
 }
 
-function bundled({ job, folders, inside }: Errand, from: CheckedOut): Promise<InsideResult> {
+function bundleInside(
+  { job, folders, sandbox }: GitWorkspace,
+  from: CheckedOut,
+): Promise<SandboxCommandResult> {
   const { name, email } = COMMITTER
-  const message = messageFor(job.run.ticket)
-  return inside.run(scriptCommand(SCRIPT, from.base, job.branch, message, name, email), {
+  const message = leftoverMessage(job.run.ticket)
+  return sandbox.run(scriptCommand(COLLECT_SCRIPT, from.base, job.branch, message, name, email), {
     mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],
     timeoutMs: INSIDE_MS_MAX,
   })
 }
 
 /** The agent may take it for delivered, so people are told. */
-export function withLeftOut(work: Collected, output: string): Collected {
-  const lines = output.split('\n').filter((line) => line.startsWith(LEFT_OUT))
+export function withOmittedFiles(work: CollectedWork, output: string): CollectedWork {
+  const lines = output.split('\n').filter((line) => line.startsWith(OMITTED_PREFIX))
   if (lines.length === 0) return work
-  const told = lines.slice(0, LEFT_OUT_MAX).map((line) => printable(line))
-  const text = [work.diff.text, ...told].filter((part) => part !== '').join('\n')
+  const omitted = lines.slice(0, OMITTED_LINES_MAX).map((line) => printable(line))
+  const text = [work.diff.text, ...omitted].filter((part) => part !== '').join('\n')
   return { ...work, diff: { ...work.diff, text } }
 }
 
-export function messageFor({ identifier, title }: Pick<Ticket, 'identifier' | 'title'>): string {
+export function leftoverMessage({ identifier, title }: Pick<Ticket, 'identifier' | 'title'>): string {
   const subject = truncate(toSingleLine(`${identifier}: ${title}`), MESSAGE_CHARS_MAX)
   return `${subject}\n\nWhat the agent left uncommitted at its end.\n`
 }

@@ -10,16 +10,16 @@ import type { ProxySettings } from '../../providers/http/http.ts'
 import { checkOut } from './checkout.ts'
 import { collect } from './collect.ts'
 import { beginFollowUp, pushFollowUp } from './follow-up.ts'
-import { isSaid, sayOnce, type TalkPlace } from './follow-up-comment.ts'
-import { type FollowUpErrand, type FollowUpParts, sealOf } from './follow-up-context.ts'
-import { type Git, makeGit } from './git.ts'
-import type { FollowUpSources, FollowUpWork, Sources, TellWhy } from './git-ports.ts'
-import { type CacheBudget, type RepositoryCache, repositoryCache } from './mirror-cache.ts'
+import { type CommentTarget, hasFollowUpComment, postCommentOnce } from './follow-up-comment.ts'
+import { type FollowUpContext, type FollowUpGitPorts, sealOf } from './follow-up-context.ts'
+import { createGit, type Git } from './git.ts'
+import type { FollowUpPushRequest, FollowUpSources, GitSources, LogToRun } from './git-ports.ts'
+import { createMirrorCache, type MirrorCache, type MirrorCacheLimits } from './mirror-cache.ts'
 import { makePassable } from './mirror-folders.ts'
 import { publish } from './publish.ts'
-import { placeOf, pullPlacesOf } from './resolve-remote.ts'
+import { resolvePullRepositories, resolveRepository } from './resolve-remote.ts'
 
-export interface SourcesParts {
+export interface GitSourcesOptions {
   /** Made, with `git` and `repositories` below it; the folders above it must let other users pass. */
   readonly folder: string
   readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
@@ -37,109 +37,123 @@ export interface SourcesParts {
 const FOLLOW_UP_ID = /^[\w-]{1,100}$/
 const HOUR_MS = 3_600_000
 const PRUNE_EVERY_MS = HOUR_MS
-const BUDGET: CacheBudget = {
+const CACHE_LIMITS: MirrorCacheLimits = {
   unusedMsMax: 14 * 24 * HOUR_MS,
   bytesMax: 20 * 1024 ** 3,
-  sparedMs: 24 * HOUR_MS,
+  protectedMs: 24 * HOUR_MS,
 }
 
-export function makeSources(parts: SourcesParts): Sources {
-  const git = parts.git ?? gitOf(parts)
-  const cache = repositoryCache({
-    folder: join(parts.folder, 'repositories'),
+export function createGitSources(options: GitSourcesOptions): GitSources {
+  const git = options.git ?? createGitFor(options)
+  const cache = createMirrorCache({
+    folder: join(options.folder, 'repositories'),
     git,
-    clock: parts.clock,
-    random: parts.random,
+    clock: options.clock,
+    random: options.random,
   })
-  return sourcesOf(parts, git, cache)
+  return buildSources(options, git, cache)
 }
 
-function sourcesOf(parts: SourcesParts, git: Git, cache: RepositoryCache): Sources {
-  const { clock, random, bundleBytesMax } = parts
-  const placed = (job: Job) => {
-    const codehost = parts.codehostFor(job)
-    return codehost.ok ? placeOf(job, codehost.value) : codehost
+function buildSources(options: GitSourcesOptions, git: Git, cache: MirrorCache): GitSources {
+  const { clock, random, bundleBytesMax } = options
+  const repositoryFor = (job: Job) => {
+    const codehost = options.codehostFor(job)
+    return codehost.ok ? resolveRepository(job, codehost.value) : codehost
   }
-  const prune = pruning(cache, clock, parts.log)
+  const prune = createPruner(cache, clock, options.log)
   const bounds = bundleBytesMax === undefined ? {} : { bundleBytesMax }
   return {
-    checkOut: (job, folders, inside, signal, told) =>
-      answering('checking out', async () => {
-        const wanted = placed(job)
-        if (!wanted.ok) return wanted
-        await makePassable(parts.folder)
-        const errand = { job, wanted: wanted.value, folders, inside }
-        const checked = await checkOut({ git, cache }, errand, signal, told)
+    checkOut: (job, folders, sandbox, signal, logToRun) =>
+      withDiskErrors('checking out', async () => {
+        const repository = repositoryFor(job)
+        if (!repository.ok) return repository
+        await makePassable(options.folder)
+        const workspace = { job, repository: repository.value, folders, sandbox }
+        const checked = await checkOut({ git, cache }, workspace, signal, logToRun)
         prune()
         return checked
       }),
-    collect: (job, folders, inside, from) =>
-      answering('collecting the work', async () => {
-        const wanted = placed(job)
-        if (!wanted.ok) return wanted
-        const errand = { job, wanted: wanted.value, folders, inside }
-        return collect({ git, cache, ...bounds }, errand, from)
+    collect: (job, folders, sandbox, from) =>
+      withDiskErrors('collecting the work', async () => {
+        const repository = repositoryFor(job)
+        if (!repository.ok) return repository
+        const workspace = { job, repository: repository.value, folders, sandbox }
+        return collect({ git, cache, ...bounds }, workspace, from)
       }),
-    publish: ({ collected, ...order }, codehost, fence, signal) =>
-      answering('publishing', async () => {
+    publish: ({ collected, ...order }, codehost, mayContinue, signal) =>
+      withDiskErrors('publishing', async () => {
         const { head } = collected
         if (head === undefined) return no('invalid', 'nothing was changed, so there is nothing to publish')
-        const wanted = placeOf(order.job, codehost)
-        if (!wanted.ok) return wanted
-        const delivery = { ...order, head, wanted: wanted.value, codehost, fence, signal }
-        return publish({ git, clock, random }, delivery)
+        const repository = resolveRepository(order.job, codehost)
+        if (!repository.ok) return repository
+        const publishContext = { ...order, head, repository: repository.value, codehost, mayContinue, signal }
+        return publish({ git, clock, random }, publishContext)
       }),
-    followUps: followUpsOf(parts, { git, cache, clock, random, ...bounds }, prune),
+    followUps: buildFollowUpSources(options, { git, cache, clock, random, ...bounds }, prune),
   }
 }
 
-function followUpsOf(parts: SourcesParts, tools: FollowUpParts, prune: () => void): FollowUpSources {
-  const errandFor = (work: Omit<FollowUpWork, 'begun'>): Result<FollowUpErrand> => {
+function buildFollowUpSources(
+  options: GitSourcesOptions,
+  ports: FollowUpGitPorts,
+  prune: () => void,
+): FollowUpSources {
+  const contextFor = (work: Omit<FollowUpPushRequest, 'start'>): Result<FollowUpContext> => {
     const { pull, followUp } = work.job
     if (pull === undefined || followUp === undefined)
       return no('invalid', 'the job says neither which pull request it follows up nor as which follow-up')
     if (!FOLLOW_UP_ID.test(followUp.id)) return no('invalid', `${printable(followUp.id)} names no follow-up`)
-    const codehost = parts.codehostFor(work.job)
-    const places = codehost.ok ? pullPlacesOf(work.job, codehost.value) : codehost
-    return places.ok
-      ? yes({ ...work, number: followUp.number, seal: sealOf(followUp.id), pull, places: places.value })
-      : places
+    const codehost = options.codehostFor(work.job)
+    const repositories = codehost.ok ? resolvePullRepositories(work.job, codehost.value) : codehost
+    return repositories.ok
+      ? yes({
+          ...work,
+          number: followUp.number,
+          seal: sealOf(followUp.id),
+          pull,
+          repositories: repositories.value,
+        })
+      : repositories
   }
   return {
     begin: ({ kept, ...work }, signal) =>
-      answering('checking out', async () => {
-        const errand = errandFor(work)
-        if (!errand.ok) return errand
-        await makePassable(parts.folder)
-        const begun = await beginFollowUp(tools, errand.value, kept, signal)
+      withDiskErrors('checking out', async () => {
+        const context = contextFor(work)
+        if (!context.ok) return context
+        await makePassable(options.folder)
+        const start = await beginFollowUp(ports, context.value, kept, signal)
         prune()
-        return begun
+        return start
       }),
-    push: ({ begun, ...work }, fence, signal) =>
-      answering('publishing', async () => {
-        const errand = errandFor(work)
-        return errand.ok ? pushFollowUp(tools, errand.value, begun, fence, signal) : errand
+    push: ({ start, ...work }, mayContinue, signal) =>
+      withDiskErrors('publishing', async () => {
+        const context = contextFor(work)
+        return context.ok ? pushFollowUp(ports, context.value, start, mayContinue, signal) : context
       }),
-    isSaid: async (job, marker, signal, told) => {
-      const place = talkPlace(parts, job, told)
-      return place.ok ? isSaid(tools, place.value, marker, signal) : place
+    hasComment: async (job, marker, signal, logToRun) => {
+      const target = commentTarget(options, job, logToRun)
+      return target.ok ? hasFollowUpComment(ports, target.value, marker, signal) : target
     },
-    say: async ({ job, told, ...words }, fence, signal) => {
-      const place = talkPlace(parts, job, told)
-      return place.ok ? sayOnce(tools, place.value, words, fence, signal) : place
+    postComment: async ({ job, logToRun, ...words }, mayContinue, signal) => {
+      const target = commentTarget(options, job, logToRun)
+      return target.ok ? postCommentOnce(ports, target.value, words, mayContinue, signal) : target
     },
   }
 }
 
-function talkPlace({ codehostFor }: SourcesParts, job: Job, told: TellWhy | undefined): Result<TalkPlace> {
+function commentTarget(
+  { codehostFor }: GitSourcesOptions,
+  job: Job,
+  logToRun: LogToRun | undefined,
+): Result<CommentTarget> {
   const codehost = codehostFor(job)
   if (!codehost.ok) return codehost
   if (job.pull === undefined) return no('invalid', 'the job names no pull request')
-  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, told })
+  return yes({ codehost: codehost.value, remote: job.repo.remote, number: job.pull.number, logToRun })
 }
 
-function gitOf({ folder, clock, gitProgram, sshAgent, proxies }: SourcesParts): Git {
-  return makeGit({
+function createGitFor({ folder, clock, gitProgram, sshAgent, proxies }: GitSourcesOptions): Git {
+  return createGit({
     folder: join(folder, 'git'),
     clock,
     ...(gitProgram === undefined ? {} : { program: gitProgram }),
@@ -149,14 +163,18 @@ function gitOf({ folder, clock, gitProgram, sshAgent, proxies }: SourcesParts): 
 }
 
 /** Now and then, behind everybody's back. What fails or dies halfway is made up for the next time. */
-function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>, log: SourcesParts['log']): () => void {
+function createPruner(
+  cache: MirrorCache,
+  clock: Pick<Clock, 'now'>,
+  log: GitSourcesOptions['log'],
+): () => void {
   let nextAt = Number.NEGATIVE_INFINITY
   return () => {
     const now = clock.now()
     if (now < nextAt) return
     nextAt = now + PRUNE_EVERY_MS
     cache
-      .prune(BUDGET)
+      .prune(CACHE_LIMITS)
       .catch((error) =>
         log?.warn({ err: error }, 'copies of repositories that nobody uses could not be taken away'),
       )
@@ -164,15 +182,15 @@ function pruning(cache: RepositoryCache, clock: Pick<Clock, 'now'>, log: Sources
 }
 
 /** A disk that is full or broken is no bug: what the system says becomes an answer. */
-async function answering<T>(doing: string, work: () => Promise<Result<T>>): Promise<Result<T>> {
+async function withDiskErrors<T>(activity: string, work: () => Promise<Result<T>>): Promise<Result<T>> {
   try {
     return await work()
   } catch (error) {
     const code = codeOf(error)
     if (typeof code !== 'string') throw error
     const isFull = code === 'ENOSPC' || code === 'EDQUOT'
-    const cure = isFull ? 'make room in' : 'see that the worker may use'
-    return no(isFull ? 'unavailable' : 'failed', `${doing} failed (${code}); ${cure} its data directory`)
+    const hint = isFull ? 'make room in' : 'see that the worker may use'
+    return no(isFull ? 'unavailable' : 'failed', `${activity} failed (${code}); ${hint} its data directory`)
   }
 }
 

@@ -4,31 +4,35 @@ import { type Result, yes } from '../../core/result.ts'
 import { truncate } from '../../core/safe-text.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import type { Git } from './git.ts'
-import type { Collected } from './git-ports.ts'
+import type { CollectedWork } from './git-ports.ts'
 
 const LOCAL_MS_MAX = 60_000
 const FILES_SHOWN = 40
 const TEXT_CHARS_MAX = 8 * 1024
 
-export async function figures(
+export async function computeDiffStats(
   git: Git,
   folder: string,
   head: string,
   base: string,
-): Promise<Result<Collected>> {
+): Promise<Result<CollectedWork>> {
   const [counted, shown] = await Promise.all([
-    git.done('counting commits', {
+    git.runChecked('counting commits', {
       args: ['rev-list', '--count', `${base}..${head}`],
       folder,
-      wary: true,
+      isUntrusted: true,
       timeoutMs: LOCAL_MS_MAX,
     }),
-    git.run({ args: diffArguments(base, head), folder, wary: true, timeoutMs: LOCAL_MS_MAX }),
+    git.run({ args: diffArguments(base, head), folder, isUntrusted: true, timeoutMs: LOCAL_MS_MAX }),
   ])
   if (!counted.ok) return counted
   // A change too large to be summed up in time is a change all the same.
   const text = shown.ok && shown.value.code === 0 ? shown.value.output : 'the change is too large to be shown'
-  return yes({ head, commits: Number(counted.value.output), diff: { ...totals(text), text: legible(text) } })
+  return yes({
+    head,
+    commits: Number(counted.value.output),
+    diff: { ...parseTotals(text), text: printableText(text) },
+  })
 }
 
 function diffArguments(base: string, head: string): string[] {
@@ -45,17 +49,17 @@ function diffArguments(base: string, head: string): string[] {
   ]
 }
 
-function totals(text: string): Omit<Collected['diff'], 'text'> {
+function parseTotals(text: string): Omit<CollectedWork['diff'], 'text'> {
   const last = text.trimEnd().split('\n').at(-1) ?? ''
-  const figure = (pattern: RegExp) => Number(pattern.exec(last)?.[1] ?? 0)
+  const numberIn = (pattern: RegExp) => Number(pattern.exec(last)?.[1] ?? 0)
   return {
-    files: figure(/(\d+) files? changed/),
-    additions: figure(/(\d+) insertions?\(\+\)/),
-    deletions: figure(/(\d+) deletions?\(-\)/),
+    files: numberIn(/(\d+) files? changed/),
+    additions: numberIn(/(\d+) insertions?\(\+\)/),
+    deletions: numberIn(/(\d+) deletions?\(-\)/),
   }
 }
 
-function legible(text: string): string {
+function printableText(text: string): string {
   const lines = text.trimEnd().split('\n')
   return truncate(lines.map((line) => printable(line.trimEnd())).join('\n'), TEXT_CHARS_MAX)
 }

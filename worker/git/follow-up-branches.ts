@@ -3,17 +3,17 @@
  * been pushed already.
  */
 import { no, type Result, yes } from '../../core/result.ts'
-import { SEAL } from './follow-up-scripts.ts'
+import { SEAL_HEADER } from './follow-up-scripts.ts'
 import type { Git } from './git.ts'
 
-export interface Heads {
+export interface BranchHeads {
   /** The branch that is followed up. */
   readonly head: string
   /** What it is to be brought into. */
   readonly base: string
 }
 
-interface Asked {
+interface BranchQuery {
   readonly seal: string
   readonly job: { readonly repo: { readonly remote: string } }
   readonly pull: { readonly headBranch: string; readonly headRemote: string; readonly baseBranch: string }
@@ -24,50 +24,50 @@ const LOCAL_MS_MAX = 60_000
  * Somebody may have gone on from what was pushed, with as many commits as they like. A fork's copy may lack the base's
  * newest commit: then it is the whole history that is looked at, and that may be without end.
  */
-const COMMITS_LOOKED_AT = 50_000
+const COMMITS_SEARCHED_MAX = 50_000
 
-export async function followUpHeads(
+export async function readBranchHeads(
   git: Git,
   folders: { readonly base: string; readonly head: string },
-  { seal, job, pull }: Asked,
-): Promise<Result<Heads & { readonly isPushed: boolean }>> {
-  const base = await commitOf(git, folders.base, pull.baseBranch)
+  { seal, job, pull }: BranchQuery,
+): Promise<Result<BranchHeads & { readonly isPushed: boolean }>> {
+  const base = await commitOfBranch(git, folders.base, pull.baseBranch)
   if (!base.ok) return base
-  if (base.value === undefined) return missing(job.repo.remote, pull.baseBranch)
-  const head = await commitOf(git, folders.head, pull.headBranch)
+  if (base.value === undefined) return missingBranch(job.repo.remote, pull.baseBranch)
+  const head = await commitOfBranch(git, folders.head, pull.headBranch)
   if (!head.ok) return head
-  if (head.value === undefined) return missing(pull.headRemote, pull.headBranch)
-  const isPushed = await bears(git, folders.head, { base: base.value, head: head.value }, seal)
+  if (head.value === undefined) return missingBranch(pull.headRemote, pull.headBranch)
+  const isPushed = await hasSealedCommit(git, folders.head, { base: base.value, head: head.value }, seal)
   return isPushed.ok ? yes({ base: base.value, head: head.value, isPushed: isPushed.value }) : isPushed
 }
 
-function missing(remote: string, branch: string) {
+function missingBranch(remote: string, branch: string) {
   return no('unknown', `${remote} has no branch ${branch}; restore it, or close the pull request`)
 }
 
-async function commitOf(git: Git, folder: string, branch: string): Promise<Result<string | undefined>> {
+async function commitOfBranch(git: Git, folder: string, branch: string): Promise<Result<string | undefined>> {
   const ref = `refs/heads/${branch}`
   const args = ['for-each-ref', '--format=%(objectname) %(refname)', ref]
-  const found = await git.done(`looking for ${branch}`, { args, folder, timeoutMs: LOCAL_MS_MAX })
+  const found = await git.runChecked(`looking for ${branch}`, { args, folder, timeoutMs: LOCAL_MS_MAX })
   if (!found.ok) return found
   // A pattern also names what is below it.
-  const line = found.value.output.split('\n').find((one) => one.endsWith(` ${ref}`))
+  const line = found.value.output.split('\n').find((entry) => entry.endsWith(` ${ref}`))
   return yes(line?.slice(0, line.indexOf(' ')))
 }
 
 /** Of what the base has not. Messages are indented, so only a header can look like one. */
-async function bears(
+async function hasSealedCommit(
   git: Git,
   folder: string,
-  { base, head }: Heads,
+  { base, head }: BranchHeads,
   seal: string,
 ): Promise<Result<boolean>> {
-  const most = `--max-count=${COMMITS_LOOKED_AT}`
-  const listed = await git.done('looking at what was pushed', {
+  const most = `--max-count=${COMMITS_SEARCHED_MAX}`
+  const listed = await git.runChecked('looking at what was pushed', {
     args: ['rev-list', '--header', '--ignore-missing', most, head, `^${base}`],
-    seeks: `\n${SEAL} ${seal}\n`,
+    searchFor: `\n${SEAL_HEADER} ${seal}\n`,
     folder,
-    wary: true,
+    isUntrusted: true,
     timeoutMs: LOCAL_MS_MAX,
   })
   return listed.ok ? yes(listed.value.hasFound === true) : listed

@@ -7,18 +7,18 @@ import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { printable } from '../../protocol/schema-errors.ts'
-import { BUNDLE, broughtOut, INSIDE_MS_MAX, messageFor, withLeftOut } from './collect.ts'
-import { type FollowUpErrand, type FollowUpParts, saidIn } from './follow-up-context.ts'
+import { BUNDLE_FILE, INSIDE_MS_MAX, importWork, leftoverMessage, withOmittedFiles } from './collect.ts'
+import { type FollowUpContext, type FollowUpGitPorts, parseAnswers } from './follow-up-context.ts'
 import { filesWithMarkers } from './follow-up-markers.ts'
-import { COLLECT_FOLLOW_UP } from './follow-up-scripts.ts'
-import { COMMITTER, EXCHANGE_INSIDE, faultOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { Begun, Collected } from './git-ports.ts'
+import { COLLECT_FOLLOW_UP_SCRIPT } from './follow-up-scripts.ts'
+import { COMMITTER, EXCHANGE_INSIDE, failureOf, scriptCommand } from './git-inside-sandbox.ts'
+import type { CollectedWork, FollowUpStart } from './git-ports.ts'
 
-export type CollectedFollowUp = Collected & { readonly isContained: boolean }
+export type CollectedFollowUp = CollectedWork & { readonly isContained: boolean }
 
-const NONE = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
+const NO_CHANGES = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
 
-const REFUSED: Readonly<Record<string, (pull: JobPull) => string>> = {
+const REFUSALS: Readonly<Record<string, (pull: JobPull) => string>> = {
   unfinished: ({ baseBranch }) =>
     `the rebase onto ${baseBranch} was not finished, so nothing was pushed; finish it in the sandbox, or follow up again`,
   unmerged: () =>
@@ -28,44 +28,44 @@ const REFUSED: Readonly<Record<string, (pull: JobPull) => string>> = {
 }
 
 export async function collectFollowUp(
-  parts: FollowUpParts,
-  errand: FollowUpErrand,
-  begun: Begun,
+  ports: FollowUpGitPorts,
+  context: FollowUpContext,
+  start: FollowUpStart,
 ): Promise<Result<CollectedFollowUp>> {
-  const { pull, folders, places } = errand
-  await rm(join(folders.exchange, BUNDLE), { recursive: true, force: true })
-  const result = await bundled(errand, begun)
-  const fault = faultOf(result)
+  const { pull, folders, repositories } = context
+  await rm(join(folders.exchange, BUNDLE_FILE), { recursive: true, force: true })
+  const result = await bundleInside(context, start)
+  const fault = failureOf(result)
   if (fault !== undefined) return no('failed', `collecting the work failed: ${fault}`)
-  const [state = ''] = saidIn(result.output)('state')
-  const refused = Object.hasOwn(REFUSED, state) ? REFUSED[state] : undefined
+  const [state = ''] = parseAnswers(result.output)('state')
+  const refused = Object.hasOwn(REFUSALS, state) ? REFUSALS[state] : undefined
   if (refused !== undefined) return no('conflict', refused(pull))
-  if (state !== 'new') return yes({ ...NONE, isContained: state === 'nothing' })
-  const from = { base: begun.base }
-  const work = await broughtOut(parts, { folders, wanted: places.base }, from, places.head)
+  if (state !== 'new') return yes({ ...NO_CHANGES, isContained: state === 'nothing' })
+  const from = { base: start.base }
+  const work = await importWork(ports, { folders, repository: repositories.base }, from, repositories.head)
   if (!work.ok) return work
-  const marked = await filesWithMarkers(parts.git, folders.desk, work.value.head ?? '', begun)
-  if (marked.length === 0) return yes({ ...withLeftOut(work.value, result.output), isContained: false })
+  const marked = await filesWithMarkers(ports.git, folders.staging, work.value.head ?? '', start)
+  if (marked.length === 0) return yes({ ...withOmittedFiles(work.value, result.output), isContained: false })
   return no(
     'conflict',
     `conflict markers are left in ${marked.map((file) => printable(file)).join(', ')}, so nothing was pushed; resolve them in the sandbox, or follow up again`,
   )
 }
 
-function bundled({ job, pull, seal, folders, inside }: FollowUpErrand, begun: Begun) {
+function bundleInside({ job, pull, seal, folders, sandbox }: FollowUpContext, start: FollowUpStart) {
   const { name, email } = COMMITTER
-  const message = messageFor(job.run.ticket)
-  return inside.run(
+  const message = leftoverMessage(job.run.ticket)
+  return sandbox.run(
     scriptCommand(
-      COLLECT_FOLLOW_UP,
-      begun.base,
+      COLLECT_FOLLOW_UP_SCRIPT,
+      start.base,
       pull.headBranch,
-      begun.head,
+      start.head,
       message,
       name,
       email,
       seal,
-      BUNDLE,
+      BUNDLE_FILE,
     ),
     {
       mounts: [{ from: folders.exchange, to: EXCHANGE_INSIDE, writable: true }],

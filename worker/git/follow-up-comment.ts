@@ -7,78 +7,91 @@
  */
 import type { CodeHost } from '../../core/ports.ts'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { TellWhy } from './git-ports.ts'
-import { isPassing, type Patience, patiently, pause, publishing, type Tried } from './retry.ts'
+import type { LogToRun } from './git-ports.ts'
+import {
+  type Attempt,
+  isTransientRefusal,
+  pause,
+  type RetryPorts,
+  whilePublishing,
+  withRetries,
+} from './retry.ts'
 
-export interface TalkPlace {
+export interface CommentTarget {
   readonly codehost: CodeHost
   readonly remote: string
   readonly number: number
-  readonly told?: TellWhy | undefined
+  readonly logToRun?: LogToRun | undefined
 }
 
 /** GitHub gives up on a request after ten seconds; nearly all are done in one, and to take over takes some as well. */
-const LATE_MS = 5_000
+const TAKE_OVER_DELAY_MS = 5_000
 
-export async function isSaid(
-  parts: Patience,
-  place: TalkPlace,
+export async function hasFollowUpComment(
+  ports: RetryPorts,
+  target: CommentTarget,
   marker: string,
   signal: AbortSignal,
 ): Promise<Result<boolean>> {
-  const attempt = async (): Promise<Tried<boolean>> => {
-    const found = await place.codehost.hasComment(place.remote, place.number, marker)
-    return { answer: found, passes: !found.ok && isPassing(found.refusal.kind) }
+  const attempt = async (): Promise<Attempt<boolean>> => {
+    const found = await target.codehost.hasComment(target.remote, target.number, marker)
+    return { result: found, isTransient: !found.ok && isTransientRefusal(found.refusal.kind) }
   }
-  const said = await patiently(parts, signal, attempt, publishing(place.told))
-  if (said.ok && said.value && !signal.aborted) await dropRepeats(place, marker)
-  return said
+  const result = await withRetries(ports, signal, attempt, whilePublishing(target.logToRun))
+  if (result.ok && result.value && !signal.aborted) await deleteDuplicates(target, marker)
+  return result
 }
 
-export interface Words {
+export interface FollowUpComment {
   readonly marker: string
   readonly body: string
   /** Somebody may have sent it before, and be gone. */
   readonly isTakenOver: boolean
 }
 
-export async function sayOnce(
-  parts: Patience,
-  place: TalkPlace,
-  { marker, body, isTakenOver }: Words,
-  fence: () => boolean,
+export async function postCommentOnce(
+  ports: RetryPorts,
+  target: CommentTarget,
+  { marker, body, isTakenOver }: FollowUpComment,
+  mayContinue: () => boolean,
   signal: AbortSignal,
 ): Promise<Result<void>> {
-  const { codehost, remote, number, told } = place
-  let mayBeLate = isTakenOver
-  const attempt = async (): Promise<Tried<void>> => {
+  const { codehost, remote, number, logToRun } = target
+  let mayBeInFlight = isTakenOver
+  const attempt = async (): Promise<Attempt<void>> => {
     const found = await codehost.hasComment(remote, number, marker)
-    if (!found.ok) return { answer: found, passes: isPassing(found.refusal.kind) }
-    if (found.value) return { answer: yes(undefined), passes: false }
-    if (mayBeLate) {
-      mayBeLate = false
-      await pause(LATE_MS, parts.clock, signal)
+    if (!found.ok) return { result: found, isTransient: isTransientRefusal(found.refusal.kind) }
+    if (found.value) return { result: yes(undefined), isTransient: false }
+    if (mayBeInFlight) {
+      mayBeInFlight = false
+      await pause(TAKE_OVER_DELAY_MS, ports.clock, signal)
       return attempt()
     }
-    if (signal.aborted || !fence()) return { answer: ended, passes: false }
+    if (signal.aborted || !mayContinue()) return { result: leaseGone, isTransient: false }
     const said = await codehost.comment(remote, number, body)
-    return { answer: said, passes: !said.ok && isPassing(said.refusal.kind) }
+    return { result: said, isTransient: !said.ok && isTransientRefusal(said.refusal.kind) }
   }
-  const said = await patiently(parts, signal, attempt, publishing(told))
-  if (said.ok && !signal.aborted) await dropRepeats(place, marker)
-  return said
+  const posted = await withRetries(ports, signal, attempt, whilePublishing(logToRun))
+  if (posted.ok && !signal.aborted) await deleteDuplicates(target, marker)
+  return posted
 }
 
 /** It is said, and that is what counts. */
-async function dropRepeats({ codehost, remote, number, told }: TalkPlace, marker: string): Promise<void> {
+async function deleteDuplicates(
+  { codehost, remote, number, logToRun }: CommentTarget,
+  marker: string,
+): Promise<void> {
   // On a line of its own: somebody may quote it.
   const dropped = await codehost.dropRepeats(remote, number, `\n${marker}`)
   if (!dropped.ok)
-    told?.(`whether the follow-up’s comment is there twice could not be seen to: ${dropped.refusal.message}`)
-  else if (dropped.value > 0) told?.('the follow-up’s comment was there more than once: the first one stays')
+    logToRun?.(
+      `whether the follow-up’s comment is there twice could not be seen to: ${dropped.refusal.message}`,
+    )
+  else if (dropped.value > 0)
+    logToRun?.('the follow-up’s comment was there more than once: the first one stays')
 }
 
-const ended = no(
+const leaseGone = no(
   'conflict',
   'the lease is gone, so the follow-up’s comment is left to whoever goes on with it',
 )

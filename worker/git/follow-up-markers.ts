@@ -4,24 +4,24 @@
  */
 
 import type { Git } from './git.ts'
-import { deskRepository } from './run-repository.ts'
+import { runRepositoryPath } from './run-repository.ts'
 
-const LOOK_MS_MAX = 2 * 60_000
+const SEARCH_MS_MAX = 2 * 60_000
 const FILES_MAX = 200
 const FILES_NAMED_MAX = 5
-const BEGINNING = '^<{7} '
-const END = '^>{7} '
+const MARKER_START = '^<{7} '
+const MARKER_END = '^>{7} '
 
 /** What cannot be looked at in time has none: the rebase and the agent have both said that they are done. */
 export async function filesWithMarkers(
   git: Git,
-  desk: string,
+  staging: string,
   commit: string,
   { base, head }: { readonly base: string; readonly head: string },
 ): Promise<readonly string[]> {
-  const folder = deskRepository(desk)
+  const folder = runRepositoryPath(staging)
   const run = async (args: readonly string[]): Promise<readonly string[] | undefined> => {
-    const ran = await git.run({ args, folder, wary: true, timeoutMs: LOOK_MS_MAX })
+    const ran = await git.run({ args, folder, isUntrusted: true, timeoutMs: SEARCH_MS_MAX })
     if (!ran.ok || (ran.value.code !== 0 && ran.value.code !== 1)) return undefined
     return ran.value.output.split('\0').filter((name) => name !== '')
   }
@@ -33,7 +33,7 @@ export async function filesWithMarkers(
       '--no-renames',
       '--name-only',
       '-z',
-      `-G${BEGINNING}`,
+      `-G${MARKER_START}`,
       from,
       commit,
     ])
@@ -51,9 +51,9 @@ export async function filesWithMarkers(
     '--all-match',
     '-E',
     '-e',
-    BEGINNING,
+    MARKER_START,
     '-e',
-    END,
+    MARKER_END,
     commit,
     '--',
   ]

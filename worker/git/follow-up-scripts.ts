@@ -7,24 +7,24 @@
  */
 
 import { OUT_REF } from './bundle-import.ts'
-import { COMMIT_LEFT, OWN_GIT } from './collect.ts'
+import { COMMIT_LEFTOVERS, GIT_FUNCTION } from './collect.ts'
 import { CACHE_INSIDE, EXCHANGE_INSIDE } from './git-inside-sandbox.ts'
 
 /** Where the copy of the repository appears that the branch lies in; of a fork it is another one than the base's. */
 export const HEAD_CACHE_INSIDE = '/cache-head'
 /** In a commit's header, where nobody reads it but us: by which follow-up the branch was pushed. */
-export const SEAL = 'switchyard-follow-up'
+export const SEAL_HEADER = 'switchyard-follow-up'
 /** In front of what a script answers. */
-export const SAYS = 'follow-up: '
-const FILES_SAID_MAX = 50
-const MERGES_SAID_MAX = 10
+export const ANSWER_PREFIX = 'follow-up: '
+const FILES_LISTED_MAX = 50
+const MERGES_LISTED_MAX = 10
 
-const BEGIN = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
-says() { printf '${SAYS}%s %s\\n' "$1" "$2"; }
+const SCRIPT_START = `export GIT_NO_REPLACE_OBJECTS=1 GIT_SEQUENCE_EDITOR=true
+says() { printf '${ANSWER_PREFIX}%s %s\\n' "$1" "$2"; }
 `
 
 /** $base, $base_commit, $head, $head_commit, $name, $email */
-const PARTS = `${OWN_GIT}
+const SHARED_FUNCTIONS = `${GIT_FUNCTION}
 fetched() {
   find .git -name '*.lock' -delete
   g fetch --quiet --force --prune --no-tags --no-write-fetch-head --no-auto-maintenance --no-recurse-submodules \\
@@ -38,7 +38,7 @@ rebased() {
   g -c rerere.enabled=false -c rebase.updateRefs=false rebase --merge --quiet --no-fork-point --no-autosquash \\
     --no-autostash --no-verify --no-rerere-autoupdate "$@" > /tmp/.switchyard-said 2>&1
 }
-merges() { g rev-list --merges --max-count=${MERGES_SAID_MAX} "$1..$head_commit"; }
+merges() { g rev-list --merges --max-count=${MERGES_LISTED_MAX} "$1..$head_commit"; }
 # A rebase leaves merges out, and what was changed in them by hand: as far as both sides merge by themselves, it is put
 # back. Where they do not, nobody can tell from here whether something is lost.
 lost=
@@ -58,9 +58,9 @@ onto() {
  * Links in the place of git's own folder are not followed. What is left of an operation halfway is in the tree that is
  * kept, so it may be forgotten.
  */
-export const BRING = `${BEGIN}
+export const PREPARE_SCRIPT = `${SCRIPT_START}
 mode=$1 base=$2 base_commit=$3 head=$4 head_commit=$5 origin=$6 name=$7 email=$8 number=$9
-${PARTS}
+${SHARED_FUNCTIONS}
 kept_branch() {
   n=1 kept="switchyard/before-follow-up-$number"
   while g show-ref --verify --quiet "refs/heads/$kept"; do n=$((n + 1)); kept="switchyard/before-follow-up-$number-$n"; done
@@ -107,7 +107,7 @@ if [ "$mode" = kept ]; then g clean -fdq; fi
 g checkout --quiet --ignore-other-worktrees --no-track -B "$head" "$head_commit"
 if ! g merge-base "$base_commit" "$head_commit" > /dev/null; then says state unrelated; exit 0; fi
 if g merge-base --is-ancestor "$base_commit" HEAD; then says state level; says tip "$head_commit"; exit 0; fi
-says_merges() { merges "$base_commit" | sed 's/^/${SAYS}merge /'; }
+says_merges() { merges "$base_commit" | sed 's/^/${ANSWER_PREFIX}merge /'; }
 if onto "$base_commit"; then
   says state rebased
   says tip "$(g rev-parse HEAD)"
@@ -117,7 +117,7 @@ fi
 if [ -d .git/rebase-merge ] && [ -n "$(g ls-files --unmerged | head -c 1)" ]; then
   says state conflict
   says_merges
-  g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_SAID_MAX} | sed 's/^/${SAYS}file /'
+  g -c core.quotePath=true diff --name-only --diff-filter=U | head -n ${FILES_LISTED_MAX} | sed 's/^/${ANSWER_PREFIX}file /'
   exit 0
 fi
 tail -n 5 /tmp/.switchyard-said >&2
@@ -125,20 +125,20 @@ exit 1
 `
 
 /** $1 base's commit, $2 branch, $3 the commit that was fetched, $4 message, $5 name, $6 email, $7 the follow-up's seal, $8 the bundle */
-export const COLLECT_FOLLOW_UP = `${BEGIN}
+export const COLLECT_FOLLOW_UP_SCRIPT = `${SCRIPT_START}
 base=$1 head=$2 head_commit=$3 message=$4 name=$5 email=$6 seal=$7
-${OWN_GIT}
+${GIT_FUNCTION}
 cd /work
 state=$(g rev-parse --absolute-git-dir)
 if [ -d "$state/rebase-merge" ] || [ -d "$state/rebase-apply" ]; then says state unfinished; exit 0; fi
 if [ -n "$(g ls-files --unmerged | head -c 1)" ]; then says state unmerged; exit 0; fi
-${COMMIT_LEFT}
+${COMMIT_LEFTOVERS}
 tip=$(g rev-parse --verify 'HEAD^{commit}')
 if [ "$tip" = "$head_commit" ] && g merge-base --is-ancestor "$base" "$tip"; then says state same; exit 0; fi
 if g merge-base --is-ancestor "$tip" "$base"; then says state nothing; exit 0; fi
 if ! g merge-base --is-ancestor "$base" "$tip"; then says state astray; exit 0; fi
-if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL} $seal"; then
-  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL} $seal\\n/" | g hash-object -t commit -w --stdin)
+if ! g cat-file commit "$tip" | sed '/^$/q' | grep -qx "${SEAL_HEADER} $seal"; then
+  sealed=$(g cat-file commit "$tip" | sed "1,/^\\$/s/^\\$/${SEAL_HEADER} $seal\\n/" | g hash-object -t commit -w --stdin)
   g update-ref -m 'follow-up' HEAD "$sealed" "$tip"
   tip=$sealed
 fi
@@ -155,9 +155,9 @@ g bundle create --quiet ${EXCHANGE_INSIDE}/$8 ${OUT_REF} "^$base"
  * $1 base, $2 its newest commit, $3 the base's commit that our work is on, $4 head, $5 its newest commit, $6 the one that our
  * work began from, $7 where it stood after the rebase, or nothing, $8 name, $9 email
  */
-export const GO_ONTO = `${BEGIN}
+export const MOVE_ONTO_SCRIPT = `${SCRIPT_START}
 base=$1 base_commit=$2 old_base=$3 head=$4 head_commit=$5 old_head=$6 tip=$7 name=$8 email=$9
-${PARTS}
+${SHARED_FUNCTIONS}
 cd /work
 fetched
 ours=$(g rev-parse --verify 'HEAD^{commit}')
@@ -167,7 +167,7 @@ undone() {
   return 1
 }
 # But for its header a commit that bears a seal is the one that it was made of.
-bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL} /d;}'; }
+bare() { g cat-file commit "$1" | sed '1,/^$/{/^${SEAL_HEADER} /d;}'; }
 is_same() { [ "$(bare "$ours")" = "$(bare "$1")" ]; }
 is_tip() { is_same "$tip"; }
 theirs_is_ours() {

@@ -9,75 +9,75 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { JobPull } from '../../protocol/frames.ts'
 import { withoutUser } from './address.ts'
 import { INSIDE_MS_MAX } from './collect.ts'
-import { followUpHeads, type Heads } from './follow-up-branches.ts'
+import { type BranchHeads, readBranchHeads } from './follow-up-branches.ts'
 import { collectFollowUp } from './follow-up-collect.ts'
 import {
-  type BothFolders,
-  commitIn,
-  type FollowUpErrand,
-  type FollowUpParts,
-  mountsOf,
-  type Said,
-  saidIn,
-  withBoth,
+  type FollowUpContext,
+  type FollowUpGitPorts,
+  type MirrorFolders,
+  mirrorMounts,
+  parseAnswers,
+  parseCommit,
+  type ScriptAnswers,
+  withBothMirrors,
 } from './follow-up-context.ts'
-import { BRING, GO_ONTO } from './follow-up-scripts.ts'
-import { accountOf } from './git-errors.ts'
-import { COMMITTER, faultOf, scriptCommand } from './git-inside-sandbox.ts'
-import type { Begun, FollowedUp } from './git-ports.ts'
-import type { RepositoryCache } from './mirror-cache.ts'
-import { commitAt, mayPush, pushOnce } from './push.ts'
-import type { PullPlaces } from './resolve-remote.ts'
-import { isPassing, patiently, publishing, type Tried } from './retry.ts'
+import { MOVE_ONTO_SCRIPT, PREPARE_SCRIPT } from './follow-up-scripts.ts'
+import { explainFailure } from './git-errors.ts'
+import { COMMITTER, failureOf, scriptCommand } from './git-inside-sandbox.ts'
+import type { FollowUpPushResult, FollowUpStart } from './git-ports.ts'
+import type { MirrorCache } from './mirror-cache.ts'
+import { mayPush, pushOnce, readRemoteCommit } from './push.ts'
+import type { PullRepositories } from './resolve-remote.ts'
+import { type Attempt, isTransientRefusal, whilePublishing, withRetries } from './retry.ts'
 
-type Mode = 'kept' | 'aside' | 'fresh' | 'again'
+type PrepareMode = 'kept' | 'aside' | 'fresh' | 'again'
 
 const CHECKOUT_MS_MAX = 15 * 60_000
-const KEPT_SAID_MAX = 10
-const FILES_SAID_MAX = 50
+const PRESERVED_LISTED_MAX = 10
+const FILES_LISTED_MAX = 50
 /** How often somebody may push while we do, before it is left to people. */
 const PUSHES_MAX = 3
 
-const PUSHED = { state: 'pushed', tip: undefined, files: [], kept: [] } as const
+const ALREADY_PUSHED = { state: 'pushed', tip: undefined, conflictFiles: [], preserved: [] } as const
 
 // ---- beginning -----------------------------------------------------------------------------------------------------
 
 export async function beginFollowUp(
-  { git, cache }: FollowUpParts,
-  errand: FollowUpErrand,
+  { git, cache }: FollowUpGitPorts,
+  context: FollowUpContext,
   isKept: boolean,
   signal: AbortSignal,
-): Promise<Result<Begun>> {
-  return withBoth(cache, errand, signal, async (folders) => {
-    const heads = await followUpHeads(git, folders, errand)
+): Promise<Result<FollowUpStart>> {
+  return withBothMirrors(cache, context, signal, async (folders) => {
+    const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { isPushed, ...commits } = heads.value
-    if (isPushed) return yes({ ...commits, ...PUSHED, isFresh: !isKept })
-    const open = await isOpen(git, errand, folders, commits, signal)
+    if (isPushed) return yes({ ...commits, ...ALREADY_PUSHED, isNewCheckout: !isKept })
+    const open = await checkForkAccess(git, context, folders, commits, signal)
     if (!open.ok) return open
-    const first = await brought(errand, folders, commits, isKept ? 'kept' : 'fresh')
-    if (first.ok) return begunOf(errand, { ...commits, isFresh: !isKept }, first.value)
+    const first = await prepareInside(context, folders, commits, isKept ? 'kept' : 'fresh')
+    if (first.ok) return parseStart(context, { ...commits, isNewCheckout: !isKept }, first.value)
     if (signal.aborted) return first
     // What the agent made of its checkout is in the way, or the worker's own copy is damaged.
-    const isDamaged = accountOf('', first.refusal.message).trouble === 'corrupt'
+    const isDamaged = explainFailure('', first.refusal.message).errorKind === 'corrupt'
     if (!isKept && !isDamaged) return first
-    const renewed = isDamaged ? await renew(cache, errand.places, signal) : yes(undefined)
+    const renewed = isDamaged ? await refetchMirrors(cache, context.repositories, signal) : yes(undefined)
     if (!renewed.ok) return renewed
-    const second = await brought(errand, folders, commits, isKept ? 'aside' : 'again')
-    return second.ok ? begunOf(errand, { ...commits, isFresh: true }, second.value) : second
+    const second = await prepareInside(context, folders, commits, isKept ? 'aside' : 'again')
+    return second.ok ? parseStart(context, { ...commits, isNewCheckout: true }, second.value) : second
   })
 }
 
 /** A fork is somebody else's. An agent's work that could not be pushed there in the end is not begun. */
-async function isOpen(
-  git: FollowUpParts['git'],
-  { pull, places }: FollowUpErrand,
-  folders: BothFolders,
-  { head }: Heads,
+async function checkForkAccess(
+  git: FollowUpGitPorts['git'],
+  { pull, repositories }: FollowUpContext,
+  folders: MirrorFolders,
+  { head }: BranchHeads,
   signal: AbortSignal,
 ): Promise<Result<void>> {
-  if (places.head === places.base) return yes(undefined)
-  const push = { folder: folders.head, wanted: places.head, branch: pull.headBranch, head, signal }
+  if (repositories.head === repositories.base) return yes(undefined)
+  const push = { folder: folders.head, repository: repositories.head, branch: pull.headBranch, head, signal }
   const may = await mayPush(git, push)
   if (may.ok) return may
   return no(
@@ -86,24 +86,24 @@ async function isOpen(
   )
 }
 
-async function renew(cache: RepositoryCache, { base, head }: PullPlaces, signal: AbortSignal) {
-  const renewed = await cache.renew(base, signal)
-  return renewed.ok && head !== base ? cache.renew(head, signal) : renewed
+async function refetchMirrors(cache: MirrorCache, { base, head }: PullRepositories, signal: AbortSignal) {
+  const renewed = await cache.refetch(base, signal)
+  return renewed.ok && head !== base ? cache.refetch(head, signal) : renewed
 }
 
 /** What the script says. */
-async function brought(
-  errand: FollowUpErrand,
-  folders: BothFolders,
-  { base, head }: Heads,
-  mode: Mode,
-): Promise<Result<Said>> {
-  const { pull, number, places } = errand
-  const origin = withoutUser(places.base.remote.address)
+async function prepareInside(
+  context: FollowUpContext,
+  folders: MirrorFolders,
+  { base, head }: BranchHeads,
+  mode: PrepareMode,
+): Promise<Result<ScriptAnswers>> {
+  const { pull, number, repositories } = context
+  const origin = withoutUser(repositories.base.remote.address)
   const { name, email } = COMMITTER
-  const result = await errand.inside.run(
+  const result = await context.sandbox.run(
     scriptCommand(
-      BRING,
+      PREPARE_SCRIPT,
       mode,
       pull.baseBranch,
       base,
@@ -114,15 +114,19 @@ async function brought(
       email,
       String(number),
     ),
-    { mounts: mountsOf(folders), timeoutMs: CHECKOUT_MS_MAX },
+    { mounts: mirrorMounts(folders), timeoutMs: CHECKOUT_MS_MAX },
   )
-  const fault = faultOf(result)
-  if (fault === undefined) return yes(saidIn(result.output))
+  const fault = failureOf(result)
+  if (fault === undefined) return yes(parseAnswers(result.output))
   return no('failed', `checking out ${pull.headBranch} of ${pull.headRemote} failed: ${fault}`)
 }
 
-function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>, said: Said): Result<Begun> {
-  const [state] = said('state')
+function parseStart(
+  { pull }: FollowUpContext,
+  start: BranchHeads & Pick<FollowUpStart, 'isNewCheckout'>,
+  answers: ScriptAnswers,
+): Result<FollowUpStart> {
+  const [state] = answers('state')
   if (state === 'unrelated') {
     return no(
       'conflict',
@@ -131,11 +135,11 @@ function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>
   }
   if (state !== 'level' && state !== 'rebased' && state !== 'conflict')
     return no('failed', `checking out ${pull.headBranch} did not say how it ended; try again`)
-  const kept = [...said('kept'), ...said('aside')].slice(0, KEPT_SAID_MAX)
-  const files = said('file').slice(0, FILES_SAID_MAX)
-  const tip = commitIn(said('tip'))
-  const merges = said('merge').filter((one) => commitIn([one]) !== undefined)
-  return yes({ ...start, state, tip, files, kept, ...(merges.length === 0 ? {} : { merges }) })
+  const preserved = [...answers('kept'), ...answers('aside')].slice(0, PRESERVED_LISTED_MAX)
+  const conflictFiles = answers('file').slice(0, FILES_LISTED_MAX)
+  const tip = parseCommit(answers('tip'))
+  const merges = answers('merge').filter((one) => parseCommit([one]) !== undefined)
+  return yes({ ...start, state, tip, conflictFiles, preserved, ...(merges.length === 0 ? {} : { merges }) })
 }
 
 // ---- pushing -------------------------------------------------------------------------------------------------------
@@ -143,23 +147,23 @@ function begunOf({ pull }: FollowUpErrand, start: Heads & Pick<Begun, 'isFresh'>
 const NOTHING_PUSHED = { pushed: undefined, diff: undefined }
 
 export async function pushFollowUp(
-  parts: FollowUpParts,
-  errand: FollowUpErrand,
-  begun: Begun,
-  fence: () => boolean,
+  ports: FollowUpGitPorts,
+  context: FollowUpContext,
+  start: FollowUpStart,
+  mayContinue: () => boolean,
   signal: AbortSignal,
-): Promise<Result<FollowedUp>> {
-  let from = begun
+): Promise<Result<FollowUpPushResult>> {
+  let from = start
   for (let tries = 1; ; tries++) {
-    const collected = await collectFollowUp(parts, errand, from)
+    const collected = await collectFollowUp(ports, context, from)
     if (!collected.ok) return collected
     const { head, diff, isContained } = collected.value
     if (head === undefined) return yes({ ...NOTHING_PUSHED, isContained })
-    const pushed = await pushedOver(parts, errand, { head, expected: from.head, fence, signal })
+    const pushed = await pushWithLease(ports, context, { head, expected: from.head, mayContinue, signal })
     if (!pushed.ok) return pushed
     if (pushed.value === 'pushed') return yes({ pushed: head, isContained: false, diff })
-    if (tries === PUSHES_MAX) return overtaken(errand.pull)
-    const moved = await goOnto(parts, errand, from, signal)
+    if (tries === PUSHES_MAX) return branchOvertaken(context.pull)
+    const moved = await moveOnto(ports, context, from, signal)
     if (!moved.ok) return moved
     // Another attempt of this very follow-up came first.
     if (moved.value.state === 'pushed') return yes({ pushed: moved.value.head, isContained: false, diff })
@@ -167,51 +171,61 @@ export async function pushFollowUp(
   }
 }
 
-interface Pushing {
+interface PushAttempt {
   readonly head: string
   readonly expected: string
-  readonly fence: () => boolean
+  readonly mayContinue: () => boolean
   readonly signal: AbortSignal
 }
 
-function pushedOver(
-  parts: FollowUpParts,
-  { pull, places, folders, told }: FollowUpErrand,
-  { head, expected, fence, signal }: Pushing,
+function pushWithLease(
+  ports: FollowUpGitPorts,
+  { pull, repositories, folders, logToRun }: FollowUpContext,
+  { head, expected, mayContinue, signal }: PushAttempt,
 ): Promise<Result<'pushed' | 'overtaken'>> {
-  const attempt = async (): Promise<Tried<'pushed' | 'overtaken'>> => {
-    if (signal.aborted || !fence()) return { answer: ended, passes: false }
-    const push = { wanted: places.head, branch: pull.headBranch, head, expected, desk: folders.desk, signal }
-    const done = await pushOnce(parts.git, push)
-    if (done.is === 'pushed') return { answer: yes('pushed'), passes: false }
+  const attempt = async (): Promise<Attempt<'pushed' | 'overtaken'>> => {
+    if (signal.aborted || !mayContinue()) return { result: leaseGone, isTransient: false }
+    const push = {
+      repository: repositories.head,
+      branch: pull.headBranch,
+      head,
+      expected,
+      staging: folders.staging,
+      signal,
+    }
+    const done = await pushOnce(ports.git, push)
+    if (done.is === 'pushed') return { result: yes('pushed'), isTransient: false }
     if (done.is === 'refused') return done
-    const there = await commitAt(parts.git, places.head.remote, pull.headBranch, signal)
-    if (!there.ok) return { answer: there, passes: isPassing(there.refusal.kind) }
+    const there = await readRemoteCommit(ports.git, repositories.head.remote, pull.headBranch, signal)
+    if (!there.ok) return { result: there, isTransient: isTransientRefusal(there.refusal.kind) }
     // An earlier try of ours that came through without our hearing of it.
-    return { answer: yes(there.value === head ? 'pushed' : 'overtaken'), passes: false }
+    return { result: yes(there.value === head ? 'pushed' : 'overtaken'), isTransient: false }
   }
-  return patiently(parts, signal, attempt, publishing(told))
+  return withRetries(ports, signal, attempt, whilePublishing(logToRun))
 }
 
-const ended = no('conflict', 'the lease is gone, so nothing more is pushed; the work stays in its sandbox')
+const leaseGone = no(
+  'conflict',
+  'the lease is gone, so nothing more is pushed; the work stays in its sandbox',
+)
 
 /** To where somebody else has brought the branch meanwhile. */
-async function goOnto(
-  { git, cache }: FollowUpParts,
-  errand: FollowUpErrand,
-  from: Begun,
+async function moveOnto(
+  { git, cache }: FollowUpGitPorts,
+  context: FollowUpContext,
+  from: FollowUpStart,
   signal: AbortSignal,
-): Promise<Result<Begun>> {
-  return withBoth<Begun>(cache, errand, signal, async (folders) => {
-    const heads = await followUpHeads(git, folders, errand)
+): Promise<Result<FollowUpStart>> {
+  return withBothMirrors<FollowUpStart>(cache, context, signal, async (folders) => {
+    const heads = await readBranchHeads(git, folders, context)
     if (!heads.ok) return heads
     const { base, head, isPushed } = heads.value
     if (isPushed) return yes({ ...from, head, state: 'pushed' })
-    const { pull, inside } = errand
+    const { pull, sandbox } = context
     const { name, email } = COMMITTER
-    const result = await inside.run(
+    const result = await sandbox.run(
       scriptCommand(
-        GO_ONTO,
+        MOVE_ONTO_SCRIPT,
         pull.baseBranch,
         base,
         from.base,
@@ -222,18 +236,18 @@ async function goOnto(
         name,
         email,
       ),
-      { mounts: mountsOf(folders), timeoutMs: INSIDE_MS_MAX },
+      { mounts: mirrorMounts(folders), timeoutMs: INSIDE_MS_MAX },
     )
-    const fault = faultOf(result)
+    const fault = failureOf(result)
     if (fault !== undefined) return no('failed', `going on from what was pushed meanwhile failed: ${fault}`)
-    const said = saidIn(result.output)
-    if (said('state')[0] !== 'moved') return overtaken(pull)
-    const newBase = commitIn(said('base')) === base ? base : from.base
-    return yes({ ...from, head, base: newBase, tip: commitIn(said('tip')) })
+    const answers = parseAnswers(result.output)
+    if (answers('state')[0] !== 'moved') return branchOvertaken(pull)
+    const newBase = parseCommit(answers('base')) === base ? base : from.base
+    return yes({ ...from, head, base: newBase, tip: parseCommit(answers('tip')) })
   })
 }
 
-function overtaken({ headBranch, headRemote }: JobPull) {
+function branchOvertaken({ headBranch, headRemote }: JobPull) {
   return no(
     'conflict',
     `somebody else changed ${headBranch} of ${headRemote} in the meantime, and the two do not go together by themselves; it is left as they made it: follow up again to go on from there`,

@@ -13,30 +13,30 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http.ts'
-import { askerAt, USER, wayTo } from './address.ts'
-import type { GitCall, GitParts, Remote } from './git.ts'
+import { passwordPromptFor, protocolOf, TOKEN_USER } from './address.ts'
+import type { GitCall, GitOptions, Remote } from './git.ts'
 
-export type Environment = Readonly<Record<string, string>>
+export type EnvironmentVariables = Readonly<Record<string, string>>
 
 export const TOKEN_FD = 3
 /** Held open by the worker, and by nobody else. */
-export const LEASH_FD = 4
+export const LIVENESS_FD = 4
 /** Names the place that the token is for. Absent: there is nobody to give it to. */
-export const ASKER = 'SWITCHYARD_ASKER'
+export const ASKER_VARIABLE = 'SWITCHYARD_ASKER'
 
 const PATH = '/usr/local/bin:/usr/bin:/bin'
 const PRLIMIT = '/usr/bin/prlimit'
 const SHELL = '/bin/sh'
-const WARY_BYTES_MAX = 4 * 1024 ** 3
-const SSH =
+const UNTRUSTED_MEMORY_BYTES_MAX = 4 * 1024 ** 3
+const SSH_COMMAND =
   'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o ForwardAgent=no -o PermitLocalCommand=no'
 
-const SETTINGS = configured([
+const SETTINGS = configArguments([
   'core.hooksPath=/dev/null',
   'core.fsmonitor=false',
   'core.askPass=',
   'credential.helper=',
-  `credential.username=${USER}`,
+  `credential.username=${TOKEN_USER}`,
   'gc.auto=0',
   'maintenance.auto=false',
   'pack.threads=2',
@@ -46,12 +46,12 @@ const SETTINGS = configured([
   'http.lowSpeedTime=60',
 ])
 /** What is only mapped counts too, and a repository may be larger than that. */
-const WARY_SETTINGS = configured(['core.packedGitLimit=1g', 'core.packedGitWindowSize=64m'])
+const UNTRUSTED_SETTINGS = configArguments(['core.packedGitLimit=1g', 'core.packedGitWindowSize=64m'])
 
 /** Answers git's question; nothing secret stands in it. */
-const ASKPASS = `#!/bin/sh
+const ASKPASS_SCRIPT = `#!/bin/sh
 case "$1" in
-"Password for '$${ASKER}': ") IFS= read -r answer <&${TOKEN_FD} && printf '%s\\n' "$answer" ;;
+"Password for '$${ASKER_VARIABLE}': ") IFS= read -r answer <&${TOKEN_FD} && printf '%s\\n' "$answer" ;;
 *) exit 1 ;;
 esac
 `
@@ -60,67 +60,67 @@ esac
  * A push that outlived its worker would bring out work that is being told as interrupted: when the leash is let go of,
  * however that comes about, the whole group is killed.
  */
-const LEASHED = [
-  `(read -r _ <&${LEASH_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`,
-  `exec "$@" ${LEASH_FD}<&-`,
+const LIVENESS_SCRIPT = [
+  `(read -r _ <&${LIVENESS_FD}; kill -s KILL 0) ${TOKEN_FD}<&- >/dev/null 2>&1 &`,
+  `exec "$@" ${LIVENESS_FD}<&-`,
 ].join('\n')
 
-export function commandLine(program: string, { folder, wary = false, args }: GitCall): string[] {
+export function gitCommandLine(program: string, { folder, isUntrusted = false, args }: GitCall): string[] {
   const where = folder === undefined ? [] : [`--git-dir=${folder}`]
-  const limits = wary ? [PRLIMIT, `--as=${WARY_BYTES_MAX}`, '--core=0:0', '--'] : []
-  const settings = wary ? [...SETTINGS, ...WARY_SETTINGS] : SETTINGS
-  return [SHELL, '-c', LEASHED, 'git', ...limits, program, ...settings, ...where, ...args]
+  const limits = isUntrusted ? [PRLIMIT, `--as=${UNTRUSTED_MEMORY_BYTES_MAX}`, '--core=0:0', '--'] : []
+  const settings = isUntrusted ? [...SETTINGS, ...UNTRUSTED_SETTINGS] : SETTINGS
+  return [SHELL, '-c', LIVENESS_SCRIPT, 'git', ...limits, program, ...settings, ...where, ...args]
 }
 
-type SurroundingParts = Pick<GitParts, 'folder' | 'sshAgent' | 'proxies'>
+type GitEnvironmentOptions = Pick<GitOptions, 'folder' | 'sshAgent' | 'proxies'>
 
-export class Surroundings {
-  readonly #parts: SurroundingParts
+export class GitEnvironment {
+  readonly #options: GitEnvironmentOptions
   #askpass: Promise<string> | undefined
 
-  constructor(parts: SurroundingParts) {
-    this.#parts = parts
+  constructor(options: GitEnvironmentOptions) {
+    this.#options = options
   }
 
-  async environment(remote: Remote | undefined): Promise<Result<Environment>> {
-    const bare = this.#bare()
-    if (remote === undefined) return yes(bare)
-    const way = wayTo(remote.address)
-    if (!way.ok) return way
-    const { sshAgent, proxies } = this.#parts
+  async variablesFor(remote: Remote | undefined): Promise<Result<EnvironmentVariables>> {
+    const base = this.#baseVariables()
+    if (remote === undefined) return yes(base)
+    const protocol = protocolOf(remote.address)
+    if (!protocol.ok) return protocol
+    const { sshAgent, proxies } = this.#options
     return yes({
-      ...bare,
-      GIT_ALLOW_PROTOCOL: way.value,
-      ...(await this.#asking(remote)),
-      ...(way.value === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
-      ...(/^https?$/.test(way.value) && proxies !== undefined ? around(proxies) : {}),
+      ...base,
+      GIT_ALLOW_PROTOCOL: protocol.value,
+      ...(await this.#askpassVariables(remote)),
+      ...(protocol.value === 'ssh' && sshAgent !== undefined ? { SSH_AUTH_SOCK: sshAgent } : {}),
+      ...(/^https?$/.test(protocol.value) && proxies !== undefined ? proxyVariables(proxies) : {}),
     })
   }
 
-  #bare(): Environment {
+  #baseVariables(): EnvironmentVariables {
     return {
       PATH,
       LC_ALL: 'C',
-      HOME: this.#parts.folder,
+      HOME: this.#options.folder,
       GIT_CONFIG_NOSYSTEM: '1',
       GIT_CONFIG_GLOBAL: '/dev/null',
       GIT_ATTR_NOSYSTEM: '1',
       GIT_TERMINAL_PROMPT: '0',
       GIT_ALLOW_PROTOCOL: 'none',
-      GIT_SSH_COMMAND: SSH,
+      GIT_SSH_COMMAND: SSH_COMMAND,
       GIT_SSH_VARIANT: 'ssh',
     }
   }
 
-  async #asking({ address, token }: Remote): Promise<Environment> {
-    const asker = token === undefined ? undefined : askerAt(address)
+  async #askpassVariables({ address, token }: Remote): Promise<EnvironmentVariables> {
+    const asker = token === undefined ? undefined : passwordPromptFor(address)
     if (asker === undefined) return { GIT_ASKPASS: '/bin/false' }
-    return { GIT_ASKPASS: await this.#askpassPath(), [ASKER]: asker }
+    return { GIT_ASKPASS: await this.#askpassPath(), [ASKER_VARIABLE]: asker }
   }
 
   /** Written anew in each life, so that what an older version left does not answer. */
   #askpassPath(): Promise<string> {
-    this.#askpass ??= writeAskpass(this.#parts.folder)
+    this.#askpass ??= writeAskpass(this.#options.folder)
     // A full disk passes; the next call tries again.
     this.#askpass.catch(() => {
       this.#askpass = undefined
@@ -130,20 +130,24 @@ export class Surroundings {
 }
 
 /** What is on this machine is never asked for elsewhere. */
-const OWN = 'localhost,127.0.0.1,::1'
+const LOOPBACK_HOSTS = 'localhost,127.0.0.1,::1'
 
-function around({ http, https, noProxy: except }: ProxySettings): Environment {
-  return { http_proxy: http, https_proxy: https, no_proxy: except === '' ? OWN : `${except},${OWN}` }
+function proxyVariables({ http, https, noProxy: except }: ProxySettings): EnvironmentVariables {
+  return {
+    http_proxy: http,
+    https_proxy: https,
+    no_proxy: except === '' ? LOOPBACK_HOSTS : `${except},${LOOPBACK_HOSTS}`,
+  }
 }
 
 async function writeAskpass(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, 'answer')
-  await writeFile(path, ASKPASS, { mode: 0o700 })
+  await writeFile(path, ASKPASS_SCRIPT, { mode: 0o700 })
   await chmod(path, 0o700)
   return path
 }
 
-function configured(settings: readonly string[]): readonly string[] {
+function configArguments(settings: readonly string[]): readonly string[] {
   return settings.flatMap((setting) => ['-c', setting])
 }

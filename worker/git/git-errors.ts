@@ -6,125 +6,126 @@
 import { no, type RefusalKind, type Refused } from '../../core/result.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 
-export type Trouble =
+export type GitErrorKind =
   | 'network' // passes
   | 'corrupt' // of the worker's own copy: made anew
   | 'locked' //  a killed git left a lock behind
-  | 'lasting'
-  | 'strange' // nothing that is known here
+  | 'permanent'
+  | 'unknown' // nothing that is known here
 
-interface Known {
-  readonly says: RegExp
+interface KnownError {
+  readonly pattern: RegExp
   readonly kind: RefusalKind
-  readonly trouble: Trouble
-  readonly means: string
+  readonly errorKind: GitErrorKind
+  readonly hint: string
 }
 
 const LINES_QUOTED_MAX = 4
 const CHARS_QUOTED_MAX = 600
 
 /** The first that fits counts, so the narrow ones come first. */
-const KNOWN: readonly Known[] = [
+const KNOWN_ERRORS: readonly KnownError[] = [
   {
-    says: /Authentication failed|could not read (Username|Password)|HTTP Basic: Access denied|returned error: 401/,
+    pattern:
+      /Authentication failed|could not read (Username|Password)|HTTP Basic: Access denied|returned error: 401/,
     kind: 'unauthorized',
-    trouble: 'lasting',
-    means: 'the code host refused the token; connect the code host again, or set codehost.token',
+    errorKind: 'permanent',
+    hint: 'the code host refused the token; connect the code host again, or set codehost.token',
   },
   {
-    says: /Permission denied \(|Host key verification failed|no mutual signature/,
+    pattern: /Permission denied \(|Host key verification failed|no mutual signature/,
     kind: 'unauthorized',
-    trouble: 'lasting',
-    means:
-      'ssh was refused; give the worker’s user a key that the code host knows, and the code host’s key in known_hosts',
+    errorKind: 'permanent',
+    hint: 'ssh was refused; give the worker’s user a key that the code host knows, and the code host’s key in known_hosts',
   },
   {
-    says: /without `?workflow`? scope|refusing to allow .* to create or update workflow/,
+    pattern: /without `?workflow`? scope|refusing to allow .* to create or update workflow/,
     kind: 'forbidden',
-    trouble: 'lasting',
-    means:
-      'the token may not change files under .github/workflows; give it the workflow scope, or leave them alone',
+    errorKind: 'permanent',
+    hint: 'the token may not change files under .github/workflows; give it the workflow scope, or leave them alone',
   },
   {
-    says: /GH001|larger than .*file size limit|exceeds .* limit/i,
+    pattern: /GH001|larger than .*file size limit|exceeds .* limit/i,
     kind: 'invalid',
-    trouble: 'lasting',
-    means: 'a file is larger than the code host takes; leave it out of the commits, or ignore it',
+    errorKind: 'permanent',
+    hint: 'a file is larger than the code host takes; leave it out of the commits, or ignore it',
   },
   {
-    says: /GH006|GH013|protected branch|hook declined|rule violations/i,
+    pattern: /GH006|GH013|protected branch|hook declined|rule violations/i,
     kind: 'forbidden',
-    trouble: 'lasting',
-    means: 'a rule or a hook of the code host refused the push; look at the rules for this branch',
+    errorKind: 'permanent',
+    hint: 'a rule or a hook of the code host refused the push; look at the rules for this branch',
   },
   {
-    says: /returned error: 403|access denied|Write access to repository not granted|Permission to .* denied/i,
+    pattern:
+      /returned error: 403|access denied|Write access to repository not granted|Permission to .* denied/i,
     kind: 'forbidden',
-    trouble: 'lasting',
-    means: 'the token may not do this in this repository; give it read and write access to its contents',
+    errorKind: 'permanent',
+    hint: 'the token may not do this in this repository; give it read and write access to its contents',
   },
   {
-    says: /dubious ownership/,
+    pattern: /dubious ownership/,
     kind: 'forbidden',
-    trouble: 'lasting',
-    means:
-      'the repository’s folder belongs to another user; give it to the user the worker runs as, or run the worker as its owner',
+    errorKind: 'permanent',
+    hint: 'the repository’s folder belongs to another user; give it to the user the worker runs as, or run the worker as its owner',
   },
   {
-    says: /No space left on device|Disk quota exceeded|ENOSPC/,
+    pattern: /No space left on device|Disk quota exceeded|ENOSPC/,
     kind: 'unavailable',
-    trouble: 'lasting',
-    means: 'the disk is full; make room in the worker’s data directory',
+    errorKind: 'permanent',
+    hint: 'the disk is full; make room in the worker’s data directory',
   },
   {
-    says: /\.lock': File exists|Another git process seems to be running/,
+    pattern: /\.lock': File exists|Another git process seems to be running/,
     kind: 'failed',
-    trouble: 'locked',
-    means: 'a lock was left behind',
+    errorKind: 'locked',
+    hint: 'a lock was left behind',
   },
   {
     // Git also says which repository, and that may be named after any of these.
-    says: /Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|Operation timed out|Connection closed|early EOF|unexpected disconnect|RPC failed|hung up unexpectedly|(?<![\w./-])(SSL|TLS|GnuTLS)[ _]|returned error: (429|5\d\d)|Internal Server Error|fatal error in commit_refs|remote failed to report status|Network is unreachable|Temporary failure/i,
+    pattern:
+      /Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|Operation timed out|Connection closed|early EOF|unexpected disconnect|RPC failed|hung up unexpectedly|(?<![\w./-])(SSL|TLS|GnuTLS)[ _]|returned error: (429|5\d\d)|Internal Server Error|fatal error in commit_refs|remote failed to report status|Network is unreachable|Temporary failure/i,
     kind: 'failed',
-    trouble: 'network',
-    means: 'the code host could not be reached; see that this worker has a way to it',
+    errorKind: 'network',
+    hint: 'the code host could not be reached; see that this worker has a way to it',
   },
   {
-    says: /repository .* not found|returned error: 404|does not appear to be a git repository|does not exist|Repository not found/i,
+    pattern:
+      /repository .* not found|returned error: 404|does not appear to be a git repository|does not exist|Repository not found/i,
     kind: 'unknown',
-    trouble: 'lasting',
-    means:
-      'there is no such repository, or the token may not see it; correct remote or cloneUrl, or give the token access',
+    errorKind: 'permanent',
+    hint: 'there is no such repository, or the token may not see it; correct remote or cloneUrl, or give the token access',
   },
   {
-    says: /transport '[^']*' not allowed/,
+    pattern: /transport '[^']*' not allowed/,
     kind: 'invalid',
-    trouble: 'lasting',
-    means: 'the address leads on to a kind of place that is not allowed',
+    errorKind: 'permanent',
+    hint: 'the address leads on to a kind of place that is not allowed',
   },
   {
-    says: /not a git repository|bad object|corrupt|unable to read|is empty|inflate|bad config|broken|missing (blob|tree|commit)|did not send all necessary objects|cannot be (mapped|used)|not our ref|invalid sha1 pointer|could not open/i,
+    pattern:
+      /not a git repository|bad object|corrupt|unable to read|is empty|inflate|bad config|broken|missing (blob|tree|commit)|did not send all necessary objects|cannot be (mapped|used)|not our ref|invalid sha1 pointer|could not open/i,
     kind: 'failed',
-    trouble: 'corrupt',
-    means: 'the worker’s copy of the repository is damaged',
+    errorKind: 'corrupt',
+    hint: 'the worker’s copy of the repository is damaged',
   },
 ]
 
-export interface Account {
-  readonly trouble: Trouble
-  readonly no: Refused
+export interface GitFailure {
+  readonly errorKind: GitErrorKind
+  readonly refused: Refused
 }
 
-/** @param doing what was being done, such as `fetching owner/name` */
-export function accountOf(doing: string, complaint: string): Account {
-  const known = KNOWN.find(({ says }) => says.test(complaint))
-  const quoted = lastLines(complaint)
+/** @param activity what was being done, such as `fetching owner/name` */
+export function explainFailure(activity: string, stderr: string): GitFailure {
+  const known = KNOWN_ERRORS.find(({ pattern: says }) => says.test(stderr))
+  const quoted = lastLines(stderr)
   if (known === undefined) {
-    return { trouble: 'strange', no: no('failed', `${doing}: git says: ${quoted || 'nothing'}`) }
+    return { errorKind: 'unknown', refused: no('failed', `${activity}: git says: ${quoted || 'nothing'}`) }
   }
   return {
-    trouble: known.trouble,
-    no: no(known.kind, `${doing}: ${known.means}${quoted === '' ? '' : ` (git says: ${quoted})`}`),
+    errorKind: known.errorKind,
+    refused: no(known.kind, `${activity}: ${known.hint}${quoted === '' ? '' : ` (git says: ${quoted})`}`),
   }
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { lastLines } from './git-errors.ts'
-import type { InsideResult } from './git-ports.ts'
+import type { SandboxCommandResult } from './git-ports.ts'
 
 /** Who made what no person and no agent has signed. */
 export const COMMITTER = { name: 'switchyard', email: 'switchyard@localhost' } as const
@@ -30,7 +30,7 @@ export const CACHE_INSIDE = '/cache'
 export const EXCHANGE_INSIDE = '/exchange'
 
 /** Neither the agent's own settings nor the repository's hooks take part, as far as they can be left out. */
-const BEGINNING = `set -eu
+const SCRIPT_PREAMBLE = `set -eu
 umask 022
 export LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_LFS_SKIP_SMUDGE=1 GIT_EDITOR=true GIT_OPTIONAL_LOCKS=0
 export GIT_CONFIG_GLOBAL=/tmp/.switchyard-gitconfig
@@ -38,11 +38,11 @@ printf '[safe]\\n\\tdirectory = *\\n' > "$GIT_CONFIG_GLOBAL"
 `
 
 export function scriptCommand(script: string, ...parameters: readonly string[]): readonly string[] {
-  return ['/bin/sh', '-c', `${BEGINNING}${script}`, 'switchyard', ...parameters]
+  return ['/bin/sh', '-c', `${SCRIPT_PREAMBLE}${script}`, 'switchyard', ...parameters]
 }
 
 /** undefined: it went well. */
-export function faultOf({ code, output, unmade }: InsideResult): string | undefined {
+export function failureOf({ code, output, unmade }: SandboxCommandResult): string | undefined {
   if (unmade !== undefined) return `no sandbox could be made: ${unmade}`
   if (code === 0) return undefined
   return lastLines(output) || (code === undefined ? 'it was ended by a signal' : `exit code ${code}`)

@@ -8,7 +8,7 @@ import type { CodeHost } from '../../core/ports.ts'
 import type { Result } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 
-export interface InsideResult {
+export interface SandboxCommandResult {
   /** Absent when a signal ended it, or the sandbox could not be made. */
   readonly code?: number
   /** The last part of what it printed, both streams, bounded. */
@@ -17,7 +17,7 @@ export interface InsideResult {
 }
 
 /** Runs one command in a short sandbox with the run's /work and home, without agent and without a way out. */
-export interface Inside {
+export interface SandboxRunner {
   run(
     command: readonly string[],
     options?: {
@@ -29,7 +29,7 @@ export interface Inside {
       readonly stdin?: string
       readonly timeoutMs?: number
     },
-  ): Promise<InsideResult>
+  ): Promise<SandboxCommandResult>
 }
 
 /** Where a run's things lie on the worker's disk. */
@@ -38,7 +38,7 @@ export interface RunFolders {
   readonly work: string
   readonly home: string
   /** The worker's own, never seen by the agent: bundles come out here, and the clean bare repository. */
-  readonly desk: string
+  readonly staging: string
   /** The slot's, seen inside as a mount only by the worker's own short commands. */
   readonly exchange: string
 }
@@ -50,7 +50,7 @@ export interface CheckedOut {
   readonly pushedBefore?: string
 }
 
-export interface Collected {
+export interface CollectedWork {
   /** undefined: nothing was changed. */
   readonly head?: string
   readonly commits: number
@@ -63,7 +63,7 @@ export interface Collected {
   }
 }
 
-export interface Published {
+export interface PublishedPull {
   readonly pushed: string
   readonly prUrl: string
   readonly prState: 'open' | 'draft'
@@ -71,19 +71,24 @@ export interface Published {
 }
 
 /** A line for whoever looks at the run: why something takes its time. */
-export type TellWhy = (line: string) => void
+export type LogToRun = (line: string) => void
 
-export interface Sources {
+export interface GitSources {
   /** Brings the bare cache of the repository up to date, outside, then checks the branch out inside. */
   checkOut(
     job: Job,
     folders: RunFolders,
-    inside: Inside,
+    sandbox: SandboxRunner,
     signal: AbortSignal,
-    told?: TellWhy,
+    logToRun?: LogToRun,
   ): Promise<Result<CheckedOut>>
   /** Commits what is left inside, brings it out as a bundle into a clean bare repository. */
-  collect(job: Job, folders: RunFolders, inside: Inside, from: CheckedOut): Promise<Result<Collected>>
+  collect(
+    job: Job,
+    folders: RunFolders,
+    sandbox: SandboxRunner,
+    from: CheckedOut,
+  ): Promise<Result<CollectedWork>>
   /**
    * Pushes with the expected commit and opens the pull request, or adopts the one that is there. `fence` is asked
    * right before each step that others can see: false when the lease is gone.
@@ -94,21 +99,21 @@ export interface Sources {
       readonly leaseId: string
       readonly folders: RunFolders
       readonly from: CheckedOut
-      readonly collected: Collected
+      readonly collected: CollectedWork
       readonly summary: string
-      readonly told?: TellWhy
+      readonly logToRun?: LogToRun
     },
     codehost: CodeHost,
-    fence: () => boolean,
+    mayContinue: () => boolean,
     signal: AbortSignal,
-  ): Promise<Result<Published>>
+  ): Promise<Result<PublishedPull>>
   readonly followUps: FollowUpSources
 }
 
 // ---- follow-ups ----------------------------------------------------------------------------------------------------
 
 /** How a pull request's branch stands in the sandbox, before an agent sees it. */
-export interface Begun {
+export interface FollowUpStart {
   /**
    * `pushed`: an earlier attempt of this follow-up did. `level`: it holds the newest base already. `rebased`: onto it,
    * without a conflict. `conflict`: the rebase has stopped in the middle, and waits for somebody who goes on with it.
@@ -121,32 +126,32 @@ export interface Begun {
   /** Where the branch stands after the rebase; undefined while that is not over. */
   readonly tip: string | undefined
   /** In conflict, the first of them. */
-  readonly files: readonly string[]
+  readonly conflictFiles: readonly string[]
   /**
    * In conflict, the first merges on the branch: a rebase leaves them out, and what was changed in them by hand. When
    * rebased, only if that could not be put back.
    */
   readonly merges?: readonly string[]
   /** The checkout is a new one, in which nothing has been set up. */
-  readonly isFresh: boolean
+  readonly isNewCheckout: boolean
   /** Branches or folders inside, on which is what the sandbox held and nobody else has. */
-  readonly kept: readonly string[]
+  readonly preserved: readonly string[]
 }
 
-export interface FollowUpWork {
+export interface FollowUpPushRequest {
   readonly job: Job
   readonly folders: RunFolders
-  readonly inside: Inside
-  readonly begun: Begun
-  readonly told?: TellWhy
+  readonly sandbox: SandboxRunner
+  readonly start: FollowUpStart
+  readonly logToRun?: LogToRun
 }
 
-export interface FollowedUp {
+export interface FollowUpPushResult {
   /** undefined: what is on the code host is as it should be. */
   readonly pushed: string | undefined
   /** The newest base has all of the branch. */
   readonly isContained: boolean
-  readonly diff: Collected['diff'] | undefined
+  readonly diff: CollectedWork['diff'] | undefined
 }
 
 export interface FollowUpSources {
@@ -155,27 +160,31 @@ export interface FollowUpSources {
     order: {
       readonly job: Job
       readonly folders: RunFolders
-      readonly inside: Inside
+      readonly sandbox: SandboxRunner
       readonly kept: boolean
-      readonly told?: TellWhy
+      readonly logToRun?: LogToRun
     },
     signal: AbortSignal,
-  ): Promise<Result<Begun>>
+  ): Promise<Result<FollowUpStart>>
   /** Commits what is left and pushes it over the commit that was fetched; onto what somebody pushed meanwhile. */
-  push(work: FollowUpWork, fence: () => boolean, signal: AbortSignal): Promise<Result<FollowedUp>>
+  push(
+    work: FollowUpPushRequest,
+    mayContinue: () => boolean,
+    signal: AbortSignal,
+  ): Promise<Result<FollowUpPushResult>>
   /** Whether a comment with this text is there. */
-  isSaid(job: Job, marker: string, signal: AbortSignal, told?: TellWhy): Promise<Result<boolean>>
+  hasComment(job: Job, marker: string, signal: AbortSignal, logToRun?: LogToRun): Promise<Result<boolean>>
   /** Once, whatever becomes of the answer: `body` holds `marker`. */
-  say(
+  postComment(
     order: {
       readonly job: Job
       readonly marker: string
       readonly body: string
       /** An earlier attempt of this follow-up may have come so far. */
       readonly isTakenOver: boolean
-      readonly told?: TellWhy
+      readonly logToRun?: LogToRun
     },
-    fence: () => boolean,
+    mayContinue: () => boolean,
     signal: AbortSignal,
   ): Promise<Result<void>>
 }

@@ -15,9 +15,9 @@ import { createRedactor } from '../../core/redact-secrets.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import type { ProxySettings } from '../../providers/http/http.ts'
 import { coverInheritedFds, listInheritableFds } from '../sandbox/descriptors.ts'
-import { USER } from './address.ts'
-import { ASKER, commandLine, LEASH_FD, Surroundings, TOKEN_FD } from './git-environment.ts'
-import { accountOf, lastLines } from './git-errors.ts'
+import { TOKEN_USER } from './address.ts'
+import { ASKER_VARIABLE, GitEnvironment, gitCommandLine, LIVENESS_FD, TOKEN_FD } from './git-environment.ts'
+import { explainFailure, lastLines } from './git-errors.ts'
 
 export interface Remote {
   readonly address: string
@@ -31,16 +31,16 @@ export interface GitCall {
   /** Where this call goes, if anywhere; `args` names the address too. */
   readonly remote?: Remote
   /** An agent made what it reads: small things that unfold to huge ones must not take the machine's memory. */
-  readonly wary?: boolean
+  readonly isUntrusted?: boolean
   /** Looked for in all of standard output, of which only the beginning is kept. */
-  readonly seeks?: string
+  readonly searchFor?: string
   /** A file of the worker's own that becomes standard input. */
   readonly input?: string
   readonly timeoutMs: number
   readonly signal?: AbortSignal
 }
 
-export interface GitDone {
+export interface GitResult {
   /** Absent when it was killed or never began. */
   readonly code?: number
   /** The beginning of standard output. */
@@ -48,17 +48,17 @@ export interface GitDone {
   /** What was looked for came by. */
   readonly hasFound?: boolean
   /** The end of standard error, or why it was killed or never began. */
-  readonly complaint: string
+  readonly stderr: string
 }
 
 export interface Git {
   /** Refused only when it was stopped or could not begin: a failing git is for the caller to judge. */
-  run(call: GitCall): Promise<Result<GitDone>>
+  run(call: GitCall): Promise<Result<GitResult>>
   /** The same, where nothing but success will do. */
-  done(doing: string, call: GitCall): Promise<Result<GitDone>>
+  runChecked(doing: string, call: GitCall): Promise<Result<GitResult>>
 }
 
-export interface GitParts {
+export interface GitOptions {
   /** By absolute path, so that nobody's PATH decides what is run. */
   readonly program?: string
   /** A folder of the worker's own; made, with mode 0700. */
@@ -72,112 +72,116 @@ export interface GitParts {
 
 export const GIT_PROGRAM = '/usr/bin/git'
 const OUTPUT_CHARS_MAX = 256 * 1024
-const COMPLAINT_CHARS_MAX = 16 * 1024
+const STDERR_CHARS_MAX = 16 * 1024
 /** Git asks once a connection; a few connections are plenty for one command. */
-const ANSWERS = 4
+const TOKEN_LINES = 4
 /** What whoever starts git says when it is not there; git itself never does. */
-const NOT_STARTED: readonly number[] = [126, 127]
+const NOT_STARTED_CODES: readonly number[] = [126, 127]
 
-export function makeGit(parts: GitParts): Git {
-  return new OutsideGit(parts)
+export function createGit(options: GitOptions): Git {
+  return new LocalGit(options)
 }
 
-class OutsideGit implements Git {
-  readonly #parts: GitParts
-  readonly #surroundings: Surroundings
+class LocalGit implements Git {
+  readonly #options: GitOptions
+  readonly #environment: GitEnvironment
 
-  constructor(parts: GitParts) {
-    this.#parts = parts
-    this.#surroundings = new Surroundings(parts)
+  constructor(options: GitOptions) {
+    this.#options = options
+    this.#environment = new GitEnvironment(options)
   }
 
-  async run(call: GitCall): Promise<Result<GitDone>> {
+  async run(call: GitCall): Promise<Result<GitResult>> {
     if (call.signal?.aborted === true) return stopped(call)
     let input: FileHandle | undefined
     try {
-      const environment = await this.#surroundings.environment(call.remote)
+      const environment = await this.#environment.variablesFor(call.remote)
       if (!environment.ok) return environment
       input = call.input === undefined ? undefined : await open(call.input, 'r')
-      return await this.#ran(call, environment.value, input?.fd)
+      return await this.#runProcess(call, environment.value, input?.fd)
     } catch (error) {
-      return unstarted(isNativeError(error) ? error.message : String(error))
+      return notStarted(isNativeError(error) ? error.message : String(error))
     } finally {
       await input?.close()
     }
   }
 
-  async done(doing: string, call: GitCall): Promise<Result<GitDone>> {
+  async runChecked(doing: string, call: GitCall): Promise<Result<GitResult>> {
     const ran = await this.run(call)
     if (!ran.ok || ran.value.code === 0) return ran
-    return accountOf(doing, ran.value.complaint || ran.value.output).no
+    return explainFailure(doing, ran.value.stderr || ran.value.output).refused
   }
 
-  async #ran(call: GitCall, env: Record<string, string>, input: number | undefined) {
-    const { program = GIT_PROGRAM, clock } = this.#parts
-    const [first = program, ...rest] = commandLine(program, call)
-    const child = spawnCovered(first, rest, env, input ?? 'ignore')
+  async #runProcess(call: GitCall, env: Record<string, string>, input: number | undefined) {
+    const { program = GIT_PROGRAM, clock } = this.#options
+    const [first = program, ...rest] = gitCommandLine(program, call)
+    const child = spawnIsolated(first, rest, env, input ?? 'ignore')
     // Only to be held; that it breaks when all is over is no accident.
-    child.stdio[LEASH_FD]?.on('error', () => {})
-    answer(child, env[ASKER] === undefined ? undefined : call.remote?.token)
-    return ended(child, call, clock)
+    child.stdio[LIVENESS_FD]?.on('error', () => {})
+    writeToken(child, env[ASKER_VARIABLE] === undefined ? undefined : call.remote?.token)
+    return waitForEnd(child, call, clock)
   }
 }
 
 /** Nothing that this process has open, its database above all, is for git or for what git starts. */
-function spawnCovered(
+function spawnIsolated(
   program: string,
   args: readonly string[],
   env: Record<string, string>,
   input: number | 'ignore',
 ): ChildProcess {
-  const nothing = openSync('/dev/null', 'r')
+  const nullDevice = openSync('/dev/null', 'r')
   try {
     const own = [input, 'pipe', 'pipe', 'pipe', 'pipe'] as const
-    const stdio = coverInheritedFds<number | 'ignore' | 'pipe'>(own, listInheritableFds(), nothing)
+    const stdio = coverInheritedFds<number | 'ignore' | 'pipe'>(own, listInheritableFds(), nullDevice)
     return spawn(program, args, { env, cwd: '/', detached: true, stdio })
   } finally {
-    closeSync(nothing)
+    closeSync(nullDevice)
   }
 }
 
 /** Git may end without having asked, so nobody minds an answer that nobody read. */
-function answer(child: ChildProcess, token: string | undefined): void {
+function writeToken(child: ChildProcess, token: string | undefined): void {
   // Asked for as a pipe, and Node makes that a two-way stream.
   const pipe = child.stdio[TOKEN_FD] as Writable | null | undefined
-  pipe?.on('error', () => {}).end(token === undefined ? '' : `${token}\n`.repeat(ANSWERS))
+  pipe?.on('error', () => {}).end(token === undefined ? '' : `${token}\n`.repeat(TOKEN_LINES))
 }
 
-async function ended(child: ChildProcess, call: GitCall, clock: GitParts['clock']): Promise<Result<GitDone>> {
-  const clean = scrubber(call.remote?.token)
-  const [output, complaint] = [beginningOf(child.stdout), endOf(child.stderr)]
-  const found = call.seeks === undefined ? undefined : seeking(child.stdout, call.seeks)
-  let why: Result<GitDone> | undefined
-  const stop = (because: Result<GitDone>) => {
-    why ??= because
+async function waitForEnd(
+  child: ChildProcess,
+  call: GitCall,
+  clock: GitOptions['clock'],
+): Promise<Result<GitResult>> {
+  const redact = redactorFor(call.remote?.token)
+  const [output, stderr] = [keepStart(child.stdout), keepEnd(child.stderr)]
+  const hasFound = call.searchFor === undefined ? undefined : watchFor(child.stdout, call.searchFor)
+  let stopReason: Result<GitResult> | undefined
+  const stop = (reason: Result<GitResult>) => {
+    stopReason ??= reason
     killGroup(child)
   }
   const abort = () => stop(stopped(call))
   call.signal?.addEventListener('abort', abort, { once: true })
   // It may have come while git was being started.
   if (call.signal?.aborted === true) abort()
-  const cancel = clock.after(call.timeoutMs, () => stop(tooSlow(call)))
-  const end = await new Promise<Result<GitDone>>((resolve) => {
-    child.on('error', (error) => resolve(unstarted(error.message)))
+  const cancel = clock.after(call.timeoutMs, () => stop(timedOut(call)))
+  const end = await new Promise<Result<GitResult>>((resolve) => {
+    child.on('error', (error) => resolve(notStarted(error.message)))
     // Whatever it left running would keep its pipes open.
     child.on('exit', () => killGroup(child))
     child.on('close', (code) => {
       // What never began closes too, now before its error and now after.
       if (child.pid === undefined) return
-      if (code !== null && NOT_STARTED.includes(code)) return resolve(unstarted(lastLines(complaint())))
+      if (code !== null && NOT_STARTED_CODES.includes(code)) return resolve(notStarted(lastLines(stderr())))
       const exit = code === null ? {} : { code }
-      const seen = found === undefined ? {} : { hasFound: found() }
-      resolve(yes({ ...exit, ...seen, output: clean(output()), complaint: clean(complaint()) }))
+      const seen = hasFound === undefined ? {} : { hasFound: hasFound() }
+      resolve(yes({ ...exit, ...seen, output: redact(output()), stderr: redact(stderr()) }))
     })
   })
   cancel()
   call.signal?.removeEventListener('abort', abort)
   for (const stream of child.stdio) stream?.destroy()
-  return why ?? end
+  return stopReason ?? end
 }
 
 function killGroup({ pid }: ChildProcess): void {
@@ -191,7 +195,7 @@ function killGroup({ pid }: ChildProcess): void {
 
 // ---- what it printed ---------------------------------------------------------------------------------------------
 
-function beginningOf(stream: Readable | null): () => string {
+function keepStart(stream: Readable | null): () => string {
   let text = ''
   stream?.setEncoding('utf8').on('data', (part: string) => {
     if (text.length < OUTPUT_CHARS_MAX) text = (text + part).slice(0, OUTPUT_CHARS_MAX)
@@ -200,7 +204,7 @@ function beginningOf(stream: Readable | null): () => string {
 }
 
 /** Parts come cut anywhere, so the end of one is looked at together with the beginning of the next. */
-function seeking(stream: Readable | null, text: string): () => boolean {
+function watchFor(stream: Readable | null, text: string): () => boolean {
   let hasFound = false
   let end = ''
   stream?.on('data', (part: string) => {
@@ -211,32 +215,32 @@ function seeking(stream: Readable | null, text: string): () => boolean {
   return () => hasFound
 }
 
-function endOf(stream: Readable | null): () => string {
+function keepEnd(stream: Readable | null): () => string {
   let text = ''
   stream?.setEncoding('utf8').on('data', (part: string) => {
-    text = (text + part).slice(-COMPLAINT_CHARS_MAX)
+    text = (text + part).slice(-STDERR_CHARS_MAX)
   })
   return () => text
 }
 
 /** Git hides passwords of addresses itself; what a server sends back is nobody's promise. */
-function scrubber(token: string | undefined): (text: string) => string {
+function redactorFor(token: string | undefined): (text: string) => string {
   // As git says it to the code host, it has the name in front: struck alone, a part of its end would stay.
-  return createRedactor([Buffer.from(`${USER}:${token}`).toString('base64'), token])
+  return createRedactor([Buffer.from(`${TOKEN_USER}:${token}`).toString('base64'), token])
 }
 
 // ---- refusals ----------------------------------------------------------------------------------------------------
 
-const nameOf = ({ args }: GitCall): string => `git ${args[0] ?? ''}`
+const commandNameOf = ({ args }: GitCall): string => `git ${args[0] ?? ''}`
 
 function stopped(call: GitCall) {
-  return no('conflict', `${nameOf(call)} was stopped`)
+  return no('conflict', `${commandNameOf(call)} was stopped`)
 }
 
-function tooSlow(call: GitCall) {
-  return no('failed', `${nameOf(call)} took longer than ${call.timeoutMs / 1000} s and was ended`)
+function timedOut(call: GitCall) {
+  return no('failed', `${commandNameOf(call)} took longer than ${call.timeoutMs / 1000} s and was ended`)
 }
 
-function unstarted(reason: string) {
+function notStarted(reason: string) {
   return no('failed', `git could not be started (${reason}); install git on the worker`)
 }

@@ -3,51 +3,51 @@
  */
 import { no, type Result } from '../../core/result.ts'
 
-export class Turns {
+export class KeyedQueue {
   readonly #last = new Map<string, Promise<void>>()
 
   /** Refused when the signal comes before the turn does; what is under way sees to the signal itself. */
-  async take<T>(
+  async run<T>(
     name: string,
     signal: AbortSignal | undefined,
     work: () => Promise<Result<T>>,
   ): Promise<Result<T>> {
     const before = this.#last.get(name) ?? Promise.resolve()
-    const { mine, pass } = turn()
-    this.#last.set(name, mine)
+    const { gate, open } = createGate()
+    this.#last.set(name, gate)
     try {
-      if (!(await comesBefore(before, signal))) return givenUp
+      if (!(await waitForGate(before, signal))) return stoppedWaiting
       return await work()
     } finally {
       // Whoever gave up passes on a turn that is still to come.
-      void before.then(pass)
-      if (this.#last.get(name) === mine) void mine.then(() => this.#forget(name, mine))
+      void before.then(open)
+      if (this.#last.get(name) === gate) void gate.then(() => this.#forget(name, gate))
     }
   }
 
-  #forget(name: string, turn: Promise<void>): void {
-    if (this.#last.get(name) === turn) this.#last.delete(name)
+  #forget(name: string, gate: Promise<void>): void {
+    if (this.#last.get(name) === gate) this.#last.delete(name)
   }
 }
 
-const givenUp = no('conflict', 'stopped while waiting for another run of the same repository')
+const stoppedWaiting = no('conflict', 'stopped while waiting for another run of the same repository')
 
-function turn(): { readonly mine: Promise<void>; readonly pass: () => void } {
-  let pass = (): void => {}
-  const mine = new Promise<void>((resolve) => {
-    pass = resolve
+function createGate(): { readonly gate: Promise<void>; readonly open: () => void } {
+  let open = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
   })
-  return { mine, pass }
+  return { gate, open }
 }
 
 /** Whether the turn came before the signal did. */
-function comesBefore(turn: Promise<void>, signal: AbortSignal | undefined): Promise<boolean> {
-  if (signal === undefined) return turn.then(() => true)
+function waitForGate(gate: Promise<void>, signal: AbortSignal | undefined): Promise<boolean> {
+  if (signal === undefined) return gate.then(() => true)
   return new Promise((resolve) => {
     const giveUp = () => resolve(false)
     if (signal.aborted) giveUp()
     signal.addEventListener('abort', giveUp, { once: true })
-    void turn.then(() => {
+    void gate.then(() => {
       signal.removeEventListener('abort', giveUp)
       resolve(!signal.aborted)
     })

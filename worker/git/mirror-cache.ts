@@ -12,40 +12,47 @@ import { join } from 'node:path'
 import type { Clock } from '../../core/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { Git, Remote } from './git.ts'
-import { type Account, accountOf, type Trouble } from './git-errors.ts'
-import { Turns } from './keyed-queue.ts'
-import { type Copy, copyAt, isFolder, makePassable, swap, sweep } from './mirror-folders.ts'
-import { type Endurance, type Patience, patiently, type Tried } from './retry.ts'
+import { explainFailure, type GitErrorKind, type GitFailure } from './git-errors.ts'
+import { KeyedQueue } from './keyed-queue.ts'
+import {
+  deleteLeftovers,
+  isFolder,
+  type MirrorFolder,
+  makePassable,
+  measureMirror,
+  replaceFolder,
+} from './mirror-folders.ts'
+import { type Attempt, type LongRetry, type RetryPorts, withRetries } from './retry.ts'
 
-export interface Wanted {
+export interface RemoteRepository {
   /** owner/name */
   readonly name: string
   readonly remote: Remote
 }
 
-export interface RepositoryCache {
+export interface MirrorCache {
   /** Brings the copy up to date, then lends it: nobody changes it before `work` is done. */
   use<T>(
-    wanted: Wanted,
+    repository: RemoteRepository,
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Result<T>>,
-    endurance?: Endurance,
+    longRetry?: LongRetry,
   ): Promise<Result<T>>
   /** Throws the copy away and fetches it whole; only from within `use`. */
-  renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Result<void>>
-  folderOf(wanted: Wanted): string
+  refetch(repository: RemoteRepository, signal: AbortSignal | undefined): Promise<Result<void>>
+  folderOf(repository: RemoteRepository): string
   /** Deletes what nobody has used for long, then the longest unused until the rest fits; tidies up the others. */
-  prune(budget: CacheBudget): Promise<void>
+  prune(budget: MirrorCacheLimits): Promise<void>
 }
 
-export interface CacheBudget {
+export interface MirrorCacheLimits {
   readonly unusedMsMax: number
   readonly bytesMax: number
   /** Used as recently as this it stays, whatever its size: a run may be borrowing from it. */
-  readonly sparedMs: number
+  readonly protectedMs: number
 }
 
-export interface CacheParts extends Patience {
+export interface MirrorCachePorts extends RetryPorts {
   readonly folder: string
   readonly git: Git
   readonly clock: Pick<Clock, 'after' | 'monotonic' | 'now'>
@@ -53,61 +60,61 @@ export interface CacheParts extends Patience {
 
 const FETCH_MS_MAX = 30 * 60_000
 const LOCAL_MS_MAX = 60_000
-const TIDY_MS_MAX = 30 * 60_000
+const REPACK_MS_MAX = 30 * 60_000
 /** Each fetch may add one; many make everything slow. */
 const PACKS_MAX = 40
 /** Longer than any run lasts: what its base needs stays, also when the code host forgets it. */
-const UNREACHABLE_KEPT = '14.days.ago'
+const UNREACHABLE_PRUNED_AFTER = '14.days.ago'
 const NAME_CHARS_MAX = 80
-const COPY = /\.git$/
-const HALF_MADE = /\.(new|old)$/
+const MIRROR_NAME = /\.git$/
+const UNFINISHED_NAME = /\.(new|old)$/
 
-export function repositoryCache(parts: CacheParts): RepositoryCache {
-  return new FolderCache(parts)
+export function createMirrorCache(ports: MirrorCachePorts): MirrorCache {
+  return new FolderMirrorCache(ports)
 }
 
-class FolderCache implements RepositoryCache {
-  readonly #parts: CacheParts
-  readonly #turns = new Turns()
+class FolderMirrorCache implements MirrorCache {
+  readonly #ports: MirrorCachePorts
+  readonly #queue = new KeyedQueue()
 
-  constructor(parts: CacheParts) {
-    this.#parts = parts
+  constructor(ports: MirrorCachePorts) {
+    this.#ports = ports
   }
 
-  folderOf({ name, remote }: Wanted): string {
+  folderOf({ name, remote }: RemoteRepository): string {
     const plain = name.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, NAME_CHARS_MAX)
     const hash = createHash('sha256').update(`${name}\n${remote.address}`).digest('hex').slice(0, 16)
-    return join(this.#parts.folder, `r-${plain}-${hash}.git`)
+    return join(this.#ports.folder, `r-${plain}-${hash}.git`)
   }
 
   use<T>(
-    wanted: Wanted,
+    repository: RemoteRepository,
     signal: AbortSignal | undefined,
     work: (folder: string) => Promise<Result<T>>,
-    endurance?: Endurance,
+    longRetry?: LongRetry,
   ) {
-    const folder = this.folderOf(wanted)
-    return this.#turns.take(folder, signal, async () => {
-      const fresh = await this.#refresh(folder, wanted, signal, endurance)
+    const folder = this.folderOf(repository)
+    return this.#queue.run(folder, signal, async () => {
+      const fresh = await this.#refresh(folder, repository, signal, longRetry)
       if (!fresh.ok) return fresh
-      await this.#touch(folder)
+      await this.#markUsed(folder)
       return work(folder)
     })
   }
 
-  async renew(wanted: Wanted, signal: AbortSignal | undefined): Promise<Result<void>> {
-    return this.#make(this.folderOf(wanted), wanted, signal, undefined)
+  async refetch(repository: RemoteRepository, signal: AbortSignal | undefined): Promise<Result<void>> {
+    return this.#create(this.folderOf(repository), repository, signal, undefined)
   }
 
-  async prune({ unusedMsMax, bytesMax, sparedMs }: CacheBudget): Promise<void> {
-    const copies = await this.#copies()
-    let left = copies.reduce((sum, { bytes }) => sum + bytes, 0)
-    for (const { folder, bytes, usedAt } of copies) {
-      const unusedMs = this.#parts.clock.now() - usedAt
-      const goes = unusedMs > unusedMsMax || (left > bytesMax && unusedMs >= sparedMs)
-      if (!goes) await this.#inTurn(folder, () => this.#tidy(folder))
+  async prune({ unusedMsMax, bytesMax, protectedMs }: MirrorCacheLimits): Promise<void> {
+    const mirrors = await this.#listMirrors()
+    let left = mirrors.reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const { folder, bytes, usedAt } of mirrors) {
+      const unusedMs = this.#ports.clock.now() - usedAt
+      const goes = unusedMs > unusedMsMax || (left > bytesMax && unusedMs >= protectedMs)
+      if (!goes) await this.#inQueue(folder, () => this.#repack(folder))
       // Used since it was looked at: left in peace.
-      else if (await this.#dropped(folder, usedAt)) left -= bytes
+      else if (await this.#deleteUnused(folder, usedAt)) left -= bytes
     }
   }
 
@@ -115,65 +122,65 @@ class FolderCache implements RepositoryCache {
 
   async #refresh(
     folder: string,
-    wanted: Wanted,
+    repository: RemoteRepository,
     signal: AbortSignal | undefined,
-    endurance: Endurance | undefined,
+    longRetry: LongRetry | undefined,
   ): Promise<Result<void>> {
-    if (!(await isFolder(folder))) return this.#make(folder, wanted, signal, endurance)
-    const fetched = await this.#fetch(folder, wanted, signal, endurance)
+    if (!(await isFolder(folder))) return this.#create(folder, repository, signal, longRetry)
+    const fetched = await this.#fetch(folder, repository, signal, longRetry)
     if (fetched.ok) return yes(undefined)
     // Damage has many faces. What is not known to be the code host's doing is tried once with a new copy.
-    const isMaybeOurs = fetched.trouble === 'corrupt' || fetched.trouble === 'strange'
-    if (!isMaybeOurs) return fetched.no
-    return this.#make(folder, wanted, signal, endurance)
+    const isMaybeOurs = fetched.errorKind === 'corrupt' || fetched.errorKind === 'unknown'
+    if (!isMaybeOurs) return fetched.refused
+    return this.#create(folder, repository, signal, longRetry)
   }
 
-  async #make(
+  async #create(
     folder: string,
-    wanted: Wanted,
+    repository: RemoteRepository,
     signal: AbortSignal | undefined,
-    endurance: Endurance | undefined,
+    longRetry: LongRetry | undefined,
   ): Promise<Result<void>> {
     const draft = `${folder}.new`
-    await makePassable(this.#parts.folder)
+    await makePassable(this.#ports.folder)
     await rm(draft, { recursive: true, force: true })
-    const made = await this.#parts.git.done(`making a copy of ${wanted.name}`, {
+    const made = await this.#ports.git.runChecked(`making a copy of ${repository.name}`, {
       // Readable by all whatever the umask is: whoever a run is outside has to read it.
       args: ['init', '--quiet', '--bare', '--shared=0644', '--template=', draft],
       timeoutMs: LOCAL_MS_MAX,
     })
     if (!made.ok) return made
-    const fetched = await this.#fetch(draft, wanted, signal, endurance)
-    if (fetched.ok) await swap(draft, folder)
+    const fetched = await this.#fetch(draft, repository, signal, longRetry)
+    if (fetched.ok) await replaceFolder(draft, folder)
     else await rm(draft, { recursive: true, force: true })
-    return fetched.ok ? yes(undefined) : fetched.no
+    return fetched.ok ? yes(undefined) : fetched.refused
   }
 
   /** Branches and tags as they are there now, in the place of those that were here. */
   async #fetch(
     folder: string,
-    wanted: Wanted,
+    repository: RemoteRepository,
     signal: AbortSignal | undefined,
-    endurance: Endurance | undefined,
-  ): Promise<Fetched> {
-    let trouble: Trouble = 'lasting'
-    const attempt = async (): Promise<Tried<void>> => {
-      const once = await this.#fetchOnce(folder, wanted, signal)
-      if (once.ok) return { answer: yes(undefined), passes: false }
-      await sweep(folder)
-      trouble = once.trouble
-      return { answer: once.no, passes: trouble === 'network' || trouble === 'locked' }
+    longRetry: LongRetry | undefined,
+  ): Promise<FetchResult> {
+    let errorKind: GitErrorKind = 'permanent'
+    const attempt = async (): Promise<Attempt<void>> => {
+      const once = await this.#fetchOnce(folder, repository, signal)
+      if (once.ok) return { result: yes(undefined), isTransient: false }
+      await deleteLeftovers(folder)
+      errorKind = once.errorKind
+      return { result: once.refused, isTransient: errorKind === 'network' || errorKind === 'locked' }
     }
-    const fetched = await patiently(this.#parts, signal, attempt, endurance)
-    return fetched.ok ? { ok: true } : { ok: false, trouble, no: fetched }
+    const fetched = await withRetries(this.#ports, signal, attempt, longRetry)
+    return fetched.ok ? { ok: true } : { ok: false, errorKind, refused: fetched }
   }
 
   async #fetchOnce(
     folder: string,
-    { name, remote }: Wanted,
+    { name, remote }: RemoteRepository,
     signal: AbortSignal | undefined,
-  ): Promise<Fetched> {
-    const ran = await this.#parts.git.run({
+  ): Promise<FetchResult> {
+    const ran = await this.#ports.git.run({
       args: [
         'fetch',
         '--quiet',
@@ -191,28 +198,32 @@ class FolderCache implements RepositoryCache {
       timeoutMs: FETCH_MS_MAX,
       ...(signal === undefined ? {} : { signal }),
     })
-    if (!ran.ok) return { ok: false, trouble: 'lasting', no: ran }
+    if (!ran.ok) return { ok: false, errorKind: 'permanent', refused: ran }
     if (ran.value.code === 0) return { ok: true }
-    return { ok: false, ...accountOf(`fetching ${name}`, ran.value.complaint) }
+    return { ok: false, ...explainFailure(`fetching ${name}`, ran.value.stderr) }
   }
 
   // ---- keeping house -----------------------------------------------------------------------------------------------
 
   /** Longest unused first. What is half made belongs to a fetch that died, unless one is under way. */
-  async #copies(): Promise<Copy[]> {
-    const names = await readdir(this.#parts.folder).catch((): string[] => [])
-    for (const name of names.filter((one) => HALF_MADE.test(one))) {
-      const folder = join(this.#parts.folder, name)
-      await this.#inTurn(folder.replace(HALF_MADE, ''), () => rm(folder, { recursive: true, force: true }))
+  async #listMirrors(): Promise<MirrorFolder[]> {
+    const names = await readdir(this.#ports.folder).catch((): string[] => [])
+    for (const name of names.filter((entry) => UNFINISHED_NAME.test(entry))) {
+      const folder = join(this.#ports.folder, name)
+      await this.#inQueue(folder.replace(UNFINISHED_NAME, ''), () =>
+        rm(folder, { recursive: true, force: true }),
+      )
     }
-    const folders = names.filter((name) => COPY.test(name)).map((name) => join(this.#parts.folder, name))
-    const copies = await Promise.all(folders.map(copyAt))
+    const folders = names
+      .filter((name) => MIRROR_NAME.test(name))
+      .map((name) => join(this.#ports.folder, name))
+    const copies = await Promise.all(folders.map(measureMirror))
     return copies.filter((copy) => copy !== undefined).sort((a, b) => a.usedAt - b.usedAt)
   }
 
-  async #dropped(folder: string, usedAt: number): Promise<boolean> {
+  async #deleteUnused(folder: string, usedAt: number): Promise<boolean> {
     let isDropped = false
-    await this.#inTurn(folder, async () => {
+    await this.#inQueue(folder, async () => {
       const now = await stat(folder).catch(() => undefined)
       isDropped = now?.mtimeMs === usedAt
       if (isDropped) await rm(folder, { recursive: true, force: true })
@@ -220,26 +231,26 @@ class FolderCache implements RepositoryCache {
     return isDropped
   }
 
-  async #tidy(folder: string): Promise<void> {
+  async #repack(folder: string): Promise<void> {
     const packs = await readdir(join(folder, 'objects/pack')).catch((): string[] => [])
     if (packs.filter((name) => name.endsWith('.pack')).length <= PACKS_MAX) return
     const usedAt = (await stat(folder)).mtime
-    await this.#parts.git.run({
-      args: ['gc', '--quiet', `--prune=${UNREACHABLE_KEPT}`],
+    await this.#ports.git.run({
+      args: ['gc', '--quiet', `--prune=${UNREACHABLE_PRUNED_AFTER}`],
       folder,
-      timeoutMs: TIDY_MS_MAX,
+      timeoutMs: REPACK_MS_MAX,
     })
     await utimes(folder, usedAt, usedAt)
   }
 
-  async #inTurn(folder: string, work: () => Promise<void>): Promise<void> {
-    await this.#turns.take(folder, undefined, async () => yes(await work()))
+  async #inQueue(folder: string, work: () => Promise<void>): Promise<void> {
+    await this.#queue.run(folder, undefined, async () => yes(await work()))
   }
 
-  async #touch(folder: string): Promise<void> {
-    const now = new Date(this.#parts.clock.now())
+  async #markUsed(folder: string): Promise<void> {
+    const now = new Date(this.#ports.clock.now())
     await utimes(folder, now, now)
   }
 }
 
-type Fetched = { readonly ok: true } | ({ readonly ok: false } & Account)
+type FetchResult = { readonly ok: true } | ({ readonly ok: false } & GitFailure)

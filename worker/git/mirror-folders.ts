@@ -5,23 +5,23 @@
 import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-export interface Copy {
+export interface MirrorFolder {
   readonly folder: string
   readonly bytes: number
   readonly usedAt: number
 }
 
-export async function copyAt(folder: string): Promise<Copy | undefined> {
+export async function measureMirror(folder: string): Promise<MirrorFolder | undefined> {
   const stats = await stat(folder).catch(() => undefined)
   if (stats?.isDirectory() !== true) return undefined
-  return { folder, bytes: await bytesIn(folder), usedAt: stats.mtimeMs }
+  return { folder, bytes: await fileBytesIn(folder), usedAt: stats.mtimeMs }
 }
 
-async function bytesIn(folder: string): Promise<number> {
+async function fileBytesIn(folder: string): Promise<number> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
   const sizes = entries.map(async (entry) => {
     const path = join(folder, entry.name)
-    if (entry.isDirectory()) return bytesIn(path)
+    if (entry.isDirectory()) return fileBytesIn(path)
     return (await stat(path).catch(() => undefined))?.size ?? 0
   })
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
@@ -39,7 +39,7 @@ export async function makePassable(folder: string): Promise<void> {
 }
 
 /** A crash between the two leaves no copy at all, which is made anew. */
-export async function swap(draft: string, folder: string): Promise<void> {
+export async function replaceFolder(draft: string, folder: string): Promise<void> {
   const old = `${folder}.old`
   await rm(old, { recursive: true, force: true })
   if (await isFolder(folder)) await rename(folder, old)
@@ -48,8 +48,8 @@ export async function swap(draft: string, folder: string): Promise<void> {
 }
 
 /** What a git that was killed left in the way. Nobody else writes here, so no lock is anybody's. */
-export async function sweep(folder: string): Promise<void> {
+export async function deleteLeftovers(folder: string): Promise<void> {
   const names = await readdir(folder, { recursive: true }).catch((): string[] => [])
-  const left = names.filter((name) => /\.lock$|^objects\/(.*\/)?tmp_[^/]*$/.test(name))
-  for (const name of left) await rm(join(folder, name), { force: true })
+  const leftovers = names.filter((name) => /\.lock$|^objects\/(.*\/)?tmp_[^/]*$/.test(name))
+  for (const name of leftovers) await rm(join(folder, name), { force: true })
 }

@@ -9,90 +9,103 @@ import type { CodeHost, NewPullRequest, OpenPullRequest } from '../../core/ports
 import { no, type Result, yes } from '../../core/result.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { Git } from './git.ts'
-import type { CheckedOut, Published, RunFolders, TellWhy } from './git-ports.ts'
-import type { Wanted } from './mirror-cache.ts'
+import type { CheckedOut, LogToRun, PublishedPull, RunFolders } from './git-ports.ts'
+import type { RemoteRepository } from './mirror-cache.ts'
 import { pullBody, pullTitle } from './pull-request-text.ts'
-import { ABSENT, commitAt, pushOnce } from './push.ts'
-import { isPassing, type Patience, patiently, publishing, type Tried } from './retry.ts'
-import { deskRepository } from './run-repository.ts'
+import { NO_COMMIT, pushOnce, readRemoteCommit } from './push.ts'
+import { type Attempt, isTransientRefusal, type RetryPorts, whilePublishing, withRetries } from './retry.ts'
+import { runRepositoryPath } from './run-repository.ts'
 
-export interface PublishParts extends Patience {
+export interface PublishPorts extends RetryPorts {
   readonly git: Git
 }
 
-export interface Delivery {
+export interface PublishContext {
   readonly job: Job
   readonly leaseId: string
   readonly folders: RunFolders
   readonly from: CheckedOut
   readonly head: string
   readonly summary: string
-  readonly wanted: Wanted
+  readonly repository: RemoteRepository
   readonly codehost: CodeHost
-  readonly fence: () => boolean
+  readonly mayContinue: () => boolean
   readonly signal: AbortSignal
-  readonly told?: TellWhy
+  readonly logToRun?: LogToRun
 }
 
-const LOOK_MS_MAX = 60_000
+const QUERY_MS_MAX = 60_000
 /** Somebody opened one since we looked: then it is found, if not at once. */
 const CONFLICTS_MAX = 3
 
-export async function publish(parts: PublishParts, delivery: Delivery): Promise<Result<Published>> {
-  const expected = delivery.from.pushedBefore ?? ABSENT
-  const { signal, told } = delivery
-  const pushed = await patiently(parts, signal, () => push(parts.git, delivery, expected), publishing(told))
+export async function publish(ports: PublishPorts, context: PublishContext): Promise<Result<PublishedPull>> {
+  const expected = context.from.pushedBefore ?? NO_COMMIT
+  const { signal, logToRun } = context
+  const pushed = await withRetries(
+    ports,
+    signal,
+    () => pushBranch(ports.git, context, expected),
+    whilePublishing(logToRun),
+  )
   if (!pushed.ok) return pushed
-  const pull = await pullFor(parts, delivery)
+  const pull = await ensurePull(ports, context)
   if (!pull.ok) return pull
   const { adopted, url, state } = pull.value
-  return yes({ pushed: delivery.head, prUrl: url, prState: state, adopted })
+  return yes({ pushed: context.head, prUrl: url, prState: state, adopted })
 }
 
 // ---- pushing -------------------------------------------------------------------------------------------------------
 
-async function push(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
-  const { job, head, wanted, folders, signal } = delivery
-  if (!mayGoOn(delivery)) return { answer: ended, passes: false }
+async function pushBranch(git: Git, context: PublishContext, expected: string): Promise<Attempt<void>> {
+  const { job, head, repository, folders, signal } = context
+  if (!mayPublish(context)) return { result: leaseGone, isTransient: false }
   const pushed = await pushOnce(git, {
-    wanted,
+    repository,
     branch: job.branch,
     head,
     expected,
-    desk: folders.desk,
+    staging: folders.staging,
     signal,
   })
-  if (pushed.is === 'pushed') return { answer: yes(undefined), passes: false }
-  return pushed.is === 'overtaken' ? moved(git, delivery, expected) : pushed
+  if (pushed.is === 'pushed') return { result: yes(undefined), isTransient: false }
+  return pushed.is === 'overtaken' ? handleMovedBranch(git, context, expected) : pushed
 }
 
 /** Another commit is there than was expected. Whose it is decides. */
-async function moved(git: Git, delivery: Delivery, expected: string): Promise<Tried<void>> {
-  const { job, head, wanted, from, signal } = delivery
-  const there = await commitAt(git, wanted.remote, job.branch, signal)
-  if (!there.ok) return { answer: there, passes: isPassing(there.refusal.kind) }
+async function handleMovedBranch(
+  git: Git,
+  context: PublishContext,
+  expected: string,
+): Promise<Attempt<void>> {
+  const { job, head, repository, from, signal } = context
+  const there = await readRemoteCommit(git, repository.remote, job.branch, signal)
+  if (!there.ok) return { result: there, isTransient: isTransientRefusal(there.refusal.kind) }
   // An earlier try of ours that came through without our hearing of it.
-  if (there.value === head) return { answer: yes(undefined), passes: false }
-  const isFirstSurprise = expected === (from.pushedBefore ?? ABSENT)
+  if (there.value === head) return { result: yes(undefined), isTransient: false }
+  const isFirstSurprise = expected === (from.pushedBefore ?? NO_COMMIT)
   // An agent that may push has pushed a part of this work: nothing is lost by what goes on from there.
-  if (isFirstSurprise && there.value !== undefined && (await isPartOf(git, delivery, there.value))) {
-    return push(git, delivery, there.value)
+  if (isFirstSurprise && there.value !== undefined && (await isPartOfWork(git, context, there.value))) {
+    return pushBranch(git, context, there.value)
   }
-  return { answer: overtaken(job, there.value), passes: false }
+  return { result: branchOvertaken(job, there.value), isTransient: false }
 }
 
-async function isPartOf(git: Git, { folders, head, signal }: Delivery, commit: string): Promise<boolean> {
+async function isPartOfWork(
+  git: Git,
+  { folders, head, signal }: PublishContext,
+  commit: string,
+): Promise<boolean> {
   const ran = await git.run({
     args: ['merge-base', '--is-ancestor', commit, head],
-    folder: deskRepository(folders.desk),
-    wary: true,
-    timeoutMs: LOOK_MS_MAX,
+    folder: runRepositoryPath(folders.staging),
+    isUntrusted: true,
+    timeoutMs: QUERY_MS_MAX,
     signal,
   })
   return ran.ok && ran.value.code === 0
 }
 
-function overtaken(job: Job, there: string | undefined) {
+function branchOvertaken(job: Job, there: string | undefined) {
   const now = there === undefined ? 'is gone' : `stands at ${there.slice(0, 12)}`
   return no(
     'conflict',
@@ -102,33 +115,34 @@ function overtaken(job: Job, there: string | undefined) {
 
 // ---- the pull request ------------------------------------------------------------------------------------------------
 
-type Pull = OpenPullRequest & { readonly adopted: boolean }
+type EnsuredPull = OpenPullRequest & { readonly adopted: boolean }
 
 /** Looked for before each try to open one: the answer to an earlier try may have been lost. */
-async function pullFor(parts: PublishParts, delivery: Delivery): Promise<Result<Pull>> {
+async function ensurePull(ports: PublishPorts, context: PublishContext): Promise<Result<EnsuredPull>> {
   let tries = 0
   let conflicts = 0
-  const attempt = async (): Promise<Tried<Pull>> => {
-    const found = await find(delivery)
-    if (!found.ok) return { answer: found, passes: isPassing(found.refusal.kind) }
+  const attempt = async (): Promise<Attempt<EnsuredPull>> => {
+    const found = await findPull(context)
+    if (!found.ok) return { result: found, isTransient: isTransientRefusal(found.refusal.kind) }
     if (found.value !== undefined) {
-      return { answer: yes({ ...found.value, adopted: tries === 0 }), passes: false }
+      return { result: yes({ ...found.value, adopted: tries === 0 }), isTransient: false }
     }
-    if (!mayGoOn(delivery)) return { answer: ended, passes: false }
+    if (!mayPublish(context)) return { result: leaseGone, isTransient: false }
     tries += 1
-    const opened = await delivery.codehost.openPull(orderOf(delivery))
-    if (opened.ok) return { answer: yes({ ...opened.value, adopted: false }), passes: false }
-    if (opened.refusal.kind === 'conflict') return { answer: opened, passes: ++conflicts < CONFLICTS_MAX }
-    return { answer: opened, passes: isPassing(opened.refusal.kind) }
+    const opened = await context.codehost.openPull(newPullRequest(context))
+    if (opened.ok) return { result: yes({ ...opened.value, adopted: false }), isTransient: false }
+    if (opened.refusal.kind === 'conflict')
+      return { result: opened, isTransient: ++conflicts < CONFLICTS_MAX }
+    return { result: opened, isTransient: isTransientRefusal(opened.refusal.kind) }
   }
-  return patiently(parts, delivery.signal, attempt, publishing(delivery.told))
+  return withRetries(ports, context.signal, attempt, whilePublishing(context.logToRun))
 }
 
-function find({ codehost, job }: Delivery): Promise<Result<OpenPullRequest | undefined>> {
+function findPull({ codehost, job }: PublishContext): Promise<Result<OpenPullRequest | undefined>> {
   return codehost.findPull(job.repo.remote, job.branch, job.base)
 }
 
-function orderOf({ job, leaseId, summary }: Delivery): NewPullRequest {
+function newPullRequest({ job, leaseId, summary }: PublishContext): NewPullRequest {
   const { ticket, id } = job.run
   return {
     remote: job.repo.remote,
@@ -142,8 +156,11 @@ function orderOf({ job, leaseId, summary }: Delivery): NewPullRequest {
 
 // ---- going on --------------------------------------------------------------------------------------------------------
 
-const ended = no('conflict', 'the lease is gone, so nothing more is published; the work stays in its sandbox')
+const leaseGone = no(
+  'conflict',
+  'the lease is gone, so nothing more is published; the work stays in its sandbox',
+)
 
-function mayGoOn({ fence, signal }: Delivery): boolean {
-  return !signal.aborted && fence()
+function mayPublish({ mayContinue, signal }: PublishContext): boolean {
+  return !signal.aborted && mayContinue()
 }

@@ -11,31 +11,31 @@ const TITLE_CHARS_MAX = 240
 /** Code hosts take some 65,000 characters. */
 const SUMMARY_CHARS_MAX = 40_000
 
-type Subject = Pick<Ticket, 'identifier' | 'title' | 'url'>
+type PullSubject = Pick<Ticket, 'identifier' | 'title' | 'url'>
 
-export function pullTitle({ identifier, title }: Subject): string {
+export function pullTitle({ identifier, title }: PullSubject): string {
   return truncate(toSingleLine(`${identifier}: ${title}`), TITLE_CHARS_MAX)
 }
 
 export function pullBody(
-  ticket: Subject,
+  ticket: PullSubject,
   summary: string,
   run: { readonly runId: string; readonly leaseId: string },
 ): string {
-  const said = truncate(harmless(summary).trim(), SUMMARY_CHARS_MAX)
-  return [...(said === '' ? [] : [said]), `Ticket: ${ticketLink(ticket)}`, markerOf(run)].join('\n\n')
+  const text = truncate(neutralizeMarkup(summary).trim(), SUMMARY_CHARS_MAX)
+  return [...(text === '' ? [] : [text]), `Ticket: ${ticketLink(ticket)}`, runMarker(run)].join('\n\n')
 }
 
-export function markerOf({ runId, leaseId }: { readonly runId: string; readonly leaseId: string }): string {
+export function runMarker({ runId, leaseId }: { readonly runId: string; readonly leaseId: string }): string {
   return `<!-- switchyard run=${runId} lease=${leaseId} -->`
 }
 
 /** Only what a browser opens as a page; a file on the host is nobody else's. */
-function ticketLink({ identifier, url }: Subject): string {
+function ticketLink({ identifier, url }: PullSubject): string {
   const name = toSingleLine(identifier).replace(/[\\[\]<>`*_]/g, '\\$&')
   return /^https?:\/\/[^\s()<>]+$/.test(url) ? `[${name}](${url})` : name
 }
 
-export function harmless(text: string): string {
+export function neutralizeMarkup(text: string): string {
   return text.replaceAll('<!--', '&lt;!--').replace(/[^\P{Cc}\n\t]/gu, '')
 }

@@ -4,63 +4,68 @@
  * A refusal is read from git's porcelain lines; whoever pushes decides what follows from having been overtaken.
  */
 import { type Result, yes } from '../../core/result.ts'
-import type { Git, GitDone, Remote } from './git.ts'
-import { accountOf } from './git-errors.ts'
-import type { Wanted } from './mirror-cache.ts'
-import { deskRepository } from './run-repository.ts'
+import type { Git, GitResult, Remote } from './git.ts'
+import { explainFailure } from './git-errors.ts'
+import type { RemoteRepository } from './mirror-cache.ts'
+import { runRepositoryPath } from './run-repository.ts'
 
-export interface Push {
-  readonly wanted: Wanted
+export interface PushRequest {
+  readonly repository: RemoteRepository
   readonly branch: string
   readonly head: string
   /** The commit that is replaced. */
   readonly expected: string
   /** The worker's own folder of the run. */
-  readonly desk: string
+  readonly staging: string
   readonly signal: AbortSignal
 }
 
 /** As git says that a branch must not be there. */
-export const ABSENT = ''
+export const NO_COMMIT = ''
 
-export type Pushed =
+export type PushResult =
   | { readonly is: 'pushed' }
   /** Another commit is there than was expected. */
   | { readonly is: 'overtaken' }
-  | { readonly is: 'refused'; readonly answer: Result<never>; readonly passes: boolean }
+  | { readonly is: 'refused'; readonly result: Result<never>; readonly isTransient: boolean }
 
 const PUSH_MS_MAX = 15 * 60_000
-const LOOK_MS_MAX = 60_000
+const QUERY_MS_MAX = 60_000
 /** `!`, the refs, and the reason in brackets, in the words of git or of the code host. */
-const REFUSED_LINE = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
+const REFUSED_REF = /^!\t[^\t]*\t\[(?<who>[a-z ]+)\](?: \((?<reason>.*)\))?$/m
 const OVERTAKEN =
   /stale info|fetch first|non-fast-forward|remote ref updated|cannot lock ref|already exists|incorrect old value/
 /** Of git's own servers the reason says only that it failed; what they complain of names the two commits. */
 const MOVED = /cannot lock ref '[^']*': (is at [0-9a-f]+ but expected|reference already exists)/
 
-export async function pushOnce(git: Git, push: Push): Promise<Pushed> {
-  const { wanted, desk, signal } = push
+export async function pushOnce(git: Git, push: PushRequest): Promise<PushResult> {
+  const { repository, staging, signal } = push
   const ran = await git.run({
-    args: ['push', ...howTo(push)],
-    folder: deskRepository(desk),
-    remote: wanted.remote,
-    wary: true,
+    args: ['push', ...pushArguments(push)],
+    folder: runRepositoryPath(staging),
+    remote: repository.remote,
+    isUntrusted: true,
     timeoutMs: PUSH_MS_MAX,
     signal,
   })
-  if (!ran.ok) return { is: 'refused', answer: ran, passes: false }
-  return ran.value.code === 0 ? { is: 'pushed' } : refused(push, ran.value)
+  if (!ran.ok) return { is: 'refused', result: ran, isTransient: false }
+  return ran.value.code === 0 ? { is: 'pushed' } : classifyRefusal(push, ran.value)
 }
 
 /** Nothing but this one branch, over this one commit. */
-function howTo({ wanted, branch, head, expected }: Omit<Push, 'desk' | 'signal'>): string[] {
+function pushArguments({
+  repository,
+  branch,
+  head,
+  expected,
+}: Omit<PushRequest, 'staging' | 'signal'>): string[] {
   const ref = `refs/heads/${branch}`
   return [
     '--porcelain',
     '--no-verify',
     '--no-follow-tags',
     `--force-with-lease=${ref}:${expected}`,
-    wanted.remote.address,
+    repository.remote.address,
     `${head}:${ref}`,
   ]
 }
@@ -68,44 +73,50 @@ function howTo({ wanted, branch, head, expected }: Omit<Push, 'desk' | 'signal'>
 /** Asked of the code host without changing anything. What else is the matter the push itself will say. */
 export async function mayPush(
   git: Git,
-  { folder, wanted, branch, head, signal }: Omit<Push, 'desk' | 'expected'> & { readonly folder: string },
+  {
+    folder,
+    repository,
+    branch,
+    head,
+    signal,
+  }: Omit<PushRequest, 'staging' | 'expected'> & { readonly folder: string },
 ): Promise<Result<void>> {
   const ran = await git.run({
-    args: ['push', '--dry-run', ...howTo({ wanted, branch, head, expected: head })],
+    args: ['push', '--dry-run', ...pushArguments({ repository, branch, head, expected: head })],
     folder,
-    remote: wanted.remote,
-    timeoutMs: LOOK_MS_MAX,
+    remote: repository.remote,
+    timeoutMs: QUERY_MS_MAX,
     signal,
   })
   if (!ran.ok || ran.value.code === 0) return yes(undefined)
-  const { refusal } = accountOf(`pushing ${branch} to ${wanted.name}`, ran.value.complaint).no
+  const { refusal } = explainFailure(`pushing ${branch} to ${repository.name}`, ran.value.stderr).refused
   return refusal.kind === 'forbidden' || refusal.kind === 'unauthorized'
     ? { ok: false, refusal }
     : yes(undefined)
 }
 
-function refused({ branch, wanted }: Push, { output, complaint }: GitDone): Pushed {
-  const reason = REFUSED_LINE.exec(output)?.groups?.reason ?? ''
-  if (OVERTAKEN.test(reason) || MOVED.test(complaint)) return { is: 'overtaken' }
-  const account = accountOf(`pushing ${branch} to ${wanted.name}`, `${reason}\n${complaint}`)
-  return { is: 'refused', answer: account.no, passes: account.trouble === 'network' }
+function classifyRefusal({ branch, repository }: PushRequest, { output, stderr }: GitResult): PushResult {
+  const reason = REFUSED_REF.exec(output)?.groups?.reason ?? ''
+  if (OVERTAKEN.test(reason) || MOVED.test(stderr)) return { is: 'overtaken' }
+  const account = explainFailure(`pushing ${branch} to ${repository.name}`, `${reason}\n${stderr}`)
+  return { is: 'refused', result: account.refused, isTransient: account.errorKind === 'network' }
 }
 
 /** Where a branch stands on the code host right now; undefined: it is not there. */
-export async function commitAt(
+export async function readRemoteCommit(
   git: Git,
   remote: Remote,
   branch: string,
   signal: AbortSignal,
 ): Promise<Result<string | undefined>> {
   const ref = `refs/heads/${branch}`
-  const listed = await git.done(`asking for ${branch}`, {
+  const listed = await git.runChecked(`asking for ${branch}`, {
     args: ['ls-remote', '--refs', remote.address, ref],
     remote,
-    timeoutMs: LOOK_MS_MAX,
+    timeoutMs: QUERY_MS_MAX,
     signal,
   })
   if (!listed.ok) return listed
-  const line = listed.value.output.split('\n').find((one) => one.endsWith(`\t${ref}`))
+  const line = listed.value.output.split('\n').find((entry) => entry.endsWith(`\t${ref}`))
   return yes(line?.slice(0, line.indexOf('\t')))
 }

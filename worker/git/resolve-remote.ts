@@ -9,35 +9,35 @@ import type { Job } from '../../protocol/frames.ts'
 import { NAME_CHARS_MAX } from '../../protocol/limits.ts'
 import { printable } from '../../protocol/schema-errors.ts'
 import { isRemote } from '../../providers/codehost/remote-name.ts'
-import { isSameHost, wayTo } from './address.ts'
-import type { Wanted } from './mirror-cache.ts'
+import { isSameHost, protocolOf } from './address.ts'
+import type { RemoteRepository } from './mirror-cache.ts'
 
-export function placeOf(job: Job, codehost: CodeHost): Result<Wanted> {
+export function resolveRepository(job: Job, codehost: CodeHost): Result<RemoteRepository> {
   const { remote } = job.repo
-  const bad = badName(remote, [job.branch, job.base])
+  const bad = nameProblem(remote, [job.branch, job.base])
   if (bad !== undefined) return bad
   if (job.branch === job.base || job.branch === job.repo.defaultBranch) {
     return no('invalid', `a run never works on ${job.branch} itself; give the ticket another branch name`)
   }
-  return addressOf(job, codehost, job.repo.cloneUrl)
+  return resolveAddress(job, codehost, job.repo.cloneUrl)
 }
 
 /** Where a pull request's branch lies, and where it is to go: of a fork these are two repositories. */
-export interface PullPlaces {
-  readonly base: Wanted
-  readonly head: Wanted
+export interface PullRepositories {
+  readonly base: RemoteRepository
+  readonly head: RemoteRepository
 }
 
-export function pullPlacesOf(job: Job, codehost: CodeHost): Result<PullPlaces> {
+export function resolvePullRepositories(job: Job, codehost: CodeHost): Result<PullRepositories> {
   const { pull, repo } = job
   if (pull === undefined) return no('invalid', 'a follow-up needs the pull request that it is for')
   const { headRemote, headBranch, baseBranch } = pull
-  const bad = badName(repo.remote, [headBranch, baseBranch]) ?? badName(headRemote, [])
+  const bad = nameProblem(repo.remote, [headBranch, baseBranch]) ?? nameProblem(headRemote, [])
   if (bad !== undefined) return bad
-  const base = addressOf(job, codehost, repo.cloneUrl)
+  const base = resolveAddress(job, codehost, repo.cloneUrl)
   if (!base.ok) return base
   if (headRemote.toLowerCase() !== repo.remote.toLowerCase()) {
-    const head = addressOf({ ...job, repo: { ...repo, remote: headRemote } }, codehost, undefined)
+    const head = resolveAddress({ ...job, repo: { ...repo, remote: headRemote } }, codehost, undefined)
     return head.ok ? yes({ base: base.value, head: head.value }) : head
   }
   if (headBranch === baseBranch || headBranch === repo.defaultBranch) {
@@ -49,21 +49,27 @@ export function pullPlacesOf(job: Job, codehost: CodeHost): Result<PullPlaces> {
   return yes({ base: base.value, head: base.value })
 }
 
-function badName(remote: string, branches: readonly string[]) {
+function nameProblem(remote: string, branches: readonly string[]) {
   if (!isRemote(remote))
     return no('invalid', `${printable(remote)} is no repository as owner/name; correct remote`)
-  const bad = branches.find((name) => !isGitBranch(name))
-  return bad === undefined ? undefined : no('invalid', `${printable(bad)} is no branch name that git takes`)
+  const invalidBranch = branches.find((name) => !isGitBranch(name))
+  return invalidBranch === undefined
+    ? undefined
+    : no('invalid', `${printable(invalidBranch)} is no branch name that git takes`)
 }
 
 /** The token is for the code host; an address that leads to another machine is used without. */
-function addressOf(job: Job, codehost: CodeHost, cloneUrl: string | undefined): Result<Wanted> {
-  const own = codehost.gitAddress(job.repo.remote)
-  const address = cloneUrl ?? own
-  const way = wayTo(address)
-  if (!way.ok) return way
+function resolveAddress(
+  job: Job,
+  codehost: CodeHost,
+  cloneUrl: string | undefined,
+): Result<RemoteRepository> {
+  const hostAddress = codehost.gitAddress(job.repo.remote)
+  const address = cloneUrl ?? hostAddress
+  const protocol = protocolOf(address)
+  if (!protocol.ok) return protocol
   const token = job.credentials.codehost
-  const mayShow = token !== undefined && isSameHost(address, own)
+  const mayShow = token !== undefined && isSameHost(address, hostAddress)
   return yes({ name: job.repo.remote, remote: { address, ...(mayShow ? { token } : {}) } })
 }
 

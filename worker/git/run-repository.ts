@@ -5,72 +5,72 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { no, type Result, yes } from '../../core/result.ts'
-import type { TakenBundle } from './bundle-import.ts'
+import type { ImportedBundle } from './bundle-import.ts'
 import type { Git } from './git.ts'
-import type { RepositoryCache, Wanted } from './mirror-cache.ts'
+import type { MirrorCache, RemoteRepository } from './mirror-cache.ts'
 
-export interface DeskParts {
+export interface RunRepositoryPorts {
   readonly git: Git
-  readonly cache: RepositoryCache
+  readonly cache: MirrorCache
 }
 
 const LOCAL_MS_MAX = 60_000
-const TAKE_MS_MAX = 10 * 60_000
+const IMPORT_MS_MAX = 10 * 60_000
 
 /** The clean repository that work is pushed from. */
-export function deskRepository(desk: string): string {
-  return join(desk, 'work.git')
+export function runRepositoryPath(staging: string): string {
+  return join(staging, 'work.git')
 }
 
 /**
  * Borrows the worker's copy of the repository, so that only what is new has to be kept; `also` that of another one,
  * which what comes in may be compared with.
  */
-export async function cleanRepository(
-  { git, cache }: DeskParts,
-  wanted: Wanted,
-  desk: string,
+export async function createRunRepository(
+  { git, cache }: RunRepositoryPorts,
+  repository: RemoteRepository,
+  staging: string,
   base: string,
-  also: Wanted = wanted,
+  alternate: RemoteRepository = repository,
 ): Promise<Result<string>> {
-  const folder = deskRepository(desk)
+  const folder = runRepositoryPath(staging)
   await rm(folder, { recursive: true, force: true })
-  const made = await git.done('making a clean repository', {
+  const made = await git.runChecked('making a clean repository', {
     args: ['init', '--quiet', '--bare', '--template=', folder],
     timeoutMs: LOCAL_MS_MAX,
   })
   if (!made.ok) return made
   await mkdir(join(folder, 'objects/info'), { recursive: true })
-  const borrowed = new Set([wanted, also].map((one) => `${cache.folderOf(one)}/objects\n`))
+  const borrowed = new Set([repository, alternate].map((entry) => `${cache.folderOf(entry)}/objects\n`))
   await writeFile(join(folder, 'objects/info/alternates'), [...borrowed].join(''))
   if (await isCommit(git, folder, base)) return yes(folder)
   // The copy was taken back in the meantime.
-  const refreshed = await cache.use(wanted, undefined, async () => yes(undefined))
+  const refreshed = await cache.use(repository, undefined, async () => yes(undefined))
   if (!refreshed.ok) return refreshed
   if (await isCommit(git, folder, base)) return yes(folder)
   return no('gone', `the commit ${base} that the work started from is not on the code host any more`)
 }
 
-export async function receive(
+export async function importPack(
   git: Git,
   folder: string,
-  { head, pack }: TakenBundle,
+  { head, pack }: ImportedBundle,
   base: string,
 ): Promise<Result<void>> {
-  const indexed = await git.done('taking the agent’s work', {
+  const indexed = await git.runChecked('taking the agent’s work', {
     // Strict: every new object is sound, and everything that it names is there.
     args: ['index-pack', '--stdin', '--fix-thin', '--strict'],
     folder,
-    wary: true,
+    isUntrusted: true,
     input: pack,
-    timeoutMs: TAKE_MS_MAX,
+    timeoutMs: IMPORT_MS_MAX,
   })
   if (!indexed.ok) return no('invalid', indexed.refusal.message)
   if (!(await isCommit(git, folder, head))) return no('invalid', 'what came out of the sandbox is no commit')
   const descends = await git.run({
     args: ['merge-base', '--is-ancestor', base, head],
     folder,
-    wary: true,
+    isUntrusted: true,
     timeoutMs: LOCAL_MS_MAX,
   })
   if (!descends.ok) return descends

@@ -12,31 +12,35 @@ import type { Job, UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver, AgentFiles, AgentListener, AgentTask } from '../agents/agent.ts'
 import { costFromUsage } from '../agents/cost.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
-import type { HandsParts } from './dependencies.ts'
-import { CODEHOST_CREDENTIAL } from './sandbox-paths.ts'
-import type { Command } from './sandbox-session.ts'
-import type { Errand } from './work-plan.ts'
+import type { ExecutorDependencies } from './dependencies.ts'
+import { CODEHOST_CREDENTIAL_INSIDE } from './sandbox-paths.ts'
+import type { SandboxCommand } from './sandbox-session.ts'
+import type { AgentRequest } from './work-plan.ts'
 
-export interface AgentStart {
+export interface PreparedAgent {
   readonly driver: AgentDriver
   readonly task: AgentTask
-  readonly command: Command
+  readonly command: SandboxCommand
   readonly listener: AgentListener
 }
 
-export async function agentStart(hands: HandsParts, job: Job, errand: Errand): Promise<Result<AgentStart>> {
-  const driver = hands.drivers[job.agent.provider]
+export async function prepareAgent(
+  dependencies: ExecutorDependencies,
+  job: Job,
+  agentRequest: AgentRequest,
+): Promise<Result<PreparedAgent>> {
+  const driver = dependencies.drivers[job.agent.provider]
   const found = await driver.locate()
   // A command line of the person's own may name a program that is nobody else's.
   if (found.is === 'missing' && job.agent.command === undefined) return no('failed', found.reason)
-  const task = taskFor(job, errand, hands.uuid())
+  const task = buildTask(job, agentRequest, dependencies.uuid())
   const made = driver.buildCommand(task, found)
-  const command = withSeeds(made, codehostToken(job))
-  const environment = { ...command.environment, ...errand.environment }
+  const command = withSeedFiles(made, codehostTokenFiles(job))
+  const environment = { ...command.environment, ...agentRequest.environment }
   return yes({ driver, task, command: { ...command, environment }, listener: driver.createListener(task) })
 }
 
-function taskFor(job: Job, { prompt, resume }: Errand, uuid: string): AgentTask {
+function buildTask(job: Job, { prompt, resume }: AgentRequest, uuid: string): AgentTask {
   const { agent, credentials, limits } = job
   return {
     agent,
@@ -45,7 +49,7 @@ function taskFor(job: Job, { prompt, resume }: Errand, uuid: string): AgentTask 
     ...(resume === undefined ? {} : { resume }),
     environment: {},
     ...(credentials.agent === undefined ? {} : { credential: credentials.agent }),
-    secrets: codehostToken(job).map(({ text }) => text),
+    secrets: codehostTokenFiles(job).map(({ text }) => text),
     ...(limits.maxTurns === undefined ? {} : { maxTurns: limits.maxTurns }),
     ...(limits.maxCostUsd === undefined ? {} : { maxCostUsd: limits.maxCostUsd }),
   }
@@ -53,39 +57,41 @@ function taskFor(job: Job, { prompt, resume }: Errand, uuid: string): AgentTask 
 
 // ---- the command -------------------------------------------------------------------------------------------------
 
-const SEEDS = '/run/seeds'
+const SEEDS_FOLDER = '/run/seeds'
 
 /** `rm` first: a link in the place of a settings file would be written through. */
-const LAY_DOWN = [
+const INSTALL_SEEDS_SCRIPT = [
   'while [ "$1" != -- ]; do',
   '  mkdir -p "$(dirname "$2")" && rm -rf "$2" && cp "$1" "$2" && chmod 600 "$2" || exit 70',
   '  shift 2',
   'done',
   'shift',
-  `if [ -r ${CODEHOST_CREDENTIAL} ]; then GH_TOKEN=$(cat ${CODEHOST_CREDENTIAL}); export GH_TOKEN; fi`,
+  `if [ -r ${CODEHOST_CREDENTIAL_INSIDE} ]; then GH_TOKEN=$(cat ${CODEHOST_CREDENTIAL_INSIDE}); export GH_TOKEN; fi`,
   'exec "$@"',
 ].join('\n')
 
 /** `more`: files that it has besides its own. */
-export function withSeeds(
+export function withSeedFiles(
   { command, environment, files, seeds, stdin, readOnlyPaths: shown }: AgentCommand,
-  more: readonly SandboxFile[] = [],
-): Command {
-  const laid = seeds.map(({ text }, n): SandboxFile => ({ path: `${SEEDS}/${n}`, mode: '0444', text }))
-  const pairs = seeds.flatMap(({ path }, n) => [`${SEEDS}/${n}`, path])
+  extraFiles: readonly SandboxFile[] = [],
+): SandboxCommand {
+  const seedFiles = seeds.map(
+    ({ text }, n): SandboxFile => ({ path: `${SEEDS_FOLDER}/${n}`, mode: '0444', text }),
+  )
+  const pairs = seeds.flatMap(({ path }, n) => [`${SEEDS_FOLDER}/${n}`, path])
   return {
-    command: ['/bin/sh', '-c', LAY_DOWN, 'agent', ...pairs, '--', ...command],
+    command: ['/bin/sh', '-c', INSTALL_SEEDS_SCRIPT, 'agent', ...pairs, '--', ...command],
     environment,
     shown,
-    files: [...files, ...laid, ...more],
+    files: [...files, ...seedFiles, ...extraFiles],
     ...(stdin === undefined ? {} : { stdin }),
   }
 }
 
 /** Only by configuration: whoever holds it can do what its owner can, everywhere. */
-function codehostToken({ credentials, sandbox }: Job): SandboxFile[] {
+function codehostTokenFiles({ credentials, sandbox }: Job): SandboxFile[] {
   if (sandbox?.exposeCodehostToken !== true || credentials.codehost === undefined) return []
-  return [{ path: CODEHOST_CREDENTIAL, mode: '0400', text: credentials.codehost }]
+  return [{ path: CODEHOST_CREDENTIAL_INSIDE, mode: '0400', text: credentials.codehost }]
 }
 
 // ---- the bill ----------------------------------------------------------------------------------------------------
@@ -94,19 +100,19 @@ function codehostToken({ credentials, sandbox }: Job): SandboxFile[] {
  * Numbers and names go out; the transcripts themselves stay where they are. `since`: an instant before which a session
  * that goes on belonged to earlier executions.
  */
-export async function exportUsage(
-  { driver }: Pick<AgentStart, 'driver'>,
+export async function reportUsage(
+  { driver }: Pick<PreparedAgent, 'driver'>,
   files: AgentFiles,
   sessionId: string,
   reporter: ExecutionReporter,
   since?: string,
 ): Promise<CostEntry | undefined> {
-  const { usage, cost } = await billOf(driver, files, sessionId, since)
+  const { usage, cost } = await readUsageAndCost(driver, files, sessionId, since)
   for (const snapshot of usage) reporter.report({ is: 'usage', snapshot })
   return cost
 }
 
-export async function billOf(
+export async function readUsageAndCost(
   driver: AgentDriver,
   files: AgentFiles,
   sessionId: string,

@@ -7,12 +7,12 @@ import type { Cancel, Clock, Log } from '../../core/ports.ts'
 import type { JobLimits } from '../../protocol/frames.ts'
 import { LOG_EVENT_BYTES_MAX } from '../../protocol/limits.ts'
 import type { ReportedEvent } from '../../protocol/run.ts'
-import type { AgentListener, AgentObservation, AgentOutcome } from '../agents/agent.ts'
+import type { AgentExitReport, AgentListener, AgentObservation } from '../agents/agent.ts'
 import { createLineReader } from '../agents/line-reader.ts'
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
-import { Budget } from './agent-limits.ts'
+import { AgentLimits } from './agent-limits.ts'
 
-export interface AgentWatchParts {
+export interface AgentWatchOptions {
   readonly process: SandboxProcess
   readonly listener: AgentListener
   readonly reporter: ExecutionReporter
@@ -20,155 +20,159 @@ export interface AgentWatchParts {
   readonly log: Log
   readonly limits: JobLimits
   readonly stallMs: number
-  readonly trouble: () => Promise<string | undefined>
-  readonly session: (id: string) => void
+  readonly findMachineProblem: () => Promise<string | undefined>
+  readonly onSessionId: (id: string) => void
 }
 
-export interface Watched {
+export interface WatchedAgent {
   readonly worked: AgentOutcome
-  readonly ending: AgentOutcome
+  readonly ending: AgentExitReport
 }
 
 /** From the question to the axe; a cancel has ten seconds in all. */
-const INTERRUPT_MS = 4_000
+const INTERRUPT_GRACE_MS = 4_000
 
 export class AgentWatch {
-  readonly #parts: AgentWatchParts
-  readonly #budget: Budget
+  readonly #options: AgentWatchOptions
+  readonly #limits: AgentLimits
   /** Why it was told to end. */
-  #ordered: { readonly by: 'stop' | 'budget'; readonly reason: string } | undefined
-  #axe: Cancel | undefined
+  #endCause: { readonly by: 'stop' | 'budget'; readonly reason: string } | undefined
+  #cancelKill: Cancel | undefined
 
-  constructor(parts: AgentWatchParts) {
-    this.#parts = parts
-    const { clock, limits, stallMs, trouble } = parts
-    this.#budget = new Budget({
+  constructor(options: AgentWatchOptions) {
+    this.#options = options
+    const { clock, limits, stallMs, findMachineProblem } = options
+    this.#limits = new AgentLimits({
       clock,
       limits,
       stallMs,
-      trouble,
-      over: (reason) => this.#end('budget', reason),
+      findMachineProblem,
+      onExceeded: (reason) => this.#interruptAgent('budget', reason),
     })
   }
 
   interrupt(reason: string): void {
-    this.#end('stop', reason)
+    this.#interruptAgent('stop', reason)
   }
 
   kill(reason: string): void {
-    this.#ordered ??= { by: 'stop', reason }
-    this.#parts.process.kill()
+    this.#endCause ??= { by: 'stop', reason }
+    this.#options.process.kill()
   }
 
-  async watched(): Promise<Watched> {
-    const { process, listener } = this.#parts
+  async waitForEnd(): Promise<WatchedAgent> {
+    const { process, listener } = this.#options
     await Promise.all([
-      this.#read(process.stdout, (line, at) => listener.onOutputLine(line, at)),
-      this.#read(process.stderr, (line, at) => listener.onErrorLine(line, at)),
+      this.#readStream(process.stdout, (line, at) => listener.onOutputLine(line, at)),
+      this.#readStream(process.stderr, (line, at) => listener.onErrorLine(line, at)),
     ])
     const end = await process.ended
-    this.#budget.stop()
-    this.#axe?.()
+    this.#limits.stop()
+    this.#cancelKill?.()
     const ending = listener.onExit(end, this.#instant())
-    for (const event of ending.events) this.#parts.reporter.report({ is: 'event', event })
-    return { worked: this.#judged(ending, end), ending }
+    for (const event of ending.events) this.#options.reporter.report({ is: 'event', event })
+    return { worked: this.#decideVerdict(ending, end), ending }
   }
 
   // ---- the stream ------------------------------------------------------------------------------------------------
 
-  async #read(
+  async #readStream(
     stream: AsyncIterable<Buffer>,
-    hear: (line: string, at: string) => readonly AgentObservation[],
+    parse: (line: string, at: string) => readonly AgentObservation[],
   ): Promise<void> {
     const lines = createLineReader()
     try {
       for await (const chunk of stream) {
-        this.#budget.heard()
-        this.#take(lines.push(chunk), hear)
-        await this.#parts.reporter.waitForCapacity()
+        this.#limits.recordOutput()
+        this.#handleLines(lines.push(chunk), parse)
+        await this.#options.reporter.waitForCapacity()
       }
     } catch {
       // A pipe that breaks ends like one that closes: how the process ended is told elsewhere.
     }
-    this.#take(lines.flush(), hear)
+    this.#handleLines(lines.flush(), parse)
   }
 
   /** Plain lines that came together go together: fifty thousand of them are not as many events. */
-  #take(lines: readonly string[], hear: (line: string, at: string) => readonly AgentObservation[]): void {
+  #handleLines(
+    lines: readonly string[],
+    parse: (line: string, at: string) => readonly AgentObservation[],
+  ): void {
     const at = this.#instant()
-    const together = new LogLines((event) => this.#parts.reporter.report({ is: 'event', event }))
-    for (const line of lines) for (const heard of this.#heard(line, at, hear)) this.#follow(heard, together)
-    together.flush()
+    const logLines = new LogLineBatch((event) => this.#options.reporter.report({ is: 'event', event }))
+    for (const line of lines)
+      for (const heard of this.#parseLine(line, at, parse)) this.#apply(heard, logLines)
+    logLines.flush()
   }
 
   /** A line that our own reading of it stumbles over is our bug, and must not cost the others. */
-  #heard(
+  #parseLine(
     line: string,
     at: string,
-    hear: (line: string, at: string) => readonly AgentObservation[],
+    parse: (line: string, at: string) => readonly AgentObservation[],
   ): readonly AgentObservation[] {
     try {
-      return hear(line, at)
+      return parse(line, at)
     } catch (error) {
-      this.#parts.log.error({ err: error }, 'a line of an agent could not be read; it is left out')
+      this.#options.log.error({ err: error }, 'a line of an agent could not be read; it is left out')
       return []
     }
   }
 
-  #follow(heard: AgentObservation, together: LogLines): void {
+  #apply(heard: AgentObservation, logLines: LogLineBatch): void {
     switch (heard.is) {
       case 'event':
-        together.add(heard.event)
+        logLines.add(heard.event)
         return
       case 'session':
-        this.#parts.session(heard.id)
+        this.#options.onSessionId(heard.id)
         return
       case 'spent':
-        this.#budget.spent(heard)
+        this.#limits.recordSpending(heard)
         return
     }
   }
 
   // ---- the end ---------------------------------------------------------------------------------------------------
 
-  #end(by: 'stop' | 'budget', reason: string): void {
-    if (this.#ordered !== undefined) return
-    const { process, clock } = this.#parts
-    this.#ordered = { by, reason }
+  #interruptAgent(by: 'stop' | 'budget', reason: string): void {
+    if (this.#endCause !== undefined) return
+    const { process, clock } = this.#options
+    this.#endCause = { by, reason }
     process.interrupt()
-    this.#axe = clock.after(INTERRUPT_MS, () => process.kill())
+    this.#cancelKill = clock.after(INTERRUPT_GRACE_MS, () => process.kill())
   }
 
-  #judged(ending: AgentOutcome, end: SandboxEnd): AgentOutcome {
-    const ordered = this.#ordered
-    if (ordered?.by === 'stop') return { verdict: 'stopped', reason: ordered.reason }
-    if (ordered !== undefined) return { verdict: 'failed', reason: ordered.reason }
+  #decideVerdict(ending: AgentExitReport, end: SandboxEnd): AgentOutcome {
+    const endCause = this.#endCause
+    if (endCause?.by === 'stop') return { verdict: 'stopped', reason: endCause.reason }
+    if (endCause !== undefined) return { verdict: 'failed', reason: endCause.reason }
     if (end.startFailure !== undefined) return { verdict: 'failed', reason: end.startFailure }
     if (ending.verdict === 'done') return { verdict: 'done' }
     return { verdict: 'failed', reason: ending.reason ?? 'the agent failed without saying why' }
   }
 
   #instant(): string {
-    return new Date(this.#parts.clock.now()).toISOString()
+    return new Date(this.#options.clock.now()).toISOString()
   }
 }
 
 type LogEvent = Extract<ReportedEvent, { type: 'log' }>
 
-class LogLines {
-  readonly #tell: (event: ReportedEvent) => void
+class LogLineBatch {
+  readonly #report: (event: ReportedEvent) => void
   #event: LogEvent | undefined
   #texts: string[] = []
   #chars = 0
 
-  constructor(tell: (event: ReportedEvent) => void) {
-    this.#tell = tell
+  constructor(report: (event: ReportedEvent) => void) {
+    this.#report = report
   }
 
   add(event: ReportedEvent): void {
     if (event.type !== 'log') {
       this.flush()
-      this.#tell(event)
+      this.#report(event)
       return
     }
     // A character has up to six bytes in JSON, and one event's text a bound in those.
@@ -180,7 +184,7 @@ class LogLines {
   }
 
   flush(): void {
-    if (this.#event !== undefined) this.#tell({ ...this.#event, text: this.#texts.join('\n') })
+    if (this.#event !== undefined) this.#report({ ...this.#event, text: this.#texts.join('\n') })
     this.#event = undefined
     this.#texts = []
     this.#chars = 0

@@ -21,30 +21,30 @@ import {
 const ARTIFACTS_MAX = 200
 const ARTIFACTS_BYTES_MAX = Math.min(ARTIFACT_BYTES_MAX, 512 * 1024 * 1024)
 const ARTIFACT_DEPTH_MAX = 8
-const ENTRIES_SEEN_MAX = 10_000
+const ENTRIES_READ_MAX = 10_000
 const MEMORIES_BYTES_MAX = 256 * 1024
 
-export interface Leavings {
+export interface CollectedOutputs {
   readonly artifacts: readonly string[]
   readonly facts: readonly string[]
   /** Sentences for the run's log. */
   readonly leftOut: readonly string[]
 }
 
-export async function tellLeavings(
+export async function collectOutputs(
   out: string,
   reporter: ExecutionReporter,
   instant: () => string,
-  goesOn: () => boolean,
-): Promise<Leavings> {
-  const facts = await factsIn(join(out, 'memories'))
+  mayContinue: () => boolean,
+): Promise<CollectedOutputs> {
+  const facts = await readMemories(join(out, 'memories'))
   if (facts.length > 0) reporter.report({ is: 'memories', facts })
-  const found = await filesBelow(join(out, 'artifacts'))
+  const found = await findFiles(join(out, 'artifacts'))
   const artifacts: string[] = []
   const leftOut = [...found.leftOut]
   let bytesLeft = ARTIFACTS_BYTES_MAX
   for (const { path, name } of found.files) {
-    if (!goesOn()) break
+    if (!mayContinue()) break
     const sent = await sendFile(path, name, bytesLeft, reporter, instant)
     if (typeof sent === 'string') leftOut.push(`artifact ${name} is left out: ${sent}`)
     else {
@@ -57,8 +57,8 @@ export async function tellLeavings(
 
 // ---- memories ----------------------------------------------------------------------------------------------------
 
-async function factsIn(path: string): Promise<readonly string[]> {
-  const text = await readBounded(path, MEMORIES_BYTES_MAX)
+async function readMemories(path: string): Promise<readonly string[]> {
+  const text = await readStart(path, MEMORIES_BYTES_MAX)
   const lines = text
     .split('\n')
     .map((line) => truncate(toSingleLine(line.replace(/^\s*[-*]\s+/, '')), MEMORY_CHARS_MAX))
@@ -66,8 +66,8 @@ async function factsIn(path: string): Promise<readonly string[]> {
   return [...new Set(lines)].slice(0, RUN_MEMORIES_FACTS_MAX)
 }
 
-async function readBounded(path: string, bytesMax: number): Promise<string> {
-  const file = await openPlain(path)
+async function readStart(path: string, bytesMax: number): Promise<string> {
+  const file = await openPlainFile(path)
   if (typeof file === 'string') return ''
   try {
     const buffer = Buffer.alloc(bytesMax)
@@ -80,94 +80,94 @@ async function readBounded(path: string, bytesMax: number): Promise<string> {
 
 // ---- artifacts ---------------------------------------------------------------------------------------------------
 
-interface Found {
+interface FoundFiles {
   readonly files: { readonly path: string; readonly name: string }[]
   readonly leftOut: string[]
 }
 
 /** Folders are flattened into names, for a run's artifacts lie in one folder. */
-async function filesBelow(folder: string): Promise<Found> {
-  const found: Found = { files: [], leftOut: [] }
+async function findFiles(folder: string): Promise<FoundFiles> {
+  const found: FoundFiles = { files: [], leftOut: [] }
   const names = new Set<string>()
-  let seen = 0
+  let entriesRead = 0
   const visit = async (path: string, prefix: string, depth: number): Promise<void> => {
-    for (const entry of await entriesOf(path)) {
-      seen += 1
-      if (seen > ENTRIES_SEEN_MAX) return
+    for (const entry of await listEntries(path)) {
+      entriesRead += 1
+      if (entriesRead > ENTRIES_READ_MAX) return
       const name = `${prefix}${entry.name}`
       if (entry.isDirectory() && depth < ARTIFACT_DEPTH_MAX)
         await visit(join(path, entry.name), `${name}-`, depth + 1)
       else if (!entry.isFile())
-        found.leftOut.push(`artifact ${shown(name)} is left out: it is not a plain file`)
+        found.leftOut.push(`artifact ${safeName(name)} is left out: it is not a plain file`)
       else if (found.files.length < ARTIFACTS_MAX)
-        found.files.push({ path: join(path, entry.name), name: freeName(name, names) })
-      else seen = ENTRIES_SEEN_MAX + 1
+        found.files.push({ path: join(path, entry.name), name: uniqueName(name, names) })
+      else entriesRead = ENTRIES_READ_MAX + 1
     }
   }
-  const top = await lstat(folder).catch(() => undefined)
+  const folderStats = await lstat(folder).catch(() => undefined)
   // A link in its place would lead to where the worker may read and the agent may not.
-  if (top?.isDirectory() === true) await visit(folder, '', 1)
-  else if (top !== undefined)
+  if (folderStats?.isDirectory() === true) await visit(folder, '', 1)
+  else if (folderStats !== undefined)
     found.leftOut.push('no artifacts are taken: their folder was replaced by something else')
-  if (seen > ENTRIES_SEEN_MAX)
+  if (entriesRead > ENTRIES_READ_MAX)
     found.leftOut.push(`more artifacts than ${ARTIFACTS_MAX} were left; those beyond are left out`)
   found.leftOut.splice(ARTIFACTS_MAX)
   return found
 }
 
-async function entriesOf(path: string) {
+async function listEntries(path: string) {
   const entries = []
   const folder = await opendir(path).catch(() => undefined)
   if (folder === undefined) return []
   for await (const entry of folder) {
     entries.push(entry)
-    if (entries.length > ENTRIES_SEEN_MAX) break
+    if (entries.length > ENTRIES_READ_MAX) break
   }
   return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** One that every file system takes and nobody mistakes for another. */
-function freeName(wanted: string, taken: Set<string>): string {
-  const plain = shown(wanted)
+function uniqueName(wanted: string, taken: Set<string>): string {
+  const plain = safeName(wanted)
   let name = plain
   for (let n = 2; taken.has(name); n += 1) name = `${n}-${plain}`
   taken.add(name)
   return name
 }
 
-function shown(name: string): string {
+function safeName(name: string): string {
   const plain = name
     .replace(/[\p{Cc}\p{Cf}\p{Cs}/\\\uFFFD]/gu, '_')
     .trim()
     .replace(/^\.+/, '_')
-  return cutBytes(plain === '' ? '_' : plain, ARTIFACT_NAME_BYTES_MAX - 8)
+  return shortenName(plain === '' ? '_' : plain, ARTIFACT_NAME_BYTES_MAX - 8)
 }
 
 /** The end is what tells the type, so the beginning gives way. */
-function cutBytes(name: string, bytesMax: number): string {
-  let cutName = name
-  while (Buffer.byteLength(cutName) > bytesMax) cutName = [...cutName].slice(1).join('')
-  return cutName
+function shortenName(name: string, bytesMax: number): string {
+  let shortened = name
+  while (Buffer.byteLength(shortened) > bytesMax) shortened = [...shortened].slice(1).join('')
+  return shortened
 }
 
 // ---- reading -----------------------------------------------------------------------------------------------------
 
-type Opened = { readonly handle: FileHandle; readonly size: number } | string
+type OpenedFile = { readonly handle: FileHandle; readonly size: number } | string
 
 /** `NONBLOCK`: opening a pipe that nobody writes to would never come back. */
-async function openPlain(path: string): Promise<Opened> {
+async function openPlainFile(path: string): Promise<OpenedFile> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const handle = await open(path, flags).catch(() => undefined)
   if (handle === undefined) return 'it cannot be opened'
   const stats = await handle.stat()
-  const objection = !stats.isFile()
+  const problem = !stats.isFile()
     ? 'it is not a plain file'
     : stats.nlink !== 1
       ? 'it has several names'
       : undefined
-  if (objection === undefined) return { handle, size: stats.size }
+  if (problem === undefined) return { handle, size: stats.size }
   await handle.close()
-  return objection
+  return problem
 }
 
 /** Answers how many bytes it had, or why it was left out. */
@@ -178,7 +178,7 @@ async function sendFile(
   reporter: ExecutionReporter,
   instant: () => string,
 ): Promise<number | string> {
-  const file = await openPlain(path)
+  const file = await openPlainFile(path)
   if (typeof file === 'string') return file
   const { handle, size } = file
   try {
@@ -203,7 +203,7 @@ async function sendParts(
   const buffer = Buffer.alloc(Math.min(ARTIFACT_PART_BYTES_MAX, Math.max(size, 1)))
   let sent = 0
   for (let part = 0; ; part += 1) {
-    const bytesRead = await filled(handle, buffer, sent, size)
+    const bytesRead = await fillBuffer(handle, buffer, sent, size)
     sent += bytesRead
     const final = sent >= size || bytesRead === 0
     const data = buffer.subarray(0, bytesRead).toString('base64')
@@ -213,13 +213,13 @@ async function sendParts(
   }
 }
 
-async function filled(handle: FileHandle, buffer: Buffer, from: number, size: number): Promise<number> {
+async function fillBuffer(handle: FileHandle, buffer: Buffer, from: number, size: number): Promise<number> {
   const wanted = Math.min(buffer.byteLength, size - from)
-  let have = 0
-  while (have < wanted) {
-    const { bytesRead } = await handle.read(buffer, have, wanted - have, from + have)
+  let bytesFilled = 0
+  while (bytesFilled < wanted) {
+    const { bytesRead } = await handle.read(buffer, bytesFilled, wanted - bytesFilled, from + bytesFilled)
     if (bytesRead === 0) break
-    have += bytesRead
+    bytesFilled += bytesRead
   }
-  return have
+  return bytesFilled
 }

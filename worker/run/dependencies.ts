@@ -4,11 +4,11 @@ import type { Result } from '../../core/result.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { Job } from '../../protocol/frames.ts'
 import type { AgentDriver } from '../agents/agent.ts'
-import type { Sources } from '../git/git-ports.ts'
+import type { GitSources } from '../git/git-ports.ts'
 import type { SandboxEgress, SandboxEgressOptions } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher, SandboxUser } from '../sandbox/sandbox-process.ts'
 
-export interface HandsParts {
+export interface ExecutorDependencies {
   /** Where sandboxes may lie: see `ground.ts`. */
   readonly folder: string
   readonly clock: Clock
@@ -21,12 +21,12 @@ export interface HandsParts {
   /** Of the sandboxes that are made from now on: another than that of any other worker here. */
   readonly firstNumber: number
   /** The worker is root, so that folders have to be given to whom they are for. */
-  readonly giveAway: boolean
+  readonly isRoot: boolean
   readonly removeFolder: (folder: string) => Promise<void>
-  readonly sources: Sources
+  readonly gitSources: GitSources
   readonly codehostFor: (job: Job) => Result<CodeHost>
   readonly drivers: Readonly<Record<AgentProvider, AgentDriver>>
-  readonly wayOut: (order: SandboxEgressOptions) => Promise<SandboxEgress>
+  readonly openEgress: (order: SandboxEgressOptions) => Promise<SandboxEgress>
   /** Our own programs that run inside, as the build left them. */
   readonly insidePrograms: string
   /** The Node that runs them, and host paths it needs shown. */
@@ -35,5 +35,5 @@ export interface HandsParts {
   readonly stallMs: number
   readonly freeBytes: () => Promise<number>
   /** Nothing here is used any more. */
-  readonly closed: () => Promise<void>
+  readonly onClosed: () => Promise<void>
 }

@@ -13,30 +13,30 @@ const FILES_MAX = 500_000
 const PATH_BYTES_MAX = 2_048
 const BLOCK_BYTES = 512
 /** Reads names, and what they stand for. */
-const OWNER_PASSES = 0o500
+const OWNER_READ_EXECUTE = 0o500
 /** Names that are no text come as they are. */
-const AS_BYTES = 'buffer' as BufferEncoding
+const RAW_NAMES = 'buffer' as BufferEncoding
 const SLASH = Buffer.from('/')
 
-export async function bytesIn(folder: string): Promise<number> {
+export async function measureDiskUsage(folder: string): Promise<number> {
   let bytes = 0
-  let left = FILES_MAX
+  let entriesLeft = FILES_MAX
   const visit = async (path: Buffer): Promise<void> => {
-    await openUp(path).catch(() => {})
-    const entries = await opendir(path, { encoding: AS_BYTES }).catch(() => undefined)
+    await makeReadable(path).catch(() => {})
+    const entries = await opendir(path, { encoding: RAW_NAMES }).catch(() => undefined)
     if (entries === undefined) return
     for await (const entry of entries) {
-      left -= 1
-      if (left < 0) return
+      entriesLeft -= 1
+      if (entriesLeft < 0) return
       // As it was asked for, which the types don't know.
       const child = Buffer.concat([path, SLASH, entry.name as unknown as Buffer])
-      bytes += await blocksOf(child)
-      if (entry.isDirectory()) await (child.length < PATH_BYTES_MAX ? visit(child) : visitAnew(child))
+      bytes += await diskBytesOf(child)
+      if (entry.isDirectory()) await (child.length < PATH_BYTES_MAX ? visit(child) : visitByDescriptor(child))
     }
   }
   /** By its descriptor, which has a short name again. */
-  const visitAnew = async (path: Buffer): Promise<void> => {
-    await openUp(path).catch(() => {})
+  const visitByDescriptor = async (path: Buffer): Promise<void> => {
+    await makeReadable(path).catch(() => {})
     const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
     const handle = await open(path, flags).catch(() => undefined)
     if (handle === undefined) return
@@ -51,12 +51,12 @@ export async function bytesIn(folder: string): Promise<number> {
 }
 
 /** An agent that is the same user as its worker could keep the worker out. */
-async function openUp(folder: Buffer): Promise<void> {
+async function makeReadable(folder: Buffer): Promise<void> {
   const { mode } = await lstat(folder)
-  if ((mode & OWNER_PASSES) !== OWNER_PASSES) await chmod(folder, mode | OWNER_PASSES)
+  if ((mode & OWNER_READ_EXECUTE) !== OWNER_READ_EXECUTE) await chmod(folder, mode | OWNER_READ_EXECUTE)
 }
 
-function blocksOf(path: Buffer): Promise<number> {
+function diskBytesOf(path: Buffer): Promise<number> {
   return lstat(path).then(
     ({ blocks }) => blocks * BLOCK_BYTES,
     () => 0,

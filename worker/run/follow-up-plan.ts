@@ -12,140 +12,156 @@ import { no, type Result, yes } from '../../core/result.ts'
 import { followUpMarker } from '../../core/run/follow-up.ts'
 import type { Job, JobFollowUp, JobPull } from '../../protocol/frames.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
-import type { Begun, FollowedUp } from '../git/git-ports.ts'
-import type { HandsParts } from './dependencies.ts'
+import type { FollowUpPushResult, FollowUpStart } from '../git/git-ports.ts'
+import type { ExecutorDependencies } from './dependencies.ts'
 import { followUpBody, followUpText } from './follow-up-comment.ts'
-import { followUpPrompt, wishesOf } from './follow-up-prompt.ts'
-import { OUT } from './sandbox-paths.ts'
-import type { Room } from './sandbox-session.ts'
+import { buildFollowUpPrompt, openRemarks } from './follow-up-prompt.ts'
+import { OUT_INSIDE } from './sandbox-paths.ts'
+import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxFolders } from './sandboxes.ts'
-import type { Course, Errand, Publishing, Shown } from './work-plan.ts'
+import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
 
 /** `said`: an earlier attempt came to its very end. */
 type Stage =
-  | { readonly is: 'said' }
-  | { readonly is: 'begun'; readonly begun: Begun; readonly hadWords: boolean }
+  | { readonly is: 'commented' }
+  | { readonly is: 'started'; readonly start: FollowUpStart; readonly hadSummary: boolean }
 
 /** Nobody is there to write into an editor. */
 const NO_EDITOR = { GIT_EDITOR: 'true', GIT_SEQUENCE_EDITOR: 'true' }
 /** What an earlier execution left for people has been told already. */
-const EMPTY_OUT = `chmod -R u+rwX ${OUT}; find ${OUT} -mindepth 1 -delete; mkdir -p ${OUT}/artifacts`
+const CLEAR_OUT_SCRIPT = `chmod -R u+rwX ${OUT_INSIDE}; find ${OUT_INSIDE} -mindepth 1 -delete; mkdir -p ${OUT_INSIDE}/artifacts`
 /** The worker's own, beside the repository that is pushed from. */
-const WORDS = 'follow-up.json'
+const SUMMARY_FILE = 'follow-up.json'
 
-export class FollowUp implements Course {
-  readonly #hands: HandsParts
+export class FollowUpPlan implements WorkPlan {
+  readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
   readonly #job: Job
   readonly #pull: JobPull
   readonly #followUp: JobFollowUp
-  #isKept = false
-  #resume: string | undefined
+  #hasRetainedSandbox = false
+  #resumedSessionId: string | undefined
   #stage: Stage | undefined
 
-  constructor(hands: HandsParts, sandboxes: Sandboxes, { job }: ExecutionRequest) {
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, { job }: ExecutionRequest) {
     const { pull, followUp } = job
     if (pull === undefined || followUp === undefined) throw new Error('a follow-up of no pull request')
-    this.#hands = hands
+    this.#dependencies = dependencies
     this.#sandboxes = sandboxes
     this.#job = job
     this.#pull = pull
     this.#followUp = followUp
   }
 
-  async folders(): Promise<SandboxFolders & { readonly number: number }> {
+  async openFolders(): Promise<SandboxFolders & { readonly number: number }> {
     const { run, sandbox } = this.#job
-    const kept = await this.#sandboxes.kept(run.id)
-    this.#isKept = kept !== undefined
+    const kept = await this.#sandboxes.openRetained(run.id)
+    this.#hasRetainedSandbox = kept !== undefined
     return kept ?? this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
-  async checkOut(room: Room, signal: AbortSignal): Promise<Result<void>> {
-    const { followUps } = this.#hands.sources
-    const told = (line: string) => room.say(line)
-    const said = await followUps.isSaid(this.#job, followUpMarker(this.#followUp.id), signal, told)
+  async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
+    const { followUps } = this.#dependencies.gitSources
+    const logToRun = (line: string) => session.log(line)
+    const said = await followUps.hasComment(this.#job, followUpMarker(this.#followUp.id), signal, logToRun)
     if (!said.ok) return said
     if (said.value) {
-      this.#stage = { is: 'said' }
+      this.#stage = { is: 'commented' }
       return yes(undefined)
     }
-    if (this.#isKept) await room.run(['/bin/sh', '-c', EMPTY_OUT])
-    const begun = await followUps.begin(
-      { job: this.#job, folders: room.folders, inside: room, kept: this.#isKept, told },
+    if (this.#hasRetainedSandbox) await session.run(['/bin/sh', '-c', CLEAR_OUT_SCRIPT])
+    const start = await followUps.begin(
+      {
+        job: this.#job,
+        folders: session.folders,
+        sandbox: session,
+        kept: this.#hasRetainedSandbox,
+        logToRun,
+      },
       signal,
     )
-    if (!begun.ok) return begun
-    const hadWords = (await this.#words(room.folders)) !== undefined
-    this.#stage = { is: 'begun', begun: begun.value, hadWords }
-    this.#resume = await this.#session(room.folders)
-    this.#tell(room, begun.value)
+    if (!start.ok) return start
+    const hadSummary = (await this.#readSummary(session.folders)) !== undefined
+    this.#stage = { is: 'started', start: start.value, hadSummary }
+    this.#resumedSessionId = await this.#findResumableSession(session.folders)
+    this.#logStart(session, start.value)
     return yes(undefined)
   }
 
-  errand(): Errand | undefined {
-    if (this.#stage?.is !== 'begun') return undefined
-    const { begun } = this.#stage
-    const wishes = wishesOf(this.#pull)
-    const isUnsure = begun.state === 'conflict' || begun.merges !== undefined
-    const isNeeded = isUnsure || (begun.state !== 'pushed' && wishes.length > 0)
+  agentRequest(): AgentRequest | undefined {
+    if (this.#stage?.is !== 'started') return undefined
+    const { start } = this.#stage
+    const remarks = openRemarks(this.#pull)
+    const isUnsure = start.state === 'conflict' || start.merges !== undefined
+    const isNeeded = isUnsure || (start.state !== 'pushed' && remarks.length > 0)
     if (!isNeeded) return undefined
-    const isResumed = this.#resume !== undefined
+    const isResumed = this.#resumedSessionId !== undefined
     return {
-      prompt: followUpPrompt({ job: this.#job, pull: this.#pull, begun, wishes, isResumed }),
+      prompt: buildFollowUpPrompt({ job: this.#job, pull: this.#pull, start, remarks, isResumed }),
       environment: NO_EDITOR,
-      ...(this.#resume === undefined ? {} : { resume: this.#resume }),
+      ...(this.#resumedSessionId === undefined ? {} : { resume: this.#resumedSessionId }),
     }
   }
 
   /** A tree in conflict may keep it from succeeding, and the agent sees to that. */
-  setup(): 'must' | 'may' | 'not' {
-    const begun = this.#stage?.is === 'begun' ? this.#stage.begun : undefined
-    if (begun?.isFresh !== true) return 'not'
-    return begun.state === 'conflict' ? 'may' : 'must'
+  setupRule(): 'required' | 'optional' | 'skip' {
+    const start = this.#stage?.is === 'started' ? this.#stage.start : undefined
+    if (start?.isNewCheckout !== true) return 'skip'
+    return start.state === 'conflict' ? 'optional' : 'required'
   }
 
-  isKept(): boolean {
-    return this.#isKept
+  hasRetainedSandbox(): boolean {
+    return this.#hasRetainedSandbox
   }
 
-  holdsMore(): boolean {
-    return this.#stage?.is === 'begun' && this.#stage.begun.kept.length > 0
+  hasUnpublishedWork(): boolean {
+    return this.#stage?.is === 'started' && this.#stage.start.preserved.length > 0
   }
 
-  async publish(order: Publishing): Promise<Result<Shown | undefined>> {
+  async publish(order: PublishRequest): Promise<Result<PublishedWork | undefined>> {
     const stage = this.#stage
     if (stage === undefined) return no('failed', 'the follow-up was not begun')
-    if (stage.is === 'said')
-      return yes(this.#shown('An earlier attempt of this follow-up was interrupted at its very end.'))
-    const { begun, hadWords } = stage
-    const said = begun.state === 'pushed' ? ((await this.#words(order.room.folders)) ?? '') : order.said
-    const followed = await this.#pushed(order, begun)
+    if (stage.is === 'commented')
+      return yes(
+        this.#describePublished('An earlier attempt of this follow-up was interrupted at its very end.'),
+      )
+    const { start, hadSummary } = stage
+    const said =
+      start.state === 'pushed' ? ((await this.#readSummary(order.session.folders)) ?? '') : order.agentSummary
+    const followed = await this.#push(order, start)
     if (!followed.ok) return followed
-    if (followed.value.diff !== undefined) order.room.say(followed.value.diff.text)
-    const text = followUpText({ pull: this.#pull, begun, followed: followed.value, said })
+    if (followed.value.diff !== undefined) order.session.log(followed.value.diff.text)
+    const text = followUpText({ pull: this.#pull, start, followed: followed.value, agentSummary: said })
     const { id } = this.#followUp
-    const told = (line: string) => order.room.say(line)
+    const logToRun = (line: string) => order.session.log(line)
     const marker = followUpMarker(id)
-    const isTakenOver = begun.state === 'pushed' || (hadWords && followed.value.pushed === undefined)
-    const words = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, told }
-    const leave = followed.value.pushed === undefined ? order : order.toEnd
-    const posted = await this.#hands.sources.followUps.say(words, leave.fence, leave.signal)
+    const isTakenOver = start.state === 'pushed' || (hadSummary && followed.value.pushed === undefined)
+    const words = { job: this.#job, marker, body: followUpBody(text, id), isTakenOver, logToRun }
+    const leave = followed.value.pushed === undefined ? order : order.afterPush
+    const posted = await this.#dependencies.gitSources.followUps.postComment(
+      words,
+      leave.mayContinue,
+      leave.signal,
+    )
     if (!posted.ok)
       return no(posted.refusal.kind, `the follow-up’s comment could not be posted: ${posted.refusal.message}`)
-    return yes(this.#shown(text, followed.value.pushed))
+    return yes(this.#describePublished(text, followed.value.pushed))
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
 
-  async #pushed({ room, said, fence, signal }: Publishing, begun: Begun): Promise<Result<FollowedUp>> {
-    if (begun.state === 'pushed') return yes({ pushed: begun.head, isContained: false, diff: undefined })
-    await this.#keepWords(room.folders, said)
-    const told = (line: string) => room.say(line)
-    const work = { job: this.#job, folders: room.folders, inside: room, begun, told }
-    return this.#hands.sources.followUps.push(work, fence, signal)
+  async #push(
+    { session, agentSummary: said, mayContinue, signal }: PublishRequest,
+    start: FollowUpStart,
+  ): Promise<Result<FollowUpPushResult>> {
+    if (start.state === 'pushed') return yes({ pushed: start.head, isContained: false, diff: undefined })
+    await this.#saveSummary(session.folders, said)
+    const logToRun = (line: string) => session.log(line)
+    const work = { job: this.#job, folders: session.folders, sandbox: session, start, logToRun }
+    return this.#dependencies.gitSources.followUps.push(work, mayContinue, signal)
   }
 
-  #shown(summary: string, pushed?: string): Shown {
+  #describePublished(summary: string, pushed?: string): PublishedWork {
     const { url, headBranch } = this.#pull
     const { prState } = this.#job.run
     return {
@@ -157,7 +173,10 @@ export class FollowUp implements Course {
     }
   }
 
-  #tell(room: Room, { state, base, files, kept }: Begun): void {
+  #logStart(
+    session: SandboxSession,
+    { state, base, conflictFiles: files, preserved: kept }: FollowUpStart,
+  ): void {
     const { headBranch, baseBranch } = this.#pull
     const onto = `${headBranch} onto ${baseBranch} at ${base.slice(0, 12)}`
     const lines = {
@@ -166,29 +185,29 @@ export class FollowUp implements Course {
       rebased: `rebased ${onto}, without conflicts`,
       conflict: `rebasing ${onto} stopped at conflicts in ${files.join(', ')}`,
     } as const
-    room.say(lines[state])
+    session.log(lines[state])
     if (kept.length > 0)
-      room.say(`what the sandbox held and nobody else has is kept inside: ${kept.join(', ')}`)
-    if (this.errand() === undefined) room.say('there is nothing for an agent to do')
+      session.log(`what the sandbox held and nobody else has is kept inside: ${kept.join(', ')}`)
+    if (this.agentRequest() === undefined) session.log('there is nothing for an agent to do')
   }
 
   // ---- the agent's session -----------------------------------------------------------------------------------------
 
   /** One that can go on: in this sandbox, of the agent that works now, and with a transcript. */
-  async #session({ home }: SandboxFolders): Promise<string | undefined> {
-    const record = this.#isKept ? this.#sandboxes.get(this.#job.run.id) : undefined
+  async #findResumableSession({ home }: SandboxFolders): Promise<string | undefined> {
+    const record = this.#hasRetainedSandbox ? this.#sandboxes.get(this.#job.run.id) : undefined
     const { provider } = this.#job.agent
     const session = record?.sessionId ?? record?.agent?.session
     if (session === undefined || provider !== 'agentA' || record?.agent?.provider !== provider)
       return undefined
     try {
-      const usage = await this.#hands.drivers[provider].readUsage(
+      const usage = await this.#dependencies.drivers[provider].readUsage(
         openAgentFiles(home, () => true),
         session,
       )
       return usage.length === 0 ? undefined : session
     } catch (error) {
-      this.#hands.log.warn(
+      this.#dependencies.log.warn(
         { err: error },
         'the session of an earlier execution cannot be read; a new one begins',
       )
@@ -199,15 +218,17 @@ export class FollowUp implements Course {
   // ---- the agent's words -------------------------------------------------------------------------------------------
 
   /** They outlive a crash between the push and the comment, as long as it goes on here. */
-  async #keepWords({ desk }: SandboxFolders, said: string): Promise<void> {
-    await writeFile(join(desk, WORDS), JSON.stringify({ id: this.#followUp.id, said }), { mode: 0o600 })
+  async #saveSummary({ staging }: SandboxFolders, said: string): Promise<void> {
+    await writeFile(join(staging, SUMMARY_FILE), JSON.stringify({ id: this.#followUp.id, said }), {
+      mode: 0o600,
+    })
   }
 
   /** undefined: no attempt of this follow-up has come to its end here. */
-  async #words({ desk }: SandboxFolders): Promise<string | undefined> {
+  async #readSummary({ staging }: SandboxFolders): Promise<string | undefined> {
     try {
       // Ours: no agent ever sees this folder.
-      const { id, said } = JSON.parse(await readFile(join(desk, WORDS), 'utf8')) as {
+      const { id, said } = JSON.parse(await readFile(join(staging, SUMMARY_FILE), 'utf8')) as {
         id: string
         said: string
       }

@@ -2,69 +2,74 @@
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
-import type { HandsParts } from './dependencies.ts'
-import { promptFor } from './prompt.ts'
-import type { Room } from './sandbox-session.ts'
+import type { ExecutorDependencies } from './dependencies.ts'
+import { buildPrompt } from './prompt.ts'
+import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'
-import type { Course, Errand, Publishing, Shown } from './work-plan.ts'
+import type { AgentRequest, PublishedWork, PublishRequest, WorkPlan } from './work-plan.ts'
 
-export class NewWork implements Course {
-  readonly #hands: HandsParts
+export class NewRunPlan implements WorkPlan {
+  readonly #dependencies: ExecutorDependencies
   readonly #sandboxes: Sandboxes
   readonly #order: ExecutionRequest
-  #from: CheckedOut | undefined
+  #checkedOut: CheckedOut | undefined
 
-  constructor(hands: HandsParts, sandboxes: Sandboxes, order: ExecutionRequest) {
-    this.#hands = hands
+  constructor(dependencies: ExecutorDependencies, sandboxes: Sandboxes, order: ExecutionRequest) {
+    this.#dependencies = dependencies
     this.#sandboxes = sandboxes
     this.#order = order
   }
 
-  folders() {
+  openFolders() {
     const { run, sandbox } = this.#order.job
     return this.#sandboxes.create(run.id, sandbox?.diskQuotaGib)
   }
 
-  async checkOut(room: Room, signal: AbortSignal): Promise<Result<void>> {
-    const told = (line: string) => room.say(line)
-    const { sources } = this.#hands
-    const checked = await sources.checkOut(this.#order.job, room.folders, room, signal, told)
+  async checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>> {
+    const logToRun = (line: string) => session.log(line)
+    const { gitSources } = this.#dependencies
+    const checked = await gitSources.checkOut(this.#order.job, session.folders, session, signal, logToRun)
     if (!checked.ok) return checked
-    this.#from = checked.value
+    this.#checkedOut = checked.value
     return yes(undefined)
   }
 
-  errand(): Errand {
-    return { prompt: promptFor(this.#order.job) }
+  agentRequest(): AgentRequest {
+    return { prompt: buildPrompt(this.#order.job) }
   }
 
-  setup(): 'must' {
-    return 'must'
+  setupRule(): 'required' {
+    return 'required'
   }
 
-  isKept(): boolean {
+  hasRetainedSandbox(): boolean {
     return false
   }
 
-  holdsMore(): boolean {
+  hasUnpublishedWork(): boolean {
     return false
   }
 
-  async publish({ room, said, fence, signal }: Publishing): Promise<Result<Shown | undefined>> {
+  async publish({
+    session,
+    agentSummary,
+    mayContinue,
+    signal,
+  }: PublishRequest): Promise<Result<PublishedWork | undefined>> {
     const { job, leaseId } = this.#order
-    const from = this.#from
+    const from = this.#checkedOut
     if (from === undefined) return yes(undefined)
-    const { sources, codehostFor } = this.#hands
-    const collected = await sources.collect(job, room.folders, room, from)
+    const { gitSources, codehostFor } = this.#dependencies
+    const collected = await gitSources.collect(job, session.folders, session, from)
     if (!collected.ok) return collected
-    if (collected.value.diff.text !== '') room.say(collected.value.diff.text)
+    if (collected.value.diff.text !== '') session.log(collected.value.diff.text)
     if (collected.value.head === undefined) return yes(undefined)
     const codehost = codehostFor(job)
     if (!codehost.ok) return codehost
-    const { folders } = room
-    const told = (line: string) => room.say(line)
-    const order = { job, leaseId, folders, from, collected: collected.value, summary: said, told }
-    const published = await sources.publish(order, codehost.value, fence, signal)
+    const { folders } = session
+    const logToRun = (line: string) => session.log(line)
+    const order = { job, leaseId, folders, from, collected: collected.value, summary: agentSummary, logToRun }
+    const published = await gitSources.publish(order, codehost.value, mayContinue, signal)
     if (!published.ok) return published
     const { prUrl, prState, pushed } = published.value
     return yes({ prUrl, prState, pushed, branch: job.branch })

@@ -7,28 +7,28 @@
 import type { Job } from '../../protocol/frames.ts'
 import { ARTIFACTS_INSIDE, MEMORIES_INSIDE } from './sandbox-paths.ts'
 
-export function promptFor({ agent, run }: Job): string {
+export function buildPrompt({ agent, run }: Job): string {
   const { ticket } = run
   return [
     agent.instructions,
-    leaving,
+    outputInstructions,
     `# Ticket ${ticket.identifier}: ${ticket.title}`,
     ...(ticket.url === '' ? [] : [`Its page: ${ticket.url}`]),
     ...(ticket.labels.length === 0 ? [] : [`Labels: ${ticket.labels.join(', ')}`]),
     ticket.description,
-    ...memoriesOf(agent.memories),
+    ...describeMemories(agent.memories),
   ]
     .map((part) => part.trim())
     .filter((part) => part !== '')
     .join('\n\n')
 }
 
-export const leaving = [
+export const outputInstructions = [
   `Files that people should see with the result (screenshots, reports) go into ${ARTIFACTS_INSIDE}.`,
   `What the next run on this repository should know, add to ${MEMORIES_INSIDE}: one fact a line, short, and only what is not plain from the repository.`,
 ].join('\n')
 
-export function memoriesOf(memories: readonly string[]): string[] {
+export function describeMemories(memories: readonly string[]): string[] {
   if (memories.length === 0) return []
   const lines = memories.map((text) => `- ${text}`).join('\n')
   return [

@@ -19,18 +19,18 @@ import { no, type Result, yes } from '../../core/result.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentCommand, AgentDriver } from '../agents/agent.ts'
 import { openAgentFiles } from '../agents/agent-files.ts'
-import { withSeeds } from './agent-start.ts'
-import type { HandsParts } from './dependencies.ts'
-import { OWN_PROGRAMS } from './sandbox-paths.ts'
-import { Room } from './sandbox-session.ts'
+import { withSeedFiles } from './agent-start.ts'
+import type { ExecutorDependencies } from './dependencies.ts'
+import { PROGRAMS_INSIDE } from './sandbox-paths.ts'
+import { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes, SandboxRecord } from './sandboxes.ts'
-import { BootedSession } from './terminal-session.ts'
+import { SandboxTerminal } from './terminal-session.ts'
 
-export interface BootParts {
-  readonly hands: HandsParts
+export interface ResumeSandboxOptions {
+  readonly dependencies: ExecutorDependencies
   readonly sandboxes: Sandboxes
   /** Nothing of it is left but its disk. */
-  readonly closed: () => void
+  readonly onClosed: () => void
 }
 
 /** An agent that is hung up puts its last words into its transcript, and what they cost; then it is killed. */
@@ -38,12 +38,15 @@ const HANG_UP_MS_MAX = 1_500
 /** Transcripts of days are read in seconds; whoever closes it does not wait for longer. */
 const USAGE_MS_MAX = 10_000
 /** And whoever has it booted for so long. */
-const NEWEST_MS_MAX = 3_000
+const NEWEST_SESSION_MS_MAX = 3_000
 
 /** Not while something is executed there, which the caller knows. */
-export async function bootSandbox(order: BootRequest, parts: BootParts): Promise<Result<BootedSandbox>> {
-  const { hands, sandboxes } = parts
-  const found = bootable(sandboxes.get(order.runId), hands)
+export async function resumeSandbox(
+  order: BootRequest,
+  options: ResumeSandboxOptions,
+): Promise<Result<BootedSandbox>> {
+  const { dependencies, sandboxes } = options
+  const found = findResumable(sandboxes.get(order.runId), dependencies)
   if (!found.ok) return found
   const { work } = sandboxes.foldersOf(order.runId)
   const isThere = await stat(work).then(
@@ -55,14 +58,14 @@ export async function bootSandbox(order: BootRequest, parts: BootParts): Promise
     },
   )
   if (!isThere) return GONE
-  const command = await commandFor(order, found.value, await newestIn(parts, found.value))
+  const command = await buildSessionCommand(order, found.value, await findNewestSession(options, found.value))
   if (!command.ok) return command
-  return makeBooted(parts, found.value, command.value)
+  return openResumedSandbox(options, found.value, command.value)
 }
 
 // ---- may it be ---------------------------------------------------------------------------------------------------
 
-interface Found {
+interface ResumableSandbox {
   readonly record: SandboxRecord
   readonly driver: AgentDriver
   /** The run's own: what a person uses stands with it, whichever he is in. */
@@ -73,7 +76,10 @@ interface Found {
 
 const GONE = no('gone', 'the sandbox of this run is not kept here any more')
 
-function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsParts): Result<Found> {
+function findResumable(
+  record: SandboxRecord | undefined,
+  { clock, drivers }: ExecutorDependencies,
+): Result<ResumableSandbox> {
   if (record === undefined) return GONE
   const { agent, sessionId, retainedUntil } = record
   if (retainedUntil === undefined)
@@ -88,19 +94,19 @@ function bootable(record: SandboxRecord | undefined, { clock, drivers }: HandsPa
 }
 
 /** Where he was last, as far as that is found out in time. */
-async function newestIn(
-  { hands, sandboxes }: BootParts,
-  { record, driver, sessionId }: Found,
+async function findNewestSession(
+  { dependencies, sandboxes }: ResumeSandboxOptions,
+  { record, driver, sessionId }: ResumableSandbox,
 ): Promise<string> {
-  const until = hands.clock.monotonic() + NEWEST_MS_MAX
-  const inTime = () => hands.clock.monotonic() < until
+  const until = dependencies.clock.monotonic() + NEWEST_SESSION_MS_MAX
+  const mayContinue = () => dependencies.clock.monotonic() < until
   try {
-    const files = openAgentFiles(sandboxes.foldersOf(record.runId).home, inTime)
+    const files = openAgentFiles(sandboxes.foldersOf(record.runId).home, mayContinue)
     const newest = (await driver.findLatestSession?.(files, sessionId)) ?? sessionId
     // What was read in part tells nothing.
-    return inTime() ? newest : sessionId
+    return mayContinue() ? newest : sessionId
   } catch (error) {
-    hands.log.warn(
+    dependencies.log.warn(
       { err: error, runId: record.runId },
       'it could not be found out which session is the newest',
     )
@@ -108,9 +114,9 @@ async function newestIn(
   }
 }
 
-async function commandFor(
+async function buildSessionCommand(
   { credentials }: BootRequest,
-  { record, driver }: Found,
+  { record, driver }: ResumableSandbox,
   resume: string,
 ): Promise<Result<AgentCommand>> {
   const { agent } = record
@@ -128,74 +134,87 @@ async function commandFor(
 
 // ---- the sandbox ---------------------------------------------------------------------------------------------------
 
-async function makeBooted(
-  parts: BootParts,
-  found: Found,
+async function openResumedSandbox(
+  options: ResumeSandboxOptions,
+  found: ResumableSandbox,
   command: AgentCommand,
 ): Promise<Result<BootedSandbox>> {
   try {
-    return yes(new Booted(parts, found, command, await roomFor(parts, found.record)))
+    return yes(new LocalResumedSandbox(options, found, command, await openSession(options, found.record)))
   } catch (error) {
-    parts.hands.log.warn({ err: error, runId: found.record.runId }, 'a sandbox could not be booted')
+    options.dependencies.log.warn({ err: error, runId: found.record.runId }, 'a sandbox could not be booted')
     return no('failed', 'the sandbox could not be booted; the worker’s log says why')
   }
 }
 
-async function roomFor({ hands, sandboxes }: BootParts, record: SandboxRecord): Promise<Room> {
+async function openSession(
+  { dependencies, sandboxes }: ResumeSandboxOptions,
+  record: SandboxRecord,
+): Promise<SandboxSession> {
   const { runId, number, walls } = record
   const folders = { ...sandboxes.foldersOf(runId), number }
-  const way = await hands.wayOut({
+  const egress = await dependencies.openEgress({
     network: walls?.network ?? 'none',
     allowedHosts: walls?.allowedHosts ?? [],
     folder: folders.root,
-    ...(hands.giveAway ? { owner: hands.slotOf(number) } : {}),
-    clock: hands.clock,
+    ...(dependencies.isRoot ? { owner: dependencies.slotOf(number) } : {}),
+    clock: dependencies.clock,
     // The run is over, and so is its log.
-    log: (line) => hands.log.debug({ runId }, line),
+    log: (line) => dependencies.log.debug({ runId }, line),
   })
   const reporter = { report: () => {}, waitForCapacity: async () => {} }
-  return new Room({
-    hands,
+  return new SandboxSession({
+    dependencies,
     job: { run: { id: runId }, ...(walls === undefined ? {} : { sandbox: walls }) },
     folders,
-    way,
+    egress,
     reporter,
   })
 }
 
-class Booted implements BootedSandbox {
-  readonly #parts: BootParts
-  readonly #found: Found
-  readonly #room: Room
+class LocalResumedSandbox implements BootedSandbox {
+  readonly #options: ResumeSandboxOptions
+  readonly #resumable: ResumableSandbox
+  readonly #sandboxSession: SandboxSession
   /** Holds what the person is given; forgotten once it is handed on. */
   #command: AgentCommand | undefined
-  #session: BootedSession | undefined
+  #terminal: SandboxTerminal | undefined
   #closing: Promise<readonly UsageSnapshot[]> | undefined
 
-  constructor(parts: BootParts, found: Found, command: AgentCommand, room: Room) {
-    this.#parts = parts
-    this.#found = found
+  constructor(
+    options: ResumeSandboxOptions,
+    found: ResumableSandbox,
+    command: AgentCommand,
+    sandboxSession: SandboxSession,
+  ) {
+    this.#options = options
+    this.#resumable = found
     this.#command = command
-    this.#room = room
+    this.#sandboxSession = sandboxSession
   }
 
-  open({ cols, rows }: TerminalSize, ear: TerminalSessionListener): TerminalSession {
-    if (this.#session !== undefined) throw new Error('a booted sandbox has one terminal')
+  open({ cols, rows }: TerminalSize, listener: TerminalSessionListener): TerminalSession {
+    if (this.#terminal !== undefined) throw new Error('a booted sandbox has one terminal')
     const agent = this.#command
     this.#command = undefined
     const process =
       agent === undefined || this.#closing !== undefined ? undefined : this.#start(agent, cols, rows)
-    if (process === undefined) return overAtOnce(ear)
-    this.#session = new BootedSession(process, ear)
+    if (process === undefined) return endedSession(listener)
+    this.#terminal = new SandboxTerminal(process, listener)
     // Now, and not only when he leaves: this process may not live to see that.
-    void this.#visited()
-    return this.#session
+    void this.#markVisited()
+    return this.#terminal
   }
 
   #start(agent: AgentCommand, cols: number, rows: number) {
-    const { stdin: _, command, ...rest } = withSeeds(agent)
-    const terminal = [`${OWN_PROGRAMS}/terminal`, String(cols), String(rows)]
-    return this.#room.start({ ...rest, command: [...terminal, ...command], openInput: true, wayOut: true })
+    const { stdin: _, command, ...rest } = withSeedFiles(agent)
+    const terminal = [`${PROGRAMS_INSIDE}/terminal`, String(cols), String(rows)]
+    return this.#sandboxSession.start({
+      ...rest,
+      command: [...terminal, ...command],
+      openInput: true,
+      withEgress: true,
+    })
   }
 
   close(): Promise<readonly UsageSnapshot[]> {
@@ -205,63 +224,65 @@ class Booted implements BootedSandbox {
 
   async #close(): Promise<readonly UsageSnapshot[]> {
     this.#command = undefined
-    await this.#hungUp()
-    await this.#room.close().catch((error) => this.#complain(error))
-    const usage = await this.#usage()
-    if (this.#session !== undefined) await this.#visited()
-    this.#parts.closed()
+    await this.#hangUp()
+    await this.#sandboxSession.close().catch((error) => this.#logFailure(error))
+    const usage = await this.#readUsage()
+    if (this.#terminal !== undefined) await this.#markVisited()
+    this.#options.onClosed()
     return usage
   }
 
-  #visited(): Promise<void> {
-    const { sandboxes } = this.#parts
-    return sandboxes.visited(this.#found.record.runId).catch((error) => this.#complain(error))
+  #markVisited(): Promise<void> {
+    const { sandboxes } = this.#options
+    return sandboxes.markVisited(this.#resumable.record.runId).catch((error) => this.#logFailure(error))
   }
 
-  #complain(error: unknown): void {
-    const { runId } = this.#found.record
-    this.#parts.hands.log.warn({ err: error, runId }, 'a step around a booted sandbox failed')
+  #logFailure(error: unknown): void {
+    const { runId } = this.#resumable.record
+    this.#options.dependencies.log.warn({ err: error, runId }, 'a step around a booted sandbox failed')
   }
 
-  async #hungUp(): Promise<void> {
-    if (this.#session === undefined) return
-    this.#session.leave()
+  async #hangUp(): Promise<void> {
+    if (this.#terminal === undefined) return
+    this.#terminal.hangUp()
     let cancel: Cancel = () => {}
     const patience = new Promise<void>((resolve) => {
-      cancel = this.#parts.hands.clock.after(HANG_UP_MS_MAX, resolve)
+      cancel = this.#options.dependencies.clock.after(HANG_UP_MS_MAX, resolve)
     })
-    await Promise.race([this.#room.empty(), patience])
+    await Promise.race([this.#sandboxSession.waitUntilEmpty(), patience])
     cancel()
   }
 
-  async #usage(): Promise<readonly UsageSnapshot[]> {
-    const { hands } = this.#parts
-    const { driver, sessionId, since, record } = this.#found
-    const until = hands.clock.monotonic() + USAGE_MS_MAX
+  async #readUsage(): Promise<readonly UsageSnapshot[]> {
+    const { dependencies } = this.#options
+    const { driver, sessionId, since, record } = this.#resumable
+    const until = dependencies.clock.monotonic() + USAGE_MS_MAX
     try {
-      const goesOn = () => hands.clock.monotonic() < until
+      const mayContinue = () => dependencies.clock.monotonic() < until
       // He may have begun other sessions there, and they are among what this one has cost.
-      const files = openAgentFiles(this.#room.folders.home, goesOn, hands.clock.now())
+      const files = openAgentFiles(this.#sandboxSession.folders.home, mayContinue, dependencies.clock.now())
       const usage = await driver.readUsage(files, sessionId, since)
       // Of its nested agents most were the run's, and told with it; a host takes only so many at once.
-      return usage.filter(({ subagentId, entries }) => subagentId === undefined || isAny(entries, since))
+      return usage.filter(
+        ({ subagentId, entries }) => subagentId === undefined || hasEntrySince(entries, since),
+      )
     } catch (error) {
-      hands.log.warn({ err: error, runId: record.runId }, 'what a session has spent could not be read')
+      dependencies.log.warn({ err: error, runId: record.runId }, 'what a session has spent could not be read')
       return []
     }
   }
 }
 
-const isAny = (entries: UsageSnapshot['entries'], since: string): boolean =>
+const hasEntrySince = (entries: UsageSnapshot['entries'], since: string): boolean =>
   entries.some(({ at }) => at >= since)
 
 const KILLED = 137
 
 /** Closed before it began. Told later, as everything else is. */
-function overAtOnce(ear: TerminalSessionListener): TerminalSession {
+function endedSession(listener: TerminalSessionListener): TerminalSession {
   void Promise.resolve().then(() => {
-    ear.onOutput('\r\nthe sandbox was closed\r\n')
-    ear.onExit(KILLED)
+    listener.onOutput('\r\nthe sandbox was closed\r\n')
+    listener.onExit(KILLED)
   })
   return { input: () => {}, resize: () => {}, pause: () => {}, resume: () => {} }
 }

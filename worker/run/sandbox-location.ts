@@ -10,56 +10,58 @@ import { createHash } from 'node:crypto'
 import { chmod, chown, copyFile, cp, mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
-export interface Ground {
+export interface SandboxLocation {
   /** Sandboxes, caches, copies. */
   readonly folder: string
   readonly insidePrograms: string
   readonly node: { readonly program: string; readonly shown: readonly string[] }
 }
 
-export interface GroundParts {
+export interface SandboxLocationOptions {
   readonly dataDir: string
   /** The worker is root: the group that all its sandboxes' users share. */
   readonly gid?: number
   readonly insidePrograms: string
   readonly nodeProgram: string
   /** Chosen by the person; below it each data directory has a folder of its own. */
-  readonly wanted?: string
+  readonly chosenFolder?: string
 }
 
-const ELSEWHERE = '/var/lib/switchyard'
+const FALLBACK_FOLDER = '/var/lib/switchyard'
 /** Inside every sandbox under the same name. */
-const SYSTEM = '/usr/'
+const SYSTEM_FOLDER = '/usr/'
 
-export async function groundFor(parts: GroundParts): Promise<Ground> {
-  const { dataDir, gid, insidePrograms, nodeProgram, wanted } = parts
-  const chosen = wanted === undefined ? undefined : join(wanted, nameOf(dataDir))
+export async function chooseSandboxLocation(options: SandboxLocationOptions): Promise<SandboxLocation> {
+  const { dataDir, gid, insidePrograms, nodeProgram, chosenFolder } = options
+  const ownFolder = chosenFolder === undefined ? undefined : join(chosenFolder, folderNameFor(dataDir))
   if (gid === undefined) {
-    const folder = chosen ?? dataDir
+    const folder = ownFolder ?? dataDir
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    return { folder, insidePrograms, node: nodeAt(nodeProgram) }
+    return { folder, insidePrograms, node: nodeLocation(nodeProgram) }
   }
-  const folder = chosen ?? ((await isOpen(dirname(dataDir))) ? dataDir : join(ELSEWHERE, nameOf(dataDir)))
-  await makePassable(folder, gid)
+  const folder =
+    ownFolder ??
+    ((await isPassable(dirname(dataDir))) ? dataDir : join(FALLBACK_FOLDER, folderNameFor(dataDir)))
+  await makePassableForGroup(folder, gid)
   // Its name does not tell, and a person may want to know what can go.
   if (folder !== dataDir) await writeFile(join(folder, 'belongs-to'), `${dataDir}\n`, { mode: 0o600 })
   return {
     folder,
-    insidePrograms: (await isOpen(insidePrograms))
+    insidePrograms: (await isPassable(insidePrograms))
       ? insidePrograms
-      : await copied(insidePrograms, folder, gid),
-    node: nodeAt(
-      (await isOpen(dirname(nodeProgram))) ? nodeProgram : await copiedNode(nodeProgram, folder, gid),
+      : await copyPrograms(insidePrograms, folder, gid),
+    node: nodeLocation(
+      (await isPassable(dirname(nodeProgram))) ? nodeProgram : await copyNode(nodeProgram, folder, gid),
     ),
   }
 }
 
-function nodeAt(program: string): Ground['node'] {
-  return { program, shown: program.startsWith(SYSTEM) ? [] : [program] }
+function nodeLocation(program: string): SandboxLocation['node'] {
+  return { program, shown: program.startsWith(SYSTEM_FOLDER) ? [] : [program] }
 }
 
 /** May anybody pass through every folder of this path? */
-async function isOpen(path: string): Promise<boolean> {
+async function isPassable(path: string): Promise<boolean> {
   for (let at = path; ; at = dirname(at)) {
     const { mode } = await stat(at)
     if ((mode & 0o001) === 0) return false
@@ -68,12 +70,12 @@ async function isOpen(path: string): Promise<boolean> {
 }
 
 /** Of one data directory always the same, so that what is in it is found again. */
-function nameOf(dataDir: string): string {
+function folderNameFor(dataDir: string): string {
   return createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
 }
 
 /** To be passed through by sandboxes' users on the way to their own, and to be listed by nobody. */
-async function makePassable(folder: string, gid: number): Promise<void> {
+async function makePassableForGroup(folder: string, gid: number): Promise<void> {
   const above = dirname(folder)
   const made = await mkdir(above, { recursive: true, mode: 0o700 })
   if (made !== undefined)
@@ -85,7 +87,7 @@ async function makePassable(folder: string, gid: number): Promise<void> {
 
 // ---- copies ------------------------------------------------------------------------------------------------------
 
-async function copied(from: string, folder: string, gid: number): Promise<string> {
+async function copyPrograms(from: string, folder: string, gid: number): Promise<string> {
   const to = join(folder, 'inside')
   await rm(`${to}.new`, { recursive: true, force: true })
   await cp(from, `${to}.new`, { recursive: true, dereference: true })
@@ -96,10 +98,10 @@ async function copied(from: string, folder: string, gid: number): Promise<string
   return to
 }
 
-async function copiedNode(program: string, folder: string, gid: number): Promise<string> {
+async function copyNode(program: string, folder: string, gid: number): Promise<string> {
   const to = join(folder, 'node')
-  const [theirs, ours] = await Promise.all([stat(program), stat(to).catch(() => undefined)])
-  if (ours?.size === theirs.size && ours.mtimeMs >= theirs.mtimeMs) return to
+  const [original, copy] = await Promise.all([stat(program), stat(to).catch(() => undefined)])
+  if (copy?.size === original.size && copy.mtimeMs >= original.mtimeMs) return to
   await copyFile(program, `${to}.new`)
   await chown(`${to}.new`, 0, gid)
   await chmod(`${to}.new`, 0o750)

@@ -5,7 +5,7 @@
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { JobAgent, JobSandbox } from '../../protocol/frames.ts'
 
-export interface Occupant extends Pick<JobAgent, 'command' | 'model' | 'effort'> {
+export interface SandboxAgent extends Pick<JobAgent, 'command' | 'model' | 'effort'> {
   readonly provider: AgentProvider
   /** The name under which it keeps its records. */
   readonly session: string
@@ -13,13 +13,13 @@ export interface Occupant extends Pick<JobAgent, 'command' | 'model' | 'effort'>
   readonly since?: string
 }
 
-export type Walls = Pick<JobSandbox, 'network' | 'allowedHosts' | 'maxProcesses' | 'memoryMib'>
+export type SandboxIsolation = Pick<JobSandbox, 'network' | 'allowedHosts' | 'maxProcesses' | 'memoryMib'>
 
-export function occupantOf(
+export function sandboxAgentOf(
   { provider, command, model, effort }: JobAgent,
   session: string,
   since?: string,
-): Occupant {
+): SandboxAgent {
   return {
     provider,
     session,
@@ -30,7 +30,7 @@ export function occupantOf(
   }
 }
 
-export function wallsOf(sandbox: JobSandbox | undefined): Walls | undefined {
+export function isolationOf(sandbox: JobSandbox | undefined): SandboxIsolation | undefined {
   if (sandbox === undefined) return undefined
   const { network, allowedHosts, maxProcesses, memoryMib } = sandbox
   return { network, allowedHosts, maxProcesses, ...(memoryMib === undefined ? {} : { memoryMib }) }

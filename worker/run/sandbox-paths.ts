@@ -1,7 +1,7 @@
 /** Where a run's things are, as seen from inside its sandbox. */
-export const OUT = '/out'
-export const ARTIFACTS_INSIDE = `${OUT}/artifacts`
-export const MEMORIES_INSIDE = `${OUT}/memories`
+export const OUT_INSIDE = '/out'
+export const ARTIFACTS_INSIDE = `${OUT_INSIDE}/artifacts`
+export const MEMORIES_INSIDE = `${OUT_INSIDE}/memories`
 /** Programs of our own that run inside. */
-export const OWN_PROGRAMS = '/opt/switchyard'
-export const CODEHOST_CREDENTIAL = '/run/cred/codehost'
+export const PROGRAMS_INSIDE = '/opt/switchyard'
+export const CODEHOST_CREDENTIAL_INSIDE = '/run/cred/codehost'

@@ -11,8 +11,8 @@ import { join } from 'node:path'
 import type { Clock, Log } from '../../core/ports.ts'
 import type { RunFolders } from '../git/git-ports.ts'
 import { findFreeNumber } from '../sandbox/sandbox-users.ts'
-import { bytesIn } from './folder-size.ts'
-import type { Occupant, Walls } from './sandbox-metadata.ts'
+import { measureDiskUsage } from './folder-size.ts'
+import type { SandboxAgent, SandboxIsolation } from './sandbox-metadata.ts'
 
 export interface SandboxRecord {
   readonly v: 1
@@ -30,9 +30,9 @@ export interface SandboxRecord {
   readonly quotaGib?: number
   readonly sessionId?: string
   /** Known before it begins. */
-  readonly agent?: Occupant
+  readonly agent?: SandboxAgent
   /** What stood around it: whoever comes back finds the same. */
-  readonly walls?: Walls
+  readonly walls?: SandboxIsolation
 }
 
 export interface SandboxFolders extends RunFolders {
@@ -41,20 +41,20 @@ export interface SandboxFolders extends RunFolders {
   readonly out: string
 }
 
-export interface SandboxesParts {
+export interface SandboxesOptions {
   readonly folder: string
   readonly trash: string
   readonly clock: Clock
   readonly log: Log
   /** Whom a sandbox of this number runs as; undefined: as the worker itself. */
-  readonly ownerOf: (number: number) => { readonly uid: number; readonly gid: number } | undefined
+  readonly ownerFor: (number: number) => { readonly uid: number; readonly gid: number } | undefined
   /** Where counting begins. */
   readonly firstNumber: number
   /** Deletes a folder that an agent may have filled with anything. */
-  readonly remove: (folder: string) => Promise<void>
+  readonly deleteFolder: (folder: string) => Promise<void>
 }
 
-const RECORD = 'sandbox.json'
+const RECORD_FILE = 'sandbox.json'
 const NEVER = '9999'
 const GIB = 1024 ** 3
 const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
@@ -62,22 +62,22 @@ const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 export const isRunFolderName = (runId: string): boolean => RUN_ID.test(runId)
 
 export class Sandboxes {
-  readonly #parts: SandboxesParts
+  readonly #options: SandboxesOptions
   readonly #records = new Map<string, SandboxRecord>()
   /** What goes on behind everybody's back. */
-  readonly #behind = new Set<Promise<void>>()
+  readonly #backgroundTasks = new Set<Promise<void>>()
   readonly #openedAt: string
   #writing: Promise<void> = Promise.resolve()
-  #trashed = 0
+  #trashCount = 0
 
-  private constructor(parts: SandboxesParts) {
-    this.#parts = parts
+  private constructor(options: SandboxesOptions) {
+    this.#options = options
     this.#openedAt = this.#instant()
   }
 
-  static async open(parts: SandboxesParts): Promise<Sandboxes> {
-    const sandboxes = new Sandboxes(parts)
-    await sandboxes.#look()
+  static async open(options: SandboxesOptions): Promise<Sandboxes> {
+    const sandboxes = new Sandboxes(options)
+    await sandboxes.#loadRecords()
     return sandboxes
   }
 
@@ -90,7 +90,7 @@ export class Sandboxes {
   }
 
   foldersOf(runId: string): SandboxFolders {
-    const root = join(this.#parts.folder, runId)
+    const root = join(this.#options.folder, runId)
     const inside = (name: string) => join(root, name)
     return {
       root,
@@ -98,7 +98,7 @@ export class Sandboxes {
       home: inside('home'),
       out: inside('out'),
       exchange: inside('exchange'),
-      desk: inside('desk'),
+      staging: inside('desk'),
     }
   }
 
@@ -107,7 +107,7 @@ export class Sandboxes {
     if (!isRunFolderName(runId)) throw new Error(`not a name for a folder: ${JSON.stringify(runId)}`)
     await this.discard(runId)
     const taken = this.all().map((record) => record.number)
-    const number = findFreeNumber(taken, this.#parts.firstNumber)
+    const number = findFreeNumber(taken, this.#options.firstNumber)
     const record: SandboxRecord = {
       v: 1,
       runId,
@@ -126,7 +126,7 @@ export class Sandboxes {
   }
 
   /** The one that an earlier execution of the run left here, while its time is not over. */
-  async kept(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
+  async openRetained(runId: string): Promise<(SandboxFolders & { number: number }) | undefined> {
     const record = this.#records.get(runId)
     if (record?.retainedUntil === undefined || record.retainedUntil <= this.#instant()) return undefined
     // Cut off while it was made: no agent was ever in it, and nobody knows what of it is missing.
@@ -144,53 +144,57 @@ export class Sandboxes {
   }
 
   /** For whoever has to find out what it has spent, should nobody be left who watched it. Nobody waits for it. */
-  occupied(runId: string, agent: Occupant, walls?: Walls): void {
+  recordAgent(runId: string, agent: SandboxAgent, walls?: SandboxIsolation): void {
     const record = this.#records.get(runId)
     if (record !== undefined)
       this.#write({ ...record, agent, ...(walls === undefined ? {} : { walls }) }).catch((error) =>
-        this.#parts.log.warn({ err: error, runId }, 'it could not be noted which agent works on a run'),
+        this.#options.log.warn({ err: error, runId }, 'it could not be noted which agent works on a run'),
       )
   }
 
   /** The run is over; from now on its disk waits for a person, for a while. */
   async retain(
     runId: string,
-    kept: { readonly hours: number; readonly unpushed: boolean; readonly sessionId?: string | undefined },
+    retention: {
+      readonly hours: number
+      readonly unpushed: boolean
+      readonly sessionId?: string | undefined
+    },
   ): Promise<string | undefined> {
     const record = this.#records.get(runId)
     if (record === undefined) return undefined
-    const now = this.#parts.clock.now()
-    const retainedUntil = new Date(now + kept.hours * 3_600_000).toISOString()
+    const now = this.#options.clock.now()
+    const retainedUntil = new Date(now + retention.hours * 3_600_000).toISOString()
     await this.#write({
       ...record,
       retainedUntil,
       retainedAt: new Date(now).toISOString(),
-      unpushed: kept.unpushed,
-      ...(kept.sessionId === undefined ? {} : { sessionId: kept.sessionId }),
+      unpushed: retention.unpushed,
+      ...(retention.sessionId === undefined ? {} : { sessionId: retention.sessionId }),
     })
-    this.#measure(runId)
+    this.#measureInBackground(runId)
     return retainedUntil
   }
 
   /** A person was in it, and may have left there what is nowhere else. */
-  async visited(runId: string): Promise<void> {
+  async markVisited(runId: string): Promise<void> {
     const record = this.#records.get(runId)
     if (record === undefined) return
     if (!record.unpushed) await this.#write({ ...record, unpushed: true })
-    this.#measure(runId)
+    this.#measureInBackground(runId)
   }
 
   /** Takes its time with a large tree, so nobody waits for it. */
-  #measure(runId: string): void {
-    const measuring: Promise<void> = bytesIn(this.foldersOf(runId).root)
+  #measureInBackground(runId: string): void {
+    const measuring: Promise<void> = measureDiskUsage(this.foldersOf(runId).root)
       .then(async (bytes) => {
         const record = this.#records.get(runId)
         if (record?.retainedUntil !== undefined) await this.#write({ ...record, bytes })
       })
       // It went away meanwhile, or the disk is full: it counts as it did.
       .catch(() => {})
-      .finally(() => this.#behind.delete(measuring))
-    this.#behind.add(measuring)
+      .finally(() => this.#backgroundTasks.delete(measuring))
+    this.#backgroundTasks.add(measuring)
   }
 
   async discard(runId: string): Promise<void> {
@@ -198,33 +202,33 @@ export class Sandboxes {
     const { root } = this.foldersOf(runId)
     // First: whoever comes now must not be let into a folder that is on its way out.
     this.#records.delete(runId)
-    this.#trashed += 1
-    const name = join(this.#parts.trash, `${runId}-${this.#parts.clock.now()}-${this.#trashed}`)
+    this.#trashCount += 1
+    const name = join(this.#options.trash, `${runId}-${this.#options.clock.now()}-${this.#trashCount}`)
     const moved = await rename(root, name).then(
       () => true,
       (error: NodeJS.ErrnoException) => {
         // Mostly there is none: a run's first attempt.
         if (error.code !== 'ENOENT')
-          this.#parts.log.warn({ err: error, runId }, 'a sandbox could not be put into the trash')
+          this.#options.log.warn({ err: error, runId }, 'a sandbox could not be put into the trash')
         return false
       },
     )
-    if (moved) this.#delete(name)
+    if (moved) this.#deleteInBackground(name)
   }
 
   /** `isBusy`: never touched, whatever its record says. Answers the runs whose disk was taken back. */
   async reclaim(isBusy: (runId: string) => boolean): Promise<readonly string[]> {
     const now = this.#instant()
     const idle = this.all().filter(({ runId }) => !isBusy(runId))
-    const over = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
-    const stay = idle.filter((record) => record.retainedUntil !== undefined && !over.includes(record))
-    const excess = this.#beyondQuota(stay)
+    const expired = idle.filter((record) => (record.retainedUntil ?? this.#orphanUntil(record)) <= now)
+    const retained = idle.filter((record) => record.retainedUntil !== undefined && !expired.includes(record))
+    const excess = this.#selectBeyondQuota(retained)
     const taken: string[] = []
-    for (const record of [...over, ...excess]) {
+    for (const record of [...expired, ...excess]) {
       const { runId } = record
       // Each takes a while: meanwhile somebody may have stepped in, or a new attempt begun.
       if (isBusy(runId) || this.#records.get(runId)?.createdAt !== record.createdAt) continue
-      if (excess.includes(record)) this.#sayDropped(record)
+      if (excess.includes(record)) this.#logDropped(record)
       await this.discard(runId)
       taken.push(runId)
     }
@@ -232,19 +236,19 @@ export class Sandboxes {
   }
 
   /** Everything that was on its way out is gone, everything measured. */
-  async settled(): Promise<void> {
-    while (this.#behind.size > 0) await Promise.all(this.#behind)
+  async waitUntilSettled(): Promise<void> {
+    while (this.#backgroundTasks.size > 0) await Promise.all(this.#backgroundTasks)
     await this.#writing
   }
 
   // ---- the quota -------------------------------------------------------------------------------------------------
 
   /** The oldest go first, and those whose work is nowhere else only when nothing else is left to go. */
-  #beyondQuota(kept: readonly SandboxRecord[]): SandboxRecord[] {
-    const quotaGib = kept.toSorted(byAge).at(-1)?.quotaGib
+  #selectBeyondQuota(retained: readonly SandboxRecord[]): SandboxRecord[] {
+    const quotaGib = retained.toSorted(byAge).at(-1)?.quotaGib
     if (quotaGib === undefined) return []
-    let excess = kept.reduce((sum, { bytes }) => sum + bytes, 0) - quotaGib * GIB
-    const inOrder = kept.toSorted((a, b) => Number(a.unpushed) - Number(b.unpushed) || byAge(a, b))
+    let excess = retained.reduce((sum, { bytes }) => sum + bytes, 0) - quotaGib * GIB
+    const inOrder = retained.toSorted((a, b) => Number(a.unpushed) - Number(b.unpushed) || byAge(a, b))
     return inOrder.filter(({ bytes }) => {
       if (excess <= 0) return false
       excess -= bytes
@@ -252,24 +256,24 @@ export class Sandboxes {
     })
   }
 
-  #sayDropped({ runId, unpushed, bytes }: SandboxRecord): void {
+  #logDropped({ runId, unpushed, bytes }: SandboxRecord): void {
     const fields = { runId, bytes }
     if (unpushed)
-      this.#parts.log.warn(fields, 'the disk quota takes a sandbox whose work was never pushed: it is lost')
-    else this.#parts.log.info(fields, 'the disk quota takes the oldest sandbox')
+      this.#options.log.warn(fields, 'the disk quota takes a sandbox whose work was never pushed: it is lost')
+    else this.#options.log.info(fields, 'the disk quota takes the oldest sandbox')
   }
 
   // ---- the disk --------------------------------------------------------------------------------------------------
 
   async #makeFolders(folders: SandboxFolders, number: number): Promise<void> {
-    const owner = this.#parts.ownerOf(number)
+    const owner = this.#options.ownerFor(number)
     await mkdir(folders.root, { mode: 0o700 })
     // Its user has to pass through to what is his; what is beside it has walls of its own.
     if (owner !== undefined) {
       await chown(folders.root, 0, owner.gid)
       await chmod(folders.root, 0o710)
     }
-    await mkdir(folders.desk, { mode: 0o700 })
+    await mkdir(folders.staging, { mode: 0o700 })
     for (const path of [folders.work, folders.home, folders.out, folders.exchange]) {
       await mkdir(path, { mode: 0o700 })
       if (owner !== undefined) await chown(path, owner.uid, owner.gid)
@@ -282,44 +286,44 @@ export class Sandboxes {
   /** One after the other: a later record never gives way to an earlier one. */
   #write(record: SandboxRecord): Promise<void> {
     this.#records.set(record.runId, record)
-    const written = this.#writing.then(() => this.#put(record))
+    const written = this.#writing.then(() => this.#writeFile(record))
     this.#writing = written.catch(() => {})
     return written
   }
 
   /** Only what outlives its run has to outlive the machine: a run that was cut short has no use for its folder. */
-  async #put(record: SandboxRecord): Promise<void> {
-    const path = join(this.foldersOf(record.runId).root, RECORD)
+  async #writeFile(record: SandboxRecord): Promise<void> {
+    const path = join(this.foldersOf(record.runId).root, RECORD_FILE)
     const flush = record.retainedUntil !== undefined
     await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600, flush })
     await rename(`${path}.new`, path)
   }
 
   /** What is on disk at the start: records of runs that ended, and of those that died with the daemon. */
-  async #look(): Promise<void> {
-    const { folder, trash, log } = this.#parts
+  async #loadRecords(): Promise<void> {
+    const { folder, trash, log } = this.#options
     for (const name of await readdir(folder)) {
-      const record = await readRecord(join(folder, name, RECORD), name)
+      const record = await readRecord(join(folder, name, RECORD_FILE), name)
       if (record !== undefined) this.#records.set(name, record)
       else if (isRunFolderName(name)) {
         log.warn({ runId: name }, 'a sandbox folder without a readable record is taken away')
         await this.discard(name)
       }
     }
-    for (const name of await readdir(trash)) this.#delete(join(trash, name))
+    for (const name of await readdir(trash)) this.#deleteInBackground(join(trash, name))
   }
 
-  #delete(path: string): void {
-    const { log, remove } = this.#parts
-    const deleting: Promise<void> = remove(path)
+  #deleteInBackground(path: string): void {
+    const { log, deleteFolder } = this.#options
+    const deleting: Promise<void> = deleteFolder(path)
       .catch((error) =>
         log.warn(
           { err: error, path },
           'a sandbox could not be deleted whole; it is tried again at the next start',
         ),
       )
-      .finally(() => this.#behind.delete(deleting))
-    this.#behind.add(deleting)
+      .finally(() => this.#backgroundTasks.delete(deleting))
+    this.#backgroundTasks.add(deleting)
   }
 
   /** Nobody said how it ended: it died with an earlier daemon, and the run of it is nobody's any more. */
@@ -328,7 +332,7 @@ export class Sandboxes {
   }
 
   #instant(): string {
-    return new Date(this.#parts.clock.now()).toISOString()
+    return new Date(this.#options.clock.now()).toISOString()
   }
 }
 

@@ -12,42 +12,42 @@ import { codeIn, type Frame, FrameReader, frameOf, resizeFrame } from '../inside
 import type { SandboxEnd, SandboxProcess } from '../sandbox/sandbox-process.ts'
 
 /** Typed, and not yet taken in by the sandbox: what is typed beyond it is lost, as at any terminal. */
-const TYPED_BYTES_MAX = 1024 * 1024
-const PIECE_BYTES_MAX = 64 * 1024
-const COMPLAINT_CHARS_MAX = 4_096
+const INPUT_BYTES_MAX = 1024 * 1024
+const INPUT_PIECE_BYTES_MAX = 64 * 1024
+const STDERR_CHARS_MAX = 4_096
 const FAILED = 70
 /** By a shell's convention, killed. */
 const KILLED = 137
 
-export class BootedSession implements TerminalSession {
+export class SandboxTerminal implements TerminalSession {
   readonly #process: SandboxProcess
-  readonly #ear: TerminalSessionListener
+  readonly #listener: TerminalSessionListener
   readonly #frames = new FrameReader()
-  readonly #letters = new StringDecoder('utf8')
-  #complaint = ''
+  readonly #decoder = new StringDecoder('utf8')
+  #stderr = ''
   #code: number | undefined
   #isOver = false
 
-  constructor(process: SandboxProcess, ear: TerminalSessionListener) {
+  constructor(process: SandboxProcess, listener: TerminalSessionListener) {
     this.#process = process
-    this.#ear = ear
-    process.stdout.on('data', (chunk: Buffer) => this.#hear(chunk)).on('error', () => {})
-    process.stderr.on('data', (chunk: Buffer) => this.#complain(chunk)).on('error', () => {})
-    void process.ended.then((end) => this.#end(end))
+    this.#listener = listener
+    process.stdout.on('data', (chunk: Buffer) => this.#onOutput(chunk)).on('error', () => {})
+    process.stderr.on('data', (chunk: Buffer) => this.#onStderr(chunk)).on('error', () => {})
+    void process.ended.then((end) => this.#onEnd(end))
   }
 
   input(data: string): void {
     const { input } = this.#process
     const bytes = Buffer.from(data)
     if (this.#isOver || input === undefined) return
-    if (input.writableLength + bytes.length > TYPED_BYTES_MAX) return
-    for (let at = 0; at < bytes.length; at += PIECE_BYTES_MAX)
-      input.write(frameOf('input', bytes.subarray(at, at + PIECE_BYTES_MAX)))
+    if (input.writableLength + bytes.length > INPUT_BYTES_MAX) return
+    for (let at = 0; at < bytes.length; at += INPUT_PIECE_BYTES_MAX)
+      input.write(frameOf('input', bytes.subarray(at, at + INPUT_PIECE_BYTES_MAX)))
   }
 
   resize(size: TerminalSize): void {
     const { input } = this.#process
-    if (this.#isOver || input === undefined || input.writableLength > TYPED_BYTES_MAX) return
+    if (this.#isOver || input === undefined || input.writableLength > INPUT_BYTES_MAX) return
     input.write(resizeFrame(size))
   }
 
@@ -60,54 +60,54 @@ export class BootedSession implements TerminalSession {
   }
 
   /** Hangs up. Nothing more is heard of it; what is on its way goes nowhere. */
-  leave(): void {
+  hangUp(): void {
     this.#isOver = true
     this.#process.stdout.resume()
     this.#process.input?.end()
   }
 
-  #hear(chunk: Buffer): void {
+  #onOutput(chunk: Buffer): void {
     if (this.#isOver || this.#code !== undefined) return
     const frames = this.#frames.push(chunk)
     if (frames === 'broken') this.#process.kill()
-    else this.#obey(frames)
+    else this.#applyFrames(frames)
   }
 
   /** One text for all that came together. */
-  #obey(frames: readonly Frame[]): void {
+  #applyFrames(frames: readonly Frame[]): void {
     let text = ''
     for (const { kind, bytes } of frames) {
-      if (kind === 'output') text += this.#letters.write(bytes)
+      if (kind === 'output') text += this.#decoder.write(bytes)
       else if (kind === 'exit') this.#code = codeIn(bytes)
       if (this.#code !== undefined) break
     }
-    if (text !== '') this.#ear.onOutput(text)
+    if (text !== '') this.#listener.onOutput(text)
   }
 
-  #complain(chunk: Buffer): void {
-    if (this.#complaint.length < COMPLAINT_CHARS_MAX) this.#complaint += chunk.toString('utf8')
+  #onStderr(chunk: Buffer): void {
+    if (this.#stderr.length < STDERR_CHARS_MAX) this.#stderr += chunk.toString('utf8')
   }
 
-  #end(end: SandboxEnd): void {
+  #onEnd(end: SandboxEnd): void {
     if (this.#isOver) return
-    const rest = this.#letters.end()
-    const wrong = this.#code === undefined ? this.#wrong(end) : ''
-    if (rest + wrong !== '') this.#ear.onOutput(rest + wrong)
+    const rest = this.#decoder.end()
+    const failure = this.#code === undefined ? this.#describeFailure(end) : ''
+    if (rest + failure !== '') this.#listener.onOutput(rest + failure)
     // Whoever hears it may have it closed at that.
     if (this.#isOver) return
     this.#isOver = true
-    this.#ear.onExit(this.#code ?? codeOf(end))
+    this.#listener.onExit(this.#code ?? exitCodeOf(end))
   }
 
-  #wrong({ startFailure: unmade, signal }: SandboxEnd): string {
+  #describeFailure({ startFailure: unmade, signal }: SandboxEnd): string {
     const killed = signal === undefined ? 'the terminal has ended' : `the terminal was ended by ${signal}`
-    const said = toPrintable(this.#complaint.slice(0, COMPLAINT_CHARS_MAX)).trim()
-    const text = unmade ?? (said === '' ? killed : said)
+    const message = toPrintable(this.#stderr.slice(0, STDERR_CHARS_MAX)).trim()
+    const text = unmade ?? (message === '' ? killed : message)
     return `\r\n${text.replaceAll('\n', '\r\n')}\r\n`
   }
 }
 
-function codeOf({ code, signal }: SandboxEnd): number {
+function exitCodeOf({ code, signal }: SandboxEnd): number {
   if (signal !== undefined) return KILLED
   return code === undefined || code === 0 ? FAILED : code
 }

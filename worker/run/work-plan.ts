@@ -3,11 +3,11 @@
  * told, and what is published. Types only; everything else about an execution is the same.
  */
 import type { Result } from '../../core/result.ts'
-import type { Room } from './sandbox-session.ts'
+import type { SandboxSession } from './sandbox-session.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 
 /** What an agent is started for. */
-export interface Errand {
+export interface AgentRequest {
   readonly prompt: string
   /** The session that goes on. */
   readonly resume?: string
@@ -15,22 +15,22 @@ export interface Errand {
 }
 
 /** Whether it may still go on. */
-export interface Leave {
+export interface PublishGuard {
   /** Asked before each step that others can see. */
-  readonly fence: () => boolean
+  readonly mayContinue: () => boolean
   readonly signal: AbortSignal
 }
 
-export interface Publishing extends Leave {
-  readonly room: Room
+export interface PublishRequest extends PublishGuard {
+  readonly session: SandboxSession
   /** The agent's last words. */
-  readonly said: string
+  readonly agentSummary: string
   /** For what has to follow a step that others have seen: one that was cancelled may still explain itself. */
-  readonly toEnd: Leave
+  readonly afterPush: PublishGuard
 }
 
 /** What others can see now. */
-export interface Shown {
+export interface PublishedWork {
   readonly branch: string
   readonly prUrl: string
   readonly prState?: 'open' | 'draft'
@@ -40,18 +40,18 @@ export interface Shown {
   readonly summary?: string
 }
 
-export interface Course {
+export interface WorkPlan {
   /** Once, at the beginning. */
-  folders(): Promise<SandboxFolders & { readonly number: number }>
-  checkOut(room: Room, signal: AbortSignal): Promise<Result<void>>
+  openFolders(): Promise<SandboxFolders & { readonly number: number }>
+  checkOut(session: SandboxSession, signal: AbortSignal): Promise<Result<void>>
   /** Once it is checked out. undefined: there is nothing for an agent to do. */
-  errand(): Errand | undefined
+  agentRequest(): AgentRequest | undefined
   /** Whether the repository's setup is run before an agent, and whether it has to succeed. */
-  setup(): 'must' | 'may' | 'not'
+  setupRule(): 'required' | 'optional' | 'skip'
   /** The disk was there before this execution, so it stays whatever becomes of it. */
-  isKept(): boolean
+  hasRetainedSandbox(): boolean
   /** It holds what is nowhere else, also once all is published. */
-  holdsMore(): boolean
+  hasUnpublishedWork(): boolean
   /** undefined: nothing was changed. */
-  publish(order: Publishing): Promise<Result<Shown | undefined>>
+  publish(order: PublishRequest): Promise<Result<PublishedWork | undefined>>
 }

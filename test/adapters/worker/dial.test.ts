@@ -7,7 +7,7 @@ import { describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../bin/clock.ts'
 import type { DialledConnection } from '../../../core/daemon/ports.ts'
 import { WORKER_FRAME_BYTES_MAX } from '../../../protocol/limits.ts'
-import { type DialerParts, makeDialer } from '../../../worker/dial.ts'
+import { createDialer, type DialerOptions } from '../../../worker/dial.ts'
 import { tempFolder, until } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
 import { goodbye, type Peer, socketServer } from '../../support/socket-server.ts'
@@ -19,13 +19,13 @@ interface Dialled {
   readonly ended: Promise<string>
 }
 
-function dial(url: string, parts: Partial<DialerParts> = {}): Dialled {
+function dial(url: string, parts: Partial<DialerOptions> = {}): Dialled {
   const story: string[] = []
   let end: (reason: string) => void = () => {}
   const ended = new Promise<string>((resolve) => {
     end = resolve
   })
-  const line = makeDialer({ url: () => url, clock: realClock, log: keptLog(), ...parts }).dial({
+  const line = createDialer({ url: () => url, clock: realClock, log: keptLog(), ...parts }).dial({
     onOpen: () => void story.push('opened'),
     onText: (text) => void story.push(`heard ${text.length > 50 ? text.length : text}`),
     onClose: (reason) => {
@@ -152,7 +152,7 @@ describe('no line', () => {
 
   test('is told to the person once for each trouble', async () => {
     const log = keptLog()
-    const dialer = makeDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
+    const dialer = createDialer({ url: () => 'ws://127.0.0.1:6000/', clock: realClock, log })
     for (let n = 0; n < 3; n++)
       await new Promise<string>((closed) =>
         dialer.dial({ onOpen: () => {}, onText: () => {}, onClose: closed }),
@@ -253,13 +253,13 @@ describe('an encrypted line', () => {
         far.pipe(socket).pipe(far)
       })
     })
-    const proxies = { http: '', https: `http://127.0.0.1:${proxy}`, except: '' }
+    const proxies = { http: '', https: `http://127.0.0.1:${proxy}`, noProxy: '' }
     const { story } = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies })
     await until('the greeting', () => story.length === 2)
     expect(story).toEqual(['opened', 'heard hello'])
     expect(asked).toEqual([`CONNECT localhost:${port} HTTP/1.1`])
 
-    const direct = { ...proxies, except: 'localhost' }
+    const direct = { ...proxies, noProxy: 'localhost' }
     const second = dial(`wss://localhost:${port}/ws/worker`, { authorities: [tls.cert], proxies: direct })
     await until('the greeting', () => second.story.length === 2)
     expect(asked).toHaveLength(1)

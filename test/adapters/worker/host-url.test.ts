@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { hostUrl } from '../../../worker/host-url.ts'
+import { parseHostUrl } from '../../../worker/host-url.ts'
 
 describe('where a worker dials', () => {
   test.each([
@@ -14,7 +14,7 @@ describe('where a worker dials', () => {
     ['https://[2001:db8::7]:4401', 'wss://[2001:db8::7]:4401/ws/worker'],
     ['HTTPS://Host.Example', 'wss://host.example/ws/worker'],
   ])('%s', (said, url) => {
-    expect(hostUrl(said, false)).toMatchObject({ ok: true, value: { url, exposed: false } })
+    expect(parseHostUrl(said, false)).toMatchObject({ ok: true, value: { url, exposed: false } })
   })
 
   test.each([
@@ -26,7 +26,7 @@ describe('where a worker dials', () => {
     ['a query', 'https://host.example/?a=b', 'end with its path'],
     ['a fragment', 'https://host.example/#a', 'end with its path'],
   ])('not %s', (_what, said, fault) => {
-    const answer = hostUrl(said, true)
+    const answer = parseHostUrl(said, true)
     expect(answer.ok ? '' : answer.refusal.message).toContain(fault)
     expect(JSON.stringify(answer)).not.toContain('secret')
   })
@@ -39,8 +39,8 @@ describe('where a worker dials', () => {
     'http://[::ffff:127.0.0.1]:1',
     'http://0.0.0.0:4400',
   ])('%s is beyond this machine: not without encryption, unless asked for by name', (said) => {
-    const refused = hostUrl(said, false)
+    const refused = parseHostUrl(said, false)
     expect(refused.ok ? '' : refused.refusal.message).toContain('--insecure')
-    expect(hostUrl(said, true)).toMatchObject({ ok: true, value: { exposed: true, loopback: false } })
+    expect(parseHostUrl(said, true)).toMatchObject({ ok: true, value: { exposed: true, loopback: false } })
   })
 })

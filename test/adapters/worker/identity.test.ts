@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { dropFile, replaceFile } from '../../../store/files/atomic.ts'
-import { type IdentityParts, type OpenIdentity, openIdentity } from '../../../worker/identity.ts'
+import { type IdentityOptions, openIdentity, type StoredIdentity } from '../../../worker/identity.ts'
 import { tempFolder } from '../../support/real-files.ts'
 import { keptLog } from '../../support/recording-log.ts'
 
@@ -25,8 +25,8 @@ function place(token?: string) {
   const files = { credentialFile: join(folder, 'credential.json'), tokenFile: join(folder, 'token') }
   if (token !== undefined) writeFileSync(files.tokenFile, `${token}\n`, { mode: 0o600 })
   const log = keptLog()
-  const parts: IdentityParts = { ...files, host: 'host.example', log, replace: replaceFile, drop: dropFile }
-  const open = async (given: Partial<IdentityParts> = {}): Promise<OpenIdentity> => {
+  const parts: IdentityOptions = { ...files, host: 'host.example', log, replaceFile, deleteFile: dropFile }
+  const open = async (given: Partial<IdentityOptions> = {}): Promise<StoredIdentity> => {
     const opened = await openIdentity({ ...parts, ...given })
     if (!opened.ok) throw new Error(opened.refusal.message)
     return opened.value
@@ -87,7 +87,7 @@ describe('a pairing token', () => {
   test('that can’t be deleted costs nobody the credential', async () => {
     const { open, said } = place(TOKEN)
     const identity = await open({
-      drop: async () => {
+      deleteFile: async () => {
         throw new Error('EPERM: not yours')
       },
     })
@@ -135,11 +135,11 @@ describe('a credential', () => {
     const { open, credentialFile } = place(TOKEN)
     const opened = await open()
     void opened.saveCredential(credential)
-    await opened.settled()
+    await opened.waitUntilSettled()
     expect(existsSync(credentialFile)).toBe(true)
     void opened.saveCredential(credential)
     void opened.deleteCredential()
-    await opened.settled()
+    await opened.waitUntilSettled()
     expect([existsSync(credentialFile), opened.credential()]).toEqual([false, undefined])
   })
 
@@ -149,7 +149,7 @@ describe('a credential', () => {
     const landing = new Promise<void>((resolve) => {
       land = resolve
     })
-    const identity = await open({ replace: () => landing })
+    const identity = await open({ replaceFile: () => landing })
     const kept = identity.saveCredential(credential)
     expect([identity.pairingToken(), identity.credential()]).toEqual([undefined, credential])
     land()
@@ -170,7 +170,7 @@ describe('a credential', () => {
   test('that could not be written is not kept, and its token stays', async () => {
     const { open, tokenFile } = place(TOKEN)
     const identity = await open({
-      replace: async () => {
+      replaceFile: async () => {
         throw new Error('ENOSPC: no room')
       },
     })

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
-import type { Begun } from '../../../../worker/git/git-ports.ts'
+import type { FollowUpStart } from '../../../../worker/git/git-ports.ts'
 import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
@@ -71,13 +71,21 @@ function clashing(): Ground {
   return g
 }
 
-async function begun(g: Ground, run: Bench, job = aFollowUp(), kept = false): Promise<Begun> {
-  return got(await g.sources.followUps.begin({ job, folders: run.folders, inside: run.inside, kept }, never))
+async function begun(g: Ground, run: Bench, job = aFollowUp(), kept = false): Promise<FollowUpStart> {
+  return got(
+    await g.sources.followUps.begin({ job, folders: run.folders, sandbox: run.sandbox, kept }, never),
+  )
 }
 
-function push(g: Ground, run: Bench, from: Begun, job = aFollowUp(), fence: () => boolean = () => true) {
+function push(
+  g: Ground,
+  run: Bench,
+  from: FollowUpStart,
+  job = aFollowUp(),
+  fence: () => boolean = () => true,
+) {
   return g.sources.followUps.push(
-    { job, folders: run.folders, inside: run.inside, begun: from },
+    { job, folders: run.folders, sandbox: run.sandbox, start: from },
     fence,
     never,
   )
@@ -197,7 +205,7 @@ describe('from the branch to the newest base', () => {
     git(g.person, 'commit', '-q', '-m', 'Alone')
     git(g.person, 'push', '-q', 'origin', `alone:${BRANCH}`)
     const run = g.run()
-    const order = { job: aFollowUp(), folders: run.folders, inside: run.inside, kept: false }
+    const order = { job: aFollowUp(), folders: run.folders, sandbox: run.sandbox, kept: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/shares no history with main/)
   })
 
@@ -209,7 +217,7 @@ describe('from the branch to the newest base', () => {
   ])('a branch that %s is refused', async (_, pull, says) => {
     const g = drifted()
     const run = g.run()
-    const order = { job: aFollowUp(pull), folders: run.folders, inside: run.inside, kept: false }
+    const order = { job: aFollowUp(pull), folders: run.folders, sandbox: run.sandbox, kept: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(says)
   })
 })
@@ -291,7 +299,7 @@ describe('the sandbox that was kept', () => {
     ).toBe('mine\nlost')
     await run.sh('echo again > again')
     const third = await begun(g, run, aFollowUp(), true)
-    expect(third.kept).toEqual(['switchyard/before-follow-up-1-2'])
+    expect(third.preserved).toEqual(['switchyard/before-follow-up-1-2'])
   })
 
   test('that stopped in the middle of a rebase begins it anew, and keeps what was resolved', async () => {
@@ -311,8 +319,8 @@ describe('the sandbox that was kept', () => {
     await run.sh('echo precious > precious; rm -rf .git; ln -s /etc .git')
     const from = await begun(g, run, aFollowUp(), true)
     expect(from).toMatchObject({ state: 'rebased', isFresh: true })
-    expect(from.kept).toEqual([expect.stringMatching(/\/before-follow-up-1\./)])
-    expect(await run.sh(`cat ${from.kept[0]}/precious; cat new other`)).toBe(
+    expect(from.preserved).toEqual([expect.stringMatching(/\/before-follow-up-1\./)])
+    expect(await run.sh(`cat ${from.preserved[0]}/precious; cat new other`)).toBe(
       'precious\nof the branch\nof main',
     )
     expect(got(await push(g, run, from)).pushed).toBe(tipOf(g))
@@ -520,7 +528,7 @@ describe('carried out once more', () => {
     const g = drifted()
     const run = g.run()
     const job = aFollowUp({}, 'fu/1; x')
-    const order = { job, folders: run.folders, inside: run.inside, kept: false }
+    const order = { job, folders: run.folders, sandbox: run.sandbox, kept: false }
     expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(/names no follow-up/)
   })
 

@@ -9,9 +9,14 @@ import type { CodeHost } from '../../../../core/ports.ts'
 import { type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import { createLocalCodeHost } from '../../../../providers/codehost/local.ts'
-import { makeSources, type SourcesParts } from '../../../../worker/git/create-git-sources.ts'
+import { createGitSources, type GitSourcesOptions } from '../../../../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
-import type { Inside, InsideResult, RunFolders, Sources } from '../../../../worker/git/git-ports.ts'
+import type {
+  GitSources,
+  RunFolders,
+  SandboxCommandResult,
+  SandboxRunner,
+} from '../../../../worker/git/git-ports.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
 import { probeSandbox } from '../../../../worker/sandbox/probe.ts'
@@ -59,21 +64,21 @@ export interface Ground {
   readonly remote: string
   /** A person's checkout of it. */
   readonly person: string
-  readonly sources: Sources
+  readonly sources: GitSources
   /** A new run's folders and its sandbox. */
   readonly run: () => Bench
 }
 
 export interface Bench {
   readonly folders: RunFolders
-  readonly inside: Inside
+  readonly sandbox: SandboxRunner
   /** As the agent would; throws when it fails. */
   readonly sh: (script: string) => Promise<string>
 }
 
 let runs = 0
 
-export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeHost } = {}): Ground {
+export function ground(more: Partial<GitSourcesOptions> & { readonly codehost?: CodeHost } = {}): Ground {
   const folder = passableFolder()
   const hostPath = join(folder, 'codehost')
   const remote = join(hostPath, 'ada/lamps.git')
@@ -90,7 +95,7 @@ export function ground(more: Partial<SourcesParts> & { readonly codehost?: CodeH
   git(person, 'commit', '-q', '-m', 'Lamps')
   git(person, 'push', '-q', 'origin', 'main')
   const { codehost = createLocalCodeHost({ path: hostPath, clock: realClock }), ...parts } = more
-  const sources = makeSources({
+  const sources = createGitSources({
     folder: join(folder, 'worker'),
     clock: realClock,
     random: realChance,
@@ -113,10 +118,10 @@ function bench(root: string): Bench {
     work: made('work', true),
     home: made('home', true),
     exchange: made('exchange', true),
-    desk: made('desk', false),
+    staging: made('desk', false),
   }
-  const inside: Inside = {
-    async run(command, { mounts = [], stdin, timeoutMs = 60_000 } = {}): Promise<InsideResult> {
+  const sandbox: SandboxRunner = {
+    async run(command, { mounts = [], stdin, timeoutMs = 60_000 } = {}): Promise<SandboxCommandResult> {
       const sandbox = launcher.launch({
         user: slot,
         name: `sources-${runs}`,
@@ -145,11 +150,11 @@ function bench(root: string): Bench {
     },
   }
   const sh = async (script: string): Promise<string> => {
-    const { code, output, unmade } = await inside.run(['/bin/sh', '-euc', script])
+    const { code, output, unmade } = await sandbox.run(['/bin/sh', '-euc', script])
     if (code !== 0) throw new Error(`inside: ${unmade ?? ''} ${code}: ${output}`)
     return output.trim()
   }
-  return { folders, inside, sh }
+  return { folders, sandbox, sh }
 }
 
 export function aJob(more: Partial<Job> = {}): Job {

@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import { openSpool } from '../../../../store/worker-store.ts'
-import { askerAt, isSameHost, wayTo, withoutUser } from '../../../../worker/git/address.ts'
-import { type GitCall, makeGit } from '../../../../worker/git/git.ts'
-import { accountOf } from '../../../../worker/git/git-errors.ts'
+import { isSameHost, passwordPromptFor, protocolOf, withoutUser } from '../../../../worker/git/address.ts'
+import { createGit, type GitCall } from '../../../../worker/git/git.ts'
+import { explainFailure } from '../../../../worker/git/git-errors.ts'
 import { listInheritableFds } from '../../../../worker/sandbox/descriptors.ts'
 import { tempFolder, until } from '../../../support/real-files.ts'
 import { keptLog, noMeters } from '../../../support/recording-log.ts'
 import { got, refusalOf } from './git-fixture.ts'
 
 const folder = tempFolder()
-const git = makeGit({ folder, clock: realClock })
+const git = createGit({ folder, clock: realClock })
 
 /** An alias that runs a command is how a test gets a word in. */
 const run = (command: string, more: Partial<GitCall> = {}) =>
@@ -40,7 +40,7 @@ describe('its surroundings', () => {
   })
 
   test('where an agent made what it reads, its memory has an end', async () => {
-    expect(got(await run('ulimit -v', { wary: true })).output.trim()).toBe(String(4 * 1024 * 1024))
+    expect(got(await run('ulimit -v', { isUntrusted: true })).output.trim()).toBe(String(4 * 1024 * 1024))
     expect(got(await run('ulimit -v')).output.trim()).not.toBe(String(4 * 1024 * 1024))
   })
 
@@ -65,7 +65,7 @@ describe('its surroundings', () => {
   })
 
   test('an ssh agent is there for ssh alone', async () => {
-    const own = makeGit({ folder, clock: realClock, sshAgent: '/run/agent.sock' })
+    const own = createGit({ folder, clock: realClock, sshAgent: '/run/agent.sock' })
     const env = async (address: string) =>
       got(await own.run({ args: ['-c', 'alias.x=!env', 'x'], remote: { address }, timeoutMs: 20_000 })).output
     expect(await env('git@code.example:ada/lamps.git')).toMatch(/SSH_AUTH_SOCK=\/run\/agent\.sock/)
@@ -105,13 +105,13 @@ describe('its end', () => {
   })
 
   test('a flood of output is cut', async () => {
-    const { output, complaint } = got(await run('yes | head -c 3000000; yes no | head -c 3000000 >&2'))
+    const { output, stderr } = got(await run('yes | head -c 3000000; yes no | head -c 3000000 >&2'))
     expect(output.length).toBe(256 * 1024)
-    expect(complaint.length).toBe(16 * 1024)
+    expect(stderr.length).toBe(16 * 1024)
   })
 
   test('no git: says so', async () => {
-    const none = makeGit({ folder, clock: realClock, program: '/nowhere/git' })
+    const none = createGit({ folder, clock: realClock, program: '/nowhere/git' })
     expect(refusalOf(await none.run({ args: ['version'], timeoutMs: 1_000 }))).toMatch(
       /^failed: git could not be started .*; install git/,
     )
@@ -138,17 +138,19 @@ describe('addresses', () => {
     ['https://code.example/a\nb', undefined],
     ['/srv/a\nb', undefined],
   ])('%j leads by %s', (address, way) => {
-    const answer = wayTo(address)
+    const answer = protocolOf(address)
     expect(answer.ok ? answer.value : undefined).toBe(way)
   })
 
   test('where a token may be shown', () => {
-    expect(askerAt('https://code.example/x')).toBe('https://x-access-token@code.example')
-    expect(askerAt('https://ada@code.example:8443/x')).toBe('https://x-access-token@code.example:8443')
-    expect(askerAt('http://127.0.0.1:99/x')).toBe('http://x-access-token@127.0.0.1:99')
-    expect(askerAt('http://code.example/x')).toBeUndefined()
-    expect(askerAt('http://127.0.0.1.evil.example/x')).toBeUndefined()
-    expect(askerAt('git@code.example:x')).toBeUndefined()
+    expect(passwordPromptFor('https://code.example/x')).toBe('https://x-access-token@code.example')
+    expect(passwordPromptFor('https://ada@code.example:8443/x')).toBe(
+      'https://x-access-token@code.example:8443',
+    )
+    expect(passwordPromptFor('http://127.0.0.1:99/x')).toBe('http://x-access-token@127.0.0.1:99')
+    expect(passwordPromptFor('http://code.example/x')).toBeUndefined()
+    expect(passwordPromptFor('http://127.0.0.1.evil.example/x')).toBeUndefined()
+    expect(passwordPromptFor('git@code.example:x')).toBeUndefined()
     expect(isSameHost('https://code.example:1/a', 'https://CODE.example/b')).toBe(true)
     expect(isSameHost('https://code.example.evil/a', 'https://code.example/b')).toBe(false)
     expect(isSameHost('/srv/a', '/srv/a')).toBe(false)
@@ -195,9 +197,9 @@ test.each([
   ["fatal: Unable to create '/x/packed-refs.lock': File exists.", 'failed', 'locked'],
   ['error: object file ./objects/ab/cd is empty', 'failed', 'corrupt'],
   ['fatal: something new', 'failed', 'strange'],
-])('%s → %s', (complaint, kind, trouble) => {
-  const account = accountOf('pushing', complaint)
-  expect(account.trouble).toBe(trouble)
-  expect(account.no.refusal.kind).toBe(kind)
-  expect(account.no.refusal.message).toMatch(/^pushing: /)
+])('%s → %s', (stderr, kind, trouble) => {
+  const account = explainFailure('pushing', stderr)
+  expect(account.errorKind).toBe(trouble)
+  expect(account.refused.refusal.kind).toBe(kind)
+  expect(account.refused.refusal.message).toMatch(/^pushing: /)
 })

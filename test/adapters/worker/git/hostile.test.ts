@@ -7,13 +7,13 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, linkSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import type { CheckedOut, Inside } from '../../../../worker/git/git-ports.ts'
+import type { CheckedOut, SandboxRunner } from '../../../../worker/git/git-ports.ts'
 import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
 
 async function ready(): Promise<{ g: Ground; run: Bench; from: CheckedOut }> {
   const g = ground()
   const run = g.run()
-  return { g, run, from: got(await g.sources.checkOut(aJob(), run.folders, run.inside, never)) }
+  return { g, run, from: got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never)) }
 }
 
 /** The path is one that exists outside only; whatever writes there has run outside. */
@@ -80,7 +80,7 @@ describe('planted in the checkout', () => {
     const mark = join(g.folder, 'mark')
     chmodSync(g.folder, 0o777)
     await run.sh(`${plant(mark)}; echo work > work`)
-    const work = got(await g.sources.collect(aJob(), run.folders, run.inside, from))
+    const work = got(await g.sources.collect(aJob(), run.folders, run.sandbox, from))
     const order = { job: aJob(), leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: '' }
     got(await g.sources.publish(order, g.codehost, () => true, never))
     expect(git(g.remote, 'show', 'switchyard/eng-12:work')).toBe('work')
@@ -114,9 +114,9 @@ function owner(run: Bench, input: string, ...args: readonly string[]): Buffer {
 
 describe('handed out in place of a bundle', () => {
   /** After the worker's own command inside, as something that the command left running would. */
-  const swapped = (run: Bench, swap: (bundle: string) => void): Inside => ({
+  const swapped = (run: Bench, swap: (bundle: string) => void): SandboxRunner => ({
     async run(command, options) {
-      const result = await run.inside.run(command, options)
+      const result = await run.sandbox.run(command, options)
       swap(join(run.folders.exchange, 'work.bundle'))
       return result
     },
@@ -125,8 +125,8 @@ describe('handed out in place of a bundle', () => {
   const refusal = async (swap: (bundle: string, run: Bench) => void, script = 'echo work > work') => {
     const { g, run, from } = await ready()
     await run.sh(script)
-    const inside = swapped(run, (bundle) => swap(bundle, run))
-    const answer = await g.sources.collect(aJob(), run.folders, inside, from)
+    const sandbox = swapped(run, (bundle) => swap(bundle, run))
+    const answer = await g.sources.collect(aJob(), run.folders, sandbox, from)
     expect(existsSync(join(run.folders.exchange, 'work.bundle'))).toBe(false)
     return refusalOf(answer)
   }
@@ -205,7 +205,7 @@ describe('handed out in place of a bundle', () => {
   test('what lies on the exchange from before is not taken for work', async () => {
     const { g, run, from } = await ready()
     writeFileSync(join(run.folders.exchange, 'work.bundle'), 'old')
-    expect(got(await g.sources.collect(aJob(), run.folders, run.inside, from)).head).toBeUndefined()
+    expect(got(await g.sources.collect(aJob(), run.folders, run.sandbox, from)).head).toBeUndefined()
     expect(readdirSync(run.folders.exchange)).toEqual([])
   })
 })

@@ -14,15 +14,19 @@ import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { realChance, realClock } from '../../../../bin/clock.ts'
 import { yes } from '../../../../core/result.ts'
-import { type Git, type GitCall, makeGit } from '../../../../worker/git/git.ts'
-import { Turns } from '../../../../worker/git/keyed-queue.ts'
-import { type RepositoryCache, repositoryCache, type Wanted } from '../../../../worker/git/mirror-cache.ts'
+import { createGit, type Git, type GitCall } from '../../../../worker/git/git.ts'
+import { KeyedQueue } from '../../../../worker/git/keyed-queue.ts'
+import {
+  createMirrorCache,
+  type MirrorCache,
+  type RemoteRepository,
+} from '../../../../worker/git/mirror-cache.ts'
 import { until } from '../../../support/real-files.ts'
 import { aJob, git, got, ground, never, refusalOf } from './git-fixture.ts'
 
 interface Desk {
-  readonly cache: RepositoryCache
-  readonly wanted: Wanted
+  readonly cache: MirrorCache
+  readonly wanted: RemoteRepository
   readonly folder: string
   readonly calls: GitCall[]
   readonly person: string
@@ -31,20 +35,20 @@ interface Desk {
 
 function desk(): Desk {
   const { folder: root, remote, person } = ground()
-  const real = makeGit({ folder: join(root, 'git'), clock: realClock })
+  const real = createGit({ folder: join(root, 'git'), clock: realClock })
   const calls: GitCall[] = []
   const watched: Git = {
     run: (call) => {
       calls.push(call)
       return real.run(call)
     },
-    done: (doing, call) => {
+    runChecked: (doing, call) => {
       calls.push(call)
-      return real.done(doing, call)
+      return real.runChecked(doing, call)
     },
   }
   const folder = join(root, 'repositories')
-  const cache = repositoryCache({ folder, git: watched, clock: realClock, random: realChance })
+  const cache = createMirrorCache({ folder, git: watched, clock: realClock, random: realChance })
   return { cache, folder, calls, person, remote, wanted: { name: 'ada/lamps', remote: { address: remote } } }
 }
 
@@ -107,9 +111,9 @@ test('whoever is stopped while waiting waits no longer, and holds nobody up', as
 })
 
 test('a turn whose work throws is passed on', async () => {
-  const turns = new Turns()
-  await expect(turns.take('a', undefined, () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
-  expect(got(await turns.take('a', undefined, async () => yes(1)))).toBe(1)
+  const turns = new KeyedQueue()
+  await expect(turns.run('a', undefined, () => Promise.reject(new Error('bug')))).rejects.toThrow('bug')
+  expect(got(await turns.run('a', undefined, async () => yes(1)))).toBe(1)
 })
 
 describe('what a crash or a bad disk left', () => {
@@ -154,7 +158,7 @@ describe('what a crash or a bad disk left', () => {
   test('damage that only the checkout finds is healed too', async () => {
     const g = ground()
     const first = g.run()
-    got(await g.sources.checkOut(aJob(), first.folders, first.inside, never))
+    got(await g.sources.checkOut(aJob(), first.folders, first.sandbox, never))
     const folder = join(g.folder, 'worker/repositories')
     const copy = join(folder, readdirSync(folder)[0] ?? '')
     const tree = git(copy, 'rev-parse', 'main:dir')
@@ -162,17 +166,17 @@ describe('what a crash or a bad disk left', () => {
     expect(existsSync(loose)).toBe(true)
     rmSync(loose)
     const second = g.run()
-    got(await g.sources.checkOut(aJob(), second.folders, second.inside, never))
+    got(await g.sources.checkOut(aJob(), second.folders, second.sandbox, never))
     expect(readFileSync(join(second.folders.work, 'dir/shade'), 'utf8')).toBe('two\n')
   })
 
   test('a copy that was taken back during the run is fetched again for collecting', async () => {
     const g = ground()
     const run = g.run()
-    const from = got(await g.sources.checkOut(aJob(), run.folders, run.inside, never))
+    const from = got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
     await run.sh('echo work > work')
     rmSync(join(g.folder, 'worker/repositories'), { recursive: true })
-    expect(got(await g.sources.collect(aJob(), run.folders, run.inside, from)).commits).toBe(1)
+    expect(got(await g.sources.collect(aJob(), run.folders, run.sandbox, from)).commits).toBe(1)
   })
 })
 
@@ -182,7 +186,7 @@ describe('taking back', () => {
     const g = ground({ clock: { ...realClock, now: () => Date.now() + later } })
     const again = async () => {
       const run = g.run()
-      got(await g.sources.checkOut(aJob(), run.folders, run.inside, never))
+      got(await g.sources.checkOut(aJob(), run.folders, run.sandbox, never))
     }
     const old = join(g.folder, 'worker/repositories/r-old.git')
     const leave = () => {
@@ -223,15 +227,15 @@ describe('taking back', () => {
       readdirSync(folder)
         .map((name) => name.split('-')[2])
         .sort()
-    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, protectedMs: 0 })
     expect(left()).toEqual(['one', 'three', 'two'])
-    await cache.prune({ unusedMsMax: 1_500_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    await cache.prune({ unusedMsMax: 1_500_000, bytesMax: 1024 ** 3, protectedMs: 0 })
     expect(left()).toEqual(['three', 'two'])
-    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: sizeOf(folder) - 1, sparedMs: 0 })
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: sizeOf(folder) - 1, protectedMs: 0 })
     expect(left()).toEqual(['three'])
-    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, sparedMs: 1_800_000 })
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, protectedMs: 1_800_000 })
     expect(left()).toEqual(['three'])
-    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, sparedMs: 0 })
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1, protectedMs: 0 })
     expect(left()).toEqual([])
   })
 
@@ -257,7 +261,7 @@ describe('taking back', () => {
       git(copy, 'repack', '-q', '-d')
     }
     expect(packs(copy).length).toBeGreaterThan(40)
-    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, sparedMs: 0 })
+    await cache.prune({ unusedMsMax: 3_600_000, bytesMax: 1024 ** 3, protectedMs: 0 })
     expect(packs(copy)).toHaveLength(1)
     expect(got(await cache.use(wanted, never, tip))).toBe(git(person, 'rev-parse', 'main'))
   }, 240_000)

@@ -3,18 +3,18 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
-import type { CheckedOut, Collected } from '../../../../worker/git/git-ports.ts'
+import type { CheckedOut, CollectedWork } from '../../../../worker/git/git-ports.ts'
 import { aJob, type Bench, type Ground, git, got, ground, never, refusalOf } from './git-fixture.ts'
 
 const BRANCH = 'switchyard/eng-12'
 
 async function checkedOut(g: Ground, job = aJob()): Promise<{ run: Bench; from: CheckedOut }> {
   const run = g.run()
-  return { run, from: got(await g.sources.checkOut(job, run.folders, run.inside, never)) }
+  return { run, from: got(await g.sources.checkOut(job, run.folders, run.sandbox, never)) }
 }
 
-async function collected(g: Ground, run: Bench, from: CheckedOut): Promise<Collected> {
-  return got(await g.sources.collect(aJob(), run.folders, run.inside, from))
+async function collected(g: Ground, run: Bench, from: CheckedOut): Promise<CollectedWork> {
+  return got(await g.sources.collect(aJob(), run.folders, run.sandbox, from))
 }
 
 interface Publishing {
@@ -23,7 +23,7 @@ interface Publishing {
   readonly leaseId?: string
 }
 
-function publish(g: Ground, run: Bench, from: CheckedOut, work: Collected, more: Publishing = {}) {
+function publish(g: Ground, run: Bench, from: CheckedOut, work: CollectedWork, more: Publishing = {}) {
   const { fence = () => true, summary = 'Mended.', leaseId = 'ls-1' } = more
   const order = { job: aJob(), leaseId, folders: run.folders, from, collected: work, summary }
   return g.sources.publish(order, g.codehost, fence, never)
@@ -138,7 +138,7 @@ describe('the checkout', () => {
     git(g.person, 'push', '-q', 'origin', `strange:refs/heads/${BRANCH}`)
     const refusal = async (job: Parameters<typeof aJob>[0]) => {
       const run = g.run()
-      return refusalOf(await g.sources.checkOut(aJob(job), run.folders, run.inside, never))
+      return refusalOf(await g.sources.checkOut(aJob(job), run.folders, run.sandbox, never))
     }
     expect(await refusal({})).toMatch(
       /^conflict: the branch switchyard\/eng-12 of ada\/lamps shares no history with main/,
@@ -159,7 +159,7 @@ describe('the checkout', () => {
     const taken = g.run()
     await taken.sh('touch there')
     expect(
-      refusalOf(await g.sources.checkOut(aJob({ branch: 'b' }), taken.folders, taken.inside, never)),
+      refusalOf(await g.sources.checkOut(aJob({ branch: 'b' }), taken.folders, taken.sandbox, never)),
     ).toMatch(/^failed: checking out ada\/lamps failed: .*not an empty directory/)
   })
 
@@ -168,19 +168,19 @@ describe('the checkout', () => {
     const stop = new AbortController()
     stop.abort()
     const run = g.run()
-    expect(refusalOf(await g.sources.checkOut(aJob(), run.folders, run.inside, stop.signal))).toMatch(
+    expect(refusalOf(await g.sources.checkOut(aJob(), run.folders, run.sandbox, stop.signal))).toMatch(
       /^conflict: .*stopped/,
     )
   })
 })
 
 describe('what an agent may leave', () => {
-  const left = async (script: string): Promise<{ g: Ground; work: Collected; files: string }> => {
+  const left = async (script: string): Promise<{ g: Ground; work: CollectedWork; files: string }> => {
     const g = ground()
     const { run, from } = await checkedOut(g)
     await run.sh(script)
     const work = await collected(g, run, from)
-    const bare = join(run.folders.desk, 'work.git')
+    const bare = join(run.folders.staging, 'work.git')
     const files = work.head === undefined ? '' : git(bare, 'ls-tree', '-r', '--name-only', work.head)
     return { g, work, files: files.split('\n').join(' ') }
   }
@@ -246,7 +246,7 @@ describe('what an agent may leave', () => {
     const g = ground()
     const { run, from } = await checkedOut(g)
     await run.sh('git checkout -q --orphan new; git commit -qm fresh')
-    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
       /^conflict: the work does not go on from [0-9a-f]{12}, where it started/,
     )
   })
@@ -255,7 +255,7 @@ describe('what an agent may leave', () => {
     const g = ground()
     const { run, from } = await checkedOut(g)
     await run.sh('rm -rf .git')
-    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
       /^failed: collecting the work failed: .*not a git repository/,
     )
   })
@@ -264,7 +264,7 @@ describe('what an agent may leave', () => {
     const g = ground({ bundleBytesMax: 64 * 1024 })
     const { run, from } = await checkedOut(g)
     await run.sh('head -c 200000 /dev/urandom > large')
-    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.inside, from))).toMatch(
+    expect(refusalOf(await g.sources.collect(aJob(), run.folders, run.sandbox, from))).toMatch(
       /^invalid: .*more than 0 MiB/,
     )
   })
@@ -303,7 +303,7 @@ describe('publishing', () => {
     const { run, from } = await checkedOut(g)
     await run.sh('echo one > one; git add one; git commit -qm one; echo two > two')
     const work = await collected(g, run, from)
-    git(join(run.folders.desk, 'work.git'), 'push', '-q', g.remote, `${work.head}~1:refs/heads/${BRANCH}`)
+    git(join(run.folders.staging, 'work.git'), 'push', '-q', g.remote, `${work.head}~1:refs/heads/${BRANCH}`)
     expect(got(await publish(g, run, from, work)).pushed).toBe(work.head)
     expect(tipOf(g)).toBe(work.head)
   })

@@ -3,9 +3,9 @@ import { describe, expect, test } from '@jest/globals'
 import type { CodeHost } from '../../../../core/ports.ts'
 import { no, type Result, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import { isSaid, sayOnce } from '../../../../worker/git/follow-up-comment.ts'
+import { hasFollowUpComment, postCommentOnce } from '../../../../worker/git/follow-up-comment.ts'
 import { publish } from '../../../../worker/git/publish.ts'
-import { fetching, patiently, publishing, type Tried } from '../../../../worker/git/retry.ts'
+import { type Attempt, whileFetching, whilePublishing, withRetries } from '../../../../worker/git/retry.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { aJob, got, refusalOf } from './git-fixture.ts'
 
@@ -17,9 +17,11 @@ const random = { fraction: () => 0.5 }
 function outage(clock: ManualClock, minutes: number) {
   let asked = 0
   const isOver = () => clock.monotonic() >= minutes * MINUTE_MS
-  const attempt = async (): Promise<Tried<string>> => {
+  const attempt = async (): Promise<Attempt<string>> => {
     asked += 1
-    return isOver() ? { answer: yes('done'), passes: false } : { answer: no('failed', AWAY), passes: true }
+    return isOver()
+      ? { result: yes('done'), isTransient: false }
+      : { result: no('failed', AWAY), isTransient: true }
   }
   return { attempt, isOver, asked: () => asked }
 }
@@ -29,11 +31,11 @@ describe('an outage', () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 5)
     const told: string[] = []
-    const done = patiently(
+    const done = withRetries(
       { clock, random },
       undefined,
       attempt,
-      publishing((line) => told.push(line)),
+      whilePublishing((line) => told.push(line)),
     )
     await clock.advance(6 * MINUTE_MS)
     expect(got(await done)).toBe('done')
@@ -42,14 +44,14 @@ describe('an outage', () => {
   })
 
   test.each([
-    ['publishing', publishing, 10],
-    ['fetching', fetching, 3],
+    ['publishing', whilePublishing, 10],
+    ['fetching', whileFetching, 3],
   ] as const)(
     'that does not end is given up when %s, and the reason says after how long',
     async (_, endure, minutes) => {
       const clock = new ManualClock()
       const { attempt, asked } = outage(clock, 60)
-      const refused = patiently({ clock, random }, undefined, attempt, endure())
+      const refused = withRetries({ clock, random }, undefined, attempt, endure())
       await clock.advance((minutes + 1) * MINUTE_MS)
       expect(refusalOf(await refused)).toBe(`failed: ${AWAY} (tried for ${minutes} minutes)`)
       const before = asked()
@@ -63,7 +65,7 @@ describe('an outage', () => {
     const clock = new ManualClock()
     const { attempt, asked } = outage(clock, 60)
     const stop = new AbortController()
-    const refused = patiently({ clock, random }, stop.signal, attempt, publishing())
+    const refused = withRetries({ clock, random }, stop.signal, attempt, whilePublishing())
     await clock.advance(MINUTE_MS)
     const before = asked()
     stop.abort()
@@ -75,13 +77,18 @@ describe('an outage', () => {
   test('of a moment is nobody’s business, and what lasts is not tried again', async () => {
     const clock = new ManualClock()
     const told: string[] = []
-    const endurance = publishing((line) => told.push(line))
+    const endurance = whilePublishing((line) => told.push(line))
     const { attempt } = outage(clock, 0.05)
-    const done = patiently({ clock, random }, undefined, attempt, endurance)
+    const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(MINUTE_MS)
     expect(got(await done)).toBe('done')
-    const lasting = async (): Promise<Tried<string>> => ({ answer: no('forbidden', 'no'), passes: false })
-    expect(refusalOf(await patiently({ clock, random }, undefined, lasting, endurance))).toBe('forbidden: no')
+    const lasting = async (): Promise<Attempt<string>> => ({
+      result: no('forbidden', 'no'),
+      isTransient: false,
+    })
+    expect(refusalOf(await withRetries({ clock, random }, undefined, lasting, endurance))).toBe(
+      'forbidden: no',
+    )
     expect(told).toEqual([])
   })
 })
@@ -90,11 +97,11 @@ describe('a pause that the other side asks for', () => {
   /** Refuses until then, and counts who comes too early. */
   function limited(clock: ManualClock, minutes: number, saysMs = (leftMs: number) => leftMs) {
     let early = 0
-    const attempt = async (): Promise<Tried<string>> => {
+    const attempt = async (): Promise<Attempt<string>> => {
       const leftMs = minutes * MINUTE_MS - clock.monotonic()
-      if (leftMs <= 0) return { answer: yes('done'), passes: false }
+      if (leftMs <= 0) return { result: yes('done'), isTransient: false }
       early += 1
-      return { answer: no('unavailable', 'too often', saysMs(leftMs)), passes: true }
+      return { result: no('unavailable', 'too often', saysMs(leftMs)), isTransient: true }
     }
     return { attempt, early: () => early }
   }
@@ -103,9 +110,9 @@ describe('a pause that the other side asks for', () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
     const told: string[] = []
-    const endurance = publishing((line) => told.push(line))
+    const endurance = whilePublishing((line) => told.push(line))
     const until = new Date(clock.now() + 60 * MINUTE_MS).toISOString().slice(0, 16)
-    const done = patiently({ clock, random }, undefined, attempt, endurance)
+    const done = withRetries({ clock, random }, undefined, attempt, endurance)
     await clock.advance(61 * MINUTE_MS)
     expect(got(await done)).toBe('done')
     expect(early()).toBe(1)
@@ -119,8 +126,8 @@ describe('a pause that the other side asks for', () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 50)
     const away = outage(clock, 58)
-    const both = async () => ((await attempt()).answer.ok ? away.attempt() : attempt())
-    const done = patiently({ clock, random }, undefined, both, publishing())
+    const both = async () => ((await attempt()).result.ok ? away.attempt() : attempt())
+    const done = withRetries({ clock, random }, undefined, both, whilePublishing())
     await clock.advance(60 * MINUTE_MS)
     expect(got(await done)).toBe('done')
   })
@@ -132,7 +139,7 @@ describe('a pause that the other side asks for', () => {
   ])('is not kept for hours, asked for %s', async (_, minutes, says, waited, triesMax) => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, minutes, says)
-    const refused = patiently({ clock, random }, undefined, attempt, publishing())
+    const refused = withRetries({ clock, random }, undefined, attempt, whilePublishing())
     await clock.advance(waited * MINUTE_MS)
     expect(refusalOf(await refused)).toMatch(
       /^unavailable: too often \(not within .* minutes?, which is too long/,
@@ -145,7 +152,7 @@ describe('a pause that the other side asks for', () => {
     const clock = new ManualClock()
     const { attempt } = limited(clock, 60)
     const stop = new AbortController()
-    const refused = patiently({ clock, random }, stop.signal, attempt, publishing())
+    const refused = withRetries({ clock, random }, stop.signal, attempt, whilePublishing())
     await clock.advance(MINUTE_MS)
     stop.abort()
     expect(refusalOf(await refused)).toBe('unavailable: too often')
@@ -155,7 +162,7 @@ describe('a pause that the other side asks for', () => {
   test('is not run into where nobody would wait for so long', async () => {
     const clock = new ManualClock()
     const { attempt, early } = limited(clock, 60)
-    expect(refusalOf(await patiently({ clock, random }, undefined, attempt))).toBe('unavailable: too often')
+    expect(refusalOf(await withRetries({ clock, random }, undefined, attempt))).toBe('unavailable: too often')
     expect(early()).toBe(1)
   })
 })
@@ -202,7 +209,7 @@ test('a comment that an outage holds up, and whose answers get lost, is made onc
   const { codehost, comments } = flaky(clock, 4)
   const place = { codehost, remote: 'ada/lamps', number: 1 }
   const words = { marker: MARK, body: `Done.\n\n${MARK}`, isTakenOver: false }
-  const said = sayOnce({ clock, random }, place, words, () => true, new AbortController().signal)
+  const said = postCommentOnce({ clock, random }, place, words, () => true, new AbortController().signal)
   await clock.advance(10 * MINUTE_MS)
   got(await said)
   expect(comments).toEqual([words.body])
@@ -242,7 +249,13 @@ describe('a comment that is sent and taken in late', () => {
       const clock = new ManualClock()
       const { host, comments } = late(clock, 3_000)
       const words = { marker: MARK, body, isTakenOver }
-      const said = sayOnce({ clock, random }, place(host), words, () => true, new AbortController().signal)
+      const said = postCommentOnce(
+        { clock, random },
+        place(host),
+        words,
+        () => true,
+        new AbortController().signal,
+      )
       await clock.advance(6_000)
       got(await said)
       expect(comments).toEqual([isTakenOver ? `Before.\n\n${MARK}` : body])
@@ -256,13 +269,13 @@ describe('a comment that is sent and taken in late', () => {
     const blind = { ...host, hasComment: async () => yes(false) }
     const words = { marker: MARK, body, isTakenOver: false }
     const where = { ...place(blind), told: (line: string) => told.push(line) }
-    got(await sayOnce({ clock, random }, where, words, () => true, new AbortController().signal))
+    got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect([comments, told]).toEqual([
       [body],
       ['the follow-up’s comment was there more than once: the first one stays'],
     ])
     comments.push(body)
-    const found = isSaid({ clock, random }, place(host), MARK, new AbortController().signal)
+    const found = hasFollowUpComment({ clock, random }, place(host), MARK, new AbortController().signal)
     expect([got(await found), comments]).toEqual([true, [body]])
   })
 
@@ -273,29 +286,29 @@ describe('a comment that is sent and taken in late', () => {
     const forbidden = { ...host, dropRepeats: async () => no('forbidden', 'not allowed') }
     const where = { ...place(forbidden), told: (line: string) => told.push(line) }
     const words = { marker: MARK, body, isTakenOver: false }
-    got(await sayOnce({ clock, random }, where, words, () => true, new AbortController().signal))
+    got(await postCommentOnce({ clock, random }, where, words, () => true, new AbortController().signal))
     expect(told).toEqual([expect.stringMatching(/could not be seen to: not allowed$/)])
   })
 })
 
 describe('a pull request', () => {
-  const delivery = (codehost: CodeHost, told: string[]) => ({
+  const delivery = (codehost: CodeHost, logToRun: string[]) => ({
     job: aJob() as Job,
     leaseId: 'ls-1',
-    folders: { work: '/w', home: '/h', desk: '/d', exchange: '/e' },
+    folders: { work: '/w', home: '/h', staging: '/d', exchange: '/e' },
     from: { base: 'b' },
     head: 'h',
     summary: '',
-    wanted: { name: 'ada/lamps', remote: { address: '/nowhere' } },
+    repository: { name: 'ada/lamps', remote: { address: '/nowhere' } },
     codehost,
-    fence: () => true,
+    mayContinue: () => true,
     signal: new AbortController().signal,
-    told: (line: string) => told.push(line),
+    told: (line: string) => logToRun.push(line),
   })
   /** The push is another story. */
   const git = {
-    run: async () => yes({ code: 0, output: '', complaint: '' }),
-    done: async () => yes({ code: 0, output: '', complaint: '' }),
+    run: async () => yes({ code: 0, output: '', stderr: '' }),
+    runChecked: async () => yes({ code: 0, output: '', stderr: '' }),
   }
 
   test('that an outage holds up, and whose answers get lost, is opened once', async () => {

@@ -96,11 +96,11 @@ test('it fetches, pushes and opens the pull request, and stands in no argument, 
   })
   const run = g.run()
   const job = withToken()
-  const from = got(await g.sources.checkOut(job, run.folders, run.inside, never))
+  const from = got(await g.sources.checkOut(job, run.folders, run.sandbox, never))
   expect(await run.sh('git config remote.origin.url; echo work > work')).toBe(
     `${server.origin}/ada/lamps.git`,
   )
-  const work = got(await g.sources.collect(job, run.folders, run.inside, from))
+  const work = got(await g.sources.collect(job, run.folders, run.sandbox, from))
   const order = { job, leaseId: 'ls-1', folders: run.folders, from, collected: work, summary: 'Done.' }
   const published = got(await g.sources.publish(order, codehost, () => true, never))
   expect(published).toMatchObject({ prUrl: 'https://code.example/ada/lamps/pull/1', adopted: false })
@@ -116,7 +116,9 @@ test('it fetches, pushes and opens the pull request, and stands in no argument, 
 test('a wrong one is refused, and quoted by nobody', async () => {
   const { g } = await site()
   const run = g.run()
-  const said = refusalOf(await g.sources.checkOut(withToken('wrong-token-1'), run.folders, run.inside, never))
+  const said = refusalOf(
+    await g.sources.checkOut(withToken('wrong-token-1'), run.folders, run.sandbox, never),
+  )
   expect(said).toMatch(/^unauthorized: fetching ada\/lamps: the code host refused the token; connect/)
   expect(said).not.toContain('wrong-token-1')
 })
@@ -132,7 +134,7 @@ test('what the code host sends back of it is struck out', async () => {
     },
   })
   const run = g.run()
-  const said = refusalOf(await g.sources.checkOut(withToken(), run.folders, run.inside, never))
+  const said = refusalOf(await g.sources.checkOut(withToken(), run.folders, run.sandbox, never))
   expect(said).toMatch(/^forbidden: .*you sent \*\*\* as Basic \*\*\*/)
   expect(holds(said)).toBe(false)
 })
@@ -161,7 +163,7 @@ test('a fork that it may not push to is refused before any work is done', async 
   }
   const job = { ...withToken(), kind: 'follow-up' as const, followUp: { id: 'fu-1', number: 1 }, pull }
   const run = g.run()
-  const order = { job, folders: run.folders, inside: run.inside, kept: false }
+  const order = { job, folders: run.folders, sandbox: run.sandbox, kept: false }
   expect(refusalOf(await g.sources.followUps.begin(order, never))).toMatch(
     /^forbidden: bo\/lamps is a fork .* allow edits by maintainers/,
   )
@@ -177,7 +179,7 @@ test('a code host that leads on to another place takes no token there', async ()
     },
   })
   const run = g.run()
-  expect(refusalOf(await g.sources.checkOut(withToken(), run.folders, run.inside, never))).toMatch(
+  expect(refusalOf(await g.sources.checkOut(withToken(), run.folders, run.sandbox, never))).toMatch(
     /^unauthorized/,
   )
   expect(other.server.seen.length).toBeGreaterThan(0)
@@ -195,7 +197,7 @@ test('within one place a redirect is followed: a repository may be renamed', asy
   const run = g.run()
   const job = withToken()
   const repo = { ...job.repo, remote: 'ada/old' }
-  got(await g.sources.checkOut({ ...job, repo }, run.folders, run.inside, never))
+  got(await g.sources.checkOut({ ...job, repo }, run.folders, run.sandbox, never))
 })
 
 test('an address on another machine than the code host’s is asked without it', async () => {
@@ -203,7 +205,7 @@ test('an address on another machine than the code host’s is asked without it',
   const run = g.run()
   const elsewhere = `${server.origin.replace('127.0.0.1', 'localhost')}/ada/lamps.git`
   expect(
-    refusalOf(await g.sources.checkOut(withToken(TOKEN, elsewhere), run.folders, run.inside, never)),
+    refusalOf(await g.sources.checkOut(withToken(TOKEN, elsewhere), run.folders, run.sandbox, never)),
   ).toMatch(/^unauthorized/)
   expect(server.seen.map(({ authorization }) => authorization)).toEqual([undefined])
 })
@@ -218,7 +220,7 @@ test('a stopped fetch leaves no process behind', async () => {
   })
   const run = g.run()
   const stop = new AbortController()
-  const fetched = g.sources.checkOut(withToken(), run.folders, run.inside, stop.signal)
+  const fetched = g.sources.checkOut(withToken(), run.folders, run.sandbox, stop.signal)
   await until('the fetch is under way', () => waiting)
   expect(shown().some((text) => text.includes(server.origin))).toBe(true)
   stop.abort()
@@ -241,7 +243,7 @@ test('a code host that is away is tried again for minutes, said, and named', asy
   const run = g.run()
   const told: string[] = []
   const tell = (line: string) => void told.push(line)
-  const answer = await g.sources.checkOut(withToken(), run.folders, run.inside, never, tell)
+  const answer = await g.sources.checkOut(withToken(), run.folders, run.sandbox, never, tell)
   expect(refusalOf(answer)).toMatch(
     /^failed: fetching ada\/lamps: the code host could not be reached.* \(tried for \d minutes\)$/,
   )

@@ -1,7 +1,7 @@
 /** When an agent has had enough. */
 import { describe, expect, test } from '@jest/globals'
 import type { JobLimits } from '../../../../protocol/frames.ts'
-import { Budget } from '../../../../worker/run/agent-limits.ts'
+import { AgentLimits } from '../../../../worker/run/agent-limits.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const MINUTE_MS = 60_000
@@ -9,12 +9,12 @@ const MINUTE_MS = 60_000
 function watched(limits: JobLimits, trouble: () => string | undefined = () => undefined) {
   const clock = new ManualClock()
   const said: string[] = []
-  const budget = new Budget({
+  const budget = new AgentLimits({
     clock,
     limits,
     stallMs: 10 * MINUTE_MS,
-    trouble: async () => trouble(),
-    over: (reason) => void said.push(reason),
+    findMachineProblem: async () => trouble(),
+    onExceeded: (reason) => void said.push(reason),
   })
   const pass = (ms: number) => clock.advance(ms)
   return { budget, said, pass }
@@ -24,7 +24,7 @@ describe('a budget', () => {
   test('ends an agent that says nothing, counted from its last word', async () => {
     const { budget, said, pass } = watched({})
     await pass(9 * MINUTE_MS)
-    budget.heard()
+    budget.recordOutput()
     await pass(9.9 * MINUTE_MS)
     expect(said).toEqual([])
     await pass(0.2 * MINUTE_MS)
@@ -34,7 +34,7 @@ describe('a budget', () => {
   test('ends an agent that takes too long, however much it says', async () => {
     const { budget, said, pass } = watched({ maxMinutes: 3 })
     for (let n = 0; n < 3 * 60; n += 1) {
-      budget.heard()
+      budget.recordOutput()
       await pass(1_000)
     }
     expect(said).toEqual(['the agent took longer than sandbox.maxRunMinutes allows: 3 minutes'])
@@ -54,18 +54,18 @@ describe('a budget', () => {
 
   test('ends an agent that spends too much, once', () => {
     const { budget, said } = watched({ maxCostUsd: 0.5 })
-    budget.spent({ costUsd: 0.5, turns: 1 })
-    budget.spent({ turns: 1_000 })
+    budget.recordSpending({ costUsd: 0.5, turns: 1 })
+    budget.recordSpending({ turns: 1_000 })
     expect(said).toEqual([])
-    budget.spent({ costUsd: 0.51, turns: 2 })
-    budget.spent({ costUsd: 0.6, turns: 3 })
+    budget.recordSpending({ costUsd: 0.51, turns: 2 })
+    budget.recordSpending({ costUsd: 0.6, turns: 3 })
     expect(said).toEqual(['the agent spent more than agent.maxCostUsd allows: $0.5100 of $0.5'])
   })
 
   test('ends an agent that takes too many turns', () => {
     const { budget, said } = watched({ maxTurns: 2 })
-    budget.spent({ turns: 2 })
-    budget.spent({ turns: 3 })
+    budget.recordSpending({ turns: 2 })
+    budget.recordSpending({ turns: 3 })
     expect(said).toEqual(['the agent took more turns than agent.maxTurns allows, which is 2'])
   })
 

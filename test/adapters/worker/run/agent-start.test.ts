@@ -1,17 +1,17 @@
 /** What an agent is given beside its work, and that it is not heard repeating it. */
 import { expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
-import { agentDrivers } from '../../../../worker/agents/drivers.ts'
-import { agentStart } from '../../../../worker/run/agent-start.ts'
-import type { HandsParts } from '../../../../worker/run/dependencies.ts'
-import { CODEHOST_CREDENTIAL } from '../../../../worker/run/sandbox-paths.ts'
+import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { prepareAgent } from '../../../../worker/run/agent-start.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/dependencies.ts'
+import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths.ts'
 
 const AT = '2026-01-01T00:00:00.000Z'
 const TOKEN = 'a-token-of-the-code-host'
 const hands = {
-  drivers: agentDrivers({ path: '', home: '/root', asOther: false }),
+  drivers: createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false }),
   uuid: () => 'a-session',
-} as unknown as HandsParts
+} as unknown as ExecutorDependencies
 
 const jobWith = (exposeCodehostToken: boolean) =>
   ({
@@ -25,13 +25,14 @@ const jobWith = (exposeCodehostToken: boolean) =>
   }) as unknown as Job
 
 test.each([true, false])('the code host’s token, given by configuration: %s', async (isGiven) => {
-  const started = await agentStart(hands, jobWith(isGiven), { prompt: 'x' })
+  const started = await prepareAgent(hands, jobWith(isGiven), { prompt: 'x' })
   if (!started.ok) throw new Error(started.refusal.message)
   const { command, listener } = started.value
   const files = command.files
     ?.filter(({ text }) => text.includes(TOKEN))
     .map(({ path, mode }) => [path, mode])
-  expect(files).toEqual(isGiven ? [[CODEHOST_CREDENTIAL, '0400']] : [])
+  expect(files).toEqual(isGiven ? [[CODEHOST_CREDENTIAL_INSIDE, '0400']] : [])
   expect(JSON.stringify([command.command, command.environment])).not.toContain(TOKEN)
-  if (isGiven) expect(JSON.stringify(listener.line(`GH_TOKEN=${TOKEN}`, AT))).toContain('GH_TOKEN=***')
+  if (isGiven)
+    expect(JSON.stringify(listener.onOutputLine(`GH_TOKEN=${TOKEN}`, AT))).toContain('GH_TOKEN=***')
 })

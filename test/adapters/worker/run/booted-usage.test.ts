@@ -3,12 +3,12 @@ import { chownSync, mkdirSync, mkdtempSync, readdirSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import type { Hands } from '../../../../worker/executor.ts'
+import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { booted, executed, handsIn, RUN, seat } from '../../../support/resumed-sandbox.ts'
 
 let folder = ''
-let hands: Hands
+let hands: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-usage-'))

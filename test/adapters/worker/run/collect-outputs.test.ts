@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import { ARTIFACT_PART_BYTES_MAX } from '../../../../protocol/limits.ts'
-import { tellLeavings } from '../../../../worker/run/collect-outputs.ts'
+import { collectOutputs } from '../../../../worker/run/collect-outputs.ts'
 
 let out = ''
 beforeEach(async () => {
@@ -22,7 +22,7 @@ async function told() {
     report: (one: ExecutionReport) => void all.push(one),
     waitForCapacity: () => Promise.resolve(),
   }
-  const left = await tellLeavings(
+  const left = await collectOutputs(
     out,
     reporter,
     () => '2026-01-01T00:00:00.000Z',

@@ -9,10 +9,10 @@ import type { ExecutionReporter, ExecutionRequest } from '../../../../core/daemo
 import { no, yes } from '../../../../core/result.ts'
 import type { Job } from '../../../../protocol/frames.ts'
 import type { AgentDriver } from '../../../../worker/agents/agent.ts'
-import { openHands } from '../../../../worker/executor.ts'
-import type { Sources } from '../../../../worker/git/git-ports.ts'
-import type { HandsParts } from '../../../../worker/run/dependencies.ts'
-import { type ExecutionParts, RunExecution } from '../../../../worker/run/execution.ts'
+import { openExecutor } from '../../../../worker/executor.ts'
+import type { GitSources } from '../../../../worker/git/git-ports.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/dependencies.ts'
+import { RunExecution, type RunExecutionOptions } from '../../../../worker/run/execution.ts'
 import { Sandboxes } from '../../../../worker/run/sandboxes.ts'
 import { openSandboxEgress } from '../../../../worker/sandbox/egress/sandbox-egress.ts'
 import type { SandboxLauncher } from '../../../../worker/sandbox/sandbox-process.ts'
@@ -41,7 +41,7 @@ const COST = {
 const FULL = new Error('ENOSPC: no space left on device, write')
 const broken = () => Promise.reject(FULL)
 
-const good: Sources = {
+const good: GitSources = {
   checkOut: async () => yes({ base: 'a' }),
   collect: async () =>
     yes({ head: 'b', commits: 1, diff: { files: 1, additions: 1, deletions: 0, text: '' } }),
@@ -49,8 +49,8 @@ const good: Sources = {
   followUps: {
     begin: async () => no('invalid', 'this is no follow-up'),
     push: async () => no('invalid', 'this is no follow-up'),
-    isSaid: async () => yes(false),
-    say: async () => yes(undefined),
+    hasComment: async () => yes(false),
+    postComment: async () => yes(undefined),
   },
 }
 
@@ -89,7 +89,7 @@ const job = {
   retentionHours: 1,
 } as unknown as Job
 
-function handsParts(changes: Partial<HandsParts>, clock: ManualClock): HandsParts {
+function handsParts(changes: Partial<ExecutorDependencies>, clock: ManualClock): ExecutorDependencies {
   return {
     folder: data,
     clock,
@@ -111,11 +111,11 @@ function handsParts(changes: Partial<HandsParts>, clock: ManualClock): HandsPart
     freeBytes: async () => 2 ** 40,
     closed: async () => {},
     ...changes,
-  } as unknown as HandsParts
+  } as unknown as ExecutorDependencies
 }
 
 async function made(
-  changes: Partial<HandsParts>,
+  changes: Partial<ExecutorDependencies>,
   order: Job,
   clock: ManualClock,
   tell: ExecutionReporter['report'] = () => {},
@@ -126,22 +126,25 @@ async function made(
     trash: join(data, 'trash'),
     clock,
     log: hands.log,
-    ownerOf: () => undefined,
+    ownerFor: () => undefined,
     firstNumber: 0,
-    remove: hands.removeFolder,
+    deleteFolder: hands.removeFolder,
   })
   const execution = new RunExecution({
-    hands,
+    dependencies: hands,
     sandboxes,
     order: { leaseId: 'ls-1', workerId: 'wk-1', job: order } as ExecutionRequest,
     reporter: { report: tell, waitForCapacity: async () => {} },
-    progressed: () => {},
-    gone: () => {},
-  } satisfies ExecutionParts)
+    onProgress: () => {},
+    onGone: () => {},
+  } satisfies RunExecutionOptions)
   return { execution, sandboxes }
 }
 
-async function carriedOut(changes: Partial<HandsParts>, spoil: (sandboxes: Sandboxes) => void = () => {}) {
+async function carriedOut(
+  changes: Partial<ExecutorDependencies>,
+  spoil: (sandboxes: Sandboxes) => void = () => {},
+) {
   const { execution, sandboxes } = await made(changes, job, new ManualClock())
   expect(await execution.prepare()).toMatchObject({ ok: true })
   const { work } = sandboxes.foldersOf(RUN)
@@ -151,15 +154,15 @@ async function carriedOut(changes: Partial<HandsParts>, spoil: (sandboxes: Sandb
   spoil(sandboxes)
   const outcome = await execution.finish(worked)
   await execution.whenExited()
-  await sandboxes.settled()
+  await sandboxes.waitUntilSettled()
   return { outcome, sandboxes, work: join(work, 'precious.txt') }
 }
 
-test.each<[string, Partial<Sources>]>([
+test.each<[string, Partial<GitSources>]>([
   ['bringing it out', { collect: broken }],
   ['publishing it', { publish: broken }],
 ])('a disk that is full while %s costs neither the work nor the bill', async (_, changes) => {
-  const { outcome, work, sandboxes } = await carriedOut({ sources: { ...good, ...changes } })
+  const { outcome, work, sandboxes } = await carriedOut({ gitSources: { ...good, ...changes } })
   expect(outcome).toMatchObject({ status: 'failed', error: FULL.message, costs: [COST] })
   expect(outcome.result?.summary).toBe('Mended.')
   expect(outcome.sandbox).toMatchObject({ id: RUN, retainedUntil: expect.any(String) })
@@ -169,7 +172,7 @@ test.each<[string, Partial<Sources>]>([
 
 test('transcripts that cannot be read cost no more than what they say', async () => {
   const { outcome } = await carriedOut({
-    drivers: { agentA: { ...driver, usage: broken } } as unknown as HandsParts['drivers'],
+    drivers: { agentA: { ...driver, usage: broken } } as unknown as ExecutorDependencies['drivers'],
   })
   expect(outcome).toMatchObject({ status: 'completed', prUrl: 'https://code/1', costs: [COST] })
 })
@@ -222,7 +225,7 @@ test('entries of the allowlist that allow nothing are told in the log of the run
   const told: unknown[] = []
   const order = { ...job, sandbox: { network: 'allowlist', allowedHosts: ['intranet'] } } as Job
   const { execution } = await made(
-    { wayOut: openSandboxEgress },
+    { openEgress: openSandboxEgress },
     order,
     new ManualClock(),
     (notice) => void told.push(notice),
@@ -237,13 +240,13 @@ test('entries of the allowlist that allow nothing are told in the log of the run
 test('after a crash the disk of a run stays until it is salvaged, and then for its time', async () => {
   const clock = new ManualClock()
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
-  const first = await openHands(handsParts({}, clock))
+  const first = await openExecutor(handsParts({}, clock))
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   expect(await execution.prepare()).toMatchObject({ ok: true })
   await clock.advance(1_000)
   const disk = join(data, 'sandboxes', RUN)
 
-  const second = await openHands(handsParts({}, clock))
+  const second = await openExecutor(handsParts({}, clock))
   await second.reclaim((runId) => runId === RUN)
   expect(existsSync(disk)).toBe(true)
   expect(await second.recover(RUN, {}, 1)).toMatchObject({ sandbox: { id: RUN } })
@@ -268,15 +271,15 @@ test('what an agent had spent when its worker died is read from its own records'
       return [snapshot]
     },
   }
-  const changes = { drivers: { agentA: recorded } as unknown as HandsParts['drivers'] }
-  const first = await openHands(handsParts(changes, clock))
+  const changes = { drivers: { agentA: recorded } as unknown as ExecutorDependencies['drivers'] }
+  const first = await openExecutor(handsParts(changes, clock))
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job } as ExecutionRequest
   const execution = first.start(order, { report: () => {}, waitForCapacity: async () => {} }, () => {})
   await execution.prepare()
   await execution.runAgent()
   await first.close()
 
-  const second = await openHands(handsParts(changes, clock))
+  const second = await openExecutor(handsParts(changes, clock))
   const cost = { label: 'run', provider: 'agentA', model: 'm', ...tokens, costUsd: 0.25, estimated: true }
   expect(await second.recover(RUN, {}, 1)).toMatchObject({ usage: [snapshot], costs: [cost] })
   expect(asked).toEqual(['a-session'])

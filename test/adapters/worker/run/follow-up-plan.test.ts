@@ -15,9 +15,9 @@ import { finishRun } from '../../../../core/run/run-transitions.ts'
 import { type Job, RunOutcome } from '../../../../protocol/frames.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import type { PullComment, PullThread } from '../../../../protocol/pulls.ts'
-import type { Hands } from '../../../../worker/executor.ts'
-import { makeSources } from '../../../../worker/git/create-git-sources.ts'
-import { type Git, makeGit } from '../../../../worker/git/git.ts'
+import type { ClosableExecutor } from '../../../../worker/executor.ts'
+import { createGitSources } from '../../../../worker/git/create-git-sources.ts'
+import { createGit, type Git } from '../../../../worker/git/git.ts'
 import { GITCONFIG_TEXT } from '../../../../worker/git/git-inside-sandbox.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
@@ -39,7 +39,7 @@ interface Crash {
 }
 
 interface CrashingWorker {
-  readonly hands: Hands
+  readonly hands: ClosableExecutor
   readonly crashed: Promise<void>
   /** What stood still goes on, so that nothing of it is left when the test is over. */
   release(): void
@@ -68,15 +68,20 @@ function yard(): Yard {
       const folder = join(g.folder, name)
       mkdirSync(folder, { recursive: true })
       const codehostFor = () => yes(faultyCodehost(g.codehost, fault))
-      const sources = makeSources({
+      const sources = createGitSources({
         folder: join(folder, 'sources'),
         clock,
         random: realChance,
         codehostFor,
-        git: faultyGit(makeGit({ folder: join(folder, 'git'), clock: realClock }), fault),
+        git: faultyGit(createGit({ folder: join(folder, 'git'), clock: realClock }), fault),
       })
       const launcher = faultyLauncher(fault)
-      const hands = await handsIn(folder, { sources, codehostFor, launcher, gitconfig: GITCONFIG_TEXT })
+      const hands = await handsIn(folder, {
+        gitSources: sources,
+        codehostFor,
+        launcher,
+        gitconfig: GITCONFIG_TEXT,
+      })
       return { hands, crashed, release }
     },
   }
@@ -109,7 +114,7 @@ function faultyGit(real: Git, fault: Fault): Git {
     args[0] === 'fetch' || args[0] === 'push' ? args[0] : undefined
   return {
     run: (call) => fault(stepOf(call.args), () => real.run(call)),
-    done: (doing, call) => fault(stepOf(call.args), () => real.done(doing, call)),
+    runChecked: (doing, call) => fault(stepOf(call.args), () => real.runChecked(doing, call)),
   }
 }
 
@@ -213,7 +218,7 @@ interface Executed {
   readonly progress: readonly Progress[]
 }
 
-async function executed(hands: Hands, job: Job): Promise<Executed> {
+async function executed(hands: ClosableExecutor, job: Job): Promise<Executed> {
   const [told, progress]: [ExecutionReport[], Progress[]] = [[], []]
   const reporter = { report: (one: ExecutionReport) => void told.push(one), waitForCapacity: async () => {} }
   const order = { leaseId: 'ls-1', workerId: 'wk-1', job }

@@ -3,13 +3,21 @@ import { describe, expect, test } from '@jest/globals'
 import { followUpMarker } from '../../../../core/run/follow-up.ts'
 import type { JobPull } from '../../../../protocol/frames.ts'
 import type { PullComment, PullReview, PullThread } from '../../../../protocol/pulls.ts'
-import type { Begun } from '../../../../worker/git/git-ports.ts'
+import type { FollowUpStart } from '../../../../worker/git/git-ports.ts'
 import { followUpBody, followUpText } from '../../../../worker/run/follow-up-comment.ts'
-import { followUpPrompt, wishesOf } from '../../../../worker/run/follow-up-prompt.ts'
+import { buildFollowUpPrompt, openRemarks } from '../../../../worker/run/follow-up-prompt.ts'
 import { aJob } from '../git/git-fixture.ts'
 
 const SHA = 'a'.repeat(40)
-const begun: Begun = { state: 'rebased', head: SHA, base: SHA, tip: SHA, files: [], isFresh: false, kept: [] }
+const start: FollowUpStart = {
+  state: 'rebased',
+  head: SHA,
+  base: SHA,
+  tip: SHA,
+  conflictFiles: [],
+  isNewCheckout: false,
+  preserved: [],
+}
 const at = (hour: number) => `2026-03-01T${String(hour).padStart(2, '0')}:00:00.000Z`
 
 const comment = (body: string, hour = 1): PullComment => ({
@@ -48,7 +56,7 @@ const pull = (more: Partial<JobPull> = {}): JobPull => ({
 })
 
 describe('what people wait for', () => {
-  const count = (more: Partial<JobPull>) => wishesOf(pull(more)).length
+  const count = (more: Partial<JobPull>) => openRemarks(pull(more)).length
 
   test.each<[string, Partial<JobPull>, number]>([
     ['an unresolved thread', { threads: [thread([comment('Why?')])] }, 1],
@@ -73,7 +81,13 @@ test('their words stand last, in the order in which they were said, below a head
     ...aJob(),
     agent: { ...aJob().agent, instructions: 'Stand by.', memories: ['Tests are slow.'] },
   }
-  const prompt = followUpPrompt({ job, pull: facts, begun, wishes: wishesOf(facts), isResumed: false })
+  const prompt = buildFollowUpPrompt({
+    job,
+    pull: facts,
+    start,
+    remarks: openRemarks(facts),
+    isResumed: false,
+  })
   const places = [
     'Stand by.',
     'Mend the lamp',
@@ -97,19 +111,31 @@ test('whatever they write stands within a fence that nothing in it can close', (
     reviews: [review('COMMENTED', words)],
     threads: [thread([comment(words, 4)])],
   })
-  const prompt = followUpPrompt({
+  const prompt = buildFollowUpPrompt({
     job: aJob(),
     pull: facts,
-    begun,
-    wishes: wishesOf(facts),
+    start,
+    remarks: openRemarks(facts),
     isResumed: true,
   })
   expect(prompt.split(`\`\`\`\`\`\n${words}\n\`\`\`\`\``)).toHaveLength(4)
 })
 
 test('an agent that remembers is not told the ticket again; in a conflict it is told how to go on', () => {
-  const conflict: Begun = { ...begun, state: 'conflict', tip: undefined, files: ['lamp'], kept: ['kept/1'] }
-  const prompt = followUpPrompt({ job: aJob(), pull: pull(), begun: conflict, wishes: [], isResumed: true })
+  const conflict: FollowUpStart = {
+    ...start,
+    state: 'conflict',
+    tip: undefined,
+    conflictFiles: ['lamp'],
+    preserved: ['kept/1'],
+  }
+  const prompt = buildFollowUpPrompt({
+    job: aJob(),
+    pull: pull(),
+    start: conflict,
+    remarks: [],
+    isResumed: true,
+  })
   expect(prompt).not.toContain('Mend the lamp')
   expect(prompt).toMatch(/In conflict: lamp\. .*rebase --continue/)
   expect(prompt).toContain('kept in kept/1')
@@ -117,25 +143,31 @@ test('an agent that remembers is not told the ticket again; in a conflict it is 
 })
 
 test('an agent in a conflict is told of merges that the rebase leaves out, and where the branch stood', () => {
-  const conflict: Begun = {
-    ...begun,
+  const conflict: FollowUpStart = {
+    ...start,
     state: 'conflict',
     tip: undefined,
-    files: ['lamp'],
+    conflictFiles: ['lamp'],
     merges: ['b1', 'b2'],
   }
-  const prompt = followUpPrompt({ job: aJob(), pull: pull(), begun: conflict, wishes: [], isResumed: true })
+  const prompt = buildFollowUpPrompt({
+    job: aJob(),
+    pull: pull(),
+    start: conflict,
+    remarks: [],
+    isResumed: true,
+  })
   expect(prompt).toMatch(new RegExp(`held merges \\(b1, b2\\).*compare with ${SHA}`))
 })
 
 describe('the comment', () => {
   const followed = { pushed: SHA, isContained: false, diff: undefined }
   const text = (more: Partial<Parameters<typeof followUpText>[0]> = {}) =>
-    followUpText({ pull: pull(), begun, followed, said: '', ...more })
+    followUpText({ pull: pull(), start, followed, agentSummary: '', ...more })
 
   test('an agent’s words cannot pass for a marker, nor hide what follows them', () => {
     const said = `Done.\n${followUpMarker('fu-9')}\n<!-- `
-    const body = followUpBody(text({ said }), 'fu-1')
+    const body = followUpBody(text({ agentSummary: said }), 'fu-1')
     expect(body.match(/<!--/g)).toHaveLength(1)
     expect(body.endsWith(`\n\n${followUpMarker('fu-1')}`)).toBe(true)
   })
@@ -143,7 +175,7 @@ describe('the comment', () => {
   test.each<[string, Partial<Parameters<typeof followUpText>[0]>, string]>([
     [
       'a conflict',
-      { begun: { ...begun, state: 'conflict', files: ['a`b'] } },
+      { start: { ...start, state: 'conflict', conflictFiles: ['a`b'] } },
       "The branch was rebased onto the newest `main` (aaaaaaaaaaaa); conflicts in `a'b` were resolved. Pushed as aaaaaaaaaaaa.",
     ],
     [
@@ -153,7 +185,7 @@ describe('the comment', () => {
     ],
     [
       'an attempt that was cut off',
-      { begun: { ...begun, state: 'pushed' } },
+      { start: { ...start, state: 'pushed' } },
       'The branch was brought up to date with `main`.',
     ],
   ])('says what became of %s', (_, more, says) => expect(text(more)).toBe(says))

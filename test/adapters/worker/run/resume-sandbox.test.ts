@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { no, yes } from '../../../../core/result.ts'
-import type { Hands } from '../../../../worker/executor.ts'
+import type { ClosableExecutor } from '../../../../worker/executor.ts'
 import { removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { runTypeScript } from '../../../support/child-process.ts'
 import { until } from '../../../support/real-files.ts'
@@ -25,7 +25,7 @@ import {
 import { isRoot, ORDINARY } from '../../../support/sandbox.ts'
 
 let folder = ''
-let hands: Hands
+let hands: ClosableExecutor
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
@@ -320,7 +320,7 @@ test('what somebody leaves in it counts as being nowhere else, also when its wor
   const own = mkdtempSync(join(tmpdir(), 'switchyard-booted-'))
   const nothing = { commits: 0, diff: { files: 0, additions: 0, deletions: 0, text: '' } }
   const there = await handsIn(own, {
-    sources: {
+    gitSources: {
       checkOut: async () => yes({ base: 'a' }),
       collect: async () => yes(nothing),
       publish: async () => no('failed', 'nothing is published here'),

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
-import { groundFor } from '../../../../worker/run/sandbox-location.ts'
+import { chooseSandboxLocation } from '../../../../worker/run/sandbox-location.ts'
 
 const GID = 1_900_000_000
 const isRoot = process.geteuid?.() === 0
@@ -26,7 +26,7 @@ const modeOf = (path: string) => statSync(path).mode & 0o777
 describe('the ground', () => {
   test('is the data directory for a worker that runs sandboxes as itself', async () => {
     const [dataDir, insidePrograms] = [join(top, 'closed/data'), join(top, 'closed/inside')]
-    expect(await groundFor({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
+    expect(await chooseSandboxLocation({ dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })).toEqual({
       folder: dataDir,
       insidePrograms,
       node: { program: '/usr/bin/node', shown: [] },
@@ -35,7 +35,12 @@ describe('the ground', () => {
 
   forRoot('is the data directory for root, too, where other users may pass, and only to pass', async () => {
     const [dataDir, insidePrograms] = [join(top, 'data'), join(top, 'inside')]
-    const ground = await groundFor({ gid: GID, dataDir, insidePrograms, nodeProgram: '/usr/bin/node' })
+    const ground = await chooseSandboxLocation({
+      gid: GID,
+      dataDir,
+      insidePrograms,
+      nodeProgram: '/usr/bin/node',
+    })
     expect([ground.folder, ground.insidePrograms]).toEqual([dataDir, insidePrograms])
     expect([modeOf(dataDir), statSync(dataDir).gid]).toEqual([0o710, GID])
   })
@@ -51,12 +56,14 @@ describe('the ground', () => {
       nodeProgram: '/usr/bin/node',
       wanted,
     }
-    const ground = await groundFor(parts)
+    const ground = await chooseSandboxLocation(parts)
     process.umask(umask)
     expect(ground.folder.startsWith(`${wanted}/`)).toBe(true)
     expect([modeOf(join(top, 'far')), modeOf(wanted), modeOf(ground.folder)]).toEqual([0o711, 0o711, 0o710])
-    expect((await groundFor(parts)).folder).toBe(ground.folder)
-    expect((await groundFor({ ...parts, dataDir: join(top, 'data') })).folder).not.toBe(ground.folder)
+    expect((await chooseSandboxLocation(parts)).folder).toBe(ground.folder)
+    expect((await chooseSandboxLocation({ ...parts, dataDir: join(top, 'data') })).folder).not.toBe(
+      ground.folder,
+    )
   })
 
   forRoot('has copies of our own programs and of Node when nobody else gets to them', async () => {
@@ -69,13 +76,13 @@ describe('the ground', () => {
       insidePrograms: join(top, 'closed/inside'),
       nodeProgram: closedNode,
     }
-    const { folder, insidePrograms, node } = await groundFor(parts)
+    const { folder, insidePrograms, node } = await chooseSandboxLocation(parts)
     expect([insidePrograms, node]).toEqual([
       join(folder, 'inside'),
       { program: join(folder, 'node'), shown: [join(folder, 'node')] },
     ])
     expect(existsSync(join(insidePrograms, 'tool.js'))).toBe(true)
     writeFileSync(join(top, 'closed/inside/new.js'), '2')
-    expect(existsSync(join((await groundFor(parts)).insidePrograms, 'new.js'))).toBe(true)
+    expect(existsSync(join((await chooseSandboxLocation(parts)).insidePrograms, 'new.js'))).toBe(true)
   })
 })

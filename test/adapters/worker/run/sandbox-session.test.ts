@@ -6,8 +6,8 @@ import { afterAll, describe, expect, test } from '@jest/globals'
 import { realClock } from '../../../../bin/clock.ts'
 import type { ExecutionReport } from '../../../../core/daemon/ports.ts'
 import type { Job } from '../../../../protocol/frames.ts'
-import type { HandsParts } from '../../../../worker/run/dependencies.ts'
-import { Room } from '../../../../worker/run/sandbox-session.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/dependencies.ts'
+import { SandboxSession } from '../../../../worker/run/sandbox-session.ts'
 import { createOwnedFolder } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
@@ -47,23 +47,23 @@ async function room() {
     node: { program: process.execPath, shown: [] },
     insidePrograms: '/usr/bin',
     gitconfig: '',
-  } as unknown as HandsParts
+  } as unknown as ExecutorDependencies
   const folders = {
     root,
     work: inside('work'),
     home: inside('home'),
     out: inside('out'),
     exchange: inside('exchange'),
-    desk: inside('desk'),
+    staging: inside('desk'),
     number: made,
   }
   return {
     said,
-    room: new Room({
-      hands,
+    room: new SandboxSession({
+      dependencies: hands,
       job: { run: { id: `run-${made}` } } as unknown as Job,
       folders,
-      way: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
+      egress: { environment: {}, wrapCommand: (line) => line, close: async () => {} },
       reporter: { report: tell, waitForCapacity: async () => {} },
     }),
   }
@@ -83,24 +83,24 @@ describe("a repository's own command", () => {
     ['escapes', "printf '\\033[31mred\\033[0m\\n'", 0, ['stdout: red']],
   ])('%s', async (_, script, code, lines) => {
     const { room: here, said } = await room()
-    expect(await here.script(script)).toMatchObject({ code })
+    expect(await here.runScript(script)).toMatchObject({ code })
     expect(said.sort()).toEqual(lines)
     await here.close()
   })
 
   test('what it leaves running is neither waited for nor left behind', async () => {
     const { room: here, said } = await room()
-    expect(await here.script('sleep 600 & echo done')).toMatchObject({ code: 0 })
+    expect(await here.runScript('sleep 600 & echo done')).toMatchObject({ code: 0 })
     expect(said).toEqual(['stdout: done'])
     await here.close()
   })
 
   test('is ended by a stop, and none is begun after it', async () => {
     const { room: here } = await room()
-    const ended = here.script('sleep 600')
+    const ended = here.runScript('sleep 600')
     here.stop()
     expect(await ended).not.toMatchObject({ code: 0 })
-    expect(await here.script('echo again')).toEqual({})
+    expect(await here.runScript('echo again')).toEqual({})
     await here.close()
   })
 })

@@ -45,9 +45,9 @@ const opened = (): Promise<Sandboxes> =>
     trash: join(data, 'trash'),
     clock: { now: () => now, monotonic: () => now, after: () => () => {}, endOfTick: (run) => run() },
     log,
-    ownerOf: () => undefined,
+    ownerFor: () => undefined,
     firstNumber: 0,
-    remove: (folder) => rm(folder, { recursive: true, force: true }),
+    deleteFolder: (folder) => rm(folder, { recursive: true, force: true }),
   })
 
 const HOUR_MS = 3_600_000
@@ -58,7 +58,7 @@ async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed 
   const { work } = await sandboxes.create(runId, quotaGib)
   writeFileSync(join(work, 'file'), Buffer.alloc(kib * 1024, 1))
   const until = await sandboxes.retain(runId, { hours: 24, unpushed })
-  await sandboxes.settled()
+  await sandboxes.waitUntilSettled()
   now += 1_000
   return until
 }
@@ -66,7 +66,7 @@ async function ended(sandboxes: Sandboxes, runId: string, kib: number, unpushed 
 describe('a sandbox on disk', () => {
   test('has its folders, for its owner only, and a record beside them', async () => {
     const sandboxes = await opened()
-    const { root, work, home, out, desk, exchange } = await sandboxes.create('run-1', undefined)
+    const { root, work, home, out, staging: desk, exchange } = await sandboxes.create('run-1', undefined)
     for (const folder of [work, home, out, desk, exchange]) expect(statSync(folder).mode & 0o777).toBe(0o700)
     expect(JSON.parse(readFileSync(join(root, 'sandbox.json'), 'utf8'))).toMatchObject({
       runId: 'run-1',
@@ -93,26 +93,29 @@ describe('a sandbox on disk', () => {
     await sandboxes.create('run-1', undefined)
     const agent = { provider: 'agentA', session: 'a-session', model: 'opus' } as const
     const walls = { network: 'allowlist', allowedHosts: ['api.example.com'], maxProcesses: 99 } as const
-    sandboxes.occupied('run-1', agent, { ...walls, allowedHosts: [...walls.allowedHosts] })
+    sandboxes.recordAgent('run-1', agent, { ...walls, allowedHosts: [...walls.allowedHosts] })
     await sandboxes.retain('run-1', { hours: 1, unpushed: false, sessionId: 'a-session' })
-    await sandboxes.visited('run-1')
-    await sandboxes.settled()
+    await sandboxes.markVisited('run-1')
+    await sandboxes.waitUntilSettled()
     expect((await opened()).get('run-1')).toMatchObject({ agent, walls, unpushed: true })
   })
 
   test('a follow-up goes on in the one that was kept, until its time is over, and bills from then on', async () => {
     const sandboxes = await opened()
-    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    expect(await sandboxes.openRetained('run-1')).toBeUndefined()
     const { number } = await sandboxes.create('run-1', undefined)
-    expect(await sandboxes.kept('run-1')).toBeUndefined()
-    sandboxes.occupied('run-1', { provider: 'agentA', session: 'a-session' })
+    expect(await sandboxes.openRetained('run-1')).toBeUndefined()
+    sandboxes.recordAgent('run-1', { provider: 'agentA', session: 'a-session' })
     await sandboxes.retain('run-1', { hours: 24, unpushed: false, sessionId: 'a-session' })
-    await sandboxes.settled()
+    await sandboxes.waitUntilSettled()
     const since = new Date(now).toISOString()
-    expect(await sandboxes.kept('run-1')).toMatchObject({ number, root: join(data, 'sandboxes/run-1') })
+    expect(await sandboxes.openRetained('run-1')).toMatchObject({
+      number,
+      root: join(data, 'sandboxes/run-1'),
+    })
     expect((await opened()).get('run-1')).toMatchObject({ sessionId: 'a-session', agent: { since } })
     now += 24 * HOUR_MS
-    expect(await sandboxes.kept('run-1')).toBeUndefined()
+    expect(await sandboxes.openRetained('run-1')).toBeUndefined()
   })
 
   test('an earlier attempt of the same run makes way', async () => {
@@ -126,14 +129,14 @@ describe('a sandbox on disk', () => {
     const { root } = await (await opened()).create('run-1', undefined)
     writeFileSync(join(root, 'sandbox.json'), '{"v":1,"runId":"ru')
     const again = await opened()
-    await again.settled()
+    await again.waitUntilSettled()
     expect([again.all(), existsSync(root)]).toEqual([[], false])
     expect(said).toEqual(['a sandbox folder without a readable record is taken away'])
   })
 
   test('what was in the trash when the daemon died goes at the next start', async () => {
     mkdirSync(join(data, 'trash', 'run-0-1-1'))
-    await (await opened()).settled()
+    await (await opened()).waitUntilSettled()
     expect(readdirSync(join(data, 'trash'))).toEqual([])
   })
 
@@ -201,7 +204,7 @@ describe('disk is taken back', () => {
       writeFileSync(join(work, 'closed', 'file'), Buffer.alloc(1024 * 1024, 1))
       chmodSync(join(work, 'closed'), mode)
       await sandboxes.retain('run-1', { hours: 1, unpushed: false })
-      await sandboxes.settled()
+      await sandboxes.waitUntilSettled()
       expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
     })
   })
@@ -218,7 +221,7 @@ describe('disk is taken back', () => {
     const script = `import os\n${go}\nopen('file', 'wb').write(bytes(1024 * 1024))`
     execFileSync('python3', ['-c', script], { cwd: work })
     await sandboxes.retain('run-1', { hours: 1, unpushed: false })
-    await sandboxes.settled()
+    await sandboxes.waitUntilSettled()
     expect(sandboxes.get('run-1')?.bytes).toBeGreaterThanOrEqual(1024 * 1024)
     await removeFolderTree(work)
   })
@@ -228,7 +231,7 @@ describe('disk is taken back', () => {
     const { work } = await sandboxes.create('run-1', 1)
     symlinkSync('/usr', join(work, 'all'))
     await sandboxes.retain('run-1', { hours: 1, unpushed: false })
-    await sandboxes.settled()
+    await sandboxes.waitUntilSettled()
     expect(sandboxes.get('run-1')?.bytes).toBeLessThan(1024 * 1024)
   })
 })

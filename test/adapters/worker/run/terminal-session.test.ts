@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import type { TerminalSessionListener } from '../../../../core/daemon/terminal.ts'
 import { exitFrame, FrameReader, frameOf } from '../../../../worker/inside/terminal/frames.ts'
-import { BootedSession } from '../../../../worker/run/terminal-session.ts'
+import { SandboxTerminal } from '../../../../worker/run/terminal-session.ts'
 import type { SandboxEnd } from '../../../../worker/sandbox/sandbox-process.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -20,7 +20,7 @@ function staged() {
     onOutput: (data) => void heard.push(data),
     onExit: (code) => void heard.push(`ended ${code}`),
   }
-  const session = new BootedSession({ stdout, stderr, input, kill, interrupt: () => {}, ended }, ear)
+  const session = new SandboxTerminal({ stdout, stderr, input, kill, interrupt: () => {}, ended }, ear)
   return { stdout, stderr, input, heard, session, end }
 }
 
@@ -77,7 +77,7 @@ test('nothing is heard while paused, nor after it was left; and leaving hangs up
   session.resume()
   await turn()
   expect(heard).toEqual(['one'])
-  session.leave()
+  session.hangUp()
   stdout.write(frameOf('output', Buffer.from('two')))
   end({ signal: 'SIGKILL' })
   await turn()
