@@ -240,16 +240,10 @@ export class FrameReceiver implements CommitParticipant {
     frame: Exclude<LeaseFrame, { type: 'lease-gap' }>,
     bytes: number,
   ): void {
-    const {
-      runEventLog: journal,
-      patchRun,
-      recordMemories: remember,
-      sendToLease: tellLease,
-      retentionHours,
-    } = this.#ports
+    const { runEventLog, patchRun, recordMemories, sendToLease, retentionHours } = this.#ports
     switch (frame.type) {
       case 'run-event':
-        journal.append(progress.runId, frame.event)
+        runEventLog.append(progress.runId, frame.event)
         break
       case 'run-patch':
         if (!this.#ports.acceptsFrames(progress.runId)) return
@@ -269,7 +263,7 @@ export class FrameReceiver implements CommitParticipant {
         progress.isComplete = true
         progress.applied = { mark: frame.seq, lost: progress.applied.lost }
         this.#dropWaiting(progress)
-        tellLease(progress.leaseId, {
+        sendToLease(progress.leaseId, {
           type: 'completed',
           at: this.#ports.instant(),
           outcome: frame.outcome,

@@ -119,34 +119,28 @@ export class LeaseManager {
   }
 
   onLeaseChanged({ key, before, after, over, restored }: StateChange): void {
-    const { frameReceiver: book, workers, onInvariantViolated: violated } = this.#ports
+    const { frameReceiver, workers, onInvariantViolated } = this.#ports
     const lease = after.context as LeaseContext
     if (over) {
       this.#onLeaseEnded(lease)
       return
     }
-    if (before === undefined && workers.updateLease(lease) !== undefined) violated('one live lease a run')
-    book.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
+    if (before === undefined && workers.updateLease(lease) !== undefined)
+      onInvariantViolated('one live lease a run')
+    frameReceiver.openLease(lease, restored, after.value !== 'offered' && after.value !== 'unconfirmed')
     if (before !== undefined && before.value !== after.value) this.#ports.timers.cancelAll(timerKey(key))
   }
 
   #onLeaseEnded(lease: LeaseContext): void {
-    const {
-      timers,
-      frameReceiver: book,
-      clock,
-      endedLeases: ended,
-      workers,
-      requestScheduling: look,
-    } = this.#ports
+    const { timers, frameReceiver, clock, endedLeases, workers, requestScheduling } = this.#ports
     workers.removeLease(lease)
-    book.closeLease(lease.id)
+    frameReceiver.closeLease(lease.id)
     timers.cancelAll(timerKey(lease.id))
     this.#sentAt.delete(lease.id)
     this.#cancelSent.delete(lease.id)
-    ended.recordEnd(lease, clock.now())
+    endedLeases.recordEnd(lease, clock.now())
     this.#endCounter.add(lease.end ?? 'lost')
-    look()
+    requestScheduling()
   }
 
   /** An alarm that was set here came due. */

@@ -215,7 +215,7 @@ export class FollowUpReader {
   }
 
   #onReadFailed(runId: string, failures: number, reason: string): void {
-    const { random, onWaitReasonChanged: changed, clock, log } = this.#ports
+    const { random, onWaitReasonChanged, clock, log } = this.#ports
     const waitReason = `its pull request cannot be read: ${reason}`
     log.debug({ run: runId, reason }, 'the pull request of a follow-up cannot be read')
     this.#setReading(runId, { is: 'away', failures, reason: waitReason })
@@ -224,7 +224,7 @@ export class FollowUpReader {
       runId,
       clock.after(waitMs, () => this.#markDue(runId, failures)),
     )
-    changed(runId)
+    onWaitReasonChanged(runId)
   }
 
   #markDue(runId: string, failures: number): void {

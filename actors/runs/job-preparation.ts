@@ -110,10 +110,10 @@ export class JobPreparation {
   }
 
   #prepareFollowUpJob({ run, interruptions, ...context }: RunContext): Result<Job> {
-    const { config, followUpReader: followUps, memories, answeredRemarks: told } = this.#ports
+    const { config, followUpReader, memories, answeredRemarks } = this.#ports
     const repo = this.#repoOfFollowUp(run)
     if (!repo.ok) return repo
-    const talk = followUps.talk(run.id)
+    const talk = followUpReader.talk(run.id)
     if (!talk.ok) return talk
     // Records of a time in which they had none.
     const followUp = context.followUp ?? { id: run.id, number: nextFollowUpNumber(run.costs) }
@@ -127,7 +127,7 @@ export class JobPreparation {
     })
     const { pull } = job
     if (pull !== undefined)
-      told.recordOffer(run.id, {
+      answeredRemarks.recordOffer(run.id, {
         followUp: followUp.id,
         url: pull.url,
         keys: remarkKeys(pull),
@@ -138,14 +138,14 @@ export class JobPreparation {
   }
 
   recordMemories(runId: string, repo: string, learnt: readonly string[]): void {
-    const { instant, runEventLog: journal, memories } = this.#ports
+    const { instant, runEventLog, memories } = this.#ports
     const context = this.#contextOf(runId)
     if (context === undefined) return
     const own = this.#repoOf(context)
     const ident = context.run.ticket.identifier
     if (own.ok && own.value.mapping.remote === repo) memories.record(repo, learnt, { ident, now: instant() })
     else
-      journal.appendText(
+      runEventLog.appendText(
         runId,
         instant(),
         `memories for ${repo} were not kept: the run is about another repository`,

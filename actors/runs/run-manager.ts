@@ -155,23 +155,23 @@ export class RunManager {
 
   /** The code host says how the pull request of a run is doing, be the run at rest or not. */
   onPullState(runId: string, url: string, state: PullState): void {
-    const { finishedRuns: resting, runPushes } = this.#ports
+    const { finishedRuns, runPushes } = this.#ports
     if (this.send(runId, { type: 'pull state reported', at: this.#ports.instant(), url, state })) return
-    const run = resting.latest(runId)
+    const run = finishedRuns.latest(runId)
     const seen = run === undefined ? undefined : updatePullState(run, url, state)
     if (seen === undefined || seen === run) return
-    resting.update(seen)
+    finishedRuns.update(seen)
     runPushes.addChanged(seen)
   }
 
   lastFinishedAt(ticket: Ticket): string | undefined {
-    const { runs, finishedRuns: resting } = this.#ports
+    const { runs, finishedRuns } = this.#ports
     let last: string | undefined
     for (const run of runs.list({ ticket: ticket.id })) {
-      const { finishedAt } = resting.latest(run.id) ?? run
+      const { finishedAt } = finishedRuns.latest(run.id) ?? run
       if (finishedAt !== undefined && (last === undefined || finishedAt > last)) last = finishedAt
     }
-    const recent = resting.latestEndOf(ticket.id)
+    const recent = finishedRuns.latestEndOf(ticket.id)
     return recent !== undefined && (last === undefined || recent > last) ? recent : last
   }
 
@@ -206,7 +206,7 @@ export class RunManager {
   // ---- following the lives -----------------------------------------------------------------------------------------
 
   onRunChanged({ key, before, after, over, restored }: StateChange): void {
-    const { finishedRuns: resting, runPushes, scheduler } = this.#ports
+    const { finishedRuns, runPushes, scheduler } = this.#ports
     const { run, lease, woken, job } = after.context as RunContext
     const was = before?.context as RunContext | undefined
     if (!restored) this.#logStatus(run, was?.run.status ?? woken ?? undefined, was === undefined)
@@ -222,7 +222,7 @@ export class RunManager {
     }
     if (was === undefined) {
       this.#active.set(run.ticket.id, key)
-      resting.handOver(key)
+      finishedRuns.handOver(key)
     }
     const waits = run.status === 'queued' && lease === null
     if (job === 'follow-up') this.#updateFollowUpReader(run, waits)
@@ -234,21 +234,21 @@ export class RunManager {
 
   /** What was read for it is kept until a worker has it: one that is granted it may still refuse. */
   #updateFollowUpReader(run: Run, waits: boolean): void {
-    const { followUpReader: followUps } = this.#ports
-    if (waits) followUps.startWaiting(run)
-    else if (run.status === 'queued') followUps.stopWaiting(run.id)
-    else followUps.forget(run.id)
+    const { followUpReader } = this.#ports
+    if (waits) followUpReader.startWaiting(run)
+    else if (run.status === 'queued') followUpReader.stopWaiting(run.id)
+    else followUpReader.forget(run.id)
   }
 
   /** That may take as long as the sandbox is kept, and there is a way out of it. */
   #logAbsentHolder(run: Run): void {
-    const { clock, workers, instant, runEventLog: journal } = this.#ports
+    const { clock, workers, instant, runEventLog } = this.#ports
     const holder = sandboxHolder(run, clock.now())
     const member = holder === undefined ? undefined : workers.get(holder)
     if (member === undefined || member.online) return
     const waits = `worker ${printable(member.name)} holds the sandbox and is not connected: it is waited for until ${run.sandbox.retainedUntil}`
     const cure = 'to have this done elsewhere sooner, cancel it, discard the sandbox, and follow up again'
-    journal.appendText(run.id, instant(), `${waits}; ${cure}`)
+    runEventLog.appendText(run.id, instant(), `${waits}; ${cure}`)
   }
 
   #onFollowUpEnded({ run, followUp }: RunContext): void {
@@ -289,17 +289,11 @@ export class RunManager {
   }
 
   #onRunFinished(key: string, run: Run): void {
-    const {
-      artifactUpload: evidence,
-      followUpReader: followUps,
-      system,
-      finishedRuns: resting,
-      scheduler,
-    } = this.#ports
-    evidence.onRunEnded(run)
-    followUps.forget(key)
+    const { artifactUpload, followUpReader, system, finishedRuns, scheduler } = this.#ports
+    artifactUpload.onRunEnded(run)
+    followUpReader.forget(key)
     scheduler.remove(key)
-    resting.recordEnd(run)
+    finishedRuns.recordEnd(run)
     if (isTerminal(run.status)) this.#removeActive(run)
     else {
       const effect: RunEffect = { type: 'run.mark failed', runId: key }
@@ -313,8 +307,8 @@ export class RunManager {
 
   /** Its life was given up. People must not wait for it, and no worker may go on with it. */
   markFailed(runId: string): void {
-    const { workers, system, instant, finishedRuns: resting } = this.#ports
-    const run = resting.latest(runId)
+    const { workers, system, instant, finishedRuns } = this.#ports
+    const run = finishedRuns.latest(runId)
     const lease = workers.leaseOf(runId)
     const orphaned: LeaseEvent = { type: 'orphaned' }
     if (lease !== undefined) system.send(LEASE, lease.id, orphaned)
@@ -332,9 +326,9 @@ export class RunManager {
   }
 
   #finishWithoutActor(before: Run, run: Run): void {
-    const { finishedRuns: resting, runPushes } = this.#ports
+    const { finishedRuns, runPushes } = this.#ports
     this.#logStatus(run, before.status, false)
-    resting.update(run)
+    finishedRuns.update(run)
     this.#removeActive(run)
     runPushes.addChanged(run)
   }
