@@ -10,7 +10,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, fdatasyncSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RunEvent } from '../../protocol/run.ts'
-import { lineReader } from '../../worker/agents/line-reader.ts'
+import { createLineReader } from '../../worker/agents/line-reader.ts'
 import { atRest, peakMib, resetPeak } from '../bench-resources.ts'
 import { type Entry, inTurn } from '../entry.ts'
 import { compared, type Figure, measured, spread } from '../figures.ts'
@@ -120,7 +120,7 @@ async function cat(from: string, to: string): Promise<number> {
   const began = performance.now()
   const child = spawn('/usr/bin/cat', [from], { stdio: ['ignore', 'pipe', 'inherit'] })
   const journal = openSync(to, 'w')
-  const lines = lineReader()
+  const lines = createLineReader()
   for await (const chunk of child.stdout) writeSync(journal, written(lines.push(chunk as Buffer)))
   fdatasyncSync(journal)
   closeSync(journal)

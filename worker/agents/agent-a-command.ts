@@ -7,33 +7,37 @@
  * address for the API, and would be handed the key. Hence `--setting-sources user`, and no servers but those named.
  */
 import { HOME, WORK } from '../sandbox/arguments.ts'
-import type { AgentCommand, AgentFound, AgentTask } from './agent.ts'
-import { commandLine, secretAs } from './command-line.ts'
+import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
+import { buildAgentCommand, exportSecretLines } from './command-line.ts'
 
 /** Below home: where transcripts are. */
-export const PROJECTS = '.claude/projects'
-export const FOLDER = `${HOME}/.claude`
-export const SETTINGS = '/run/agent/settings.json'
-const STATE = '/run/agent/.claude.json'
-export const MEMORY = '/run/agent/CLAUDE.md'
+export const PROJECTS_FOLDER = '.claude/projects'
+export const CONFIG_FOLDER = `${HOME}/.claude`
+export const SETTINGS_FILE = '/run/agent/settings.json'
+const STATE_FILE = '/run/agent/.claude.json'
+export const MEMORY_FILE = '/run/agent/CLAUDE.md'
 
 /** Longer than any sandbox is kept. */
 const TRANSCRIPT_DAYS = 400
 
-export function agentACommand(task: AgentTask, found: AgentFound): AgentCommand {
-  return commandLine({
+export function buildAgentACommand(task: AgentTask, found: LocatedAgent): AgentCommand {
+  return buildAgentCommand({
     task,
     found,
-    script: [...swept, `install -m 0600 ${SETTINGS} ${MEMORY} ${STATE} ${FOLDER}/`, ...login(task)],
-    args: args(task),
+    script: [
+      ...cleanupLines,
+      `install -m 0600 ${SETTINGS_FILE} ${MEMORY_FILE} ${STATE_FILE} ${CONFIG_FOLDER}/`,
+      ...loginLines(task),
+    ],
+    args: agentArguments(task),
     environment,
-    texts: { ...texts, [STATE]: json(state) },
+    texts: { ...configFiles, [STATE_FILE]: toJsonLine(initialState) },
   })
 }
 
 export const environment = {
   IS_SANDBOX: '1',
-  CLAUDE_CONFIG_DIR: FOLDER,
+  CLAUDE_CONFIG_DIR: CONFIG_FOLDER,
   CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
   DISABLE_AUTOUPDATER: '1',
@@ -41,20 +45,23 @@ export const environment = {
   DISABLE_TELEMETRY: '1',
 }
 
-export const texts = {
-  [SETTINGS]: json({ cleanupPeriodDays: TRANSCRIPT_DAYS, skipDangerousModePermissionPrompt: true }),
-  [MEMORY]: `@${WORK}/CLAUDE.md\n@${WORK}/.claude/CLAUDE.md\n`,
+export const configFiles = {
+  [SETTINGS_FILE]: toJsonLine({
+    cleanupPeriodDays: TRANSCRIPT_DAYS,
+    skipDangerousModePermissionPrompt: true,
+  }),
+  [MEMORY_FILE]: `@${WORK}/CLAUDE.md\n@${WORK}/.claude/CLAUDE.md\n`,
 }
 
 /** What it would otherwise ask a person first. */
-export const state = {
+export const initialState = {
   hasCompletedOnboarding: true,
   // Whether a session that is old and long is to be summed up first.
   resumeReturnDismissed: true,
   projects: { [WORK]: { hasTrustDialogAccepted: true, hasClaudeMdExternalIncludesApproved: true } },
 }
 
-export function json(value: object): string {
+export function toJsonLine(value: object): string {
   return `${JSON.stringify(value)}\n`
 }
 
@@ -62,44 +69,44 @@ export function json(value: object): string {
  * Folders may have been made unwritable, which their owner can undo. Every program that is started here holds the
  * agent up, and a new home needs next to none.
  */
-export const swept: readonly string[] = [
-  `if [ -L ${FOLDER} ] || { [ -e ${FOLDER} ] && [ ! -d ${FOLDER} ]; }; then rm -rf ${FOLDER}; fi`,
-  `if [ ! -e ${FOLDER} ]; then mkdir -m 0700 ${FOLDER} ${FOLDER}/projects; else`,
-  `chmod -R u+rwX ${FOLDER}`,
-  `find ${FOLDER} -mindepth 1 -maxdepth 1 ! -name projects -exec rm -rf {} +`,
-  `if [ -L ${FOLDER}/projects ]; then rm -f ${FOLDER}/projects; fi`,
-  `mkdir -p -m 0700 ${FOLDER}/projects`,
-  `find ${FOLDER}/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +`,
+export const cleanupLines: readonly string[] = [
+  `if [ -L ${CONFIG_FOLDER} ] || { [ -e ${CONFIG_FOLDER} ] && [ ! -d ${CONFIG_FOLDER} ]; }; then rm -rf ${CONFIG_FOLDER}; fi`,
+  `if [ ! -e ${CONFIG_FOLDER} ]; then mkdir -m 0700 ${CONFIG_FOLDER} ${CONFIG_FOLDER}/projects; else`,
+  `chmod -R u+rwX ${CONFIG_FOLDER}`,
+  `find ${CONFIG_FOLDER} -mindepth 1 -maxdepth 1 ! -name projects -exec rm -rf {} +`,
+  `if [ -L ${CONFIG_FOLDER}/projects ]; then rm -f ${CONFIG_FOLDER}/projects; fi`,
+  `mkdir -p -m 0700 ${CONFIG_FOLDER}/projects`,
+  `find ${CONFIG_FOLDER}/projects -mindepth 2 -maxdepth 2 -name memory -exec rm -rf {} +`,
   'fi',
 ]
 
 /** What `claude setup-token` prints is easily taken for a key, and works only as what it is. */
-export function login({ credential }: Pick<AgentTask, 'credential'>): string[] {
+export function loginLines({ credential }: Pick<AgentTask, 'credential'>): string[] {
   if (credential === undefined) return []
-  return secretAs(isKey(credential) ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
+  return exportSecretLines(isApiKey(credential) ? 'ANTHROPIC_API_KEY' : 'CLAUDE_CODE_OAUTH_TOKEN')
 }
 
-export function isKey({ kind, value }: NonNullable<AgentTask['credential']>): boolean {
+export function isApiKey({ kind, value }: NonNullable<AgentTask['credential']>): boolean {
   return kind === 'api-key' && !value.trim().startsWith('sk-ant-oat')
 }
 
 /** As a person has it, too. */
-export const own: readonly string[] = [
+export const permissionArguments: readonly string[] = [
   ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user', '--strict-mcp-config'],
 ]
 
-function args({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
+function agentArguments({ agent, resume, sessionId, maxTurns, maxCostUsd }: AgentTask): string[] {
   return [
     ...['-p', '--output-format', 'stream-json', '--verbose'],
-    ...own,
+    ...permissionArguments,
     ...(resume === undefined ? ['--session-id', sessionId] : ['--resume', resume]),
-    ...given('--model', agent.model),
-    ...given('--effort', agent.effort),
-    ...given('--max-turns', maxTurns),
-    ...given('--max-budget-usd', maxCostUsd),
+    ...flagArguments('--model', agent.model),
+    ...flagArguments('--effort', agent.effort),
+    ...flagArguments('--max-turns', maxTurns),
+    ...flagArguments('--max-budget-usd', maxCostUsd),
   ]
 }
 
-export function given(flag: string, value: string | number | undefined): string[] {
+export function flagArguments(flag: string, value: string | number | undefined): string[] {
   return value === undefined || value === '' ? [] : [flag, String(value)]
 }

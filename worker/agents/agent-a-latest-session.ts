@@ -7,8 +7,8 @@
  * without any cannot be gone on with.
  */
 import type { AgentFiles } from './agent.ts'
-import { PROJECTS } from './agent-a-command.ts'
-import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
+import { PROJECTS_FOLDER } from './agent-a-command.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
 import { isPathSafe } from './usage-tally.ts'
 
 /** An agent can make any number of folders, and of files. */
@@ -21,23 +21,26 @@ const IS_ANSWER = /"assistant"/
 const NEVER = Number.NEGATIVE_INFINITY
 
 /** The run's own session, when there is no other. */
-export async function newestSession(files: AgentFiles, own: string): Promise<string> {
-  const { folder, sessions } = await placeOf(files, own)
+export async function findLatestSession(files: AgentFiles, own: string): Promise<string> {
+  const { folder, sessions } = await findSessionFolder(files, own)
   const others = sessions.filter((id) => id !== own).slice(0, SESSIONS_MAX)
   if (others.length === 0) return own
-  let [newest, answeredAt] = [own, await lastAnswer(files, `${folder}/${own}.jsonl`, () => true)]
+  let [latest, answeredAt] = [own, await lastAnswerAt(files, `${folder}/${own}.jsonl`, () => true)]
   for (const id of others) {
-    const at = await lastAnswer(files, `${folder}/${id}.jsonl`, isAtTerminal)
-    if (at > answeredAt) [newest, answeredAt] = [id, at]
+    const at = await lastAnswerAt(files, `${folder}/${id}.jsonl`, isFromTerminal)
+    if (at > answeredAt) [latest, answeredAt] = [id, at]
   }
-  return newest
+  return latest
 }
 
 /** Sessions are looked for only where they were begun. */
-async function placeOf(files: AgentFiles, own: string): Promise<{ folder: string; sessions: string[] }> {
-  const projects = (await files.list(PROJECTS)).filter(isPathSafe).slice(0, PROJECTS_MAX)
+async function findSessionFolder(
+  files: AgentFiles,
+  own: string,
+): Promise<{ folder: string; sessions: string[] }> {
+  const projects = (await files.list(PROJECTS_FOLDER)).filter(isPathSafe).slice(0, PROJECTS_MAX)
   for (const project of projects) {
-    const folder = `${PROJECTS}/${project}`
+    const folder = `${PROJECTS_FOLDER}/${project}`
     const sessions = (await files.list(folder)).flatMap((name) => SESSION_FILE.exec(name)?.[1] ?? [])
     if (sessions.includes(own)) return { folder, sessions }
   }
@@ -45,14 +48,14 @@ async function placeOf(files: AgentFiles, own: string): Promise<{ folder: string
 }
 
 /** Wall milliseconds. What another session was begun as a copy of was not said in it. */
-async function lastAnswer(
+async function lastAnswerAt(
   files: AgentFiles,
   path: string,
   counts: (line: JsonObject) => boolean,
 ): Promise<number> {
   let last = NEVER
   for await (const text of files.lines(path)) {
-    const line = IS_ANSWER.test(text) ? objectIn(text) : undefined
+    const line = IS_ANSWER.test(text) ? parseObject(text) : undefined
     if (line === undefined || !isAnswer(line) || !counts(line)) continue
     const at = Date.parse(textAt(line, 'timestamp') ?? '')
     if (at > last) last = at
@@ -65,4 +68,4 @@ function isAnswer(line: JsonObject): boolean {
   return textAt(objectAt(line, 'message'), 'model') !== '<synthetic>' && !isObject(field(line, 'forkedFrom'))
 }
 
-const isAtTerminal = (line: JsonObject): boolean => textAt(line, 'entrypoint') === 'cli'
+const isFromTerminal = (line: JsonObject): boolean => textAt(line, 'entrypoint') === 'cli'

@@ -5,11 +5,11 @@
  * the last words, and its own account at the end; there may be several, when work in the background ends later.
  */
 import type { PriceTable } from '../../core/run/price.ts'
-import type { AgentListener, AgentTask, Heard } from './agent.ts'
-import { apiTokens, bill } from './agent-a-reported-cost.ts'
-import { accountOf, endingOf, PROVIDER, type Seen } from './agent-a-result.ts'
-import { modelName } from './cost.ts'
-import { agentEvent, instantAt, logEvents, reasonFrom } from './events.ts'
+import type { AgentListener, AgentObservation, AgentTask } from './agent.ts'
+import { createReportedCost, readApiTokens } from './agent-a-reported-cost.ts'
+import { type AgentAState, buildOutcome, PROVIDER, readResult } from './agent-a-result.ts'
+import { toModelName } from './cost.ts'
+import { toAgentEvent, toIsoInstant, toLogEvents, toReason } from './events.ts'
 import {
   field,
   isObject,
@@ -17,29 +17,33 @@ import {
   listAt,
   numberAt,
   objectAt,
-  objectIn,
+  parseObject,
   textAt,
 } from './json-lines.ts'
-import { spending } from './spending.ts'
+import { createSpending } from './spending.ts'
 
-export function agentAListener(task: AgentTask, prices: PriceTable): AgentListener {
-  const payer = {
+export function createAgentAListener(task: AgentTask, prices: PriceTable): AgentListener {
+  const billing = {
     isResumed: task.resume !== undefined,
     ...(task.credential === undefined ? {} : { credential: task.credential }),
   }
-  const seen: Seen = { spent: spending(prices), bill: bill(payer, prices), wentOn: false }
+  const state: AgentAState = {
+    spending: createSpending(prices),
+    reportedCost: createReportedCost(billing, prices),
+    hasWorkedSinceResult: false,
+  }
   return {
-    line(text, at) {
-      const message = objectIn(text)
-      if (message === undefined) return logEvents('stdout', text, at)
-      return [agentEvent(PROVIDER, message, at), ...sessionIn(seen, message), ...noted(seen, message)]
+    onOutputLine(text, at) {
+      const message = parseObject(text)
+      if (message === undefined) return toLogEvents('stdout', text, at)
+      return [toAgentEvent(PROVIDER, message, at), ...findSession(state, message), ...observe(state, message)]
     },
-    complaint(text, at) {
-      const events = logEvents('stderr', text, at)
-      if (events.length > 0) seen.complaint = reasonFrom(text)
+    onErrorLine(text, at) {
+      const events = toLogEvents('stderr', text, at)
+      if (events.length > 0) state.lastErrorLine = toReason(text)
       return events
     },
-    ended: (exit, at) => endingOf(seen, exit, at),
+    onExit: (exit, at) => buildOutcome(state, exit, at),
   }
 }
 
@@ -48,65 +52,65 @@ export function agentAListener(task: AgentTask, prices: PriceTable): AgentListen
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 
 /** An account alone names a session that may never have begun; any other line is part of one. */
-function sessionIn(seen: Seen, message: JsonObject): Heard[] {
+function findSession(state: AgentAState, message: JsonObject): AgentObservation[] {
   const id = textAt(message, 'session_id')
-  if (id === undefined || id === seen.session || !SESSION_ID.test(id)) return []
+  if (id === undefined || id === state.sessionId || !SESSION_ID.test(id)) return []
   if (textAt(message, 'type') === 'result') return []
-  seen.session = id
+  state.sessionId = id
   return [{ is: 'session', id }]
 }
 
-function noted(seen: Seen, message: JsonObject): Heard[] {
+function observe(state: AgentAState, message: JsonObject): AgentObservation[] {
   switch (textAt(message, 'type')) {
     case 'assistant':
-      return notedAnswer(seen, message, objectAt(message, 'message'))
+      return observeAnswer(state, message, objectAt(message, 'message'))
     case 'result':
-      return notedAccount(seen, message)
+      return observeResult(state, message)
     case 'rate_limit_event':
-      return notedLimit(seen, objectAt(message, 'rate_limit_info'))
+      return observeLimit(state, objectAt(message, 'rate_limit_info'))
     case 'system':
-      return notedStart(seen, message)
+      return observeStart(state, message)
     default:
       return []
   }
 }
 
-function notedStart(seen: Seen, message: JsonObject): Heard[] {
+function observeStart(state: AgentAState, message: JsonObject): AgentObservation[] {
   if (textAt(message, 'subtype') !== 'init') return []
   const keySource = textAt(message, 'apiKeySource')
-  if (keySource !== undefined) seen.keySource = keySource
-  seen.model = modelName(textAt(message, 'model'))
+  if (keySource !== undefined) state.keySource = keySource
+  state.model = toModelName(textAt(message, 'model'))
   return []
 }
 
-function notedLimit(seen: Seen, info: JsonObject): Heard[] {
+function observeLimit(state: AgentAState, info: JsonObject): AgentObservation[] {
   if (textAt(info, 'status') !== 'rejected') return []
-  const resetsAt = instantAt((numberAt(info, 'resetsAt') ?? Number.NaN) * 1000)
-  const what = (textAt(info, 'rateLimitType') ?? 'unknown').replaceAll('_', ' ')
-  seen.rejection = {
-    what: reasonFrom(`the agent's usage limit is reached (${what})`),
+  const resetsAt = toIsoInstant((numberAt(info, 'resetsAt') ?? Number.NaN) * 1000)
+  const limitName = (textAt(info, 'rateLimitType') ?? 'unknown').replaceAll('_', ' ')
+  state.rejection = {
+    reason: toReason(`the agent's usage limit is reached (${limitName})`),
     ...(resetsAt === undefined ? {} : { resetsAt }),
   }
   return []
 }
 
 /** What it makes up itself, to tell of an error, is no answer of a model. */
-const MADE_UP = '<synthetic>'
+const SYNTHETIC_MODEL = '<synthetic>'
 
-function notedAnswer(seen: Seen, line: JsonObject, answer: JsonObject): Heard[] {
+function observeAnswer(state: AgentAState, line: JsonObject, answer: JsonObject): AgentObservation[] {
   const model = textAt(answer, 'model')
-  if (model === MADE_UP) return []
+  if (model === SYNTHETIC_MODEL) return []
   const isTurn = typeof field(line, 'parent_tool_use_id') !== 'string'
-  const words = isTurn ? wordsOf(answer) : ''
-  if (words !== '') seen.words = words
-  seen.wentOn = true
+  const words = isTurn ? textOf(answer) : ''
+  if (words !== '') state.lastText = words
+  state.hasWorkedSinceResult = true
   const id = textAt(answer, 'id') ?? textAt(line, 'uuid') ?? ''
-  const use = apiTokens(objectAt(answer, 'usage'))
-  return seen.spent.add({ id, model: modelName(model), use, isTurn }) ? [spentSoFar(seen)] : []
+  const use = readApiTokens(objectAt(answer, 'usage'))
+  return state.spending.add({ id, model: toModelName(model), use, isTurn }) ? [currentSpending(state)] : []
 }
 
 /** One line has one block of an answer. */
-function wordsOf(answer: JsonObject): string {
+function textOf(answer: JsonObject): string {
   return listAt(answer, 'content')
     .flatMap((block) =>
       isObject(block) && textAt(block, 'type') === 'text' ? [textAt(block, 'text') ?? ''] : [],
@@ -114,15 +118,15 @@ function wordsOf(answer: JsonObject): string {
     .join('')
 }
 
-function notedAccount(seen: Seen, message: JsonObject): Heard[] {
-  seen.bill.add(message, seen.model)
-  seen.account = accountOf(message)
-  seen.wentOn = false
-  return [spentSoFar(seen)]
+function observeResult(state: AgentAState, message: JsonObject): AgentObservation[] {
+  state.reportedCost.add(message, state.model)
+  state.lastResult = readResult(message)
+  state.hasWorkedSinceResult = false
+  return [currentSpending(state)]
 }
 
 /** Whatever is more: an account comes late, and answers tell of themselves before they are whole. */
-function spentSoFar({ spent, bill, keySource }: Seen): Heard {
+function currentSpending({ spending: spent, reportedCost: bill, keySource }: AgentAState): AgentObservation {
   const known = [spent.costUsd(), bill.entry(keySource)?.costUsd].filter((usd) => usd !== undefined)
   const cost = known.length === 0 ? {} : { costUsd: Math.max(...known) }
   return { is: 'spent', turns: spent.turns(), ...cost }

@@ -10,76 +10,85 @@ import type { PriceTable, TokenUse } from '../../core/run/price.ts'
 import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { RunCredentials } from '../../protocol/frames.ts'
 import { USD_MAX } from '../../protocol/limits.ts'
-import { entryOf, modelName, pricedRow } from './cost.ts'
+import { costEntryOf, priceRow, toModelName } from './cost.ts'
 import { countAt, field, isObject, type JsonObject, numberAt, objectAt, textAt } from './json-lines.ts'
 
-export interface Bill {
+export interface ReportedCost {
   add(account: JsonObject, model: string | undefined): void
   /** `undefined` before the first account. `keySource`: as it said where its credential came from. */
   entry(keySource: string | undefined): CostEntry | undefined
 }
 
-export interface Payer {
+export interface BillingContext {
   readonly credential?: RunCredentials['agent']
   readonly isResumed: boolean
 }
 
-export function bill(payer: Payer, prices: PriceTable): Bill {
+export function createReportedCost(billing: BillingContext, prices: PriceTable): ReportedCost {
   let rows: CostModelUsage[] = []
-  let isGuess = false
+  let isEstimate = false
   let model: string | undefined
   let isEmpty = true
   return {
     add(account, mainModel) {
-      const part = partOf(account, mainModel, payer, prices)
-      rows = part.isWhole ? [...part.rows] : compact([...rows, ...part.rows])
-      isGuess = isGuess || part.isGuess
+      const part = readPart(account, mainModel, billing, prices)
+      rows = part.isSessionTotal ? [...part.rows] : mergeByModel([...rows, ...part.rows])
+      isEstimate = isEstimate || part.isEstimate
       model = mainModel
       isEmpty = false
     },
     entry(keySource) {
       if (isEmpty) return undefined
-      const entry = entryOf('agentA', rows, isGuess || isSubscription(payer, keySource))
+      const entry = costEntryOf('agentA', rows, isEstimate || isSubscription(billing, keySource))
       return rows.length === 0 && model !== undefined ? { ...entry, model } : entry
     },
   }
 }
 
-interface Part {
+interface ReportedPart {
   readonly rows: readonly CostModelUsage[]
   /** In place of what was told before, rather than beside it. */
-  readonly isWhole: boolean
-  readonly isGuess: boolean
+  readonly isSessionTotal: boolean
+  readonly isEstimate: boolean
 }
 
-function partOf(account: JsonObject, model: string | undefined, payer: Payer, prices: PriceTable): Part {
-  if (isObject(field(account, 'model_usage_since_last_result'))) {
-    return { ...told(objectAt(account, 'model_usage_since_last_result')), isWhole: false }
+function readPart(
+  result: JsonObject,
+  model: string | undefined,
+  billing: BillingContext,
+  prices: PriceTable,
+): ReportedPart {
+  if (isObject(field(result, 'model_usage_since_last_result'))) {
+    return { ...readModelUsage(objectAt(result, 'model_usage_since_last_result')), isSessionTotal: false }
   }
-  if (!payer.isResumed) return { ...told(objectAt(account, 'modelUsage')), isWhole: true }
-  const use = apiTokens(objectAt(account, 'usage'))
-  const isNothing = Object.values(use).every((tokens) => tokens === 0)
-  return { rows: isNothing ? [] : [pricedRow(modelName(model), use, prices)], isWhole: false, isGuess: true }
+  if (!billing.isResumed) return { ...readModelUsage(objectAt(result, 'modelUsage')), isSessionTotal: true }
+  const use = readApiTokens(objectAt(result, 'usage'))
+  const isUnused = Object.values(use).every((tokens) => tokens === 0)
+  return {
+    rows: isUnused ? [] : [priceRow(toModelName(model), use, prices)],
+    isSessionTotal: false,
+    isEstimate: true,
+  }
 }
 
 /** One row a model, so that an agent of many turns is not kept turn by turn. */
-function compact(rows: readonly CostModelUsage[]): CostModelUsage[] {
-  const { breakdown, label: _, provider: __, estimated: ___, ...only } = entryOf('agentA', rows, false)
-  return breakdown ?? (rows.length === 0 ? [] : [{ ...only, model: only.model ?? modelName(undefined) }])
+function mergeByModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
+  const { breakdown, label: _, provider: __, estimated: ___, ...only } = costEntryOf('agentA', rows, false)
+  return breakdown ?? (rows.length === 0 ? [] : [{ ...only, model: only.model ?? toModelName(undefined) }])
 }
 
-const isSubscription = ({ credential }: Payer, keySource: string | undefined): boolean =>
+const isSubscription = ({ credential }: BillingContext, keySource: string | undefined): boolean =>
   keySource === undefined ? credential?.kind !== 'api-key' : keySource === 'none'
 
-function told(models: JsonObject): { rows: CostModelUsage[]; isGuess: boolean } {
+function readModelUsage(models: JsonObject): { rows: CostModelUsage[]; isEstimate: boolean } {
   const figures = Object.entries(models).flatMap(([model, use]) => (isObject(use) ? [{ model, use }] : []))
   return {
-    rows: figures.map(({ model, use }) => toldRow(modelName(model), use)),
-    isGuess: figures.some(({ use }) => textAt(use, 'costBasis') === 'unknown'),
+    rows: figures.map(({ model, use }) => readModelRow(toModelName(model), use)),
+    isEstimate: figures.some(({ use }) => textAt(use, 'costBasis') === 'unknown'),
   }
 }
 
-function toldRow(model: string, use: JsonObject): CostModelUsage {
+function readModelRow(model: string, use: JsonObject): CostModelUsage {
   const costUsd = numberAt(use, 'costUSD')
   return {
     model,
@@ -92,7 +101,7 @@ function toldRow(model: string, use: JsonObject): CostModelUsage {
 }
 
 /** The figures of one response, as its API has them. */
-export function apiTokens(usage: JsonObject): TokenUse {
+export function readApiTokens(usage: JsonObject): TokenUse {
   return {
     inputTokens: countAt(usage, 'input_tokens'),
     outputTokens: countAt(usage, 'output_tokens'),

@@ -5,52 +5,58 @@
  * of the key, and a person may log in by hand; so its folder is in memory here, all but the transcripts, and is gone
  * with the sandbox, however that ends. Nothing of it is ever on a disk.
  */
-import type { AgentCommand, AgentFound, SessionTask } from './agent.ts'
+import type { AgentCommand, LocatedAgent, TerminalTask } from './agent.ts'
 import {
+  CONFIG_FOLDER,
+  cleanupLines,
+  configFiles,
   environment,
-  FOLDER,
-  given,
-  isKey,
-  json,
-  login,
-  MEMORY,
-  own,
-  SETTINGS,
-  state,
-  swept,
-  texts,
+  flagArguments,
+  initialState,
+  isApiKey,
+  loginLines,
+  MEMORY_FILE,
+  permissionArguments,
+  SETTINGS_FILE,
+  toJsonLine,
 } from './agent-a-command.ts'
-import { commandLine, freshFolder } from './command-line.ts'
+import { buildAgentCommand, recreateFolderLines } from './command-line.ts'
 
-const IN_MEMORY = '/dev/shm/claude'
-const STATE = '/run/cred/.claude.json'
+const MEMORY_FOLDER = '/dev/shm/claude'
+const STATE_FILE = '/run/cred/.claude.json'
 /** By so many of its last characters it knows a key that a person has said yes to. */
 const KEY_END_CHARS = 20
 
-export function agentASession(task: SessionTask, found: AgentFound): AgentCommand {
-  return commandLine({
+export function buildAgentATerminalCommand(task: TerminalTask, found: LocatedAgent): AgentCommand {
+  return buildAgentCommand({
     task,
     found,
     script: [
-      ...swept,
-      ...freshFolder(IN_MEMORY),
-      `ln -s ${FOLDER}/projects ${IN_MEMORY}/projects`,
-      `install -m 0600 ${SETTINGS} ${MEMORY} ${STATE} ${IN_MEMORY}/`,
-      ...login(task),
+      ...cleanupLines,
+      ...recreateFolderLines(MEMORY_FOLDER),
+      `ln -s ${CONFIG_FOLDER}/projects ${MEMORY_FOLDER}/projects`,
+      `install -m 0600 ${SETTINGS_FILE} ${MEMORY_FILE} ${STATE_FILE} ${MEMORY_FOLDER}/`,
+      ...loginLines(task),
     ],
-    args: ['--resume', task.resume, ...own, ...given('--model', task.agent.model), ...effort(task)],
-    environment: { ...environment, CLAUDE_CONFIG_DIR: IN_MEMORY },
-    texts,
-    secrets: { [STATE]: json({ ...state, ...approved(task) }) },
+    args: [
+      '--resume',
+      task.resume,
+      ...permissionArguments,
+      ...flagArguments('--model', task.agent.model),
+      ...effortArguments(task),
+    ],
+    environment: { ...environment, CLAUDE_CONFIG_DIR: MEMORY_FOLDER },
+    texts: configFiles,
+    secrets: { [STATE_FILE]: toJsonLine({ ...initialState, ...approvedKey(task) }) },
   })
 }
 
-function effort({ agent }: SessionTask): string[] {
-  return given('--effort', agent.effort)
+function effortArguments({ agent }: TerminalTask): string[] {
+  return flagArguments('--effort', agent.effort)
 }
 
-function approved({ credential }: SessionTask): object {
-  if (credential === undefined || !isKey(credential)) return {}
+function approvedKey({ credential }: TerminalTask): object {
+  if (credential === undefined || !isApiKey(credential)) return {}
   const [key = ''] = credential.value.split('\n')
   return { customApiKeyResponses: { approved: [key.slice(-KEY_END_CHARS)], rejected: [] } }
 }

@@ -5,82 +5,82 @@
  * that they are one.
  */
 import type { AgentFiles } from './agent.ts'
-import { PROJECTS } from './agent-a-command.ts'
-import { apiTokens } from './agent-a-reported-cost.ts'
-import { Accounts, type Answers, sessionAnswers } from './agent-a-unreported-usage.ts'
-import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import type { ToldUse, UsagePlace, UsageTally } from './usage-tally.ts'
+import { PROJECTS_FOLDER } from './agent-a-command.ts'
+import { readApiTokens } from './agent-a-reported-cost.ts'
+import { createAnswersFactory, SessionTotals, type TranscriptAnswers } from './agent-a-unreported-usage.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
+import type { RecordedUse, UsageSource, UsageTally } from './usage-tally.ts'
 
-export interface Reading {
+export interface TranscriptReading {
   readonly files: AgentFiles
-  readonly begin: () => UsageTally
+  readonly createTally: () => UsageTally
   /** How many transcripts are still read. */
-  left: number
+  transcriptsLeft: number
 }
 
 /** The answers of one session, which may have transcripts in several projects. */
-export interface SessionSaid {
-  readonly begin: () => Answers
-  readonly all: Answers[]
+export interface SessionAnswers {
+  readonly createAnswers: () => TranscriptAnswers
+  readonly all: TranscriptAnswers[]
 }
 
-export const nothingSaid = (): SessionSaid => ({ begin: sessionAnswers(), all: [] })
+export const emptyAnswers = (): SessionAnswers => ({ createAnswers: createAnswersFactory(), all: [] })
 
-export interface SessionUse {
-  readonly place: UsagePlace
+export interface SessionUsage {
+  readonly source: UsageSource
   readonly main: UsageTally
-  readonly nested: readonly { readonly place: UsagePlace; readonly tally: UsageTally }[]
+  readonly nested: readonly { readonly source: UsageSource; readonly tally: UsageTally }[]
 }
 
 const SUBAGENT_FILE = /^agent-([A-Za-z0-9_-]{1,100})\.jsonl$/
 
 /** `said`: in the projects that were read before; what is read now is added. */
-export async function sessionUse(
-  place: UsagePlace,
-  reading: Reading,
-  said = nothingSaid(),
-): Promise<SessionUse> {
-  const session = `${PROJECTS}/${place.projectKey}/${place.sessionId}`
-  const [accounts, own] = [new Accounts(), said.begin()]
-  const main = await read(`${session}.jsonl`, reading, own, accounts)
-  const nested: SessionUse['nested'][number][] = []
+export async function readSession(
+  source: UsageSource,
+  reading: TranscriptReading,
+  answers = emptyAnswers(),
+): Promise<SessionUsage> {
+  const session = `${PROJECTS_FOLDER}/${source.projectKey}/${source.sessionId}`
+  const [totals, own] = [new SessionTotals(), answers.createAnswers()]
+  const main = await readTranscript(`${session}.jsonl`, reading, own, totals)
+  const nested: SessionUsage['nested'][number][] = []
   for (const name of await reading.files.list(`${session}/subagents`)) {
     const subagentId = SUBAGENT_FILE.exec(name)?.[1]
-    if (subagentId === undefined || reading.left <= 0) continue
-    const answers = said.begin()
-    const tally = await read(`${session}/subagents/${name}`, reading, answers)
-    nested.push({ place: { ...place, subagentId }, tally })
-    said.all.push(answers)
+    if (subagentId === undefined || reading.transcriptsLeft <= 0) continue
+    const nestedAnswers = answers.createAnswers()
+    const tally = await readTranscript(`${session}/subagents/${name}`, reading, nestedAnswers)
+    nested.push({ source: { ...source, subagentId }, tally })
+    answers.all.push(nestedAnswers)
   }
-  for (const told of accounts.unsaid(place.sessionId, said.all)) main.add(told)
-  said.all.push(own)
-  return { place, main, nested }
+  for (const unreported of totals.findUnreported(source.sessionId, answers.all)) main.add(unreported)
+  answers.all.push(own)
+  return { source, main, nested }
 }
 
 /** Most of a transcript is long and about something else. Of a conversation that was summed up the instant is wanted. */
-const IS_TOLD = /"assistant"|"cost-state"|"compact_boundary"/
+const IS_RELEVANT = /"assistant"|"cost-state"|"compact_boundary"/
 
-async function read(
+async function readTranscript(
   path: string,
-  reading: Reading,
-  answers: Answers,
-  accounts?: Accounts,
+  reading: TranscriptReading,
+  answers: TranscriptAnswers,
+  totals?: SessionTotals,
 ): Promise<UsageTally> {
-  reading.left -= 1
-  const tally = reading.begin()
+  reading.transcriptsLeft -= 1
+  const tally = reading.createTally()
   for await (const text of reading.files.lines(path)) {
-    const line = IS_TOLD.test(text) ? objectIn(text) : undefined
+    const line = IS_RELEVANT.test(text) ? parseObject(text) : undefined
     if (line === undefined) continue
-    const told = toldIn(line)
-    if (told !== undefined) tally.add(told)
+    const recorded = readUse(line)
+    if (recorded !== undefined) tally.add(recorded)
     // What a branch was begun with, another session has used.
-    if (told !== undefined && !isObject(field(line, 'forkedFrom'))) answers.add(told)
-    accounts?.line(line, answers)
+    if (recorded !== undefined && !isObject(field(line, 'forkedFrom'))) answers.add(recorded)
+    totals?.observeLine(line, answers)
   }
   return tally
 }
 
-function toldIn(line: JsonObject): ToldUse | undefined {
+function readUse(line: JsonObject): RecordedUse | undefined {
   const message = objectAt(line, 'message')
   const model = textAt(message, 'model')
   if (textAt(line, 'type') !== 'assistant' || model === '<synthetic>') return undefined
@@ -90,6 +90,6 @@ function toldIn(line: JsonObject): ToldUse | undefined {
     id: ids.filter((id) => id !== undefined).join(' '),
     at: textAt(line, 'timestamp'),
     model,
-    use: apiTokens(objectAt(message, 'usage')),
+    use: readApiTokens(objectAt(message, 'usage')),
   }
 }

@@ -1,27 +1,28 @@
 /** agentA: Claude Code. */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
-import { agentACommand } from './agent-a-command.ts'
-import { newestSession } from './agent-a-latest-session.ts'
-import { agentAListener } from './agent-a-listener.ts'
-import { agentASession } from './agent-a-terminal-command.ts'
-import { agentAUsage } from './agent-a-usage.ts'
-import { findProgram, type Where } from './locate-agent.ts'
-import { redacted } from './redacting-listener.ts'
+import { buildAgentACommand } from './agent-a-command.ts'
+import { findLatestSession } from './agent-a-latest-session.ts'
+import { createAgentAListener } from './agent-a-listener.ts'
+import { buildAgentATerminalCommand } from './agent-a-terminal-command.ts'
+import { readAgentAUsage } from './agent-a-usage.ts'
+import { locateProgram, type SearchPlace } from './locate-agent.ts'
+import { withRedaction } from './redacting-listener.ts'
 
-const WANTED = {
+const AGENT_A_PROGRAM = {
   program: 'claude',
-  cure: 'sudo npm install --global --prefix /usr/local @anthropic-ai/claude-code',
+  installCommand: 'sudo npm install --global --prefix /usr/local @anthropic-ai/claude-code',
 }
 
-export function agentA(where: Where, prices: PriceTable): AgentDriver {
+export function createAgentA(where: SearchPlace, prices: PriceTable): AgentDriver {
   return {
     provider: 'agentA',
-    find: () => findProgram(WANTED, where),
-    command: agentACommand,
-    attend: agentASession,
-    newest: newestSession,
-    listen: (task) => redacted(agentAListener(task, prices), task),
-    usage: (files, sessionId, andSince) => agentAUsage(files, { sessionId, andSince }, prices),
+    locate: () => locateProgram(AGENT_A_PROGRAM, where),
+    buildCommand: buildAgentACommand,
+    buildTerminalCommand: buildAgentATerminalCommand,
+    findLatestSession,
+    createListener: (task) => withRedaction(createAgentAListener(task, prices), task),
+    readUsage: (files, sessionId, andSince) =>
+      readAgentAUsage(files, { sessionId, othersSince: andSince }, prices),
   }
 }

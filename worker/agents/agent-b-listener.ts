@@ -6,87 +6,97 @@
  * lasts it tells in words.
  */
 import type { PriceTable, TokenUse } from '../../core/run/price.ts'
-import type { AgentEnding, AgentExit, AgentListener, AgentTask, Heard } from './agent.ts'
-import { threadTokens } from './agent-b-tokens.ts'
-import { entryOf, pricedRow } from './cost.ts'
+import type { AgentExit, AgentExitReport, AgentListener, AgentObservation, AgentTask } from './agent.ts'
+import { readThreadTokens } from './agent-b-tokens.ts'
+import { costEntryOf, priceRow } from './cost.ts'
 import {
-  agentEvent,
-  endedSilently,
-  limitEvent,
-  logEvents,
-  reasonFrom,
-  signalOf,
-  summaryFrom,
+  describeSilentExit,
+  findSignal,
+  toAgentEvent,
+  toLimitEvent,
+  toLogEvents,
+  toReason,
+  toSummary,
 } from './events.ts'
-import { field, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { resetTime } from './reset-time.ts'
+import { field, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
+import { parseResetTime } from './reset-time.ts'
 
 const PROVIDER = 'agentB'
 
-export function agentBListener(task: AgentTask, prices: PriceTable): AgentListener {
-  const seen: Seen = { turns: 0, isAnswering: false }
+export function createAgentBListener(task: AgentTask, prices: PriceTable): AgentListener {
+  const state: AgentBState = { turns: 0, isAnswering: false }
   return {
-    line(text, at) {
-      const message = objectIn(text)
-      if (message === undefined) return logEvents('stdout', text, at)
-      return [agentEvent(PROVIDER, message, at), ...noted(seen, message, task, prices)]
+    onOutputLine(text, at) {
+      const message = parseObject(text)
+      if (message === undefined) return toLogEvents('stdout', text, at)
+      return [toAgentEvent(PROVIDER, message, at), ...observe(state, message, task, prices)]
     },
-    complaint(text, at) {
-      const events = logEvents('stderr', text, at)
-      if (events.length > 0) seen.complaint = reasonFrom(text)
+    onErrorLine(text, at) {
+      const events = toLogEvents('stderr', text, at)
+      if (events.length > 0) state.lastErrorLine = toReason(text)
       return events
     },
-    ended: (exit, at) => endingOf(seen, task, prices, exit, at),
+    onExit: (exit, at) => buildOutcome(state, task, prices, exit, at),
   }
 }
 
-interface Seen {
+interface AgentBState {
   turns: number
   /** A turn is what a model says between two things that it is told. */
   isAnswering: boolean
   /** Of the whole thread, so the last word counts. */
   usage?: TokenUse
   failure?: string
-  words?: string
-  complaint?: string
+  lastText?: string
+  lastErrorLine?: string
 }
 
 // ---- listening ---------------------------------------------------------------------------------------------------
 
-function noted(seen: Seen, message: JsonObject, task: AgentTask, prices: PriceTable): Heard[] {
+function observe(
+  state: AgentBState,
+  message: JsonObject,
+  task: AgentTask,
+  prices: PriceTable,
+): AgentObservation[] {
   switch (textAt(message, 'type')) {
     case 'item.started':
     case 'item.completed':
-      return notedItem(seen, objectAt(message, 'item'), textAt(message, 'type') === 'item.completed')
+      return observeItem(state, objectAt(message, 'item'), textAt(message, 'type') === 'item.completed')
     case 'turn.failed':
-      seen.failure = textAt(objectAt(message, 'error'), 'message') ?? 'the agent failed and did not say why'
+      state.failure = textAt(objectAt(message, 'error'), 'message') ?? 'the agent failed and did not say why'
       return []
     case 'turn.completed':
-      return notedUsage(seen, message, task, prices)
+      return observeUsage(state, message, task, prices)
     default:
       return []
   }
 }
 
-const SAID = new Set(['agent_message', 'reasoning'])
-const DONE = new Set(['command_execution', 'file_change', 'mcp_tool_call', 'web_search'])
+const MODEL_ITEMS = new Set(['agent_message', 'reasoning'])
+const TOOL_ITEMS = new Set(['command_execution', 'file_change', 'mcp_tool_call', 'web_search'])
 
-function notedItem(seen: Seen, item: JsonObject, isComplete: boolean): Heard[] {
+function observeItem(state: AgentBState, item: JsonObject, isComplete: boolean): AgentObservation[] {
   const type = textAt(item, 'type') ?? ''
-  if (!SAID.has(type) && !DONE.has(type)) return []
-  if (isComplete && type === 'agent_message') seen.words = textAt(item, 'text') ?? ''
-  const isNew = !seen.isAnswering && !(isComplete && DONE.has(type))
+  if (!MODEL_ITEMS.has(type) && !TOOL_ITEMS.has(type)) return []
+  if (isComplete && type === 'agent_message') state.lastText = textAt(item, 'text') ?? ''
+  const isNew = !state.isAnswering && !(isComplete && TOOL_ITEMS.has(type))
   // What a tool answered is what the model is told next.
-  seen.isAnswering = !(isComplete && DONE.has(type))
-  if (isNew) seen.turns += 1
-  return isNew ? [{ is: 'spent', turns: seen.turns }] : []
+  state.isAnswering = !(isComplete && TOOL_ITEMS.has(type))
+  if (isNew) state.turns += 1
+  return isNew ? [{ is: 'spent', turns: state.turns }] : []
 }
 
-function notedUsage(seen: Seen, message: JsonObject, task: AgentTask, prices: PriceTable): Heard[] {
+function observeUsage(
+  state: AgentBState,
+  message: JsonObject,
+  task: AgentTask,
+  prices: PriceTable,
+): AgentObservation[] {
   if (!isObject(field(message, 'usage'))) return []
-  seen.usage = threadTokens(objectAt(message, 'usage'))
-  const costUsd = pricedRow(task.agent.model ?? '', seen.usage, prices).costUsd
-  return [{ is: 'spent', turns: seen.turns, ...(costUsd === undefined ? {} : { costUsd }) }]
+  state.usage = readThreadTokens(objectAt(message, 'usage'))
+  const costUsd = priceRow(task.agent.model ?? '', state.usage, prices).costUsd
+  return [{ is: 'spent', turns: state.turns, ...(costUsd === undefined ? {} : { costUsd }) }]
 }
 
 // ---- the end -----------------------------------------------------------------------------------------------------
@@ -94,42 +104,51 @@ function notedUsage(seen: Seen, message: JsonObject, task: AgentTask, prices: Pr
 /** Plans, quotas, and too many requests for too long. */
 const LIMIT = /usage limit|quota exceeded|insufficient_quota|\b429\b|too many requests/i
 
-function endingOf(seen: Seen, task: AgentTask, prices: PriceTable, exit: AgentExit, at: string): AgentEnding {
-  const verdict = verdictOf(seen, exit)
+function buildOutcome(
+  state: AgentBState,
+  task: AgentTask,
+  prices: PriceTable,
+  exit: AgentExit,
+  at: string,
+): AgentExitReport {
+  const verdict = judgeVerdict(state, exit)
   const reason =
     verdict === 'done'
       ? undefined
-      : reasonFrom(
-          seen.failure ??
-            endedSilently(exit, { complaint: seen.complaint, hadResult: seen.usage !== undefined }),
+      : toReason(
+          state.failure ??
+            describeSilentExit(exit, {
+              lastErrorLine: state.lastErrorLine,
+              hadResult: state.usage !== undefined,
+            }),
         )
-  const summary = summaryFrom(seen.words)
+  const summary = toSummary(state.lastText)
   const limits =
-    verdict === 'limit' ? [limitEvent(PROVIDER, reason ?? '', at, resetTime(reason ?? '', at))] : []
+    verdict === 'limit' ? [toLimitEvent(PROVIDER, reason ?? '', at, parseResetTime(reason ?? '', at))] : []
   return {
     verdict,
     ...(reason === undefined ? {} : { reason }),
     ...(summary === undefined ? {} : { summary }),
-    ...costOf(seen, task, prices),
+    ...buildCost(state, task, prices),
     events: limits,
   }
 }
 
-function verdictOf({ failure }: Seen, exit: AgentExit): AgentEnding['verdict'] {
+function judgeVerdict({ failure }: AgentBState, exit: AgentExit): AgentExitReport['verdict'] {
   if (failure !== undefined) return LIMIT.test(failure) ? 'limit' : 'failed'
   if (exit.code === 0) return 'done'
-  const signal = signalOf(exit)
+  const signal = findSignal(exit)
   return signal === 'SIGINT' || signal === 'SIGTERM' ? 'interrupted' : 'failed'
 }
 
-function costOf(
-  { usage }: Seen,
+function buildCost(
+  { usage }: AgentBState,
   { agent }: AgentTask,
   prices: PriceTable,
-): Pick<AgentEnding, 'cost' | 'costIsPartial'> {
+): Pick<AgentExitReport, 'cost' | 'costIsPartial'> {
   if (usage === undefined) return {}
-  const row = pricedRow(agent.model ?? '', usage, prices)
-  const { model, ...rest } = entryOf(PROVIDER, [row], true)
+  const row = priceRow(agent.model ?? '', usage, prices)
+  const { model, ...rest } = costEntryOf(PROVIDER, [row], true)
   return {
     cost: model === '' ? rest : { ...rest, ...(model === undefined ? {} : { model }) },
     costIsPartial: true,

@@ -2,7 +2,7 @@
 import type { TokenUse } from '../../core/run/price.ts'
 import { countAt, type JsonObject } from './json-lines.ts'
 
-export function threadTokens(usage: JsonObject): TokenUse {
+export function readThreadTokens(usage: JsonObject): TokenUse {
   const cacheReadTokens = countAt(usage, 'cached_input_tokens')
   const cacheWriteTokens = countAt(usage, 'cache_write_input_tokens')
   return {

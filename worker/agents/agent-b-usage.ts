@@ -7,19 +7,19 @@
 import type { PriceTable } from '../../core/run/price.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import type { AgentFiles } from './agent.ts'
-import { SESSIONS } from './agent-b-command.ts'
-import { threadTokens } from './agent-b-tokens.ts'
+import { SESSIONS_FOLDER } from './agent-b-command.ts'
+import { readThreadTokens } from './agent-b-tokens.ts'
 import { PROJECT_KEY } from './command-line.ts'
-import { type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
-import { isPathSafe, type UsageTally, usageTallies } from './usage-tally.ts'
+import { type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
+import { createTallyFactory, isPathSafe, type UsageTally } from './usage-tally.ts'
 
 const RECORDS_MAX = 1_000
 /** Year, month and day. */
-const FOLDERS = [/^\d{4}$/, /^\d{2}$/, /^\d{2}$/]
-const RECORD = /^rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/
+const DATE_FOLDERS = [/^\d{4}$/, /^\d{2}$/, /^\d{2}$/]
+const RECORD_FILE = /^rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/
 
 /** `sessionId`: the execution's, under which its records were put away; they have ids of their own. */
-export async function agentBUsage(
+export async function readAgentBUsage(
   files: AgentFiles,
   sessionId: string,
   prices: PriceTable,
@@ -27,44 +27,44 @@ export async function agentBUsage(
   if (!isPathSafe(sessionId)) return []
   const counted = new Set<string>()
   const snapshots: UsageSnapshot[] = []
-  const begin = usageTallies(prices, files.readAt)
-  for (const path of (await records(files, `${SESSIONS}/${sessionId}`)).slice(0, RECORDS_MAX)) {
-    const snapshot = await snapshotOf(files, path, new Thread(counted, begin()))
+  const createTally = createTallyFactory(prices, files.readAt)
+  for (const path of (await listRecords(files, `${SESSIONS_FOLDER}/${sessionId}`)).slice(0, RECORDS_MAX)) {
+    const snapshot = await readThread(files, path, new ThreadUsage(counted, createTally()))
     if (snapshot !== undefined) snapshots.push(snapshot)
   }
   return snapshots
 }
 
 /** In the order in which they were begun, which is that of their names. */
-async function records(files: AgentFiles, top: string): Promise<string[]> {
+async function listRecords(files: AgentFiles, top: string): Promise<string[]> {
   let folders = [top]
-  for (const name of FOLDERS) folders = await below(files, folders, name)
-  return below(files, folders, RECORD)
+  for (const name of DATE_FOLDERS) folders = await listMatching(files, folders, name)
+  return listMatching(files, folders, RECORD_FILE)
 }
 
-async function below(files: AgentFiles, folders: readonly string[], name: RegExp): Promise<string[]> {
+async function listMatching(files: AgentFiles, folders: readonly string[], name: RegExp): Promise<string[]> {
   const found: string[] = []
   for (const folder of folders.slice(0, RECORDS_MAX)) {
-    const names = (await files.list(folder)).filter((one) => name.test(one))
-    found.push(...names.slice(0, RECORDS_MAX - found.length).map((one) => `${folder}/${one}`))
+    const names = (await files.list(folder)).filter((entry) => name.test(entry))
+    found.push(...names.slice(0, RECORDS_MAX - found.length).map((entry) => `${folder}/${entry}`))
   }
   return found
 }
 
-async function snapshotOf(
+async function readThread(
   files: AgentFiles,
   path: string,
-  thread: Thread,
+  thread: ThreadUsage,
 ): Promise<UsageSnapshot | undefined> {
   for await (const text of files.lines(path)) {
     // Most of a record is long and about something else.
-    const line = /"(?:turn_context|token_usage_record)"/.test(text) ? objectIn(text) : undefined
-    if (line !== undefined) thread.hear(line)
+    const line = /"(?:turn_context|token_usage_record)"/.test(text) ? parseObject(text) : undefined
+    if (line !== undefined) thread.addLine(line)
   }
-  return thread.snapshot(RECORD.exec(path.slice(path.lastIndexOf('/') + 1))?.[1] ?? '')
+  return thread.snapshot(RECORD_FILE.exec(path.slice(path.lastIndexOf('/') + 1))?.[1] ?? '')
 }
 
-class Thread {
+class ThreadUsage {
   readonly #counted: Set<string>
   readonly #tally: UsageTally
   #model: string | undefined
@@ -75,7 +75,7 @@ class Thread {
     this.#tally = tally
   }
 
-  hear(line: JsonObject): void {
+  addLine(line: JsonObject): void {
     const payload = objectAt(line, 'payload')
     if (textAt(line, 'type') === 'turn_context') this.#model = textAt(payload, 'model') ?? this.#model
     if (textAt(line, 'type') === 'token_usage_record') this.#record(payload, textAt(line, 'timestamp'))
@@ -85,7 +85,7 @@ class Thread {
     const id = textAt(payload, 'response_id') ?? `${textAt(payload, 'turn_id')} ${at}`
     if (this.#counted.has(id)) return
     this.#session = textAt(payload, 'session_id') ?? this.#session
-    const use = threadTokens(objectAt(payload, 'usage'))
+    const use = readThreadTokens(objectAt(payload, 'usage'))
     if (this.#tally.add({ id, at, model: this.#model, use })) this.#counted.add(id)
   }
 

@@ -7,47 +7,53 @@
  * the checkout names are not started.
  */
 import { HOME } from '../sandbox/arguments.ts'
-import type { AgentCommand, AgentFound, AgentTask } from './agent.ts'
-import { commandLine, freshFolder, removed, SECRET_FILE, secretAs } from './command-line.ts'
+import type { AgentCommand, AgentTask, LocatedAgent } from './agent.ts'
+import {
+  buildAgentCommand,
+  exportSecretLines,
+  recreateFolderLines,
+  removeFolderLines,
+  SECRET_FILE,
+} from './command-line.ts'
 
-const FOLDER = '/dev/shm/gemini'
-const SETTINGS = '/run/agent/settings.json'
-const API = 'https://generativelanguage.googleapis.com'
+const CONFIG_FOLDER = '/dev/shm/gemini'
+const SETTINGS_FILE = '/run/agent/settings.json'
+const API_URL = 'https://generativelanguage.googleapis.com'
 /** A name that nothing has. */
 const NONE = 'none'
 
-export function agentCCommand(task: AgentTask, found: AgentFound): AgentCommand {
-  const script = [...folder, ...login(task)]
-  const texts = { [SETTINGS]: settings(task) }
-  return commandLine({ task, found, script, args: args(task), environment, texts })
+export function buildAgentCCommand(task: AgentTask, found: LocatedAgent): AgentCommand {
+  const script = [...folderLines, ...loginLines(task)]
+  const texts = { [SETTINGS_FILE]: settingsJson(task) }
+  return buildAgentCommand({ task, found, script, args: agentArguments(task), environment, texts })
 }
 
-const environment = { GOOGLE_GEMINI_BASE_URL: API, GEMINI_TELEMETRY_ENABLED: 'false' }
+const environment = { GOOGLE_GEMINI_BASE_URL: API_URL, GEMINI_TELEMETRY_ENABLED: 'false' }
 
-const folder: readonly string[] = [
-  ...freshFolder(FOLDER),
-  ...removed(`${HOME}/.agents`),
-  ...removed(`${HOME}/.gemini`),
-  `ln -s ${FOLDER} ${HOME}/.gemini`,
-  `cp ${SETTINGS} ${FOLDER}/settings.json`,
-  `chmod u+w ${FOLDER}/settings.json`,
+const folderLines: readonly string[] = [
+  ...recreateFolderLines(CONFIG_FOLDER),
+  ...removeFolderLines(`${HOME}/.agents`),
+  ...removeFolderLines(`${HOME}/.gemini`),
+  `ln -s ${CONFIG_FOLDER} ${HOME}/.gemini`,
+  `cp ${SETTINGS_FILE} ${CONFIG_FOLDER}/settings.json`,
+  `chmod u+w ${CONFIG_FOLDER}/settings.json`,
 ]
 
 const isLogin = ({ credential }: AgentTask): boolean => credential?.kind === 'login'
 
-function settings(task: AgentTask): string {
+function settingsJson(task: AgentTask): string {
   const selectedType = isLogin(task) ? 'oauth-personal' : 'gemini-api-key'
   const quiet = { general: { enableAutoUpdate: false }, privacy: { usageStatisticsEnabled: false } }
   return `${JSON.stringify({ security: { auth: { selectedType } }, ...quiet })}\n`
 }
 
-function login(task: AgentTask): string[] {
+function loginLines(task: AgentTask): string[] {
   if (task.credential === undefined) return []
-  if (!isLogin(task)) return secretAs('GEMINI_API_KEY')
-  return [`(umask 077 && cat ${SECRET_FILE} > ${FOLDER}/oauth_creds.json)`]
+  if (!isLogin(task)) return exportSecretLines('GEMINI_API_KEY')
+  return [`(umask 077 && cat ${SECRET_FILE} > ${CONFIG_FOLDER}/oauth_creds.json)`]
 }
 
-function args({ agent: { model } }: AgentTask): string[] {
+function agentArguments({ agent: { model } }: AgentTask): string[] {
   return [
     ...['--output-format', 'stream-json', '--yolo', '--skip-trust'],
     ...[`--extensions=${NONE}`, `--allowed-mcp-server-names=${NONE}`],

@@ -7,49 +7,49 @@
  */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { CostModelUsage } from '../../protocol/cost.ts'
-import type { AgentEnding, AgentExit, AgentListener, Heard } from './agent.ts'
-import { entryOf, modelName, pricedRow } from './cost.ts'
+import type { AgentExit, AgentExitReport, AgentListener, AgentObservation } from './agent.ts'
+import { costEntryOf, priceRow, toModelName } from './cost.ts'
 import {
-  agentEvent,
-  endedSilently,
-  limitEvent,
-  logEvents,
-  reasonFrom,
-  signalOf,
-  summaryFrom,
+  describeSilentExit,
+  findSignal,
+  toAgentEvent,
+  toLimitEvent,
+  toLogEvents,
+  toReason,
+  toSummary,
 } from './events.ts'
-import { countAt, isObject, type JsonObject, objectAt, objectIn, textAt } from './json-lines.ts'
+import { countAt, isObject, type JsonObject, objectAt, parseObject, textAt } from './json-lines.ts'
 
 const PROVIDER = 'agentC'
 
-export function agentCListener(prices: PriceTable): AgentListener {
-  const seen: Seen = { turns: 0, speaker: 'user', words: '' }
+export function createAgentCListener(prices: PriceTable): AgentListener {
+  const state: AgentCState = { turns: 0, lastSpeaker: 'user', lastText: '' }
   return {
-    line(text, at) {
-      const message = objectIn(text)
-      if (message === undefined) return logEvents('stdout', text, at)
-      return [agentEvent(PROVIDER, message, at), ...noted(seen, message, prices)]
+    onOutputLine(text, at) {
+      const message = parseObject(text)
+      if (message === undefined) return toLogEvents('stdout', text, at)
+      return [toAgentEvent(PROVIDER, message, at), ...observe(state, message, prices)]
     },
-    complaint(text, at) {
-      const events = logEvents('stderr', text, at)
-      if (events.length > 0) seen.complaint = reasonFrom(text)
+    onErrorLine(text, at) {
+      const events = toLogEvents('stderr', text, at)
+      if (events.length > 0) state.lastErrorLine = toReason(text)
       return events
     },
-    ended: (exit, at) => endingOf(seen, exit, at),
+    onExit: (exit, at) => buildOutcome(state, exit, at),
   }
 }
 
-interface Seen {
+interface AgentCState {
   turns: number
   /** A turn is what a model says between two things that it is told; text and calls of tools come in turn. */
-  speaker: 'user' | 'words' | 'tool'
-  words: string
+  lastSpeaker: 'user' | 'words' | 'tool'
+  lastText: string
   model?: string
-  result?: Result
-  complaint?: string
+  result?: AgentCResult
+  lastErrorLine?: string
 }
 
-interface Result {
+interface AgentCResult {
   readonly isError: boolean
   readonly error: string
   readonly rows: readonly CostModelUsage[]
@@ -57,61 +57,63 @@ interface Result {
 
 // ---- listening ---------------------------------------------------------------------------------------------------
 
-function noted(seen: Seen, message: JsonObject, prices: PriceTable): Heard[] {
+function observe(state: AgentCState, message: JsonObject, prices: PriceTable): AgentObservation[] {
   switch (textAt(message, 'type')) {
     case 'init':
-      seen.model = modelName(textAt(message, 'model'))
+      state.model = toModelName(textAt(message, 'model'))
       return []
     case 'message':
-      return notedWords(seen, message)
+      return observeText(state, message)
     case 'tool_use':
-      return answered(seen, 'tool')
+      return observeModelOutput(state, 'tool')
     case 'tool_result':
-      seen.speaker = 'user'
+      state.lastSpeaker = 'user'
       return []
     case 'result':
-      return notedResult(seen, message, prices)
+      return observeResult(state, message, prices)
     default:
       return []
   }
 }
 
 /** What of an answer is kept until it is known to be the last. */
-const WORDS_CHARS_MAX = 256 * 1024
+const TEXT_CHARS_MAX = 256 * 1024
 
-function notedWords(seen: Seen, message: JsonObject): Heard[] {
+function observeText(state: AgentCState, message: JsonObject): AgentObservation[] {
   if (textAt(message, 'role') !== 'assistant') {
-    seen.speaker = 'user'
+    state.lastSpeaker = 'user'
     return []
   }
-  const before = seen.speaker === 'words' ? seen.words : ''
-  if (before.length < WORDS_CHARS_MAX) seen.words = before + (textAt(message, 'content') ?? '')
-  return answered(seen, 'words')
+  const before = state.lastSpeaker === 'words' ? state.lastText : ''
+  if (before.length < TEXT_CHARS_MAX) state.lastText = before + (textAt(message, 'content') ?? '')
+  return observeModelOutput(state, 'words')
 }
 
-function answered(seen: Seen, speaker: 'words' | 'tool'): Heard[] {
-  const isNew = seen.speaker === 'user'
-  seen.speaker = speaker
+function observeModelOutput(state: AgentCState, speaker: 'words' | 'tool'): AgentObservation[] {
+  const isNew = state.lastSpeaker === 'user'
+  state.lastSpeaker = speaker
   if (!isNew) return []
-  seen.turns += 1
-  return [{ is: 'spent', turns: seen.turns }]
+  state.turns += 1
+  return [{ is: 'spent', turns: state.turns }]
 }
 
-function notedResult(seen: Seen, message: JsonObject, prices: PriceTable): Heard[] {
-  const rows = rowsOf(objectAt(message, 'stats'), seen.model, prices)
-  const error = errorText(textAt(objectAt(message, 'error'), 'message') ?? '')
-  seen.result = { isError: textAt(message, 'status') !== 'success', error, rows }
-  const costUsd = entryOf(PROVIDER, rows, true).costUsd
-  return [{ is: 'spent', turns: seen.turns, ...(costUsd === undefined ? {} : { costUsd }) }]
+function observeResult(state: AgentCState, message: JsonObject, prices: PriceTable): AgentObservation[] {
+  const rows = readRows(objectAt(message, 'stats'), state.model, prices)
+  const error = extractErrorText(textAt(objectAt(message, 'error'), 'message') ?? '')
+  state.result = { isError: textAt(message, 'status') !== 'success', error, rows }
+  const costUsd = costEntryOf(PROVIDER, rows, true).costUsd
+  return [{ is: 'spent', turns: state.turns, ...(costUsd === undefined ? {} : { costUsd }) }]
 }
 
-function rowsOf(stats: JsonObject, model: string | undefined, prices: PriceTable): CostModelUsage[] {
+function readRows(stats: JsonObject, model: string | undefined, prices: PriceTable): CostModelUsage[] {
   const models = Object.entries(objectAt(stats, 'models'))
-  const rows = models.flatMap(([name, use]) => (isObject(use) ? [rowOf(modelName(name), use, prices)] : []))
-  return rows.length > 0 ? rows : [rowOf(modelName(model), stats, prices)]
+  const rows = models.flatMap(([name, use]) =>
+    isObject(use) ? [readRow(toModelName(name), use, prices)] : [],
+  )
+  return rows.length > 0 ? rows : [readRow(toModelName(model), stats, prices)]
 }
 
-function rowOf(model: string, use: JsonObject, prices: PriceTable): CostModelUsage {
+function readRow(model: string, use: JsonObject, prices: PriceTable): CostModelUsage {
   const prompt = countAt(use, 'input_tokens')
   const cacheReadTokens = Math.min(countAt(use, 'cached'), prompt)
   const tokens = {
@@ -120,13 +122,13 @@ function rowOf(model: string, use: JsonObject, prices: PriceTable): CostModelUsa
     cacheReadTokens,
     cacheWriteTokens: 0,
   }
-  return pricedRow(model, tokens, prices)
+  return priceRow(model, tokens, prices)
 }
 
 /** `[API Error: …]`, with the API's own JSON in it or plain words, and advice for people who can type. */
-function errorText(message: string): string {
+function extractErrorText(message: string): string {
   const inner = /^\[API Error: ([\s\S]*?)\](?:\n|$)/.exec(message)?.[1] ?? message
-  const api = objectIn(inner)
+  const api = parseObject(inner)
   return (api === undefined ? undefined : textAt(objectAt(api, 'error'), 'message')) ?? inner
 }
 
@@ -136,7 +138,7 @@ const LIMIT = /quota|rate limit|resource_exhausted|too many requests|\b429\b/i
 /** A status of HTTP, cut to what fits into an exit code. */
 const EXIT_TOO_MANY_REQUESTS = 429 & 0xff
 
-const BY_EXIT_CODE: Readonly<Record<number, string>> = {
+const REASON_BY_EXIT_CODE: Readonly<Record<number, string>> = {
   41: 'the agent has no credential; set one with: switchyard config set agent.agentCApiKey',
   42: 'the agent does not understand how it was started',
   44: 'the agent could not use its own sandbox',
@@ -146,31 +148,31 @@ const BY_EXIT_CODE: Readonly<Record<number, string>> = {
   55: 'the agent does not trust the checkout',
 }
 
-function endingOf(seen: Seen, exit: AgentExit, at: string): AgentEnding {
-  const verdict = verdictOf(seen, exit)
-  const reason = verdict === 'done' ? undefined : reasonOf(seen, exit)
-  const summary = summaryFrom(seen.words)
+function buildOutcome(state: AgentCState, exit: AgentExit, at: string): AgentExitReport {
+  const verdict = judgeVerdict(state, exit)
+  const reason = verdict === 'done' ? undefined : explainVerdict(state, exit)
+  const summary = toSummary(state.lastText)
   return {
     verdict,
     ...(reason === undefined ? {} : { reason }),
     ...(summary === undefined ? {} : { summary }),
-    ...(seen.result === undefined ? {} : { cost: entryOf(PROVIDER, seen.result.rows, true) }),
-    events: verdict === 'limit' ? [limitEvent(PROVIDER, reason ?? '', at, undefined)] : [],
+    ...(state.result === undefined ? {} : { cost: costEntryOf(PROVIDER, state.result.rows, true) }),
+    events: verdict === 'limit' ? [toLimitEvent(PROVIDER, reason ?? '', at, undefined)] : [],
   }
 }
 
-function verdictOf({ result, complaint }: Seen, exit: AgentExit): AgentEnding['verdict'] {
+function judgeVerdict({ result, lastErrorLine }: AgentCState, exit: AgentExit): AgentExitReport['verdict'] {
   if (exit.code === 0 && result?.isError === false) return 'done'
-  const told = result === undefined ? (complaint ?? '') : result.error
-  if (exit.code === EXIT_TOO_MANY_REQUESTS || LIMIT.test(told)) return 'limit'
-  const signal = signalOf(exit)
+  const errorText = result === undefined ? (lastErrorLine ?? '') : result.error
+  if (exit.code === EXIT_TOO_MANY_REQUESTS || LIMIT.test(errorText)) return 'limit'
+  const signal = findSignal(exit)
   return signal === 'SIGINT' || signal === 'SIGTERM' ? 'interrupted' : 'failed'
 }
 
-function reasonOf({ result, complaint }: Seen, exit: AgentExit): string {
-  if (result !== undefined && result.error.trim() !== '') return reasonFrom(result.error)
-  const known = BY_EXIT_CODE[exit.code ?? 0]
+function explainVerdict({ result, lastErrorLine }: AgentCState, exit: AgentExit): string {
+  if (result !== undefined && result.error.trim() !== '') return toReason(result.error)
+  const known = REASON_BY_EXIT_CODE[exit.code ?? 0]
   return known === undefined
-    ? endedSilently(exit, { complaint, hadResult: result !== undefined })
-    : reasonFrom(`${known}${complaint === undefined ? '' : `: ${complaint}`}`)
+    ? describeSilentExit(exit, { lastErrorLine, hadResult: result !== undefined })
+    : toReason(`${known}${lastErrorLine === undefined ? '' : `: ${lastErrorLine}`}`)
 }

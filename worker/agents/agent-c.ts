@@ -1,19 +1,22 @@
 /** agentC: Gemini CLI. It keeps nothing that outlives its sandbox: no session to resume, no records of its use. */
 import type { PriceTable } from '../../core/run/price.ts'
 import type { AgentDriver } from './agent.ts'
-import { agentCCommand } from './agent-c-command.ts'
-import { agentCListener } from './agent-c-listener.ts'
-import { findProgram, type Where } from './locate-agent.ts'
-import { redacted } from './redacting-listener.ts'
+import { buildAgentCCommand } from './agent-c-command.ts'
+import { createAgentCListener } from './agent-c-listener.ts'
+import { locateProgram, type SearchPlace } from './locate-agent.ts'
+import { withRedaction } from './redacting-listener.ts'
 
-const WANTED = { program: 'gemini', cure: 'sudo npm install --global --prefix /usr/local @google/gemini-cli' }
+const AGENT_C_PROGRAM = {
+  program: 'gemini',
+  installCommand: 'sudo npm install --global --prefix /usr/local @google/gemini-cli',
+}
 
-export function agentC(where: Where, prices: PriceTable): AgentDriver {
+export function createAgentC(where: SearchPlace, prices: PriceTable): AgentDriver {
   return {
     provider: 'agentC',
-    find: () => findProgram(WANTED, where),
-    command: agentCCommand,
-    listen: (task) => redacted(agentCListener(prices), task),
-    usage: async () => [],
+    locate: () => locateProgram(AGENT_C_PROGRAM, where),
+    buildCommand: buildAgentCCommand,
+    createListener: (task) => withRedaction(createAgentCListener(prices), task),
+    readUsage: async () => [],
   }
 }

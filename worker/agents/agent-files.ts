@@ -9,7 +9,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, opendir, readlink, realpath } from 'node:fs/promises'
 import { join, normalize } from 'node:path'
 import type { AgentFiles } from './agent.ts'
-import { lineReader } from './line-reader.ts'
+import { createLineReader } from './line-reader.ts'
 
 /** Of one folder. */
 const NAMES_MAX = 10_000
@@ -19,34 +19,34 @@ const ALL_BYTES_MAX = 1024 * 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 
 /** `goesOn`: false once nobody waits for the rest. */
-export function agentFiles(
+export function openAgentFiles(
   home: string,
-  goesOn: () => boolean = () => true,
+  isWanted: () => boolean = () => true,
   readAt = Number.POSITIVE_INFINITY,
 ): AgentFiles {
   let left = ALL_BYTES_MAX
-  const take = (bytes: number): boolean => {
+  const consume = (bytes: number): boolean => {
     left -= bytes
-    return left >= 0 && goesOn()
+    return left >= 0 && isWanted()
   }
   return {
     readAt,
     async list(folder) {
-      if (!goesOn()) return []
-      const handle = await opened(home, folder, constants.O_DIRECTORY)
+      if (!isWanted()) return []
+      const handle = await openWithoutLinks(home, folder, constants.O_DIRECTORY)
       if (handle === undefined) return []
       try {
-        return (await namesIn(`/proc/self/fd/${handle.fd}`)).sort()
+        return (await listNames(`/proc/self/fd/${handle.fd}`)).sort()
       } finally {
         await handle.close()
       }
     },
     async *lines(path) {
-      if (!goesOn()) return
-      const handle = await opened(home, path, 0)
+      if (!isWanted()) return
+      const handle = await openWithoutLinks(home, path, 0)
       if (handle === undefined) return
       try {
-        if (await isPlain(handle)) yield* linesOf(handle, take)
+        if (await isPlainFile(handle)) yield* readLines(handle, consume)
       } finally {
         await handle.close()
       }
@@ -58,7 +58,7 @@ export function agentFiles(
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** `undefined` for what isn't there, and for what is reached through a link. */
-async function opened(home: string, path: string, kind: number): Promise<FileHandle | undefined> {
+async function openWithoutLinks(home: string, path: string, kind: number): Promise<FileHandle | undefined> {
   const top = await realpath(home).catch(() => undefined)
   if (top === undefined || normalize(path) !== path || /^\/|^\.\.?(\/|$)/.test(path)) return undefined
   const wanted = join(top, path)
@@ -71,13 +71,13 @@ async function opened(home: string, path: string, kind: number): Promise<FileHan
 }
 
 /** A second name could be that of a file elsewhere. */
-async function isPlain(handle: FileHandle): Promise<boolean> {
+async function isPlainFile(handle: FileHandle): Promise<boolean> {
   const stats = await handle.stat()
   return stats.isFile() && stats.nlink === 1
 }
 
 /** As many as there may be, and no more in memory either. */
-async function namesIn(folder: string): Promise<string[]> {
+async function listNames(folder: string): Promise<string[]> {
   const names: string[] = []
   const entries = await opendir(folder).catch(() => [])
   for await (const { name } of entries) {
@@ -87,14 +87,14 @@ async function namesIn(folder: string): Promise<string[]> {
   return names
 }
 
-async function* linesOf(handle: FileHandle, take: (bytes: number) => boolean): AsyncGenerator<string> {
-  const lines = lineReader()
+async function* readLines(handle: FileHandle, consume: (bytes: number) => boolean): AsyncGenerator<string> {
+  const lines = createLineReader()
   const buffer = Buffer.alloc(CHUNK_BYTES)
   for (let read = 0; read < FILE_BYTES_MAX; ) {
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, read)
-    if (bytesRead === 0 || !take(bytesRead)) break
+    if (bytesRead === 0 || !consume(bytesRead)) break
     read += bytesRead
     yield* lines.push(buffer.subarray(0, bytesRead))
   }
-  yield* lines.rest()
+  yield* lines.flush()
 }

@@ -28,7 +28,7 @@ export interface AgentTask {
 }
 
 /** A person goes on with a session, at a terminal. */
-export interface SessionTask extends Pick<AgentTask, 'credential' | 'environment'> {
+export interface TerminalTask extends Pick<AgentTask, 'credential' | 'environment'> {
   readonly agent: Pick<JobAgent, 'model' | 'effort' | 'command'>
   readonly resume: string
 }
@@ -44,11 +44,11 @@ export interface AgentCommand {
   readonly seeds: readonly { readonly path: string; readonly text: string }[]
   readonly stdin?: string
   /** Host paths that must be shown: where the program is installed. */
-  readonly shown: readonly string[]
+  readonly readOnlyPaths: readonly string[]
 }
 
 /** What a line of the agent's standard output came to. */
-export type Heard =
+export type AgentObservation =
   | { readonly is: 'event'; readonly event: ReportedEvent }
   /** The id under which the session can be resumed; only from agents that support it. */
   | { readonly is: 'session'; readonly id: string }
@@ -60,7 +60,7 @@ export interface AgentExit {
   readonly signal?: string
 }
 
-export interface AgentEnding {
+export interface AgentExitReport {
   readonly verdict: 'done' | 'failed' | 'limit' | 'interrupted'
   /** One sentence, unless done. */
   readonly reason?: string
@@ -76,10 +76,10 @@ export interface AgentEnding {
 
 export interface AgentListener {
   /** One line of standard output without its line end; may be anything at all. */
-  line(text: string, at: string): readonly Heard[]
+  onOutputLine(text: string, at: string): readonly AgentObservation[]
   /** One line of standard error. */
-  complaint(text: string, at: string): readonly Heard[]
-  ended(exit: AgentExit, at: string): AgentEnding
+  onErrorLine(text: string, at: string): readonly AgentObservation[]
+  onExit(exit: AgentExit, at: string): AgentExitReport
 }
 
 /** The agent's own files on the retained disk; no name leads out, links are not followed, sizes are bounded. */
@@ -93,11 +93,11 @@ export interface AgentFiles {
 }
 
 /** What this machine has of an agent. */
-export type AgentFound =
+export type LocatedAgent =
   | {
       readonly is: 'found'
       readonly program: string
-      readonly shown: readonly string[]
+      readonly readOnlyPaths: readonly string[]
       /** Folders inside that come first on the agent's PATH: where the interpreter is that the program is written for. */
       readonly path?: readonly string[]
     }
@@ -106,17 +106,17 @@ export type AgentFound =
 export interface AgentDriver {
   readonly provider: 'agentA' | 'agentB' | 'agentC'
   /** Looked for on this machine; not asked when the job brings a command line of its own. */
-  find(): Promise<AgentFound>
-  command(task: AgentTask, found: AgentFound): AgentCommand
+  locate(): Promise<LocatedAgent>
+  buildCommand(task: AgentTask, found: LocatedAgent): AgentCommand
   /** To be run on a terminal; absent: nobody can go on with a session of this agent's. */
-  attend?(task: SessionTask, found: AgentFound): AgentCommand
+  buildTerminalCommand?(task: TerminalTask, found: LocatedAgent): AgentCommand
   /** The session that a person goes on with: this one, or one that was begun in it and is where he was last. */
-  newest?(files: AgentFiles, sessionId: string): Promise<string>
+  findLatestSession?(files: AgentFiles, sessionId: string): Promise<string>
   /** For one execution. */
-  listen(task: AgentTask): AgentListener
+  createListener(task: AgentTask): AgentListener
   /**
    * Projections of the session's transcripts: numbers and names only. [] for agents that keep none. `andSince`: an
    * instant from which on a person was at it, who may have begun other sessions; what those have used counts as its own.
    */
-  usage(files: AgentFiles, sessionId: string, andSince?: string): Promise<readonly UsageSnapshot[]>
+  readUsage(files: AgentFiles, sessionId: string, othersSince?: string): Promise<readonly UsageSnapshot[]>
 }

@@ -11,28 +11,32 @@ import type { CostEntry, CostModelUsage } from '../../protocol/cost.ts'
 import type { UsageSnapshot } from '../../protocol/frames.ts'
 import { COST_MODELS_MAX, USD_MAX } from '../../protocol/limits.ts'
 import type { UsageEntry } from '../../protocol/usage.ts'
-import type { AgentEnding } from './agent.ts'
-import type { Provider } from './events.ts'
-import { sentence } from './printable-output.ts'
+import type { AgentExitReport } from './agent.ts'
+import type { AgentProviderName } from './events.ts'
+import { toSentence } from './printable-output.ts'
 
 /** Rows of the same model are added up. */
-export function entryOf(provider: Provider, rows: readonly CostModelUsage[], estimated: boolean): CostEntry {
-  const models = byModel(rows)
-  const { model: _, ...sums } = models.reduce(added, NOTHING_USED)
+export function costEntryOf(
+  provider: AgentProviderName,
+  rows: readonly CostModelUsage[],
+  estimated: boolean,
+): CostEntry {
+  const models = sumByModel(rows)
+  const { model: _, ...sums } = models.reduce(addRows, NOTHING_USED)
   const whole = { label: 'run', provider, ...sums, estimated }
   const [only] = models
-  if (models.length > 1) return { ...withoutUnknown(whole, models), breakdown: models }
+  if (models.length > 1) return { ...markIfPartlyPriced(whole, models), breakdown: models }
   return only === undefined ? { ...whole, costUsd: 0 } : { label: 'run', provider, ...only, estimated }
 }
 
 const MODEL_CHARS_MAX = 200
 
 /** As a stream or a transcript writes it, which may be anything. */
-export const modelName = (text: string | undefined): string =>
-  sentence(text ?? '', MODEL_CHARS_MAX) || UNKNOWN_MODEL
+export const toModelName = (text: string | undefined): string =>
+  toSentence(text ?? '', MODEL_CHARS_MAX) || UNKNOWN_MODEL
 
 /** A sum of tokens, priced as one: what a vendor charges for long requests can't be told from it. */
-export function pricedRow(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
+export function priceRow(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
   const costUsd = costUsdOf(model, use, 'sum', prices)
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
   const tokens = { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
@@ -44,27 +48,27 @@ export function pricedRow(model: string, use: TokenUse, prices: PriceTable): Cos
  * too. Each entry is one request, so what a vendor charges for long ones is in it. `undefined`: they say nothing.
  */
 export function costFromUsage(
-  provider: Provider,
+  provider: AgentProviderName,
   snapshots: readonly UsageSnapshot[],
   prices: PriceTable,
   since = '',
 ): CostEntry | undefined {
   const entries = snapshots.flatMap((snapshot) => snapshot.entries).filter(({ at }) => at >= since)
   if (entries.length === 0) return undefined
-  const rows = entries.map((entry) => rowOf(entry, prices))
-  return entryOf(provider, rows, true)
+  const rows = entries.map((entry) => priceEntry(entry, prices))
+  return costEntryOf(provider, rows, true)
 }
 
 /** The best figures there are for an execution that has ended. */
 export function bestCost(
-  ending: Pick<AgentEnding, 'cost' | 'costIsPartial'>,
+  ending: Pick<AgentExitReport, 'cost' | 'costIsPartial'>,
   fromUsage: CostEntry | undefined,
 ): CostEntry | undefined {
   if (ending.cost === undefined) return fromUsage
   return ending.costIsPartial === true ? (fromUsage ?? ending.cost) : ending.cost
 }
 
-function rowOf({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {
+function priceEntry({ id: _, at: __, ...entry }: UsageEntry, prices: PriceTable): CostModelUsage {
   if (entry.costUsd !== undefined) return entry
   const costUsd = costUsdOf(entry.model, entry, 'request', prices)
   return costUsd === undefined ? entry : { ...entry, costUsd }
@@ -80,40 +84,40 @@ const NOTHING_USED: CostModelUsage = {
   cacheWriteTokens: 0,
 }
 
-function byModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
+function sumByModel(rows: readonly CostModelUsage[]): CostModelUsage[] {
   const sums = new Map<string, CostModelUsage>()
   for (const row of rows) {
-    const room = sums.has(row.model) || sums.size < COST_MODELS_MAX - 1
-    const model = room ? row.model : OTHER_MODELS
+    const hasSpace = sums.has(row.model) || sums.size < COST_MODELS_MAX - 1
+    const model = hasSpace ? row.model : OTHER_MODELS
     const sum = sums.get(model)
-    sums.set(model, sum === undefined ? { ...row, model } : added(sum, row))
+    sums.set(model, sum === undefined ? { ...row, model } : addRows(sum, row))
   }
   return [...sums.values()].map(({ costUsd, ...row }) =>
-    costUsd === undefined ? row : { ...row, costUsd: rounded(costUsd) },
+    costUsd === undefined ? row : { ...row, costUsd: roundUsd(costUsd) },
   )
 }
 
 /** Dollars are known when any part's are: the host calls such a sum estimated. */
-function added(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
+function addRows(a: CostModelUsage, b: CostModelUsage): CostModelUsage {
   const known = [a.costUsd, b.costUsd].filter((usd) => usd !== undefined)
   return {
     model: a.model,
-    inputTokens: plus(a.inputTokens, b.inputTokens),
-    outputTokens: plus(a.outputTokens, b.outputTokens),
-    cacheReadTokens: plus(a.cacheReadTokens, b.cacheReadTokens),
-    cacheWriteTokens: plus(a.cacheWriteTokens, b.cacheWriteTokens),
-    ...(known.length === 0 ? {} : { costUsd: rounded(known.reduce((sum, usd) => sum + usd, 0)) }),
+    inputTokens: addCapped(a.inputTokens, b.inputTokens),
+    outputTokens: addCapped(a.outputTokens, b.outputTokens),
+    cacheReadTokens: addCapped(a.cacheReadTokens, b.cacheReadTokens),
+    cacheWriteTokens: addCapped(a.cacheWriteTokens, b.cacheWriteTokens),
+    ...(known.length === 0 ? {} : { costUsd: roundUsd(known.reduce((sum, usd) => sum + usd, 0)) }),
   }
 }
 
 /** A part whose price nobody knows makes of the sum a guess. */
-function withoutUnknown<E extends { estimated: boolean }>(whole: E, rows: readonly CostModelUsage[]): E {
+function markIfPartlyPriced<E extends { estimated: boolean }>(whole: E, rows: readonly CostModelUsage[]): E {
   const known = rows.filter(({ costUsd }) => costUsd !== undefined).length
   return known > 0 && known < rows.length ? { ...whole, estimated: true } : whole
 }
 
-const plus = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
+const addCapped = (a: number, b: number): number => Math.min(a + b, Number.MAX_SAFE_INTEGER)
 
 /** Finer than the price of a token; hides what floating point makes of a sum. */
 const USD_STEPS = 1e9
-const rounded = (usd: number): number => Math.min(Math.round(usd * USD_STEPS) / USD_STEPS, USD_MAX)
+const roundUsd = (usd: number): number => Math.min(Math.round(usd * USD_STEPS) / USD_STEPS, USD_MAX)

@@ -3,19 +3,23 @@ import type { PriceTable } from '../../core/run/price.ts'
 import { PRICES } from '../../core/run/price-table.ts'
 import type { AgentProvider } from '../../protocol/config.ts'
 import type { AgentDriver } from './agent.ts'
-import { agentA } from './agent-a.ts'
-import { agentB } from './agent-b.ts'
-import { agentC } from './agent-c.ts'
-import type { Where } from './locate-agent.ts'
+import { createAgentA } from './agent-a.ts'
+import { createAgentB } from './agent-b.ts'
+import { createAgentC } from './agent-c.ts'
+import type { SearchPlace } from './locate-agent.ts'
 
-export interface DriverParts extends Where {
+export interface DriverOptions extends SearchPlace {
   /** The vendors' lists when it is absent. */
   readonly prices?: PriceTable
 }
 
-export function agentDrivers({
+export function createAgentDrivers({
   prices = PRICES,
   ...where
-}: DriverParts): Readonly<Record<AgentProvider, AgentDriver>> {
-  return { agentA: agentA(where, prices), agentB: agentB(where, prices), agentC: agentC(where, prices) }
+}: DriverOptions): Readonly<Record<AgentProvider, AgentDriver>> {
+  return {
+    agentA: createAgentA(where, prices),
+    agentB: createAgentB(where, prices),
+    agentC: createAgentC(where, prices),
+  }
 }

@@ -7,7 +7,7 @@
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** `undefined`: the line is no JSON object. */
-export function objectIn(line: string): JsonObject | undefined {
+export function parseObject(line: string): JsonObject | undefined {
   if (!/^\s*\{/.test(line)) return undefined
   try {
     const value: unknown = JSON.parse(line)
@@ -23,7 +23,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-const NOTHING: JsonObject = {}
+const EMPTY: JsonObject = {}
 
 export function field(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined
@@ -32,7 +32,7 @@ export function field(object: JsonObject, name: string): unknown {
 /** An empty object where there is none. */
 export function objectAt(object: JsonObject, name: string): JsonObject {
   const value = field(object, name)
-  return isObject(value) ? value : NOTHING
+  return isObject(value) ? value : EMPTY
 }
 
 export function listAt(object: JsonObject, name: string): readonly unknown[] {

@@ -9,7 +9,7 @@
 /** An agent's tool results are megabytes at times; more than this is not meant for anybody. */
 export const LINE_BYTES_MAX = 8 * 1024 * 1024
 /** Half of a JSON text is none, so of a longer line no more is kept than shows what it was. */
-export const CUT_LINE_BYTES_KEPT = 64 * 1024
+export const TRUNCATED_LINE_BYTES_KEPT = 64 * 1024
 
 const NEWLINE = 0x0a
 const RETURN = 0x0d
@@ -18,10 +18,10 @@ export interface LineReader {
   /** The lines that these bytes complete. */
   push(bytes: Uint8Array): string[]
   /** What stands behind the last newline. */
-  rest(): string[]
+  flush(): string[]
 }
 
-export function lineReader(): LineReader {
+export function createLineReader(): LineReader {
   const line = pendingLine()
   return {
     push(bytes) {
@@ -35,7 +35,7 @@ export function lineReader(): LineReader {
       line.add(bytes.subarray(from))
       return lines
     },
-    rest: () => (line.isEmpty() ? [] : [line.take()]),
+    flush: () => (line.isEmpty() ? [] : [line.take()]),
   }
 }
 
@@ -55,11 +55,11 @@ function pendingLine(): PendingLine {
       length += bytes.length
       // A copy: the reader of a stream may use its buffer again.
       if (length <= LINE_BYTES_MAX) kept.push(Buffer.from(bytes))
-      else if (fitted) kept = [beginning([...kept, bytes])]
+      else if (fitted) kept = [firstBytes([...kept, bytes])]
     },
     isEmpty: () => length === 0,
     take() {
-      const text = length <= LINE_BYTES_MAX ? whole(kept) : cutLine(kept, length)
+      const text = length <= LINE_BYTES_MAX ? wholeLine(kept) : truncatedLine(kept, length)
       kept = []
       length = 0
       return text
@@ -67,8 +67,8 @@ function pendingLine(): PendingLine {
   }
 }
 
-function beginning(parts: readonly Uint8Array[]): Buffer {
-  const own = Buffer.alloc(CUT_LINE_BYTES_KEPT)
+function firstBytes(parts: readonly Uint8Array[]): Buffer {
+  const own = Buffer.alloc(TRUNCATED_LINE_BYTES_KEPT)
   let at = 0
   for (const part of parts) {
     if (at >= own.length) break
@@ -78,12 +78,12 @@ function beginning(parts: readonly Uint8Array[]): Buffer {
   return own
 }
 
-function whole(parts: readonly Buffer[]): string {
+function wholeLine(parts: readonly Buffer[]): string {
   const bytes = parts.length === 1 ? (parts[0] ?? Buffer.alloc(0)) : Buffer.concat(parts)
   const end = bytes.at(-1) === RETURN ? bytes.length - 1 : bytes.length
   return bytes.toString('utf8', 0, end)
 }
 
-function cutLine([bytes = Buffer.alloc(0)]: readonly Buffer[], length: number): string {
+function truncatedLine([bytes = Buffer.alloc(0)]: readonly Buffer[], length: number): string {
   return `${bytes.toString('utf8')}… [cut: ${length - bytes.length} more bytes in this line]`
 }

@@ -8,50 +8,59 @@
 import { constants } from 'node:fs'
 import { access, open, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join } from 'node:path'
-import type { AgentFound } from './agent.ts'
-import { sentence } from './printable-output.ts'
+import type { LocatedAgent } from './agent.ts'
+import { toSentence } from './printable-output.ts'
 
-export interface Where {
+export interface SearchPlace {
   /** The worker's own PATH. */
   readonly path: string
   /** The worker's user's home, which is never shown as a whole. */
   readonly home: string
   /** Whether sandboxes run as somebody else, who enters only what everybody may. */
-  readonly asOther: boolean
+  readonly hasOwnUsers: boolean
 }
 
-export interface Wanted {
+export interface AgentProgram {
   readonly program: string
   /** A command that installs it for all users. */
-  readonly cure: string
+  readonly installCommand: string
 }
 
-export async function findProgram({ program, cure }: Wanted, where: Where): Promise<AgentFound> {
-  const place = await onPath(program, where.path)
-  if (place === undefined) return missing(`${program} is not installed; install it with: ${cure}`)
-  const manager = MANAGERS[basename(place.real)]
-  if (manager !== undefined) {
-    return missing(`${program} is started by ${manager}, which does not work in a sandbox; use: ${cure}`)
+export async function locateProgram(
+  { program, installCommand }: AgentProgram,
+  where: SearchPlace,
+): Promise<LocatedAgent> {
+  const executable = await findOnPath(program, where.path)
+  if (executable === undefined)
+    return notFound(`${program} is not installed; install it with: ${installCommand}`)
+  const managerName = MANAGERS[basename(executable.realPath)]
+  if (managerName !== undefined) {
+    return notFound(
+      `${program} is started by ${managerName}, which does not work in a sandbox; use: ${installCommand}`,
+    )
   }
-  const needs = await needsOf(place, where.path)
+  const needs = await findRequirements(executable, where.path)
   if (needs.interpreter === 'missing') {
-    return missing(`${place.real} needs ${needs.wants}, which is not on the worker's PATH`)
+    return notFound(
+      `${executable.realPath} needs ${needs.interpreterName}, which is not on the worker's PATH`,
+    )
   }
-  const shown = needs.shown.filter(isBeyondSystem)
-  const wrong = await objection(shown, where)
-  if (wrong !== undefined) return missing(`${program} cannot be shown in a sandbox: ${wrong}; use: ${cure}`)
+  const readOnlyPaths = needs.readOnlyPaths.filter(isOutsideUsr)
+  const problem = await findProblem(readOnlyPaths, where)
+  if (problem !== undefined)
+    return notFound(`${program} cannot be shown in a sandbox: ${problem}; use: ${installCommand}`)
   return {
     is: 'found',
-    program: place.real,
-    shown,
+    program: executable.realPath,
+    readOnlyPaths,
     ...(needs.path === undefined ? {} : { path: [needs.path] }),
   }
 }
 
 const REASON_CHARS_MAX = 500
-const missing = (reason: string): AgentFound => ({
+const notFound = (reason: string): LocatedAgent => ({
   is: 'missing',
-  reason: sentence(reason, REASON_CHARS_MAX),
+  reason: toSentence(reason, REASON_CHARS_MAX),
 })
 
 /** Programs that stand under every name and ask their own files which one is meant. */
@@ -64,20 +73,20 @@ const MANAGERS: Readonly<Record<string, string>> = {
 
 // ---- looking -----------------------------------------------------------------------------------------------------
 
-interface Place {
-  readonly real: string
+interface Executable {
+  readonly realPath: string
 }
 
 /** Folders that are named relatively depend on where the worker stands, and don't count. */
-async function onPath(program: string, path: string): Promise<Place | undefined> {
+async function findOnPath(program: string, path: string): Promise<Executable | undefined> {
   for (const folder of path.split(':').filter(isAbsolute)) {
-    const real = await programAt(join(folder, program))
-    if (real !== undefined) return { real }
+    const realPath = await resolveExecutable(join(folder, program))
+    if (realPath !== undefined) return { realPath }
   }
   return undefined
 }
 
-async function programAt(path: string): Promise<string | undefined> {
+async function resolveExecutable(path: string): Promise<string | undefined> {
   try {
     const real = await realpath(path)
     await access(real, constants.X_OK)
@@ -89,20 +98,26 @@ async function programAt(path: string): Promise<string | undefined> {
 
 // ---- what it needs -----------------------------------------------------------------------------------------------
 
-type Needs =
-  | { readonly interpreter: 'none' | 'found'; readonly shown: readonly string[]; readonly path?: string }
-  | { readonly interpreter: 'missing'; readonly wants: string }
+type Requirements =
+  | {
+      readonly interpreter: 'none' | 'found'
+      readonly readOnlyPaths: readonly string[]
+      readonly path?: string
+    }
+  | { readonly interpreter: 'missing'; readonly interpreterName: string }
 
-async function needsOf({ real }: Place, path: string): Promise<Needs> {
-  const own = packageOf(real)
-  const named = interpreterIn(await firstLine(real))
-  if (named === undefined) return { interpreter: 'none', shown: [own] }
-  const interpreter = isAbsolute(named) ? await programAt(named) : (await onPath(named, path))?.real
-  if (interpreter === undefined) return { interpreter: 'missing', wants: named }
-  const shown = [...new Set([own, interpreter])]
+async function findRequirements({ realPath }: Executable, path: string): Promise<Requirements> {
+  const ownPackage = packageFolderOf(realPath)
+  const interpreterName = parseShebang(await readFirstLine(realPath))
+  if (interpreterName === undefined) return { interpreter: 'none', readOnlyPaths: [ownPackage] }
+  const interpreter = isAbsolute(interpreterName)
+    ? await resolveExecutable(interpreterName)
+    : (await findOnPath(interpreterName, path))?.realPath
+  if (interpreter === undefined) return { interpreter: 'missing', interpreterName }
+  const readOnlyPaths = [...new Set([ownPackage, interpreter])]
   // Found by its name inside too, so it has to have it there.
-  const isPlain = isAbsolute(named) || SYSTEM_PATH.includes(dirname(interpreter))
-  return { interpreter: 'found', shown, ...(isPlain ? {} : { path: dirname(interpreter) }) }
+  const isPlain = isAbsolute(interpreterName) || SYSTEM_PATH.includes(dirname(interpreter))
+  return { interpreter: 'found', readOnlyPaths, ...(isPlain ? {} : { path: dirname(interpreter) }) }
 }
 
 const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin']
@@ -111,15 +126,15 @@ const SYSTEM_PATH = ['/usr/local/bin', '/usr/bin']
  * Where packages lie that name files beside their own: all of what a manager put there together. Elsewhere a program
  * is one file.
  */
-const TOGETHER: readonly RegExp[] = [
+const PACKAGE_STORES: readonly RegExp[] = [
   /^(.*?)\/\.pnpm\//,
   /^(.*?\/node_modules)\//,
   /^(\/nix\/store)\//,
   /^(.*?\/\.linuxbrew)\//,
 ]
 
-function packageOf(real: string): string {
-  for (const pattern of TOGETHER) {
+function packageFolderOf(real: string): string {
+  for (const pattern of PACKAGE_STORES) {
     const folder = pattern.exec(real)?.[1]
     if (folder !== undefined) return folder
   }
@@ -128,7 +143,7 @@ function packageOf(real: string): string {
 
 const FIRST_LINE_BYTES_MAX = 256
 
-async function firstLine(path: string): Promise<string> {
+async function readFirstLine(path: string): Promise<string> {
   const file = await open(path, 'r').catch(() => undefined)
   if (file === undefined) return ''
   try {
@@ -145,7 +160,7 @@ async function firstLine(path: string): Promise<string> {
 }
 
 /** A path, or a name to look for when `env` does the looking. */
-function interpreterIn(line: string): string | undefined {
+function parseShebang(line: string): string | undefined {
   const [program, ...rest] = line.startsWith('#!') ? line.slice(2).trim().split(/\s+/) : []
   if (program === undefined || program === '') return undefined
   return basename(program) === 'env' ? rest.find((word) => !/^-|=/.test(word)) : program
@@ -153,40 +168,43 @@ function interpreterIn(line: string): string | undefined {
 
 // ---- what may be shown -------------------------------------------------------------------------------------------
 
-const isBeyondSystem = (path: string): boolean => !path.startsWith('/usr/')
+const isOutsideUsr = (path: string): boolean => !path.startsWith('/usr/')
 
-async function objection(shown: readonly string[], where: Where): Promise<string | undefined> {
+async function findProblem(shown: readonly string[], where: SearchPlace): Promise<string | undefined> {
   for (const path of shown) {
-    const wrong = isTooMuch(path, where.home) ?? (await isClosed(path, where))
-    if (wrong !== undefined) return wrong
+    const problem = findBreadthProblem(path, where.home) ?? (await findPermissionProblem(path, where))
+    if (problem !== undefined) return problem
   }
   return undefined
 }
 
 /** Folders of the system and of people, none of which anybody installs a single program as. */
-const TOO_MUCH = /^\/[^/]*$|^\/home\/[^/]+$/
+const TOO_BROAD = /^\/[^/]*$|^\/home\/[^/]+$/
 /** Mounted over, in a sandbox. */
-const TAKEN = /^\/(proc|dev|run|tmp|work|home\/agent|opt\/switchyard)(\/|$)/
+const SANDBOX_FOLDERS = /^\/(proc|dev|run|tmp|work|home\/agent|opt\/switchyard)(\/|$)/
 
-function isTooMuch(path: string, home: string): string | undefined {
+function findBreadthProblem(path: string, home: string): string | undefined {
   const holdsHome = home === path || home.startsWith(`${path}/`)
-  if (holdsHome || TOO_MUCH.test(path)) return `${path} is more than one program`
-  return TAKEN.test(path) ? `${path} is a folder of the sandbox's own` : undefined
+  if (holdsHome || TOO_BROAD.test(path)) return `${path} is more than one program`
+  return SANDBOX_FOLDERS.test(path) ? `${path} is a folder of the sandbox's own` : undefined
 }
 
 const ENTER_BY_ALL = 0o001
 const READ_BY_ALL = 0o004
 
-async function isClosed(path: string, { asOther }: Where): Promise<string | undefined> {
-  if (!asOther) return undefined
-  if (!(await allows(path, READ_BY_ALL | ENTER_BY_ALL))) return `${path} is not open to other users`
+async function findPermissionProblem(
+  path: string,
+  { hasOwnUsers }: SearchPlace,
+): Promise<string | undefined> {
+  if (!hasOwnUsers) return undefined
+  if (!(await hasModeBits(path, READ_BY_ALL | ENTER_BY_ALL))) return `${path} is not open to other users`
   for (let folder = dirname(path); folder !== '/'; folder = dirname(folder)) {
-    if (!(await allows(folder, ENTER_BY_ALL))) return `${folder} is not open to other users`
+    if (!(await hasModeBits(folder, ENTER_BY_ALL))) return `${folder} is not open to other users`
   }
   return undefined
 }
 
-async function allows(path: string, bits: number): Promise<boolean> {
+async function hasModeBits(path: string, bits: number): Promise<boolean> {
   const mode = await stat(path).then(
     (stats) => stats.mode,
     () => 0,

@@ -9,13 +9,13 @@
 import { toSingleLine, truncate } from '../../core/safe-text.ts'
 
 /** Lines and tabs stay. */
-export function shown(text: string): string {
-  return text.replace(SEQUENCES, '').replace(OBEYED, sign)
+export function toPrintable(text: string): string {
+  return text.replace(SEQUENCES, '').replace(CONTROL_CHARACTERS, visibleSign)
 }
 
 /** For a reason: one line, and no longer than a person reads. */
-export function sentence(text: string, charsMax: number): string {
-  return truncate(toSingleLine(shown(text)), charsMax)
+export function toSentence(text: string, charsMax: number): string {
+  return truncate(toSingleLine(toPrintable(text)), charsMax)
 }
 
 const ESC = '\\u001b'
@@ -35,9 +35,9 @@ const SEQUENCES = new RegExp(
 
 /** Control characters, and those that turn the direction of writing. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about
-const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const CONTROL_CHARACTERS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
-function sign(character: string): string {
+function visibleSign(character: string): string {
   const code = character.charCodeAt(0)
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
   if (code === 0x7f) return '\u2421'

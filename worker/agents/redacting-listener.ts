@@ -7,29 +7,32 @@
  */
 import { createRedactor } from '../../core/redact-secrets.ts'
 import type { AgentListener, AgentTask } from './agent.ts'
-import { isObject, objectIn } from './json-lines.ts'
+import { isObject, parseObject } from './json-lines.ts'
 
 /** Shorter than any credential; a shorter text would be found everywhere. */
 const SECRET_CHARS_MIN = 12
 const SECRETS_MAX = 20
 
-export function redacted(
+export function withRedaction(
   listener: AgentListener,
   { credential, secrets: more = [] }: AgentTask,
 ): AgentListener {
-  const secrets = longestFirst([...(credential === undefined ? [] : textsOf(credential.value)), ...more])
+  const secrets = longestFirst([
+    ...(credential === undefined ? [] : secretsOfCredential(credential.value)),
+    ...more,
+  ])
   if (secrets.length === 0) return listener
-  const clean = createRedactor(secrets)
+  const redact = createRedactor(secrets)
   return {
-    line: (text, at) => listener.line(clean(text), at),
-    complaint: (text, at) => listener.complaint(clean(text), at),
-    ended: (exit, at) => listener.ended(exit, at),
+    onOutputLine: (text, at) => listener.onOutputLine(redact(text), at),
+    onErrorLine: (text, at) => listener.onErrorLine(redact(text), at),
+    onExit: (exit, at) => listener.onExit(exit, at),
   }
 }
 
-function textsOf(credential: string): string[] {
-  const login = objectIn(credential)
-  return login === undefined ? [credential] : textsIn(login)
+function secretsOfCredential(credential: string): string[] {
+  const login = parseObject(credential)
+  return login === undefined ? [credential] : stringsIn(login)
 }
 
 /** One may be part of another. */
@@ -40,10 +43,10 @@ function longestFirst(texts: readonly string[]): string[] {
 
 const NOT_SECRET = /^(account_id|last_refresh|auth_mode|expiry_date|scope|token_type)$/
 
-function textsIn(value: unknown, depth = 0): string[] {
+function stringsIn(value: unknown, depth = 0): string[] {
   if (typeof value === 'string') return [value]
   if (!isObject(value) || depth > 4) return []
-  return Object.entries(value).flatMap(([name, one]) =>
-    NOT_SECRET.test(name) ? [] : textsIn(one, depth + 1),
+  return Object.entries(value).flatMap(([name, member]) =>
+    NOT_SECRET.test(name) ? [] : stringsIn(member, depth + 1),
   )
 }

@@ -4,9 +4,9 @@
  *
  * Other words say nothing, and so does a time that is further away than any limit lasts.
  */
-export function resetTime(text: string, saidAt: string): string | undefined {
-  const now = Date.parse(saidAt)
-  const ms = spanIn(text, now) ?? dateIn(text) ?? clockIn(text, now)
+export function parseResetTime(text: string, reportedAt: string): string | undefined {
+  const now = Date.parse(reportedAt)
+  const ms = parseDuration(text, now) ?? parseDate(text) ?? parseTimeOfDay(text, now)
   if (ms === undefined || !(ms >= now - LATE_MS_MAX && ms <= now + LIMIT_MS_MAX)) return undefined
   return new Date(ms).toISOString()
 }
@@ -28,21 +28,21 @@ const IN_SPAN =
   /try again in (?:(\d{1,3}) days?)?[ ,]*(?:(\d{1,3}) hours?)?[ ,]*(?:(\d{1,4}) minutes?)?[ ,]*(?:(\d{1,5}) seconds?)?/i
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 
-function spanIn(text: string, now: number): number | undefined {
+function parseDuration(text: string, now: number): number | undefined {
   const found = IN_SPAN.exec(text)
   if (found === null || found.slice(1).every((part) => part === undefined)) return undefined
   const [, days = 0, hours = 0, minutes = 0, seconds = 0] = found.map(Number).map((n) => (n > 0 ? n : 0))
   return now + days * DAY_MS + hours * HOUR_MS + minutes * MINUTE_MS + seconds * 1000
 }
 
-function dateIn(text: string): number | undefined {
+function parseDate(text: string): number | undefined {
   const [, name = '', day, year, hour, minute, half = ''] = AT_DATE.exec(text) ?? []
   const month = MONTHS.indexOf(name.toLowerCase())
   if (month < 0) return undefined
   return Date.UTC(Number(year), month, Number(day)) + timeOfDay(hour, minute, half)
 }
 
-function clockIn(text: string, now: number): number | undefined {
+function parseTimeOfDay(text: string, now: number): number | undefined {
   const [whole, hour, minute, half = ''] = AT_CLOCK.exec(text) ?? []
   if (whole === undefined) return undefined
   const today = Math.floor(now / DAY_MS) * DAY_MS + timeOfDay(hour, minute, half)

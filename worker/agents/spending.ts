@@ -10,7 +10,7 @@ import { costUsdOf, type PriceTable, type TokenUse } from '../../core/run/price.
 import type { CostModelUsage } from '../../protocol/cost.ts'
 import { COST_MODELS_MAX } from '../../protocol/limits.ts'
 
-export interface Response {
+export interface ModelResponse {
   readonly id: string
   readonly model: string
   readonly use: TokenUse
@@ -20,7 +20,7 @@ export interface Response {
 
 export interface Spending {
   /** Whether anything is different now. */
-  add(response: Response): boolean
+  add(response: ModelResponse): boolean
   turns(): number
   /** Absent when no price is known of anything. */
   costUsd(): number | undefined
@@ -28,27 +28,27 @@ export interface Spending {
 }
 
 /** Lines of one response come close together, but those of nested agents come between. */
-const RESPONSES_KNOWN_MAX = 1_000
+const RESPONSES_REMEMBERED_MAX = 1_000
 
-export function spending(prices: PriceTable): Spending {
+export function createSpending(prices: PriceTable): Spending {
   const recent = new Map<string, CostModelUsage>()
   const sums = new Map<string, CostModelUsage>()
   let turns = 0
 
   function forgetOldest(): void {
     const [oldest] = recent.keys()
-    if (recent.size > RESPONSES_KNOWN_MAX && oldest !== undefined) recent.delete(oldest)
+    if (recent.size > RESPONSES_REMEMBERED_MAX && oldest !== undefined) recent.delete(oldest)
   }
 
   return {
     add({ id, model, use, isTurn }) {
       const before = recent.get(id)
       const isKnown = sums.has(model) || sums.size < COST_MODELS_MAX
-      const row = rowOf(isKnown ? model : OTHER_MODELS, use, prices)
-      if (before !== undefined && same(before, row)) return false
+      const row = priceResponse(isKnown ? model : OTHER_MODELS, use, prices)
+      if (before !== undefined && isSameRow(before, row)) return false
       if (before === undefined && isTurn) turns += 1
-      if (before !== undefined) sums.set(before.model, combined(sums.get(before.model), before, -1))
-      sums.set(row.model, combined(sums.get(row.model), row, 1))
+      if (before !== undefined) sums.set(before.model, addTimes(sums.get(before.model), before, -1))
+      sums.set(row.model, addTimes(sums.get(row.model), row, 1))
       recent.set(id, row)
       forgetOldest()
       return true
@@ -62,7 +62,7 @@ export function spending(prices: PriceTable): Spending {
   }
 }
 
-function rowOf(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
+function priceResponse(model: string, use: TokenUse, prices: PriceTable): CostModelUsage {
   const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens } = use
   const costUsd = costUsdOf(model, use, 'request', prices)
   const tokens = { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens }
@@ -71,10 +71,10 @@ function rowOf(model: string, use: TokenUse, prices: PriceTable): CostModelUsage
 
 const FIGURES = ['inputTokens', 'outputTokens', 'cacheReadTokens', 'cacheWriteTokens'] as const
 
-const same = (a: CostModelUsage, b: CostModelUsage): boolean =>
+const isSameRow = (a: CostModelUsage, b: CostModelUsage): boolean =>
   a.model === b.model && FIGURES.every((name) => a[name] === b[name])
 
-function combined(sum: CostModelUsage | undefined, row: CostModelUsage, times: 1 | -1): CostModelUsage {
+function addTimes(sum: CostModelUsage | undefined, row: CostModelUsage, times: 1 | -1): CostModelUsage {
   const costUsd = row.costUsd === undefined ? sum?.costUsd : (sum?.costUsd ?? 0) + times * row.costUsd
   const figure = (name: (typeof FIGURES)[number]): number =>
     Math.min(Math.max(0, (sum?.[name] ?? 0) + times * row[name]), Number.MAX_SAFE_INTEGER)

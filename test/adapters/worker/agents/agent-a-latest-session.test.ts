@@ -2,8 +2,8 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
-import { newestSession } from '../../../../worker/agents/agent-a-latest-session.ts'
-import { agentFiles } from '../../../../worker/agents/agent-files.ts'
+import { findLatestSession } from '../../../../worker/agents/agent-a-latest-session.ts'
+import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 
 const id = (digit: string): string => `${digit.repeat(8)}-1111-4222-8333-444455556666`
@@ -35,7 +35,7 @@ function homeWith(sessions: Sessions, project = '-work'): string {
 }
 
 const newestOf = (sessions: Sessions, own = OWN): Promise<string> =>
-  newestSession(agentFiles(homeWith(sessions)), own)
+  findLatestSession(openAgentFiles(homeWith(sessions)), own)
 
 const worked = { [OWN]: [answer(1), answer(2)] }
 
@@ -44,7 +44,7 @@ describe('the session that is found again', () => {
     expect(await newestOf(worked)).toBe(OWN)
     expect(await newestOf({})).toBe(OWN)
     expect(await newestOf({ [SECOND]: [spoken(5)] })).toBe(OWN)
-    expect(await newestSession(agentFiles('/nowhere/at/all'), OWN)).toBe(OWN)
+    expect(await findLatestSession(openAgentFiles('/nowhere/at/all'), OWN)).toBe(OWN)
   })
 
   test('is the one in which something was answered last', async () => {
@@ -87,7 +87,7 @@ describe('the session that is found again', () => {
     const home = homeWith(worked)
     const elsewhere = join(homeWith({ [SECOND]: [spoken(9)] }), '.claude/projects/-work', `${SECOND}.jsonl`)
     symlinkSync(elsewhere, join(home, '.claude/projects/-work', `${SECOND}.jsonl`))
-    expect(await newestSession(agentFiles(home), OWN)).toBe(OWN)
+    expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
 
   test('is looked for only where the run’s own is', async () => {
@@ -95,6 +95,6 @@ describe('the session that is found again', () => {
     const other = join(home, '.claude', 'projects', '-elsewhere')
     mkdirSync(other)
     writeFileSync(join(other, `${SECOND}.jsonl`), `${JSON.stringify(spoken(9))}\n`)
-    expect(await newestSession(agentFiles(home), OWN)).toBe(OWN)
+    expect(await findLatestSession(openAgentFiles(home), OWN)).toBe(OWN)
   })
 })

@@ -18,8 +18,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { realClock } from '../../../../bin/clock.ts'
-import type { AgentCommand, AgentFound, AgentTask } from '../../../../worker/agents/agent.ts'
-import { agentDrivers } from '../../../../worker/agents/drivers.ts'
+import type { AgentCommand, AgentTask, LocatedAgent } from '../../../../worker/agents/agent.ts'
+import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
 import { createOwnedFolder, removeFolderTree } from '../../../../worker/sandbox/folders.ts'
 import { makeLauncher } from '../../../../worker/sandbox/launch.ts'
 import { thisMachine } from '../../../../worker/sandbox/local-machine.ts'
@@ -27,12 +27,12 @@ import { sandboxUserOf } from '../../../../worker/sandbox/sandbox-users.ts'
 import { OWN_NUMBERS } from '../../../support/sandbox.ts'
 import { taskOf } from './recorded-events.ts'
 
-const drivers = agentDrivers({ path: '/usr/bin', home: '/root', asOther: false })
+const drivers = createAgentDrivers({ path: '/usr/bin', home: '/root', hasOwnUsers: false })
 const kinds = ['agentA', 'agentB', 'agentC'] as const
-const found: AgentFound = {
+const found: LocatedAgent = {
   is: 'found',
   program: '/opt/agent/bin/agent',
-  shown: ['/opt/agent'],
+  readOnlyPaths: ['/opt/agent'],
   path: ['/opt/node/bin'],
 }
 const KEY = 'sk-ant-api03-0123456789-planted-secret'
@@ -60,7 +60,7 @@ describe('the command line', () => {
       maxCostUsd: 2.5,
       environment: { HTTPS_PROXY: 'http://x' },
     })
-    expect(plain(drivers.agentA.command(task, found))).toEqual({
+    expect(plain(drivers.agentA.buildCommand(task, found))).toEqual({
       script: [
         'set -e',
         'if [ -L /home/agent/.claude ] || { [ -e /home/agent/.claude ] && [ ! -d /home/agent/.claude ]; }; then rm -rf /home/agent/.claude; fi',
@@ -105,21 +105,27 @@ describe('the command line', () => {
     [{ kind: 'api-key', value: ' sk-ant-oat01-x' }, 'CLAUDE_CODE_OAUTH_TOKEN'],
     [{ kind: 'api-key', value: 'sk-ant-api03-x' }, 'ANTHROPIC_API_KEY'],
   ] as const)('agentA gets %j as %s', (credential, variable) => {
-    expect(drivers.agentA.command(taskOf({ credential }), found).command[2]).toContain(`export ${variable}\n`)
+    expect(drivers.agentA.buildCommand(taskOf({ credential }), found).command[2]).toContain(
+      `export ${variable}\n`,
+    )
   })
 
   test('agentA continues a session instead of beginning one', () => {
-    const { args } = plain(drivers.agentA.command(taskOf({ resume: 'aaaa' }), found))
+    const { args } = plain(drivers.agentA.buildCommand(taskOf({ resume: 'aaaa' }), found))
     expect(args).toMatch(/ --resume aaaa$/)
     expect(args).not.toContain('--session-id')
   })
 
   test('a person goes on with agentA and nobody else; the end of the key is in memory alone', () => {
     const task = { agent: { model: 'opus' }, credential: key, environment: {}, resume: 'aaaa' }
-    const made = drivers.agentA.attend?.(task, found)
+    const made = drivers.agentA.buildTerminalCommand?.(task, found)
     if (made === undefined) throw new Error('nobody goes on with agentA')
     const { command, environment, files, stdin } = made
-    expect([drivers.agentB.attend, drivers.agentC.attend, stdin]).toEqual([undefined, undefined, undefined])
+    expect([drivers.agentB.buildTerminalCommand, drivers.agentC.buildTerminalCommand, stdin]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
     expect(command.slice(4).join(' ')).toBe(
       '/opt/agent/bin/agent --resume aaaa --permission-mode bypassPermissions --setting-sources user --strict-mcp-config --model opus',
     )
@@ -142,7 +148,7 @@ describe('the command line', () => {
   test('of agentB, with a key and with a login', () => {
     const agent = agentOf({ provider: 'agentB', model: 'gpt-6-sol', effort: 'low' })
     const records = '/home/agent/.codex-sessions/11111111-2222-4333-8444-555555555555'
-    const made = plain(drivers.agentB.command(taskOf({ agent, credential: key }), found))
+    const made = plain(drivers.agentB.buildCommand(taskOf({ agent, credential: key }), found))
     expect(made).toMatchObject({
       script: [
         'set -e',
@@ -163,14 +169,14 @@ describe('the command line', () => {
       args: '/opt/agent/bin/agent exec --json --skip-git-repo-check -C /work --dangerously-bypass-approvals-and-sandbox -c analytics.enabled=false -c features.plugins=false -c features.apps=false --model=gpt-6-sol -c model_reasoning_effort="low" -',
       files: ['0400 /run/cred/agent'],
     })
-    expect(drivers.agentB.command(taskOf({ credential: login }), found).command[2]).toMatch(
+    expect(drivers.agentB.buildCommand(taskOf({ credential: login }), found).command[2]).toMatch(
       /\n\(umask 077 && cat \/run\/cred\/agent > \/dev\/shm\/codex\/auth\.json\)\nexec "\$@"$/,
     )
   })
 
   test('of agentC', () => {
     const agent = agentOf({ provider: 'agentC', model: 'gemini-3.8-flash' })
-    const made = drivers.agentC.command(taskOf({ agent, credential: key }), found)
+    const made = drivers.agentC.buildCommand(taskOf({ agent, credential: key }), found)
     expect(plain(made)).toMatchObject({
       args: '/opt/agent/bin/agent --output-format stream-json --yolo --skip-trust --extensions=none --allowed-mcp-server-names=none --model=gemini-3.8-flash',
       files: ['0400 /run/cred/agent', '0444 /run/agent/settings.json'],
@@ -181,17 +187,17 @@ describe('the command line', () => {
 
   test("a person's own command line stands in the program's place and keeps the arguments", () => {
     const agent = agentOf({ provider: 'agentA', command: 'scripted-agent --slow' })
-    const made = drivers.agentA.command(taskOf({ agent }), { is: 'missing', reason: 'not installed' })
+    const made = drivers.agentA.buildCommand(taskOf({ agent }), { is: 'missing', reason: 'not installed' })
     expect(made.command[2]).toMatch(/\nexec scripted-agent --slow "\$@"$/)
     expect(made.command.slice(3, 6)).toEqual(['agent', '-p', '--output-format'])
-    expect(made.shown).toEqual([])
+    expect(made.readOnlyPaths).toEqual([])
     expect(made.environment).not.toHaveProperty('PATH')
   })
 
   test.each(kinds)('of %s has no secret and no word of a ticket in it', (kind) => {
     for (const credential of [key, login]) {
       const prompt = 'WORDS OF A TICKET; $(touch /tmp/x)'
-      const { files, stdin, ...visible } = drivers[kind].command(taskOf({ credential, prompt }), found)
+      const { files, stdin, ...visible } = drivers[kind].buildCommand(taskOf({ credential, prompt }), found)
       expect(JSON.stringify(visible)).not.toMatch(/planted-secret|WORDS/)
       expect(stdin).toBe(prompt)
       const holding = files.filter(({ text }) => text.includes('planted-secret'))
@@ -200,7 +206,10 @@ describe('the command line', () => {
   })
 
   test.each(kinds)('of %s leaves whatever a model is called to one argument', (kind) => {
-    const plainly = drivers[kind].command(taskOf({ agent: { ...taskOf().agent, model: 'm' } }), found).command
+    const plainly = drivers[kind].buildCommand(
+      taskOf({ agent: { ...taskOf().agent, model: 'm' } }),
+      found,
+    ).command
     fc.assert(
       fc.property(
         fc.oneof(
@@ -208,7 +217,10 @@ describe('the command line', () => {
           fc.constantFrom('$(id)', '`id`', "'; id; '", '--x', '"\n', '\0'),
         ),
         (model) => {
-          const { command } = drivers[kind].command(taskOf({ agent: { ...taskOf().agent, model } }), found)
+          const { command } = drivers[kind].buildCommand(
+            taskOf({ agent: { ...taskOf().agent, model } }),
+            found,
+          )
           expect(command).toHaveLength(plainly.length)
           expect(command[2]).toBe(plainly[2])
           expect(command.join('')).not.toContain('\0')
@@ -250,7 +262,7 @@ describe('inside', () => {
       instructions: '',
       memories: [],
     }
-    const { command, environment, files, stdin } = drivers[kind].command(taskOf({ agent, ...more }), {
+    const { command, environment, files, stdin } = drivers[kind].buildCommand(taskOf({ agent, ...more }), {
       is: 'missing',
       reason: '',
     })

@@ -3,8 +3,8 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { checker } from '../../../../protocol/parse.ts'
 import { ReportedEvent } from '../../../../protocol/run.ts'
-import type { Heard } from '../../../../worker/agents/agent.ts'
-import { lineReader } from '../../../../worker/agents/line-reader.ts'
+import type { AgentObservation } from '../../../../worker/agents/agent.ts'
+import { createLineReader } from '../../../../worker/agents/line-reader.ts'
 import { AT, listeners, sample, taskOf } from './recorded-events.ts'
 
 const kinds = ['claude', 'codex', 'gemini'] as const
@@ -16,7 +16,7 @@ const samples = {
 
 const checkEvent = checker(ReportedEvent)
 
-function check(heard: readonly Heard[]): void {
+function check(heard: readonly AgentObservation[]): void {
   for (const one of heard) {
     if (one.is === 'event') expect(checkEvent(one.event)).toMatchObject({ ok: true })
     if (one.is === 'session') expect(one.id).toMatch(/^[A-Za-z0-9_-]{1,128}$/)
@@ -26,7 +26,7 @@ function check(heard: readonly Heard[]): void {
 }
 
 /** What of a line must come out again: its object as an event, or its characters as log text. */
-const heardText = (heard: readonly Heard[]): string =>
+const heardText = (heard: readonly AgentObservation[]): string =>
   heard.flatMap((one) => (one.is === 'event' && one.event.type === 'log' ? [one.event.text] : [])).join('')
 
 const anything = fc
@@ -97,14 +97,14 @@ describe.each(kinds)('what %s may say', (kind) => {
       fc.property(fc.array(line, { maxLength: 30 }), fc.integer({ min: 0, max: 255 }), (lines, code) => {
         const listener = listeners[kind](taskOf())
         for (const text of lines) {
-          const heard = listener.line(text, AT)
+          const heard = listener.onOutputLine(text, AT)
           check(heard)
           const object = objectOf(text)
           const agents = heard.filter((one) => one.is === 'event' && one.event.type === 'agent')
           expect(agents).toHaveLength(object === undefined ? 0 : 1)
           if (object === undefined && /\S/.test(text)) expect(heard.length).toBeGreaterThan(0)
         }
-        const ending = listener.ended({ code }, AT)
+        const ending = listener.onExit({ code }, AT)
         check(ending.events.map((event) => ({ is: 'event', event })))
         if (ending.cost !== undefined) {
           expect(checkEvent({ type: 'cost', at: AT, entry: ending.cost })).toMatchObject({ ok: true })
@@ -119,12 +119,12 @@ describe.each(kinds)('what %s may say', (kind) => {
   test('is heard the same however its bytes come', () => {
     const stream = Buffer.from(`${samples[kind].flatMap(sample).join('\n')}\nplain\n`)
     const hear = (chunks: readonly Uint8Array[]) => {
-      const reader = lineReader()
+      const reader = createLineReader()
       const listener = listeners[kind](taskOf())
-      const lines = [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.rest()]
+      const lines = [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.flush()]
       return {
-        heard: lines.flatMap((text) => listener.line(text, AT)),
-        ending: listener.ended({ code: 0 }, AT),
+        heard: lines.flatMap((text) => listener.onOutputLine(text, AT)),
+        ending: listener.onExit({ code: 0 }, AT),
       }
     }
     const whole = hear([stream])
@@ -144,15 +144,15 @@ describe.each(kinds)('what %s may say', (kind) => {
       .filter((text) => /\S/.test(text) && !text.includes('\n') && objectOf(text) === undefined)
     fc.assert(
       fc.property(visible, (text) => {
-        expect(heardText(listeners[kind](taskOf()).line(text, AT))).toBe(text)
-        expect(heardText(listeners[kind](taskOf()).complaint(text, AT))).toBe(text)
+        expect(heardText(listeners[kind](taskOf()).onOutputLine(text, AT))).toBe(text)
+        expect(heardText(listeners[kind](taskOf()).onErrorLine(text, AT))).toBe(text)
       }),
     )
   })
 
   test('of megabytes in one line comes out in pieces that fit', () => {
     const text = 'x\u00e9'.repeat(500_000)
-    const heard = listeners[kind](taskOf()).line(text, AT)
+    const heard = listeners[kind](taskOf()).onOutputLine(text, AT)
     check(heard)
     expect(heardText(heard)).toBe(text)
   })

@@ -1,13 +1,17 @@
 /** Bytes into lines, and lines made fit to show: by example, and for whatever comes. */
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { sentence, shown } from '../../../../worker/agents/printable-output.ts'
-import { CUT_LINE_BYTES_KEPT, LINE_BYTES_MAX, lineReader } from '../../../../worker/agents/line-reader.ts'
+import {
+  createLineReader,
+  LINE_BYTES_MAX,
+  TRUNCATED_LINE_BYTES_KEPT,
+} from '../../../../worker/agents/line-reader.ts'
+import { toPrintable, toSentence } from '../../../../worker/agents/printable-output.ts'
 import { cpuMsOf } from '../../../support/cpu-time.ts'
 
 function linesOf(chunks: readonly Uint8Array[]): string[] {
-  const reader = lineReader()
-  return [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.rest()]
+  const reader = createLineReader()
+  return [...chunks.flatMap((chunk) => reader.push(chunk)), ...reader.flush()]
 }
 
 const bytes = (text: string): Buffer => Buffer.from(text)
@@ -52,13 +56,13 @@ describe('lines', () => {
     const chunk = Buffer.alloc(1024 * 1024, 'x')
     const chunks = [bytes('first\n'), ...Array.from({ length: 20 }, () => chunk), bytes('\nlast')]
     const lines = linesOf(chunks)
-    expect(lines.map((line) => line.length < 2 * CUT_LINE_BYTES_KEPT)).toEqual([true, true, true])
+    expect(lines.map((line) => line.length < 2 * TRUNCATED_LINE_BYTES_KEPT)).toEqual([true, true, true])
     expect([lines[0], lines[2]]).toEqual(['first', 'last'])
     expect(lines[1]).toMatch(/^x{65536}… \[cut: 20905984 more bytes in this line\]$/)
   })
 
   test('do not change when the reader of the bytes uses its buffer again', () => {
-    const reader = lineReader()
+    const reader = createLineReader()
     const buffer = Buffer.from('abc')
     reader.push(buffer)
     buffer.fill('z')
@@ -85,7 +89,7 @@ describe('what is shown', () => {
     ['half \u001b]0;title', 'half ␛]0;title'],
     ['tab\tand\nline', 'tab\tand\nline'],
   ])('%j becomes %j', (text, expected) => {
-    expect(shown(text)).toBe(expected)
+    expect(toPrintable(text)).toBe(expected)
   })
 
   test('never has anything in it that a terminal obeys, and is not changed by being shown again', () => {
@@ -110,9 +114,9 @@ describe('what is shown', () => {
     )
     fc.assert(
       fc.property(wild, (text) => {
-        expect(shown(text)).not.toMatch(RAW)
-        expect(shown(shown(text))).toBe(shown(text))
-        expect(sentence(text, 50)).not.toMatch(/\n/)
+        expect(toPrintable(text)).not.toMatch(RAW)
+        expect(toPrintable(toPrintable(text))).toBe(toPrintable(text))
+        expect(toSentence(text, 50)).not.toMatch(/\n/)
       }),
       { numRuns: 500 },
     )
@@ -121,7 +125,7 @@ describe('what is shown', () => {
   test.each(['\u001b]', '\u001b[', '\u009d', '\u0090', '\u001bP', '\u001b(', '\u0090\u009d', '\u001b[0;'])(
     'takes a time that grows with the text and no faster: %j',
     async (part) => {
-      expect(await cpuMsOf(() => shown(part.repeat(500_000)))).toBeLessThan(10_000)
+      expect(await cpuMsOf(() => toPrintable(part.repeat(500_000)))).toBeLessThan(10_000)
     },
   )
 })

@@ -310,9 +310,9 @@ describe('agentC', () => {
 test('what is no JSON is a log line, on the stream it came from', () => {
   const listener = listeners.claude(taskOf())
   expect([
-    ...listener.line('npm warn x', AT),
-    ...listener.complaint('\u001b[31mred\u001b[0m', AT),
-    ...listener.line(' ', AT),
+    ...listener.onOutputLine('npm warn x', AT),
+    ...listener.onErrorLine('\u001b[31mred\u001b[0m', AT),
+    ...listener.onOutputLine(' ', AT),
   ]).toEqual([
     { is: 'event', event: { type: 'log', at: AT, stream: 'stdout', text: 'npm warn x' } },
     { is: 'event', event: { type: 'log', at: AT, stream: 'stderr', text: 'red' } },

@@ -2,9 +2,9 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
-import { findProgram, type Where } from '../../../../worker/agents/locate-agent.ts'
+import { locateProgram, type SearchPlace } from '../../../../worker/agents/locate-agent.ts'
 
-const WANTED = { program: 'agent', cure: 'npm install agent' }
+const WANTED = { program: 'agent', installCommand: 'npm install agent' }
 /** Not below /tmp, which a sandbox has for itself. */
 let home = ''
 
@@ -28,10 +28,10 @@ function link(path: string, to: string): void {
   symlinkSync(to, join(home, path))
 }
 
-const where = (...folders: string[]): Where => ({
+const where = (...folders: string[]): SearchPlace => ({
   path: ['relative', ...folders.map((folder) => join(home, folder)), '/usr/bin'].join(':'),
   home,
-  asOther: false,
+  hasOwnUsers: false,
 })
 
 test('a package of nvm is shown with its interpreter, and nothing else of the home', async () => {
@@ -39,7 +39,7 @@ test('a package of nvm is shown with its interpreter, and nothing else of the ho
   const program = file(`${version}/lib/node_modules/@x/agent/cli.js`, '#!/usr/bin/env node\nrun()')
   const node = file(`${version}/bin/node`)
   link(`${version}/bin/agent`, '../lib/node_modules/@x/agent/cli.js')
-  expect(await findProgram(WANTED, where(`${version}/bin`))).toEqual({
+  expect(await locateProgram(WANTED, where(`${version}/bin`))).toEqual({
     is: 'found',
     program,
     shown: [join(home, version, 'lib/node_modules'), node],
@@ -50,17 +50,17 @@ test('a package of nvm is shown with its interpreter, and nothing else of the ho
 test('one file of its own is shown as that file', async () => {
   const program = file('.local/share/agent/versions/2.1')
   link('.local/bin/agent', '../share/agent/versions/2.1')
-  expect(await findProgram(WANTED, where('.local/bin'))).toEqual({ is: 'found', program, shown: [program] })
+  expect(await locateProgram(WANTED, where('.local/bin'))).toEqual({ is: 'found', program, shown: [program] })
 })
 
 test('a package whose parts lie in a store of their own is shown with the store', async () => {
   file('pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js', '#!/bin/sh\n')
   link('bin/agent', '../pnpm/global/5/.pnpm/agent@1/node_modules/agent/cli.js')
-  expect(await findProgram(WANTED, where('bin'))).toMatchObject({ shown: [join(home, 'pnpm/global/5')] })
+  expect(await locateProgram(WANTED, where('bin'))).toMatchObject({ shown: [join(home, 'pnpm/global/5')] })
 })
 
 test('what is in /usr needs nothing', async () => {
-  expect(await findProgram({ ...WANTED, program: 'env' }, where())).toEqual({
+  expect(await locateProgram({ ...WANTED, program: 'env' }, where())).toEqual({
     is: 'found',
     program: '/usr/bin/env',
     shown: [],
@@ -72,7 +72,7 @@ test('what is not there, not executable or no file is not found, and the answer 
   mkdirSync(join(home, 'b/agent'), { recursive: true })
   link('c/agent', 'nowhere')
   const missing = { is: 'missing', reason: 'agent is not installed; install it with: npm install agent' }
-  expect(await findProgram(WANTED, { ...where('a', 'b', 'c'), path: where('a', 'b', 'c').path })).toEqual(
+  expect(await locateProgram(WANTED, { ...where('a', 'b', 'c'), path: where('a', 'b', 'c').path })).toEqual(
     missing,
   )
 })
@@ -82,7 +82,7 @@ test.each([
   ['#!/nowhere/node', /needs \/nowhere\/node/],
 ])('a script written for %s is missing it', async (line, reason) => {
   file('bin/agent', `${line}\n`)
-  expect(await findProgram(WANTED, where('bin'))).toMatchObject({
+  expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
     is: 'missing',
     reason: expect.stringMatching(reason),
   })
@@ -91,7 +91,7 @@ test.each([
 test('a program that only starts others by their name is refused', async () => {
   file('.volta/bin/volta-shim')
   link('.volta/bin/agent', 'volta-shim')
-  expect(await findProgram(WANTED, where('.volta/bin'))).toMatchObject({
+  expect(await locateProgram(WANTED, where('.volta/bin'))).toMatchObject({
     is: 'missing',
     reason: 'agent is started by Volta, which does not work in a sandbox; use: npm install agent',
   })
@@ -100,7 +100,7 @@ test('a program that only starts others by their name is refused', async () => {
 test('a home folder is never shown, however a package lies in it', async () => {
   file('.pnpm/agent@1/node_modules/agent/cli', 'ELF')
   link('bin/agent', '../.pnpm/agent@1/node_modules/agent/cli')
-  expect(await findProgram(WANTED, where('bin'))).toMatchObject({
+  expect(await locateProgram(WANTED, where('bin'))).toMatchObject({
     is: 'missing',
     reason: expect.stringMatching(/is more than one program/),
   })
@@ -109,8 +109,8 @@ test('a home folder is never shown, however a package lies in it', async () => {
 test('what other users may not enter is refused where sandboxes run as one, with the folder', async () => {
   file('closed/bin/agent')
   chmodSync(join(home, 'closed'), 0o700)
-  expect(await findProgram(WANTED, where('closed/bin'))).toMatchObject({ is: 'found' })
-  expect(await findProgram(WANTED, { ...where('closed/bin'), asOther: true })).toMatchObject({
+  expect(await locateProgram(WANTED, where('closed/bin'))).toMatchObject({ is: 'found' })
+  expect(await locateProgram(WANTED, { ...where('closed/bin'), hasOwnUsers: true })).toMatchObject({
     is: 'missing',
     reason: `agent cannot be shown in a sandbox: ${join(home, 'closed')} is not open to other users; use: npm install agent`,
   })

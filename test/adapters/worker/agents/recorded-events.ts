@@ -2,15 +2,15 @@
 import { readFileSync } from 'node:fs'
 import { PRICES } from '../../../../core/run/price-table.ts'
 import type {
-  AgentEnding,
   AgentExit,
+  AgentExitReport,
   AgentListener,
+  AgentObservation,
   AgentTask,
-  Heard,
 } from '../../../../worker/agents/agent.ts'
-import { agentAListener } from '../../../../worker/agents/agent-a-listener.ts'
-import { agentBListener } from '../../../../worker/agents/agent-b-listener.ts'
-import { agentCListener } from '../../../../worker/agents/agent-c-listener.ts'
+import { createAgentAListener } from '../../../../worker/agents/agent-a-listener.ts'
+import { createAgentBListener } from '../../../../worker/agents/agent-b-listener.ts'
+import { createAgentCListener } from '../../../../worker/agents/agent-c-listener.ts'
 
 export const AT = '2026-11-21T01:30:00.000Z'
 
@@ -35,14 +35,14 @@ export function sample(name: string): string[] {
 
 export const listeners: Readonly<Record<'claude' | 'codex' | 'gemini', (task: AgentTask) => AgentListener>> =
   {
-    claude: (task) => agentAListener(task, PRICES),
-    codex: (task) => agentBListener(task, PRICES),
-    gemini: () => agentCListener(PRICES),
+    claude: (task) => createAgentAListener(task, PRICES),
+    codex: (task) => createAgentBListener(task, PRICES),
+    gemini: () => createAgentCListener(PRICES),
   }
 
 export interface Listened {
-  readonly heard: readonly Heard[]
-  readonly ending: AgentEnding
+  readonly heard: readonly AgentObservation[]
+  readonly ending: AgentExitReport
 }
 
 export function listened(
@@ -53,9 +53,9 @@ export function listened(
   complaints: readonly string[] = [],
 ): Listened {
   const listener = listeners[kind](taskOf(more))
-  const heard = lines.flatMap((line) => listener.line(line, AT))
-  heard.push(...complaints.flatMap((line) => listener.complaint(line, AT)))
-  return { heard, ending: listener.ended(exit, AT) }
+  const heard = lines.flatMap((line) => listener.onOutputLine(line, AT))
+  heard.push(...complaints.flatMap((line) => listener.onErrorLine(line, AT)))
+  return { heard, ending: listener.onExit(exit, AT) }
 }
 
 /** A line for the verdict and one for each other thing that is known. */
@@ -77,7 +77,7 @@ export function account({ heard, ending }: Listened): string[] {
   ]
 }
 
-type Costs = Omit<NonNullable<AgentEnding['cost']>, 'label' | 'provider' | 'breakdown'>
+type Costs = Omit<NonNullable<AgentExitReport['cost']>, 'label' | 'provider' | 'breakdown'>
 
 function costLine({
   model,
@@ -92,13 +92,13 @@ function costLine({
   return `${model ?? 'no model'}: ${tokens}, ${costUsd === undefined ? 'no price' : `$${costUsd}`}${estimated ? ' estimated' : ''}`
 }
 
-function spentLine(heard: readonly Heard[]): string[] {
+function spentLine(heard: readonly AgentObservation[]): string[] {
   const last = heard.findLast((one) => one.is === 'spent')
   if (last?.is !== 'spent') return []
   return [`spent at last: ${last.turns} turns${last.costUsd === undefined ? '' : `, $${last.costUsd}`}`]
 }
 
-function counted(heard: readonly Heard[]): string {
+function counted(heard: readonly AgentObservation[]): string {
   const counts = new Map<string, number>()
   for (const one of heard) {
     if (one.is !== 'event') continue

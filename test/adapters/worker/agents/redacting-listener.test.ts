@@ -1,10 +1,10 @@
 /** What an agent says of its own secret, and when a limit ends in its words. */
 import { describe, expect, test } from '@jest/globals'
-import { agentDrivers } from '../../../../worker/agents/drivers.ts'
-import { resetTime } from '../../../../worker/agents/reset-time.ts'
+import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
+import { parseResetTime } from '../../../../worker/agents/reset-time.ts'
 import { AT, taskOf } from './recorded-events.ts'
 
-const drivers = agentDrivers({ path: '', home: '/root', asOther: false })
+const drivers = createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false })
 
 test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its secret', (kind) => {
   const credentials = [
@@ -15,15 +15,15 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its s
     },
   ] as const
   for (const credential of credentials) {
-    const listener = drivers[kind].listen(taskOf({ credential }))
+    const listener = drivers[kind].createListener(taskOf({ credential }))
     const said = [
-      listener.line(
+      listener.onOutputLine(
         '{"type":"turn.failed","error":{"message":"bad key sk-planted-secret-1 of harmless-account"}}',
         AT,
       ),
-      listener.line('KEY=sk-planted-secret-1', AT),
-      listener.complaint('KEY=sk-planted-secret-1', AT),
-      listener.ended({ code: 1 }, AT),
+      listener.onOutputLine('KEY=sk-planted-secret-1', AT),
+      listener.onErrorLine('KEY=sk-planted-secret-1', AT),
+      listener.onExit({ code: 1 }, AT),
     ]
     expect(JSON.stringify(said)).not.toContain('planted')
     expect(JSON.stringify(said)).toContain('bad key *** of harmless-account')
@@ -31,8 +31,8 @@ test.each(['agentA', 'agentB', 'agentC'] as const)('%s is not heard saying its s
 })
 
 test('what else it was given it is not heard saying either', () => {
-  const listener = drivers.agentA.listen(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
-  const said = [listener.line('GH_TOKEN=ghp_planted_token_1', AT), listener.ended({ code: 1 }, AT)]
+  const listener = drivers.agentA.createListener(taskOf({ secrets: ['ghp_planted_token_1\n'] }))
+  const said = [listener.onOutputLine('GH_TOKEN=ghp_planted_token_1', AT), listener.onExit({ code: 1 }, AT)]
   expect(JSON.stringify(said)).not.toContain('planted')
   expect(JSON.stringify(said)).toContain('GH_TOKEN=***')
 })
@@ -51,6 +51,6 @@ describe('a limit ends', () => {
     ['try again in ', undefined],
     ['', undefined],
   ])('%j', (text, expected) => {
-    expect(resetTime(text, AT)).toBe(expected)
+    expect(parseResetTime(text, AT)).toBe(expected)
   })
 })

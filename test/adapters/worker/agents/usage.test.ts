@@ -10,13 +10,13 @@ import { UsageSnapshot } from '../../../../protocol/frames.ts'
 import { USAGE_ENTRIES_MAX } from '../../../../protocol/limits.ts'
 import { checker } from '../../../../protocol/parse.ts'
 import type { AgentFiles } from '../../../../worker/agents/agent.ts'
-import { sessionAnswers } from '../../../../worker/agents/agent-a-unreported-usage.ts'
-import { agentFiles } from '../../../../worker/agents/agent-files.ts'
+import { createAnswersFactory } from '../../../../worker/agents/agent-a-unreported-usage.ts'
+import { openAgentFiles } from '../../../../worker/agents/agent-files.ts'
 import { bestCost, costFromUsage } from '../../../../worker/agents/cost.ts'
-import { agentDrivers } from '../../../../worker/agents/drivers.ts'
+import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
 import { AT } from './recorded-events.ts'
 
-const { agentA, agentB, agentC } = agentDrivers({ path: '', home: '/root', asOther: false })
+const { agentA, agentB, agentC } = createAgentDrivers({ path: '', home: '/root', hasOwnUsers: false })
 const SESSION = '11111111-2222-4333-8444-555555555555'
 const THREAD = '01a1fef1-f06c-7300-b5c1-302ebd2cfb1d'
 const CHILD = '01a1fef2-0624-7382-b63d-c786e4ff98c5'
@@ -83,7 +83,7 @@ describe('agentA', () => {
     put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.jsonl`, [answer({ id: 'msg_3' })])
     put(`.claude/projects/-work/${SESSION}/subagents/agent-aea77.meta.json`, [{}])
     put('.claude/projects/-work/other.jsonl', [answer({ id: 'msg_4' })])
-    const snapshots = await agentA.usage(agentFiles(home), SESSION)
+    const snapshots = await agentA.readUsage(openAgentFiles(home), SESSION)
     const tokens = { inputTokens: 100, outputTokens: 40, cacheReadTokens: 5000, cacheWriteTokens: 2000 }
     // 0.0003 + 0.0015 + 0.001875 + 0.009 + 0.0006 dollars.
     const priced = { model: 'claude-sonnet-4-5', ...tokens, costUsd: 0.013275 }
@@ -114,11 +114,13 @@ describe('agentA', () => {
     const LATER = '2026-11-21T02:30:00.000Z'
     const [CLEARED, BRANCH] = ['66666666-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555']
     const used = async (since?: string) =>
-      (await agentA.usage(agentFiles(home), SESSION, since)).map(({ sessionId, subagentId, entries }) => [
-        sessionId,
-        subagentId,
-        entries.map(({ id }) => id.split(':')[0]),
-      ])
+      (await agentA.readUsage(openAgentFiles(home), SESSION, since)).map(
+        ({ sessionId, subagentId, entries }) => [
+          sessionId,
+          subagentId,
+          entries.map(({ id }) => id.split(':')[0]),
+        ],
+      )
 
     test('what other sessions have used since counts as its own, each answer once', async () => {
       put(main, [answer({ id: 'msg_1' }), answer({ id: 'msg_2', at: LATER })])
@@ -144,7 +146,7 @@ describe('agentA', () => {
         [SESSION, undefined, ['msg_1', 'msg_2', 'msg_4', 'msg_6', 'msg_5', 'msg_7']],
         [SESSION, 'aea77', ['msg_3']],
       ])
-      const [whole] = await agentA.usage(agentFiles(home), SESSION, CAME)
+      const [whole] = await agentA.readUsage(openAgentFiles(home), SESSION, CAME)
       expect(whole?.entries.map(({ outputTokens }) => outputTokens)).toEqual(Array(6).fill(40))
       expect(whole === undefined || usageToArchive(whole).ok).toBe(true)
       expect(await used()).toEqual([
@@ -169,7 +171,7 @@ describe('agentA', () => {
           yield JSON.stringify(answer({ id: `msg_${path.replace(/\W/g, '')}`, at: LATER }))
         },
       }
-      const [whole] = await agentA.usage(many, SESSION, CAME)
+      const [whole] = await agentA.readUsage(many, SESSION, CAME)
       expect(whole?.entries).toHaveLength(2_001)
     })
   })
@@ -197,7 +199,7 @@ describe('agentA', () => {
       timestamp: instant(minute),
     })
     const used = async (since?: string) =>
-      (await agentA.usage(agentFiles(home), SESSION, since)).flatMap(({ entries }) => entries)
+      (await agentA.readUsage(openAgentFiles(home), SESSION, since)).flatMap(({ entries }) => entries)
     const calls = (entries: readonly { readonly inputTokens: number; readonly outputTokens: number }[]) =>
       entries.map(({ inputTokens, outputTokens }) => [inputTokens / 100, outputTokens / 40])
 
@@ -263,7 +265,7 @@ describe('agentA', () => {
     })
 
     test('is nothing where there are more answers than are remembered, however many transcripts they are in', async () => {
-      const begin = sessionAnswers()
+      const begin = createAnswersFactory()
       const use = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 }
       const transcripts = Array.from({ length: 3 }, (_, nth) => {
         const answers = begin()
@@ -278,7 +280,7 @@ describe('agentA', () => {
         Array.from({ length: USAGE_ENTRIES_MAX / 2 }, (_, n) => answer({ id: `msg_${name}${n}`, out: 40 }))
       for (const name of ['a', 'b'])
         put(`.claude/projects/-work/${SESSION}/subagents/agent-${name}.jsonl`, half(name))
-      const [own] = await agentA.usage(agentFiles(home), SESSION)
+      const [own] = await agentA.readUsage(openAgentFiles(home), SESSION)
       expect(own?.entries.map(({ id }) => id)).toEqual(['msg_1:req_011fake'])
     })
 
@@ -319,7 +321,7 @@ describe('agentA', () => {
         answer({ id: 'msg_2', at }),
         answer({ id: 'msg_3', at: after }),
       ])
-      const [own] = await agentA.usage(agentFiles(home, undefined, read), SESSION)
+      const [own] = await agentA.readUsage(openAgentFiles(home, undefined, read), SESSION)
       expect(own?.entries.map(({ at }) => at)).toEqual([before, before, after])
     }
   })
@@ -350,7 +352,7 @@ describe('agentA', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(told, { maxLength: 10 }), async (lines) => {
         put(main, lines)
-        const snapshots = await agentA.usage(agentFiles(home), SESSION)
+        const snapshots = await agentA.readUsage(openAgentFiles(home), SESSION)
         expect(JSON.stringify(snapshots)).not.toContain(WORD)
         for (const snapshot of snapshots) expect(checker(UsageSnapshot)(snapshot)).toMatchObject({ ok: true })
       }),
@@ -364,7 +366,7 @@ describe('agentA', () => {
       main,
       Array.from({ length: count }, (_, i) => answer({ id: `msg_${i}`, out: 1 })),
     )
-    const [snapshot] = await agentA.usage(agentFiles(home), SESSION)
+    const [snapshot] = await agentA.readUsage(openAgentFiles(home), SESSION)
     expect(snapshot?.entries.length).toBeLessThanOrEqual(USAGE_ENTRIES_MAX)
     expect(snapshot?.entries.reduce((sum, entry) => sum + entry.outputTokens, 0)).toBe(count)
   })
@@ -373,7 +375,7 @@ describe('agentA', () => {
     const secret = put('elsewhere/file', [answer({ id: 'msg_1' })])
     mkdirSync(join(home, '.claude/projects/-work'), { recursive: true })
     const place = join(home, main)
-    const usage = () => agentA.usage(agentFiles(home), SESSION)
+    const usage = () => agentA.readUsage(openAgentFiles(home), SESSION)
     symlinkSync(secret, place)
     expect(await usage()).toEqual([])
     rmSync(place)
@@ -383,13 +385,13 @@ describe('agentA', () => {
     put(`real/projects/-work/${SESSION}.jsonl`, [answer({ id: 'msg_1' })])
     symlinkSync(join(home, 'real'), join(home, '.claude'))
     expect(await usage()).toEqual([])
-    expect(await agentA.usage(agentFiles(home), '../../elsewhere')).toEqual([])
-    expect(await agentFiles(home).list('../../..')).toEqual([])
+    expect(await agentA.readUsage(openAgentFiles(home), '../../elsewhere')).toEqual([])
+    expect(await openAgentFiles(home).list('../../..')).toEqual([])
   })
 })
 
 describe('an agent that leaves more than anybody reads', () => {
-  const linesOf = async (files: ReturnType<typeof agentFiles>, path: string): Promise<number> => {
+  const linesOf = async (files: ReturnType<typeof openAgentFiles>, path: string): Promise<number> => {
     let count = 0
     for await (const _ of files.lines(path)) count += 1
     return count
@@ -398,7 +400,7 @@ describe('an agent that leaves more than anybody reads', () => {
   test('of files that are large and empty, no more is read than a session leaves', async () => {
     const names = ['first', 'second', 'third']
     for (const name of names) truncateSync(put(name, ['']), 512 * 1024 * 1024)
-    const files = agentFiles(home)
+    const files = openAgentFiles(home)
     const counts = []
     for (const name of names) counts.push(await linesOf(files, name))
     expect(counts).toEqual([1, 1, 0])
@@ -407,21 +409,21 @@ describe('an agent that leaves more than anybody reads', () => {
   test('of names, no more is remembered than there may be', async () => {
     mkdirSync(join(home, 'many'), { recursive: true })
     for (let n = 0; n < 10_100; n += 1) mkdirSync(join(home, 'many', `${n}`))
-    expect(await agentFiles(home).list('many')).toHaveLength(10_000)
+    expect(await openAgentFiles(home).list('many')).toHaveLength(10_000)
   })
 
   test('nothing is read any more when nobody waits for it', async () => {
     put('lines', ['one', 'two'])
-    expect(await linesOf(agentFiles(home), 'lines')).toBe(2)
+    expect(await linesOf(openAgentFiles(home), 'lines')).toBe(2)
     expect(
       await linesOf(
-        agentFiles(home, () => false),
+        openAgentFiles(home, () => false),
         'lines',
       ),
     ).toBe(0)
     mkdirSync(join(home, 'more/one'), { recursive: true })
-    expect(await agentFiles(home).list('more')).toEqual(['one'])
-    expect(await agentFiles(home, () => false).list('more')).toEqual([])
+    expect(await openAgentFiles(home).list('more')).toEqual(['one'])
+    expect(await openAgentFiles(home, () => false).list('more')).toEqual([])
   })
 })
 
@@ -434,7 +436,7 @@ test('of a session no more responses are remembered than it may have, however ma
       folder.endsWith('/subagents') ? ['agent-one.jsonl', 'agent-two.jsonl'] : ['-work'],
     lines: (path) => told(/(\w+)\.jsonl$/.exec(path)?.[1] ?? '', 100_000),
   }
-  const snapshots = await agentA.usage(files, SESSION)
+  const snapshots = await agentA.readUsage(files, SESSION)
   expect(snapshots.map(({ subagentId }) => subagentId)).toEqual([undefined, 'one'])
 }, 240_000)
 
@@ -475,7 +477,7 @@ describe('agentB', () => {
       record('resp_3'),
     ])
     const tokens = { inputTokens: 300, outputTokens: 50, cacheReadTokens: 600, cacheWriteTokens: 100 }
-    const snapshots = await agentB.usage(agentFiles(home), SESSION)
+    const snapshots = await agentB.readUsage(openAgentFiles(home), SESSION)
     expect(snapshots.map(({ sha256: _, ...rest }) => rest)).toEqual([
       {
         projectKey: '-work',
@@ -520,12 +522,12 @@ describe('agentB', () => {
       context('gpt-6-sol'),
       record('resp_1'),
     ])
-    expect(await agentB.usage(agentFiles(home), SESSION)).toEqual([])
+    expect(await agentB.readUsage(openAgentFiles(home), SESSION)).toEqual([])
   })
 })
 
 test('agentC keeps no records', async () => {
-  expect(await agentC.usage(agentFiles(home), SESSION)).toEqual([])
+  expect(await agentC.readUsage(openAgentFiles(home), SESSION)).toEqual([])
 })
 
 describe('the bill from transcripts', () => {

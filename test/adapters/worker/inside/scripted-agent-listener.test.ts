@@ -2,8 +2,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import type { AgentEnding, AgentFiles, AgentTask, Heard } from '../../../../worker/agents/agent.ts'
-import { agentDrivers } from '../../../../worker/agents/drivers.ts'
+import type {
+  AgentExitReport,
+  AgentFiles,
+  AgentObservation,
+  AgentTask,
+} from '../../../../worker/agents/agent.ts'
+import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
 import { until } from '../../../support/real-files.ts'
 import {
   HEADLESS,
@@ -16,12 +21,12 @@ import {
 
 const SESSION = '11111111-2222-4333-8444-555555555555'
 const AT = '2026-01-31T12:00:00.000Z'
-const { agentA } = agentDrivers({ path: '', home: '/nowhere', asOther: false })
+const { agentA } = createAgentDrivers({ path: '', home: '/nowhere', hasOwnUsers: false })
 
 async function listened(
   played: Played,
   more: Partial<AgentTask> = {},
-): Promise<{ heard: readonly Heard[]; ending: AgentEnding }> {
+): Promise<{ heard: readonly AgentObservation[]; ending: AgentExitReport }> {
   const ended = await played.ended
   const task: AgentTask = {
     agent: { provider: 'agentA', effort: 'medium', instructions: '', memories: [] },
@@ -30,10 +35,10 @@ async function listened(
     environment: {},
     ...more,
   }
-  const listener = agentA.listen(task)
-  const heard = played.out().flatMap((line) => listener.line(line, AT))
+  const listener = agentA.createListener(task)
+  const heard = played.out().flatMap((line) => listener.onOutputLine(line, AT))
   const exit = typeof ended === 'number' ? { code: ended } : { signal: ended }
-  return { heard, ending: listener.ended(exit, AT) }
+  return { heard, ending: listener.onExit(exit, AT) }
 }
 
 function filesOf({ home }: Playground): AgentFiles {
@@ -63,7 +68,7 @@ test('done: its session, its last words, what both models cost, and the same in 
   expect(ending).toMatchObject({ verdict: 'done', summary: 'All done.', events: [] })
   expect(ending.cost).toMatchObject({ provider: 'agentA', estimated: true })
   expect(ending.cost?.breakdown?.map(({ model }) => model)).toEqual(['scripted-1', 'scripted-1-mini'])
-  const snapshots = await agentA.usage(filesOf(ground), SESSION)
+  const snapshots = await agentA.readUsage(filesOf(ground), SESSION)
   expect(snapshots.map(({ subagentId }) => typeof subagentId)).toEqual(['undefined', 'string'])
   const entries = snapshots.flatMap((snapshot) => snapshot.entries)
   expect(entries.reduce((sum, { outputTokens }) => sum + outputTokens, 0)).toBe(ending.cost?.outputTokens)

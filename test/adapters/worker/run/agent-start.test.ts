@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import type { Job } from '../../../../protocol/frames.ts'
 import { createAgentDrivers } from '../../../../worker/agents/drivers.ts'
 import { prepareAgent } from '../../../../worker/run/agent-start.ts'
-import type { ExecutorDependencies } from '../../../../worker/run/dependencies.ts'
+import type { ExecutorDependencies } from '../../../../worker/run/executor-dependencies.ts'
 import { CODEHOST_CREDENTIAL_INSIDE } from '../../../../worker/run/sandbox-paths.ts'
 
 const AT = '2026-01-01T00:00:00.000Z'
