@@ -14,7 +14,7 @@ import { createAgentDrivers } from '../worker/agents/drivers.ts'
 import { type ClosableExecutor, openExecutor } from '../worker/executor.ts'
 import { createGitSources } from '../worker/git/create-git-sources.ts'
 import { GITCONFIG_TEXT } from '../worker/git/git-inside-sandbox.ts'
-import { freeBytes } from '../worker/run/disk.ts'
+import { freeBytes } from '../worker/run/free-disk.ts'
 import {
   chooseSandboxLocation,
   type SandboxLocation,

@@ -22,7 +22,7 @@ import type {
 import type { BootedSandbox } from '../../core/daemon/terminal.ts'
 import { no, type Result, yes } from '../../core/result.ts'
 import { openSpool } from '../../store/worker-store.ts'
-import { createDialer } from '../../worker/dial.ts'
+import { createDialer } from '../../worker/dialer.ts'
 import { makeScreen } from '../../worker/terminal/headless-screen.ts'
 import { mute, noMeters } from '../silent-log.ts'
 import { groupCommit } from './group-commit.ts'

@@ -2,7 +2,7 @@
 import type { ExecutionRequest } from '../../core/daemon/ports.ts'
 import { type Result, yes } from '../../core/result.ts'
 import type { CheckedOut } from '../git/git-ports.ts'
-import type { ExecutorDependencies } from './dependencies.ts'
+import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { buildPrompt } from './prompt.ts'
 import type { SandboxSession } from './sandbox-session.ts'
 import type { Sandboxes } from './sandboxes.ts'

@@ -13,7 +13,7 @@ import type { SandboxCommandResult, SandboxRunner } from '../git/git-ports.ts'
 import type { SandboxFile } from '../sandbox/arguments.ts'
 import type { SandboxEgress } from '../sandbox/egress/sandbox-egress.ts'
 import type { SandboxEnd, SandboxOrder, SandboxProcess } from '../sandbox/sandbox-process.ts'
-import type { ExecutorDependencies } from './dependencies.ts'
+import type { ExecutorDependencies } from './executor-dependencies.ts'
 import { OUT_INSIDE, PROGRAMS_INSIDE } from './sandbox-paths.ts'
 import type { SandboxFolders } from './sandboxes.ts'
 

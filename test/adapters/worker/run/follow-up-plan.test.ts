@@ -440,7 +440,7 @@ test('what a person left in the sandbox is kept, and said', async () => {
 
 describe('cancelled', () => {
   const cancelled = { how: 'interrupt', reason: 'somebody cancelled it' } as const
-  const lost = { ...cancelled, how: 'kill', inVain: true } as const
+  const lost = { ...cancelled, how: 'kill', leaseLost: true } as const
 
   /** Right before the comment would be made, so what was pushed is there to be seen. */
   async function stoppedAfterThePush(order: typeof cancelled | typeof lost) {

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
-import { freeBytes } from '../../../../worker/run/disk.ts'
+import { freeBytes } from '../../../../worker/run/free-disk.ts'
 import { tempFolder } from '../../../support/real-files.ts'
 import { isRoot } from '../../../support/sandbox.ts'
 
