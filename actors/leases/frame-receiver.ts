@@ -91,7 +91,7 @@ interface LeaseProgress {
 
 export class FrameReceiver implements CommitParticipant {
   readonly #ports: FrameReceiverPorts
-  readonly #progress = new Map<string, LeaseProgress>()
+  readonly #progressByLease = new Map<string, LeaseProgress>()
   readonly #dirty = new Set<LeaseProgress>()
   readonly #closed: LeaseProgress[] = []
   #pendingBytes = 0
@@ -103,7 +103,7 @@ export class FrameReceiver implements CommitParticipant {
   // ---- following the leases ----------------------------------------------------------------------------------------
 
   openLease(lease: LeaseContext, restored: boolean, accepted: boolean): void {
-    const known = this.#progress.get(lease.id)
+    const known = this.#progressByLease.get(lease.id)
     if (known !== undefined) {
       known.isAccepted ||= accepted
       return
@@ -112,7 +112,7 @@ export class FrameReceiver implements CommitParticipant {
     const stored = restored
       ? (this.#ports.keyValues.get('mark', lease.id) as LeaseWatermark | undefined)
       : undefined
-    this.#progress.set(lease.id, {
+    this.#progressByLease.set(lease.id, {
       leaseId: lease.id,
       runId: lease.runId,
       workerId: lease.workerId,
@@ -133,11 +133,11 @@ export class FrameReceiver implements CommitParticipant {
   }
 
   closeLease(leaseId: string): void {
-    const progress = this.#progress.get(leaseId)
+    const progress = this.#progressByLease.get(leaseId)
     if (progress === undefined) return
     progress.isComplete = true
     this.#dropWaiting(progress)
-    this.#progress.delete(leaseId)
+    this.#progressByLease.delete(leaseId)
     this.#dirty.delete(progress)
     this.#pendingBytes -= progress.pendingBytes
     progress.pendingBytes = 0
@@ -149,7 +149,7 @@ export class FrameReceiver implements CommitParticipant {
 
   /** Nothing more of this worker's counts, not even what waits for a file that is being written. */
   ignoreWorker(workerId: string): void {
-    for (const progress of this.#progress.values()) {
+    for (const progress of this.#progressByLease.values()) {
       if (progress.workerId !== workerId) continue
       progress.isComplete = true
       this.#dropWaiting(progress)
@@ -158,7 +158,7 @@ export class FrameReceiver implements CommitParticipant {
 
   /** What is acknowledged now: never more than is on disk. */
   acknowledge(leaseId: string): number {
-    const progress = this.#progress.get(leaseId)
+    const progress = this.#progressByLease.get(leaseId)
     if (progress === undefined) return 0
     progress.framesSinceAck = 0
     progress.bytesSinceAck = 0
@@ -169,11 +169,11 @@ export class FrameReceiver implements CommitParticipant {
 
   /** Its worker is known to have it. */
   isAccepted(leaseId: string): boolean {
-    return this.#progress.get(leaseId)?.isAccepted === true
+    return this.#progressByLease.get(leaseId)?.isAccepted === true
   }
 
   get size(): number {
-    return this.#progress.size
+    return this.#progressByLease.size
   }
 
   /** Of frames that wait: for a file before them, or, applied, for the disk. Over all leases. */
@@ -184,7 +184,8 @@ export class FrameReceiver implements CommitParticipant {
   /** Frames that are applied and not yet on disk, over all leases. */
   countUncommittedFrames(): number {
     let frames = 0
-    for (const progress of this.#progress.values()) frames += progress.applied.mark - progress.durable.mark
+    for (const progress of this.#progressByLease.values())
+      frames += progress.applied.mark - progress.durable.mark
     return frames
   }
 
@@ -192,14 +193,14 @@ export class FrameReceiver implements CommitParticipant {
 
   /** Answers whether the lease is this worker's to speak for; what becomes of the frame is the book's affair. */
   receiveFrame(workerId: string, frame: LeaseFrame, bytes: number): boolean {
-    const progress = this.#progress.get(frame.leaseId)
+    const progress = this.#progressByLease.get(frame.leaseId)
     if (progress === undefined || progress.workerId !== workerId) return false
     if (progress.isComplete) return true
     if (!progress.isAccepted) {
       // It reports, so it has it, even if the word of it was lost.
       progress.isAccepted = true
       this.#ports.sendToLease(progress.leaseId, { type: 'accepted', at: this.#ports.instant() })
-      if (!this.#progress.has(progress.leaseId)) return false
+      if (!this.#progressByLease.has(progress.leaseId)) return false
     }
     if (progress.isWritingFile) this.#holdFrame(progress, frame, bytes)
     else this.#applyFrame(progress, frame, bytes)
@@ -334,7 +335,7 @@ export class FrameReceiver implements CommitParticipant {
 
   #onFileWritten(progress: LeaseProgress, bytes: number, seq: number, problem: string | undefined): void {
     progress.isWritingFile = false
-    if (this.#progress.get(progress.leaseId) !== progress) return
+    if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     if (progress.isComplete) return
     if (problem !== undefined)
@@ -350,7 +351,7 @@ export class FrameReceiver implements CommitParticipant {
 
   #onFileFailed(progress: LeaseProgress, bytes: number, error: unknown): void {
     progress.isWritingFile = false
-    if (this.#progress.get(progress.leaseId) !== progress) return
+    if (this.#progressByLease.get(progress.leaseId) !== progress) return
     this.#removePendingBytes(progress, bytes)
     this.#dropWaiting(progress)
     const reason = isNativeError(error) ? error.message : String(error)
@@ -419,7 +420,7 @@ export class FrameReceiver implements CommitParticipant {
   ): void {
     for (const { progress, at, bytes } of taken) {
       progress.durable = at
-      if (this.#progress.get(progress.leaseId) !== progress) continue
+      if (this.#progressByLease.get(progress.leaseId) !== progress) continue
       this.#removePendingBytes(progress, bytes)
       if (progress.framesSinceAck >= LEASE_ACK_FRAMES || progress.bytesSinceAck >= LEASE_ACK_BYTES)
         this.#ports.onAckDue(progress.workerId, progress.leaseId)

@@ -43,7 +43,7 @@ export class FinishedRuns implements CommitParticipant {
   }
 
   /** A run that is woken is its life's to write. */
-  handOver(id: string): void {
+  release(id: string): void {
     this.#uncommitted.delete(id)
     this.#toWrite.delete(id)
   }

@@ -222,7 +222,7 @@ export class RunManager {
     }
     if (was === undefined) {
       this.#active.set(run.ticket.id, key)
-      finishedRuns.handOver(key)
+      finishedRuns.release(key)
     }
     const waits = run.status === 'queued' && lease === null
     if (job === 'follow-up') this.#updateFollowUpReader(run, waits)

@@ -534,8 +534,8 @@ const sessions: readonly Mutant[] = [
   {
     name: 'a credential is logged',
     file: ATTACH_ROOM,
-    find: "log.info({ run: runId, worker: workerId }, 'a sandbox is booted for a person')",
-    replace: "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is booted for a person')",
+    find: "log.info({ run: runId, worker: workerId }, 'a sandbox is being resumed for a person')",
+    replace: "log.info({ run: runId, is: this.#ports.credentials() }, 'a sandbox is being resumed for a person')",
   },
   {
     name: 'each session costs what all of them have',
